@@ -1,0 +1,64 @@
+# A thin door to scripts/ and Meson. `make help` explains every target.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help build run test test-long bench fuzz sim interop lint format coverage install clean
+
+RELEASE := build/release
+SEED ?= 1
+COUNT ?= 1
+FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
+
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+build: ## installs what is missing and builds muster and musterctl into build/release
+	@scripts/setup build
+	@scripts/configure $(RELEASE) -Dtests=false
+	@ninja -C $(RELEASE) --quiet
+
+run: build ## builds, then starts what exists: `muster dev` (Ctrl-C stops it)
+	@exec $(RELEASE)/cmd/muster/muster dev $(ARGS)
+
+test: ## installs, builds and runs every test, sanitizers included; the last line counts
+	@scripts/setup build test
+	@scripts/test
+
+test-long: ## everything too long for `make test`: bare chroot, thousands of seeds, long sweeps
+	@scripts/setup build test long
+	@scripts/test --long
+
+bench: ## measures each claim beside a peer in the same run; figures go to docs/benchmarks.md
+	@scripts/setup build test
+	@scripts/bench $(ARGS)
+
+fuzz: ## every libFuzzer target for FUZZ_SECONDS=60 each (FUZZ=name for one)
+	@scripts/setup build test fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz $(FUZZ)
+
+sim: ## one simulated world: make sim SEED=7 [COUNT=100] [ARGS='--profile harsh']
+	@scripts/setup build test
+	@scripts/sim --seed $(SEED) --count $(COUNT) $(ARGS)
+
+interop: ## foreign judges: toml-test's valid and invalid sets
+	@scripts/setup build test interop
+	@scripts/interop
+
+lint: ## clang-format, clang-tidy, cppcheck and gcc -fanalyzer over our own code
+	@scripts/setup build test lint
+	@scripts/lint
+
+format: ## rewrites the code with clang-format
+	@scripts/setup lint
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+coverage: ## line and branch coverage of the tests, into build/coverage
+	@scripts/setup build test coverage
+	@scripts/coverage
+
+install: build ## installs into PREFIX=/usr/local (DESTDIR is honoured)
+	@meson configure $(RELEASE) --prefix $(PREFIX)
+	@meson install -C $(RELEASE) --quiet $(if $(DESTDIR),--destdir $(DESTDIR))
+
+clean: ## removes build/
+	@rm -rf build
