@@ -1,0 +1,30 @@
+/* The few words every file uses: array length, owner from member, bits, clamps. */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef NDEBUG
+#error "assertions stay on: never build muster with NDEBUG"
+#endif
+
+#define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
+#define BIT(n) (1u << (n))
+
+/* The struct that embeds `member` at `pointer`; how a callback finds its owner. */
+#define CONTAINER_OF(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Sums that stop at the top of the range: a deadline "for ever" stays for ever. */
+static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+#endif

@@ -1,0 +1,25 @@
+/* Whole numbers in bytes of a fixed order, whatever the machine's own order and alignment are. */
+#ifndef BASE_BYTES_H
+#define BASE_BYTES_H
+#include <string.h>
+
+#include "base/base.h"
+
+static inline uint64_t load_le64(const void *from)
+{
+    uint64_t value;
+    memcpy(&value, from, sizeof value);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    return value;
+}
+
+static inline void store_le64(void *to, uint64_t value)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    memcpy(to, &value, sizeof value);
+}
+#endif

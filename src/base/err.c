@@ -1,0 +1,46 @@
+#include "base/err.h"
+
+static const struct {
+    const char *name, *text;
+    enum advice advice;
+    enum grpc_status status;
+    int exit_code;
+} table[ERR_COUNT] = {
+    [ERR_OK] = {"OK", "ok", ADVICE_NONE, GRPC_OK, 0},
+#define X(name, text, advice, status, exit_code) \
+    [ERR_##name] = {#name, text, ADVICE_##advice, GRPC_##status, exit_code},
+    ERR_MAP(X)
+#undef X
+};
+
+/* A number that is no code can only come from a bug of ours, most likely while another error is
+ * being reported. Answer something safe; do not make it worse. */
+static bool listed(enum err err)
+{
+    return (unsigned)err < ERR_COUNT;
+}
+
+const char *err_name(enum err err)
+{
+    return listed(err) ? table[err].name : "UNLISTED";
+}
+
+const char *err_text(enum err err)
+{
+    return listed(err) ? table[err].text : "not a listed error";
+}
+
+enum advice err_advice(enum err err)
+{
+    return listed(err) ? table[err].advice : ADVICE_GIVE_UP;
+}
+
+enum grpc_status err_grpc_status(enum err err)
+{
+    return listed(err) ? table[err].status : GRPC_INTERNAL;
+}
+
+int err_exit_code(enum err err)
+{
+    return listed(err) ? table[err].exit_code : 1;
+}

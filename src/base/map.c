@@ -1,0 +1,149 @@
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Two arrays. `entries` holds what was put, in order; removing leaves a hole there (value NULL). The
+ * `slots` are an open-addressing index over it with linear probing; the slot of a hole stays, so that
+ * a probe walks past it. There are always SLOTS_PER_ENTRY times as many slots as entries, so at least
+ * half of them are empty and every probe ends.
+ *
+ * When `entries` is used up the holes are squeezed out in place if they are more than half, and
+ * otherwise both arrays double: each costs at most a constant per insertion, also for a map that
+ * stays at its ceiling while keys come and go. That is why `cap` may exceed `max`. */
+enum {
+    SLOTS_PER_ENTRY = 2,
+    CAP_FIRST = 8,
+};
+static_assert(MAP_MOST * 4 <= UINT32_MAX, "a slot numbers an entry, also after the last doubling");
+
+void map_init(struct map *m, size_t max, uint64_t seed)
+{
+    *m = (struct map){.max = min_size(max, MAP_MOST), .seed = seed};
+}
+
+void map_deinit(struct map *m)
+{
+    free(m->entries);
+    free(m->slots);
+    m->entries = NULL;
+    m->slots = NULL;
+    m->count = m->used = m->cap = m->slot_count = 0;
+}
+
+size_t map_count(const struct map *m)
+{
+    return m->count;
+}
+
+/* The entry that holds `key`, or NULL. */
+static struct map_entry *find(const struct map *m, struct str key, uint64_t hash)
+{
+    size_t mask = m->slot_count - 1;
+
+    if (m->count == 0) return NULL;
+    for (size_t i = hash & mask; m->slots[i] != 0; i = (i + 1) & mask) {
+        struct map_entry *entry = &m->entries[m->slots[i] - 1];
+        if (entry->hash == hash && entry->value && str_equal(entry->key, key)) return entry;
+    }
+    return NULL;
+}
+
+/* Lets the first empty slot of the entry's probe point at it. */
+static void index_entry(struct map *m, size_t index)
+{
+    size_t mask = m->slot_count - 1;
+    size_t i = m->entries[index].hash & mask;
+
+    assert(index < m->cap);
+    while (m->slots[i] != 0) i = (i + 1) & mask;
+    m->slots[i] = (uint32_t)(index + 1);
+}
+
+/* Writes the live entries to `to` without the holes, in order, and points the cleared slots at them.
+ * `to` may be where they are now. */
+static void squeeze(struct map *m, struct map_entry *to)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < m->used; i++)
+        if (m->entries[i].value) to[kept++] = m->entries[i];
+    assert(kept == m->count);
+    m->entries = to;
+    m->used = kept;
+    for (size_t i = 0; i < kept; i++) index_entry(m, i);
+}
+
+static enum err grow(struct map *m)
+{
+    size_t cap = max_size(m->cap * 2, CAP_FIRST);
+    struct map_entry *old = m->entries, *entries = malloc(cap * sizeof *entries);
+    uint32_t *slots = calloc(cap * SLOTS_PER_ENTRY, sizeof *slots);
+
+    if (!entries || !slots) {
+        free(entries);
+        free(slots);
+        return ERR_NOMEM;
+    }
+    free(m->slots);
+    m->slots = slots;
+    m->cap = cap;
+    m->slot_count = cap * SLOTS_PER_ENTRY;
+    squeeze(m, entries);
+    free(old);
+    return ERR_OK;
+}
+
+static enum err make_room(struct map *m)
+{
+    if (m->used < m->cap) return ERR_OK;
+    if (m->count >= m->cap / 2) return grow(m);
+    memset(m->slots, 0, m->slot_count * sizeof *m->slots);
+    squeeze(m, m->entries);
+    return ERR_OK;
+}
+
+void *map_get(const struct map *m, struct str key)
+{
+    struct map_entry *entry = m->count > 0 ? find(m, key, str_hash(key, m->seed)) : NULL;
+
+    return entry ? entry->value : NULL;
+}
+
+enum err map_put(struct map *m, struct str key, void *value)
+{
+    uint64_t hash = str_hash(key, m->seed);
+    enum err err;
+
+    assert(value);
+    if (find(m, key, hash)) return ERR_EXISTS;
+    if (m->count >= m->max) return ERR_FULL;
+    err = make_room(m);
+    if (err) return err;
+    m->entries[m->used] = (struct map_entry){hash, key, value};
+    index_entry(m, m->used++);
+    m->count++;
+    return ERR_OK;
+}
+
+void *map_remove(struct map *m, struct str key)
+{
+    struct map_entry *entry = m->count > 0 ? find(m, key, str_hash(key, m->seed)) : NULL;
+    void *value;
+
+    if (!entry) return NULL;
+    value = entry->value;
+    entry->value = NULL;
+    entry->key = STR_EMPTY;             /* the caller may free the key now */
+    m->count--;
+    return value;
+}
+
+struct map_entry *map_next(const struct map *m, size_t *cursor)
+{
+    while (*cursor < m->used) {
+        struct map_entry *entry = &m->entries[(*cursor)++];
+        if (entry->value) return entry;
+    }
+    return NULL;
+}

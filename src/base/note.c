@@ -1,0 +1,58 @@
+#include "base/note.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char cut_mark[] = "...";
+
+/* Ends a text that did not fit with the mark, at the border of a UTF-8 character. */
+static void mark_cut(char text[NOTE_CAP])
+{
+    size_t end = NOTE_CAP - sizeof cut_mark;
+
+    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80) end--;
+    memcpy(text + end, cut_mark, sizeof cut_mark);
+}
+
+static void format_text(char text[NOTE_CAP], const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+static void format_text(char text[NOTE_CAP], const char *format, va_list args)
+{
+    int wrote = vsnprintf(text, NOTE_CAP, format, args);
+
+    if (wrote < 0) text[0] = '\0';      /* an encoding error; the code still says what happened */
+    if (wrote >= NOTE_CAP) mark_cut(text);
+}
+
+/* Both format into a copy first, so that the note's own text may be one of the arguments. */
+void note_set(struct note *note, const char *format, ...)
+{
+    struct note fresh;
+    va_list args;
+
+    if (!note) return;
+    va_start(args, format);
+    format_text(fresh.text, format, args);
+    va_end(args);
+    *note = fresh;
+}
+
+void note_prefix(struct note *note, const char *format, ...)
+{
+    struct note before, joined;
+    va_list args;
+    int wrote;
+
+    if (!note) return;
+    va_start(args, format);
+    format_text(before.text, format, args);
+    va_end(args);
+    if (note->text[0] == '\0') {
+        *note = before;
+        return;
+    }
+    wrote = snprintf(joined.text, NOTE_CAP, "%s: %s", before.text, note->text);
+    if (wrote >= NOTE_CAP) mark_cut(joined.text);
+    *note = joined;
+}
