@@ -1,0 +1,344 @@
+#include "text/ndjson.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "text/real.h"
+#include "text/utf8.h"
+
+enum {
+    INDENT = 2,
+    U64_DIGITS = 20,
+    WORD = 8, /* bytes looked at together */
+};
+
+/* ---- escaping ---- */
+
+/* The escaped length of each byte below 0x80 that is not copied as it is; 0 for one that is. */
+static const uint8_t escape_len[0x80] = {
+    [0] = 6,  [1] = 6,    [2] = 6,    [3] = 6,    [4] = 6,   [5] = 6,    [6] = 6,
+    [7] = 6,  ['\b'] = 2, ['\t'] = 2, ['\n'] = 2, [11] = 6,  ['\f'] = 2, ['\r'] = 2,
+    [14] = 6, [15] = 6,   [16] = 6,   [17] = 6,   [18] = 6,  [19] = 6,   [20] = 6,
+    [21] = 6, [22] = 6,   [23] = 6,   [24] = 6,   [25] = 6,  [26] = 6,   [27] = 6,
+    [28] = 6, [29] = 6,   [30] = 6,   [31] = 6,   ['"'] = 2, ['\\'] = 2,
+};
+
+/* True when one of eight bytes is a control character, '"', '\\' or not ASCII. A byte b below n shows
+ * in the top bit of b - n, as long as b itself has none; a borrow from a lower byte can only turn a
+ * clean word into a suspect one, which is then looked at byte by byte. */
+static bool word_is_suspect(const char *at)
+{
+    const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+    uint64_t word, quotes, slashes;
+
+    memcpy(&word, at, sizeof word);
+    quotes = word ^ (ones * '"');
+    slashes = word ^ (ones * '\\');
+    return ((word | (word - ones * 0x20) | (quotes - ones) | (slashes - ones)) & tops) != 0;
+}
+
+/* How many bytes at the front of `s` are copied as they are. */
+static size_t plain_span(struct str s)
+{
+    size_t i = 0;
+
+    while (i + WORD <= s.len && !word_is_suspect(s.at + i)) i += WORD;
+    while (i < s.len && (unsigned char)s.at[i] < 0x80 && !escape_len[(unsigned char)s.at[i]]) i++;
+    return i;
+}
+
+/* The exact escaped length, so that a line that fits the buffer to the byte is not refused. */
+static size_t escaped_size(struct str s)
+{
+    size_t size = 0;
+
+    for (;;) {
+        size_t plain = plain_span(s);
+        size += plain;
+        s = str_tail(s, plain);
+        if (s.len == 0) return size;
+        unsigned char byte = (unsigned char)s.at[0];
+        size_t step = utf8_step(s.at, s.len);
+        size += byte < 0x80 ? escape_len[byte] : step > 0 ? step : sizeof "\xef\xbf\xbd" - 1;
+        s = str_tail(s, max_size(step, 1));
+    }
+}
+
+static char *put_escape(char *at, unsigned char byte)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char names[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
+                                 ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\'};
+
+    *at++ = '\\';
+    if (escape_len[byte] == 2) {
+        *at++ = names[byte];
+        return at;
+    }
+    memcpy(at, "u00", 3);
+    at[3] = hex[byte >> 4];
+    at[4] = hex[byte & 15];
+    return at + 5;
+}
+
+static char *put_escaped(char *at, struct str s)
+{
+    for (;;) {
+        size_t plain = plain_span(s);
+        if (plain > 0) memcpy(at, s.at, plain);
+        at += plain;
+        s = str_tail(s, plain);
+        if (s.len == 0) return at;
+        unsigned char byte = (unsigned char)s.at[0];
+        size_t step = utf8_step(s.at, s.len);
+        if (byte < 0x80) {
+            at = put_escape(at, byte);
+        } else if (step > 0) {
+            memcpy(at, s.at, step);
+            at += step;
+        } else {
+            memcpy(at, "\xef\xbf\xbd", 3);
+            at += 3;
+        }
+        s = str_tail(s, max_size(step, 1));
+    }
+}
+
+static char *put_u64(char *at, uint64_t value)
+{
+    static const char pairs[] = "0001020304050607080910111213141516171819"
+                                "2021222324252627282930313233343536373839"
+                                "4041424344454647484950515253545556575859"
+                                "6061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+    char digits[U64_DIGITS];
+    size_t from = sizeof digits;
+
+    while (value >= 100) {
+        from -= 2;
+        memcpy(digits + from, pairs + value % 100 * 2, 2);
+        value /= 100;
+    }
+    if (value >= 10) {
+        from -= 2;
+        memcpy(digits + from, pairs + value * 2, 2);
+    } else {
+        digits[--from] = (char)('0' + value);
+    }
+    memcpy(at, digits + from, sizeof digits - from);
+    return at + (sizeof digits - from);
+}
+
+/* ---- structure ---- */
+
+static bool in_array(const struct ndjson *w)
+{
+    uint32_t level = w->depth - 1;
+    return (w->arrays[level / 64] >> level % 64 & 1) != 0;
+}
+
+static size_t indent_size(const struct ndjson *w)
+{
+    return w->pretty ? 1 + (size_t)w->depth * INDENT : 0;
+}
+
+static char *put_indent(const struct ndjson *w, char *at)
+{
+    if (!w->pretty) return at;
+    *at++ = '\n';
+    memset(at, ' ', (size_t)w->depth * INDENT);
+    return at + (size_t)w->depth * INDENT;
+}
+
+/* Room for what stands before a value (comma, line break and indent, key) and for `size` bytes of
+ * the value itself. Returns where the value goes, or NULL after a failure. */
+static char *begin_field(struct ndjson *w, struct str key, size_t size)
+{
+    size_t before = w->comma ? 1 : 0;
+    char *at;
+
+    if (w->err) return NULL;
+    if (w->depth > 0) {
+        assert((key.at == NULL) == in_array(w)); /* keys in objects, none in arrays */
+        before += indent_size(w);
+        if (key.at) before += escaped_size(key) + 3 + (w->pretty ? 1 : 0);
+    } else {
+        assert(!key.at && !w->comma); /* a record is one value */
+    }
+    w->err = buf_reserve(w->out, before + size, &at);
+    if (w->err) return NULL;
+    if (w->comma) *at++ = ',';
+    if (w->depth > 0) at = put_indent(w, at);
+    if (key.at) {
+        *at++ = '"';
+        at = put_escaped(at, key);
+        *at++ = '"';
+        *at++ = ':';
+        if (w->pretty) *at++ = ' ';
+    }
+    w->comma = true;
+    return at;
+}
+
+/* What was written since begin_field() reserved room now counts. */
+static void end_field(struct ndjson *w, const char *at)
+{
+    buf_commit(w->out, (size_t)(at - (w->out->data + w->out->len)));
+}
+
+static void put_field(struct ndjson *w, struct str key, struct str text)
+{
+    char *at = begin_field(w, key, text.len);
+
+    if (!at) return;
+    memcpy(at, text.at, text.len);
+    end_field(w, at + text.len);
+}
+
+static void open_level(struct ndjson *w, struct str key, bool array)
+{
+    char *at;
+
+    if (!w->err && w->depth == NDJSON_DEPTH_MAX) w->err = ERR_TOO_LARGE;
+    at = begin_field(w, key, 1);
+    if (!at) return;
+    *at++ = array ? '[' : '{';
+    end_field(w, at);
+    uint64_t bit = 1ull << w->depth % 64;
+    if (array)
+        w->arrays[w->depth / 64] |= bit;
+    else
+        w->arrays[w->depth / 64] &= ~bit;
+    w->depth++;
+    w->comma = false;
+}
+
+static void close_level(struct ndjson *w, bool array)
+{
+    bool empty = !w->comma;
+    char *at;
+
+    if (w->err) return;
+    assert(w->depth > 0 && in_array(w) == array); /* what was opened last is closed first */
+    w->depth--;
+    w->err = buf_reserve(w->out, 1 + indent_size(w), &at);
+    if (w->err) return;
+    if (!empty) at = put_indent(w, at);
+    *at++ = array ? ']' : '}';
+    end_field(w, at);
+    w->comma = true;
+}
+
+void ndjson_begin_value(struct ndjson *w, struct buf *out, enum ndjson_style style)
+{
+    w->out = out;
+    w->start = out->len;
+    memset(w->arrays, 0, sizeof w->arrays);
+    w->depth = 0;
+    w->err = ERR_OK;
+    w->pretty = style == NDJSON_PRETTY;
+    w->root_object = false;
+    w->comma = false;
+}
+
+void ndjson_begin(struct ndjson *w, struct buf *out, enum ndjson_style style)
+{
+    ndjson_begin_value(w, out, style);
+    w->root_object = true;
+    open_level(w, NDJSON_ITEM, false);
+}
+
+enum err ndjson_end(struct ndjson *w)
+{
+    if (!w->err) {
+        assert(w->depth == (w->root_object ? 1 : 0)); /* all that was opened is closed */
+        if (w->root_object) close_level(w, false);
+        assert(w->err || w->comma); /* a lone value was put */
+    }
+    if (!w->err) w->err = buf_append_byte(w->out, '\n');
+    if (w->err) w->out->len = w->start;
+    return w->err;
+}
+
+/* ---- values ---- */
+
+void ndjson_string(struct ndjson *w, struct str key, struct str value)
+{
+    char *at = begin_field(w, key, escaped_size(value) + 2);
+
+    if (!at) return;
+    *at++ = '"';
+    at = put_escaped(at, value);
+    *at++ = '"';
+    end_field(w, at);
+}
+
+void ndjson_c_string(struct ndjson *w, struct str key, const char *value)
+{
+    if (value)
+        ndjson_string(w, key, str_from(value));
+    else
+        ndjson_null(w, key);
+}
+
+void ndjson_u64(struct ndjson *w, struct str key, uint64_t value)
+{
+    char digits[U64_DIGITS];
+    put_field(w, key, (struct str){digits, (size_t)(put_u64(digits, value) - digits)});
+}
+
+void ndjson_i64(struct ndjson *w, struct str key, int64_t value)
+{
+    char digits[1 + U64_DIGITS] = "-";
+    /* Minus in unsigned arithmetic: the least number has no positive twin. */
+    char *end =
+        value < 0 ? put_u64(digits + 1, -(uint64_t)value) : put_u64(digits, (uint64_t)value);
+    put_field(w, key, (struct str){digits, (size_t)(end - digits)});
+}
+
+void ndjson_double(struct ndjson *w, struct str key, double value)
+{
+    char text[REAL_TEXT_CAP];
+
+    if (isfinite(value))
+        put_field(w, key, (struct str){text, real_print(value, text)});
+    else
+        ndjson_null(w, key);
+}
+
+void ndjson_bool(struct ndjson *w, struct str key, bool value)
+{
+    put_field(w, key, value ? STR("true") : STR("false"));
+}
+
+void ndjson_null(struct ndjson *w, struct str key)
+{
+    put_field(w, key, STR("null"));
+}
+
+void ndjson_raw(struct ndjson *w, struct str key, struct str json)
+{
+    if (!w->err && (json.len == 0 || str_has(json, '\n') || str_has(json, '\r')))
+        w->err = ERR_INVALID;
+    put_field(w, key, json);
+}
+
+void ndjson_open_object(struct ndjson *w, struct str key)
+{
+    open_level(w, key, false);
+}
+
+void ndjson_close_object(struct ndjson *w)
+{
+    close_level(w, false);
+}
+
+void ndjson_open_array(struct ndjson *w, struct str key)
+{
+    open_level(w, key, true);
+}
+
+void ndjson_close_array(struct ndjson *w)
+{
+    close_level(w, true);
+}

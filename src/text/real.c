@@ -1,0 +1,94 @@
+#include "text/real.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A sum or a quotient of two integers that doubles hold exactly is correctly rounded, so n / 10^k is
+ * the very double that the decimal text of n with k places reads as. Most numbers people log (counts,
+ * milliseconds with three places) are found this way, about ten times faster than by printf. */
+enum { PLACES_MAX = 6 };
+#define EXACT_MAX 9007199254740992.0 /* 2^53 */
+
+/* The C locale is built into libc: making it takes no memory, and freeing it is not needed. */
+static locale_t c_locale(void)
+{
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+static size_t print_scaled(bool negative, uint64_t scaled, int places, char *text)
+{
+    char reversed[REAL_TEXT_CAP];
+    size_t len = 0, count = 0;
+
+    for (int i = 0; i < places; i++, scaled /= 10) reversed[count++] = (char)('0' + scaled % 10);
+    reversed[count++] = '.';
+    do {
+        reversed[count++] = (char)('0' + scaled % 10);
+        scaled /= 10;
+    } while (scaled > 0);
+    if (negative) text[len++] = '-';
+    while (count > 0) text[len++] = reversed[--count];
+    return len;
+}
+
+static size_t print_short_decimal(double value, char text[REAL_TEXT_CAP])
+{
+    bool negative = signbit(value);
+    double magnitude = fabs(value), power = 10;
+
+    for (int places = 1; places <= PLACES_MAX; places++, power *= 10) {
+        double scaled = magnitude * power;
+        if (scaled >= EXACT_MAX) return 0;
+        scaled = rint(scaled);
+        if (scaled / power == magnitude)
+            return print_scaled(negative, (uint64_t)scaled, places, text);
+    }
+    return 0;
+}
+
+size_t real_print(double value, char text[REAL_TEXT_CAP])
+{
+    char tried[REAL_TEXT_CAP + 8];
+    locale_t before;
+    size_t len;
+
+    assert(isfinite(value));
+    len = print_short_decimal(value, text);
+    if (len > 0) return len;
+    before = uselocale(c_locale());
+    for (int digits = 15; digits <= 17; digits++) { /* 17 always read back the same */
+        len = (size_t)snprintf(tried, sizeof tried, "%.*g", digits, value);
+        if (strtod(tried, NULL) == value) break;
+    }
+    uselocale(before);
+    if (strspn(tried, "-0123456789") == len) { /* a whole number past 2^53 */
+        memcpy(tried + len, ".0", 2);
+        len += 2;
+    }
+    assert(len <= REAL_TEXT_CAP);
+    memcpy(text, tried, len);
+    return len;
+}
+
+enum err real_read(const char *text, double *ret_value)
+{
+    char *end;
+    double value;
+    int saved = errno;
+    bool overflow;
+
+    /* strtod would also take blanks, hexadecimal and the names of infinity and not-a-number. */
+    if (text[0] == '\0' || text[strspn(text, "+-.0123456789eE")] != '\0') return ERR_PARSE;
+    errno = 0;
+    value = strtod_l(text, &end, c_locale());
+    overflow = errno == ERANGE && isinf(value);
+    errno = saved;
+    if (*end != '\0') return ERR_PARSE;
+    if (overflow) return ERR_TOO_LARGE;
+    *ret_value = value;
+    return ERR_OK;
+}

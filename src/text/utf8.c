@@ -1,0 +1,75 @@
+#include "text/utf8.h"
+
+static bool continues(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+size_t utf8_step(const char *at, size_t left)
+{
+    unsigned char first = (unsigned char)at[0];
+    unsigned char second = left > 1 ? (unsigned char)at[1] : 0;
+
+    assert(left > 0);
+    if (first < 0x80) return 1;
+    if (first < 0xc2 || first > 0xf4) return 0; /* a continuation, an overlong form, out of range */
+    if (left < 2 || !continues(at[1])) return 0;
+    if (first < 0xe0) return 2;
+    if (left < 3 || !continues(at[2])) return 0;
+    if (first == 0xe0 && second < 0xa0) return 0; /* overlong */
+    if (first == 0xed && second > 0x9f) return 0; /* surrogate */
+    if (first < 0xf0) return 3;
+    if (left < 4 || !continues(at[3])) return 0;
+    if (first == 0xf0 && second < 0x90) return 0; /* overlong */
+    if (first == 0xf4 && second > 0x8f) return 0; /* past U+10FFFF */
+    return 4;
+}
+
+bool utf8_is_scalar(uint32_t code_point)
+{
+    return code_point <= 0x10ffff && (code_point < 0xd800 || code_point > 0xdfff);
+}
+
+size_t utf8_write(uint32_t scalar, char out[UTF8_LEN_MAX])
+{
+    assert(utf8_is_scalar(scalar));
+    if (scalar < 0x80) {
+        out[0] = (char)scalar;
+        return 1;
+    }
+    if (scalar < 0x800) {
+        out[0] = (char)(0xc0 | scalar >> 6);
+        out[1] = (char)(0x80 | (scalar & 0x3f));
+        return 2;
+    }
+    if (scalar < 0x10000) {
+        out[0] = (char)(0xe0 | scalar >> 12);
+        out[1] = (char)(0x80 | (scalar >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (scalar & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | scalar >> 18);
+    out[1] = (char)(0x80 | (scalar >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (scalar >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (scalar & 0x3f));
+    return 4;
+}
+
+size_t utf8_count(struct str s)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < s.len; i++) count += !continues(s.at[i]);
+    return count;
+}
+
+struct str utf8_clip(struct str s, size_t len_max)
+{
+    size_t len = s.len;
+
+    if (len > len_max) {
+        len = len_max;
+        while (len > 0 && continues(s.at[len])) len--;
+    }
+    return (struct str){s.at, len};
+}

@@ -1,0 +1,21 @@
+/* One step of UTF-8, for the readers and writers of this module.
+ *
+ * Knows code points and nothing else: no normal forms, no widths, no classes. Only the shortest form
+ * of a scalar value is well formed: no overlong form, no surrogate, nothing past U+10FFFF. */
+#ifndef TEXT_UTF8_H
+#define TEXT_UTF8_H
+#include "base/str.h"
+
+enum { UTF8_LEN_MAX = 4 };
+
+/* Bytes of the well-formed sequence that begins at at[0], 1..4; 0 when none does. `left` > 0. */
+size_t utf8_step(const char *at, size_t left);
+/* True for a number that UTF-8 can carry: up to U+10FFFF and no surrogate. */
+bool utf8_is_scalar(uint32_t code_point);
+/* Writes a scalar value and returns its length, 1..4. */
+size_t utf8_write(uint32_t scalar, char out[UTF8_LEN_MAX]);
+/* Code points in well-formed text: the bytes that do not continue a sequence. */
+size_t utf8_count(struct str s);
+/* The longest beginning of `s` that has at most `len_max` bytes and cuts no sequence in two. */
+struct str utf8_clip(struct str s, size_t len_max);
+#endif
