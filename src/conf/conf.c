@@ -1,0 +1,421 @@
+#include "conf/conf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/internal.h"
+#include "conf/nearest.h"
+
+enum { MEMORY_MAX = 4 * 1024 * 1024 };          /* of one configuration; far above the largest file */
+enum { PROBLEMS_TEXT_MAX = CONF_PROBLEMS_MAX * (NOTE_CAP + 256) };
+
+/* -- life -- */
+
+enum err conf_open(const struct option_table *table, struct conf **ret_conf)
+{
+    struct conf *conf = calloc(1, sizeof *conf);
+
+    assert(option_table_valid(table, NULL));
+    if (!conf) return ERR_NOMEM;
+    conf->table = table;
+    arena_init(&conf->memory, MEMORY_MAX);
+    buf_init(&conf->problems, PROBLEMS_TEXT_MAX);
+    conf->entries = arena_calloc(&conf->memory, max_size(table->count, 1), sizeof *conf->entries);
+    if (!conf->entries) {
+        conf_close(conf);
+        return ERR_NOMEM;
+    }
+    *ret_conf = conf;
+    return ERR_OK;
+}
+
+void conf_close(struct conf *conf)
+{
+    if (!conf) return;
+    buf_deinit(&conf->problems);
+    arena_deinit(&conf->memory);
+    free(conf);
+}
+
+/* -- what all sources share -- */
+
+enum err conf_problem(struct conf *conf, const char *format, ...)
+{
+    struct buf *problems = &conf->problems;
+    size_t before = problems->len;
+    va_list args;
+    enum err err;
+
+    if (++conf->problem_count > CONF_PROBLEMS_MAX) return ERR_INVALID;
+    va_start(args, format);
+    err = buf_vappendf(problems, format, args);
+    va_end(args);
+    if (!err) err = buf_append_byte(problems, '\n');
+    if (err) problems->len = before;
+    return err == ERR_NOMEM ? ERR_NOMEM : ERR_INVALID;
+}
+
+struct str conf_problems(const struct conf *conf)
+{
+    return buf_peek(&conf->problems);
+}
+
+size_t conf_find(const struct option_table *table, struct str name)
+{
+    size_t i = 0;
+    while (i < table->count && !str_equal(str_from(table->options[i].name), name)) i++;
+    return i;
+}
+
+void conf_set(struct conf *conf, size_t index, const struct option_value *value,
+              struct conf_place place)
+{
+    struct conf_entry *entry = &conf->entries[index];
+    if (place.source < entry->place.source) return;
+    entry->value = *value;
+    entry->place = place;
+}
+
+const char *conf_note_text(const struct option *option, const struct note *note)
+{
+    if (option->flags & OPTION_SECRET) return "the value cannot be used (it is secret, so not shown)";
+    return note->text;
+}
+
+/* Every spelling in one plain form, so that nearness is judged on letters and not on joints:
+ * "HTTP_LISTEN", "http-listen" and "http.listen" are all "http-listen". */
+static struct str plain_name(struct str spelled, char name[NEAREST_NAME_MAX])
+{
+    size_t len = min_size(spelled.len, NEAREST_NAME_MAX);
+    for (size_t i = 0; i < len; i++) {
+        char c = spelled.at[i];
+        if (c >= 'A' && c <= 'Z') c = (char)(c - 'A' + 'a');
+        name[i] = c == '_' || c == '.' ? '-' : c;
+    }
+    return str_of(name, len);
+}
+
+/* First the whole name; then, for somebody who left the section out or took a wrong one, the key
+ * alone. */
+void conf_hint(const struct option_table *table, struct str wanted, uint32_t excluded_flags,
+               conf_spell_fn *spell, char hint[CONF_HINT_CAP])
+{
+    char plain_whole[NEAREST_NAME_MAX], plain_key[NEAREST_NAME_MAX], plain[NEAREST_NAME_MAX];
+    char name[OPTION_NAME_CAP];
+    struct nearest whole, key;
+    size_t cut = wanted.len;
+
+    hint[0] = '\0';
+    if (wanted.len > NEAREST_NAME_MAX) return;
+    while (cut > 0 && wanted.at[cut - 1] != '.') cut--;
+    nearest_init(&whole, plain_name(wanted, plain_whole));
+    nearest_init(&key, plain_name(str_tail(wanted, cut), plain_key));
+    for (size_t i = 0; i < table->count; i++) {
+        const struct option *option = &table->options[i];
+        if (option->flags & excluded_flags) continue;
+        nearest_offer(&whole, plain_name(str_from(option->name), plain), i);
+        nearest_offer(&key, option_key(option), i);
+    }
+    if (!nearest_found(&whole) && !nearest_found(&key)) return;
+    spell(&table->options[nearest_found(&whole) ? whole.place : key.place], name);
+    snprintf(hint, CONF_HINT_CAP, " (did you mean %s?)", name);
+}
+
+/* -- flags -- */
+
+static size_t find_flag(const struct option_table *table, struct str name)
+{
+    char spelled[OPTION_NAME_CAP];
+    size_t i = 0;
+    for (; i < table->count; i++) {
+        option_flag_name(&table->options[i], spelled);
+        if (str_equal(str_from(spelled), name)) break;
+    }
+    return i;
+}
+
+/* --no-x for a bool x. */
+static size_t find_negated(const struct option_table *table, struct str name)
+{
+    char spelled[OPTION_NAME_CAP];
+
+    if (!str_starts(name, STR("--no-"))) return table->count;
+    snprintf(spelled, sizeof spelled, "--%.*s", STR_ARG(str_tail(name, 5)));
+    size_t i = find_flag(table, str_from(spelled));
+    return i < table->count && table->options[i].kind == OPTION_BOOL ? i : table->count;
+}
+
+/* A list flag given again adds to what the earlier ones gave. */
+static enum err join_lists(struct conf *conf, size_t index, struct option_value *value,
+                           struct note *note)
+{
+    const struct conf_entry *entry = &conf->entries[index];
+    struct str items[OPTION_LIST_MAX + 1];
+    size_t count = 0;
+
+    if (entry->place.source != CONF_FLAG) return ERR_OK;
+    for (size_t i = 0; i < entry->value.item_count; i++) items[count++] = entry->value.items[i];
+    for (size_t i = 0; i < value->item_count && count < ARRAY_LEN(items); i++) {
+        items[count++] = value->items[i];
+    }
+    return option_make_list(&conf->table->options[index], items, count, &conf->memory, value, note);
+}
+
+static enum err set_flag(struct conf *conf, size_t index, struct str name, struct str text)
+{
+    const struct option *option = &conf->table->options[index];
+    struct option_value value;
+    struct note note = {""};
+    enum err err = option_parse(option, text, &conf->memory, &value, &note);
+
+    if (!err && option->kind == OPTION_LIST) err = join_lists(conf, index, &value, &note);
+    if (err == ERR_NOMEM) return err;
+    if (err) return conf_problem(conf, "%.*s: %s", STR_ARG(name), conf_note_text(option, &note));
+    conf_set(conf, index, &value, (struct conf_place){.source = CONF_FLAG});
+    return ERR_OK;
+}
+
+static enum err unknown_flag(struct conf *conf, struct str name)
+{
+    char hint[CONF_HINT_CAP];
+
+    if (!str_starts(name, STR("--"))) {
+        return conf_problem(conf, "%.*s: unknown option; options are written out, as in --help",
+                            STR_ARG(name));
+    }
+    conf_hint(conf->table, str_tail(name, 2), 0, option_flag_name, hint);
+    return conf_problem(conf, "%.*s: unknown option%s", STR_ARG(name), hint);
+}
+
+/* Reads the flag at words[*at] and moves *at past what it used. */
+static enum err take_flag(struct conf *conf, size_t count, const char *const *words, size_t *at)
+{
+    struct str word = str_from(words[(*at)++]);
+    size_t equals = str_find(word, '=');
+    struct str name = str_of(word.at, equals);
+    size_t index = find_flag(conf->table, name), negated = find_negated(conf->table, name);
+
+    if (index == conf->table->count && negated < conf->table->count) {
+        if (equals == word.len) return set_flag(conf, negated, name, STR("false"));
+        return conf_problem(conf, "%.*s: takes no value", STR_ARG(name));
+    }
+    if (index == conf->table->count) return unknown_flag(conf, name);
+    if (equals < word.len) return set_flag(conf, index, name, str_tail(word, equals + 1));
+    if (conf->table->options[index].kind == OPTION_BOOL) return set_flag(conf, index, name, STR("true"));
+    if (*at == count || strncmp(words[*at], "--", 2) == 0) {
+        return conf_problem(conf, "%.*s: needs a value, as in %.*s %s", STR_ARG(name), STR_ARG(name),
+                            option_placeholder(&conf->table->options[index]));
+    }
+    return set_flag(conf, index, name, str_from(words[(*at)++]));
+}
+
+static enum err take_argument(struct conf *conf, const char *word)
+{
+    if (conf->argument_count == CONF_ARGUMENTS_MAX) {
+        return conf_problem(conf, "more than %d arguments", CONF_ARGUMENTS_MAX);
+    }
+    char *copy = arena_dup(&conf->memory, str_from(word));
+    if (!copy) return ERR_NOMEM;
+    conf->arguments[conf->argument_count++] = copy;
+    return ERR_OK;
+}
+
+/* The first error decides what an add call answers, but all words are looked at. */
+static enum err first_of(enum err first, enum err err) { return first ? first : err; }
+
+enum err conf_add_flags(struct conf *conf, size_t count, const char *const *words)
+{
+    enum err first = ERR_OK;
+    bool only_arguments = false;
+
+    for (size_t at = 0; at < count;) {
+        enum err err;
+        if (!only_arguments && strcmp(words[at], "--") == 0) {
+            only_arguments = true;
+            at++;
+            continue;
+        }
+        bool is_flag = !only_arguments && words[at][0] == '-' && words[at][1] != '\0';
+        if (is_flag) err = take_flag(conf, count, words, &at);
+        else err = take_argument(conf, words[at++]);
+        if (err == ERR_NOMEM) return err;
+        first = first_of(first, err);
+    }
+    return first;
+}
+
+/* -- environment -- */
+
+static size_t find_variable(const struct option_table *table, struct str name)
+{
+    char spelled[OPTION_NAME_CAP];
+    size_t i = 0;
+    for (; i < table->count; i++) {
+        if (table->options[i].flags & OPTION_FLAG_ONLY) continue;
+        option_environment_name(&table->options[i], spelled);
+        if (str_equal(str_from(spelled), name)) break;
+    }
+    return i;
+}
+
+static bool known_elsewhere(const struct option_table *const *others, struct str name)
+{
+    for (size_t i = 0; others && others[i]; i++) {
+        if (find_variable(others[i], name) < others[i]->count) return true;
+    }
+    return false;
+}
+
+static enum err take_variable(struct conf *conf, struct str name, struct str text,
+                              const struct option_table *const *others)
+{
+    struct option_value value;
+    struct note note = {""};
+    char hint[CONF_HINT_CAP];
+    size_t index = find_variable(conf->table, name);
+    enum err err;
+
+    if (index == conf->table->count) {
+        if (known_elsewhere(others, name)) return ERR_OK;
+        conf_hint(conf->table, str_tail(name, sizeof OPTION_ENVIRONMENT_PREFIX - 1), OPTION_FLAG_ONLY,
+                  option_environment_name, hint);
+        return conf_problem(conf, "environment %.*s: unknown%s", STR_ARG(name), hint);
+    }
+    if (text.len == 0) return ERR_OK;
+    err = option_parse(&conf->table->options[index], text, &conf->memory, &value, &note);
+    if (err == ERR_NOMEM) return err;
+    if (err) {
+        return conf_problem(conf, "environment %.*s: %s", STR_ARG(name),
+                            conf_note_text(&conf->table->options[index], &note));
+    }
+    conf_set(conf, index, &value, (struct conf_place){.source = CONF_ENVIRONMENT});
+    return ERR_OK;
+}
+
+enum err conf_add_environment(struct conf *conf, const char *const *environment,
+                              const struct option_table *const *others)
+{
+    enum err first = ERR_OK;
+
+    for (size_t i = 0; environment && environment[i]; i++) {
+        struct str entry = str_from(environment[i]);
+        size_t equals = str_find(entry, '=');
+        struct str name = str_of(entry.at, equals);
+        if (equals == entry.len || !str_starts(name, STR(OPTION_ENVIRONMENT_PREFIX)) ||
+            str_starts(name, STR(OPTION_ENVIRONMENT_PREFIX "TEST_"))) {
+            continue;
+        }
+        enum err err = take_variable(conf, name, str_tail(entry, equals + 1), others);
+        if (err == ERR_NOMEM) return err;
+        first = first_of(first, err);
+    }
+    return first;
+}
+
+/* -- defaults -- */
+
+static enum err required_missing(struct conf *conf, const struct option *option)
+{
+    char flag[OPTION_NAME_CAP], variable[OPTION_NAME_CAP];
+
+    option_flag_name(option, flag);
+    option_environment_name(option, variable);
+    if (option->flags & OPTION_FLAG_ONLY) {
+        return conf_problem(conf, "%s %s is required", flag, option_placeholder(option));
+    }
+    return conf_problem(conf, "%s %s is required (or environment %s)", flag,
+                        option_placeholder(option), variable);
+}
+
+enum err conf_finish(struct conf *conf)
+{
+    for (size_t i = 0; i < conf->table->count; i++) {
+        const struct option *option = &conf->table->options[i];
+        struct option_value value;
+        enum err err;
+        if (conf->entries[i].place.source != CONF_UNSET) continue;
+        if (!option->fallback) {
+            err = option->flags & OPTION_REQUIRED ? required_missing(conf, option) : ERR_OK;
+        } else {
+            err = option_parse(option, str_from(option->fallback), &conf->memory, &value, NULL);
+            if (!err) conf_set(conf, i, &value, (struct conf_place){.source = CONF_DEFAULT});
+        }
+        if (err == ERR_NOMEM) return err;
+    }
+    if (conf->problem_count > CONF_PROBLEMS_MAX) {
+        (void)buf_appendf(&conf->problems, "and %zu more\n", conf->problem_count - CONF_PROBLEMS_MAX);
+        conf->problem_count = CONF_PROBLEMS_MAX;        /* said once */
+    }
+    return conf->problem_count > 0 ? ERR_INVALID : ERR_OK;
+}
+
+/* -- reading -- */
+
+static const struct conf_entry *entry_of(const struct conf *conf, const char *name)
+{
+    size_t index = conf_find(conf->table, str_from(name));
+    assert(index < conf->table->count);         /* the program asks for its own options only */
+    return &conf->entries[index];
+}
+
+static bool entry_is(const struct conf *conf, const struct conf_entry *entry, uint32_t kinds)
+{
+    return (BIT(conf->table->options[entry - conf->entries].kind) & kinds) != 0;
+}
+
+bool conf_is_set(const struct conf *conf, const char *name)
+{
+    return entry_of(conf, name)->place.source != CONF_UNSET;
+}
+
+enum conf_source conf_source(const struct conf *conf, const char *name)
+{
+    return entry_of(conf, name)->place.source;
+}
+
+const char *conf_text(const struct conf *conf, const char *name)
+{
+    const struct conf_entry *entry = entry_of(conf, name);
+    assert(entry_is(conf, entry, BIT(OPTION_STRING) | BIT(OPTION_ADDRESS) | BIT(OPTION_ENUM)));
+    return entry->place.source == CONF_UNSET ? NULL : entry->value.text.at;
+}
+
+uint64_t conf_number(const struct conf *conf, const char *name)
+{
+    const struct conf_entry *entry = entry_of(conf, name);
+    assert(entry_is(conf, entry, BIT(OPTION_U64) | BIT(OPTION_DURATION) | BIT(OPTION_SIZE)));
+    return entry->value.number;
+}
+
+bool conf_bool(const struct conf *conf, const char *name)
+{
+    const struct conf_entry *entry = entry_of(conf, name);
+    assert(entry_is(conf, entry, BIT(OPTION_BOOL)));
+    return entry->value.number != 0;
+}
+
+size_t conf_choice(const struct conf *conf, const char *name)
+{
+    const struct conf_entry *entry = entry_of(conf, name);
+    assert(entry_is(conf, entry, BIT(OPTION_ENUM)) && entry->place.source != CONF_UNSET);
+    return (size_t)entry->value.number;
+}
+
+struct option_value conf_list(const struct conf *conf, const char *name)
+{
+    const struct conf_entry *entry = entry_of(conf, name);
+    assert(entry_is(conf, entry, BIT(OPTION_LIST)));
+    return entry->value;
+}
+
+size_t conf_argument_count(const struct conf *conf)
+{
+    return conf->argument_count;
+}
+
+const char *conf_argument(const struct conf *conf, size_t place)
+{
+    assert(place < conf->argument_count);
+    return conf->arguments[place];
+}

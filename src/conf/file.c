@@ -1,0 +1,231 @@
+/* The TOML source: a table in the file is a section, "[http] listen" is the option http.listen. */
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/internal.h"
+#include "text/toml.h"
+
+enum { DOCUMENT_MEMORY_MAX = 16 * CONF_FILE_MAX };      /* a tree is larger than its text */
+enum { PATH_CAP = 128 };                /* a longer path is cut; no option is that long */
+
+enum { NOT_HERE = OPTION_NOT_IN_FILE | OPTION_FLAG_ONLY };
+
+struct reader {
+    struct conf *conf;
+    const char *file_name;
+    enum err first;                     /* the first thing that went wrong */
+};
+
+static void refuse(struct reader *r, struct toml_position at, const char *what, const char *hint)
+{
+    enum err err = conf_problem(r->conf, "%s:%u:%u: %s%s", r->file_name, at.line, at.column, what, hint);
+    if (!r->first || err == ERR_NOMEM) r->first = err;
+}
+
+static void spell_quoted(const struct option *option, char name[OPTION_NAME_CAP])
+{
+    snprintf(name, OPTION_NAME_CAP, "'%s'", option->name);
+}
+
+/* Does any option live in the section `path`, at any depth? */
+static bool is_section(const struct option_table *table, const char *path)
+{
+    size_t len = strlen(path);
+    for (size_t i = 0; i < table->count; i++) {
+        const char *name = table->options[i].name;
+        if (!(table->options[i].flags & NOT_HERE) &&
+            strncmp(name, path, len) == 0 && name[len] == '.') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void unknown_key(struct reader *r, const struct toml_value *value, const char *path)
+{
+    const struct option_table *table = r->conf->table;
+    char what[NOTE_CAP], hint[CONF_HINT_CAP] = "", flag[OPTION_NAME_CAP];
+    size_t index = conf_find(table, str_from(path));
+
+    if (index < table->count) {         /* it exists, but not for files */
+        option_flag_name(&table->options[index], flag);
+        snprintf(what, sizeof what, "'%s' cannot stand in a file; use the flag %s", path, flag);
+    } else {
+        bool empty_or_table = toml_type(value) == TOML_TABLE;
+        snprintf(what, sizeof what, "unknown %s '%s'", empty_or_table ? "section" : "key", path);
+        conf_hint(table, str_from(path), NOT_HERE, spell_quoted, hint);
+        if (is_section(table, path)) {
+            snprintf(what, sizeof what, "'%s' is a section: write [%s]", path, path);
+            hint[0] = '\0';
+        }
+    }
+    refuse(r, toml_key_position(value), what, hint);
+}
+
+/* What a value of each kind looks like in a file, for the message about another type. */
+static const char *wanted_form(enum option_kind kind)
+{
+    static const char *const forms[] = {
+        [OPTION_STRING] = "a string",
+        [OPTION_U64] = "an integer",
+        [OPTION_DURATION] = "a string with a duration, such as \"10s\"",
+        [OPTION_SIZE] = "a string with a size, such as \"64KiB\", or an integer of bytes",
+        [OPTION_BOOL] = "a boolean, true or false",
+        [OPTION_ADDRESS] = "a string with an address, such as \"127.0.0.1:8790\"",
+        [OPTION_ENUM] = "a string with one of the choices",
+        [OPTION_LIST] = "an array of strings",
+    };
+    return forms[kind];
+}
+
+static enum err wrong_type(const struct option *option, const struct toml_value *value,
+                           struct note *note)
+{
+    note_set(note, "must be %s, not %s", wanted_form(option->kind),
+             toml_type_article_name(toml_type(value)));
+    return ERR_PARSE;
+}
+
+static enum err read_integer(const struct option *option, const struct toml_value *value,
+                             struct option_value *ret_value, struct note *note)
+{
+    int64_t number = 0;
+
+    if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE) return wrong_type(option, value, note);
+    if (toml_i64(value, &number, NULL) || number < 0) {
+        note_set(note, "must not be negative");
+        return ERR_INVALID;
+    }
+    *ret_value = (struct option_value){.number = (uint64_t)number, .text = STR_EMPTY};
+    return option_check_number(option, (uint64_t)number, note);
+}
+
+static enum err read_array(struct reader *r, const struct option *option,
+                           const struct toml_value *value, struct option_value *ret_value,
+                           struct note *note)
+{
+    struct str items[OPTION_LIST_MAX + 1];
+    size_t count = 0;
+
+    if (option->kind != OPTION_LIST) return wrong_type(option, value, note);
+    for (const struct toml_value *item = toml_first(value); item; item = toml_next(item)) {
+        if (count == ARRAY_LEN(items)) break;           /* one too many: refused just below */
+        if (toml_string(item, &items[count++], NULL)) {
+            note_set(note, "must be an array of strings; item %zu is %s", count,
+                     toml_type_article_name(toml_type(item)));
+            return ERR_PARSE;
+        }
+    }
+    return option_make_list(option, items, count, &r->conf->memory, ret_value, note);
+}
+
+static enum err read_value(struct reader *r, const struct option *option,
+                           const struct toml_value *value, struct option_value *ret_value,
+                           struct note *note)
+{
+    struct str text = STR_EMPTY;
+    bool truth = false;
+
+    switch (toml_type(value)) {
+    case TOML_STRING:
+        if (option->kind == OPTION_U64 || option->kind == OPTION_BOOL || option->kind == OPTION_LIST) {
+            return wrong_type(option, value, note);
+        }
+        if (toml_string(value, &text, note)) return ERR_PARSE;
+        return option_parse(option, text, &r->conf->memory, ret_value, note);
+    case TOML_INTEGER: return read_integer(option, value, ret_value, note);
+    case TOML_BOOLEAN:
+        if (option->kind != OPTION_BOOL) return wrong_type(option, value, note);
+        if (toml_bool(value, &truth, note)) return ERR_PARSE;
+        *ret_value = (struct option_value){.number = truth, .text = STR_EMPTY};
+        return ERR_OK;
+    case TOML_ARRAY: return read_array(r, option, value, ret_value, note);
+    default: return wrong_type(option, value, note);
+    }
+}
+
+static void take_value(struct reader *r, size_t index, const struct toml_value *value)
+{
+    const struct option *option = &r->conf->table->options[index];
+    struct toml_position at = toml_position(value);
+    struct option_value read = {.text = STR_EMPTY};
+    struct note note = {""};
+    char what[NOTE_CAP + OPTION_NAME_CAP];
+    enum err err = read_value(r, option, value, &read, &note);
+
+    if (err == ERR_NOMEM) {
+        r->first = err;
+    } else if (err) {
+        snprintf(what, sizeof what, "'%s': %s", option->name, conf_note_text(option, &note));
+        refuse(r, at, what, "");
+    } else {
+        struct conf_place place = {.source = CONF_FILE, .line = at.line, .column = at.column};
+        conf_set(r->conf, index, &read, place);
+    }
+}
+
+/* Bytes that would steer a terminal are shown as '?'; no option has them in its name. */
+static void join_path(char path[PATH_CAP], const char *section, struct str key)
+{
+    snprintf(path, PATH_CAP, "%s%s%.*s", section, section[0] ? "." : "", STR_ARG(key));
+    for (char *c = path; *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    }
+}
+
+static void quoted_key(struct reader *r, const struct toml_value *value, const char *path)
+{
+    char what[NOTE_CAP];
+    snprintf(what, sizeof what, "unknown key '%s': in quotes it is one word; write it without", path);
+    refuse(r, toml_key_position(value), what, "");
+}
+
+/* Depth is bounded by the sections that exist: an unknown one is refused, not entered. */
+static void take_table(struct reader *r, const struct toml_value *table, const char *section)
+{
+    const struct option_table *known = r->conf->table;
+
+    for (const struct toml_value *v = toml_first(table); v && r->first != ERR_NOMEM; v = toml_next(v)) {
+        char path[PATH_CAP];
+        struct str key = toml_key(v);
+        join_path(path, section, key);
+        size_t index = conf_find(known, str_from(path));
+        bool in_file = index < known->count && !(known->options[index].flags & NOT_HERE);
+        if (str_has(key, '.') || str_has(key, '\0')) quoted_key(r, v, path);
+        else if (in_file) take_value(r, index, v);
+        else if (toml_type(v) == TOML_TABLE && is_section(known, path)) take_table(r, v, path);
+        else unknown_key(r, v, path);
+    }
+}
+
+/* The reader's own note begins with the place, which we put in front in our own form. */
+static enum err not_toml(struct reader *r, struct toml_position where, const struct note *note)
+{
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "line %u, column %u: ", where.line, where.column);
+    size_t skip = strncmp(note->text, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
+    refuse(r, where, note->text + skip, "");
+    return r->first;
+}
+
+enum err conf_add_file(struct conf *conf, const char *file_name, struct str content)
+{
+    struct reader r = {.conf = conf, .file_name = file_name};
+    struct toml_position where = {1, 1};
+    struct toml *document;
+    struct note note = {""};
+    enum err err;
+
+    assert(!conf->file_name);           /* one file, so that one order of precedence is enough */
+    conf->file_name = arena_dup(&conf->memory, str_from(file_name));
+    if (!conf->file_name) return ERR_NOMEM;
+    if (content.len > CONF_FILE_MAX) {
+        return conf_problem(conf, "%s: larger than %d bytes", file_name, CONF_FILE_MAX);
+    }
+    err = toml_open(content, DOCUMENT_MEMORY_MAX, &document, &where, &note);
+    if (err == ERR_NOMEM) return err;
+    if (err) return not_toml(&r, where, &note);
+    take_table(&r, toml_root(document), "");
+    toml_close(document);
+    return r.first;
+}

@@ -1,0 +1,365 @@
+#include "conf/option.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/units.h"
+
+/* -- spellings -- */
+
+static bool name_valid(const char *name)
+{
+    char before = '.';
+    size_t len = strlen(name);
+
+    if (len == 0 || len + sizeof OPTION_ENVIRONMENT_PREFIX > OPTION_NAME_CAP) return false;
+    for (const char *c = name; *c; before = *c++) {
+        bool letter = *c >= 'a' && *c <= 'z', digit = *c >= '0' && *c <= '9';
+        bool joint = *c == '-' || *c == '.';
+        if (!letter && !digit && !joint) return false;
+        if (!letter && (before == '.' || (joint && before == '-'))) return false;
+    }
+    return before != '.' && before != '-';
+}
+
+void option_flag_name(const struct option *option, char name[OPTION_NAME_CAP])
+{
+    snprintf(name, OPTION_NAME_CAP, "--%s", option->name);
+    for (char *c = name; *c; c++) *c = *c == '.' ? '-' : *c;
+}
+
+void option_environment_name(const struct option *option, char name[OPTION_NAME_CAP])
+{
+    snprintf(name, OPTION_NAME_CAP, OPTION_ENVIRONMENT_PREFIX "%s", option->name);
+    for (char *c = name; *c; c++) {
+        if (*c == '.' || *c == '-') *c = '_';
+        if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
+    }
+}
+
+struct str option_section(const struct option *option)
+{
+    const char *dot = strrchr(option->name, '.');
+    return dot ? str_of(option->name, (size_t)(dot - option->name)) : STR_EMPTY;
+}
+
+struct str option_key(const struct option *option)
+{
+    const char *dot = strrchr(option->name, '.');
+    return str_from(dot ? dot + 1 : option->name);
+}
+
+const char *option_placeholder(const struct option *option)
+{
+    static const char *const by_kind[] = {
+        [OPTION_STRING] = "TEXT",    [OPTION_U64] = "NUMBER",      [OPTION_DURATION] = "DURATION",
+        [OPTION_SIZE] = "SIZE",      [OPTION_BOOL] = "",           [OPTION_ADDRESS] = "ADDRESS",
+        [OPTION_ENUM] = "CHOICE",    [OPTION_LIST] = "ITEM,...",
+    };
+    return option->placeholder ? option->placeholder : by_kind[option->kind];
+}
+
+/* -- the table -- */
+
+static bool option_valid(const struct option *option, struct note *note)
+{
+    enum { SCRATCH_MAX = 64 * 1024 };
+    struct arena scratch;
+    struct option_value value;
+    enum err err = ERR_OK;
+
+    if (!option->name || !name_valid(option->name)) {
+        note_set(note, "'%s' is not a well-formed name", option->name ? option->name : "");
+        return false;
+    }
+    if (!option->help) {
+        note_set(note, "%s: no help text", option->name);
+        return false;
+    }
+    if ((option->kind == OPTION_ENUM) != (option->choices != NULL)) {
+        note_set(note, "%s: choices belong to an enum, and an enum needs them", option->name);
+        return false;
+    }
+    if ((option->flags & OPTION_REQUIRED) && option->fallback) {
+        note_set(note, "%s: required, yet it has a default", option->name);
+        return false;
+    }
+    arena_init(&scratch, SCRATCH_MAX);
+    if (option->fallback) err = option_parse(option, str_from(option->fallback), &scratch, &value, note);
+    if (!err && option->example) {
+        err = option_parse(option, str_from(option->example), &scratch, &value, note);
+    }
+    arena_deinit(&scratch);
+    if (err && err != ERR_NOMEM) note_prefix(note, "%s", option->name);
+    return !err || err == ERR_NOMEM;    /* short of memory is not a mistake in the table */
+}
+
+/* "--no-x" is spoken for by every bool x. */
+static bool spellings_clash(const struct option *a, const struct option *b)
+{
+    char one[OPTION_NAME_CAP], two[OPTION_NAME_CAP], negated[OPTION_NAME_CAP];
+
+    option_environment_name(a, one);
+    option_environment_name(b, two);
+    if (strcmp(one, two) == 0) return true;
+    option_flag_name(a, one);
+    option_flag_name(b, two);
+    snprintf(negated, sizeof negated, "--no-%.*s", OPTION_NAME_CAP - 6, one + 2);
+    return a->kind == OPTION_BOOL && strcmp(negated, two) == 0;
+}
+
+bool option_table_valid(const struct option_table *table, struct note *note)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct option *option = &table->options[i];
+        struct str section;
+        if (!option_valid(option, note)) return false;
+        section = option_section(option);
+        for (size_t j = 0; j < table->count; j++) {
+            if (i != j && spellings_clash(option, &table->options[j])) {
+                note_set(note, "%s and %s are spelled alike", option->name, table->options[j].name);
+                return false;
+            }
+        }
+        if (i == 0 || str_equal(section, option_section(option - 1))) continue;
+        for (size_t j = 0; j < i; j++) {
+            if (section.len == 0 || str_equal(section, option_section(&table->options[j]))) {
+                note_set(note, "%s: stands apart from its section", option->name);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* -- values -- */
+
+static void number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP])
+{
+    if (option->kind == OPTION_DURATION) units_duration_text(number, text);
+    else if (option->kind == OPTION_SIZE) units_size_text(number, text);
+    else snprintf(text, UNITS_TEXT_CAP, "%llu", (unsigned long long)number);
+}
+
+enum err option_check_number(const struct option *option, uint64_t number, struct note *note)
+{
+    char got[UNITS_TEXT_CAP], low[UNITS_TEXT_CAP], high[UNITS_TEXT_CAP];
+
+    if (number >= option->min && (option->max == 0 || number <= option->max)) return ERR_OK;
+    number_text(option, number, got);
+    number_text(option, option->min, low);
+    number_text(option, option->max, high);
+    if (option->max == 0) note_set(note, "must be at least %s, got %s", low, got);
+    else note_set(note, "must be between %s and %s, got %s", low, high, got);
+    return ERR_INVALID;
+}
+
+static enum err parse_bool(struct str text, uint64_t *ret_number, struct note *note)
+{
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (str_equal(text, str_from(words[i]))) {
+            *ret_number = i % 2;
+            return ERR_OK;
+        }
+    }
+    note_set(note, "needs true or false, got '%.*s'", STR_ARG(text));
+    return ERR_PARSE;
+}
+
+static enum err parse_number(const struct option *option, struct str text, uint64_t *ret_number,
+                             struct note *note)
+{
+    uint64_t number = 0;
+    enum err err;
+
+    if (option->kind == OPTION_DURATION) err = units_parse_duration(text, &number, note);
+    else if (option->kind == OPTION_SIZE) err = units_parse_size(text, &number, note);
+    else {
+        err = str_to_u64(text, &number);
+        if (err == ERR_TOO_LARGE) note_set(note, "does not fit in 64 bits");
+        else if (err) note_set(note, "needs a whole number, got '%.*s'", STR_ARG(text));
+    }
+    if (!err) err = option_check_number(option, number, note);
+    if (!err) *ret_number = number;
+    return err;
+}
+
+/* Shape only; whether a name resolves is found out when it is used, and may change by then. */
+static enum err check_address(struct str text, struct note *note)
+{
+    uint64_t port;
+    size_t colon = text.len;
+
+    if (str_starts(text, STR("unix:"))) {
+        if (text.len > 5) return ERR_OK;
+        note_set(note, "needs a path after 'unix:'");
+        return ERR_PARSE;
+    }
+    while (colon > 0 && text.at[colon - 1] != ':') colon--;
+    struct str host = str_of(text.at, colon > 0 ? colon - 1 : 0);
+    bool bracketed = host.len > 2 && host.at[0] == '[' && host.at[host.len - 1] == ']';
+    bool bare = host.len > 0 && !str_has(host, ':') && !str_has(host, '[') && !str_has(host, ']');
+    bool blank = str_has(text, ' ') || str_has(text, '\t') || str_has(text, '/');
+    if (blank || !(bracketed || bare) || str_to_u64(str_tail(text, colon), &port)) {
+        note_set(note, "needs an address such as 127.0.0.1:8790, [::1]:8790 or unix:/run/muster.sock, "
+                 "got '%.*s'", STR_ARG(text));
+        return ERR_PARSE;
+    }
+    if (port > UINT16_MAX) {
+        note_set(note, "port %llu is past 65535", (unsigned long long)port);
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
+static enum err parse_choice(const struct option *option, struct str text, uint64_t *ret_number,
+                             struct note *note)
+{
+    char all[NOTE_CAP / 2];
+    size_t used = 0;
+
+    for (size_t i = 0; option->choices[i]; i++) {
+        if (str_equal(text, str_from(option->choices[i]))) {
+            *ret_number = i;
+            return ERR_OK;
+        }
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "",
+                                 option->choices[i]);
+        used = min_size(used, sizeof all - 1);
+    }
+    note_set(note, "must be one of %s, got '%.*s'", all, STR_ARG(text));
+    return ERR_INVALID;
+}
+
+static enum err check_text(struct str text, struct note *note)
+{
+    if (text.len > OPTION_TEXT_MAX) {
+        note_set(note, "longer than %d bytes", OPTION_TEXT_MAX);
+        return ERR_TOO_LARGE;
+    }
+    if (str_has(text, '\0') || !str_is_utf8(text)) {
+        note_set(note, "must be valid UTF-8 without a NUL");
+        return ERR_PARSE;
+    }
+    return ERR_OK;
+}
+
+enum err option_make_list(const struct option *option, const struct str *items, size_t count,
+                          struct arena *arena, struct option_value *ret_value, struct note *note)
+{
+    struct str *copies;
+
+    assert(option->kind == OPTION_LIST);
+    if (count > OPTION_LIST_MAX) {
+        note_set(note, "has more than %d items", OPTION_LIST_MAX);
+        return ERR_TOO_LARGE;
+    }
+    copies = arena_calloc(arena, max_size(count, 1), sizeof *copies);
+    if (!copies) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        enum err err = check_text(items[i], note);
+        if (err) return err;
+        if (items[i].len == 0) {
+            note_set(note, "item %zu is empty", i + 1);
+            return ERR_PARSE;
+        }
+        char *copy = arena_dup(arena, items[i]);
+        if (!copy) return ERR_NOMEM;
+        copies[i] = str_of(copy, items[i].len);
+    }
+    *ret_value = (struct option_value){.items = copies, .item_count = count};
+    return ERR_OK;
+}
+
+static enum err parse_list(const struct option *option, struct str text, struct arena *arena,
+                           struct option_value *ret_value, struct note *note)
+{
+    struct str items[OPTION_LIST_MAX + 1], rest = text;
+    size_t count = 0;
+
+    if (text.len == 0) return option_make_list(option, NULL, 0, arena, ret_value, note);
+    while (count < ARRAY_LEN(items) && str_split(&rest, ',', &items[count])) {
+        items[count] = str_trim(items[count]);
+        count++;
+    }
+    return option_make_list(option, items, count, arena, ret_value, note);
+}
+
+enum err option_parse(const struct option *option, struct str text, struct arena *arena,
+                      struct option_value *ret_value, struct note *note)
+{
+    struct option_value value = {.text = STR_EMPTY};
+    enum err err = check_text(text, note);
+
+    if (err) return err;
+    switch (option->kind) {
+    case OPTION_STRING: break;
+    case OPTION_U64:
+    case OPTION_DURATION:
+    case OPTION_SIZE: err = parse_number(option, text, &value.number, note); break;
+    case OPTION_BOOL: err = parse_bool(text, &value.number, note); break;
+    case OPTION_ADDRESS: err = check_address(text, note); break;
+    case OPTION_ENUM: err = parse_choice(option, text, &value.number, note); break;
+    case OPTION_LIST: return parse_list(option, text, arena, ret_value, note);
+    }
+    if (err) return err;
+    if (option->kind == OPTION_STRING || option->kind == OPTION_ADDRESS || option->kind == OPTION_ENUM) {
+        char *copy = arena_dup(arena, text);
+        if (!copy) return ERR_NOMEM;
+        value.text = str_of(copy, text.len);
+    }
+    *ret_value = value;
+    return ERR_OK;
+}
+
+bool option_value_equal(const struct option *option, const struct option_value *a,
+                        const struct option_value *b)
+{
+    if (option->kind != OPTION_LIST) return a->number == b->number && str_equal(a->text, b->text);
+    if (a->item_count != b->item_count) return false;
+    for (size_t i = 0; i < a->item_count; i++) {
+        if (!str_equal(a->items[i], b->items[i])) return false;
+    }
+    return true;
+}
+
+/* A TOML basic string: what must be escaped is, everything else stands as it is. */
+static enum err format_quoted(struct str text, struct buf *into)
+{
+    enum err err = buf_append_byte(into, '"');
+
+    for (size_t i = 0; i < text.len && !err; i++) {
+        char c = text.at[i];
+        if (c == '"' || c == '\\') err = buf_appendf(into, "\\%c", c);
+        else if ((unsigned char)c < 0x20 || c == 0x7f) err = buf_appendf(into, "\\u%04X", (unsigned)c);
+        else err = buf_append_byte(into, c);
+    }
+    return err ? err : buf_append_byte(into, '"');
+}
+
+enum err option_format(const struct option *option, const struct option_value *value,
+                       struct buf *into)
+{
+    char text[UNITS_TEXT_CAP];
+    enum err err = ERR_OK;
+
+    switch (option->kind) {
+    case OPTION_STRING:
+    case OPTION_ADDRESS:
+    case OPTION_ENUM: return format_quoted(value->text, into);
+    case OPTION_BOOL: return buf_append_c(into, value->number ? "true" : "false");
+    case OPTION_U64: number_text(option, value->number, text); return buf_append_c(into, text);
+    case OPTION_DURATION:
+    case OPTION_SIZE:
+        number_text(option, value->number, text);
+        return format_quoted(str_from(text), into);
+    case OPTION_LIST: break;
+    }
+    err = buf_append_byte(into, '[');
+    for (size_t i = 0; i < value->item_count && !err; i++) {
+        if (i > 0) err = buf_append_c(into, ", ");
+        if (!err) err = format_quoted(value->items[i], into);
+    }
+    return err ? err : buf_append_byte(into, ']');
+}

@@ -1,0 +1,94 @@
+/* What a reload changed, what it could not, and the configuration that is in force after it. */
+#include "conf/internal.h"
+
+static bool entries_equal(const struct option *option, const struct conf_entry *a,
+                          const struct conf_entry *b)
+{
+    bool a_set = a->place.source != CONF_UNSET, b_set = b->place.source != CONF_UNSET;
+    if (a_set != b_set) return false;
+    return !a_set || option_value_equal(option, &a->value, &b->value);
+}
+
+/* A copy that lives as long as `memory`. */
+static enum err copy_value(const struct option *option, const struct option_value *value,
+                           struct arena *memory, struct option_value *ret_copy)
+{
+    struct option_value copy = *value;
+
+    if (option->kind == OPTION_LIST) {
+        return option_make_list(option, value->items, value->item_count, memory, ret_copy, NULL);
+    }
+    char *text = arena_dup(memory, value->text);
+    if (!text) return ERR_NOMEM;
+    copy.text = str_of(text, value->text.len);
+    *ret_copy = copy;
+    return ERR_OK;
+}
+
+/* The old value stays in force; the new one is remembered beside it, to be shown. */
+static enum err hold_back(const struct option *option, const struct conf_entry *current,
+                          struct conf *next, struct conf_entry *entry)
+{
+    struct option_value kept = {.text = STR_EMPTY};
+    enum err err = ERR_OK;
+
+    if (current->place.source != CONF_UNSET) err = copy_value(option, &current->value, &next->memory, &kept);
+    if (err) return err;
+    entry->next_value = entry->value;
+    entry->next_place = entry->place;
+    entry->waiting = true;
+    entry->value = kept;
+    entry->place = current->place;
+    return ERR_OK;
+}
+
+enum err conf_reload(const struct conf *current, struct conf *next, struct conf_changes *ret_changes)
+{
+    size_t count = 0, waiting = 0;
+
+    assert(current->table == next->table);
+    assert(next->problem_count == 0);
+    next->changes = arena_calloc(&next->memory, max_size(next->table->count, 1), sizeof *next->changes);
+    if (!next->changes) return ERR_NOMEM;
+    for (size_t i = 0; i < next->table->count; i++) {
+        const struct option *option = &next->table->options[i];
+        bool applied = option->flags & OPTION_RELOAD;
+        if (option->flags & OPTION_FLAG_ONLY) continue;
+        if (entries_equal(option, &current->entries[i], &next->entries[i])) continue;
+        if (!applied) {
+            enum err err = hold_back(option, &current->entries[i], next, &next->entries[i]);
+            if (err) return err;
+            waiting++;
+        }
+        next->changes[count++] = (struct conf_change){.option = option, .applied = applied};
+    }
+    *ret_changes = (struct conf_changes){.each = next->changes, .count = count, .waiting = waiting};
+    return ERR_OK;
+}
+
+static enum err value_text(const struct option *option, const struct option_value *value,
+                           struct conf_place place, struct buf *into)
+{
+    if (place.source == CONF_UNSET) return buf_append_c(into, "none");
+    return option_format(option, value, into);
+}
+
+enum err conf_change_text(const struct conf *current, const struct conf *next,
+                          const struct conf_change *change, struct buf *into)
+{
+    const struct option *option = change->option;
+    size_t index = (size_t)(option - next->table->options);
+    const struct conf_entry *was = &current->entries[index], *now = &next->entries[index];
+    enum err err = buf_appendf(into, "%s: ", option->name);
+
+    if (err) return err;
+    if (option->flags & OPTION_SECRET) {
+        return buf_append_c(into, change->applied ? "changed (secret)"
+                                                  : "changed (secret), needs a restart");
+    }
+    err = value_text(option, &was->value, was->place, into);
+    if (!err) err = buf_append_c(into, change->applied ? " -> " : " stays in force; ");
+    if (err || change->applied) return err ? err : value_text(option, &now->value, now->place, into);
+    err = value_text(option, &now->next_value, now->next_place, into);
+    return err ? err : buf_append_c(into, " needs a restart");
+}

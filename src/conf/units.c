@@ -1,0 +1,126 @@
+#include "conf/units.h"
+
+#include <stdio.h>
+
+struct unit { struct str name; uint64_t factor; };
+
+static const struct unit durations[] = {
+    {{"d", 1}, 24 * 60 * 60 * 1000}, {{"h", 1}, 60 * 60 * 1000}, {{"m", 1}, 60 * 1000},
+    {{"s", 1}, 1000},                {{"ms", 2}, 1},
+};
+static const struct unit sizes[] = {
+    {{"TiB", 3}, 1ull << 40}, {{"GiB", 3}, 1ull << 30}, {{"MiB", 3}, 1ull << 20},
+    {{"KiB", 3}, 1ull << 10}, {{"B", 1}, 1},
+};
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Takes the digits at the front of *rest, and then the letters behind them. */
+static enum err take_number_and_unit(struct str *rest, uint64_t *ret_number, struct str *ret_unit)
+{
+    size_t digits = 0, end;
+    uint64_t number;
+    enum err err;
+
+    while (digits < rest->len && is_digit(rest->at[digits])) digits++;
+    for (end = digits; end < rest->len && !is_digit(rest->at[end]);) end++;
+    err = str_to_u64(str_of(rest->at, digits), &number);
+    if (err) return err;
+    *ret_number = number;
+    *ret_unit = str_of(rest->at + digits, end - digits);
+    *rest = str_tail(*rest, end);
+    return ERR_OK;
+}
+
+static size_t find_unit(const struct unit *units, size_t count, struct str name)
+{
+    size_t i = 0;
+    while (i < count && !str_equal(units[i].name, name)) i++;
+    return i;
+}
+
+static enum err too_large(struct note *note)
+{
+    note_set(note, "does not fit in 64 bits");
+    return ERR_TOO_LARGE;
+}
+
+enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *note)
+{
+    struct str rest = text, name;
+    uint64_t total = 0, number, part;
+    size_t allowed_from = 0;            /* units must get smaller: 1m30s, never 30s1m */
+
+    if (str_equal(text, STR("0"))) {
+        *ret_ms = 0;
+        return ERR_OK;
+    }
+    do {
+        enum err err = take_number_and_unit(&rest, &number, &name);
+        if (err == ERR_TOO_LARGE) return too_large(note);
+        size_t unit = find_unit(durations, ARRAY_LEN(durations), name);
+        if (!err && name.len == 0) {
+            note_set(note, "needs a unit, such as %llums, %llus or %llum", (unsigned long long)number,
+                     (unsigned long long)number, (unsigned long long)number);
+            return ERR_PARSE;
+        }
+        if (err || unit == ARRAY_LEN(durations) || unit < allowed_from) {
+            note_set(note, "needs a duration, such as 250ms, 10s, 5m, 1h or 1m30s");
+            return ERR_PARSE;
+        }
+        if (__builtin_mul_overflow(number, durations[unit].factor, &part) ||
+            __builtin_add_overflow(total, part, &total)) {
+            return too_large(note);
+        }
+        allowed_from = unit + 1;
+    } while (rest.len > 0);
+    *ret_ms = total;
+    return ERR_OK;
+}
+
+enum err units_parse_size(struct str text, uint64_t *ret_bytes, struct note *note)
+{
+    struct str rest = text, name;
+    uint64_t number, bytes;
+    enum err err = take_number_and_unit(&rest, &number, &name);
+
+    if (err == ERR_TOO_LARGE) return too_large(note);
+    size_t unit = name.len == 0 ? ARRAY_LEN(sizes) - 1 : find_unit(sizes, ARRAY_LEN(sizes), name);
+    if (err || rest.len > 0 || unit == ARRAY_LEN(sizes)) {
+        if (!err && rest.len == 0 && name.len <= 3 && str_has(STR("kKmMgGtT"), name.at[0])) {
+            char letter = name.at[0] >= 'a' ? (char)(name.at[0] - 'a' + 'A') : name.at[0];
+            note_set(note, "'%.*s' is not a unit here (did you mean %llu%ciB?)", STR_ARG(name),
+                     (unsigned long long)number, letter);
+        } else {
+            note_set(note, "needs a size, such as 512, 64KiB, 16MiB or 2GiB");
+        }
+        return ERR_PARSE;
+    }
+    if (__builtin_mul_overflow(number, sizes[unit].factor, &bytes)) return too_large(note);
+    *ret_bytes = bytes;
+    return ERR_OK;
+}
+
+void units_duration_text(uint64_t ms, char text[UNITS_TEXT_CAP])
+{
+    size_t used = 0;
+    uint64_t left = ms;
+
+    for (size_t i = 0; i < ARRAY_LEN(durations); i++) {
+        uint64_t number = left / durations[i].factor;
+        if (number == 0) continue;
+        left -= number * durations[i].factor;
+        used += (size_t)snprintf(text + used, UNITS_TEXT_CAP - used, "%llu%s",
+                                 (unsigned long long)number, durations[i].name.at);
+        assert(used < UNITS_TEXT_CAP);  /* five numbers of at most 12 digits, six letters */
+    }
+    if (used == 0) snprintf(text, UNITS_TEXT_CAP, "0s");
+}
+
+void units_size_text(uint64_t bytes, char text[UNITS_TEXT_CAP])
+{
+    size_t unit = 0;
+    while (unit + 1 < ARRAY_LEN(sizes) && (bytes == 0 || bytes % sizes[unit].factor != 0)) unit++;
+    snprintf(text, UNITS_TEXT_CAP, "%llu%s", (unsigned long long)(bytes / sizes[unit].factor),
+             sizes[unit].name.at);
+}

@@ -1,0 +1,171 @@
+#include "conf/command.h"
+
+#include "lib/test.h"
+#include "table.h"
+
+static int run_nothing(void *context, const struct command_call *call)
+{
+    (void)context;
+    (void)call;
+    return 0;
+}
+
+static const struct command_example issue_examples[] = {
+    {"tool cert issue replica --name n1", "a certificate for one replica"}, {NULL, NULL}};
+static const struct command issue = {
+    .name = "issue", .summary = "make a certificate", .about = "Makes one. Asking twice changes nothing.",
+    .options = &test_table, .arguments = "KIND [ID]", .arguments_min = 1, .arguments_max = 2,
+    .examples = issue_examples, .exits = BIT(1) | BIT(2) | BIT(4), .run = run_nothing};
+static const struct command show = {
+    .name = "show", .summary = "show one", .about = "Shows one.", .exits = BIT(2), .run = run_nothing};
+static const struct command *const cert_children[] = {&issue, &show, NULL};
+static const struct command cert = {
+    .name = "cert", .summary = "certificates", .about = "A small authority.", .children = cert_children};
+static const struct command dev = {
+    .name = "dev", .summary = "try it out", .about = "Starts it.", .options = &test_table, .run = run_nothing};
+static const struct command *const program_children[] = {&dev, &cert, NULL};
+static const struct command program = {
+    .name = "tool", .summary = "a tool", .about = "It does things.", .children = program_children};
+
+static enum err resolve(const char *const *words, struct command_call *ret_call, struct note *note)
+{
+    size_t count = 0;
+    while (words[count]) count++;
+    return command_resolve(&program, count, words, ret_call, note);
+}
+
+static const struct { const char *why, *words[6]; enum command_wish wish; const char *path; size_t rest; } found[] = {
+    {"a command", {"dev"}, COMMAND_RUN, "tool dev", 0},
+    {"with options", {"dev", "--name", "x"}, COMMAND_RUN, "tool dev", 2},
+    {"a command in a group", {"cert", "issue", "replica"}, COMMAND_RUN, "tool cert issue", 1},
+    {"help of the program", {"--help"}, COMMAND_HELP, "tool", 1},
+    {"short help", {"-h"}, COMMAND_HELP, "tool", 1},
+    {"help of a group", {"cert", "--help"}, COMMAND_HELP, "tool cert", 1},
+    {"help beats other mistakes", {"dev", "--nmae", "x", "--help"}, COMMAND_HELP, "tool dev", 3},
+    {"after -- it is an argument", {"dev", "--", "--help"}, COMMAND_RUN, "tool dev", 2},
+    {"help as a word", {"help"}, COMMAND_HELP, "tool", 0},
+    {"help as a word, of a command", {"help", "cert", "issue"}, COMMAND_HELP, "tool cert issue", 0},
+    {"the version", {"--version"}, COMMAND_VERSION, "tool", 1},
+    {"nothing at all", {NULL}, COMMAND_MISSING, "tool", 0},
+    {"a group alone", {"cert"}, COMMAND_MISSING, "tool cert", 0},
+};
+TEST(a_command_line_names_a_command)
+{
+    for (size_t i = 0; i < ARRAY_LEN(found); i++) {
+        struct command_call call;
+        char path[COMMAND_PATH_CAP];
+        CHECK_OK(found[i].why, resolve(found[i].words, &call, NULL));
+        command_path_text(&call, path);
+        CHECK_TEXT(found[i].why, path, found[i].path);
+        CHECK_U64(found[i].why, call.wish, found[i].wish);
+        CHECK_SIZE(found[i].why, call.rest_count, found[i].rest);
+    }
+}
+
+static const struct { const char *why, *words[4], *want; } refused[] = {
+    {"a slip", {"dve"}, "unknown command 'dve' (did you mean 'dev'?); see tool --help"},
+    {"a slip in a group", {"cert", "isue"}, "unknown command 'isue' (did you mean 'issue'?); see tool cert --help"},
+    {"nothing near", {"frobnicate"}, "unknown command 'frobnicate'; see tool --help"},
+    {"a slip after help", {"help", "cret"}, "unknown command 'cret' (did you mean 'cert'?); see tool --help"},
+    {"an option too early", {"--name", "dev"}, "--name: options come after the command, as in tool dev --name"},
+    {"the version belongs to the program", {"cert", "--version"},
+     "--version: options come after the command, as in tool cert issue --version"},
+};
+TEST(what_is_no_command_is_refused_with_the_nearest)
+{
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        struct command_call call = {.depth = 77};
+        struct note note = {""};
+        CHECK_ERR(refused[i].why, resolve(refused[i].words, &call, &note), ERR_INVALID);
+        CHECK_TEXT(refused[i].why, note.text, refused[i].want);
+        CHECK_SIZE("the output is untouched", call.depth, 77);
+    }
+}
+
+TEST(the_number_of_arguments_is_checked)
+{
+    struct command_call call;
+    struct note note = {""};
+    CHECK_OK("resolve", resolve((const char *const[]){"cert", "issue", NULL}, &call, NULL));
+    CHECK_ERR("none", command_check_arguments(&call, 0, &note), ERR_INVALID);
+    CHECK_TEXT("says which", note.text, "KIND [ID] is needed; see tool cert issue --help");
+    CHECK_OK("one", command_check_arguments(&call, 1, &note));
+    CHECK_OK("two", command_check_arguments(&call, 2, &note));
+    CHECK_ERR("three", command_check_arguments(&call, 3, &note), ERR_INVALID);
+    CHECK_TEXT("says so", note.text, "too many arguments for 'KIND [ID]'; see tool cert issue --help");
+    CHECK_OK("resolve", resolve((const char *const[]){"dev", NULL}, &call, NULL));
+    CHECK_ERR("none wanted", command_check_arguments(&call, 1, &note), ERR_INVALID);
+    CHECK_TEXT("says so", note.text, "takes no arguments; see tool dev --help");
+}
+
+static void help_of(const char *const *words, struct buf *into)
+{
+    struct command_call call;
+    buf_init(into, COMMAND_TEXT_MAX);
+    CHECK_OK("resolve", resolve(words, &call, NULL));
+    CHECK_OK("help", command_help(&call, into));
+}
+
+TEST(help_of_a_group_lists_its_commands)
+{
+    struct buf out;
+    help_of((const char *const[]){"help", NULL}, &out);
+    CHECK_STR("whole text", buf_peek(&out), STR(
+        "tool: a tool\n\nUsage: tool COMMAND [OPTION]...\n\n  It does things.\n\n"
+        "Commands:\n  dev   try it out\n  cert  certificates\n\n"
+        "See tool help COMMAND for one of them, --version for the version.\n"));
+    buf_deinit(&out);
+}
+
+TEST(help_of_a_command_teaches)
+{
+    struct buf out;
+    help_of((const char *const[]){"cert", "issue", "--help", NULL}, &out);
+    CHECK_OK("end", buf_append_byte(&out, '\0'));
+    CHECK_HAS("usage", out.data, "Usage: tool cert issue [OPTION]... KIND [ID]\n");
+    CHECK_HAS("a default and a variable", out.data,
+              "  --http-listen ADDRESS\n      where pages are served\n"
+              "      Default: 127.0.0.1:8790. Environment: MUSTER_HTTP_LISTEN.\n");
+    CHECK_HAS("a negation", out.data, "  --[no-]color\n");
+    CHECK_HAS("but not of a flag about this call", out.data, "  --json\n");
+    CHECK_HAS("choices and reload", out.data,
+              "One of debug, info, warn, error. Default: info. Environment: MUSTER_LOG_LEVEL. "
+              "Reloaded on\n      SIGHUP.\n");
+    CHECK_HAS("examples", out.data, "Examples:\n  tool cert issue replica --name n1\n");
+    CHECK_HAS("only its own exit codes", out.data,
+              "Exit codes:\n  0  done\n  1  failed while running\n"
+              "  2  wrong command line or configuration\n  4  conflict, or it exists already\n");
+    size_t column = 0;
+    for (const char *c = out.data; *c; c++) {
+        column = *c == '\n' ? 0 : column + 1;
+        CHECK("no line is wider than the terminal", column <= 100);
+    }
+    buf_deinit(&out);
+}
+
+TEST(completion_knows_commands_options_and_choices)
+{
+    struct buf out;
+    buf_init(&out, COMMAND_TEXT_MAX);
+    CHECK_OK("writes", command_completion_bash(&program, &out));
+    CHECK_OK("end", buf_append_byte(&out, '\0'));
+    CHECK_HAS("program", out.data, "'tool') words='dev cert help --version --help' ;;");
+    CHECK_HAS("group", out.data, "'tool cert') words='issue show --help' ;;");
+    CHECK_HAS("options", out.data, "--color --no-color --peers --http-listen");
+    CHECK_HAS("choices", out.data, "'tool dev --log-level') words='debug info warn error' ;;");
+    buf_deinit(&out);
+}
+
+TEST(a_full_buffer_is_an_answer)
+{
+    struct command_call call;
+    CHECK_OK("resolve", resolve((const char *const[]){"cert", "issue", NULL}, &call, NULL));
+    for (size_t max = 1; max < 1000; max += 13) {
+        struct buf out;
+        buf_init(&out, max);
+        CHECK_ERR("help", command_help(&call, &out), ERR_FULL);
+        buf_clear(&out);
+        CHECK_ERR("completion", command_completion_bash(&program, &out), ERR_FULL);
+        buf_deinit(&out);
+    }
+}
