@@ -1,0 +1,94 @@
+/* Addresses as text. Pure: resolves nothing. */
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "io/net.h"
+
+enum {
+    HOST_LEN_MAX = 253,                 /* of a DNS name */
+    UNIX_PATH_CAP = sizeof(((struct sockaddr_un *)0)->sun_path),        /* with the closing NUL */
+    PORT_MAX = 65535,
+};
+
+static enum err refuse(struct note *note, const char *address, const char *why)
+{
+    note_set(note, "address \"%s\": %s", address, why);
+    return ERR_INVALID;
+}
+
+/* The text of an IPv6 address, perhaps with a scope ("fe80::1%eth0"). */
+static bool is_ipv6(struct str host)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr parsed;
+    size_t scope = str_find(host, '%');
+
+    if (scope >= sizeof text) return false;
+    if (scope < host.len && scope + 1 == host.len) return false;
+    memcpy(text, host.at, scope);
+    text[scope] = '\0';
+    return inet_pton(AF_INET6, text, &parsed) == 1;
+}
+
+static bool has_odd_bytes(struct str host)
+{
+    for (size_t i = 0; i < host.len; i++) {
+        unsigned char c = (unsigned char)host.at[i];
+        if (c <= ' ' || c == 0x7f || c == '/' || c == '[' || c == ']' || c == '@') return true;
+    }
+    return false;
+}
+
+static enum err split_unix(const char *address, struct str path, struct address_parts *ret_parts,
+                           struct note *note)
+{
+    if (path.len == 0) return refuse(note, address, "names no path");
+    if (path.len >= UNIX_PATH_CAP) return refuse(note, address, "the path is longer than 107 bytes");
+    *ret_parts = (struct address_parts){.is_unix = true, .host = path};
+    return ERR_OK;
+}
+
+enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note)
+{
+    struct str all = str_from(address), host, port;
+    const char *colon;
+    uint64_t number;
+
+    if (str_starts(all, STR("unix:"))) return split_unix(address, str_tail(all, 5), ret_parts, note);
+    colon = all.len > 0 ? memrchr(all.at, ':', all.len) : NULL;
+    if (!colon) return refuse(note, address ? address : "", "has no port; write host:port");
+    host = str_of(all.at, (size_t)(colon - all.at));
+    port = str_tail(all, host.len + 1);
+    if (str_starts(host, STR("["))) {
+        if (!str_ends(host, STR("]"))) return refuse(note, address, "has no port; write [v6]:port");
+        host = str_of(host.at + 1, host.len - 2);
+        if (!is_ipv6(host)) return refuse(note, address, "no IPv6 address stands in the brackets");
+    } else if (str_has(host, ':')) {
+        return refuse(note, address, "an IPv6 address needs brackets, as in [::1]:7790");
+    } else if (has_odd_bytes(host)) {
+        return refuse(note, address, "the host holds a character no host has");
+    }
+    if (host.len > HOST_LEN_MAX) return refuse(note, address, "the host is longer than 253 bytes");
+    if (str_to_u64(port, &number) || number > PORT_MAX)
+        return refuse(note, address, "the port is not a number from 0 to 65535");
+    *ret_parts = (struct address_parts){.host = host, .port = (uint16_t)number};
+    return ERR_OK;
+}
+
+bool address_is_loopback(const char *address)
+{
+    struct address_parts parts;
+    char host[INET6_ADDRSTRLEN];
+    struct in6_addr v6;
+    struct in_addr v4;
+
+    if (address_split(address, &parts, NULL)) return false;
+    if (parts.is_unix || str_equal_nocase(parts.host, STR("localhost"))) return true;
+    if (parts.host.len >= sizeof host) return false;
+    memcpy(host, parts.host.at, parts.host.len);
+    host[parts.host.len] = '\0';
+    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, host, &v6) != 1) return false;
+    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}

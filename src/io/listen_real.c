@@ -1,0 +1,428 @@
+/* Listening: bind, accept within bounds, hand TLS its handshakes.
+ *
+ * The socket is ours and only watched by libuv, so that a connection over the limit is closed before
+ * anything is allocated for it, and so that running out of files stops accepting for a moment instead
+ * of spinning: the connection stays in the kernel's queue and the loop would be woken for ever. */
+#include "io/stream_real.h"
+#include "io/tls.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    STREAMS_MAX_DEFAULT = 1024,
+    ACCEPTS_PER_TURN = 64,              /* then others have their go; the rest stays readable */
+    ACCEPT_RETRY_MS = 100,              /* after the machine had no file or memory for us */
+    LISTEN_QUEUE = 4096,                /* the kernel's; its own limit may be lower */
+    LISTEN_ADDRESS_CAP = 128,
+};
+
+struct real_listener {
+    struct listener listener;
+    struct real_io *real;
+    struct listen_options options;      /* its texts are not kept */
+    uv_poll_t poll;
+    int fd;
+    struct timer retry;
+    struct list streams;                /* accepted and open */
+    struct list handshakes;
+    struct listener_stats stats;
+    bool is_unix, closed;
+    dev_t path_device;                  /* of the socket we made, so that we remove no other */
+    ino_t path_inode;
+    char address[LISTEN_ADDRESS_CAP];
+};
+/* A TLS handshake that is under way. */
+struct handshake {
+    struct list link;
+    struct real_listener *listener;     /* NULL: closed, nobody wants the stream any more */
+    struct stream *stream;
+};
+
+static struct real_listener *from_listener(const struct listener *listener)
+{
+    return CONTAINER_OF(listener, struct real_listener, listener);
+}
+
+void listener_forget(struct real_listener *listener, struct real_stream *s)
+{
+    assert(listener->stats.open > 0);
+    listener->stats.open--;
+    list_remove(&s->in_listener);
+    s->listener = NULL;
+}
+
+/* -- accepting -- */
+
+static void on_ready(void *owner, struct stream *own_stream)
+{
+    struct handshake *handshake = owner;
+    struct real_listener *l = handshake->listener;
+
+    list_remove(&handshake->link);
+    free(handshake);
+    if (l) l->options.on_accept(l->options.owner, own_stream);
+    else stream_close(own_stream);
+}
+
+static void on_failed(void *owner, enum err why, const struct note *note)
+{
+    struct handshake *handshake = owner;
+
+    (void)why, (void)note;
+    if (handshake->listener) handshake->listener->stats.failed_handshake++;
+    list_remove(&handshake->link);
+    free(handshake);
+}
+
+static enum err begin_handshake(struct real_listener *l, struct stream *own_plain)
+{
+    struct handshake *handshake = calloc(1, sizeof *handshake);
+    struct tls_accept_options options = {
+        .loop = &l->real->loop,
+        .context = l->options.tls,
+        .timeout_ms = l->options.handshake_timeout_ms,
+        .output_max = l->options.output_max,
+        .on_ready = on_ready,
+        .on_failed = on_failed,
+        .owner = handshake,
+    };
+    enum err err;
+
+    if (!handshake) return ERR_NOMEM;
+    err = tls_accept(&options, own_plain, &handshake->stream, NULL);
+    if (err) {
+        free(handshake);
+        return err;
+    }
+    handshake->listener = l;
+    list_init(&handshake->link);
+    list_append(&l->handshakes, &handshake->link);
+    return ERR_OK;
+}
+
+static void hand_over(struct real_listener *l, struct real_stream *s)
+{
+    l->stats.accepted++;
+    if (!l->options.tls) {
+        l->options.on_accept(l->options.owner, &s->stream);
+    } else if (begin_handshake(l, &s->stream)) {
+        l->stats.failed_accept++;
+        stream_close(&s->stream);
+    }
+}
+
+static void take_connection(struct real_listener *l, int fd, const struct sockaddr_storage *peer)
+{
+    size_t output_max = l->options.output_max;
+    struct real_stream *s;
+
+    if (l->stats.open >= l->options.streams_max) {
+        l->stats.refused_full++;
+        close(fd);
+        return;
+    }
+    if (l->options.tls) output_max = tls_plain_output_max(output_max);
+    s = stream_new(l->real, output_max);
+    if (!s) {
+        l->stats.failed_accept++;
+        close(fd);
+        return;
+    }
+    if (stream_adopt(s, fd, l->is_unix)) {
+        l->stats.failed_accept++;
+        close(fd);
+        stream_close(&s->stream);       /* not started, so nobody is told */
+        return;
+    }
+    stream_address_text(peer, s->peer);
+    stream_opened(s);
+    s->listener = l;
+    list_append(&l->streams, &s->in_listener);
+    l->stats.open++;
+    hand_over(l, s);
+}
+
+static void watch(struct real_listener *l);
+
+/* False when there is nothing more to accept for now. */
+static bool accept_one(struct real_listener *l)
+{
+    struct sockaddr_storage peer = {0};
+    socklen_t len = sizeof peer;
+    int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd >= 0) {
+        take_connection(l, fd, &peer);
+        return !l->closed;
+    }
+    switch (errno) {
+    case EAGAIN: return false;
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+        l->stats.failed_accept++;
+        uv_poll_stop(&l->poll);
+        timer_start_in(&l->retry, ACCEPT_RETRY_MS);
+        return false;
+    default: return true;               /* that one connection is gone; the next may be fine */
+    }
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct real_listener *l = poll->data;
+
+    (void)status, (void)events;
+    real_enter(l->real);
+    for (int i = 0; i < ACCEPTS_PER_TURN && accept_one(l); i++) continue;
+}
+
+static void watch(struct real_listener *l)
+{
+    int failed = uv_poll_start(&l->poll, UV_READABLE, on_readable);
+    assert(!failed);                    /* the handle is ours and not closing */
+}
+
+static void on_retry(struct timer *timer)
+{
+    watch(CONTAINER_OF(timer, struct real_listener, retry));
+}
+
+/* -- binding -- */
+
+static enum err refuse(struct note *note, const char *address, int error)
+{
+    enum err err = real_err(-error);
+    char reason[96];
+
+    uv_strerror_r(-error, reason, sizeof reason);
+    note_set(note, "listen on %s: %s", address, reason);
+    return err == ERR_IO || err == ERR_NOT_FOUND ? ERR_UNAVAILABLE : err;
+}
+
+static int socket_for(int family)
+{
+    return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* True when the path is a socket on which nobody listens: left behind by a process that was killed. */
+static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
+{
+    int fd, refused = 0;
+
+    if (lstat(address->sun_path, ret_info) || !S_ISSOCK(ret_info->st_mode)) return false;
+    fd = socket_for(AF_UNIX);
+    if (fd < 0) return false;
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address)) refused = errno;
+    close(fd);
+    return refused == ECONNREFUSED;
+}
+
+/* Two processes that find the same stale socket at once could still take it from each other; what
+ * keeps them apart is the lock on the data directory. */
+static int bind_unix(int fd, const struct sockaddr_un *address)
+{
+    struct stat seen, now;
+
+    if (bind(fd, (const struct sockaddr *)address, sizeof *address) == 0) return 0;
+    if (errno != EADDRINUSE) return errno;
+    if (!is_stale(address, &seen)) return EADDRINUSE;
+    if (lstat(address->sun_path, &now) || now.st_ino != seen.st_ino || now.st_dev != seen.st_dev)
+        return EADDRINUSE;
+    if (unlink(address->sun_path)) return errno;
+    return bind(fd, (const struct sockaddr *)address, sizeof *address) ? errno : 0;
+}
+
+static int open_unix(struct real_listener *l, struct str path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat info;
+    int error;
+
+    memcpy(address.sun_path, path.at, path.len);        /* address_split checked the length */
+    l->fd = socket_for(AF_UNIX);
+    if (l->fd < 0) return errno;
+    error = bind_unix(l->fd, &address);
+    if (error) return error;
+    l->is_unix = true;
+    if (lstat(address.sun_path, &info) == 0) {
+        l->path_device = info.st_dev;
+        l->path_inode = info.st_ino;
+    }
+    snprintf(l->address, sizeof l->address, "unix:%s", address.sun_path);
+    return listen(l->fd, LISTEN_QUEUE) ? errno : 0;
+}
+
+static int bind_tcp(int fd, const struct addrinfo *target)
+{
+    int on = 1, off = 0;
+
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on)) return errno;
+    /* "[::]" means both families, whatever the machine's default is. */
+    if (target->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, target->ai_addr, target->ai_addrlen)) return errno;
+    return listen(fd, LISTEN_QUEUE) ? errno : 0;
+}
+
+static int open_tcp(struct real_listener *l, const struct addrinfo *target)
+{
+    struct sockaddr_storage bound = {0};
+    socklen_t len = sizeof bound;
+    int error;
+
+    l->fd = socket_for(target->ai_family);
+    if (l->fd < 0) return errno;
+    error = bind_tcp(l->fd, target);
+    if (!error && getsockname(l->fd, (struct sockaddr *)&bound, &len)) error = errno;
+    if (error) {
+        close(l->fd);
+        l->fd = -1;
+        return error;
+    }
+    stream_address_text(&bound, l->address);
+    return 0;
+}
+
+/* A name is looked up here and now: listeners are opened at start, before there is work to delay. */
+static enum err find_and_open_tcp(struct real_listener *l, const struct address_parts *parts,
+                                  struct note *note)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    char host[256], port[8];
+    int error = 0;
+
+    snprintf(host, sizeof host, "%.*s", STR_ARG(parts->host));
+    snprintf(port, sizeof port, "%u", parts->port);
+    error = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
+    if (error) {
+        note_set(note, "listen on %s: %s", l->options.address, gai_strerror(error));
+        return error == EAI_MEMORY ? ERR_NOMEM : ERR_UNAVAILABLE;
+    }
+    error = EADDRNOTAVAIL;
+    for (const struct addrinfo *target = found; target && error; target = target->ai_next)
+        error = open_tcp(l, target);
+    freeaddrinfo(found);
+    return error ? refuse(note, l->options.address, error) : ERR_OK;
+}
+
+static enum err open_socket(struct real_listener *l, struct note *note)
+{
+    struct address_parts parts;
+    enum err err = address_split(l->options.address, &parts, note);
+    int error;
+
+    if (err) return err;
+    if (!parts.is_unix) return find_and_open_tcp(l, &parts, note);
+    error = open_unix(l, parts.host);
+    return error ? refuse(note, l->options.address, error) : ERR_OK;
+}
+
+/* -- life -- */
+
+static void remove_path(const struct real_listener *l)
+{
+    const char *path = l->address + strlen("unix:");
+    struct stat info;
+
+    if (!l->is_unix || lstat(path, &info)) return;
+    if (info.st_ino == l->path_inode && info.st_dev == l->path_device) unlink(path);
+}
+
+static void listener_free(struct real_listener *l)
+{
+    timer_deinit(&l->retry);
+    tls_context_unref(l->options.tls);
+    free(l);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct real_listener *l = handle->data;
+
+    real_enter(l->real);
+    listener_free(l);
+}
+
+static void real_listener_close(struct listener *listener)
+{
+    struct real_listener *l = from_listener(listener);
+
+    assert(!l->closed);
+    l->closed = true;
+    timer_stop(&l->retry);
+    for (struct list *node; (node = list_pop(&l->streams));)
+        CONTAINER_OF(node, struct real_stream, in_listener)->listener = NULL;
+    for (struct list *node; (node = list_pop(&l->handshakes));) {
+        struct handshake *handshake = CONTAINER_OF(node, struct handshake, link);
+        handshake->listener = NULL;
+        stream_close(handshake->stream);        /* on_failed frees it */
+    }
+    remove_path(l);
+    uv_close((uv_handle_t *)&l->poll, on_poll_closed);
+    close(l->fd);                               /* at once: the address is free for a successor */
+}
+
+static const char *real_listener_address(const struct listener *listener)
+{
+    return from_listener(listener)->address;
+}
+
+static struct listener_stats real_listener_stats(const struct listener *listener)
+{
+    return from_listener(listener)->stats;
+}
+
+static const struct listener_ops real_listener_ops = {
+    .address = real_listener_address,
+    .stats = real_listener_stats,
+    .close = real_listener_close,
+};
+
+enum err real_listen(struct net *net, const struct listen_options *options,
+                     struct listener **ret_listener, struct note *note)
+{
+    struct real_listener *l = calloc(1, sizeof *l);
+    int failed;
+    enum err err;
+
+    if (!l) return ERR_NOMEM;
+    l->listener.ops = &real_listener_ops;
+    l->real = CONTAINER_OF(net, struct real_io, net);
+    l->options = *options;
+    l->fd = -1;
+    if (!l->options.streams_max) l->options.streams_max = STREAMS_MAX_DEFAULT;
+    list_init(&l->streams);
+    list_init(&l->handshakes);
+    if (l->options.tls) tls_context_ref(l->options.tls);
+    err = timer_init(&l->retry, &l->real->loop, on_retry);
+    if (!err) err = open_socket(l, note);
+    if (err) goto failed;
+    failed = uv_poll_init_socket(&l->real->uv, &l->poll, l->fd);
+    if (failed) {
+        err = refuse(note, options->address, -failed);
+        goto failed;
+    }
+    l->options.address = NULL;                  /* the caller's; the real one is ours */
+    l->poll.data = l;
+    watch(l);
+    *ret_listener = &l->listener;
+    return ERR_OK;
+
+failed:
+    remove_path(l);
+    if (l->fd >= 0) close(l->fd);
+    listener_free(l);
+    return err;
+}

@@ -1,0 +1,268 @@
+/* The part of the loop that is the same over libuv and over virtual time: timers, tasks, hooks and
+ * the account of what turns cost. What wakes it stands behind struct loop_ops. */
+#include "io/loop.h"
+#include "io/worker.h"
+
+/* Tasks and hooks that keep deferring each other would never let the loop sleep; past this many
+ * rounds in one turn that is what they are doing. */
+enum { LOOP_ROUNDS_MAX = 10000 };
+enum { LOOP_TIMERS_FIRST = 16 };                /* room taken with the first timer */
+
+void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock)
+{
+    *loop = (struct loop){.ops = ops, .clock = clock, .now = clock_mono(clock)};
+    heap_init(&loop->timers, LOOP_TIMERS_MAX);
+    list_init(&loop->tasks);
+    list_init(&loop->hooks);
+}
+
+void loop_core_deinit(struct loop *loop)
+{
+    while (list_pop(&loop->tasks)) continue;    /* detached, so a late task_cancel is harmless */
+    while (list_pop(&loop->hooks)) continue;
+    heap_deinit(&loop->timers);
+}
+
+void loop_core_begin(struct loop *loop, mono_time now)
+{
+    assert(now.ms >= loop->now.ms);             /* the clock never runs back */
+    loop->now = now;
+    loop->in_turn = true;
+}
+
+void loop_core_set_now(struct loop *loop)
+{
+    loop_core_begin(loop, clock_mono(loop->clock));
+}
+
+/* Fires what was due and running when the turn's timers began. What the callbacks start is due now at
+ * the earliest and carries a later order, so it stands behind all of them in the heap. */
+static void run_timers(struct loop *loop)
+{
+    uint64_t started_before = loop->timers.next_order;
+
+    for (struct heap_node *node; (node = heap_peek(&loop->timers));) {
+        struct timer *timer = CONTAINER_OF(node, struct timer, node);
+        if (node->due > loop->now.ms || node->order >= started_before) break;
+        heap_remove(&loop->timers, node);
+        loop->stats.timers_fired++;
+        timer->fn(timer);
+    }
+}
+
+static void run_tasks(struct loop *loop)
+{
+    struct list ready;
+
+    list_init(&ready);
+    list_splice(&ready, &loop->tasks);          /* what these defer waits for the next round */
+    for (struct list *node; (node = list_pop(&ready));) {
+        struct task *task = CONTAINER_OF(node, struct task, link);
+        loop->stats.tasks_run++;
+        task->fn(task);
+    }
+}
+
+static void run_hooks(struct loop *loop)
+{
+    struct list waiting;
+
+    /* Each hook goes back to the end of the list before it runs, so it may remove itself or others. */
+    list_init(&waiting);
+    list_splice(&waiting, &loop->hooks);
+    for (struct list *node; (node = list_pop(&waiting));) {
+        struct turn_hook *hook = CONTAINER_OF(node, struct turn_hook, link);
+        list_append(&loop->hooks, node);
+        hook->fn(hook);
+    }
+}
+
+void loop_core_run(struct loop *loop)
+{
+    int rounds = 0;
+
+    loop->in_turn = true;
+    run_timers(loop);
+    do {
+        while (!list_empty(&loop->tasks)) {
+            rounds++;
+            assert(rounds < LOOP_ROUNDS_MAX);
+            run_tasks(loop);
+        }
+        rounds++;
+        assert(rounds < LOOP_ROUNDS_MAX);
+        run_hooks(loop);
+    } while (!list_empty(&loop->tasks));
+    loop->in_turn = false;
+}
+
+mono_time loop_core_next_due(const struct loop *loop)
+{
+    const struct heap_node *node = heap_peek(&loop->timers);
+    return node ? (mono_time){node->due} : MONO_NEVER;
+}
+
+bool loop_core_has_tasks(const struct loop *loop)
+{
+    return !list_empty(&loop->tasks);
+}
+
+void loop_core_count_turn(struct loop *loop, struct loop_turn turn)
+{
+    struct loop_stats *stats = &loop->stats;
+    bool slow_wall = turn.wall_ns > LOOP_SLOW_NS, slow_cpu = turn.cpu_ns > LOOP_SLOW_NS;
+
+    stats->turns++;
+    stats->slow_wall += slow_wall;
+    stats->slow_cpu += slow_cpu;
+    stats->wall_ns_total += turn.wall_ns;
+    stats->cpu_ns_total += turn.cpu_ns;
+    stats->wall_ns_max = max_u64(stats->wall_ns_max, turn.wall_ns);
+    stats->cpu_ns_max = max_u64(stats->cpu_ns_max, turn.cpu_ns);
+    if ((slow_wall || slow_cpu) && loop->slow_fn) loop->slow_fn(loop->slow_context, turn);
+}
+
+struct loop_stats loop_stats(const struct loop *loop)
+{
+    return loop->stats;
+}
+
+void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context)
+{
+    loop->slow_fn = fn;
+    loop->slow_context = context;
+}
+
+mono_time loop_now(const struct loop *loop)
+{
+    /* Between turns the last turn's time may be long past: a program that loads for five seconds and
+     * then dials must not find its deadlines used up. */
+    return loop->in_turn ? loop->now : clock_mono(loop->clock);
+}
+
+struct clock *loop_clock(const struct loop *loop)
+{
+    return loop->clock;
+}
+
+/* -- timers -- */
+
+enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn)
+{
+    size_t needed = loop->timers_made + 1, cap = loop->timers.cap;
+
+    if (needed > LOOP_TIMERS_MAX) return ERR_FULL;
+    if (needed > cap) {                         /* doubled, or making n timers would cost n * n */
+        size_t wanted = min_size(max_size(cap * 2, LOOP_TIMERS_FIRST), LOOP_TIMERS_MAX);
+        enum err err = heap_reserve(&loop->timers, wanted);
+        if (err) return err;
+    }
+    loop->timers_made++;
+    *timer = (struct timer){.loop = loop, .fn = fn};
+    return ERR_OK;
+}
+
+void timer_deinit(struct timer *timer)
+{
+    if (!timer->loop) return;
+    timer_stop(timer);
+    assert(timer->loop->timers_made > 0);
+    timer->loop->timers_made--;
+    timer->loop = NULL;
+}
+
+void timer_start(struct timer *timer, mono_time due)
+{
+    struct loop *loop = timer->loop;
+    enum err err;
+
+    due.ms = max_u64(due.ms, loop->now.ms);     /* the past is now; run_timers counts on it */
+    err = heap_put(&loop->timers, &timer->node, due.ms);
+    assert(!err);                               /* room was taken in timer_init */
+    if (heap_peek(&loop->timers) == &timer->node) loop->ops->wake_at(loop, due);
+}
+
+void timer_start_in(struct timer *timer, uint64_t delay_ms)
+{
+    timer_start(timer, mono_after(loop_now(timer->loop), delay_ms));
+}
+
+void timer_stop(struct timer *timer)
+{
+    if (timer->loop) heap_remove(&timer->loop->timers, &timer->node);
+}
+
+bool timer_running(const struct timer *timer)
+{
+    return timer->node.place != 0;
+}
+
+/* -- tasks, hooks, posts -- */
+
+void task_init(struct task *task, task_fn *fn)
+{
+    list_init(&task->link);
+    task->fn = fn;
+}
+
+void task_cancel(struct task *task)
+{
+    if (task->link.next) list_remove(&task->link);
+}
+
+void loop_defer(struct loop *loop, struct task *task)
+{
+    assert(task->link.next);                    /* task_init was called */
+    if (!list_empty(&task->link)) return;
+    list_append(&loop->tasks, &task->link);
+    if (!loop->in_turn) loop->ops->wake_now(loop);
+}
+
+void turn_hook_add(struct loop *loop, struct turn_hook *hook, turn_hook_fn *fn)
+{
+    list_init(&hook->link);
+    hook->fn = fn;
+    list_append(&loop->hooks, &hook->link);
+}
+
+void turn_hook_remove(struct turn_hook *hook)
+{
+    if (hook->link.next) list_remove(&hook->link);
+}
+
+void post_init(struct post *post, post_fn *fn)
+{
+    list_init(&post->link);
+    post->fn = fn;
+}
+
+void loop_post(struct loop *loop, struct post *post)
+{
+    loop->ops->post(loop, post);
+}
+
+/* -- workers -- */
+
+void job_init(struct job *job, void (*run)(struct job *), void (*done)(struct job *, enum err))
+{
+    list_init(&job->link);
+    job->run = run;
+    job->done = done;
+}
+
+enum err worker_open(struct loop *loop, const struct worker_options *options,
+                     struct worker **ret_worker)
+{
+    if (!options->name || options->jobs_max == 0) return ERR_INVALID;
+    return loop->ops->worker_open(loop, options, ret_worker);
+}
+
+enum err worker_submit(struct worker *worker, struct job *job)
+{
+    return worker->ops->submit(worker, job);
+}
+
+void worker_close(struct worker *worker)
+{
+    if (worker) worker->ops->close(worker);
+}

@@ -1,0 +1,433 @@
+/* Child processes: fork and exec, a pidfd to see the end, a pipe each for the lines of stdout, stderr.
+ *
+ * Not uv_spawn: it has no place between fork and exec for prctl(PR_SET_PDEATHSIG), and it needs the
+ * process-wide SIGCHLD handler; a pidfd belongs to one child and never means another after it ended.
+ *
+ * What die_with_parent holds. The kernel sends the signal when the *thread* that forked ends. Here that
+ * is the loop's thread: it outlives its children, because everything is closed before the loop is. It
+ * also holds when we are killed outright. It does not reach grandchildren, and the kernel drops it when
+ * the program that is started gains privileges (set-user-id, file capabilities).
+ *
+ * fork, not vfork: the child shares no memory with a running loop. It costs a copy of our page tables,
+ * which is small in the programs that start others. Between fork and exec only calls that are safe in
+ * a copy of a process with threads are made. */
+#include "io/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "io/real_internal.h"
+
+enum {
+    LINE_MAX_DEFAULT = 64 * 1024,
+    OUTPUTS = 2,                        /* stdout and stderr */
+    PROGRAM_PATH_CAP = 4096,
+    CHILD_FD_FIRST = 3,
+    CHILD_EXIT_NO_PARENT = 127,
+};
+
+struct output {
+    struct process *process;
+    int number;                         /* 1 or 2 */
+    uv_pipe_t pipe;
+    struct buf line;                    /* the beginning of one whose end has not come yet */
+    bool cut;                           /* the rest of this line is dropped */
+};
+struct process {
+    struct real_io *real;
+    void (*on_line)(void *owner, int fd, struct str line);
+    void (*on_exit)(void *owner, struct process_exit exit);
+    void *owner;
+    pid_t pid;
+    int pidfd;                          /* -1: none yet */
+    uv_poll_t watch;
+    struct output outputs[OUTPUTS];
+    struct timer grace;
+    unsigned handles;                   /* open: the watch, the pipes */
+    bool ended, failed;                 /* failed: start went wrong, nobody is told */
+    struct process_exit exit;
+};
+
+/* -- the end -- */
+
+static void process_free(struct process *p)
+{
+    timer_deinit(&p->grace);
+    if (p->pidfd >= 0) close(p->pidfd);
+    for (int i = 0; i < OUTPUTS; i++) buf_deinit(&p->outputs[i].line);
+    free(p);
+}
+
+static void handle_gone(struct process *p)
+{
+    assert(p->handles > 0);
+    p->handles--;
+    if (p->handles > 0) return;
+    assert(p->ended || p->failed);
+    if (!p->failed) p->on_exit(p->owner, p->exit);
+    process_free(p);
+}
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+    struct process *p = handle->data;
+
+    real_enter(p->real);
+    handle_gone(p);
+}
+
+static void on_pipe_closed(uv_handle_t *handle)
+{
+    struct output *output = handle->data;
+
+    real_enter(output->process->real);
+    handle_gone(output->process);
+}
+
+static void close_output(struct output *output)
+{
+    uv_handle_t *handle = (uv_handle_t *)&output->pipe;
+
+    if (handle->data && !uv_is_closing(handle)) uv_close(handle, on_pipe_closed);
+}
+
+/* A grandchild that kept the pipes open does not keep the owner waiting. */
+static void on_grace_over(struct timer *timer)
+{
+    struct process *p = CONTAINER_OF(timer, struct process, grace);
+
+    for (int i = 0; i < OUTPUTS; i++) close_output(&p->outputs[i]);
+}
+
+static void on_ended(uv_poll_t *watch, int status, int events)
+{
+    struct process *p = watch->data;
+    siginfo_t info = {0};
+
+    (void)status, (void)events;
+    real_enter(p->real);
+    if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) || info.si_pid == 0) return;
+    p->exit.signalled = info.si_code != CLD_EXITED;
+    p->exit.code = info.si_status;
+    p->ended = true;
+    uv_close((uv_handle_t *)&p->watch, on_watch_closed);
+    timer_start_in(&p->grace, PROCESS_OUTPUT_GRACE_MS);
+}
+
+/* -- lines -- */
+
+static void keep_part(struct output *output, struct str part)
+{
+    size_t room = output->line.max - output->line.len;
+
+    if (output->cut) return;
+    if (part.len > room) {
+        output->cut = true;
+        part.len = room;
+    }
+    if (buf_append(&output->line, part)) output->cut = true;    /* no memory: what came is shown */
+}
+
+static void end_line(struct output *output, struct str last_part)
+{
+    struct process *p = output->process;
+
+    if (output->line.len == 0 && !output->cut && last_part.len <= output->line.max) {
+        p->on_line(p->owner, output->number, last_part);        /* the usual case, without a copy */
+        return;
+    }
+    keep_part(output, last_part);
+    p->on_line(p->owner, output->number, buf_peek(&output->line));
+    buf_clear(&output->line);
+    output->cut = false;
+}
+
+static void take_bytes(struct output *output, struct str bytes)
+{
+    while (bytes.len > 0) {
+        size_t end = str_find(bytes, '\n');
+        if (end == bytes.len) {
+            keep_part(output, bytes);
+            return;
+        }
+        end_line(output, str_of(bytes.at, end));
+        bytes = str_tail(bytes, end + 1);
+    }
+}
+
+static void on_output_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
+{
+    struct output *output = handle->data;
+    struct real_io *real = output->process->real;
+
+    (void)suggested;
+    real_enter(real);
+    *ret_room = uv_buf_init(real->read_room, sizeof real->read_room);
+}
+
+static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
+{
+    struct output *output = stream->data;
+
+    real_enter(output->process->real);
+    if (got > 0) {
+        take_bytes(output, str_of(room->base, (size_t)got));
+    } else if (got < 0) {               /* the end, or an error that is as good as one */
+        if (output->line.len > 0 || output->cut) end_line(output, STR_EMPTY);
+        close_output(output);
+    }
+}
+
+/* -- the start -- */
+
+/* What the child needs, settled before the fork. */
+struct launch {
+    const struct process_options *options;
+    char path[PROGRAM_PATH_CAP];
+    int null_fd, status_fds[2], output_fds[OUTPUTS][2];
+    pid_t parent;
+};
+
+static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
+{
+    struct str rest = str_from(getenv("PATH")), part;
+    int error = ENOENT;
+
+    if (strchr(name, '/')) {
+        int len = snprintf(path, PROGRAM_PATH_CAP, "%s", name);
+        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG;       /* exec says the rest */
+    }
+    if (rest.len == 0) rest = STR("/usr/local/bin:/usr/bin:/bin");
+    while (name[0] && str_split(&rest, ':', &part)) {
+        if (part.len == 0) part = STR(".");
+        int len = snprintf(path, PROGRAM_PATH_CAP, "%.*s/%s", STR_ARG(part), name);
+        if (len >= PROGRAM_PATH_CAP) continue;
+        if (access(path, X_OK) == 0) return 0;
+        if (errno == EACCES) error = EACCES;                    /* there, but not for us */
+    }
+    return error;
+}
+
+static void child_fail(int status_fd)
+{
+    int error = errno;
+    ssize_t wrote = write(status_fd, &error, sizeof error);
+
+    (void)wrote;
+    _exit(CHILD_EXIT_NO_PARENT);
+}
+
+/* In the child, until exec. */
+static void child_main(const struct launch *launch)
+{
+    const struct process_options *options = launch->options;
+    char *const *env = options->env ? (char *const *)(uintptr_t)options->env : environ;
+    sigset_t none;
+    /* Out of the way of 0, 1 and 2, should any of these be one of them. */
+    int status_fd = fcntl(launch->status_fds[1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
+    int fds[1 + OUTPUTS] = {fcntl(launch->null_fd, F_DUPFD_CLOEXEC, CHILD_FD_FIRST), -1, -1};
+
+    for (int i = 0; i < OUTPUTS && options->on_line; i++)
+        fds[1 + i] = fcntl(launch->output_fds[i][1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
+    if (options->die_with_parent) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd);
+        /* Died before it could be asked for? 0: the parent is outside of our pid namespace. */
+        if (getppid() != launch->parent && getppid() != 0) _exit(CHILD_EXIT_NO_PARENT);
+    }
+    for (int signal_number = 1; signal_number < NSIG; signal_number++) signal(signal_number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int target = 0; target <= OUTPUTS; target++) {
+        if (target > 0 && !options->on_line) break;
+        if (dup2(fds[target], target) < 0) child_fail(status_fd);
+    }
+    /* Files that a library opened without care are not for the child. */
+    close_range(CHILD_FD_FIRST, ~0u, CLOSE_RANGE_CLOEXEC);
+    if (options->directory && chdir(options->directory)) child_fail(status_fd);
+    execve(launch->path, (char *const *)(uintptr_t)options->argv, env);
+    child_fail(status_fd);
+}
+
+static void close_fds(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fds[i] >= 0) close(fds[i]);
+}
+
+static int open_fds(struct launch *launch)
+{
+    launch->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (launch->null_fd < 0 || pipe2(launch->status_fds, O_CLOEXEC)) return errno;
+    for (int i = 0; i < OUTPUTS && launch->options->on_line; i++)
+        if (pipe2(launch->output_fds[i], O_CLOEXEC)) return errno;
+    return 0;
+}
+
+/* Waits until the child has become the program, or has said why it cannot. */
+static int await_exec(const struct launch *launch, pid_t pid)
+{
+    int error = 0;
+    ssize_t got;
+
+    do got = read(launch->status_fds[0], &error, sizeof error);
+    while (got < 0 && errno == EINTR);
+    if (got == 0) return 0;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    return got == sizeof error ? error : EIO;
+}
+
+static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
+{
+    sigset_t all, before;
+    pid_t pid;
+    int error;
+
+    launch->parent = getpid();
+    sigfillset(&all);                   /* no handler of ours may run in the child */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    if (pid == 0) child_main(launch);
+    error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (pid < 0) return error;
+    close(launch->status_fds[1]);
+    launch->status_fds[1] = -1;
+    error = await_exec(launch, pid);
+    if (!error) *ret_pid = pid;
+    return error;
+}
+
+/* The read ends become the outputs'; on an error they are closed with what else was opened. */
+static int watch_outputs(struct process *p, struct launch *launch)
+{
+    for (int i = 0; i < OUTPUTS && p->on_line; i++) {
+        struct output *output = &p->outputs[i];
+        int failed = uv_pipe_init(&p->real->uv, &output->pipe, 0);
+
+        if (failed) return failed;
+        output->pipe.data = output;
+        p->handles++;
+        failed = uv_pipe_open(&output->pipe, launch->output_fds[i][0]);
+        if (failed) return failed;
+        launch->output_fds[i][0] = -1;
+        failed = uv_read_start((uv_stream_t *)&output->pipe, on_output_room, on_output);
+        if (failed) return failed;
+    }
+    return 0;
+}
+
+static int watch_end(struct process *p)
+{
+    int failed;
+
+    p->pidfd = pidfd_open(p->pid, 0);   /* not reaped yet, so it is this child */
+    if (p->pidfd < 0) return -errno;
+    failed = uv_poll_init(&p->real->uv, &p->watch, p->pidfd);
+    if (failed) return failed;
+    p->watch.data = p;
+    p->handles++;
+    return uv_poll_start(&p->watch, UV_READABLE, on_ended);
+}
+
+/* Something is missing to look after the child that runs already. */
+static void abandon(struct process *p)
+{
+    kill(p->pid, SIGKILL);
+    while (waitpid(p->pid, NULL, 0) < 0 && errno == EINTR) continue;
+}
+
+static void process_drop(struct process *p)
+{
+    p->failed = true;
+    if (p->watch.data) uv_close((uv_handle_t *)&p->watch, on_watch_closed);
+    for (int i = 0; i < OUTPUTS; i++) close_output(&p->outputs[i]);
+    if (p->handles == 0) process_free(p);
+}
+
+static int launch_process(struct process *p, struct launch *launch)
+{
+    int error = find_program(launch->options->argv[0], launch->path);
+
+    if (!error) error = open_fds(launch);
+    if (!error) error = -watch_outputs(p, launch);
+    if (!error) error = fork_and_exec(launch, &p->pid);
+    if (error) return error;
+    error = -watch_end(p);
+    if (error) abandon(p);
+    return error;
+}
+
+static enum err process_new(struct real_io *real, const struct process_options *options,
+                            struct process **ret_process)
+{
+    struct process *p = calloc(1, sizeof *p);
+    size_t line_max = options->output_line_max ? options->output_line_max : LINE_MAX_DEFAULT;
+    enum err err;
+
+    if (!p) return ERR_NOMEM;
+    p->real = real;
+    p->on_line = options->on_line;
+    p->on_exit = options->on_exit;
+    p->owner = options->owner;
+    p->pidfd = -1;
+    for (int i = 0; i < OUTPUTS; i++) {
+        p->outputs[i].process = p;
+        p->outputs[i].number = i + 1;
+        buf_init(&p->outputs[i].line, line_max);
+    }
+    err = timer_init(&p->grace, &real->loop, on_grace_over);
+    if (err) process_free(p);
+    else *ret_process = p;
+    return err;
+}
+
+enum err process_start(struct loop *loop, const struct process_options *options,
+                       struct process **ret_process, struct note *note)
+{
+    struct launch launch = {.options = options, .null_fd = -1, .status_fds = {-1, -1},
+                            .output_fds = {{-1, -1}, {-1, -1}}};
+    struct real_io *real = real_from_loop(loop);
+    struct process *p;
+    char reason[96];
+    enum err err;
+    int error;
+
+    if (!real) return ERR_UNSUPPORTED;
+    if (!options->argv || !options->argv[0] || !options->on_exit) return ERR_INVALID;
+    err = process_new(real, options, &p);
+    if (err) return err;
+    error = launch_process(p, &launch);
+    close_fds(&launch.null_fd, 1);
+    close_fds(launch.status_fds, 2);
+    close_fds(&launch.output_fds[0][0], OUTPUTS * 2);
+    if (!error) {
+        *ret_process = p;
+        return ERR_OK;
+    }
+    process_drop(p);
+    uv_strerror_r(-error, reason, sizeof reason);
+    note_set(note, "start %s: %s", options->argv[0], reason);
+    err = real_err(-error);
+    return err == ERR_NOT_FOUND || err == ERR_DENIED || err == ERR_NOMEM ? err : ERR_IO;
+}
+
+int process_pid(const struct process *process)
+{
+    return process->pid;
+}
+
+enum err process_signal(struct process *process, int signal)
+{
+    if (process->ended) return ERR_NOT_FOUND;
+    if (pidfd_send_signal(process->pidfd, signal, NULL, 0) == 0) return ERR_OK;
+    return errno == ESRCH ? ERR_NOT_FOUND : real_err(-errno);
+}

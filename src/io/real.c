@@ -1,0 +1,313 @@
+/* The loop over libuv: what wakes it, what a turn is, what a turn cost. */
+#include "io/real_internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Rounds of "run, flush" in one turn; each needs somebody who writes because output drained, so a few
+ * are usual and this many is two parties feeding each other. */
+enum { TURN_ROUNDS_MAX = 10000 };
+
+enum err real_err(int uv_code)
+{
+    switch (uv_code) {
+    case 0: return ERR_OK;
+    case UV_ENOMEM:
+    case UV_ENOBUFS: return ERR_NOMEM;
+    case UV_EINVAL:
+    case UV_ENAMETOOLONG: return ERR_INVALID;
+    case UV_EACCES:
+    case UV_EPERM: return ERR_DENIED;
+    case UV_EADDRINUSE: return ERR_BUSY;
+    case UV_ENOENT: return ERR_NOT_FOUND;
+    case UV_ETIMEDOUT: return ERR_TIMEOUT;
+    case UV_ECANCELED: return ERR_CANCELLED;
+    case UV_EADDRNOTAVAIL:
+    case UV_EAFNOSUPPORT:
+    case UV_EMFILE:
+    case UV_ENFILE:
+    case UV_EAGAIN: return ERR_UNAVAILABLE;
+    default: return ERR_IO;
+    }
+}
+
+/* -- posts -- */
+
+static void real_post(struct loop *loop, struct post *post)
+{
+    struct real_io *real = real_from_loop(loop);
+    bool first;
+
+    pthread_mutex_lock(&real->posts_lock);
+    first = list_empty(&real->posts);
+    list_append(&real->posts, &post->link);     /* asserts that it is not waiting already */
+    /* Under the lock: the loop cannot run this post, and perhaps close on it, before we are out. */
+    if (first) uv_async_send(&real->wake);
+    pthread_mutex_unlock(&real->posts_lock);
+}
+
+void real_unpost(struct real_io *real, struct post *post)
+{
+    pthread_mutex_lock(&real->posts_lock);
+    list_remove(&post->link);                   /* harmless when it is in no list */
+    pthread_mutex_unlock(&real->posts_lock);
+}
+
+static void run_posts(struct real_io *real)
+{
+    struct list ready;
+
+    real_enter(real);
+    list_init(&ready);
+    pthread_mutex_lock(&real->posts_lock);
+    list_splice(&ready, &real->posts);
+    pthread_mutex_unlock(&real->posts_lock);
+    for (struct list *node; (node = list_pop(&ready));) {
+        struct post *post = CONTAINER_OF(node, struct post, link);
+        real->loop.stats.posts_run++;
+        post->fn(post);
+    }
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    run_posts(wake->data);
+}
+
+static bool has_posts(struct real_io *real)
+{
+    bool has;
+
+    pthread_mutex_lock(&real->posts_lock);
+    has = !list_empty(&real->posts);
+    pthread_mutex_unlock(&real->posts_lock);
+    return has;
+}
+
+/* -- turns -- */
+
+/* The alarm is set and tasks are looked for just before the loop sleeps, so neither needs a call. */
+static void wake_at(struct loop *loop, mono_time due)
+{
+    (void)loop, (void)due;
+}
+
+static void wake_now(struct loop *loop)
+{
+    (void)loop;
+}
+
+const struct loop_ops real_loop_ops = {
+    .wake_at = wake_at,
+    .wake_now = wake_now,
+    .post = real_post,
+    .worker_open = real_worker_open,
+};
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000 * NS_PER_MS + (uint64_t)used.tv_nsec;
+}
+
+/* Reading the thread's CPU time is a system call (0.5 us on a small virtual machine, as much as the
+ * rest of a small turn); reading the monotonic clock is not (0.02 us). So the CPU is read only when
+ * more than LOOP_CPU_GRAIN_NS of wall time went by since the last reading. A thread cannot use more
+ * CPU than wall time, so the reading in hand is never off by more than the grain, and a turn shorter
+ * than the grain is counted as all CPU. After a sleep the mark is always read anew; while turns follow
+ * each other closely it costs at most one call in 20 us. */
+void real_turn_begin(struct real_io *real)
+{
+    uint64_t now = clock_mono_ns(real->loop.clock).ns;
+
+    real->turn_start_ns = now;
+    if (now - real->cpu_mark_at_ns > LOOP_CPU_GRAIN_NS) {
+        real->cpu_mark_ns = thread_cpu_ns();
+        real->cpu_mark_at_ns = now;
+    }
+    loop_core_begin(&real->loop, (mono_time){now / NS_PER_MS});
+}
+
+static void count_turn(struct real_io *real)
+{
+    uint64_t now = clock_mono_ns(real->loop.clock).ns;
+    struct loop_turn turn = {.wall_ns = now - real->turn_start_ns};
+
+    turn.cpu_ns = turn.wall_ns;
+    if (turn.wall_ns > LOOP_CPU_GRAIN_NS) {
+        uint64_t used = thread_cpu_ns();
+        turn.cpu_ns = min_u64(turn.wall_ns, used - real->cpu_mark_ns);
+        real->cpu_mark_ns = used;
+        real->cpu_mark_at_ns = now;
+    }
+    loop_core_count_turn(&real->loop, turn);
+}
+
+static void finish_turn(struct real_io *real)
+{
+    int rounds = 0;
+
+    real_enter(real);                           /* a turn that only timers or nothing woke */
+    do {
+        rounds++;
+        assert(rounds < TURN_ROUNDS_MAX);
+        loop_core_run(&real->loop);
+        real_flush_streams(real);
+    } while (loop_core_has_tasks(&real->loop) || !list_empty(&real->unsent));
+    count_turn(real);
+}
+
+static void on_alarm(uv_timer_t *alarm)
+{
+    struct real_io *real = alarm->data;
+
+    real_enter(real);
+    real->alarm_due = MONO_NEVER;
+    /* libuv 1.44 runs timers before it polls and would then sleep with none left; a stopped loop polls
+     * without waiting. The flag is gone when uv_run returns. */
+    uv_stop(&real->uv);
+}
+
+static void set_alarm(struct real_io *real)
+{
+    mono_time due = loop_core_next_due(&real->loop);
+    uint64_t now;
+
+    if (due.ms == real->alarm_due.ms) return;
+    real->alarm_due = due;
+    if (due.ms == MONO_NEVER.ms) {
+        uv_timer_stop(&real->alarm);
+        return;
+    }
+    now = uv_now(&real->uv);                    /* the same clock as ours, in the same unit */
+    uv_timer_start(&real->alarm, on_alarm, due.ms > now ? due.ms - now : 0, 0);
+}
+
+/* Sleeps if it may, and delivers the events there are; with them the turn has begun. */
+static void run_events(struct real_io *real, bool wait)
+{
+    bool ready = loop_core_has_tasks(&real->loop) || !list_empty(&real->unsent);
+
+    assert(!real->loop.in_turn);                /* never from inside a callback */
+    set_alarm(real);
+    uv_run(&real->uv, wait && !ready ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+}
+
+void real_io_turn(struct real_io *real, bool wait)
+{
+    run_events(real, wait);
+    finish_turn(real);
+}
+
+void real_io_run(struct real_io *real)
+{
+    while (!real->stop) real_io_turn(real, true);       /* ends with real_io_stop */
+    real->stop = false;
+}
+
+void real_io_stop(struct real_io *real)
+{
+    real->stop = true;
+}
+
+/* -- life -- */
+
+/* A handle in here that is neither ours nor on its way out was never closed by its owner. */
+static void check_closing(uv_handle_t *handle, void *context)
+{
+    struct real_io *real = context;
+    bool ours = handle == (uv_handle_t *)&real->wake || handle == (uv_handle_t *)&real->alarm;
+
+    assert(ours || uv_is_closing(handle));
+}
+
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle)) uv_close(handle, NULL);
+}
+
+/* Works on a half-built one, whose handles were never made. */
+static void close_uv(struct real_io *real)
+{
+    int failed;
+
+    uv_walk(&real->uv, close_handle, NULL);
+    while (uv_run(&real->uv, UV_RUN_DEFAULT)) continue; /* ends: every handle is closing */
+    failed = uv_loop_close(&real->uv);
+    assert(!failed);
+}
+
+enum err real_io_open(struct real_io **ret_real)
+{
+    struct real_io *real = calloc(1, sizeof *real);
+    int failed;
+
+    if (!real) return ERR_NOMEM;
+    failed = uv_loop_init(&real->uv);
+    if (failed) goto no_loop;
+    failed = uv_async_init(&real->uv, &real->wake, on_wake);
+    if (!failed) failed = uv_timer_init(&real->uv, &real->alarm);
+    if (!failed) failed = -pthread_mutex_init(&real->posts_lock, NULL);
+    if (failed) goto no_handles;
+
+    signal(SIGPIPE, SIG_IGN);                   /* a peer that hung up is an error, not our end */
+    real->wake.data = real->alarm.data = real;
+    real->alarm_due = MONO_NEVER;
+    list_init(&real->unsent);
+    list_init(&real->posts);
+    loop_core_init(&real->loop, &real_loop_ops, clock_real());
+    real->net = (struct net){.dial = real_dial, .listen = real_listen};
+    real->io = (struct io){.loop = &real->loop, .clock = clock_real(), .entropy = entropy_real(),
+                           .net = &real->net, .fs = fs_real()};
+    *ret_real = real;
+    return ERR_OK;
+
+no_handles:
+    close_uv(real);
+no_loop:
+    free(real);
+    return real_err(failed) == ERR_NOMEM ? ERR_NOMEM : ERR_IO;
+}
+
+struct io *real_io_io(struct real_io *real)
+{
+    return &real->io;
+}
+
+void real_io_close(struct real_io *real)
+{
+    if (!real) return;
+    uv_walk(&real->uv, check_closing, real);
+    uv_unref((uv_handle_t *)&real->wake);
+    uv_unref((uv_handle_t *)&real->alarm);
+    /* What is closing is told so; a name lookup that nobody waits for any more runs to its end. */
+    do {
+        if (has_posts(real)) run_posts(real);
+        else run_events(real, true);
+        finish_turn(real);
+    } while (uv_loop_alive(&real->uv) || has_posts(real));
+    assert(real->loop.timers_made == 0);        /* a timer of ours would outlive its loop */
+    close_uv(real);
+    pthread_mutex_destroy(&real->posts_lock);
+    loop_core_deinit(&real->loop);
+    free(real);
+}
+
+static char version_text[32];
+
+static void write_version(void)
+{
+    snprintf(version_text, sizeof version_text, "libuv %s", uv_version_string());
+}
+
+const char *real_io_engine_version(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, write_version);
+    return version_text;
+}

@@ -1,0 +1,12 @@
+/* Signals as events on the loop. SIGPIPE is ignored from the first open on. */
+#ifndef IO_SIGNALS_H
+#define IO_SIGNALS_H
+#include "io/loop.h"
+
+struct signals;
+typedef void signals_fn(void *owner, int signal);
+/* `numbers` ends with 0. Real loops only; ERR_UNSUPPORTED elsewhere. ERR_INVALID, ERR_NOMEM. */
+enum err signals_open(struct loop *loop, const int *numbers, signals_fn *fn, void *owner,
+                      struct signals **ret_signals);
+void signals_close(struct signals *signals);            /* NULL is fine */
+#endif
