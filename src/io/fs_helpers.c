@@ -1,0 +1,226 @@
+/* What is built on the calls of fs.h and therefore the same on every file system: reading a file
+ * whole, replacing one so that it survives a power cut, sweeping what a crash left of that, making
+ * directories, and zeroing a segment before it is used. */
+#include "io/fs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    READ_STEP_MIN = 4096, /* first guess for a file that reports no size */
+    ZERO_STEP = 64 * 1024,
+    SWEEP_BYTES_MAX = 64 * 1024, /* names gathered per round of a sweep */
+    TEMP_UNIQUE_LEN = 8,
+};
+#define TEMP_END ".tmp"
+
+/* -- reading -- */
+
+static enum err read_open_file(struct fs *fs, struct fs_file *file, size_t max, struct buf *into)
+{
+    uint64_t size;
+    enum err err = fs_file_size(fs, file, &size);
+    if (err) return err;
+    if (size > max) return ERR_TOO_LARGE;
+    /* The file may grow while we read it; each round at least doubles, so there are few. */
+    for (size_t want = (size_t)size;;) {
+        char *room = NULL, probe;
+        size_t got = 0, more = 0;
+        if (want > 0) {
+            err = buf_reserve(into, want, &room);
+            if (!err) err = fs_read_at(fs, file, 0, room, want, &got);
+        }
+        if (!err && got == want) err = fs_read_at(fs, file, want, &probe, 1, &more);
+        if (err) return err;
+        if (more == 0) {
+            if (got > 0) buf_commit(into, got);
+            return ERR_OK;
+        }
+        if (want == max) return ERR_TOO_LARGE;
+        want = want > max / 2 ? max : min_size(max_size(want * 2, READ_STEP_MIN), max);
+    }
+}
+
+enum err fs_read_whole(struct fs *fs, const char *path, size_t max, struct buf *into)
+{
+    struct fs_file *file;
+    enum err err = fs_open(fs, path, FS_READ, 0, &file);
+    if (err) return err;
+    err = read_open_file(fs, file, max, into);
+    fs_close(fs, file);
+    return err;
+}
+
+/* -- temporaries -- */
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/* ".<name>.<8 hex>.tmp", as fs_publish makes them. */
+static bool is_temp_name(struct str name)
+{
+    const size_t end_len = sizeof TEMP_END - 1;
+    const size_t fixed = 1 + 1 + TEMP_UNIQUE_LEN + end_len;
+    if (name.len <= fixed || name.at[0] != '.' || !str_ends(name, STR(TEMP_END))) return false;
+    const char *unique = name.at + name.len - end_len - TEMP_UNIQUE_LEN;
+    if (unique[-1] != '.') return false;
+    for (size_t i = 0; i < TEMP_UNIQUE_LEN; i++)
+        if (!is_hex(unique[i])) return false;
+    return true;
+}
+
+/* The directory a path stands in: ".", "/", or what is before the last slash. */
+static void parent_of(const char *path, char dir[FS_PATH_CAP])
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) {
+        memcpy(dir, ".", 2);
+        return;
+    }
+    while (slash > path && slash[-1] == '/') slash--;
+    size_t len = slash == path ? 1 : (size_t)(slash - path);
+    memcpy(dir, path, len);
+    dir[len] = '\0';
+}
+
+/* Refuses a name that the next sweep would remove, and one that names no file. */
+static enum err temp_for(const char *path, uint64_t unique, char dir[FS_PATH_CAP],
+                         char temp[FS_PATH_CAP])
+{
+    size_t path_len = strnlen(path, FS_PATH_CAP);
+    if (path_len == 0 || path_len == FS_PATH_CAP) return ERR_INVALID;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    if (!name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return ERR_INVALID;
+    if (is_temp_name(str_from(name))) return ERR_INVALID;
+    parent_of(path, dir);
+    int len = snprintf(temp, FS_PATH_CAP, "%.*s.%s.%08" PRIx32 TEMP_END, (int)(name - path), path,
+                       name, (uint32_t)unique);
+    return len > 0 && len < FS_PATH_CAP ? ERR_OK : ERR_INVALID;
+}
+
+enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_t mode,
+                    uint64_t unique)
+{
+    char dir[FS_PATH_CAP], temp[FS_PATH_CAP];
+    struct fs_file *file;
+    enum err err = temp_for(path, unique, dir, temp);
+    if (err) return err;
+    err = fs_open(fs, temp, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, mode, &file);
+    if (err) return err;
+    err = fs_write_at(fs, file, 0, content);
+    if (!err) err = fs_sync(fs, file); /* before the rename, or the name could outlive the bytes */
+    if (!err) err = fs_rename(fs, temp, path);
+    fs_close(fs, file);
+    if (err) {
+        fs_remove(fs, temp); /* best effort: readers skip temporaries anyway */
+        return err;
+    }
+    return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible already, perhaps not durable */
+}
+
+/* -- sweeping: names are gathered first, because a listing must not change what it lists -- */
+
+struct sweep {
+    struct buf names; /* each with its closing NUL */
+    enum err err;
+};
+
+static void gather_temp(void *context, const char *name, enum fs_kind kind)
+{
+    struct sweep *sweep = context;
+    struct str whole = str_from(name);
+    if (kind != FS_REGULAR || sweep->err || !is_temp_name(whole)) return;
+    sweep->err = buf_append(&sweep->names, str_of(name, whole.len + 1));
+}
+
+static enum err remove_gathered(struct fs *fs, const char *dir, struct str names)
+{
+    enum err first = ERR_OK;
+    for (size_t at = 0; at < names.len; at += strlen(names.at + at) + 1) {
+        char path[FS_PATH_CAP];
+        int len = snprintf(path, sizeof path, "%s/%s", dir, names.at + at);
+        enum err err = len < FS_PATH_CAP ? fs_remove(fs, path) : ERR_INVALID;
+        if (err && err != ERR_NOT_FOUND && !first) first = err;
+    }
+    return first;
+}
+
+enum err fs_sweep_temps(struct fs *fs, const char *dir)
+{
+    enum err err;
+    bool more;
+    /* Ends: a round that filled the buffer removed something, or failed. */
+    do {
+        struct sweep sweep = {.err = ERR_OK};
+        buf_init(&sweep.names, SWEEP_BYTES_MAX);
+        err = fs_list(fs, dir, gather_temp, &sweep);
+        if (!err && sweep.err != ERR_FULL) err = sweep.err;
+        more = sweep.err == ERR_FULL;
+        if (!err) err = remove_gathered(fs, dir, buf_peek(&sweep.names));
+        buf_deinit(&sweep.names);
+    } while (more && !err);
+    return err;
+}
+
+/* -- directories -- */
+
+/* A directory we did not make may stand in one we may not read; then it was not ours to sync. */
+static enum err sync_parent(struct fs *fs, const char *path, bool made)
+{
+    char dir[FS_PATH_CAP];
+    parent_of(path, dir);
+    enum err err = fs_sync_dir(fs, dir);
+    if (err == ERR_DENIED && !made) return ERR_OK;
+    return err ? ERR_UNKNOWN : ERR_OK;
+}
+
+/* Each level is synced before the next is made. So if an earlier call died half-way, only the deepest
+ * level it made can be without its sync, and that is the deepest one found here: it is synced first. */
+enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode)
+{
+    char level[FS_PATH_CAP], found[FS_PATH_CAP] = "";
+    size_t len = strnlen(path, FS_PATH_CAP), end = 0;
+    struct fs_info info;
+    bool made = false;
+
+    if (len == 0 || len == FS_PATH_CAP) return ERR_INVALID;
+    while (len > 1 && path[len - 1] == '/') len--;
+    while (end < len) {
+        while (end < len && path[end] == '/') end++;
+        while (end < len && path[end] != '/') end++;
+        memcpy(level, path, end);
+        level[end] = '\0';
+        enum err err = fs_stat(fs, level, &info);
+        if (!err && info.kind != FS_DIRECTORY) return ERR_EXISTS;
+        if (!err) {
+            memcpy(found, level, end + 1);
+            continue;
+        }
+        if (err != ERR_NOT_FOUND) return err;
+        if (!made && found[0] && (err = sync_parent(fs, found, false))) return err;
+        err = fs_make_dir(fs, level, mode);
+        if (err && err != ERR_EXISTS) return err; /* somebody else may have been faster */
+        if ((err = sync_parent(fs, level, true))) return err;
+        made = true;
+    }
+    return made ? ERR_OK : sync_parent(fs, found, false);
+}
+
+/* -- segments -- */
+
+enum err fs_allocate_zeroed(struct fs *fs, struct fs_file *file, uint64_t offset, uint64_t len)
+{
+    static const char zeros[ZERO_STEP];
+    if (len > UINT64_MAX - offset) return ERR_INVALID;
+    for (uint64_t done = 0; done < len;) {
+        size_t step = (size_t)min_u64(sizeof zeros, len - done);
+        enum err err = fs_write_at(fs, file, offset + done, str_of(zeros, step));
+        if (err) return err;
+        done += step;
+    }
+    return ERR_OK;
+}

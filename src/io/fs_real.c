@@ -1,0 +1,382 @@
+/* The kernel's file system. Stateless: any thread may call, each handle has one owner.
+ *
+ * A directory is locked with flock(2) on a file LOCK inside it: the kernel lets go when the process
+ * dies however it dies, and two opens in one process exclude each other too. What is written in the
+ * file is only for the message. */
+#include "io/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+struct real_file {
+    struct fs_file base;
+    int fd;
+};
+struct fs_lock {
+    int fd;
+};
+
+/* The one place where errno becomes ours. */
+static enum err from_errno(int code)
+{
+    switch (code) {
+    case ENOENT: return ERR_NOT_FOUND;
+    case EEXIST: return ERR_EXISTS;
+    case EACCES:
+    case EPERM:
+    case EROFS: return ERR_DENIED;
+    case ENOSPC:
+    case EDQUOT: return ERR_NO_SPACE;
+    case ENOMEM: return ERR_NOMEM;
+    case EMFILE:
+    case ENFILE: return ERR_FULL;
+    case EFBIG:
+    case EOVERFLOW: return ERR_TOO_LARGE;
+    case ENOTEMPTY: return ERR_PRECONDITION;
+    case EBUSY:
+    case ETXTBSY: return ERR_BUSY;
+    case EINVAL:
+    case EISDIR:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ELOOP: /* also: a symbolic link where we write */
+    case ENXIO: /* a pipe without a reader, a socket: not a file */
+    case EXDEV: return ERR_INVALID;
+    case ENOSYS:
+    case EOPNOTSUPP: return ERR_UNSUPPORTED;
+    default: return ERR_IO;
+    }
+}
+
+static int fd_of(const struct fs_file *file)
+{
+    return ((const struct real_file *)file)->fd;
+}
+
+/* Opens, and answers -1 with errno. */
+static int open_retrying(const char *path, int flags, uint32_t mode)
+{
+    int fd;
+    do fd = open(path, flags | O_CLOEXEC | O_NOCTTY, (mode_t)mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* A name inside a directory; false when it does not fit. */
+static bool path_in(const char *dir, const char *name, char path[FS_PATH_CAP])
+{
+    int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
+    return len > 0 && len < FS_PATH_CAP;
+}
+
+/* -- files -- */
+
+static enum err real_open(struct fs *fs, const char *path, uint32_t flags, uint32_t mode,
+                          struct fs_file **ret_file)
+{
+    (void)fs;
+    /* Not blocking: opening a pipe by mistake must end in an error, not in waiting for its writer. */
+    int how = O_NONBLOCK;
+    if (flags & FS_WRITE) how |= O_NOFOLLOW | (flags & FS_READ ? O_RDWR : O_WRONLY);
+    if (flags & FS_CREATE) how |= O_CREAT;
+    if (flags & FS_EXCLUSIVE) how |= O_EXCL;
+    if (flags & FS_TRUNCATE) how |= O_TRUNC;
+    struct real_file *file = calloc(1, sizeof *file);
+    if (!file) return ERR_NOMEM;
+    file->fd = open_retrying(path, how, mode);
+    struct stat info;
+    enum err err = ERR_OK;
+    if (file->fd < 0 || fstat(file->fd, &info) != 0)
+        err = from_errno(errno);
+    else if (!S_ISREG(info.st_mode))
+        err = ERR_INVALID;
+    if (err) {
+        if (file->fd >= 0) close(file->fd);
+        free(file);
+        return err;
+    }
+    *ret_file = &file->base;
+    return ERR_OK;
+}
+
+static void real_close(struct fs *fs, struct fs_file *file)
+{
+    (void)fs;
+    close(fd_of(file)); /* its result means nothing: what was to be durable was synced */
+    free(file);
+}
+
+static enum err real_read_at(struct fs *fs, struct fs_file *file, uint64_t offset, void *into,
+                             size_t len, size_t *ret_got)
+{
+    (void)fs;
+    size_t done = 0;
+    while (done < len) {
+        ssize_t got = pread(fd_of(file), (char *)into + done, len - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return from_errno(errno);
+        if (got == 0) break;
+        done += (size_t)got;
+    }
+    *ret_got = done;
+    return ERR_OK;
+}
+
+static enum err write_all(int fd, uint64_t offset, struct str bytes)
+{
+    for (size_t done = 0; done < bytes.len;) {
+        ssize_t put = pwrite(fd, bytes.at + done, bytes.len - done, (off_t)(offset + done));
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return from_errno(errno);
+        if (put == 0) return ERR_IO; /* no progress and no reason: do not spin on it */
+        done += (size_t)put;
+    }
+    return ERR_OK;
+}
+
+static enum err real_write_at(struct fs *fs, struct fs_file *file, uint64_t offset,
+                              struct str bytes)
+{
+    (void)fs;
+    return write_all(fd_of(file), offset, bytes);
+}
+
+/* EINTR from a sync says nothing was lost yet, so that one alone is tried again. */
+static enum err real_sync(struct fs *fs, struct fs_file *file)
+{
+    (void)fs;
+    int bad;
+    do bad = fdatasync(fd_of(file));
+    while (bad && errno == EINTR);
+    return bad ? from_errno(errno) : ERR_OK;
+}
+
+static enum err truncate_fd(int fd, uint64_t size)
+{
+    int bad;
+    do bad = ftruncate(fd, (off_t)size);
+    while (bad && errno == EINTR);
+    return bad ? from_errno(errno) : ERR_OK;
+}
+
+static enum err real_truncate(struct fs *fs, struct fs_file *file, uint64_t size)
+{
+    (void)fs;
+    return truncate_fd(fd_of(file), size);
+}
+
+static enum err real_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size)
+{
+    (void)fs;
+    struct stat info;
+    if (fstat(fd_of(file), &info) != 0) return from_errno(errno);
+    *ret_size = (uint64_t)info.st_size;
+    return ERR_OK;
+}
+
+/* -- names -- */
+
+static enum fs_kind kind_of(mode_t mode)
+{
+    return S_ISREG(mode) ? FS_REGULAR : S_ISDIR(mode) ? FS_DIRECTORY : FS_OTHER;
+}
+
+static enum err real_stat(struct fs *fs, const char *path, struct fs_info *ret_info)
+{
+    (void)fs;
+    struct stat info;
+    if (stat(path, &info) != 0) return from_errno(errno);
+    *ret_info = (struct fs_info){
+        .kind = kind_of(info.st_mode),
+        .size = (uint64_t)info.st_size,
+        .inode = info.st_ino,
+        .modified_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec,
+        .mode = info.st_mode & 0777,
+    };
+    return ERR_OK;
+}
+
+static enum err real_rename(struct fs *fs, const char *from, const char *to)
+{
+    (void)fs;
+    if (rename(from, to) == 0) return ERR_OK;
+    /* POSIX lets a file system say either for a directory that is not empty. */
+    return errno == EEXIST ? ERR_PRECONDITION : from_errno(errno);
+}
+
+static enum err real_remove(struct fs *fs, const char *path)
+{
+    (void)fs;
+    if (unlink(path) == 0) return ERR_OK;
+    if (errno != EISDIR) return from_errno(errno);
+    if (rmdir(path) == 0) return ERR_OK;
+    return errno == EEXIST ? ERR_PRECONDITION : from_errno(errno);
+}
+
+static enum err real_make_dir(struct fs *fs, const char *path, uint32_t mode)
+{
+    (void)fs;
+    return mkdir(path, (mode_t)mode) == 0 ? ERR_OK : from_errno(errno);
+}
+
+/* Some file systems do not tell the kind with the name. */
+static enum fs_kind entry_kind(int dir_fd, const struct dirent *entry)
+{
+    struct stat info;
+    switch (entry->d_type) {
+    case DT_REG: return FS_REGULAR;
+    case DT_DIR: return FS_DIRECTORY;
+    case DT_UNKNOWN: break;
+    default: return FS_OTHER;
+    }
+    if (fstatat(dir_fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) return FS_OTHER;
+    return kind_of(info.st_mode);
+}
+
+static enum err real_list(struct fs *fs, const char *path, fs_list_fn *each, void *context)
+{
+    (void)fs;
+    DIR *dir = opendir(path);
+    if (!dir) return from_errno(errno);
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) break;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        each(context, entry->d_name, entry_kind(dirfd(dir), entry));
+    }
+    enum err err = errno ? from_errno(errno) : ERR_OK;
+    closedir(dir);
+    return err;
+}
+
+static enum err real_sync_dir(struct fs *fs, const char *path)
+{
+    (void)fs;
+    int bad, fd = open_retrying(path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return from_errno(errno);
+    do bad = fsync(fd);
+    while (bad && errno == EINTR);
+    /* EINVAL is how a file system says that it has no sync for directories at all; there is nothing
+     * more to be had from it, and refusing to run there would help nobody. */
+    enum err err = bad && errno != EINVAL ? from_errno(errno) : ERR_OK;
+    close(fd);
+    return err;
+}
+
+static enum err real_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes)
+{
+    (void)fs;
+    struct statvfs info;
+    int bad;
+    do bad = statvfs(path, &info);
+    while (bad && errno == EINTR);
+    if (bad) return from_errno(errno);
+    *ret_bytes = (uint64_t)info.f_bavail * info.f_frsize; /* what we may use, not root's reserve */
+    return ERR_OK;
+}
+
+/* -- directory locks -- */
+
+/* True when `path` still names the file that is open: else somebody removed it between our open and
+ * our lock, and the lock protects a file no one else will ever find. */
+static bool still_named(int fd, const char *path)
+{
+    struct stat open_file, named;
+    return fstat(fd, &open_file) == 0 && lstat(path, &named) == 0 &&
+           open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
+}
+
+static void tell_holder(int fd, const char *dir, struct note *note)
+{
+    char text[FS_LOCK_TEXT_CAP];
+    ssize_t got = pread(fd, text, sizeof text, 0);
+    fs_lock_busy_note(note, dir, str_of(text, got > 0 ? (size_t)got : 0));
+}
+
+/* A courtesy to whoever comes second. It may fail on a full disk and the lock holds all the same; but
+ * the name of an earlier holder must not stay, and making a file shorter needs no space. */
+static void write_holder(int fd)
+{
+    char text[FS_LOCK_TEXT_CAP];
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    wall_time since = {(uint64_t)now.tv_sec * MS_PER_SECOND + (uint64_t)now.tv_nsec / NS_PER_MS};
+    size_t len = fs_lock_text((uint64_t)getpid(), since, text);
+    (void)(truncate_fd(fd, 0) == ERR_OK && write_all(fd, 0, str_of(text, len)) == ERR_OK);
+}
+
+static enum err real_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock,
+                              struct note *note)
+{
+    (void)fs;
+    enum { TRIES_MAX = 16 }; /* each costs somebody a removal of LOCK, which nobody should do */
+    char file[FS_PATH_CAP];
+    if (!path_in(path, FS_LOCK_NAME, file)) return ERR_INVALID;
+    struct fs_lock *lock = malloc(sizeof *lock);
+    if (!lock) return ERR_NOMEM;
+    enum err err = ERR_IO;
+    for (int tries = 0; tries < TRIES_MAX; tries++) {
+        int bad;
+        /* 0600: flock asks for no write permission, so a reader could hold the lock. */
+        lock->fd = open_retrying(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+        if (lock->fd < 0) {
+            err = from_errno(errno);
+            break;
+        }
+        do bad = flock(lock->fd, LOCK_EX | LOCK_NB);
+        while (bad && errno == EINTR);
+        if (bad) {
+            err = errno == EWOULDBLOCK ? ERR_BUSY : from_errno(errno);
+            if (err == ERR_BUSY) tell_holder(lock->fd, path, note);
+        } else if (still_named(lock->fd, file)) {
+            write_holder(lock->fd);
+            *ret_lock = lock;
+            return ERR_OK;
+        }
+        close(lock->fd);
+        if (bad) break;
+    }
+    free(lock);
+    return err;
+}
+
+static void real_unlock(struct fs *fs, struct fs_lock *lock)
+{
+    (void)fs;
+    (void)truncate_fd(lock->fd, 0); /* so that no message names us after we are gone */
+    close(lock->fd);
+    free(lock);
+}
+
+struct fs *fs_real(void)
+{
+    static struct fs real = {
+        .open = real_open,
+        .close = real_close,
+        .read_at = real_read_at,
+        .write_at = real_write_at,
+        .sync = real_sync,
+        .truncate = real_truncate,
+        .file_size = real_file_size,
+        .stat = real_stat,
+        .rename = real_rename,
+        .remove = real_remove,
+        .make_dir = real_make_dir,
+        .list = real_list,
+        .sync_dir = real_sync_dir,
+        .free_bytes = real_free_bytes,
+        .lock_dir = real_lock_dir,
+        .unlock = real_unlock,
+    };
+    return &real;
+}

@@ -1,0 +1,278 @@
+/* The content of files on the simulated disk: what was written, what was synced, and what a power cut
+ * makes of the difference. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim_fs_int.h"
+
+void data_init(struct node *node)
+{
+    list_init(&node->writes);
+    node->live = node->durable = (struct content){0};
+}
+
+/* -- bytes -- */
+
+static enum err content_reserve(struct content *content, uint64_t size)
+{
+    if (size <= content->cap) return ERR_OK;
+    size_t cap = max_size((size_t)size, content->cap + content->cap / 2);
+    char *at = realloc(content->at, cap);
+    if (!at) return ERR_NOMEM;
+    content->at = at;
+    content->cap = cap;
+    return ERR_OK;
+}
+
+static void content_resize(struct content *content, size_t size)
+{
+    assert(size <= content->cap); /* room was taken when the write came in */
+    if (size > content->len) memset(content->at + content->len, 0, size - content->len);
+    content->len = size;
+}
+
+static void content_put(struct content *content, uint64_t offset, const char *bytes, size_t len)
+{
+    if (len == 0) return;
+    if (offset + len > content->len) content_resize(content, (size_t)offset + len);
+    memcpy(content->at + offset, bytes, len);
+}
+
+/* -- space -- */
+
+static void recharge(struct sim_fs *disk, struct node *node)
+{
+    disk->used -= node->charged;
+    node->charged = SIM_FS_NODE_BYTES + max_size(node->live.len, node->durable.len);
+    disk->used += node->charged;
+}
+
+static bool fits(const struct sim_fs *disk, uint64_t bytes)
+{
+    return disk->used <= disk->options.capacity && bytes <= disk->options.capacity - disk->used;
+}
+
+void disk_settle(struct sim_fs *disk)
+{
+    names_sync_all(disk);
+    LIST_EACH(&disk->nodes, link) data_sync(disk, CONTAINER_OF(link, struct node, link));
+}
+
+bool disk_has_room(struct sim_fs *disk, uint64_t bytes)
+{
+    if (bytes == 0 || fits(disk, bytes)) return true;
+    disk_settle(disk);
+    return fits(disk, bytes);
+}
+
+int64_t disk_now_ns(struct sim_fs *disk)
+{
+    if (disk->options.clock) return (int64_t)(clock_wall(disk->options.clock).ms * NS_PER_MS);
+    return (int64_t)++disk->ticks;
+}
+
+/* -- writes on their way to the disk -- */
+
+static void forget(struct sim_fs *disk, struct node *node, struct pending_write *write)
+{
+    list_remove(&write->link);
+    node->write_count--;
+    disk->write_bytes_pending -= write->len;
+    free(write);
+}
+
+static void make_durable(struct sim_fs *disk, struct node *node, struct pending_write *write)
+{
+    if (!write->dropped && write->truncation)
+        content_resize(&node->durable, (size_t)write->offset);
+    else if (!write->dropped)
+        content_put(&node->durable, write->offset, write->bytes, write->len);
+    forget(disk, node, write);
+}
+
+static struct pending_write *oldest(const struct node *node)
+{
+    return CONTAINER_OF(node->writes.next, struct pending_write, link);
+}
+
+/* A kernel writes back when much is dirty; so memory stays bounded however rarely a file is synced. */
+static void write_back(struct sim_fs *disk, struct node *node)
+{
+    while (!list_empty(&node->writes) && (node->write_count > SIM_FS_WRITES_PENDING_MAX ||
+                                          disk->write_bytes_pending > disk->options.capacity))
+        make_durable(disk, node, oldest(node));
+}
+
+static void remember(struct sim_fs *disk, struct node *node, struct pending_write *own_write)
+{
+    list_init(&own_write->link);
+    list_append(&node->writes, &own_write->link);
+    node->write_count++;
+    disk->write_bytes_pending += own_write->len;
+    node->modified_ns = disk_now_ns(disk);
+    write_back(disk, node);
+    recharge(disk, node);
+}
+
+/* How many of `len` bytes at `offset` the disk has room for. */
+static size_t room_for(struct sim_fs *disk, const struct node *node, uint64_t offset, size_t len)
+{
+    uint64_t held = max_size(node->live.len, node->durable.len);
+    if (offset + len <= held || disk_has_room(disk, offset + len - held)) return len;
+    held = max_size(node->live.len, node->durable.len); /* settling may have changed it */
+    if (offset + len <= held) return len;
+    uint64_t free_bytes =
+        disk->used < disk->options.capacity ? disk->options.capacity - disk->used : 0;
+    uint64_t end = held + free_bytes;
+    return end > offset ? (size_t)min_u64(end - offset, len) : 0;
+}
+
+enum err data_write(struct sim_fs *disk, struct node *node, uint64_t offset, struct str bytes)
+{
+    size_t len = room_for(disk, node, offset, bytes.len);
+    if (len == 0) return bytes.len == 0 ? ERR_OK : ERR_NO_SPACE;
+    struct pending_write *write = malloc(sizeof *write + len);
+    if (!write) return ERR_NOMEM;
+    enum err err = content_reserve(&node->live, offset + len);
+    if (!err) err = content_reserve(&node->durable, offset + len);
+    if (err) {
+        free(write);
+        return err;
+    }
+    *write = (struct pending_write){.offset = offset, .len = len};
+    memcpy(write->bytes, bytes.at, len);
+    content_put(&node->live, offset, bytes.at, len);
+    remember(disk, node, write);
+    return len == bytes.len ? ERR_OK : ERR_NO_SPACE;
+}
+
+enum err data_truncate(struct sim_fs *disk, struct node *node, uint64_t size)
+{
+    if (size == node->live.len) return ERR_OK;
+    uint64_t held = max_size(node->live.len, node->durable.len);
+    if (size > held && !disk_has_room(disk, size - held)) return ERR_NO_SPACE;
+    struct pending_write *write = malloc(sizeof *write);
+    if (!write) return ERR_NOMEM;
+    enum err err = content_reserve(&node->live, size);
+    if (!err) err = content_reserve(&node->durable, size);
+    if (err) {
+        free(write);
+        return err;
+    }
+    *write = (struct pending_write){.offset = size, .truncation = true};
+    content_resize(&node->live, (size_t)size);
+    remember(disk, node, write);
+    return ERR_OK;
+}
+
+/* -- sync -- */
+
+/* Gives back what a file that became much shorter holds; losing the chance is no failure. */
+static void content_shrink(struct content *content, size_t want)
+{
+    if (content->cap / 4 <= want || content->cap < 64 * 1024) return;
+    char *at = want > 0 ? realloc(content->at, want) : NULL;
+    if (!at) return;
+    content->at = at;
+    content->cap = want;
+}
+
+void data_sync(struct sim_fs *disk, struct node *node)
+{
+    while (!list_empty(&node->writes)) make_durable(disk, node, oldest(node));
+    if (!node->diverged) assert(node->live.len == node->durable.len);
+    content_shrink(&node->live, max_size(node->live.len, node->durable.len));
+    content_shrink(&node->durable, max_size(node->live.len, node->durable.len));
+    recharge(disk, node);
+}
+
+void data_sync_failed(struct sim_fs *disk, struct node *node)
+{
+    LIST_EACH(&node->writes, link)
+    {
+        struct pending_write *write = CONTAINER_OF(link, struct pending_write, link);
+        if (write->truncation || write->dropped) continue;
+        if (!prng_chance(&disk->prng, disk->options.failed_sync_drops_per_million)) continue;
+        write->dropped = node->diverged = true;
+        disk->stats.writes_dropped++;
+    }
+}
+
+/* -- power cut -- */
+
+enum fate { KEPT, LOST, TORN };
+
+static enum fate draw_fate(struct sim_fs *disk, const struct pending_write *write)
+{
+    if (write->dropped) return LOST;
+    uint64_t draw = prng_below(&disk->prng, 1000000);
+    if (draw < disk->options.write_lost_per_million) return LOST;
+    draw -= disk->options.write_lost_per_million;
+    if (draw >= disk->options.write_torn_per_million) return KEPT;
+    return write->truncation ? LOST : TORN; /* a size has no halves */
+}
+
+/* Where the sector that holds `offset` ends. */
+static uint64_t sector_end(uint64_t offset)
+{
+    return (offset / SIM_FS_SECTOR + 1) * SIM_FS_SECTOR;
+}
+
+/* Three ways a write is seen to be torn: a beginning of it to any byte (a length written before its
+ * data), a beginning in whole sectors, or any of its sectors without the others. */
+static void tear(struct sim_fs *disk, struct node *node, const struct pending_write *write)
+{
+    uint64_t way = prng_below(&disk->prng, 3);
+    size_t cut = (size_t)prng_below(&disk->prng, write->len + 1);
+    if (way == 1) {
+        uint64_t whole = (write->offset + cut) / SIM_FS_SECTOR * SIM_FS_SECTOR;
+        cut = whole > write->offset ? (size_t)(whole - write->offset) : 0;
+    }
+    if (way < 2) {
+        content_put(&node->durable, write->offset, write->bytes, cut);
+        return;
+    }
+    for (uint64_t at = write->offset, end = at + write->len; at < end;) {
+        uint64_t next = min_u64(sector_end(at), end);
+        if (prng_below(&disk->prng, 2))
+            content_put(&node->durable, at, write->bytes + (at - write->offset),
+                        (size_t)(next - at));
+        at = next;
+    }
+}
+
+/* In the journal's order a truncation that was lost takes with it what was written past the new end:
+ * those blocks were given out by later entries of the same journal. */
+void data_crash(struct sim_fs *disk, struct node *node)
+{
+    uint64_t limit = UINT64_MAX;
+    while (!list_empty(&node->writes)) {
+        struct pending_write *write = oldest(node);
+        enum fate fate = draw_fate(disk, write);
+        bool ordered = !disk->options.reorder_names;
+        if (ordered && write->truncation && limit != UINT64_MAX) fate = LOST;
+        if (ordered && write->truncation && fate == LOST) limit = min_u64(limit, write->offset);
+        if (ordered && !write->truncation && write->offset + write->len > limit) fate = LOST;
+        if (fate == KEPT) disk->stats.writes_kept++;
+        if (fate == LOST) disk->stats.writes_lost++;
+        if (fate == TORN) disk->stats.writes_torn++;
+        if (fate == TORN) tear(disk, node, write);
+        if (fate == KEPT)
+            make_durable(disk, node, write);
+        else
+            forget(disk, node, write);
+    }
+    assert(node->durable.len <= node->live.cap);
+    node->live.len = node->durable.len;
+    if (node->live.len > 0) memcpy(node->live.at, node->durable.at, node->live.len);
+    node->diverged = false;
+    recharge(disk, node);
+}
+
+void data_deinit(struct sim_fs *disk, struct node *node)
+{
+    while (!list_empty(&node->writes)) forget(disk, node, oldest(node));
+    free(node->live.at);
+    free(node->durable.at);
+    disk->used -= node->charged;
+}
