@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Under AddressSanitizer the part of a block that is not handed out is poisoned, so that a use after
- * arena_reset() is reported like a use after free. */
+/* Under AddressSanitizer the part of a block that is not handed out is poisoned, so that a use
+ * after arena_reset() is reported like a use after free. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_POISONS 1
 #elif defined(__has_feature)
@@ -14,25 +14,25 @@
 #endif
 #endif
 #ifdef ARENA_POISONS
-/* Declared here without `const`: gcc takes a const pointer as a promise to read, and warns that fresh
- * memory is read before it is written. */
+/* Declared here without `const`: gcc takes a const pointer as a promise to read, and warns that
+ * fresh memory is read before it is written. */
 void __asan_poison_memory_region(volatile void *at, size_t len);
 void __asan_unpoison_memory_region(volatile void *at, size_t len);
-#define POISON(at, len) __asan_poison_memory_region((at), (len))
+#define POISON(at, len)   __asan_poison_memory_region((at), (len))
 #define UNPOISON(at, len) __asan_unpoison_memory_region((at), (len))
 #else
-#define POISON(at, len) ((void)(at), (void)(len))
+#define POISON(at, len)   ((void)(at), (void)(len))
 #define UNPOISON(at, len) ((void)(at), (void)(len))
 #endif
 
 enum {
-    BLOCK_FIRST = 4096,         /* bytes of the first block, header included; each next one doubles */
-    BLOCK_MOST = 256 * 1024,    /* up to here; a single larger request gets a block of its own size */
+    BLOCK_FIRST = 4096,      /* bytes of the first block, header included; each next one doubles */
+    BLOCK_MOST = 256 * 1024, /* up to here; a single larger request gets a block of its own size */
 };
 
 struct arena_block {
     struct arena_block *next;
-    size_t size, used;          /* bytes of data[]; how many are handed out */
+    size_t size, used; /* bytes of data[]; how many are handed out */
     alignas(max_align_t) char data[];
 };
 
@@ -124,7 +124,7 @@ void *arena_alloc(struct arena *a, size_t size)
     char *at;
 
     if (size > PTRDIFF_MAX - sizeof(struct arena_block) - align) return NULL;
-    rounded = (max_size(size, 1) + align - 1) / align * align;  /* 0 bytes have an address, too */
+    rounded = (max_size(size, 1) + align - 1) / align * align; /* 0 bytes have an address, too */
     if (!block || block_room(block) < rounded) block = block_add(a, rounded);
     if (!block) return NULL;
     at = block->data + block->used;

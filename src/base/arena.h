@@ -8,17 +8,17 @@
 
 struct arena_block;
 struct arena {
-    struct arena_block *blocks;         /* newest first */
-    size_t used, max;                   /* bytes taken from the heap; its ceiling */
+    struct arena_block *blocks; /* newest first */
+    size_t used, max;           /* bytes taken from the heap; its ceiling */
 };
 
-void arena_init(struct arena *a, size_t max);           /* takes no memory yet */
-void arena_deinit(struct arena *a);                     /* fine on a zeroed one, and twice */
+void arena_init(struct arena *a, size_t max); /* takes no memory yet */
+void arena_deinit(struct arena *a);           /* fine on a zeroed one, and twice */
 /* Forgets everything but keeps one block, so a loop of small jobs does not touch the heap. */
 void arena_reset(struct arena *a);
 /* Aligned for any type; not cleared. NULL past the ceiling or out of memory. size 0 is valid. */
 void *arena_alloc(struct arena *a, size_t size);
-void *arena_calloc(struct arena *a, size_t count, size_t size);     /* cleared; overflow gives NULL */
-char *arena_dup(struct arena *a, struct str s);                     /* with a closing NUL */
+void *arena_calloc(struct arena *a, size_t count, size_t size); /* cleared; overflow gives NULL */
+char *arena_dup(struct arena *a, struct str s);                 /* with a closing NUL */
 #define ARENA_NEW(arena, type) ((type *)arena_calloc((arena), 1, sizeof(type)))
 #endif

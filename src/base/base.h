@@ -11,16 +11,28 @@
 #endif
 
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
-#define BIT(n) (1u << (n))
+#define BIT(n)           (1u << (n))
 
 /* The struct that embeds `member` at `pointer`; how a callback finds its owner. */
-#define CONTAINER_OF(pointer, type, member) \
-    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define CONTAINER_OF(pointer, type, member)                                                        \
+    ((type *)(void *)((char *)(pointer) - (offsetof(type, member))))
 
-static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
-static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+static inline size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+static inline size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 /* Sums that stop at the top of the range: a deadline "for ever" stays for ever. */
 static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUF_FIRST = 64 };        /* bytes taken by the first append that needs fewer */
+enum { BUF_FIRST = 64 }; /* bytes taken by the first append that needs fewer */
 
 void buf_init(struct buf *b, size_t max)
 {
@@ -119,7 +119,7 @@ enum err buf_reserve(struct buf *b, size_t len, char **ret_room)
 
 void buf_commit(struct buf *b, size_t len)
 {
-    assert(len <= b->cap - b->len);     /* no more than was reserved */
+    assert(len <= b->cap - b->len); /* no more than was reserved */
     b->len += len;
 }
 

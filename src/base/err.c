@@ -6,11 +6,11 @@ static const struct {
     enum grpc_status status;
     int exit_code;
 } table[ERR_COUNT] = {
-    [ERR_OK] = {"OK", "ok", ADVICE_NONE, GRPC_OK, 0},
-#define X(name, text, advice, status, exit_code) \
+#define X(name, text, advice, status, exit_code)                                                   \
     [ERR_##name] = {#name, text, ADVICE_##advice, GRPC_##status, exit_code},
     ERR_MAP(X)
 #undef X
+        [ERR_OK] = {"OK", "ok", ADVICE_NONE, GRPC_OK, 0},
 };
 
 /* A number that is no code can only come from a bug of ours, most likely while another error is

@@ -1,13 +1,14 @@
-/* Every way an operation can end, in one map: code, text, what the caller should do, the gRPC status
- * and the exit code, so that the five cannot drift apart.
+/* Every way an operation can end, in one map: code, text, what the caller should do, the gRPC
+ * status and the exit code, so that the five cannot drift apart.
  *
- * Done, not done, don't know: ERR_UNKNOWN alone means "may or may not have applied". A timeout after
- * a write was sent is ERR_UNKNOWN, never ERR_IO or ERR_TIMEOUT; retry policies and the model checker
- * both depend on the difference. */
+ * Done, not done, don't know: ERR_UNKNOWN alone means "may or may not have applied". A timeout
+ * after a write was sent is ERR_UNKNOWN, never ERR_IO or ERR_TIMEOUT; retry policies and the model
+ * checker both depend on the difference. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 #include "base/base.h"
 
+/* clang-format off */
 /*    name             text                               advice    gRPC status          exit */
 #define ERR_MAP(X)                                                                              \
     X(INVALID,         "invalid argument",                GIVE_UP,  INVALID_ARGUMENT,    2)     \
@@ -44,16 +45,17 @@ enum err {
 #undef X
     ERR_COUNT
 };
+/* clang-format on */
 
 /* What a caller that cannot do better should do next. */
 enum advice {
-    ADVICE_NONE,            /* it was done */
-    ADVICE_GIVE_UP,         /* the same call fails the same way */
-    ADVICE_BACK_OFF,        /* later, with growing pauses */
-    ADVICE_REREAD,          /* look at the state again, then decide anew */
-    ADVICE_REDIRECT,        /* ask the leader */
-    ADVICE_RECONNECT,       /* over a new connection */
-    ADVICE_STOP,            /* this actor must not act any more */
+    ADVICE_NONE,      /* it was done */
+    ADVICE_GIVE_UP,   /* the same call fails the same way */
+    ADVICE_BACK_OFF,  /* later, with growing pauses */
+    ADVICE_REREAD,    /* look at the state again, then decide anew */
+    ADVICE_REDIRECT,  /* ask the leader */
+    ADVICE_RECONNECT, /* over a new connection */
+    ADVICE_STOP,      /* this actor must not act any more */
 };
 
 /* The gRPC status codes, with the numbers of the protocol. */
@@ -78,9 +80,9 @@ enum grpc_status {
 };
 
 /* All take any value: a number that is not in the map is answered as an internal error. */
-const char *err_name(enum err err);             /* "NOT_LEADER"; never NULL */
-const char *err_text(enum err err);             /* "not the leader"; never NULL */
+const char *err_name(enum err err); /* "NOT_LEADER"; never NULL */
+const char *err_text(enum err err); /* "not the leader"; never NULL */
 enum advice err_advice(enum err err);
 enum grpc_status err_grpc_status(enum err err);
-int err_exit_code(enum err err);                /* 0..6, the exit codes of every muster program */
+int err_exit_code(enum err err); /* 0..6, the exit codes of every muster program */
 #endif

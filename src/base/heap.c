@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 enum {
-    ARITY = 4,          /* children per node: half the levels of a binary heap for the same pops */
+    ARITY = 4, /* children per node: half the levels of a binary heap for the same pops */
     CAP_FIRST = 16,
 };
 
@@ -33,7 +33,7 @@ static void sift_up(struct heap *h, size_t index, struct heap_node *node)
 /* Moves `node`, meant for `index`, down until no child is earlier. */
 static void sift_down(struct heap *h, size_t index, struct heap_node *node)
 {
-    for (;;) {      /* ends: index grows by the arity each turn */
+    for (;;) { /* ends: index grows by the arity each turn */
         size_t child = index * ARITY + 1, end = min_size(child + ARITY, h->count), best = child;
         if (child >= h->count) break;
         for (child++; child < end; child++)
@@ -47,8 +47,10 @@ static void sift_down(struct heap *h, size_t index, struct heap_node *node)
 
 static void settle(struct heap *h, size_t index, struct heap_node *node)
 {
-    if (index > 0 && earlier(node, h->nodes[(index - 1) / ARITY])) sift_up(h, index, node);
-    else sift_down(h, index, node);
+    if (index > 0 && earlier(node, h->nodes[(index - 1) / ARITY]))
+        sift_up(h, index, node);
+    else
+        sift_down(h, index, node);
 }
 
 static bool holds(const struct heap *h, const struct heap_node *node)
@@ -75,8 +77,8 @@ enum err heap_reserve(struct heap *h, size_t count)
 
     if (count > h->max) return ERR_FULL;
     if (count <= h->cap) return ERR_OK;
-    if (count > PTRDIFF_MAX / sizeof *nodes) return ERR_NOMEM;
-    nodes = realloc(h->nodes, count * sizeof *nodes);
+    if (count > PTRDIFF_MAX / sizeof(void *)) return ERR_NOMEM;
+    nodes = realloc(h->nodes, count * sizeof(void *));
     if (!nodes) return ERR_NOMEM;
     h->nodes = nodes;
     h->cap = count;
@@ -94,7 +96,7 @@ enum err heap_put(struct heap *h, struct heap_node *node, uint64_t due)
         node->place = ++h->count;
         h->nodes[node->place - 1] = node;
     }
-    assert(holds(h, node));             /* a node is in one heap at a time */
+    assert(holds(h, node)); /* a node is in one heap at a time */
     node->due = due;
     node->order = h->next_order++;
     settle(h, node->place - 1, node);

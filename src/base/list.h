@@ -1,21 +1,33 @@
-/* An intrusive circular list. A detached node points at itself, so removing it twice is harmless. */
+/* An intrusive circular list. A detached node points at itself, so removing twice is harmless. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 #include "base/base.h"
 
-struct list { struct list *next, *prev; };      /* a head and a node are the same thing */
+/* A head and a node are the same thing. */
+struct list {
+    struct list *next, *prev;
+};
 
-static inline void list_init(struct list *l) { l->next = l->prev = l; }
-static inline bool list_empty(const struct list *l) { return l->next == l; }
+static inline void list_init(struct list *l)
+{
+    l->next = l->prev = l;
+}
+static inline bool list_empty(const struct list *l)
+{
+    return l->next == l;
+}
 static inline void list_insert_before(struct list *position, struct list *node)
 {
-    assert(node->next == node && node->prev == node);   /* a node is in one list at a time */
+    assert(node->next == node && node->prev == node); /* a node is in one list at a time */
     node->prev = position->prev;
     node->next = position;
     position->prev->next = node;
     position->prev = node;
 }
-static inline void list_append(struct list *head, struct list *node) { list_insert_before(head, node); }
+static inline void list_append(struct list *head, struct list *node)
+{
+    list_insert_before(head, node);
+}
 static inline void list_prepend(struct list *head, struct list *node)
 {
     list_insert_before(head->next, node);
@@ -44,10 +56,10 @@ static inline void list_splice(struct list *to, struct list *from)
     to->prev = from->prev;
     list_init(from);
 }
-#define LIST_EACH(head, node) \
+#define LIST_EACH(head, node)                                                                      \
     for (struct list *node = (head)->next; node != (head); node = node->next)
 /* The current node may be removed inside the loop. */
-#define LIST_EACH_SAFE(head, node, following)                                                   \
-    for (struct list *node = (head)->next, *following = node->next; node != (head);             \
+#define LIST_EACH_SAFE(head, node, following)                                                      \
+    for (struct list *node = (head)->next, *following = node->next; node != (head);                \
          node = following, following = node->next)
 #endif

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two arrays. `entries` holds what was put, in order; removing leaves a hole there (value NULL). The
- * `slots` are an open-addressing index over it with linear probing; the slot of a hole stays, so that
- * a probe walks past it. There are always SLOTS_PER_ENTRY times as many slots as entries, so at least
- * half of them are empty and every probe ends.
+/* Two arrays. `entries` holds what was put, in order; removing leaves a hole there (value NULL).
+ * The `slots` are an open-addressing index over it with linear probing; the slot of a hole stays,
+ * so that a probe walks past it. There are always SLOTS_PER_ENTRY times as many slots as entries,
+ * so at least half of them are empty and every probe ends.
  *
  * When `entries` is used up the holes are squeezed out in place if they are more than half, and
  * otherwise both arrays double: each costs at most a constant per insertion, also for a map that
@@ -60,8 +60,8 @@ static void index_entry(struct map *m, size_t index)
     m->slots[i] = (uint32_t)(index + 1);
 }
 
-/* Writes the live entries to `to` without the holes, in order, and points the cleared slots at them.
- * `to` may be where they are now. */
+/* Writes the live entries to `to` without the holes, in order, and points the cleared slots at
+ * them. `to` may be where they are now. */
 static void squeeze(struct map *m, struct map_entry *to)
 {
     size_t kept = 0;
@@ -134,7 +134,7 @@ void *map_remove(struct map *m, struct str key)
     if (!entry) return NULL;
     value = entry->value;
     entry->value = NULL;
-    entry->key = STR_EMPTY;             /* the caller may free the key now */
+    entry->key = STR_EMPTY; /* the caller may free the key now */
     m->count--;
     return value;
 }

@@ -21,38 +21,34 @@ static void format_text(char text[NOTE_CAP], const char *format, va_list args)
 {
     int wrote = vsnprintf(text, NOTE_CAP, format, args);
 
-    if (wrote < 0) text[0] = '\0';      /* an encoding error; the code still says what happened */
+    if (wrote < 0) text[0] = '\0'; /* an encoding error; the code still says what happened */
     if (wrote >= NOTE_CAP) mark_cut(text);
 }
 
 /* Both format into a copy first, so that the note's own text may be one of the arguments. */
 void note_set(struct note *note, const char *format, ...)
 {
-    struct note fresh;
+    char text[NOTE_CAP];
     va_list args;
 
     if (!note) return;
     va_start(args, format);
-    format_text(fresh.text, format, args);
+    format_text(text, format, args);
     va_end(args);
-    *note = fresh;
+    memcpy(note->text, text, strlen(text) + 1);
 }
 
 void note_prefix(struct note *note, const char *format, ...)
 {
-    struct note before, joined;
+    char before[NOTE_CAP], joined[NOTE_CAP];
     va_list args;
-    int wrote;
 
     if (!note) return;
     va_start(args, format);
-    format_text(before.text, format, args);
+    format_text(before, format, args);
     va_end(args);
-    if (note->text[0] == '\0') {
-        *note = before;
-        return;
-    }
-    wrote = snprintf(joined.text, NOTE_CAP, "%s: %s", before.text, note->text);
-    if (wrote >= NOTE_CAP) mark_cut(joined.text);
-    *note = joined;
+    if (snprintf(joined, NOTE_CAP, "%s%s%s", before, note->text[0] ? ": " : "", note->text) >=
+        NOTE_CAP)
+        mark_cut(joined);
+    memcpy(note->text, joined, strlen(joined) + 1);
 }

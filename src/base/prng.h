@@ -3,13 +3,16 @@
 #define BASE_PRNG_H
 #include "base/base.h"
 
-struct prng { uint64_t s[4]; };
+struct prng {
+    uint64_t s[4];
+};
 
-void prng_seed(struct prng *p, uint64_t seed);          /* any seed is good, 0 too */
+void prng_seed(struct prng *p, uint64_t seed); /* any seed is good, 0 too */
 uint64_t prng_u64(struct prng *p);
-uint64_t prng_below(struct prng *p, uint64_t bound);    /* 0..bound-1, without bias; bound > 0 */
-uint64_t prng_between(struct prng *p, uint64_t low, uint64_t high);     /* both ends included */
-bool prng_chance(struct prng *p, uint32_t per_million); /* true that often; never at 0, always at 1e6 */
+uint64_t prng_below(struct prng *p, uint64_t bound); /* 0..bound-1, without bias; bound > 0 */
+uint64_t prng_between(struct prng *p, uint64_t low, uint64_t high); /* both ends included */
+/* True that often; never at 0, always at a million. */
+bool prng_chance(struct prng *p, uint32_t per_million);
 void prng_fill(struct prng *p, void *out, size_t len);
 /* An independent generator, so that one consumer's draws do not shift another's. */
 void prng_fork(struct prng *p, struct prng *ret_child);

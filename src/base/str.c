@@ -22,7 +22,8 @@ bool str_equal(struct str a, struct str b)
 
 static char to_lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    if (c >= 'A' && c <= 'Z') c = (char)(c + ('a' - 'A'));
+    return c;
 }
 
 bool str_equal_nocase(struct str a, struct str b)
@@ -130,16 +131,16 @@ char *str_dup(struct str s)
     return copy;
 }
 
-/* Length of the well-formed character that `at` starts with, 0 when there is none. The second byte's
- * range is what shuts out overlong forms, surrogates and what lies past U+10FFFF (Unicode, table
- * 3-7); the bytes after it are 80..BF always. */
+/* Length of the well-formed character that `at` starts with, 0 when there is none. The second
+ * byte's range is what shuts out overlong forms, surrogates and what lies past U+10FFFF (Unicode,
+ * table 3-7); the bytes after it are 80..BF always. */
 static size_t utf8_char(const unsigned char *at, size_t left)
 {
     unsigned char first = at[0], low = 0x80, high = 0xBF;
-    size_t len = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3
-                 : first < 0xF5 ? 4 : 0;
+    size_t len = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
 
-    if (len <= 1) return len;
+    if (first < 0x80) return 1;
+    if (first < 0xC2 || first > 0xF4) return 0;
     if (len > left) return 0;
     if (first == 0xE0) low = 0xA0;
     if (first == 0xED) high = 0x9F;
@@ -156,9 +157,8 @@ bool str_is_utf8(struct str s)
     const unsigned char *at = (const unsigned char *)s.at;
 
     for (size_t left = s.len; left > 0;) {
-        size_t len;
-        if (left >= 8 && (load_le64(at) & 0x8080808080808080u) == 0) len = 8;   /* all ASCII */
-        else len = utf8_char(at, left);
+        bool ascii = left >= 8 && (load_le64(at) & 0x8080808080808080u) == 0;
+        size_t len = ascii ? 8 : utf8_char(at, left);
         if (len == 0) return false;
         at += len;
         left -= len;
@@ -193,18 +193,28 @@ static inline void sip_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
+/* The `len` % 8 bytes after the last whole word, and the length in the top byte. */
+static inline uint64_t sip_tail(const char *at, size_t len)
+{
+    size_t rest = len % 8;
+    uint64_t word = 0;
+
+    if (rest > 0 && len >= 8)
+        word = load_le64(at + len - 8) >> (64 - 8 * rest);
+    else
+        for (size_t i = 0; i < rest; i++) word |= (uint64_t)(unsigned char)at[i] << (8 * i);
+    return word | (uint64_t)len << 56;
+}
+
 uint64_t str_hash(struct str s, uint64_t seed)
 {
     /* The key's second word; a multiple, so that seed 0 is the plain all-zero key. */
     uint64_t second = seed * 0x9E3779B97F4A7C15u;
     uint64_t v[4] = {seed ^ 0x736F6D6570736575u, second ^ 0x646F72616E646F6Du,
                      seed ^ 0x6C7967656E657261u, second ^ 0x7465646279746573u};
-    size_t whole = s.len / 8 * 8;
-    char last[8] = {0};
 
-    for (size_t i = 0; i < whole; i += 8) sip_word(v, load_le64(s.at + i));
-    if (s.len > whole) memcpy(last, s.at + whole, s.len - whole);
-    sip_word(v, load_le64(last) | (uint64_t)s.len << 56);
+    for (size_t i = 0; i + 8 <= s.len; i += 8) sip_word(v, load_le64(s.at + i));
+    sip_word(v, sip_tail(s.at, s.len));
     v[2] ^= 0xFF;
     for (int i = 0; i < 3; i++) sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];

@@ -3,22 +3,25 @@
 #define BASE_STR_H
 #include "base/err.h"
 
-struct str { const char *at; size_t len; };
+struct str {
+    const char *at;
+    size_t len;
+};
 
 #define STR(literal) ((struct str){"" literal, sizeof(literal) - 1})
-#define STR_EMPTY ((struct str){"", 0})
-#define STR_ARG(s) (int)(s).len, (s).at                 /* for printf's "%.*s" */
+#define STR_EMPTY    ((struct str){"", 0})
+#define STR_ARG(s)   (int)(s).len, (s).at /* for printf's "%.*s" */
 
-struct str str_from(const char *c_string);              /* NULL gives the empty view */
+struct str str_from(const char *c_string); /* NULL gives the empty view */
 struct str str_of(const void *bytes, size_t len);
 bool str_equal(struct str a, struct str b);
-bool str_equal_nocase(struct str a, struct str b);      /* ASCII letters only */
-int str_compare(struct str a, struct str b);            /* bytewise, shorter first; <0, 0, >0 */
+bool str_equal_nocase(struct str a, struct str b); /* ASCII letters only */
+int str_compare(struct str a, struct str b);       /* bytewise, shorter first; <0, 0, >0 */
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
-struct str str_trim(struct str s);                      /* spaces, tabs, CR and LF at both ends */
-struct str str_tail(struct str s, size_t from);         /* `from` past the end gives the empty view */
-size_t str_find(struct str s, char c);                  /* index, or s.len */
+struct str str_trim(struct str s);              /* spaces, tabs, CR and LF at both ends */
+struct str str_tail(struct str s, size_t from); /* `from` past the end gives the empty view */
+size_t str_find(struct str s, char c);          /* index, or s.len */
 bool str_has(struct str s, char c);
 /* Cuts *rest at the first `separator`: returns what stands before it and leaves what follows in
  * *rest. False when *rest is already used up (rest->at == NULL); "a,,b" yields "a", "", "b". */
@@ -31,7 +34,7 @@ enum err str_to_i64(struct str s, int64_t *ret_value);
 char *str_dup(struct str s);
 /* True for well-formed UTF-8: no overlong form, no surrogate, nothing past U+10FFFF. */
 bool str_is_utf8(struct str s);
-/* SipHash-1-3 under a key made of the seed: the same on every machine and in every run, and who does
- * not know the seed cannot choose strings that collide. */
+/* SipHash-1-3 under a key made of the seed: the same on every machine and in every run, and who
+ * does not know the seed cannot choose strings that collide. */
 uint64_t str_hash(struct str s, uint64_t seed);
 #endif

@@ -5,28 +5,44 @@
 #define BASE_TIME_H
 #include "base/base.h"
 
-typedef struct { uint64_t ms; } mono_time;      /* since an arbitrary start; never runs back */
-typedef struct { uint64_t ms; } wall_time;      /* since 1970-01-01 UTC; may step either way */
-typedef struct { uint64_t ns; } mono_ns;        /* same clock as mono_time, for measuring only */
+/* Since an arbitrary start; never runs back. */
+typedef struct {
+    uint64_t ms;
+} mono_time;
+/* Since 1970-01-01 UTC; may step either way. */
+typedef struct {
+    uint64_t ms;
+} wall_time;
+/* The clock of mono_time, for measuring only. */
+typedef struct {
+    uint64_t ns;
+} mono_ns;
 
-#define MONO_NEVER ((mono_time){UINT64_MAX})    /* a deadline that is never due */
+#define MONO_NEVER    ((mono_time){UINT64_MAX}) /* a deadline that is never due */
 #define MS_PER_SECOND 1000ull
-#define NS_PER_MS 1000000ull
-#define NS_PER_US 1000ull
+#define NS_PER_MS     1000000ull
+#define NS_PER_US     1000ull
 
 static inline mono_time mono_after(mono_time from, uint64_t ms)
 {
     return (mono_time){add_sat_u64(from.ms, ms)};
 }
-static inline bool mono_due(mono_time deadline, mono_time now) { return now.ms >= deadline.ms; }
+static inline bool mono_due(mono_time deadline, mono_time now)
+{
+    return now.ms >= deadline.ms;
+}
 /* Time from `from` to `to`, 0 when `to` is earlier. */
 static inline uint64_t mono_elapsed_ms(mono_time from, mono_time to)
 {
     return to.ms > from.ms ? to.ms - from.ms : 0;
 }
-static inline mono_time mono_min(mono_time a, mono_time b) { return a.ms < b.ms ? a : b; }
+static inline mono_time mono_min(mono_time a, mono_time b)
+{
+    return a.ms < b.ms ? a : b;
+}
 
-/* RFC 3339 in UTC with milliseconds, "2026-11-15T10:54:18.123Z", and a closing NUL. */
+/* RFC 3339 in UTC with milliseconds, "2026-11-15T10:54:18.123Z", and a closing NUL. Times past the
+ * year 9999 print as its last moment. */
 #define WALL_TEXT_CAP 32
 void wall_text(wall_time time, char text[WALL_TEXT_CAP]);
 #endif

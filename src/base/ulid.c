@@ -24,7 +24,7 @@ static int digit(char c)
 enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note)
 {
     struct ulid ulid = {{0}};
-    unsigned pending = 0, bits = 0;     /* read, but not yet a whole byte */
+    unsigned pending = 0, bits = 0; /* read, but not yet a whole byte */
     size_t out = 0;
 
     if (text.len != ULID_LEN) {
@@ -37,7 +37,7 @@ enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note)
             note_set(note, "not a valid ulid: invalid character");
             return ERR_PARSE;
         }
-        if (i == 0) {                   /* 26 * 5 is 130: the first one carries three bits */
+        if (i == 0) { /* 26 * 5 is 130: the first one carries three bits */
             pending = (unsigned)value;
             bits = 3;
             continue;
@@ -60,7 +60,7 @@ enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note)
 
 void ulid_text(const struct ulid *ulid, char text[ULID_TEXT_CAP])
 {
-    unsigned pending = 0, bits = 2;     /* two zero bits in front make 130 */
+    unsigned pending = 0, bits = 2; /* two zero bits in front make 130 */
     size_t out = 0;
 
     for (size_t i = 0; i < sizeof ulid->bytes; i++) {

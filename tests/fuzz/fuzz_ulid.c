@@ -1,4 +1,4 @@
-/* Any bytes as a ULID: refused without a trace, or read, printed and read again to the same value. */
+/* Any bytes as a ULID: refused without a trace, or read, printed and read again to the same. */
 #include <stdlib.h>
 #include <string.h>
 

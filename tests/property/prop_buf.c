@@ -9,7 +9,10 @@
 
 enum { MODEL_CAP = 3000, WORLDS = 40, STEPS = 1500 };
 
-struct model { char bytes[MODEL_CAP]; size_t len, max; };
+struct model {
+    char bytes[MODEL_CAP];
+    size_t len, max;
+};
 
 /* Appends in a random one of the ways, each all or nothing. */
 static enum err append(struct prng *p, struct buf *b, struct str bytes)

@@ -5,7 +5,10 @@
 
 enum { NODES = 300, WORLDS = 30, STEPS = 4000 };
 
-struct oracle { uint64_t due, order; bool in; };
+struct oracle {
+    uint64_t due, order;
+    bool in;
+};
 
 static size_t oracle_first(const struct oracle *oracle)
 {
@@ -31,7 +34,7 @@ static void run(uint64_t seed)
 
     prng_seed(&p, seed);
     max = prng_between(&p, 1, NODES + 10);
-    spread = prng_chance(&p, 500000) ? 5 : 1000000;     /* many equal times, or hardly any */
+    spread = prng_chance(&p, 500000) ? 5 : 1000000; /* many equal times, or hardly any */
     heap_init(&h, max);
     if (prng_chance(&p, 300000)) CHECK_OK("reserve", heap_reserve(&h, prng_between(&p, 0, max)));
     for (int s = 0; s < STEPS; s++) {

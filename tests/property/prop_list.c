@@ -7,7 +7,9 @@
 
 enum { NODES = 40, STEPS = 20000 };
 
-struct row { size_t at[NODES], count; };
+struct row {
+    size_t at[NODES], count;
+};
 
 static void row_remove(struct row *row, size_t node)
 {
@@ -29,7 +31,8 @@ static void check_row(struct list *head, const struct list *nodes, const struct 
 {
     size_t i = 0;
 
-    LIST_EACH(head, node) {
+    LIST_EACH(head, node)
+    {
         CHECK("not longer", i < row->count);
         CHECK("in order", node == &nodes[row->at[i]]);
         CHECK("both directions agree", node->prev->next == node && node->next->prev == node);
@@ -54,7 +57,7 @@ TEST(lists_behave_as_arrays)
         struct row *row = &rows[side];
         uint64_t die = prng_below(&p, 100);
 
-        if (die < 60) {                 /* takes the node out of where it is and puts it somewhere */
+        if (die < 60) { /* takes the node out of where it is and puts it somewhere */
             list_remove(&nodes[node]);
             row_remove(&rows[0], node);
             row_remove(&rows[1], node);
@@ -79,7 +82,8 @@ TEST(lists_behave_as_arrays)
             CHECK("pop", got == (row->count > 0 ? &nodes[row->at[0]] : NULL));
             if (got) row_remove(row, row->at[0]);
         } else if (die >= 80 && die < 85) {
-            LIST_EACH_SAFE(&heads[side], at, following) {
+            LIST_EACH_SAFE(&heads[side], at, following)
+            {
                 if (!prng_chance(&p, 300000)) continue;
                 row_remove(row, (size_t)(at - nodes));
                 list_remove(at);

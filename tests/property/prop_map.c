@@ -10,9 +10,9 @@ enum { KEYS = 400, WORLDS = 40, STEPS = 3000 };
 struct world {
     struct map map;
     struct prng prng;
-    char keys[KEYS][12];                /* values point here, too: key i has value keys[i] */
+    char keys[KEYS][12]; /* values point here, too: key i has value keys[i] */
     size_t key_lens[KEYS];
-    size_t order[KEYS], count;          /* the oracle: indexes of keys, oldest first */
+    size_t order[KEYS], count; /* the oracle: indexes of keys, oldest first */
     size_t max;
 };
 
@@ -63,8 +63,8 @@ static void take_out(struct world *w, size_t k)
 {
     size_t at = oracle_find(w, k);
 
-    CHECK("removal answers the value", map_remove(&w->map, key(w, k)) ==
-                                           (at < w->count ? w->keys[k] : NULL));
+    CHECK("removal answers the value",
+          map_remove(&w->map, key(w, k)) == (at < w->count ? w->keys[k] : NULL));
     if (at < w->count) oracle_remove(w, at);
 }
 
@@ -82,7 +82,8 @@ static void walk(struct world *w, uint32_t per_million)
         if (prng_chance(&w->prng, per_million)) {
             CHECK("removed", map_remove(&w->map, entry->key) == w->keys[k]);
             oracle_remove(w, at);
-        } else at++;
+        } else
+            at++;
     }
     CHECK_SIZE("the walk is not shorter", at, w->count);
 }
@@ -92,13 +93,17 @@ static void step(struct world *w, uint64_t removals)
     size_t k = prng_below(&w->prng, KEYS);
     uint64_t die = prng_below(&w->prng, 1000);
 
-    if (die < 2) walk(w, 300000);
-    else if (die < 10) walk(w, 0);
+    if (die < 2)
+        walk(w, 300000);
+    else if (die < 10)
+        walk(w, 0);
     else if (die < 300) {
         void *want = oracle_find(w, k) < w->count ? w->keys[k] : NULL;
         CHECK("get", map_get(&w->map, key(w, k)) == want);
-    } else if (die < 300 + removals) take_out(w, k);
-    else put(w, k);
+    } else if (die < 300 + removals)
+        take_out(w, k);
+    else
+        put(w, k);
     CHECK_SIZE("count", map_count(&w->map), w->count);
     CHECK("memory in proportion", w->map.cap <= 8 || w->map.cap <= 4 * w->max);
 }
@@ -113,7 +118,7 @@ TEST(the_map_behaves_as_an_ordered_array)
         uint64_t seed = prng_u64(&worlds);
         world_init(&w, seed);
         for (int s = 0; s < STEPS; s++) {
-            uint64_t removals = s / 500 % 2 ? 500 : 200;    /* it grows, then shrinks, then grows */
+            uint64_t removals = s / 500 % 2 ? 500 : 200; /* it grows, then shrinks, then grows */
             step(&w, removals);
         }
         walk(&w, 0);

@@ -37,7 +37,11 @@ static bool oracle_utf8(const unsigned char *at, size_t left)
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 
     while (left > 0) {
-        size_t len = *at < 0x80 ? 1 : *at >> 5 == 6 ? 2 : *at >> 4 == 14 ? 3 : *at >> 3 == 30 ? 4 : 0;
+        size_t len = *at < 0x80       ? 1
+                     : *at >> 5 == 6  ? 2
+                     : *at >> 4 == 14 ? 3
+                     : *at >> 3 == 30 ? 4
+                                      : 0;
         uint32_t point;
         if (len == 0 || len > left) return false;
         point = len == 1 ? *at : *at & (0x7Fu >> len);
@@ -45,7 +49,8 @@ static bool oracle_utf8(const unsigned char *at, size_t left)
             if (at[i] >> 6 != 2) return false;
             point = point << 6 | (at[i] & 63u);
         }
-        if (point < least[len] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) return false;
+        if (point < least[len] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF))
+            return false;
         at += len;
         left -= len;
     }
@@ -61,7 +66,8 @@ static size_t random_text(struct prng *p, unsigned char *out, size_t characters)
     for (size_t i = 0; i < characters; i++) {
         uint32_t c = (uint32_t)prng_below(p, tops[prng_below(p, prng_chance(p, 20000) ? 5 : 4)]);
         if (c >= 0xD800 && c <= 0xDFFF && prng_chance(p, 950000)) c = 'x';
-        if (c < 0x80) out[len++] = (unsigned char)c;
+        if (c < 0x80)
+            out[len++] = (unsigned char)c;
         else if (c < 0x800) {
             out[len++] = (unsigned char)(0xC0 | c >> 6);
             out[len++] = (unsigned char)(0x80 | (c & 63));

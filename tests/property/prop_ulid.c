@@ -1,4 +1,4 @@
-/* ULIDs there and back, made under a clock that jumps; wall time against the C library's calendar. */
+/* ULIDs there and back, made under a clock that jumps; wall time against libc's calendar. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -18,7 +18,8 @@ TEST(every_value_prints_and_reads_back)
         struct ulid ulid, back;
         char text[ULID_TEXT_CAP];
         prng_fill(&p, ulid.bytes, sizeof ulid.bytes);
-        if (prng_chance(&p, 300000)) ulid.bytes[prng_below(&p, 16)] = prng_chance(&p, 500000) ? 0 : 255;
+        if (prng_chance(&p, 300000))
+            ulid.bytes[prng_below(&p, 16)] = prng_chance(&p, 500000) ? 0 : 255;
         ulid_text(&ulid, text);
         CHECK_SIZE("26 characters", strlen(text), ULID_LEN);
         for (size_t k = 0; k < ULID_LEN; k++)
@@ -38,7 +39,7 @@ static bool oracle_parse(const char text[26], uint64_t *high_65_low_64, uint64_t
         char c = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
         const char *at = c ? strchr(digits, c) : NULL;
         if (!at) return false;
-        half[i / 13] = half[i / 13] << 5 | (uint64_t)(at - digits);     /* the top bit may fall out */
+        half[i / 13] = half[i / 13] << 5 | (uint64_t)(at - digits); /* the top bit may fall out */
     }
     *high_65_low_64 = half[0];
     *low_65_low_64 = half[1];
@@ -60,10 +61,11 @@ TEST(random_text_is_read_as_a_second_decoder_reads_it)
         text[0] = (char)('0' + prng_below(&p, 10));
         if (prng_chance(&p, 300000)) text[prng_below(&p, 26)] = (char)prng_below(&p, 256);
         bool want = oracle_parse(text, &high, &low);
-        CHECK_ERR("accepted alike", ulid_parse(str_of(text, 26), &ulid, NULL), want ? ERR_OK : ERR_PARSE);
+        CHECK_ERR("accepted alike", ulid_parse(str_of(text, 26), &ulid, NULL),
+                  want ? ERR_OK : ERR_PARSE);
         if (!want) continue;
         good++;
-        uint64_t low_64 = 0, high_63 = 0;      /* the value's low 64 bits, and the low 63 above bit 65 */
+        uint64_t low_64 = 0, high_63 = 0; /* the value's low 64 bits, and the low 63 above bit 65 */
         for (int k = 8; k < 16; k++) low_64 = low_64 << 8 | ulid.bytes[k];
         for (int k = 0; k < 8; k++) high_63 = high_63 << 8 | ulid.bytes[k];
         CHECK_U64("low half", low_64, low);
@@ -86,7 +88,7 @@ TEST(made_ids_only_grow_and_text_sorts_alike)
         char text[ULID_TEXT_CAP];
         uint8_t random[10];
         prng_fill(&p, random, sizeof random);
-        random[0] &= 0x7F;              /* leaves room to count up: full is the unit test's matter */
+        random[0] &= 0x7F; /* leaves room to count up: full is the unit test's matter */
         if (prng_chance(&p, 500000)) clock += prng_below(&p, 3);
         if (prng_chance(&p, 10000)) clock -= prng_below(&p, 5000);
         CHECK_OK("made", ulid_next(&maker, (wall_time){clock}, random, &ulid));
@@ -110,7 +112,8 @@ TEST(wall_time_agrees_with_the_c_library)
         time_t seconds = (time_t)(ms / 1000);
         struct tm tm;
         char text[WALL_TEXT_CAP], want[64], day[32];
-        CHECK("calendar", gmtime_r(&seconds, &tm) && strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm));
+        CHECK("calendar",
+              gmtime_r(&seconds, &tm) && strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm));
         snprintf(want, sizeof want, "%s.%03uZ", day, (unsigned)(ms % 1000));
         wall_text((wall_time){ms}, text);
         CHECK_TEXT("same text", text, want);

@@ -1,6 +1,7 @@
-/* The k-th allocation fails, for every k, in every function of base that allocates. After each failure:
- * the answer says out of memory, the content is what it was, the same call then succeeds, and nothing
- * leaks (AddressSanitizer counts). A failure that no call reports would be a swallowed one. */
+/* The k-th allocation fails, for every k, in every function of base that allocates. After each
+ * failure: the answer says out of memory, the content is what it was, the same call then succeeds,
+ * and nothing leaks (AddressSanitizer counts). A failure that no call reports would be a swallowed
+ * one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ TEST(arena_answers_null_and_keeps_what_it_gave)
 {
     uint64_t turns = 0;
 
-    FAULT_SWEEP_ALLOC(k) {
+    FAULT_SWEEP_ALLOC(k)
+    {
         enum { PIECES = 60 };
         struct arena a;
         char *got[PIECES];
@@ -42,7 +44,8 @@ TEST(arena_answers_null_and_keeps_what_it_gave)
         for (size_t i = 0; i < PIECES; i++) CHECK_U64("content", (unsigned char)got[i][299], i);
         arena_reset(&a);
         if (!arena_calloc(&a, 1000, 100)) reported++;
-        if (!arena_dup(&a, STR("a text that finds its place in the block that was kept"))) reported++;
+        if (!arena_dup(&a, STR("a text that finds its place in the block that was kept")))
+            reported++;
         arena_deinit(&a);
         check_reported(reported);
         turns = k;
@@ -78,7 +81,8 @@ TEST(buffer_content_is_untouched_in_every_way_to_grow)
     for (enum way way = APPEND; way < WAYS; way++) {
         uint64_t turns = 0;
 
-        FAULT_SWEEP_ALLOC(k) {
+        FAULT_SWEEP_ALLOC(k)
+        {
             static char model[4096];
             size_t len = 0;
             struct buf b;
@@ -110,7 +114,8 @@ TEST(buffer_content_is_untouched_in_every_way_to_grow)
 
 TEST(detaching_an_empty_buffer_may_fail_and_changes_nothing)
 {
-    FAULT_SWEEP_ALLOC(k) {
+    FAULT_SWEEP_ALLOC(k)
+    {
         struct buf b;
         char *text = NULL;
         unsigned reported = 0;
@@ -148,7 +153,8 @@ TEST(a_full_buffer_is_detached_without_memory)
 
 TEST(heap_keeps_its_order_and_the_refused_node_stays_out)
 {
-    FAULT_SWEEP_ALLOC(k) {
+    FAULT_SWEEP_ALLOC(k)
+    {
         enum { NODES = 100 };
         struct heap_node nodes[NODES] = {{0, 0, 0}};
         struct heap h;
@@ -219,7 +225,8 @@ TEST(map_keeps_all_entries_and_their_order)
     uint64_t turns = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) keys[i][0] = (char)i;
-    FAULT_SWEEP_ALLOC(k) {
+    FAULT_SWEEP_ALLOC(k)
+    {
         struct map m;
         unsigned reported = 0;
         size_t from = 0;
@@ -264,7 +271,8 @@ TEST(removing_and_squeezing_holes_needs_no_memory)
 
 TEST(str_dup_answers_null)
 {
-    FAULT_SWEEP_ALLOC(k) {
+    FAULT_SWEEP_ALLOC(k)
+    {
         char *copy = str_dup(STR("text"));
         check_reported(copy ? 0 : 1);
         free(copy);

@@ -13,7 +13,7 @@ static inline bool dies(void (*misuse)(void))
     pid_t child = fork();
 
     if (child == 0) {
-        close(STDERR_FILENO);           /* the failed assertion is expected: keep the log quiet */
+        close(STDERR_FILENO); /* the failed assertion is expected: keep the log quiet */
         signal(SIGABRT, SIG_DFL);
         misuse();
         _exit(0);

@@ -36,8 +36,7 @@ TEST(every_address_fits_any_type_and_none_overlap)
         memset(got[i], (int)i + 1, sizes[i]);
     }
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
-        for (size_t k = 0; k < sizes[i]; k++)
-            CHECK_U64("what was written stays", got[i][k], i + 1);
+        for (size_t k = 0; k < sizes[i]; k++) CHECK_U64("what was written stays", got[i][k], i + 1);
     arena_deinit(&a);
 }
 
@@ -74,7 +73,9 @@ TEST(sizes_that_overflow_give_null)
 TEST(calloc_clears_even_memory_that_was_used_before)
 {
     struct arena a;
-    struct pair { uint64_t x, y; } *pair;
+    struct pair {
+        uint64_t x, y;
+    } * pair;
 
     arena_init(&a, ROOMY);
     memset(arena_alloc(&a, 256), 0xAA, 256);

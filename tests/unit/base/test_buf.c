@@ -41,14 +41,18 @@ TEST(appends_follow_one_another)
 
 TEST(the_ceiling_is_reached_to_the_byte_and_refuses_whole_appends)
 {
-    static const struct { const char *why; size_t max, before, add; enum err want; } cases[] = {
-        {"exactly full",                    10, 4, 6, ERR_OK},
-        {"one too many",                    10, 4, 7, ERR_FULL},
-        {"full, nothing more",              10, 10, 0, ERR_OK},
-        {"full, one more",                  10, 10, 1, ERR_FULL},
-        {"a ceiling of nothing",            0, 0, 1, ERR_FULL},
+    static const struct {
+        const char *why;
+        size_t max, before, add;
+        enum err want;
+    } cases[] = {
+        {"exactly full", 10, 4, 6, ERR_OK},
+        {"one too many", 10, 4, 7, ERR_FULL},
+        {"full, nothing more", 10, 10, 0, ERR_OK},
+        {"full, one more", 10, 10, 1, ERR_FULL},
+        {"a ceiling of nothing", 0, 0, 1, ERR_FULL},
         {"a ceiling past the first growth", 200, 100, 100, ERR_OK},
-        {"one past it",                     200, 100, 101, ERR_FULL},
+        {"one past it", 200, 100, 101, ERR_FULL},
     };
     char bytes[256], *room = NULL;
 

@@ -10,11 +10,10 @@ static const struct {
     enum advice advice;
     enum grpc_status status;
     int exit_code;
-} listed[] = {
-    {ERR_OK, "OK", "ok", ADVICE_NONE, GRPC_OK, 0},
-#define X(name, text, advice, status, exit_code) \
+} listed[] = {{ERR_OK, "OK", "ok", ADVICE_NONE, GRPC_OK, 0},
+#define X(name, text, advice, status, exit_code)                                                   \
     {ERR_##name, #name, text, ADVICE_##advice, GRPC_##status, exit_code},
-    ERR_MAP(X)
+              ERR_MAP(X)
 #undef X
 };
 
@@ -36,7 +35,8 @@ TEST(only_success_is_success)
     for (size_t i = 1; i < ARRAY_LEN(listed); i++) {
         CHECK(listed[i].name, err_advice(listed[i].err) != ADVICE_NONE);
         CHECK(listed[i].name, err_grpc_status(listed[i].err) != GRPC_OK);
-        CHECK(listed[i].name, err_exit_code(listed[i].err) >= 1 && err_exit_code(listed[i].err) <= 6);
+        CHECK(listed[i].name,
+              err_exit_code(listed[i].err) >= 1 && err_exit_code(listed[i].err) <= 6);
     }
 }
 
@@ -71,7 +71,7 @@ TEST(a_number_that_is_no_code_gets_a_safe_answer)
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         int number = numbers[i];
         enum err err;
-        memcpy(&err, &number, sizeof err);      /* as a bug would bring it */
+        memcpy(&err, &number, sizeof err); /* as a bug would bring it */
         CHECK_TEXT("name", err_name(err), "UNLISTED");
         CHECK_TEXT("text", err_text(err), "not a listed error");
         CHECK_U64("advice", err_advice(err), ADVICE_GIVE_UP);

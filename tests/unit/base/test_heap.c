@@ -3,7 +3,10 @@
 #include "dies.h"
 #include "lib/test.h"
 
-struct timer { struct heap_node node; int name; };
+struct timer {
+    struct heap_node node;
+    int name;
+};
 
 static int pop(struct heap *h, uint64_t now)
 {

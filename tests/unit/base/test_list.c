@@ -3,7 +3,10 @@
 #include "dies.h"
 #include "lib/test.h"
 
-struct item { struct list link; int name; };
+struct item {
+    struct list link;
+    int name;
+};
 
 static int name_of(struct list *link)
 {
@@ -14,7 +17,8 @@ static void check_names(const char *why, struct list *head, const int *want, siz
 {
     size_t i = 0;
 
-    LIST_EACH(head, node) {
+    LIST_EACH(head, node)
+    {
         CHECK(why, i < count);
         CHECK_I64(why, name_of(node), want[i]);
         CHECK("both directions agree", node->next->prev == node && node->prev->next == node);
@@ -106,7 +110,8 @@ TEST(the_safe_walk_allows_removing_the_current_node)
     list_init(&head);
     items_init(items, 5);
     for (int i = 0; i < 5; i++) list_append(&head, &items[i].link);
-    LIST_EACH_SAFE(&head, node, following) {
+    LIST_EACH_SAFE(&head, node, following)
+    {
         CHECK_I64("each once, in order", name_of(node), seen++);
         if (name_of(node) % 2 == 0) list_remove(node);
     }

@@ -6,7 +6,9 @@
 #include "lib/test.h"
 
 enum { SEED = 42 };
-struct thing { char key[32]; };
+struct thing {
+    char key[32];
+};
 
 static struct str key_of(const struct thing *thing)
 {
@@ -58,7 +60,8 @@ TEST(what_was_put_is_found_and_what_was_removed_is_not)
 
 TEST(keys_are_bytes)
 {
-    static const struct str keys[] = {{"", 0}, {"\0", 1}, {"\0\0", 2}, {"a", 1}, {"a\0", 2}, {"A", 1}};
+    static const struct str keys[] = {{"", 0},  {"\0", 1},  {"\0\0", 2},
+                                      {"a", 1}, {"a\0", 2}, {"A", 1}};
     struct map m;
     int values[ARRAY_LEN(keys)];
 

@@ -8,9 +8,15 @@
 /* Published outputs of the two generators' reference implementations. */
 TEST(the_sequence_is_xoshiro256_star_star)
 {
-    static const uint64_t want[] = {11520, 0, 1509978240, 1215971899390074240, 1216172134540287360,
-                                    607988272756665600, 16172922978634559625u,
-                                    8476171486693032832, 10595114339597558777u,
+    static const uint64_t want[] = {11520,
+                                    0,
+                                    1509978240,
+                                    1215971899390074240,
+                                    1216172134540287360,
+                                    607988272756665600,
+                                    16172922978634559625u,
+                                    8476171486693032832,
+                                    10595114339597558777u,
                                     2904607092377533576};
     struct prng p = {{1, 2, 3, 4}};
 
@@ -44,8 +50,8 @@ TEST(the_same_seed_repeats_and_another_does_not)
     }
 }
 
-/* 16 buckets of 1,000 each: past 5 standard deviations the generator, not the dice, is wrong; the seed
- * is fixed, so this cannot fail by chance. */
+/* 16 buckets of 1,000 each: past 5 standard deviations the generator, not the dice, is wrong; the
+ * seed is fixed, so this cannot fail by chance. */
 TEST(below_is_even_and_stays_below)
 {
     struct prng p;
@@ -59,7 +65,7 @@ TEST(below_is_even_and_stays_below)
         CHECK("a bound that does not divide the range", prng_below(&p, UINT64_MAX) < UINT64_MAX);
     int high = 0;
     for (int i = 0; i < 3000; i++) {
-        uint64_t bound = 3ull << 62;    /* a plain modulo would hit the lower third half the time */
+        uint64_t bound = 3ull << 62; /* a plain modulo would hit the lower third half the time */
         uint64_t draw = prng_below(&p, bound);
         CHECK("below", draw < bound);
         if (draw >= 1ull << 63) high++;
@@ -101,7 +107,8 @@ TEST(fill_gives_the_same_bytes_on_every_machine)
 
     memset(got, 0xEE, sizeof got);
     prng_fill(&p, got, 17);
-    CHECK("11520, then 0, little-endian", memcmp(got, "\x00\x2D\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16) == 0);
+    CHECK("11520, then 0, little-endian",
+          memcmp(got, "\x00\x2D\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16) == 0);
     CHECK_U64("then the lowest byte of 1509978240", got[16], 1509978240 & 255);
     CHECK_U64("and not one more", got[17], 0xEE);
     prng_fill(&p, got, 0);

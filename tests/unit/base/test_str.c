@@ -16,17 +16,22 @@ TEST(views_of_text_and_bytes)
 
 TEST(equality_and_order)
 {
-    static const struct { const char *why; struct str a, b; int order; bool equal_nocase; } cases[] = {
-        {"same",                       {"abc", 3},    {"abc", 3},    0,  true},
-        {"both empty",                 {"", 0},       {NULL, 0},     0,  true},
-        {"shorter first",              {"ab", 2},     {"abc", 3},    -1, false},
-        {"empty first",                {"", 0},       {"a", 1},      -1, false},
-        {"bytewise",                   {"abd", 3},    {"abc", 3},    1,  false},
-        {"high bytes after ASCII",     {"\xC3", 1},   {"z", 1},      1,  false},
-        {"NUL is a byte",              {"a\0b", 3},   {"a\0c", 3},   -1, false},
-        {"upper case first",           {"ABC", 3},    {"abc", 3},    -1, true},
-        {"the letters' neighbours",    {"@[", 2},     {"`{", 2},     -1, false},
-        {"no case beyond ASCII",       {"\xC4", 1},   {"\xE4", 1},   -1, false},
+    static const struct {
+        const char *why;
+        struct str a, b;
+        int order;
+        bool equal_nocase;
+    } cases[] = {
+        {"same", {"abc", 3}, {"abc", 3}, 0, true},
+        {"both empty", {"", 0}, {NULL, 0}, 0, true},
+        {"shorter first", {"ab", 2}, {"abc", 3}, -1, false},
+        {"empty first", {"", 0}, {"a", 1}, -1, false},
+        {"bytewise", {"abd", 3}, {"abc", 3}, 1, false},
+        {"high bytes after ASCII", {"\xC3", 1}, {"z", 1}, 1, false},
+        {"NUL is a byte", {"a\0b", 3}, {"a\0c", 3}, -1, false},
+        {"upper case first", {"ABC", 3}, {"abc", 3}, -1, true},
+        {"the letters' neighbours", {"@[", 2}, {"`{", 2}, -1, false},
+        {"no case beyond ASCII", {"\xC4", 1}, {"\xE4", 1}, -1, false},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -60,9 +65,13 @@ TEST(starts_ends_find_tail_trim)
 
 TEST(split_gives_every_part)
 {
-    static const struct { const char *text; const char *parts[4]; size_t count; } cases[] = {
-        {"a,,b", {"a", "", "b"}, 3}, {"", {""}, 1},          {",", {"", ""}, 2},
-        {"abc", {"abc"}, 1},         {"a,b,", {"a", "b", ""}, 3},
+    static const struct {
+        const char *text;
+        const char *parts[4];
+        size_t count;
+    } cases[] = {
+        {"a,,b", {"a", "", "b"}, 3}, {"", {""}, 1}, {",", {"", ""}, 2}, {"abc", {"abc"}, 1},
+        {"a,b,", {"a", "b", ""}, 3},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -79,7 +88,11 @@ TEST(split_gives_every_part)
 
 TEST(whole_numbers)
 {
-    static const struct { const char *text; enum err want; uint64_t value; } cases[] = {
+    static const struct {
+        const char *text;
+        enum err want;
+        uint64_t value;
+    } cases[] = {
         {"0", ERR_OK, 0},
         {"007", ERR_OK, 7},
         {"18446744073709551615", ERR_OK, UINT64_MAX},
@@ -106,7 +119,11 @@ TEST(whole_numbers)
 
 TEST(signed_numbers)
 {
-    static const struct { const char *text; enum err want; int64_t value; } cases[] = {
+    static const struct {
+        const char *text;
+        enum err want;
+        int64_t value;
+    } cases[] = {
         {"0", ERR_OK, 0},
         {"-0", ERR_OK, 0},
         {"-12", ERR_OK, -12},
@@ -141,34 +158,38 @@ TEST(dup_is_a_copy_with_a_closing_nul)
 
 TEST(utf8_is_read_strictly)
 {
-    static const struct { const char *why; struct str text; bool want; } cases[] = {
-        {"empty",                              {"", 0}, true},
-        {"ASCII with NUL and DEL",             {"a\0\x7F", 3}, true},
-        {"two bytes, first and last",          {"\xC2\x80\xDF\xBF", 4}, true},
-        {"three bytes, first and last",        {"\xE0\xA0\x80\xEF\xBF\xBF", 6}, true},
-        {"around the surrogates",              {"\xED\x9F\xBF\xEE\x80\x80", 6}, true},
-        {"four bytes, first and last",         {"\xF0\x90\x80\x80\xF4\x8F\xBF\xBF", 8}, true},
-        {"a long ASCII run, then one more",    {"aaaaaaaaaaaaaaaa\xC3\xA4", 18}, true},
-        {"a lone continuation",                {"\x80", 1}, false},
-        {"overlong NUL",                       {"\xC0\x80", 2}, false},
-        {"overlong slash, C1",                 {"\xC1\xBF", 2}, false},
-        {"overlong three",                     {"\xE0\x9F\xBF", 3}, false},
-        {"overlong four",                      {"\xF0\x8F\xBF\xBF", 4}, false},
-        {"first surrogate",                    {"\xED\xA0\x80", 3}, false},
-        {"last surrogate",                     {"\xED\xBF\xBF", 3}, false},
-        {"past U+10FFFF",                      {"\xF4\x90\x80\x80", 4}, false},
-        {"F5",                                 {"\xF5\x80\x80\x80", 4}, false},
-        {"FE and FF",                          {"\xFE\xFF", 2}, false},
-        {"cut after one of two",               {"\xC2", 1}, false},
-        {"cut after two of three",             {"\xE2\x82", 2}, false},
-        {"cut after three of four",            {"\xF0\x9F\x98", 3}, false},
+    static const struct {
+        const char *why;
+        struct str text;
+        bool want;
+    } cases[] = {
+        {"empty", {"", 0}, true},
+        {"ASCII with NUL and DEL", {"a\0\x7F", 3}, true},
+        {"two bytes, first and last", {"\xC2\x80\xDF\xBF", 4}, true},
+        {"three bytes, first and last", {"\xE0\xA0\x80\xEF\xBF\xBF", 6}, true},
+        {"around the surrogates", {"\xED\x9F\xBF\xEE\x80\x80", 6}, true},
+        {"four bytes, first and last", {"\xF0\x90\x80\x80\xF4\x8F\xBF\xBF", 8}, true},
+        {"a long ASCII run, then one more", {"aaaaaaaaaaaaaaaa\xC3\xA4", 18}, true},
+        {"a lone continuation", {"\x80", 1}, false},
+        {"overlong NUL", {"\xC0\x80", 2}, false},
+        {"overlong slash, C1", {"\xC1\xBF", 2}, false},
+        {"overlong three", {"\xE0\x9F\xBF", 3}, false},
+        {"overlong four", {"\xF0\x8F\xBF\xBF", 4}, false},
+        {"first surrogate", {"\xED\xA0\x80", 3}, false},
+        {"last surrogate", {"\xED\xBF\xBF", 3}, false},
+        {"past U+10FFFF", {"\xF4\x90\x80\x80", 4}, false},
+        {"F5", {"\xF5\x80\x80\x80", 4}, false},
+        {"FE and FF", {"\xFE\xFF", 2}, false},
+        {"cut after one of two", {"\xC2", 1}, false},
+        {"cut after two of three", {"\xE2\x82", 2}, false},
+        {"cut after three of four", {"\xF0\x9F\x98", 3}, false},
         {"a letter where a byte should follow", {"\xE2\x82z", 3}, false},
-        {"bad after a long ASCII run",         {"aaaaaaaaaaaaaaaa\xFF", 17}, false},
-        {"bad inside the eighth byte",         {"aaaaaaa\xFF", 8}, false},
+        {"bad after a long ASCII run", {"aaaaaaaaaaaaaaaa\xFF", 17}, false},
+        {"bad inside the eighth byte", {"aaaaaaa\xFF", 8}, false},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        char *exact = malloc(cases[i].text.len + 1);    /* a read past the end is then seen */
+        char *exact = malloc(cases[i].text.len + 1); /* a read past the end is then seen */
         CHECK("memory", exact != NULL);
         memcpy(exact, cases[i].text.at, cases[i].text.len);
         bool got = str_is_utf8(str_of(exact, cases[i].text.len));
@@ -177,7 +198,7 @@ TEST(utf8_is_read_strictly)
     }
 }
 
-/* Every three-byte sequence against the definition: decode loosely, then ask for the shortest form. */
+/* Every three-byte sequence against the definition: decode loosely, then judge. */
 TEST(utf8_three_bytes_by_the_definition)
 {
     for (unsigned a = 0xE0; a <= 0xEF; a++)
@@ -194,11 +215,14 @@ TEST(utf8_three_bytes_by_the_definition)
 /* SipHash-1-3 under the all-zero key, made with CPython 3.11 (PYTHONHASHSEED=0, hash(bytes)). */
 TEST(the_hash_is_siphash_1_3)
 {
-    static const struct { size_t len; uint64_t want; } cases[] = {
-        {1, 0x68A914128E01E473u},   {3, 0x4D4C9A4A8EF6E0ADu},   {7, 0x2F098AB0C751325Au},
-        {8, 0xEAD411E67EBE2EEAu},   {9, 0x75927F9D95124362u},   {15, 0xF30EB725BB91C9EAu},
-        {16, 0x8972188433A5C5B7u},  {17, 0x4883C49A2C009C1Du},  {26, 0xED36FF242FE478B2u},
-        {63, 0x385D3E39E5F37359u},  {64, 0x75E05FD5BBC870C6u},  {255, 0x5DC1F93EA135EB43u},
+    static const struct {
+        size_t len;
+        uint64_t want;
+    } cases[] = {
+        {1, 0x68A914128E01E473u},   {3, 0x4D4C9A4A8EF6E0ADu},    {7, 0x2F098AB0C751325Au},
+        {8, 0xEAD411E67EBE2EEAu},   {9, 0x75927F9D95124362u},    {15, 0xF30EB725BB91C9EAu},
+        {16, 0x8972188433A5C5B7u},  {17, 0x4883C49A2C009C1Du},   {26, 0xED36FF242FE478B2u},
+        {63, 0x385D3E39E5F37359u},  {64, 0x75E05FD5BBC870C6u},   {255, 0x5DC1F93EA135EB43u},
         {256, 0x31AE646AFBA70308u}, {1000, 0x498F889AC054D2D8u},
     };
     char bytes[1000];
@@ -217,8 +241,10 @@ TEST(the_hash_avalanches)
 
     for (size_t bit = 0; bit < sizeof key * 8 + 64; bit++, trials++) {
         uint64_t seed = 99, change;
-        if (bit < sizeof key * 8) key[bit / 8] ^= (char)BIT(bit % 8);
-        else seed ^= 1ull << (bit - sizeof key * 8);
+        if (bit < sizeof key * 8)
+            key[bit / 8] ^= (char)BIT(bit % 8);
+        else
+            seed ^= 1ull << (bit - sizeof key * 8);
         change = str_hash(str_of(key, sizeof key), seed) ^ plain;
         if (bit < sizeof key * 8) key[bit / 8] ^= (char)BIT(bit % 8);
         int changed = __builtin_popcountll(change);

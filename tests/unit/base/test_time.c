@@ -25,7 +25,10 @@ TEST(deadlines)
 /* The numbers are from Python's datetime. */
 TEST(wall_time_prints_as_rfc_3339)
 {
-    static const struct { uint64_t ms; const char *want; } cases[] = {
+    static const struct {
+        uint64_t ms;
+        const char *want;
+    } cases[] = {
         {0, "1970-01-01T00:00:00.000Z"},
         {1, "1970-01-01T00:00:00.001Z"},
         {31535999999, "1970-12-31T23:59:59.999Z"},
@@ -60,7 +63,8 @@ TEST(every_day_of_a_full_cycle)
     for (uint64_t days = 0; year < 2371; days++) {
         char text[WALL_TEXT_CAP], want[WALL_TEXT_CAP];
         bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-        snprintf(want, sizeof want, "%04u-%02u-%02uT23:59:59.999Z", year % 10000, month % 100, day % 100);
+        snprintf(want, sizeof want, "%04u-%02u-%02uT23:59:59.999Z", year % 10000, month % 100,
+                 day % 100);
         wall_text((wall_time){days * 86400000 + 86399999}, text);
         if (strcmp(text, want) != 0) CHECK_TEXT("by counting", text, want);
         if (++day > lengths[month - 1] + (month == 2 && leap ? 1 : 0)) {

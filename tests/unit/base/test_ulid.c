@@ -7,14 +7,18 @@
 
 TEST(text_and_bytes_both_ways)
 {
-    static const struct { const char *text; const char bytes[17]; uint64_t ms; } cases[] = {
+    static const struct {
+        const char *text;
+        const char bytes[17];
+        uint64_t ms;
+    } cases[] = {
         {"00000000000000000000000000", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 0},
         {"7ZZZZZZZZZZZZZZZZZZZZZZZZZ",
          "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 281474976710655},
         {"01ARZ3NDEKTSV4RRFFQ69G5FAV",
          "\x01\x56\x3e\x3a\xb5\xd3\xd6\x76\x4c\x61\xef\xb9\x93\x02\xbd\x5b", 1469922850259},
-        {"01ARYZ6S410000000000000000",
-         "\x01\x56\x3d\xf3\x64\x81\0\0\0\0\0\0\0\0\0\0", 1469918176385},
+        {"01ARYZ6S410000000000000000", "\x01\x56\x3d\xf3\x64\x81\0\0\0\0\0\0\0\0\0\0",
+         1469918176385},
         {"0123456789ABCDEFGHJKMNPQRS",
          "\x01\x10\xc8\x53\x1d\x09\x52\xd8\xd7\x3e\x11\x94\xe9\x5b\x5f\x19", 1171591994633},
         {"6TVWXYZ0123456789ABCDEFGHJ",
@@ -41,7 +45,10 @@ TEST(text_and_bytes_both_ways)
 
 TEST(what_is_no_ulid_is_refused_with_the_reason)
 {
-    static const struct { struct str text; const char *want; } cases[] = {
+    static const struct {
+        struct str text;
+        const char *want;
+    } cases[] = {
         {{"", 0}, "not a valid ulid: invalid length"},
         {{"w1", 2}, "not a valid ulid: invalid length"},
         {{"nope", 4}, "not a valid ulid: invalid length"},
@@ -54,7 +61,10 @@ TEST(what_is_no_ulid_is_refused_with_the_reason)
         {{"U1ARZ3NDEKTSV4RRFFQ69G5FAV", 26}, "not a valid ulid: invalid character"},
         {{"01ARZ3NDEKTSV4RR-FQ69G5FAV", 26}, "not a valid ulid: invalid character"},
         {{"01ARZ3NDEKTSV4RR\0FQ69G5FAV", 26}, "not a valid ulid: invalid character"},
-        {{"01ARZ3NDEKTSV4RRF\xC3\xA4" "69G5FAV", 26}, "not a valid ulid: invalid character"},
+        {{"01ARZ3NDEKTSV4RRF\xC3\xA4"
+          "69G5FAV",
+          26},
+         "not a valid ulid: invalid character"},
         {{" 1ARZ3NDEKTSV4RRFFQ69G5FAV", 26}, "not a valid ulid: invalid character"},
         {{"80000000000000000000000000", 26}, "not a valid ulid: out of range"},
         {{"ZZZZZZZZZZZZZZZZZZZZZZZZZZ", 26}, "not a valid ulid: out of range"},
@@ -125,7 +135,8 @@ TEST(made_ids_grow_whatever_the_clock_does)
 
     check_next("time zero", &maker, 0, low, "00000000000000000000000000");
     check_next("time and randomness", &maker, 1469922850259, some, "01ARZ3NDEK041061050R3GG2FZ");
-    check_next("same millisecond: one more", &maker, 1469922850259, high, "01ARZ3NDEK041061050R3GG2G0");
+    check_next("same millisecond: one more", &maker, 1469922850259, high,
+               "01ARZ3NDEK041061050R3GG2G0");
     check_next("clock stepped back: one more", &maker, 5, high, "01ARZ3NDEK041061050R3GG2G1");
     check_next("a new millisecond: fresh randomness", &maker, 1469922850260, low,
                "01ARZ3NDEM0000000000000000");
