@@ -1,0 +1,118 @@
+/* What time it is on a host: its monotonic clock runs a little fast or slow and starts anywhere; its
+ * wall clock shares the rate, and is wrong by an offset that steps. */
+#include "sim/world.h"
+
+enum { PPM = 1000000, PPM_MAX = 500000 };
+#define MONO_START_NS_MAX (3600ull * MS_PER_SECOND * NS_PER_MS)
+
+/* `ns` of the world, as this host's crystal counts them. Split so that no product overflows. */
+static uint64_t counted(const struct sim_clock *clock, uint64_t ns)
+{
+    int64_t millions = (int64_t)(ns / PPM), rest = (int64_t)(ns % PPM);
+    return (uint64_t)((int64_t)ns + millions * clock->ppm + rest * clock->ppm / PPM);
+}
+
+/* Since the last rebase, plus `ahead`. */
+static uint64_t since(const struct sim_host *host, uint64_t ahead)
+{
+    return counted(&host->clock, host->sim->now.ns - host->clock.since.ns + ahead);
+}
+
+static uint64_t mono_in(const struct sim_host *host, uint64_t ahead)
+{
+    return host->clock.mono_ns + since(host, ahead);
+}
+
+static int64_t wall_in(const struct sim_host *host, uint64_t ahead)
+{
+    return host->clock.wall_ns + (int64_t)since(host, ahead);
+}
+
+/* Blocking calls inside a turn take time that the world has not seen yet; the loop's thread sees it,
+ * and the host's next turn starts no earlier. A job is another thread: it reads the plain time. */
+static uint64_t ahead(const struct sim_host *host)
+{
+    return host->in_job ? 0 : host->spent_ns;
+}
+
+static mono_ns clock_mono_read(struct clock *clock)
+{
+    const struct sim_host *host = CONTAINER_OF(clock, struct sim_host, clock.base);
+    return (mono_ns){mono_in(host, ahead(host))};
+}
+
+static wall_time clock_wall_read(struct clock *clock)
+{
+    const struct sim_host *host = CONTAINER_OF(clock, struct sim_host, clock.base);
+    int64_t ns = wall_in(host, ahead(host));
+    return (wall_time){ns > 0 ? (uint64_t)ns / NS_PER_MS : 0};
+}
+
+void sim_clock_boot(struct sim_host *host)
+{
+    struct sim_clock *clock = &host->clock;
+
+    if (!host->boots) {
+        clock->base = (struct clock){clock_mono_read, clock_wall_read};
+        clock->wall_ns = (int64_t)(host->sim->options.wall_start_ms * NS_PER_MS + host->sim->now.ns);
+    } else {
+        clock->wall_ns = wall_in(host, 0);         /* the battery kept it going */
+    }
+    clock->mono_ns = prng_below(&host->entropy.prng, MONO_START_NS_MAX);
+    clock->since = host->sim->now;
+}
+
+static void rebase(struct sim_host *host)
+{
+    struct sim_clock *clock = &host->clock;
+    uint64_t mono = mono_in(host, 0);
+    int64_t wall = wall_in(host, 0);
+
+    clock->mono_ns = mono;
+    clock->wall_ns = wall;
+    clock->since = host->sim->now;
+}
+
+sim_time sim_clock_when(const struct sim_host *host, mono_time due)
+{
+    const struct sim_clock *clock = &host->clock;
+    uint64_t due_ns, wait, step;
+
+    if (due.ms >= UINT64_MAX / NS_PER_MS / 4) return SIM_NEVER;
+    due_ns = due.ms * NS_PER_MS;
+    if (due_ns <= mono_in(host, 0)) return host->sim->now;
+    wait = due_ns - clock->mono_ns;             /* exact at rate 0; otherwise approach it */
+    while (counted(clock, wait) < due_ns - clock->mono_ns) {
+        step = due_ns - clock->mono_ns - counted(clock, wait);
+        wait += step;
+    }
+    while (clock->ppm > 0) {
+        uint64_t over = counted(clock, wait) - (due_ns - clock->mono_ns);
+        step = over / 2;                        /* at most 1.5 counted per ns: never too far */
+        if (step == 0) break;
+        wait -= step;
+    }
+    assert(counted(clock, wait) >= due_ns - clock->mono_ns);
+    return (sim_time){clock->since.ns + wait};
+}
+
+void sim_host_clock_rate(struct sim_host *host, int32_t ppm)
+{
+    assert(ppm >= -PPM_MAX && ppm <= PPM_MAX);
+    rebase(host);
+    host->clock.ppm = ppm;
+    sim_mark(host->sim, SIM_MARK_CLOCK, host, (uint64_t)(int64_t)ppm, 0);
+    sim_host_schedule(host);
+}
+
+void sim_host_clock_step(struct sim_host *host, int64_t ms)
+{
+    host->clock.wall_ns += ms * (int64_t)NS_PER_MS;
+    sim_mark(host->sim, SIM_MARK_CLOCK, host, (uint64_t)ms, 1);
+}
+
+int64_t sim_host_wall_error_ms(const struct sim_host *host)
+{
+    int64_t truth = (int64_t)(host->sim->options.wall_start_ms * NS_PER_MS + host->sim->now.ns);
+    return (wall_in(host, 0) - truth) / (int64_t)NS_PER_MS;
+}

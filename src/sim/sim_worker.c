@@ -1,0 +1,172 @@
+/* Workers without threads: a job runs at one moment of virtual time and is handed back at a later one.
+ *
+ * Between the two lies what its disk calls cost. A death before the first moment means it never ran,
+ * a death between them that it ran and nobody heard of it: both happen. */
+#include "sim/world.h"
+
+#include <stdlib.h>
+
+struct sim_worker {
+    struct worker base;
+    struct list link;                   /* on its host */
+    struct sim_host *host;
+    struct list waiting, finished;      /* jobs */
+    struct job *running;
+    bool ran;                           /* the running one has; what is left is its cost */
+    bool parked;                        /* its moment came while the process was paused */
+    bool delivering, closed;
+    size_t count, jobs_max;
+    struct sim_event event;
+    struct sim_ready ready;
+};
+
+static void start_next(struct sim_worker *w)
+{
+    struct list *node;
+
+    if (w->running || !(node = list_pop(&w->waiting))) return;
+    w->running = CONTAINER_OF(node, struct job, link);
+    w->ran = false;
+    sim_event_in(&w->event, sim_draw(&w->host->cost_prng, w->host->options.job_cost) / 2);
+}
+
+static void advance(struct sim_event *event)
+{
+    struct sim_worker *w = CONTAINER_OF(event, struct sim_worker, event);
+    struct sim_host *host = w->host;
+
+    if (host->paused) {
+        w->parked = true;
+        return;
+    }
+    sim_mark(host->sim, SIM_MARK_JOB, host, w->ran, w->count);
+    if (!w->ran) {
+        assert(!host->in_job && !host->turning && host->spent_ns == 0);
+        host->in_job = w->ran = true;
+        w->running->run(w->running);
+        host->in_job = false;
+        sim_event_in(event, host->spent_ns + sim_draw(&host->cost_prng, host->options.job_cost) / 2);
+        host->spent_ns = 0;
+        sim_host_bury_doomed(host);     /* the power may have gone at one of its disk calls */
+        return;
+    }
+    list_append(&w->finished, &w->running->link);
+    w->running = NULL;
+    sim_host_ready(host, &w->ready);
+    start_next(w);
+}
+
+static void give_back(struct sim_worker *w, struct list *jobs, enum err err)
+{
+    for (struct list *node; (node = list_pop(jobs));) {
+        struct job *job = CONTAINER_OF(node, struct job, link);
+        w->count--;
+        job->done(job, err);
+    }
+}
+
+static void worker_free(struct sim_worker *w)
+{
+    list_remove(&w->link);
+    list_remove(&w->ready.link);
+    sim_event_deinit(&w->event);
+    free(w);
+}
+
+static void hand_back(struct sim_ready *ready)
+{
+    struct sim_worker *w = CONTAINER_OF(ready, struct sim_worker, ready);
+
+    w->delivering = true;
+    give_back(w, &w->finished, ERR_OK);
+    w->delivering = false;
+    if (w->closed) worker_free(w);
+}
+
+static enum err submit(struct worker *worker, struct job *job)
+{
+    struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
+
+    assert(!w->closed);
+    if (w->count >= w->jobs_max) return ERR_FULL;
+    w->count++;
+    list_append(&w->waiting, &job->link);
+    if (!w->host->dead) start_next(w);
+    return ERR_OK;
+}
+
+/* On a dead host nothing runs any more; what had run is told so. */
+static void worker_end(struct worker *worker)
+{
+    struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
+
+    assert(!w->closed);
+    w->closed = true;
+    sim_event_cancel(&w->event);
+    if (w->running) {
+        struct job *job = w->running;
+        w->running = NULL;
+        if (!w->ran && sim_host_heard(w->host)) {
+            job->run(job);
+            w->ran = true;
+        }
+        list_append(w->ran ? &w->finished : &w->waiting, &job->link);
+    }
+    give_back(w, &w->finished, ERR_OK);
+    give_back(w, &w->waiting, ERR_CANCELLED);
+    assert(w->count == 0);
+    if (!w->delivering) worker_free(w);
+}
+
+static const struct worker_ops worker_ops = {submit, worker_end};
+
+enum err sim_worker_open(struct loop *loop, const struct worker_options *options,
+                         struct worker **ret_worker)
+{
+    struct sim_host *host = CONTAINER_OF(loop, struct sim_host, loop);
+    struct sim_worker *w = calloc(1, sizeof *w);
+    enum err err;
+
+    if (!w) return ERR_NOMEM;
+    err = sim_event_init(&w->event, host->sim, advance);
+    if (err) {
+        free(w);
+        return err;
+    }
+    w->base.ops = &worker_ops;
+    w->host = host;
+    w->jobs_max = options->jobs_max;
+    list_init(&w->waiting);
+    list_init(&w->finished);
+    list_init(&w->link);
+    list_append(&host->workers, &w->link);
+    sim_ready_init(&w->ready, hand_back);
+    *ret_worker = &w->base;
+    return ERR_OK;
+}
+
+void sim_workers_death(struct sim_host *host)
+{
+    LIST_EACH(&host->workers, node) {
+        struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
+        sim_event_cancel(&w->event);
+        list_remove(&w->ready.link);    /* what it finished is told by worker_close, or by nobody */
+    }
+}
+
+void sim_workers_thaw(struct sim_host *host)
+{
+    LIST_EACH(&host->workers, node) {
+        struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
+        if (!w->parked) continue;
+        w->parked = false;
+        sim_event_in(&w->event, 0);
+    }
+}
+
+void sim_workers_reclaim(struct sim_host *host)
+{
+    while (!list_empty(&host->workers)) {
+        worker_free(CONTAINER_OF(host->workers.next, struct sim_worker, link));
+    }
+}
