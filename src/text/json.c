@@ -8,9 +8,10 @@ static_assert(JSON_DEPTH_MAX < JSON_PARSER_MAX_DEPTH,
               "our own, smaller bound is the one that counts");
 
 /* ---- jansson's memory ----
- * jansson reports some failures of malloc as an invalid token. Its memory still comes from malloc and
- * goes to free, only through here, where a failure leaves a mark; so ERR_NOMEM is told from ERR_PARSE.
- * Being linked statically, these calls are also the ones a k-th failure sweep can reach. */
+ * jansson reports some failures of malloc as an invalid token, and one not at all: when the buffer of the
+ * word it reads cannot grow, it drops a byte and carries on. Its memory still comes from malloc and goes
+ * to free, only through here, where a failure leaves a mark; a marked document is refused. Being linked
+ * statically, these calls are also the ones a k-th failure sweep can reach. */
 static _Thread_local bool out_of_memory;
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
@@ -65,16 +66,6 @@ static bool too_deep(struct str text, struct note *note)
     return false;
 }
 
-static enum err explain(const json_error_t *error, struct note *note)
-{
-    if (out_of_memory) {
-        note_set(note, "out of memory");
-        return ERR_NOMEM;
-    }
-    note_set(note, "line %d, column %d: %s", error->line, error->column, error->text);
-    return ERR_PARSE;
-}
-
 enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, struct note *note)
 {
     json_error_t error = {.line = 1};
@@ -89,7 +80,15 @@ enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, st
     out_of_memory = false;
     root = json_loadb(text.len > 0 ? text.at : "", text.len,
                       JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (!root) return explain(&error, note);
+    if (out_of_memory) {
+        json_decref(root);
+        note_set(note, "out of memory");
+        return ERR_NOMEM;
+    }
+    if (!root) {
+        note_set(note, "line %d, column %d: %s", error.line, error.column, error.text);
+        return ERR_PARSE;
+    }
     *ret_json = (struct json *)(void *)root;
     return ERR_OK;
 }
