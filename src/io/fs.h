@@ -27,6 +27,8 @@ enum fs_flags {
     FS_CREATE = BIT(2),    /* made when absent, with `mode`; needs FS_WRITE */
     FS_EXCLUSIVE = BIT(3), /* with FS_CREATE: ERR_EXISTS when there */
     FS_TRUNCATE = BIT(4),  /* needs FS_WRITE */
+    FS_APPEND = BIT(5),    /* each write goes to the end, whole, beside other processes too; its
+                              offset is not looked at; needs FS_WRITE */
 };
 enum fs_kind { FS_REGULAR, FS_DIRECTORY, FS_OTHER };
 struct fs_info {

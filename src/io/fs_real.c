@@ -90,6 +90,7 @@ static enum err real_open(struct fs *fs, const char *path, uint32_t flags, uint3
     if (flags & FS_CREATE) how |= O_CREAT;
     if (flags & FS_EXCLUSIVE) how |= O_EXCL;
     if (flags & FS_TRUNCATE) how |= O_TRUNC;
+    if (flags & FS_APPEND) how |= O_APPEND; /* pwrite then appends, whatever its offset */
     struct real_file *file = calloc(1, sizeof *file);
     if (!file) return ERR_NOMEM;
     file->fd = open_retrying(path, how, mode);
