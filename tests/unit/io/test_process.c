@@ -1,0 +1,248 @@
+#include "io/process.h"
+#include "io/signals.h"
+#include "rig.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct rig rig;
+struct child {
+    struct process *process;
+    unsigned lines, exits;
+    struct process_exit exit;
+    char text[4096];                    /* "1:line|2:line|" */
+    size_t longest;
+};
+static struct child child;
+
+static void on_line(void *owner, int fd, struct str line)
+{
+    struct child *c = owner;
+    size_t len = strlen(c->text);
+    CHECK("no line after the exit", c->exits == 0);
+    c->lines++;
+    c->longest = max_size(c->longest, line.len);
+    snprintf(c->text + len, sizeof c->text - len, "%d:%.*s|", fd, STR_ARG(line));
+}
+static void on_exit_of(void *owner, struct process_exit exit)
+{
+    struct child *c = owner;
+    c->exits++;
+    c->exit = exit;
+    c->process = NULL;
+}
+static enum err start(const char *const *argv, struct process_options options, struct note *note)
+{
+    child = (struct child){0};
+    options.argv = argv;
+    options.on_exit = on_exit_of;
+    options.owner = &child;
+    return process_start(rig.loop, &options, &child.process, note);
+}
+static void run(const char *script, struct process_options options)
+{
+    struct note note = {""};
+    options.on_line = on_line;
+    CHECK_OK("start", start((const char *const[]){"sh", "-c", script, NULL}, options, &note));
+    RIG_UNTIL("it ends", &rig, child.exits);
+}
+
+TEST(lines_of_both_outputs_come_whole_and_before_the_exit)
+{
+    rig_open(&rig);
+    run("echo one; echo two; echo; printf unfinished", (struct process_options){0});
+    CHECK_TEXT("lines", child.text, "1:one|1:two|1:|1:unfinished|");
+    CHECK("exit", !child.exit.signalled && child.exit.code == 0);
+    run("echo oops >&2; exit 3", (struct process_options){0});
+    CHECK_TEXT("lines", child.text, "2:oops|");
+    CHECK("exit", !child.exit.signalled && child.exit.code == 3);
+    rig_close(&rig);
+}
+
+TEST(a_long_line_is_cut_and_the_next_is_whole)
+{
+    rig_open(&rig);
+    run("echo 1234567890123; echo 12345678; echo 123456789; printf 1234567890",
+        (struct process_options){.output_line_max = 8});
+    CHECK_TEXT("cut at eight", child.text, "1:12345678|1:12345678|1:12345678|1:12345678|");
+    run("head -c 300000 /dev/zero | tr '\\0' x; echo; echo end", (struct process_options){0});
+    CHECK_SIZE("64 KiB by default", child.longest, 64 * 1024);
+    CHECK_U64("two lines", child.lines, 2);
+    rig_close(&rig);
+}
+
+TEST(much_output_passes)
+{
+    rig_open(&rig);
+    run("i=0; while [ $i -lt 2000 ]; do echo line-$i; i=$((i+1)); done", (struct process_options){0});
+    CHECK_U64("each line once", child.lines, 2000);
+    rig_close(&rig);
+}
+
+TEST(directory_and_environment_are_as_asked)
+{
+    static const char *const env[] = {"COLOUR=green", NULL};
+    char want[128];
+
+    rig_open(&rig);
+    snprintf(want, sizeof want, "1:%s|1:green|1:|", test_dir());
+    run("pwd; echo $COLOUR; echo $MUSTER_TEST_LEAK",
+        (struct process_options){.directory = test_dir(), .env = env});
+    CHECK_TEXT("as asked", child.text, want);
+    setenv("MUSTER_TEST_LEAK", "inherited", 1);
+    run("echo $MUSTER_TEST_LEAK", (struct process_options){0});
+    CHECK_TEXT("inherited without", child.text, "1:inherited|");
+    unsetenv("MUSTER_TEST_LEAK");
+    rig_close(&rig);
+}
+
+TEST(a_child_starts_clean)
+{
+    int leak = dup(2);                  /* not close-on-exec, as a careless library would */
+
+    rig_open(&rig);
+    run("cat; ls /proc/self/fd | tr '\\n' ' '; echo; grep -E 'Sig(Blk|Ign)' /proc/self/status",
+        (struct process_options){0});
+    CHECK_HAS("standard input is empty; only the three files and ls's own", child.text, "1:0 1 2 3 |");
+    CHECK_HAS("no signal is blocked", child.text, "SigBlk:\t0000000000000000");
+    CHECK_HAS("none is ignored, SIGPIPE neither", child.text, "SigIgn:\t0000000000000000");
+    rig_close(&rig);
+    close(leak);
+}
+
+TEST(without_on_line_the_outputs_are_inherited)
+{
+    struct note note = {""};
+
+    rig_open(&rig);
+    CHECK_OK("start", start((const char *const[]){"sh", "-c", "exit 7", NULL},
+                            (struct process_options){0}, &note));
+    CHECK("pid", process_pid(child.process) > 0);
+    RIG_UNTIL("it ends", &rig, child.exits);
+    CHECK_I64("exit", child.exit.code, 7);
+    rig_close(&rig);
+}
+
+TEST(a_signal_ends_a_process_and_is_told_as_one)
+{
+    struct note note = {""};
+
+    rig_open(&rig);
+    CHECK_OK("start", start((const char *const[]){"sleep", "1000", NULL}, (struct process_options){0},
+                            &note));
+    CHECK_OK("alive", process_signal(child.process, 0));
+    CHECK_OK("signal", process_signal(child.process, SIGTERM));
+    RIG_UNTIL("it ends", &rig, child.exits);
+    CHECK("signalled", child.exit.signalled && child.exit.code == SIGTERM);
+    rig_close(&rig);
+}
+
+static enum err late_signal;
+static void signals_late(void *owner, int fd, struct str line)
+{
+    (void)owner, (void)fd;
+    if (str_equal(line, STR("go"))) late_signal = process_signal(child.process, SIGKILL);
+}
+
+TEST(an_ended_process_is_not_found)
+{
+    struct note note = {""};
+
+    /* The child ends at once; a grandchild says go later, when only its pipe is left. */
+    rig_open(&rig);
+    late_signal = ERR_OK;
+    CHECK_OK("start", start((const char *const[]){"sh", "-c", "(sleep 0.3; echo go) &", NULL},
+                            (struct process_options){.on_line = signals_late}, &note));
+    RIG_UNTIL("it ends", &rig, child.exits);
+    CHECK_ERR("ended", late_signal, ERR_NOT_FOUND);
+    rig_close(&rig);
+}
+
+TEST(a_grandchild_that_keeps_the_pipe_is_not_waited_for)
+{
+    rig_open(&rig);
+    run("sleep 20 & echo $!", (struct process_options){0});     /* ends after the grace, not after 20 s */
+    CHECK_U64("the line came", child.lines, 1);
+    kill((pid_t)atoi(child.text + 2), SIGKILL);
+    rig_close(&rig);
+}
+
+static const struct { const char *why, *program, *directory; enum err want; } failures[] = {
+    {"no such program in PATH", "muster-no-such-program", NULL, ERR_NOT_FOUND},
+    {"no such path", "/no/such/program", NULL, ERR_NOT_FOUND},
+    {"not executable", "/etc/passwd", NULL, ERR_DENIED},
+    {"an empty name", "", NULL, ERR_NOT_FOUND},
+    {"no such directory", "true", "/no/such/directory", ERR_NOT_FOUND},
+};
+TEST(what_cannot_be_started_says_why)
+{
+    rig_open(&rig);
+    for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
+        struct note note = {""};
+        struct process_options options = {.on_line = on_line, .directory = failures[i].directory};
+        enum err err = start((const char *const[]){failures[i].program, NULL}, options, &note);
+        CHECK_ERR(failures[i].why, err, failures[i].want);
+        CHECK("output untouched", child.process == NULL);
+        CHECK_HAS(failures[i].why, note.text, "start ");
+    }
+    CHECK_ERR("no program at all", start((const char *const[]){NULL}, (struct process_options){0}, NULL),
+              ERR_INVALID);
+    real_io_turn(rig.real, false);
+    CHECK_U64("nobody is told of what never started", child.exits, 0);
+    CHECK("no child is left", waitpid(-1, NULL, WNOHANG) == -1);
+    rig_close(&rig);
+}
+
+/* A process of ours that starts a child and is killed outright. */
+static pid_t parent_that_dies(bool die_with_parent)
+{
+    int fds[2];
+    pid_t parent, grandchild = 0;
+
+    CHECK("pipe", pipe(fds) == 0);
+    parent = fork();
+    if (parent == 0) {
+        struct note note;
+        struct process_options options = {.die_with_parent = die_with_parent};
+        rig_open(&rig);
+        if (start((const char *const[]){"sleep", "1000", NULL}, options, &note)) _exit(1);
+        grandchild = process_pid(child.process);
+        if (write(fds[1], &grandchild, sizeof grandchild) < 0) _exit(1);
+        for (;;) pause();
+    }
+    close(fds[1]);
+    CHECK("started", read(fds[0], &grandchild, sizeof grandchild) == sizeof grandchild);
+    close(fds[0]);
+    CHECK("alive", kill(grandchild, 0) == 0);
+    kill(parent, SIGKILL);
+    waitpid(parent, NULL, 0);
+    return grandchild;
+}
+static bool is_alive(pid_t pid)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return false;
+    size_t got = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    const char *state = strrchr(text, ')');
+    return got > 0 && state && state[2] != 'Z' && state[2] != 'X';
+}
+
+TEST(a_child_dies_with_its_parent_when_asked_to)
+{
+    pid_t orphan = parent_that_dies(true);
+    struct timespec pause = {.tv_nsec = 1000000};
+
+    for (int i = 0; i < 20000 && is_alive(orphan); i++) nanosleep(&pause, NULL);
+    CHECK("dead", !is_alive(orphan));
+    orphan = parent_that_dies(false);
+    CHECK("and not otherwise", is_alive(orphan));
+    kill(orphan, SIGKILL);
+}
