@@ -1,0 +1,289 @@
+/* The root: made once, rotated with the old ones kept, the old ones dropped at last.
+ *
+ * Order of publishing, for whoever crashes in between: a new authority writes its key first, so that a
+ * certificate is never seen whose key does not exist. A rotation writes ca.pem first: the old key still
+ * finds its root in it, so signing goes on; the root whose key was lost is dropped by cert_ca_retire. */
+#include "io/cert.h"
+
+#include <string.h>
+
+#include "io/cert_files.h"
+
+enum { ROOTS_PEM_MAX = CERT_FILE_MAX, DIR_ENTRIES_MAX = 64 * 1024 };
+#define DAY_S 86400
+/* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
+static const struct cert_validity rollout_validity = {157766400, 67090118400};
+
+const char *cert_result_text(enum cert_result result)
+{
+    static const char *const texts[] = {"created", "kept", "renewed"};
+    return texts[result];
+}
+
+static enum err check_options(const struct cert_ca_options *options, struct note *note)
+{
+    size_t name_len = options->common_name ? strlen(options->common_name) : 1;
+
+    if (!options->dir || !options->dir[0]) note_set(note, "a directory is needed");
+    else if (options->days > CERT_DAYS_MAX) note_set(note, "at most %d days", CERT_DAYS_MAX);
+    else if (name_len == 0 || name_len > CERT_ID_MAX ||
+             (options->common_name && !str_is_utf8(str_from(options->common_name))))
+        note_set(note, "a common name has 1 to %d bytes of text", CERT_ID_MAX);
+    else return ERR_OK;
+    return ERR_INVALID;
+}
+
+static enum err fill_report(const struct cert_authority *authority, enum cert_result result,
+                            const struct cert_ca_options *options, wall_time now,
+                            struct cert_ca_report *ret_report, struct note *note)
+{
+    const X509 *signer = authority->roots[authority->signer];
+    wall_time from = cert_not_before(signer), until = cert_not_after(signer);
+    struct cert_ca_report report = {
+        .result = result,
+        .roots = authority->root_count,
+        .not_after = until,
+        .key_exposed = authority->key_exposed,
+    };
+
+    if (authority->key_exposed && options->strict_permissions) {
+        note_set(note, "%s/ca.key.pem may be read by others: chmod 600", options->dir);
+        return ERR_DENIED;
+    }
+    if (until.ms <= now.ms) note_set(&report.renew_soon, "the root has expired: rotate it");
+    else if ((until.ms - now.ms) / 2 < (until.ms - from.ms) / 6)
+        note_set(&report.renew_soon, "less than a third of the root's life is left: rotate it");
+    *ret_report = report;
+    return ERR_OK;
+}
+
+/* A new key and its root, nothing written yet. */
+static enum err make_root(const struct cert_ca_options *options, wall_time now, EVP_PKEY **ret_key,
+                          X509 **ret_root, struct note *note)
+{
+    int64_t now_s = (int64_t)(now.ms / MS_PER_SECOND);
+    int64_t days = options->days ? options->days : CERT_CA_DAYS;
+    struct cert_validity validity = {now_s - CERT_BACKDATE_S, now_s + days * DAY_S};
+    struct str name = str_from(options->common_name ? options->common_name : "muster-dev-ca");
+    EVP_PKEY *key = NULL;
+    enum err err;
+
+    if (options->rollout) {
+        name = STR("rollout-dev-ca");
+        validity = rollout_validity;
+    }
+    err = cert_key_new(&key);
+    if (!err) err = cert_root_new(key, name, options->rollout, validity, ret_root);
+    if (err) {
+        note_set(note, "make a root: %s", err_text(err));
+        EVP_PKEY_free(key);
+        return err;
+    }
+    *ret_key = key;
+    return ERR_OK;
+}
+
+static enum err publish_roots(struct fs *fs, const char *dir, X509 *const *roots, size_t count,
+                              struct note *note)
+{
+    char path[CERT_PATH_CAP];
+    struct buf pem;
+    enum err err = cert_path(path, dir, "ca.pem", note);
+
+    buf_init(&pem, ROOTS_PEM_MAX);
+    for (size_t i = 0; !err && i < count; i++) {
+        err = cert_put_pem(roots[i], &pem);
+        if (err) note_set(note, "%s: %s", path, err_text(err));
+    }
+    if (!err) err = cert_publish(fs, path, buf_peek(&pem), CERT_MODE_PUBLIC, note);
+    buf_deinit(&pem);
+    return err;
+}
+
+static enum err publish_key(struct fs *fs, const char *dir, EVP_PKEY *key, struct note *note)
+{
+    char path[CERT_PATH_CAP];
+    struct buf pem;
+    enum err err = cert_path(path, dir, "ca.key.pem", note);
+
+    buf_init(&pem, CERT_FILE_MAX);
+    if (!err) {
+        err = cert_put_key_pem(key, &pem);
+        if (err) note_set(note, "%s: %s", path, err_text(err));
+    }
+    if (!err) err = cert_publish(fs, path, buf_peek(&pem), CERT_MODE_SECRET, note);
+    cert_wipe(&pem);
+    return err;
+}
+
+/* Under the lock, and neither file is there. */
+static enum err create(struct fs *fs, const struct cert_ca_options *options, wall_time now,
+                       struct cert_authority *ret_authority, struct note *note)
+{
+    struct cert_authority made = {0};
+    char key_file[CERT_PATH_CAP];
+    enum err err = cert_path(key_file, options->dir, "ca.key.pem", note);
+
+    if (!err) err = make_root(options, now, &made.key, &made.roots[0], note);
+    if (err) return err;
+    made.root_count = 1;
+    err = publish_key(fs, options->dir, made.key, note);
+    if (!err) err = publish_roots(fs, options->dir, made.roots, 1, note);
+    if (err) {
+        /* Ours, made a moment ago under the lock, and no certificate names it: without this the next
+         * start would find one file of two and rightly refuse. */
+        (void)fs_remove(fs, key_file);
+        cert_authority_deinit(&made);
+        return err;
+    }
+    *ret_authority = made;
+    return ERR_OK;
+}
+
+enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
+                        struct cert_ca_report *ret_report, struct note *note)
+{
+    struct cert_authority authority = {0};
+    enum cert_result result = CERT_KEPT;
+    struct fs_lock *lock = NULL;
+    enum err err = check_options(options, note);
+
+    if (err) return err;
+    err = cert_authority_load(fs, options->dir, &authority, note);
+    if (err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
+        /* Somebody may be making it this moment, so half of it means nothing without the lock. */
+        err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
+        if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
+        if (!err) err = cert_lock(fs, options->dir, &lock, note);
+        if (!err) err = cert_authority_load(fs, options->dir, &authority, note);
+        if (err == ERR_NOT_FOUND) {
+            err = create(fs, options, now, &authority, note);
+            result = CERT_CREATED;
+        }
+        fs_unlock(fs, lock);
+    }
+    if (!err) err = fill_report(&authority, result, options, now, ret_report, note);
+    cert_authority_deinit(&authority);
+    return err;
+}
+
+enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wall_time now,
+                        struct cert_ca_report *ret_report, struct note *note)
+{
+    struct cert_authority old = {0}, made = {0};
+    struct fs_lock *lock = NULL;
+    enum err err = check_options(options, note);
+
+    if (err) return err;
+    err = cert_authority_load(fs, options->dir, &old, note); /* no lock file where there is no CA */
+    cert_authority_deinit(&old);
+    if (!err) err = cert_lock(fs, options->dir, &lock, note);
+    if (!err) err = cert_authority_load(fs, options->dir, &old, note);
+    if (!err && old.root_count == CERT_ROOTS_MAX) {
+        note_set(note, "%s/ca.pem holds %d roots already: retire the old ones first", options->dir,
+                 CERT_ROOTS_MAX);
+        err = ERR_FULL;
+    }
+    if (!err) err = make_root(options, now, &made.key, &made.roots[0], note);
+    if (!err) {
+        made.root_count = 1 + old.root_count;
+        for (size_t i = 0; i < old.root_count; i++) {
+            made.roots[1 + i] = old.roots[i];
+            X509_up_ref(old.roots[i]);
+        }
+        err = publish_roots(fs, options->dir, made.roots, made.root_count, note);
+    }
+    if (!err) {
+        err = publish_key(fs, options->dir, made.key, note);
+        if (err) (void)publish_roots(fs, options->dir, old.roots, old.root_count, NULL);
+    }
+    fs_unlock(fs, lock);
+    if (!err) err = fill_report(&made, CERT_RENEWED, options, now, ret_report, note);
+    cert_authority_deinit(&made);
+    cert_authority_deinit(&old);
+    return err;
+}
+
+/* -- retiring ---------------------------------------------------------------------------------- */
+
+struct leaf_names {
+    struct buf names;                   /* each with its closing NUL */
+    enum err err;
+};
+
+static void gather_leaf(void *context, const char *name, enum fs_kind kind)
+{
+    struct leaf_names *found = context;
+    struct str whole = str_from(name);
+
+    if (kind != FS_REGULAR || found->err || name[0] == '.') return;
+    if (!str_ends(whole, STR(".pem")) || str_ends(whole, STR(".key.pem"))) return;
+    if (str_equal(whole, STR("ca.pem"))) return;
+    found->err = buf_append(&found->names, str_of(name, whole.len + 1));
+}
+
+/* Does this file hold a leaf that would lose its root? A file that is no certificate does not. */
+static enum err check_leaf(struct fs *fs, const char *dir, const char *name,
+                           const struct cert_authority *authority, struct note *note)
+{
+    char path[CERT_PATH_CAP];
+    X509 *list[CERT_ROOTS_MAX];
+    size_t count = 0, signer = CERT_ROOTS_MAX;
+    struct buf pem;
+    enum err err = cert_path(path, dir, name, note);
+
+    buf_init(&pem, CERT_FILE_MAX);
+    if (!err) err = cert_read(fs, path, &pem, note);
+    if (!err && !cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count)) {
+        signer = cert_signed_by(list[0], authority);
+        cert_list_free(list, count);
+    }
+    if (!err && signer != CERT_ROOTS_MAX && signer != authority->signer) {
+        note_set(note, "%s is still signed by an old root: renew it first", path);
+        err = ERR_PRECONDITION;
+    }
+    buf_deinit(&pem);
+    return err;
+}
+
+static enum err check_leaves(struct fs *fs, const char *dir, const struct cert_authority *authority,
+                             struct note *note)
+{
+    struct leaf_names found = {0};
+    enum err err;
+
+    buf_init(&found.names, DIR_ENTRIES_MAX * 64);
+    err = fs_list(fs, dir, gather_leaf, &found);
+    if (!err) err = found.err;
+    if (err) note_set(note, "list %s: %s", dir, err_text(err));
+    for (size_t at = 0; !err && at < found.names.len; at += strlen(found.names.data + at) + 1)
+        err = check_leaf(fs, dir, found.names.data + at, authority, note);
+    buf_deinit(&found.names);
+    return err;
+}
+
+enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bool force,
+                        wall_time now, struct cert_ca_report *ret_report, struct note *note)
+{
+    struct cert_authority authority = {0};
+    enum cert_result result = CERT_KEPT;
+    struct fs_lock *lock = NULL;
+    enum err err = check_options(options, note);
+
+    if (err) return err;
+    err = cert_authority_load(fs, options->dir, &authority, note);
+    cert_authority_deinit(&authority);
+    if (!err) err = cert_lock(fs, options->dir, &lock, note);
+    if (!err) err = cert_authority_load(fs, options->dir, &authority, note);
+    if (!err && authority.root_count > 1) {
+        result = CERT_RENEWED;
+        if (!force) err = check_leaves(fs, options->dir, &authority, note);
+        if (!err)
+            err = publish_roots(fs, options->dir, &authority.roots[authority.signer], 1, note);
+    }
+    fs_unlock(fs, lock);
+    if (!err) err = fill_report(&authority, result, options, now, ret_report, note);
+    if (!err) ret_report->roots = 1;
+    cert_authority_deinit(&authority);
+    return err;
+}

@@ -1,0 +1,439 @@
+/* Leaves: which are good enough to keep, and making the others.
+ *
+ * A leaf's key is written before its certificate; a crash in between leaves a key that the next call
+ * makes a certificate for. */
+#include "io/cert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <openssl/err.h>
+
+#include "base/ulid.h"
+#include "io/cert_files.h"
+
+#define DAY_S 86400
+enum { HOST_NAME_MAX_LEN = 253 };
+
+const struct cert_kind_info cert_kind_infos[CERT_KIND_COUNT] = {
+    [CERT_REPLICA] = {"replica", true, "replica id",
+                      "a coordinator replica: muster://replica/<id> and bigfleet://admin"},
+    [CERT_ADMIN] = {"admin", false, NULL, "an administrator: bigfleet://admin"},
+    [CERT_READONLY] = {"readonly", false, NULL, "dashboards and tools: bigfleet://readonly"},
+    [CERT_SHARD] = {"shard", true, "shard id", "a shard: bigfleet://shard/<id>"},
+    [CERT_CLUSTER] = {"cluster", true, "cluster id",
+                      "a cluster's operator: bigfleet://cluster/<id>"},
+    [CERT_PROVIDER] = {"provider", true, "provider name", "a provider, which is only dialled"},
+    [CERT_WORKER] = {"worker", true, "worker ULID", "a worker: CN and DNS worker-<ULID>"},
+    [CERT_WORKER_SERVICE] = {"worker-service", false, NULL,
+                             "the service rollout workers dial: CN localhost"},
+    [CERT_STORE] = {"store", true, "client name", "a store client: CN <name>"},
+    [CERT_SERVER] = {"server", false, NULL, "a plain server: DNS names and addresses only"},
+};
+
+enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind)
+{
+    if (str_equal(name, STR("operator"))) name = STR("cluster");
+    for (size_t i = 0; i < CERT_KIND_COUNT; i++) {
+        if (!str_equal(name, str_from(cert_kind_infos[i].name))) continue;
+        *ret_kind = (enum cert_kind)i;
+        return ERR_OK;
+    }
+    return ERR_NOT_FOUND;
+}
+
+/* -- what may be asked for --------------------------------------------------------------------- */
+
+static bool is_alnum(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static bool all_of(struct str text, const char *others)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!is_alnum(text.at[i]) && (text.at[i] == '\0' || !strchr(others, text.at[i])))
+            return false;
+    return text.len > 0;
+}
+
+/* A name another kind of certificate could be mistaken for a worker by. */
+static bool passes_for_worker(struct str name)
+{
+    struct ulid ulid;
+    return str_starts(name, STR("worker-")) &&
+           ulid_parse(str_tail(name, 7), &ulid, NULL) == ERR_OK;
+}
+
+static enum err check_id(const struct cert_request *request, struct note *note)
+{
+    const struct cert_kind_info *info = &cert_kind_infos[request->kind];
+    char canonical[ULID_TEXT_CAP];
+    struct ulid ulid;
+
+    if (!info->needs_id) {
+        if (request->id.len == 0) return ERR_OK;
+        note_set(note, "%s takes no id", info->name);
+        return ERR_INVALID;
+    }
+    if (request->id.len > CERT_ID_MAX || !all_of(request->id, "-._~")) {
+        note_set(note, "%s needs a %s: 1 to %d of A-Z a-z 0-9 - . _ ~", info->name, info->id_means,
+                 CERT_ID_MAX);
+        return ERR_INVALID;
+    }
+    if (request->kind == CERT_WORKER) {
+        enum err err = ulid_parse(request->id, &ulid, note);
+        if (err) return ERR_INVALID;
+        ulid_text(&ulid, canonical);
+        if (str_equal(request->id, str_from(canonical))) return ERR_OK;
+        note_set(note, "a worker id is compared letter by letter: write it %s", canonical);
+        return ERR_INVALID;
+    }
+    if (request->kind == CERT_STORE && passes_for_worker(request->id)) {
+        note_set(note, "%.*s would pass for a worker", STR_ARG(request->id));
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
+static enum err check_name(struct str name, struct note *note)
+{
+    unsigned char bytes[16];
+    size_t len;
+    struct str rest = str_starts(name, STR("*.")) ? str_tail(name, 2) : name;
+
+    if (cert_name_is_address(name, bytes, &len)) return ERR_OK;
+    if (name.len > HOST_NAME_MAX_LEN || !all_of(rest, "-._") || rest.at[0] == '.' ||
+        rest.at[0] == '-') {
+        note_set(note, "'%.*s' is neither a DNS name nor an address",
+                 (int)min_size(name.len, HOST_NAME_MAX_LEN), name.at);
+        return ERR_INVALID;
+    }
+    if (!passes_for_worker(name)) return ERR_OK;
+    note_set(note, "%.*s would pass for a worker", STR_ARG(name));
+    return ERR_INVALID;
+}
+
+enum err cert_request_check(const struct cert_request *request, struct note *note)
+{
+    enum err err;
+
+    assert(request->kind < CERT_KIND_COUNT);
+    if (request->name_count > CERT_NAMES_MAX || request->days > CERT_DAYS_MAX) {
+        note_set(note, "at most %d names and %d days", CERT_NAMES_MAX, CERT_DAYS_MAX);
+        return ERR_INVALID;
+    }
+    err = check_id(request, note);
+    for (size_t i = 0; !err && i < request->name_count; i++)
+        err = check_name(request->names[i], note);
+    return err;
+}
+
+/* -- signing ----------------------------------------------------------------------------------- */
+
+static enum err sign_leaf(const struct cert_authority *authority, const X509 *template,
+                          EVP_PKEY *key, int64_t life_s, wall_time now, X509 **ret_leaf,
+                          struct note *note)
+{
+    X509 *root = authority->roots[authority->signer];
+    int64_t now_s = (int64_t)(now.ms / MS_PER_SECOND);
+    int64_t root_from_s = (int64_t)(cert_not_before(root).ms / MS_PER_SECOND);
+    int64_t root_until_s = (int64_t)(cert_not_after(root).ms / MS_PER_SECOND);
+    struct cert_validity validity = {now_s - CERT_BACKDATE_S, now_s + life_s};
+    enum err err;
+
+    if (root_until_s <= now_s) {
+        note_set(note, "the root has expired: rotate it first");
+        return ERR_PRECONDITION;
+    }
+    if (validity.from_s < root_from_s) validity.from_s = root_from_s;
+    if (validity.until_s > root_until_s) validity.until_s = root_until_s;
+    err = cert_leaf_sign(template, key, root, authority->key, validity, ret_leaf);
+    if (err) note_set(note, "sign a certificate: %s", err_text(err));
+    return err;
+}
+
+static int64_t life_of(const struct cert_request *request)
+{
+    return (int64_t)(request->days ? request->days : CERT_LEAF_DAYS) * DAY_S;
+}
+
+enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_request *request,
+                        wall_time now, struct buf *cert_pem, struct buf *key_pem, struct note *note)
+{
+    struct cert_authority authority = {0};
+    X509 *template = NULL, *leaf = NULL;
+    EVP_PKEY *key = NULL;
+    size_t cert_len = cert_pem->len;
+    enum err err = cert_request_check(request, note);
+
+    if (!err) err = cert_authority_load(fs, ca_dir, &authority, note);
+    if (err) return err;
+    err = cert_template_new(request, &template);
+    if (!err) err = cert_key_new(&key);
+    if (err) note_set(note, "make a certificate: %s", err_text(err));
+    if (!err) err = sign_leaf(&authority, template, key, life_of(request), now, &leaf, note);
+    if (!err) {
+        err = cert_put_pem(leaf, cert_pem);
+        if (!err) err = cert_put_key_pem(key, key_pem);
+        if (err) {
+            cert_pem->len = cert_len; /* both or none */
+            note_set(note, "make a certificate: %s", err_text(err));
+        }
+    }
+    X509_free(leaf);
+    X509_free(template);
+    EVP_PKEY_free(key);
+    cert_authority_deinit(&authority);
+    return err;
+}
+
+/* -- what is on disk --------------------------------------------------------------------------- */
+
+struct leaf_state {
+    struct cert_authority authority;
+    X509 *leaf;                         /* NULL: no file */
+    EVP_PKEY *key;                      /* NULL: no file */
+    struct buf key_pem;                 /* as it stands on disk */
+    bool key_exposed;
+    size_t signer;                      /* of `leaf`, among the authority's roots */
+};
+
+static void state_deinit(struct leaf_state *state)
+{
+    cert_authority_deinit(&state->authority);
+    X509_free(state->leaf);
+    EVP_PKEY_free(state->key);
+    cert_wipe(&state->key_pem);
+}
+
+static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *state,
+                          struct note *note)
+{
+    X509 *list[CERT_ROOTS_MAX];
+    struct buf pem;
+    size_t count = 0;
+    enum err err;
+
+    buf_init(&pem, CERT_FILE_MAX);
+    err = cert_read(fs, path, &pem, note);
+    if (err == ERR_NOT_FOUND) {
+        buf_deinit(&pem);
+        return ERR_OK;
+    }
+    if (!err) err = cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count);
+    buf_deinit(&pem);
+    if (err == ERR_PARSE || err == ERR_TOO_LARGE) {
+        note_set(note, "%s is there and holds no certificate of ours; it is not touched", path);
+        return ERR_CONFLICT;
+    }
+    if (err) return err;
+    state->leaf = list[0];
+    cert_list_free(list + 1, count - 1);
+    state->signer = cert_signed_by(state->leaf, &state->authority);
+    if (state->signer < CERT_ROOTS_MAX) return ERR_OK;
+    note_set(note, "%s was not issued by this authority; it is not touched", path);
+    return ERR_CONFLICT;
+}
+
+static enum err load_key(struct fs *fs, const char *path, struct leaf_state *state,
+                         struct note *note)
+{
+    struct fs_info info;
+    enum err err = cert_read(fs, path, &state->key_pem, note);
+
+    if (err == ERR_NOT_FOUND) return ERR_OK;
+    if (!err) err = cert_key_from_pem(buf_peek(&state->key_pem), &state->key);
+    if (err == ERR_PARSE) {
+        note_set(note, "%s is there and holds no key; it is not touched", path);
+        return ERR_CONFLICT;
+    }
+    if (!err) err = fs_stat(fs, path, &info);
+    if (!err) state->key_exposed = (info.mode & 077) != 0;
+    else note_set(note, "%s: %s", path, err_text(err));
+    return err;
+}
+
+static enum err state_load(struct fs *fs, const struct cert_leaf_options *options,
+                           struct leaf_state *ret_state, struct note *note)
+{
+    struct leaf_state state = {0};
+    enum err err;
+
+    buf_init(&state.key_pem, CERT_FILE_MAX);
+    err = cert_authority_load(fs, options->ca_dir, &state.authority, note);
+    if (!err) err = load_leaf(fs, options->cert_file, &state, note);
+    if (!err) err = load_key(fs, options->key_file, &state, note);
+    if (err) state_deinit(&state);
+    else *ret_state = state;
+    return err;
+}
+
+/* Why the leaf on disk will not do; NULL when it will. */
+static const char *fault_of(const struct leaf_state *state, const X509 *template, bool force,
+                            wall_time now)
+{
+    wall_time from = cert_not_before(state->leaf), until = cert_not_after(state->leaf);
+    bool matches;
+
+    if (!state->key) return "its key was missing";
+    matches = X509_check_private_key(state->leaf, state->key) == 1;
+    ERR_clear_error();
+    if (!matches) return "its key did not match";
+    if (state->signer != state->authority.signer) return "signed by an older root";
+    if (!cert_template_matches(template, state->leaf)) return "names or use changed";
+    if (until.ms <= now.ms) return "expired";
+    if ((until.ms - now.ms) * 3 <= until.ms - from.ms) return "past two thirds of its life";
+    return force ? "asked for" : NULL;
+}
+
+/* -- making and renewing ----------------------------------------------------------------------- */
+
+static enum err make_parents(struct fs *fs, const char *path, struct note *note)
+{
+    char dir[CERT_PATH_CAP];
+    const char *slash = strrchr(path, '/');
+    enum err err;
+
+    if (!slash || slash == path) return ERR_OK;
+    if ((size_t)(slash - path) >= sizeof dir) {
+        note_set(note, "%.100s...: path too long", path);
+        return ERR_INVALID;
+    }
+    memcpy(dir, path, (size_t)(slash - path));
+    dir[slash - path] = '\0';
+    err = fs_make_dirs(fs, dir, CERT_MODE_DIR);
+    if (err) note_set(note, "make %s: %s", dir, err_text(err));
+    return err;
+}
+
+static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *options,
+                             const struct leaf_state *state, X509 *leaf, EVP_PKEY *new_key,
+                             struct note *note)
+{
+    struct buf cert_pem, key_pem;
+    enum err err;
+
+    buf_init(&cert_pem, CERT_FILE_MAX);
+    buf_init(&key_pem, CERT_FILE_MAX);
+    err = cert_put_pem(leaf, &cert_pem);
+    if (!err && new_key) err = cert_put_key_pem(new_key, &key_pem);
+    if (err) note_set(note, "make a certificate: %s", err_text(err));
+    if (!err) err = make_parents(fs, options->key_file, note);
+    if (!err) err = make_parents(fs, options->cert_file, note);
+    if (!err && new_key)
+        err = cert_publish(fs, options->key_file, buf_peek(&key_pem), CERT_MODE_SECRET, note);
+    if (!err) {
+        err = cert_publish(fs, options->cert_file, buf_peek(&cert_pem), CERT_MODE_PUBLIC, note);
+        if (err && err != ERR_UNKNOWN && new_key && state->key) /* put the matching pair back */
+            (void)cert_publish(fs, options->key_file, buf_peek(&state->key_pem), CERT_MODE_SECRET,
+                               NULL);
+    }
+    buf_deinit(&cert_pem);
+    cert_wipe(&key_pem);
+    return err;
+}
+
+static enum err issue(struct fs *fs, const struct cert_leaf_options *options,
+                      const struct leaf_state *state, const X509 *template, int64_t life_s,
+                      wall_time now, struct cert_leaf_report *report, struct note *note)
+{
+    bool make_key = !state->key || (state->leaf && options->new_key);
+    EVP_PKEY *made = NULL;
+    X509 *leaf = NULL;
+    enum err err = ERR_OK;
+
+    if (make_key) {
+        err = cert_key_new(&made);
+        if (err) note_set(note, "make a key: %s", err_text(err));
+    }
+    if (!err)
+        err = sign_leaf(&state->authority, template, make_key ? made : state->key, life_s, now, &leaf,
+                        note);
+    if (!err) err = publish_pair(fs, options, state, leaf, made, note);
+    if (!err) {
+        report->key_made = make_key;
+        if (make_key) report->key_exposed = false;
+        report->not_before = cert_not_before(leaf);
+        report->not_after = cert_not_after(leaf);
+    }
+    X509_free(leaf);
+    EVP_PKEY_free(made);
+    return err;
+}
+
+/* Looks, and issues when `may_write`; otherwise says in *ret_must_write that it would. */
+static enum err ensure(struct fs *fs, const struct cert_leaf_options *options,
+                       const struct cert_request *request, bool may_write, wall_time now,
+                       bool *ret_must_write, struct cert_leaf_report *ret_report, struct note *note)
+{
+    struct leaf_state state;
+    struct cert_leaf_report report = {.result = CERT_CREATED};
+    X509 *template = NULL;
+    const char *fault = NULL;
+    int64_t life_s = request ? life_of(request) : 0;
+    enum err err = state_load(fs, options, &state, note);
+
+    if (err) return err;
+    report.key_exposed = state.key_exposed;
+    if (request) err = cert_template_new(request, &template);
+    else if (state.leaf) err = cert_template_from(state.leaf, &template);
+    else err = ERR_NOT_FOUND;
+    if (err) note_set(note, "%s: %s", options->cert_file, err_text(err));
+    if (!err && state.leaf) {
+        report.result = CERT_RENEWED;
+        report.not_before = cert_not_before(state.leaf);
+        report.not_after = cert_not_after(state.leaf);
+        fault = fault_of(&state, template, options->force, now);
+        if (!fault) report.result = CERT_KEPT;
+        (void)snprintf(report.why, sizeof report.why, "%s", fault ? fault : "");
+    }
+    if (!err && !request) {
+        /* As long as it was made for, unless the end of its root had cut that short. */
+        wall_time root_until = cert_not_after(state.authority.roots[state.signer]);
+        life_s = report.not_after.ms == root_until.ms
+                     ? (int64_t)CERT_LEAF_DAYS * DAY_S
+                     : (int64_t)((report.not_after.ms - report.not_before.ms) / MS_PER_SECOND) -
+                           CERT_BACKDATE_S;
+    }
+    *ret_must_write = !err && report.result != CERT_KEPT;
+    if (*ret_must_write && may_write)
+        err = issue(fs, options, &state, template, life_s, now, &report, note);
+    if (!err) *ret_report = report;
+    X509_free(template);
+    state_deinit(&state);
+    return err;
+}
+
+static enum err ensure_locked(struct fs *fs, const struct cert_leaf_options *options,
+                              const struct cert_request *request, wall_time now,
+                              struct cert_leaf_report *ret_report, struct note *note)
+{
+    struct cert_leaf_report report;
+    struct fs_lock *lock;
+    bool must_write;
+    enum err err = ensure(fs, options, request, false, now, &must_write, &report, note);
+
+    if (!err && must_write) { /* look again under the lock: two may have wanted the same leaf */
+        err = cert_lock(fs, options->ca_dir, &lock, note);
+        if (err) return err;
+        err = ensure(fs, options, request, true, now, &must_write, &report, note);
+        fs_unlock(fs, lock);
+    }
+    if (!err) *ret_report = report;
+    return err;
+}
+
+enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options,
+                          const struct cert_request *request, wall_time now,
+                          struct cert_leaf_report *ret_report, struct note *note)
+{
+    enum err err = cert_request_check(request, note);
+    return err ? err : ensure_locked(fs, options, request, now, ret_report, note);
+}
+
+enum err cert_leaf_renew(struct fs *fs, const struct cert_leaf_options *options, wall_time now,
+                         struct cert_leaf_report *ret_report, struct note *note)
+{
+    return ensure_locked(fs, options, NULL, now, ret_report, note);
+}

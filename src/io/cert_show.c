@@ -1,0 +1,218 @@
+/* What a certificate file says, in text a person can check. Takes any certificate, ours or not. */
+#include "io/cert.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include "io/cert_files.h"
+
+enum { SHOWN_MAX = 256, TEXT_MAX = 64 * 1024, DAY_MS = 86400 * 1000 };
+
+/* Foreign bytes reach a terminal only as visible ASCII. */
+static enum err put_visible(struct buf *into, struct str bytes)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < bytes.len; i++) {
+        unsigned char byte = (unsigned char)bytes.at[i];
+        if (byte >= 0x20 && byte < 0x7f && byte != '\\') err = buf_append_byte(into, bytes.at[i]);
+        else err = buf_appendf(into, "\\x%02x", byte);
+    }
+    return err;
+}
+
+static enum err take_text(struct buf *text, enum err err, char **ret_text)
+{
+    if (!err) err = buf_detach(text, ret_text);
+    buf_deinit(text);
+    return err == ERR_FULL ? ERR_TOO_LARGE : err;
+}
+
+static enum err name_text(const X509_NAME *name, char **ret_text)
+{
+    BIO *bio = BIO_new(BIO_s_mem());
+    struct buf text;
+    char *bytes;
+    long len;
+    enum err err = ERR_NOMEM;
+
+    buf_init(&text, TEXT_MAX);
+    /* RFC 2253 order turned round and control bytes escaped: "CN=replica-1" reads as it was made. */
+    if (bio && X509_NAME_print_ex(bio, name, 0, XN_FLAG_ONELINE & ~XN_FLAG_SPC_EQ) >= 0) {
+        len = BIO_get_mem_data(bio, &bytes);
+        err = put_visible(&text, str_of(bytes, (size_t)len));
+    }
+    BIO_free(bio);
+    return take_text(&text, err, ret_text);
+}
+
+static enum err serial_text(const X509 *certificate, char **ret_text)
+{
+    const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
+    struct buf text;
+    enum err err = ERR_OK;
+
+    buf_init(&text, TEXT_MAX);
+    for (int i = 0; !err && i < ASN1_STRING_length(serial); i++)
+        err = buf_appendf(&text, "%02X", ASN1_STRING_get0_data(serial)[i]);
+    return take_text(&text, err, ret_text);
+}
+
+static enum err fingerprint_text(const X509 *certificate, char **ret_text)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    struct buf text;
+    enum err err = X509_digest(certificate, EVP_sha256(), digest, &len) ? ERR_OK : ERR_NOMEM;
+
+    buf_init(&text, TEXT_MAX);
+    for (unsigned i = 0; !err && i < len; i++)
+        err = buf_appendf(&text, "%s%02X", i ? ":" : "", digest[i]);
+    return take_text(&text, err, ret_text);
+}
+
+static enum err key_text(const X509 *certificate, char **ret_text)
+{
+    EVP_PKEY *key = X509_get0_pubkey(certificate);
+    char group[64] = "";
+    const char *kind = key ? EVP_PKEY_get0_type_name(key) : NULL;
+    struct buf text;
+    enum err err;
+
+    buf_init(&text, TEXT_MAX);
+    if (!kind) err = buf_append_c(&text, "unknown");
+    else if (EVP_PKEY_get_group_name(key, group, sizeof group, NULL))
+        err = buf_appendf(&text, "%s %s", kind,
+                          strcmp(group, "prime256v1") == 0 ? "P-256" : group);
+    else err = buf_appendf(&text, "%s %d bits", kind, EVP_PKEY_get_bits(key));
+    return take_text(&text, err, ret_text);
+}
+
+/* -- alternative names ------------------------------------------------------------------------- */
+
+static enum err put_address(struct buf *into, struct str bytes)
+{
+    char text[INET6_ADDRSTRLEN];
+    int family = bytes.len == 4 ? AF_INET : bytes.len == 16 ? AF_INET6 : -1;
+
+    if (family < 0 || !inet_ntop(family, bytes.at, text, sizeof text))
+        return buf_append_c(into, "?");
+    return buf_append_c(into, text);
+}
+
+static enum err one_name(const GENERAL_NAME *name, char **ret_text)
+{
+    int kind;
+    const void *value = GENERAL_NAME_get0_value(name, &kind);
+    bool is_text = kind == GEN_URI || kind == GEN_DNS || kind == GEN_EMAIL || kind == GEN_IPADD;
+    struct str bytes = is_text ? str_of(ASN1_STRING_get0_data(value),
+                                        (size_t)ASN1_STRING_length(value))
+                               : STR_EMPTY;
+    struct buf text;
+    enum err err;
+
+    buf_init(&text, TEXT_MAX);
+    err = buf_append_c(&text, kind == GEN_URI     ? "URI:"
+                              : kind == GEN_DNS   ? "DNS:"
+                              : kind == GEN_IPADD ? "IP:"
+                              : kind == GEN_EMAIL ? "email:"
+                                                  : "other:");
+    if (!err) err = kind == GEN_IPADD ? put_address(&text, bytes) : put_visible(&text, bytes);
+    return take_text(&text, err, ret_text);
+}
+
+static enum err all_names(const X509 *certificate, struct cert_description *description)
+{
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    int count = names ? sk_GENERAL_NAME_num(names) : 0;
+    enum err err = ERR_OK;
+
+    if (count > 0) {
+        description->names = calloc((size_t)count, sizeof *description->names);
+        if (!description->names) err = ERR_NOMEM;
+    }
+    for (int i = 0; !err && i < count; i++) {
+        err = one_name(sk_GENERAL_NAME_value(names, i), &description->names[i]);
+        if (!err) description->name_count++;
+    }
+    GENERAL_NAMES_free(names);
+    ERR_clear_error();
+    return err;
+}
+
+/* -- the whole --------------------------------------------------------------------------------- */
+
+static enum err describe(X509 *certificate, wall_time now, struct cert_description *description)
+{
+    uint32_t use = X509_get_extended_key_usage(certificate); /* all bits when it has none */
+    int64_t left_ms;
+    enum err err;
+
+    description->is_ca = X509_check_ca(certificate) > 0;
+    description->self_signed = X509_self_signed(certificate, 0) == 1;
+    description->server_use = (use & XKU_SSL_SERVER) != 0;
+    description->client_use = (use & XKU_SSL_CLIENT) != 0;
+    description->not_before = cert_not_before(certificate);
+    description->not_after = cert_not_after(certificate);
+    left_ms = (int64_t)(description->not_after.ms - now.ms);
+    description->days_left = left_ms >= 0 ? left_ms / DAY_MS : -((-left_ms + DAY_MS - 1) / DAY_MS);
+    err = name_text(X509_get_subject_name(certificate), &description->subject);
+    if (!err) err = name_text(X509_get_issuer_name(certificate), &description->issuer);
+    if (!err) err = serial_text(certificate, &description->serial_hex);
+    if (!err) err = fingerprint_text(certificate, &description->fingerprint);
+    if (!err) err = key_text(certificate, &description->key);
+    if (!err) err = all_names(certificate, description);
+    ERR_clear_error();
+    return err;
+}
+
+void cert_descriptions_free(struct cert_description *list, size_t count)
+{
+    for (size_t i = 0; list && i < count; i++) {
+        free(list[i].subject);
+        free(list[i].issuer);
+        free(list[i].serial_hex);
+        free(list[i].fingerprint);
+        free(list[i].key);
+        for (size_t n = 0; n < list[i].name_count; n++) free(list[i].names[n]);
+        free(list[i].names);
+    }
+    free(list);
+}
+
+enum err cert_describe(struct fs *fs, const char *path, wall_time now,
+                       struct cert_description **ret_list, size_t *ret_count, struct note *note)
+{
+    X509 *certificates[SHOWN_MAX];
+    struct cert_description *list = NULL;
+    struct buf pem;
+    size_t count = 0;
+    enum err err;
+
+    buf_init(&pem, CERT_FILE_MAX);
+    err = cert_read(fs, path, &pem, note);
+    if (!err) {
+        err = cert_list_from_pem(buf_peek(&pem), certificates, SHOWN_MAX, &count);
+        if (err == ERR_PARSE) note_set(note, "%s: holds no certificate that can be read", path);
+        else if (err) note_set(note, "%s: %s", path, err_text(err));
+    }
+    buf_deinit(&pem);
+    if (err) return err;
+    list = calloc(count, sizeof *list);
+    if (!list) err = ERR_NOMEM;
+    for (size_t i = 0; !err && i < count; i++) err = describe(certificates[i], now, &list[i]);
+    cert_list_free(certificates, count);
+    if (err) {
+        note_set(note, "%s: %s", path, err_text(err));
+        cert_descriptions_free(list, count);
+        return err;
+    }
+    *ret_list = list;
+    *ret_count = count;
+    return ERR_OK;
+}

@@ -1,0 +1,605 @@
+/* A stream over a stream: plaintext above, TLS records below.
+ *
+ * Output: what the owner writes waits here as plaintext, and is made into records only as fast as the
+ * plain stream empties; so small writes of a turn share a record, and memory stays at output_max. The
+ * plain stream is kept between half full and full: past half it owes us on_drained, which is what
+ * carries on. Input: a paused owner, or answers of TLS itself that find no room below, stop the reading
+ * below, and what was read already is kept by the session.
+ *
+ * Nothing is called back from inside a call of the owner's: writing, resuming and ending only defer
+ * `work`. The memory is freed in one place, when the plain stream reports its end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/loop.h"
+#include "io/tls_context.h"
+#include "io/tls_session.h"
+
+enum {
+    DEFAULT_TIMEOUT_MS = 10 * 1000,
+    DEFAULT_OUTPUT_MAX = 1024 * 1024,
+    PLAIN_OUTPUT_MAX = 256 * 1024,      /* enough for a round trip; the rest waits unencrypted */
+    PLAIN_OUTPUT_MIN = 64,
+    IDLE_OUTPUT_MAX = 64 * 1024,        /* memory a stream without output may keep for the next */
+    LINGER_MS = 1000,                   /* for the peer to take the alert that says why */
+    NAME_CAP = 256,
+};
+
+struct tls_stream {
+    struct stream stream;               /* first: what the owner holds */
+    struct loop *loop;
+    struct stream *plain;               /* ours; NULL only before it exists and once it is gone */
+    struct tls_session *session;
+    struct stream_events events;        /* all NULL before an accepted stream is started */
+    void *owner;
+    void (*on_ready)(void *owner, struct stream *own_stream);  /* accepted streams, until ready */
+    void (*on_failed)(void *owner, enum err why, const struct note *note);
+    void *accept_owner;
+    struct timer timer;                 /* the handshake's deadline, later the linger's */
+    struct task work;
+    struct buf output;                  /* plaintext; the first `output_done` bytes are encrypted */
+    size_t output_done, output_max, plain_max;
+    bool connected;                     /* the plain stream is open */
+    bool opened;                        /* the handshake is done and the owner knows */
+    bool paused;
+    bool drain_wanted;                  /* on_drained is owed, at `drain_at` pending or less */
+    size_t drain_at;
+    bool ending, end_sent, half_closed; /* stream_end called; close_notify made; plain ended */
+    bool end_told;                      /* on_end called */
+    bool plain_ended;
+    bool closing;                       /* stream_close called: say nothing more but on_closed */
+    bool failed;                        /* `why` is known; lingering */
+    enum err why;
+    struct note note;
+};
+
+static const struct stream_ops tls_stream_ops;
+static const struct stream_events plain_events;
+
+static struct tls_stream *self(const struct stream *stream)
+{
+    return CONTAINER_OF(stream, struct tls_stream, stream);
+}
+
+static size_t output_left(const struct tls_stream *t)
+{
+    return t->output.len - t->output_done;
+}
+
+static size_t pending(const struct tls_stream *t)
+{
+    return output_left(t) + tls_session_output(t->session).len +
+           (t->plain ? stream_pending(t->plain) : 0);
+}
+
+/* -- ending badly ------------------------------------------------------------------------------ */
+
+static void push_records(struct tls_stream *t);
+
+/* Remembers why; on_closed will say it. The alert is given a moment to arrive: closing at once with
+ * bytes unread would make the kernel reset the connection and the peer never learn the reason. */
+static void fail(struct tls_stream *t, enum err why, const struct note *note)
+{
+    bool has_alert;
+
+    if (t->failed || t->closing) return;
+    t->failed = true;
+    t->why = why;
+    t->note = *note;
+    has_alert = tls_session_output(t->session).len > 0;
+    push_records(t);
+    if (t->plain_ended || !has_alert) {
+        stream_close(t->plain);
+        return;
+    }
+    stream_end(t->plain);
+    stream_resume(t->plain); /* what still comes is thrown away */
+    timer_start_in(&t->timer, LINGER_MS);
+}
+
+static void fail_text(struct tls_stream *t, enum err why, const char *text)
+{
+    struct note note;
+    note_set(&note, "tls: %s", text);
+    fail(t, why, &note);
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct tls_stream *t = CONTAINER_OF(timer, struct tls_stream, timer);
+
+    if (!t->opened && !t->failed && !t->closing) {
+        t->failed = true;
+        t->why = ERR_TIMEOUT;
+        note_set(&t->note, "tls: the handshake took too long");
+    }
+    stream_close(t->plain);
+}
+
+/* -- output ------------------------------------------------------------------------------------ */
+
+/* Records to the plain stream, as many bytes as it has room for. */
+static void push_records(struct tls_stream *t)
+{
+    for (struct str out; (out = tls_session_output(t->session)).len > 0;) {
+        size_t taken = stream_pending(t->plain);
+        struct str part = {out.at, min_size(out.len, t->plain_max - min_size(taken, t->plain_max))};
+        enum err err;
+        if (part.len == 0) return;
+        err = stream_write(t->plain, &part, 1);
+        if (err == ERR_NOMEM) fail_text(t, err, "out of memory");
+        if (err) return; /* ERR_CLOSED: its on_closed is on the way */
+        tls_session_consume(t->session, part.len);
+    }
+}
+
+static bool is_blocked(const struct tls_stream *t)
+{
+    return tls_session_output(t->session).len > 0;
+}
+
+static void forget_output(struct tls_stream *t)
+{
+    size_t max = t->output.max;
+
+    t->output_done = 0;
+    buf_clear(&t->output);
+    if (t->output.cap <= IDLE_OUTPUT_MAX) return;
+    buf_deinit(&t->output);
+    buf_init(&t->output, max);
+}
+
+/* One step of what is still to send; false when there is nothing to do, or no room for it. */
+static bool send_step(struct tls_stream *t)
+{
+    size_t left = output_left(t);
+    enum err err;
+
+    if (is_blocked(t) || t->failed || t->closing) return false;
+    if (left > 0) {
+        struct str rest = str_tail(buf_peek(&t->output), t->output_done);
+        if (stream_pending(t->plain) > t->plain_max / 2) return false; /* on_drained is owed to us */
+        rest.len = min_size(rest.len, max_size(t->plain_max / 4, TLS_RECORD_MAX));
+        err = tls_session_write(t->session, rest);
+        t->output_done += rest.len;
+        if (left == rest.len) forget_output(t);
+    } else if (t->ending && !t->end_sent) {
+        t->end_sent = true;
+        err = tls_session_end(t->session);
+    } else if (t->end_sent && !t->half_closed) {
+        t->half_closed = true;
+        stream_end(t->plain);
+        return false;
+    } else {
+        return false;
+    }
+    if (err) fail(t, err, tls_session_failure(t->session));
+    return !err;
+}
+
+static void want_drain(struct tls_stream *t, size_t drain_at)
+{
+    t->drain_at = t->drain_wanted ? min_size(t->drain_at, drain_at) : drain_at;
+    t->drain_wanted = true;
+}
+
+/* Everything left is in the plain stream, which speaks up at half its bound only; but a write that does
+ * not fit makes it promise to tell when that write would. The bytes offered are never taken. */
+static void ask_plain_to_tell(struct tls_stream *t)
+{
+    static char never_sent[PLAIN_OUTPUT_MAX];
+    struct str probe = {never_sent, t->plain_max - t->drain_at};
+    enum err err;
+
+    assert(stream_pending(t->plain) > t->drain_at && t->drain_at < t->plain_max);
+    err = stream_write(t->plain, &probe, 1);
+    assert(err == ERR_FULL || err == ERR_CLOSED);
+    (void)err;
+}
+
+static void tell_drained(struct tls_stream *t)
+{
+    if (!t->drain_wanted || t->failed || t->closing) return;
+    if (pending(t) <= t->drain_at) {
+        t->drain_wanted = false;
+        if (t->events.on_drained) t->events.on_drained(t->owner);
+    } else if (output_left(t) == 0 && !is_blocked(t) && !t->half_closed) {
+        ask_plain_to_tell(t);
+    }
+}
+
+/* Only from events and tasks, since it may call on_drained. */
+static void pump_out(struct tls_stream *t)
+{
+    push_records(t);
+    if (!t->opened) return;
+    while (send_step(t)) push_records(t);
+    tell_drained(t);
+    if (t->failed || t->closing) return;
+    /* Both sides have ended; the peer's half-close follows, or a peer that forgot it is left. */
+    if (t->half_closed && tls_session_peer_ended(t->session) && !timer_running(&t->timer))
+        timer_start_in(&t->timer, LINGER_MS);
+}
+
+/* -- input ------------------------------------------------------------------------------------- */
+
+static bool is_held(const struct tls_stream *t)
+{
+    bool unclaimed = t->opened && !t->events.on_bytes; /* accepted and not started */
+    return t->failed || t->closing || is_blocked(t) || (t->opened && (t->paused || unclaimed));
+}
+
+static void tell_open(struct tls_stream *t)
+{
+    t->opened = true;
+    timer_stop(&t->timer);
+    if (t->on_ready) {
+        void (*on_ready)(void *, struct stream *) = t->on_ready;
+        t->on_ready = NULL;
+        on_ready(t->accept_owner, &t->stream);
+    } else if (t->events.on_open) {
+        t->events.on_open(t->owner);
+    }
+}
+
+/* Shakes hands, then hands plaintext to the owner until there is none or it has had enough. */
+static void read_session(struct tls_stream *t)
+{
+    char plain[TLS_RECORD_MAX];
+
+    while (!is_held(t)) {
+        size_t got = 0;
+        enum err err = tls_session_read(t->session, plain, sizeof plain, &got);
+        if (err) {
+            fail(t, err, tls_session_failure(t->session));
+            return;
+        }
+        push_records(t);
+        if (!t->opened && tls_session_state(t->session) == TLS_OPEN) tell_open(t);
+        else if (got > 0) t->events.on_bytes(t->owner, str_of(plain, got));
+        else return;
+    }
+}
+
+static void tell_end(struct tls_stream *t)
+{
+    if (is_held(t)) return;
+    if (tls_session_peer_ended(t->session)) {
+        if (t->end_told) return;
+        t->end_told = true;
+        if (t->events.on_end) t->events.on_end(t->owner);
+        else t->ending = true;
+    } else if (t->plain_ended && !tls_session_has_input(t->session)) {
+        fail_text(t, ERR_IO,
+                  t->opened ? "cut off by the peer without close_notify"
+                            : "closed by the peer during the handshake");
+    }
+}
+
+static void pump_in(struct tls_stream *t)
+{
+    enum err err;
+
+    read_session(t);
+    err = tls_session_settle(t->session);
+    if (err && !t->failed) fail(t, err, tls_session_failure(t->session));
+    tell_end(t);
+    pump_out(t);
+    if (t->failed || t->closing) return;
+    if (is_held(t)) stream_pause(t->plain);
+    else stream_resume(t->plain);
+}
+
+static void on_work(struct task *task)
+{
+    struct tls_stream *t = CONTAINER_OF(task, struct tls_stream, work);
+    if (t->connected && !t->failed && !t->closing) pump_in(t);
+}
+
+/* -- what the plain stream says ---------------------------------------------------------------- */
+
+static void plain_open(void *owner)
+{
+    struct tls_stream *t = owner;
+    t->connected = true;
+    if (!t->failed && !t->closing) pump_in(t); /* a client speaks first */
+}
+
+static void plain_bytes(void *owner, struct str bytes)
+{
+    struct tls_stream *t = owner;
+    enum err err;
+
+    if (t->failed || t->closing) return;
+    err = tls_session_feed(t->session, bytes);
+    if (err) fail_text(t, err, err_text(err));
+    else pump_in(t);
+}
+
+static void plain_drained(void *owner)
+{
+    struct tls_stream *t = owner;
+    if (!t->failed && !t->closing) pump_in(t); /* reading may have waited for room, too */
+}
+
+static void plain_end(void *owner)
+{
+    struct tls_stream *t = owner;
+
+    t->plain_ended = true;
+    if (t->closing) return;
+    if (t->failed) stream_close(t->plain); /* the peer has seen the alert, or does not care */
+    else pump_in(t);
+}
+
+static void destroy(struct tls_stream *t)
+{
+    timer_deinit(&t->timer);
+    task_cancel(&t->work);
+    tls_session_close(t->session);
+    buf_deinit(&t->output);
+    free(t);
+}
+
+static void plain_closed(void *owner, enum err why, const struct note *note)
+{
+    struct tls_stream *t = owner;
+    struct note text = {{0}};
+
+    t->plain = NULL;
+    if (note) text = *note;
+    if (t->closing && t->on_ready) {
+        why = ERR_CANCELLED;
+        note_set(&text, "tls: given up before the handshake was done");
+    } else if (t->failed) {
+        why = t->why;
+        text = t->note;
+    } else if (!t->closing && why == ERR_CLOSED && !tls_session_peer_ended(t->session)) {
+        why = ERR_IO;
+        note_set(&text, "tls: cut off by the peer without close_notify");
+    }
+    t->closing = true;
+    if (t->on_ready) t->on_failed(t->accept_owner, why, &text);
+    else if (t->events.on_closed) t->events.on_closed(t->owner, why, &text);
+    destroy(t);
+}
+
+static const struct stream_events plain_events = {
+    .on_open = plain_open,
+    .on_bytes = plain_bytes,
+    .on_drained = plain_drained,
+    .on_end = plain_end,
+    .on_closed = plain_closed,
+};
+
+/* -- what the owner does ----------------------------------------------------------------------- */
+
+static void tls_stream_start(struct stream *stream, const struct stream_events *events, void *owner)
+{
+    struct tls_stream *t = self(stream);
+
+    assert(events->on_bytes && events->on_closed);
+    t->events = *events;
+    t->owner = owner;
+    t->paused = false;
+    loop_defer(t->loop, &t->work);
+}
+
+static enum err tls_stream_write(struct stream *stream, const struct str *parts, size_t count)
+{
+    struct tls_stream *t = self(stream);
+    size_t total = 0;
+    char *room;
+    enum err err;
+
+    if (t->failed || t->closing || t->ending) return ERR_CLOSED;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].len > t->output_max - total) return ERR_TOO_LARGE;
+        total += parts[i].len;
+    }
+    if (total == 0) return ERR_OK;
+    if (total + pending(t) > t->output_max) {
+        want_drain(t, min_size(t->output_max / 2, t->output_max - total));
+        loop_defer(t->loop, &t->work);
+        return ERR_FULL;
+    }
+    if (t->output_done > t->output.len / 2) {
+        buf_consume(&t->output, t->output_done);
+        t->output_done = 0;
+    }
+    err = buf_reserve(&t->output, total, &room);
+    if (err) return err;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].len) memcpy(room, parts[i].at, parts[i].len);
+        room += parts[i].len;
+    }
+    buf_commit(&t->output, total);
+    if (pending(t) > t->output_max / 2) want_drain(t, t->output_max / 2);
+    loop_defer(t->loop, &t->work);
+    return ERR_OK;
+}
+
+static size_t tls_stream_pending(const struct stream *stream)
+{
+    return pending(self(stream));
+}
+
+static void tls_stream_pause(struct stream *stream)
+{
+    struct tls_stream *t = self(stream);
+
+    t->paused = true;
+    if (t->opened && !t->failed && !t->closing) stream_pause(t->plain);
+}
+
+static void tls_stream_resume(struct stream *stream)
+{
+    struct tls_stream *t = self(stream);
+
+    if (!t->paused) return;
+    t->paused = false;
+    if (!t->closing) loop_defer(t->loop, &t->work);
+}
+
+static void tls_stream_end(struct stream *stream)
+{
+    struct tls_stream *t = self(stream);
+
+    t->ending = true;
+    if (!t->closing) loop_defer(t->loop, &t->work);
+}
+
+static void tls_stream_close(struct stream *stream)
+{
+    struct tls_stream *t = self(stream);
+
+    if (t->closing) return;
+    t->closing = true;
+    stream_close(t->plain);
+}
+
+static const char *tls_stream_peer_address(const struct stream *stream)
+{
+    const struct tls_stream *t = self(stream);
+    return t->plain ? stream_peer_address(t->plain) : "";
+}
+
+static const struct tls_identity *tls_stream_peer_identity(const struct stream *stream)
+{
+    const struct tls_stream *t = self(stream);
+    return t->opened ? tls_session_identity(t->session) : NULL;
+}
+
+static const char *tls_stream_alpn(const struct stream *stream)
+{
+    return tls_session_alpn(self(stream)->session);
+}
+
+static const struct stream_ops tls_stream_ops = {
+    .start = tls_stream_start,
+    .write = tls_stream_write,
+    .pending = tls_stream_pending,
+    .pause = tls_stream_pause,
+    .resume = tls_stream_resume,
+    .end = tls_stream_end,
+    .close = tls_stream_close,
+    .peer_address = tls_stream_peer_address,
+    .peer_identity = tls_stream_peer_identity,
+    .alpn = tls_stream_alpn,
+};
+
+/* -- opening ----------------------------------------------------------------------------------- */
+
+size_t tls_plain_output_max(size_t output_max)
+{
+    if (output_max == 0) output_max = DEFAULT_OUTPUT_MAX;
+    return max_size(min_size(output_max / 2, PLAIN_OUTPUT_MAX), PLAIN_OUTPUT_MIN);
+}
+
+static enum err create(struct loop *loop, struct tls_context *context, const char *peer_name,
+                       size_t output_max, struct tls_stream **ret_tls, struct note *note)
+{
+    struct tls_stream *t = calloc(1, sizeof *t);
+    enum err err;
+
+    if (!t) {
+        note_set(note, "tls: out of memory");
+        return ERR_NOMEM;
+    }
+    t->stream.ops = &tls_stream_ops;
+    t->loop = loop;
+    t->output_max = min_size(output_max ? output_max : DEFAULT_OUTPUT_MAX, SIZE_MAX / 4);
+    t->plain_max = tls_plain_output_max(output_max);
+    buf_init(&t->output, t->output_max * 2); /* half may be done and not yet moved out */
+    task_init(&t->work, on_work);
+    err = timer_init(&t->timer, loop, on_timer);
+    if (err) {
+        note_set(note, "tls: timer: %s", err_text(err));
+        free(t);
+        return err;
+    }
+    tls_context_recheck(context, loop_now(loop));
+    err = tls_session_open(context, peer_name, &t->session, note);
+    if (err) destroy(t);
+    else *ret_tls = t;
+    return err;
+}
+
+/* The name the server has to prove: as asked for, else the host that is dialled. */
+static enum err name_to_verify(const struct dial_options *options, char name[NAME_CAP],
+                               struct note *note)
+{
+    struct address_parts parts;
+    struct str host = str_from(options->tls_name);
+    enum err err;
+
+    if (!options->tls_name) {
+        err = address_split(options->address, &parts, note);
+        if (err) return err;
+        if (parts.is_unix) {
+            note_set(note, "dial %s: TLS over a unix socket needs a name to verify",
+                     options->address);
+            return ERR_INVALID;
+        }
+        host = parts.host;
+    }
+    if (host.len >= NAME_CAP) {
+        note_set(note, "tls: a host name has at most %d bytes", NAME_CAP - 1);
+        return ERR_INVALID;
+    }
+    memcpy(name, host.at, host.len);
+    name[host.len] = '\0';
+    return ERR_OK;
+}
+
+enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
+                  const struct dial_options *options, const struct stream_events *events, void *owner,
+                  struct stream **ret_stream, struct note *note)
+{
+    struct dial_options below = *options;
+    char name[NAME_CAP];
+    struct tls_stream *t;
+    enum err err;
+
+    assert(events->on_bytes && events->on_closed);
+    err = name_to_verify(options, name, note);
+    if (err) return err;
+    err = create(loop, options->tls, name, options->output_max, &t, note);
+    if (err) return err;
+    t->events = *events;
+    t->owner = owner;
+    below.tls = NULL;
+    below.tls_name = NULL;
+    below.output_max = t->plain_max;
+    err = dial_plain(net, &below, &plain_events, t, &t->plain, note);
+    if (err) {
+        destroy(t);
+        return err;
+    }
+    timer_start_in(&t->timer, options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS);
+    *ret_stream = &t->stream;
+    return ERR_OK;
+}
+
+enum err tls_accept(const struct tls_accept_options *options, struct stream *own_plain,
+                    struct stream **ret_stream, struct note *note)
+{
+    struct tls_stream *t;
+    enum err err;
+
+    if (tls_context_side(options->context) != TLS_SERVER) {
+        note_set(note, "tls: a listener needs a server's context");
+        return ERR_INVALID;
+    }
+    err = create(options->loop, options->context, NULL, options->output_max, &t, note);
+    if (err) return err;
+    t->on_ready = options->on_ready;
+    t->on_failed = options->on_failed;
+    t->accept_owner = options->owner;
+    t->plain = own_plain;
+    t->connected = true;
+    timer_start_in(&t->timer, options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS);
+    stream_start(own_plain, &plain_events, t);
+    *ret_stream = &t->stream;
+    return ERR_OK;
+}
