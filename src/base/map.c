@@ -133,8 +133,7 @@ void *map_remove(struct map *m, struct str key)
 
     if (!entry) return NULL;
     value = entry->value;
-    entry->value = NULL;
-    entry->key = STR_EMPTY; /* the caller may free the key now */
+    entry->value = NULL; /* and its key is not read again: the caller may free it */
     m->count--;
     return value;
 }

@@ -7,7 +7,7 @@
 #include "base/prng.h"
 #include "lib/test.h"
 
-enum { MODEL_CAP = 3000, WORLDS = 40, STEPS = 1500 };
+enum { MODEL_CAP = 3000, WORLDS = 150, STEPS = 1500 };
 
 struct model {
     char bytes[MODEL_CAP];

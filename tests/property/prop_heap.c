@@ -3,7 +3,7 @@
 #include "base/prng.h"
 #include "lib/test.h"
 
-enum { NODES = 300, WORLDS = 30, STEPS = 4000 };
+enum { NODES = 300, WORLDS = 150, STEPS = 4000 };
 
 struct oracle {
     uint64_t due, order;

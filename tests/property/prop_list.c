@@ -5,7 +5,7 @@
 #include "base/prng.h"
 #include "lib/test.h"
 
-enum { NODES = 40, STEPS = 20000 };
+enum { NODES = 40, STEPS = 100000 };
 
 struct row {
     size_t at[NODES], count;

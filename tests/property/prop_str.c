@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "lib/test.h"
 
-enum { ROUNDS = 20000 };
+enum { ROUNDS = 100000 };
 
 TEST(numbers_read_back_as_printed)
 {

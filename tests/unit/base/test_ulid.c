@@ -150,13 +150,13 @@ TEST(a_random_part_at_its_top_is_full_until_the_next_millisecond)
     struct ulid_maker maker = {0};
     struct ulid ulid, before;
 
-    check_next("at the top", &maker, 1000, high, "00000000Z8ZZZZZZZZZZZZZZZZ");
+    check_next("at the top", &maker, 1023, high, "00000000ZZZZZZZZZZZZZZZZZZ");
     memset(&ulid, 0xEE, sizeof ulid);
     before = ulid;
-    CHECK_ERR("would wrap", ulid_next(&maker, (wall_time){1000}, low, &ulid), ERR_FULL);
-    CHECK_ERR("still", ulid_next(&maker, (wall_time){999}, low, &ulid), ERR_FULL);
+    CHECK_ERR("would wrap", ulid_next(&maker, (wall_time){1023}, low, &ulid), ERR_FULL);
+    CHECK_ERR("still", ulid_next(&maker, (wall_time){1022}, low, &ulid), ERR_FULL);
     CHECK("the output is untouched", memcmp(&ulid, &before, sizeof ulid) == 0);
-    check_next("a millisecond later", &maker, 1001, low, "00000000Z90000000000000000");
+    check_next("a millisecond later", &maker, 1024, low, "00000001000000000000000000");
 }
 
 TEST(a_carry_runs_through_all_random_bytes)
