@@ -8,7 +8,7 @@
 
 struct arena_block;
 struct arena {
-    struct arena_block *blocks; /* newest first */
+    struct arena_block *blocks; /* the one that serves next stands first */
     size_t used, max;           /* bytes taken from the heap; its ceiling */
 };
 

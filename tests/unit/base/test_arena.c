@@ -5,6 +5,14 @@
 
 #include "lib/test.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ADDRESS_SANITIZER 1
+#endif
+#endif
+
 enum { ROOMY = 1 << 20 };
 
 TEST(a_zeroed_or_fresh_arena_can_be_closed_twice)
@@ -128,3 +136,26 @@ TEST(one_large_request_does_not_strand_the_room_before_it)
     CHECK("the next small one comes from the first block again", after == before + 16);
     arena_deinit(&a);
 }
+
+#ifdef ADDRESS_SANITIZER
+int __asan_address_is_poisoned(const volatile void *at);
+
+TEST(a_use_after_reset_or_past_the_end_is_reported)
+{
+    struct arena a;
+    char *piece;
+
+    arena_init(&a, ROOMY);
+    piece = arena_alloc(&a, 10);
+    CHECK("what was given can be used", !__asan_address_is_poisoned(piece + 9));
+    CHECK("not one byte more", __asan_address_is_poisoned(piece + 10));
+    arena_reset(&a);
+    CHECK("and not after a reset", __asan_address_is_poisoned(piece));
+    arena_deinit(&a);
+}
+#else
+TEST(a_use_after_reset_or_past_the_end_is_reported)
+{
+    SKIP("only a build with AddressSanitizer can report it");
+}
+#endif

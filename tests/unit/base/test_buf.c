@@ -93,6 +93,18 @@ TEST(a_refused_format_leaves_the_content)
     buf_deinit(&b);
 }
 
+/* A wide character the C locale cannot print: the only way formatting itself fails. */
+TEST(what_cannot_be_formatted_is_refused)
+{
+    struct buf b;
+
+    buf_init(&b, 100);
+    CHECK_OK("starts", buf_append(&b, STR("abc")));
+    CHECK_ERR("refused", buf_appendf(&b, "more %ls", L"\xFFFF"), ERR_INVALID);
+    CHECK_STR("the content is what it was", buf_peek(&b), STR("abc"));
+    buf_deinit(&b);
+}
+
 TEST(sizes_that_overflow_are_refused)
 {
     struct buf b;

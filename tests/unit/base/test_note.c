@@ -63,6 +63,14 @@ TEST(what_does_not_fit_is_cut_and_marked)
     CHECK("a prefix that is too long alone", str_ends(str_from(note.text), STR("xx...")));
 }
 
+TEST(what_cannot_be_formatted_leaves_an_empty_text)
+{
+    struct note note = {"old"};
+
+    note_set(&note, "more %ls", L"\xFFFF"); /* the C locale cannot print it */
+    CHECK_TEXT("empty, not half of it", note.text, "");
+}
+
 /* Wherever the cut falls, what is left must still be text. */
 TEST(a_cut_never_splits_a_character)
 {
