@@ -74,14 +74,17 @@ void heap_deinit(struct heap *h)
 enum err heap_reserve(struct heap *h, size_t count)
 {
     struct heap_node **nodes;
+    size_t cap;
 
     if (count > h->max) return ERR_FULL;
     if (count <= h->cap) return ERR_OK;
-    if (count > PTRDIFF_MAX / sizeof(void *)) return ERR_NOMEM;
-    nodes = realloc(h->nodes, count * sizeof(void *));
+    /* Doubled, so that reserving one more at a time, as every new timer does, copies little. */
+    cap = max_size(count, min_size(max_size(h->cap * 2, CAP_FIRST), h->max));
+    if (cap > PTRDIFF_MAX / sizeof(void *)) return ERR_NOMEM;
+    nodes = realloc(h->nodes, cap * sizeof(void *));
     if (!nodes) return ERR_NOMEM;
     h->nodes = nodes;
-    h->cap = count;
+    h->cap = cap;
     return ERR_OK;
 }
 
@@ -90,7 +93,7 @@ enum err heap_put(struct heap *h, struct heap_node *node, uint64_t due)
     if (node->place == 0) {
         if (h->count == h->max) return ERR_FULL;
         if (h->count == h->cap) {
-            enum err err = heap_reserve(h, min_size(max_size(h->cap * 2, CAP_FIRST), h->max));
+            enum err err = heap_reserve(h, h->count + 1);
             if (err) return err;
         }
         node->place = ++h->count;
