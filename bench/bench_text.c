@@ -1,8 +1,9 @@
 /* One event line written by text/ndjson.h and by jansson, in the same run.
  *
- * Three jobs, the same line: ours from the values; jansson from the values (build a tree, dump it, drop
- * it), which is what replacing ours would cost; and jansson's dump alone of a tree that is there already,
- * the kindest possible comparison. Best of several rounds, so that a neighbour's burst does not count. */
+ * Three jobs, the same line: ours from the values; jansson from the values (build a tree, dump it,
+ * drop it), which is what replacing ours would cost; and jansson's dump alone of a tree that is
+ * there already, the kindest possible comparison. Best of several rounds, so that a neighbour's
+ * burst does not count. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

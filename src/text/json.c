@@ -8,10 +8,10 @@ static_assert(JSON_DEPTH_MAX < JSON_PARSER_MAX_DEPTH,
               "our own, smaller bound is the one that counts");
 
 /* ---- jansson's memory ----
- * jansson reports some failures of malloc as an invalid token, and one not at all: when the buffer of the
- * word it reads cannot grow, it drops a byte and carries on. Its memory still comes from malloc and goes
- * to free, only through here, where a failure leaves a mark; a marked document is refused. Being linked
- * statically, these calls are also the ones a k-th failure sweep can reach. */
+ * jansson reports some failures of malloc as an invalid token, and one not at all: when the buffer
+ * of the word it reads cannot grow, it drops a byte and carries on. Its memory still comes from
+ * malloc and goes to free, only through here, where a failure leaves a mark; a marked document is
+ * refused. Being linked statically, these calls are also the ones a k-th failure sweep reaches. */
 static _Thread_local bool out_of_memory;
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
@@ -40,8 +40,8 @@ static const struct json *out(const json_t *json)
 
 /* ---- reading ---- */
 
-/* Measures nesting before jansson does, which allows far more. Counts brackets outside strings; in a
- * text that is not JSON the count means nothing, and jansson then refuses the text. */
+/* Measures nesting before jansson does, which allows far more. Counts brackets outside strings; in
+ * a text that is not JSON the count means nothing, and jansson then refuses the text. */
 static bool too_deep(struct str text, struct note *note)
 {
     size_t depth = 0, line = 1;
@@ -166,7 +166,7 @@ const struct json *json_find(const struct json *json, const char *path)
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,
                const struct json **ret_value)
 {
-    json_t *json = (json_t *)(uintptr_t)in(object); /* jansson iterates without const, and reads */
+    json_t *json = (json_t *)in(object); /* jansson has no const here, but only reads */
 
     *cursor = *cursor ? json_object_iter_next(json, *cursor) : json_object_iter(json);
     if (!*cursor) return false;

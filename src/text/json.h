@@ -1,12 +1,13 @@
 /* Reads JSON over jansson, and says in words which field is wrong.
  *
- * Strict: duplicate keys, bytes after the value, bad UTF-8, integers past 64 bits with a sign, reals
- * past a double, and strings that hold NUL (\u0000) are refused, as is what is larger or deeper than
- * the limits. Integers stay whole: nothing passes through a double. Refuses to know a schema.
+ * Strict: duplicate keys, bytes after the value, bad UTF-8, integers past 64 bits with a sign,
+ * reals past a double, and strings that hold NUL (\u0000) are refused, as is what is larger or
+ * deeper than the limits. Integers stay whole: nothing passes through a double. Refuses to know a
+ * schema.
  *
- * jansson stays behind this header; a struct json is one of its values. Its memory comes from malloc,
- * not from an arena, roughly 10 to 30 bytes per byte of dense input: bound the input. To write JSON
- * see text/ndjson.h. A document is read-only once open, so any thread may read it. */
+ * jansson stays behind this header; a struct json is one of its values. Its memory comes from
+ * malloc, not from an arena, roughly 10 to 30 bytes per byte of dense input: bound the input. To
+ * write JSON see text/ndjson.h. A document is read-only once open, so any thread may read it. */
 #ifndef TEXT_JSON_H
 #define TEXT_JSON_H
 #include "base/buf.h"

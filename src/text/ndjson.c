@@ -14,6 +14,8 @@ enum {
 
 /* ---- escaping ---- */
 
+static const char replacement[] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
+
 /* The escaped length of each byte below 0x80 that is not copied as it is; 0 for one that is. */
 static const uint8_t escape_len[0x80] = {
     [0] = 6,  [1] = 6,    [2] = 6,    [3] = 6,    [4] = 6,   [5] = 6,    [6] = 6,
@@ -23,9 +25,9 @@ static const uint8_t escape_len[0x80] = {
     [28] = 6, [29] = 6,   [30] = 6,   [31] = 6,   ['"'] = 2, ['\\'] = 2,
 };
 
-/* True when one of eight bytes is a control character, '"', '\\' or not ASCII. A byte b below n shows
- * in the top bit of b - n, as long as b itself has none; a borrow from a lower byte can only turn a
- * clean word into a suspect one, which is then looked at byte by byte. */
+/* True when one of eight bytes is a control character, '"', '\\' or not ASCII. A byte b below n
+ * shows in the top bit of b - n, as long as b itself has none; a borrow from a lower byte can only
+ * turn a clean word into a suspect one, which is then looked at byte by byte. */
 static bool word_is_suspect(const char *at)
 {
     const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
@@ -59,7 +61,7 @@ static size_t escaped_size(struct str s)
         if (s.len == 0) return size;
         unsigned char byte = (unsigned char)s.at[0];
         size_t step = utf8_step(s.at, s.len);
-        size += byte < 0x80 ? escape_len[byte] : step > 0 ? step : sizeof "\xef\xbf\xbd" - 1;
+        size += byte < 0x80 ? escape_len[byte] : step > 0 ? step : sizeof replacement;
         s = str_tail(s, max_size(step, 1));
     }
 }
@@ -75,10 +77,12 @@ static char *put_escape(char *at, unsigned char byte)
         *at++ = names[byte];
         return at;
     }
-    memcpy(at, "u00", 3);
-    at[3] = hex[byte >> 4];
-    at[4] = hex[byte & 15];
-    return at + 5;
+    *at++ = 'u';
+    *at++ = '0';
+    *at++ = '0';
+    *at++ = hex[byte >> 4];
+    *at++ = hex[byte & 15];
+    return at;
 }
 
 static char *put_escaped(char *at, struct str s)
@@ -97,8 +101,8 @@ static char *put_escaped(char *at, struct str s)
             memcpy(at, s.at, step);
             at += step;
         } else {
-            memcpy(at, "\xef\xbf\xbd", 3);
-            at += 3;
+            memcpy(at, replacement, sizeof replacement);
+            at += sizeof replacement;
         }
         s = str_tail(s, max_size(step, 1));
     }

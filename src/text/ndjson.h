@@ -6,13 +6,13 @@
  *     ndjson_u64(&line, STR("term"), 7);
  *     err = ndjson_end(&line);
  *
- * A line is all or nothing: after the first failure the calls do nothing, and ndjson_end() returns it
- * with the buffer cut back to what it was before the line. No call needs its own check. Nothing is
- * allocated but the buffer's own growth.
+ * A line is all or nothing: after the first failure the calls do nothing, and ndjson_end() returns
+ * it with the buffer cut back to what it was before the line. No call needs its own check. Nothing
+ * is allocated but the buffer's own growth.
  *
- * Whatever bytes a string holds, the line is valid JSON in UTF-8 on one line: each byte that is not
- * part of well-formed UTF-8 becomes U+FFFD. Numbers that JSON cannot say (not a number, infinity)
- * become null. The writer does not look for the same key twice. */
+ * Whatever bytes a string holds, the line is valid JSON in UTF-8 on one line: each byte that is
+ * not part of well-formed UTF-8 becomes U+FFFD. Numbers that JSON cannot say (not a number,
+ * infinity) become null. The writer does not look for the same key twice. */
 #ifndef TEXT_NDJSON_H
 #define TEXT_NDJSON_H
 #include "base/buf.h"
@@ -54,7 +54,8 @@ void ndjson_i64(struct ndjson *w, struct str key, int64_t value);
 void ndjson_double(struct ndjson *w, struct str key, double value);
 void ndjson_bool(struct ndjson *w, struct str key, bool value);
 void ndjson_null(struct ndjson *w, struct str key);
-/* JSON text as it is; the caller vouches for it. Empty, or with a line break in it, is ERR_INVALID. */
+/* JSON text as it is; the caller vouches for it. Empty, or with a line break in it, is
+ * ERR_INVALID. */
 void ndjson_raw(struct ndjson *w, struct str key, struct str json);
 void ndjson_open_object(struct ndjson *w, struct str key);
 void ndjson_close_object(struct ndjson *w);

@@ -51,7 +51,7 @@ enum err toml_open(struct str input, size_t memory_max, struct toml **ret_docume
     enum err err;
 
     if (str_starts(input, STR("\xef\xbb\xbf"))) input = str_tail(input, 3); /* byte order mark */
-    p.at = p.line_start = p.mark = input.len > 0 ? input.at : "";
+    p.at = p.mark = input.len > 0 ? input.at : "";
     p.end = p.at + input.len;
     if (input.len > memory_max || input.len > UINT32_MAX)
         return toml_fail(&p, (struct toml_position){1, 1}, ERR_TOO_LARGE,

@@ -6,8 +6,8 @@
  * string is always "\n" in the value, however the file was saved.
  *
  * One document owns all its memory, taken from one bounded arena: values and strings are borrowed
- * from it and die with toml_close(). The input may be freed as soon as toml_open() returned. Strings
- * are UTF-8 and may hold NUL (written \u0000). */
+ * from it and die with toml_close(). The input may be freed as soon as toml_open() returned.
+ * Strings are UTF-8 and may hold NUL (written \u0000). */
 #ifndef TEXT_TOML_H
 #define TEXT_TOML_H
 #include "base/note.h"
@@ -41,7 +41,7 @@ enum toml_type {
     TOML_TYPE_COUNT
 };
 
-/* The fields as written; those a type does not have are 0. Digits past the nanosecond are dropped. */
+/* The fields as written; those a type does not have are 0. Digits past nanoseconds are dropped. */
 struct toml_datetime {
     uint16_t year;
     uint8_t month, day, hour, minute, second; /* second 60 is a leap second */
@@ -49,10 +49,11 @@ struct toml_datetime {
     int16_t offset_minutes; /* of an offset date-time: local minus UTC */
 };
 
-/* Reads a whole document. `memory_max` bounds the input and, separately, all that is made of it; about
- * 120 bytes per value plus the text are needed. ERR_PARSE: not TOML. ERR_TOO_LARGE: past memory_max, past
- * TOML_DEPTH_MAX, or a float no double holds. ERR_NOMEM. After an error `where` and `note` (each may
- * be NULL) say what is wrong: "line 3, column 7: key 'a' is defined twice (first at line 1)". */
+/* Reads a whole document. `memory_max` bounds the input and, separately, all that is made of it;
+ * about 120 bytes per value plus the text are needed. ERR_PARSE: not TOML. ERR_TOO_LARGE: past
+ * memory_max, past TOML_DEPTH_MAX, or a float no double holds. ERR_NOMEM. After an error `where`
+ * and `note` (each may be NULL) say what is wrong: "line 3, column 7: key 'a' is defined twice
+ * (first at line 1)". */
 enum err toml_open(struct str input, size_t memory_max, struct toml **ret_document,
                    struct toml_position *where, struct note *note);
 void toml_close(struct toml *document); /* NULL is fine */

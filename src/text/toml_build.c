@@ -15,10 +15,7 @@ struct toml_position toml_here(struct toml_parser *p)
 {
     struct toml_position here;
 
-    if (p->mark > p->at) { /* only an error looks back */
-        p->mark = p->line_start;
-        p->mark_column = 1;
-    }
+    assert(p->mark <= p->at); /* the parser only ever goes on */
     here.line = p->line;
     here.column =
         p->mark_column + (uint32_t)utf8_count((struct str){p->mark, (size_t)(p->at - p->mark)});
@@ -33,10 +30,10 @@ enum err toml_fail(struct toml_parser *p, struct toml_position at, enum err err,
     char text[NOTE_CAP];
     va_list args;
 
-    if (p->where) *p->where = at;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (p->where) *p->where = at;
     note_set(p->note, "line %u, column %u: %s", at.line, at.column, text);
     return err;
 }
@@ -94,7 +91,7 @@ static enum err index_grow(struct toml_parser *p)
     struct toml *document = p->document;
     struct toml_value **old = document->buckets;
     size_t old_count = document->bucket_count;
-    void *memory;
+    void *memory = NULL;
     enum err err;
 
     if (document->key_count < old_count) return ERR_OK;
@@ -104,6 +101,7 @@ static enum err index_grow(struct toml_parser *p)
         document->bucket_count = old_count;
         return err;
     }
+    assert(memory);
     document->buckets = memory;
     for (size_t i = 0; i < old_count; i++)
         for (struct toml_value *v = old[i], *following; v; v = following) {
@@ -128,7 +126,7 @@ enum err toml_add(struct toml_parser *p, struct toml_value *parent, const struct
                   struct toml_new options, struct toml_value **ret_value)
 {
     struct toml_value *value;
-    void *memory;
+    void *memory = NULL;
     enum err err;
 
     assert(!parent || (key != NULL) == (parent->type == TOML_TABLE));
@@ -139,6 +137,7 @@ enum err toml_add(struct toml_parser *p, struct toml_value *parent, const struct
     err = key ? index_grow(p) : ERR_OK;
     if (!err) err = toml_alloc(p, sizeof *value, &memory);
     if (err) return err;
+    assert(memory);
     value = memory;
     value->type = (uint8_t)options.type;
     value->form = (uint8_t)options.form;

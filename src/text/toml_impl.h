@@ -1,14 +1,14 @@
 /* What the files of the TOML reader share. Private: consumers include text/toml.h.
  *
  *     toml.c           the finished document: lookup, walking, getters
- *     toml_parse.c     the grammar: lines, headers, keys, arrays, inline tables, who may define what
+ *     toml_parse.c     the grammar: lines, headers, keys, arrays, inline tables, who adds to what
  *     toml_build.c     the parser's hands: positions, errors, memory, values put into their place
  *     toml_string.c    the four kinds of strings
  *     toml_number.c    integers and floats
  *     toml_datetime.c  dates and times
  *
- * Before the grammar sees a byte, toml_check_text() has proved the input to be UTF-8 without control
- * characters, other than tab, line feed and a carriage return before a line feed. */
+ * Before the grammar sees a byte, toml_check_text() has proved the input to be UTF-8 without
+ * control characters, other than tab, line feed and a carriage return before a line feed. */
 #ifndef TEXT_TOML_IMPL_H
 #define TEXT_TOML_IMPL_H
 #include "base/arena.h"
@@ -63,7 +63,6 @@ struct toml {
 struct toml_parser {
     struct toml *document;
     const char *at, *end;
-    const char *line_start;
     uint32_t line;
     /* Columns are counted from here on, so that a very long line is still read in linear time. */
     const char *mark;
@@ -79,7 +78,7 @@ struct toml_position toml_here(struct toml_parser *p);
 enum err toml_fail(struct toml_parser *p, struct toml_position at, enum err err, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
 enum { TOML_QUOTE_CAP = 64 };
-/* Text from the input made fit for a message: cut at TOML_QUOTE_CAP, control characters replaced. */
+/* Text from the input made fit for a message: cut to size, control characters replaced. */
 struct toml_quote {
     char text[TOML_QUOTE_CAP];
 };
@@ -99,7 +98,8 @@ enum err toml_check_text(struct toml_parser *p);
 /* The parser's look ahead: the next byte, or '\0' at the end (no input holds a NUL). */
 static inline char toml_peek(const struct toml_parser *p)
 {
-    return p->at < p->end ? *p->at : '\0';
+    if (p->at == p->end) return '\0';
+    return *p->at;
 }
 static inline bool toml_looking_at(const struct toml_parser *p, struct str text)
 {
@@ -117,7 +117,7 @@ static inline void toml_next_line(struct toml_parser *p)
 {
     p->at += toml_line_break(p);
     p->line++;
-    p->line_start = p->mark = p->at;
+    p->mark = p->at;
     p->mark_column = 1;
 }
 

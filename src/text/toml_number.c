@@ -1,7 +1,6 @@
 #include "text/toml_impl.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "text/real.h"
 
@@ -52,6 +51,12 @@ static enum err sum_digits(struct toml_parser *p, struct str token, struct toml_
     return ERR_OK;
 }
 
+static bool has_prefix(struct str number)
+{
+    return str_starts(number, STR("0x")) || str_starts(number, STR("0o")) ||
+           str_starts(number, STR("0b"));
+}
+
 static enum err parse_based(struct toml_parser *p, struct str token, struct toml_position at,
                             struct toml_value *value)
 {
@@ -74,7 +79,7 @@ static enum err convert_float(struct toml_parser *p, struct str token, struct to
     char room[FLOAT_SHORT_CAP];
     char *text = room;
     size_t len = 0;
-    void *memory;
+    void *memory = NULL;
     enum err err;
 
     if (token.len >= sizeof room) {
@@ -133,7 +138,7 @@ enum err toml_parse_number(struct toml_parser *p, struct str token, struct toml_
     size_t whole = digits_span(number, 10);
 
     if (parse_special(number, negative, value)) return ERR_OK;
-    if (number.len > 1 && number.at[0] == '0' && memchr("xob", number.at[1], 3)) {
+    if (has_prefix(number)) {
         if (signed_token) return refuse(p, at, token, ": 0x, 0o and 0b take no sign");
         return parse_based(p, number, at, value);
     }

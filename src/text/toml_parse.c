@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-/* The grammar. A section is the table of the last header; a line "a.b = 1" adds to it. Every rule about
- * who may add to what is in enter_*() and define_*(), against the table above enum toml_form. */
+/* The grammar. A section is the table of the last header; a line "a.b = 1" adds to it. Every rule
+ * about who may add to what is in enter_*() and define_*(), against the table above enum
+ * toml_form. */
 
 static enum err parse_value(struct toml_parser *p, struct toml_value *parent, const struct str *key,
                             struct toml_position key_at);
@@ -59,7 +60,7 @@ static enum err parse_key(struct toml_parser *p, struct str *ret_key, struct tom
 {
     const char *start = p->at;
     struct toml_position at = toml_here(p);
-    void *memory;
+    void *memory = NULL;
     enum err err;
 
     if (toml_peek(p) == '"' || toml_peek(p) == '\'') {

@@ -152,7 +152,7 @@ enum err toml_parse_string(struct toml_parser *p, bool is_key, struct str *ret_t
     struct toml_position at = toml_here(p);
     struct literal literal = {.escapes = *p->at == '"'};
     size_t len;
-    void *memory;
+    void *memory = NULL;
     enum err err;
 
     literal.multi_line = toml_looking_at(p, literal.escapes ? STR("\"\"\"") : STR("'''"));

@@ -1,7 +1,7 @@
 /* One step of UTF-8, for the readers and writers of this module.
  *
- * Knows code points and nothing else: no normal forms, no widths, no classes. Only the shortest form
- * of a scalar value is well formed: no overlong form, no surrogate, nothing past U+10FFFF. */
+ * Knows code points and nothing else: no normal forms, no widths, no classes. Only the shortest
+ * form of a scalar value is well formed: no overlong form, no surrogate, nothing past U+10FFFF. */
 #ifndef TEXT_UTF8_H
 #define TEXT_UTF8_H
 #include "base/str.h"

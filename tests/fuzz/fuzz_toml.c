@@ -1,7 +1,8 @@
-/* Any bytes as TOML: refused with a place inside the input and a note, or read into a tree that holds
- * together: each value is found by its key, strings are UTF-8, positions lie inside the input and grow
- * along an array, depth stays within its bound. And a document written from the tree reads back as the
- * same tree. The first two bytes choose the memory limit, so that its ceiling is met, too. */
+/* Any bytes as TOML: refused with a place inside the input and a note, or read into a tree that
+ * holds together: each value is found by its key, strings are UTF-8, positions lie inside the
+ * input and grow along an array, depth stays within its bound. And a document written from the
+ * tree reads back as the same tree. The first two bytes also choose a memory limit, so that its
+ * ceiling is met. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* What toml-test drives: TOML on stdin, toml-test's tagged JSON on stdout; exit 1 when it is invalid. */
+/* What toml-test drives: TOML on stdin, toml-test's tagged JSON on stdout; exit 1 when it is
+ * invalid. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

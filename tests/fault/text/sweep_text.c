@@ -1,7 +1,7 @@
-/* The k-th allocation fails, for every k, in everything of text that allocates; jansson's own allocations
- * are counted, too, because text/json.c hands it malloc through its own code. After each failure: the
- * answer says out of memory and nothing else, outputs are untouched, nothing leaks (AddressSanitizer
- * counts), and a failure that nobody reports would be a swallowed one. */
+/* The k-th allocation fails, for every k, in everything of text that allocates; jansson's own
+ * allocations are counted, too, because text/json.c hands it malloc through its own code. After
+ * each failure: the answer says out of memory and nothing else, outputs are untouched, nothing
+ * leaks (AddressSanitizer counts), and a failure that nobody reports would be a swallowed one. */
 #include <stdlib.h>
 #include <string.h>
 

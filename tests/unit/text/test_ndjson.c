@@ -240,6 +240,7 @@ static enum err put_sample(struct buf *into, enum ndjson_style style)
     ndjson_double(&w, STR("d"), 1e100);
     ndjson_u64(&w, STR("u"), 12345);
     ndjson_raw(&w, STR("r"), STR("{}"));
+    ndjson_string(&w, STR("last"), STR("a text of some length that needs no escape at all"));
     return ndjson_end(&w);
 }
 

@@ -103,7 +103,7 @@ TEST(only_a_whole_decimal_number_is_read)
     }
 }
 
-/* A locale that writes 1,5 is made on the spot; where that is not possible the rule is not tested. */
+/* A locale that writes 1,5 is made on the spot; where that is not possible the test is skipped. */
 TEST(a_locale_with_a_comma_changes_nothing)
 {
     char command[512];
