@@ -1,6 +1,7 @@
 /* The loop over libuv: what wakes it, what a turn is, what a turn cost. */
 #include "io/real_internal.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -42,9 +43,12 @@ static void real_post(struct loop *loop, struct post *post)
     pthread_mutex_lock(&real->posts_lock);
     first = list_empty(&real->posts);
     list_append(&real->posts, &post->link);     /* asserts that it is not waiting already */
-    /* Under the lock: the loop cannot run this post, and perhaps close on it, before we are out. */
-    if (first) uv_async_send(&real->wake);
+    atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
+    /* Not under the lock, which the thread that wakes up wants first thing. It may even run the post
+     * and close the loop while we are here; real_io_close waits for us to be out. */
+    if (first) uv_async_send(&real->wake);
+    atomic_fetch_sub(&real->posters, 1);
 }
 
 void real_unpost(struct real_io *real, struct post *post)
@@ -290,6 +294,7 @@ void real_io_close(struct real_io *real)
         else run_events(real, true);
         finish_turn(real);
     } while (uv_loop_alive(&real->uv) || has_posts(real));
+    while (atomic_load(&real->posters) > 0) sched_yield();      /* ends: nobody may post any more */
     assert(real->loop.timers_made == 0);        /* a timer of ours would outlive its loop */
     close_uv(real);
     pthread_mutex_destroy(&real->posts_lock);

@@ -7,6 +7,7 @@
 #ifndef IO_REAL_INTERNAL_H
 #define IO_REAL_INTERNAL_H
 #include <pthread.h>
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "io/real.h"
@@ -27,6 +28,7 @@ struct real_io {
     uint64_t cpu_mark_ns, cpu_mark_at_ns;       /* thread CPU, and when it was read */
     pthread_mutex_t posts_lock;
     struct list posts;                  /* under posts_lock */
+    atomic_uint posters;                /* threads inside loop_post, past the lock */
     char read_room[REAL_READ_ROOM];
 };
 
