@@ -50,10 +50,10 @@ struct toml_datetime {
 };
 
 /* Reads a whole document. `memory_max` bounds the input and, separately, all that is made of it;
- * about 120 bytes per value plus the text are needed. ERR_PARSE: not TOML. ERR_TOO_LARGE: past
- * memory_max, past TOML_DEPTH_MAX, or a float no double holds. ERR_NOMEM. After an error `where`
- * and `note` (each may be NULL) say what is wrong: "line 3, column 7: key 'a' is defined twice
- * (first at line 1)". */
+ * about 120 bytes per value plus the text are needed. ERR_PARSE: not TOML, or a number that 64 bits
+ * or a double cannot hold. ERR_TOO_LARGE: past memory_max or TOML_DEPTH_MAX. ERR_NOMEM. After an
+ * error `where` and `note` (each may be NULL) say what is wrong: "line 3, column 7: key 'a' is
+ * defined twice (first at line 1)". */
 enum err toml_open(struct str input, size_t memory_max, struct toml **ret_document,
                    struct toml_position *where, struct note *note);
 void toml_close(struct toml *document); /* NULL is fine */

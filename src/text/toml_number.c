@@ -92,7 +92,7 @@ static enum err convert_float(struct toml_parser *p, struct str token, struct to
     text[len] = '\0';
     err = real_read(text, &value->real);
     if (err == ERR_TOO_LARGE)
-        return toml_fail(p, at, err, "float %s is too large", toml_quote(token).text);
+        return toml_fail(p, at, ERR_PARSE, "float %s is too large", toml_quote(token).text);
     assert(!err); /* the grammar here is stricter than strtod's */
     value->type = TOML_FLOAT;
     return ERR_OK;

@@ -111,6 +111,9 @@ static const struct {
      "{a=float:9007199254740992}"},
     {"correctly rounded: just past half way",
      "a = 9007199254740993.0000000000000000000000000000000001", "{a=float:9007199254740994}"},
+    {"as many digits as one likes",
+     "a = 0.2500000000000000000000000000000000000000000000000000000000000000000000",
+     "{a=float:0.25}"},
     {"too small becomes zero, the least one stays", "a = 1e-400\nb = 4.9406564584124654e-324",
      "{a=float:0 b=float:4.9406564584124654e-324}"},
 
@@ -260,6 +263,7 @@ static const struct {
     {"one too few", "a = -9223372036854775809", 1, 5, "integer -9223372036854775809 does not fit"},
     {"a wide hexadecimal", "a = 0xffffffffffffffff", 1, 5,
      "integer 0xffffffffffffffff does not fit"},
+    {"no double is so large", "a = 1e309", 1, 5, "float 1e309 is too large"},
     {"no digit before the point", "a = .5", 1, 5,
      "'.5' is not a number: a digit must stand before the point"},
     {"no digit after the point", "a = 1.", 1, 5, "'1.' is not a number"},
