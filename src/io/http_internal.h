@@ -27,7 +27,7 @@ enum {
     HTTP_EVENT_BLOCK = 16 * 1024 /* handed to the library at a time */
 };
 
-enum route_kind { ROUTE_HANDLER, ROUTE_PAGE, ROUTE_CHANNEL };
+enum route_kind { ROUTE_NONE, ROUTE_HANDLER, ROUTE_PAGE, ROUTE_CHANNEL }; /* none: a free place */
 struct route {
     char *path; /* owned */
     size_t path_len;
@@ -55,6 +55,8 @@ struct http_server {
     atomic_uint connections, readers;
 
     pthread_mutex_t lock;
+    pthread_cond_t handler_ended;
+    bool in_handler;
     struct route routes[HTTP_ROUTES_MAX];
     size_t route_count;
     bool stopping, woken; /* woken: wake_fd has been written and not been read */

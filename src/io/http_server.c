@@ -376,7 +376,8 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
     }
     server = calloc(1, sizeof *server);
     if (!server) return ERR_NOMEM;
-    pthread_mutex_init(&server->lock, NULL); /* cannot fail on Linux with default attributes */
+    pthread_cond_init(&server->handler_ended, NULL);
+    pthread_mutex_init(&server->lock, NULL); /* neither can fail on Linux with default attributes */
     server->body_max = options->body_max ? options->body_max : HTTP_BODY_MAX;
     server->response_max = options->response_max ? options->response_max : HTTP_RESPONSE_MAX;
     server->keepalive_ms = given_or(options->keepalive_ms, HTTP_KEEPALIVE_MS);
@@ -410,6 +411,7 @@ void http_close(struct http_server *server)
     if (server->out_of_memory) MHD_destroy_response(server->out_of_memory);
     if (server->wake_fd >= 0) close(server->wake_fd);
     pthread_mutex_destroy(&server->lock);
+    pthread_cond_destroy(&server->handler_ended);
     free(server);
 }
 

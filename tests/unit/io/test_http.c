@@ -754,6 +754,45 @@ TEST(close_under_load_leaves_nothing)
     }
 }
 
+static void count_up(void *context, const struct http_request *request,
+                     struct http_response *response)
+{
+    int *alive = context; /* plain on purpose: the sanitizers watch it */
+    (void)request;
+    *alive += 1;
+    response->err = buf_append_c(&response->body, "x");
+}
+
+TEST(a_route_taken_away_never_runs_again)
+{
+    struct http_server *server = server_open();
+    pthread_t thread;
+    char address[64];
+    struct client c;
+    struct reply reply;
+    CHECK_OK("page", http_publish(server, "/q", "a/b", STR("x")));
+    CHECK("connect", client_open(&c, http_address(server)));
+    snprintf(address, sizeof address, "%s", http_address(server));
+    CHECK("thread", pthread_create(&thread, NULL, asks_until_refused, address) == 0); /* of /p */
+    for (int round = 0; round < 200; round++) {
+        int *alive = calloc(1, sizeof *alive);
+        CHECK_OK("route", http_route(server, "/p", HTTP_GET, count_up, alive));
+        client_send_c(&c, "GET /p HTTP/1.1\r\nHost: x\r\n\r\n");
+        CHECK("served", client_reply(&c, false, &reply) && reply.status == 200);
+        CHECK_OK("away", http_unroute(server, "/p"));
+        free(alive); /* a handler still running would be caught by the sanitizers */
+        client_send_c(&c, "GET /p HTTP/1.1\r\nHost: x\r\n\r\n");
+        CHECK("gone", client_reply(&c, false, &reply) && reply.status == 404);
+    }
+    CHECK_ERR("twice", http_unroute(server, "/p"), ERR_NOT_FOUND);
+    CHECK_OK("a page too", http_unroute(server, "/q"));
+    client_send_c(&c, "GET /q HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK("gone", client_reply(&c, false, &reply) && reply.status == 404);
+    client_close(&c);
+    http_close(server);
+    pthread_join(thread, NULL);
+}
+
 /* -- a foreign client -- */
 
 static bool have_curl(void)
