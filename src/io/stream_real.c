@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIRECT_PARTS_MAX = 16 };         /* of one write that skips our buffer; more are gathered */
+enum { DIRECT_PARTS_MAX = 16 }; /* of one write that skips our buffer; more are gathered */
 
 static struct real_stream *from_stream(const struct stream *stream)
 {
@@ -62,7 +62,7 @@ void stream_finish(struct real_stream *s)
 
     assert(s->state == STREAM_CLOSING);
     write_note(s, &note);
-    if (s->listener) listener_forget(s->listener, s);   /* its place is free when on_closed runs */
+    if (s->listener) listener_forget(s->listener, s); /* its place is free when on_closed runs */
     if (s->started) s->events.on_closed(s->owner, s->why, &note);
     stream_free(s);
 }
@@ -78,7 +78,7 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void begin_close(struct real_stream *s, const char *verb, enum err why, int code)
 {
-    if (s->state == STREAM_CLOSING) return;     /* the first reason is the one that is told */
+    if (s->state == STREAM_CLOSING) return; /* the first reason is the one that is told */
     s->state = STREAM_CLOSING;
     s->verb = verb;
     s->why = why;
@@ -86,8 +86,10 @@ static void begin_close(struct real_stream *s, const char *verb, enum err why, i
     list_remove(&s->in_unsent);
     task_cancel(&s->tell);
     if (s->dial) dial_stop(s->dial);
-    if (!s->has_handle) loop_defer(&s->real->loop, &s->tell);
-    else if (!uv_is_closing(&s->uv.handle)) uv_close(&s->uv.handle, on_handle_closed);
+    if (!s->has_handle)
+        loop_defer(&s->real->loop, &s->tell);
+    else if (!uv_is_closing(&s->uv.handle))
+        uv_close(&s->uv.handle, on_handle_closed);
     /* else: dialing closed it between two addresses, and ends with stream_finish */
 }
 
@@ -134,8 +136,10 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
     }
     /* No room ends this turn's reading. A pause takes effect here, so pausing and resuming before
      * anything arrives costs no system call. */
-    if (s->paused || s->read_bytes >= STREAM_READ_PER_TURN) *ret_room = uv_buf_init(NULL, 0);
-    else *ret_room = uv_buf_init(real->read_room, sizeof real->read_room);
+    if (s->paused || s->read_bytes >= STREAM_READ_PER_TURN)
+        *ret_room = uv_buf_init(NULL, 0);
+    else
+        *ret_room = uv_buf_init(real->read_room, sizeof real->read_room);
 }
 
 static void stop_reading(struct real_stream *s)
@@ -148,8 +152,10 @@ static void on_peer_end(struct real_stream *s)
 {
     s->peer_ended = true;
     stop_reading(s);
-    if (s->events.on_end) s->events.on_end(s->owner);
-    else stream_end(&s->stream);
+    if (s->events.on_end)
+        s->events.on_end(s->owner);
+    else
+        stream_end(&s->stream);
     close_if_over(s);
 }
 
@@ -176,8 +182,10 @@ static void read_if_wanted(struct real_stream *s)
 
     if (s->state != STREAM_OPEN || !s->started || s->paused || s->reading || s->peer_ended) return;
     failed = uv_read_start(&s->uv.stream, on_room, on_read);
-    if (failed) stream_fail(s, "read from", ERR_IO, failed);
-    else s->reading = true;
+    if (failed)
+        stream_fail(s, "read from", ERR_IO, failed);
+    else
+        s->reading = true;
 }
 
 static void real_stream_pause(struct stream *stream)
@@ -193,7 +201,8 @@ static void real_stream_resume(struct stream *stream)
     read_if_wanted(s);
 }
 
-static void real_stream_start(struct stream *stream, const struct stream_events *events, void *owner)
+static void real_stream_start(struct stream *stream, const struct stream_events *events,
+                              void *owner)
 {
     struct real_stream *s = from_stream(stream);
 
@@ -236,8 +245,10 @@ static void tell_if_drained(struct real_stream *s)
 
 static void clear_buffer(struct buf *b)
 {
-    if (b->cap > STREAM_KEEP) buf_deinit(b);
-    else buf_clear(b);
+    if (b->cap > STREAM_KEEP)
+        buf_deinit(b);
+    else
+        buf_clear(b);
 }
 
 static void reset_front(struct real_stream *s)
@@ -267,7 +278,8 @@ static void on_written(uv_write_t *write, int status)
  * a time, so that on_drained comes while the rest is still on its way. */
 static void hand_to_libuv(struct real_stream *s)
 {
-    size_t len = min_size(s->front.len - s->front_at, max_size(s->output_max / 4, STREAM_DIRECT_MIN));
+    size_t len =
+        min_size(s->front.len - s->front_at, max_size(s->output_max / 4, STREAM_DIRECT_MIN));
     uv_buf_t piece;
     int failed;
 

@@ -11,13 +11,13 @@
 struct job;
 struct job {
     struct list link;
-    void (*run)(struct job *job);                       /* on the worker's thread */
-    void (*done)(struct job *job, enum err err);        /* on the loop's thread, exactly once:
+    void (*run)(struct job *job);                /* on the worker's thread */
+    void (*done)(struct job *job, enum err err); /* on the loop's thread, exactly once:
                                                            ERR_OK it ran, ERR_CANCELLED it never did */
 };
 struct worker_options {
-    const char *name;                   /* shown in the process list; 15 characters */
-    size_t jobs_max;                    /* waiting, running and not yet handed back */
+    const char *name; /* shown in the process list; 15 characters */
+    size_t jobs_max;  /* waiting, running and not yet handed back */
 };
 struct worker;
 
@@ -37,5 +37,7 @@ struct worker_ops {
     enum err (*submit)(struct worker *worker, struct job *job);
     void (*close)(struct worker *worker);
 };
-struct worker { const struct worker_ops *ops; };
+struct worker {
+    const struct worker_ops *ops;
+};
 #endif
