@@ -156,6 +156,7 @@ static enum err open_parts(struct chassis *c, struct note *note)
     if (!err) err = lock_data_dir(c, note);
     if (!err) err = instruments_open(chassis_io(c), c->conf, c->name, &c->instruments, note);
     if (!err) err = open_tls(c, note);
+    if (!err) instruments_set_tls(c->instruments, c->tls);
     if (!err) err = open_serve(c, note);
     if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, on_live_timer);
     if (!err) err = signals_open(chassis_io(c)->loop, numbers, on_signal, c, &c->signals);
@@ -223,13 +224,15 @@ static void reload_conf(struct chassis *c)
 
     buf_init(&problems, PROGRAM_TEXT_MAX);
     err = program_read_conf(c->program, c->call, &next, &problems);
+    if (!err) err = check_settings(next, &note); /* what could not start is not taken half */
     if (!err) err = conf_reload(c->conf, next, &changes);
-    if (!err) err = check_settings(next, &note);
     if (err) {
         if (note.text[0]) (void)buf_append_c(&problems, note.text);
         say_refused(c, err, buf_peek(&problems));
+        instruments_count_reload(c->instruments, false, 0);
         conf_close(next);
     } else {
+        instruments_count_reload(c->instruments, true, changes.waiting);
         say_changes(c, next, &changes);
         if (c->conf != c->conf_at_start) conf_close(c->conf);
         c->conf = next;
@@ -250,6 +253,7 @@ static void reload_tls(struct chassis *c)
 
     if (err) LOG_ERROR(log, "TLS files refused, the old pair stays", log_text("why", note.text));
     if (!changed || err) return;
+    instruments_set_tls(c->instruments, c->tls);
     err = serve_reopen(c->serve, &note);
     if (err)
         LOG_ERROR(log, "listener could not be opened anew, trying again",

@@ -25,6 +25,8 @@ struct instruments {
     struct logger *logger;
     struct log_source log;
     struct metrics *metrics;
+    struct counter *reloads[2]; /* refused, ok */
+    struct gauge *waiting, *tls_not_after;
     struct events *events;
     struct loop *loop;
     struct health *health;
@@ -150,6 +152,55 @@ void instruments_event(struct instruments *instruments, const char *what)
     buf_deinit(&out);
 }
 
+/* -- numbers of the process itself -- */
+
+static enum err add_metrics(struct instruments *in, struct note *note)
+{
+    struct metric_options reloads = {
+        .name = "muster_config_reloads_total",
+        .help = "Configuration reloads by how they ended.",
+        .kind = METRIC_COUNTER,
+        .labels = {"result"},
+    };
+    struct metric_options waiting = {
+        .name = "muster_config_settings_waiting",
+        .help = "Settings whose new value needs a restart.",
+        .kind = METRIC_GAUGE,
+    };
+    struct metric_options not_after = {
+        .name = "muster_tls_not_after_seconds",
+        .help = "When our certificate ends, in seconds since 1970; 0 without TLS.",
+        .kind = METRIC_GAUGE,
+    };
+    struct metrics_build build = {.version = version_number(), .commit = version_commit()};
+    struct metric_family *family;
+    enum err err = metrics_open(&in->metrics);
+
+    if (!err) err = metrics_add_process(in->metrics, &build, note);
+    if (!err) err = metrics_add(in->metrics, &reloads, &family, note);
+    if (err) return err;
+    in->reloads[false] = metric_counter(family, &STR("refused"));
+    in->reloads[true] = metric_counter(family, &STR("ok"));
+    err = metrics_add(in->metrics, &waiting, &family, note);
+    if (err) return err;
+    in->waiting = metric_gauge(family, NULL);
+    err = metrics_add(in->metrics, &not_after, &family, note);
+    if (!err) in->tls_not_after = metric_gauge(family, NULL);
+    return err;
+}
+
+void instruments_count_reload(struct instruments *instruments, bool ok, size_t waiting)
+{
+    counter_inc(instruments->reloads[ok]);
+    if (ok) gauge_set(instruments->waiting, (double)waiting);
+}
+
+void instruments_set_tls(struct instruments *instruments, const struct tls_context *tls)
+{
+    double ms = tls ? (double)tls_context_info(tls).not_after.ms : 0;
+    gauge_set(instruments->tls_not_after, ms / (double)MS_PER_SECOND);
+}
+
 /* -- life -- */
 
 enum err instruments_open(struct io *io, const struct conf *conf, const char *process_name,
@@ -157,7 +208,6 @@ enum err instruments_open(struct io *io, const struct conf *conf, const char *pr
 {
     struct crash_options crash = {
         .program = process_name, .version = version_number(), .commit = version_commit()};
-    struct metrics_build build = {.version = version_number(), .commit = version_commit()};
     struct instruments *in = calloc(1, sizeof *in);
     enum err err;
 
@@ -168,8 +218,7 @@ enum err instruments_open(struct io *io, const struct conf *conf, const char *pr
     ring_use_clock(io->clock);
     err = crash_install(&crash);
     if (!err) err = open_log(in, io, conf, note);
-    if (!err) err = metrics_open(&in->metrics);
-    if (!err) err = metrics_add_process(in->metrics, &build, note);
+    if (!err) err = add_metrics(in, note);
     if (!err) err = open_events(in, io, conf, note);
     if (err)
         instruments_close(in);

@@ -6,6 +6,7 @@
 #include "conf/conf.h"
 #include "io/http.h"
 #include "io/io.h"
+#include "io/tls.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
 
@@ -23,6 +24,8 @@ void instruments_apply(struct instruments *instruments, const struct conf *conf)
 const struct log_source *instruments_log(const struct instruments *instruments); /* for LOG_*() */
 /* A line in the event file: "started", "reloaded", "stopping". */
 void instruments_event(struct instruments *instruments, const char *what);
+void instruments_count_reload(struct instruments *instruments, bool ok, size_t waiting);
+void instruments_set_tls(struct instruments *instruments, const struct tls_context *tls);
 struct metrics *instruments_metrics(struct instruments *instruments);
 
 /* -- the part that meets HTTP -- */

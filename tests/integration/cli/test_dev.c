@@ -156,14 +156,18 @@ TEST(a_reload_says_what_changed_and_what_needs_a_restart)
 {
     const char *file = cli_path("reload.toml");
     cli_write(file, "[log]\nlevel = \"info\"\n[http]\nlive-every = \"1s\"\n");
-    start(&proc, WORDS(data_dir("reload"), "--config", file), NULL);
+    const char *address = start(&proc, WORDS(data_dir("reload"), "--config", file), NULL);
     cli_write(file, "[log]\nlevel = \"debug\"\nformat = \"json\"\n[http]\nlive-every = \"1s\"\n");
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
     CHECK("what waits", proc_wait_output(&proc, "log.format: ", PROC_DEADLINE_MS));
     CHECK_HAS("what changed", proc.output, "log.level: ");
     CHECK_HAS("its new value", proc.output, "debug");
     CHECK("that it needs a restart", proc_wait_output(&proc, "needs a restart", PROC_DEADLINE_MS));
-    CHECK("still serves", proc_signal(&proc, 0));
+    char *metrics = NULL;
+    CHECK_I64("metrics", get(address, "/metrics", &metrics), 200);
+    CHECK_HAS("counted", metrics, "muster_config_reloads_total{result=\"ok\"} 1\n");
+    CHECK_HAS("and how many wait", metrics, "muster_config_settings_waiting 1\n");
+    free(metrics);
     stop(&proc);
 }
 
@@ -179,7 +183,17 @@ TEST(a_reload_of_a_wrong_file_changes_nothing)
     CHECK("the nearest", proc_wait_output(&proc, "did you mean 'log.level'?", PROC_DEADLINE_MS));
     CHECK("and nothing changed", proc_wait_output(&proc, "nothing was reloaded", PROC_DEADLINE_MS));
     CHECK_I64("it still serves", get(address, "/healthz", NULL), 200);
+    cli_write(file, "[log]\nlevel = \"debug\"\n[tls]\ncert-file = \"x.pem\"\n");
+    CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
+    CHECK("nor what could not start",
+          proc_wait_output(&proc, "tls.cert-file and tls.key-file belong together", PROC_DEADLINE_MS));
+    char *metrics = NULL;
+    CHECK("told", proc_wait_output(&proc, "err=INVALID", PROC_DEADLINE_MS));
+    CHECK_I64("metrics", get(address, "/metrics", &metrics), 200);
+    CHECK_HAS("both counted", metrics, "muster_config_reloads_total{result=\"refused\"} 2\n");
+    free(metrics);
     stop(&proc);
+    CHECK("the level never changed", strstr(proc.output, "setting changed") == NULL);
 }
 
 TEST(a_log_file_that_was_moved_away_is_opened_anew)

@@ -90,8 +90,8 @@ TEST(the_version_names_commit_compiler_and_engines)
     static char first[PROC_OUTPUT_CAP];
     CHECK_I64("--version", cli_run(&proc, cli_muster(), WORDS("--version"), NULL), 0);
     CHECK_HAS("version", proc.output, version_number());
-    CHECK_HAS("commit", proc.output, version_commit());
-    CHECK_HAS("compiler", proc.output, "c");
+    CHECK_HAS("commit", proc.output, " (commit ");
+    CHECK("compiler", strstr(proc.output, ", gcc ") || strstr(proc.output, ", clang "));
     CHECK_HAS("libuv", proc.output, "\nlibuv 1.");
     CHECK_HAS("OpenSSL", proc.output, "\nOpenSSL 3.");
     CHECK_HAS("libmicrohttpd", proc.output, "\nlibmicrohttpd ");
