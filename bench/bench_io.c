@@ -1,9 +1,10 @@
 /* What the loop and its streams add to the bare system, in one run on one machine.
  *
- * An echo server three times: ours, plain libuv, and bare epoll; the client is the same blocking code for
- * all. The number that counts is the server thread's CPU per message, because the wall time of a loopback
- * echo is mostly waking threads up. Then: handing a message to a loop from another thread, and starting
- * and stopping timers, both against libuv's own. Best of several rounds. */
+ * An echo server three times: ours, plain libuv, and bare epoll; the client is the same blocking
+ * code for all. The number that counts is the server thread's CPU per message, because the wall
+ * time of a loopback echo is mostly waking threads up. Then: handing a message to a loop from
+ * another thread, and starting and stopping timers, both against libuv's own. Best of several
+ * rounds. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -34,7 +35,8 @@ static double clock_ns(clockid_t id)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* -- three echo servers: each says its port, then serves until every connection it saw is closed -- */
+/* -- three echo servers: each says its port, then serves until every connection it saw is closed
+ * -- */
 
 struct server {
     void (*main)(struct server *server);

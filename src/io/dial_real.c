@@ -73,8 +73,8 @@ static void end_attempt(struct dial *dial, int code)
     uv_close(&dial->stream->uv.handle, on_attempt_closed);
 }
 
-/* A dial to a free port of this host can, by TCP's simultaneous open, connect to itself when the kernel
- * picks that very port for our end. Nobody listens there, so it counts as refused. */
+/* A dial to a free port of this host can, by TCP's simultaneous open, connect to itself when the
+ * kernel picks that very port for our end. Nobody listens there, so it counts as refused. */
 static bool met_itself(struct real_stream *s, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = {0};
@@ -116,8 +116,8 @@ static void on_connect(uv_connect_t *connect, int status)
     if (s->state == STREAM_OPEN && s->events.on_open) s->events.on_open(s->owner);
 }
 
-/* Each address left gets an equal share of the time left, so one that swallows packets cannot use up
- * what its neighbours need. */
+/* Each address left gets an equal share of the time left, so one that swallows packets cannot
+ * use up what its neighbours need. */
 static void start_clock(struct dial *dial)
 {
     struct loop *loop = &dial->stream->real->loop;

@@ -1,8 +1,9 @@
 /* Listening: bind, accept within bounds, hand TLS its handshakes.
  *
- * The socket is ours and only watched by libuv, so that a connection over the limit is closed before
- * anything is allocated for it, and so that running out of files stops accepting for a moment instead
- * of spinning: the connection stays in the kernel's queue and the loop would be woken for ever. */
+ * The socket is ours and only watched by libuv, so that a connection over the limit is closed
+ * before anything is allocated for it, and so that running out of files stops accepting for a
+ * moment instead of spinning: the connection stays in the kernel's queue and the loop would be
+ * woken for ever. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -218,7 +219,8 @@ static int socket_for(int family)
     return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* True when the path is a socket on which nobody listens: left behind by a process that was killed. */
+/* True when the path is a socket on which nobody listens: left behind by a process that was
+ * killed. */
 static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
 {
     int fd, refused = 0;
@@ -296,7 +298,8 @@ static int open_tcp(struct real_listener *l, const struct addrinfo *target)
     return 0;
 }
 
-/* A name is looked up here and now: listeners are opened at start, before there is work to delay. */
+/* A name is looked up here and now: listeners are opened at start, before there is work to
+ * delay. */
 static enum err find_and_open_tcp(struct real_listener *l, const struct address_parts *parts,
                                   struct note *note)
 {

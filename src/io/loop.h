@@ -1,12 +1,13 @@
 /* The loop: one thread that owns a process's connections and state.
  *
- * The same timers, tasks and turn hooks run over libuv (io/real.h) and over virtual time (src/sim);
- * only what wakes the loop differs, and that part is behind `struct loop_ops`. Every callback runs on
- * the loop's thread, and never from inside the call that asked for it.
+ * The same timers, tasks and turn hooks run over libuv (io/real.h) and over virtual time
+ * (src/sim); only what wakes the loop differs, and that part is behind `struct loop_ops`. Every
+ * callback runs on the loop's thread, and never from inside the call that asked for it.
  *
- * A turn: events are delivered, then due timers fire in order of time and start, then deferred tasks
- * run until none is left, then turn hooks run once (batch before sleep: flush what the turn gathered),
- * then the loop sleeps. A hook may defer tasks; they run in the same turn, and the hooks after them. */
+ * A turn: events are delivered, then due timers fire in order of time and start, then deferred
+ * tasks run until none is left, then turn hooks run once (batch before sleep: flush what the
+ * turn gathered), then the loop sleeps. A hook may defer tasks; they run in the same turn, and
+ * the hooks after them. */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
 #include "base/err.h"
@@ -69,15 +70,17 @@ struct post {
     post_fn *fn;
 };
 void post_init(struct post *post, post_fn *fn);
-/* Any thread. The memory is the loop's until fn has begun to run; posting a waiting one is a bug. */
+/* Any thread. The memory is the loop's until fn has begun to run; posting a waiting one is a
+ * bug. */
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */
 mono_time loop_now(const struct loop *loop); /* fixed during a turn; outside one, the clock */
 struct clock *loop_clock(const struct loop *loop);
 
-/* -- watchdog: what the turns cost. On a busy machine wall without CPU is preemption. CPU is right to
- * LOOP_CPU_GRAIN_NS, and never under what was used: reading it exactly would cost more than a turn. -- */
+/* -- watchdog: what the turns cost. On a busy machine wall without CPU is preemption. CPU is
+ * right to LOOP_CPU_GRAIN_NS, and never under what was used: reading it exactly would cost more
+ * than a turn. -- */
 enum { LOOP_CPU_GRAIN_NS = 20000 };
 struct loop_turn {
     uint64_t wall_ns, cpu_ns;

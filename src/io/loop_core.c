@@ -35,8 +35,8 @@ void loop_core_set_now(struct loop *loop)
     loop_core_begin(loop, clock_mono(loop->clock));
 }
 
-/* Fires what was due and running when the turn's timers began. What the callbacks start is due now at
- * the earliest and carries a later order, so it stands behind all of them in the heap. */
+/* Fires what was due and running when the turn's timers began. What the callbacks start is due
+ * now at the earliest and carries a later order, so it stands behind all of them in the heap. */
 static void run_timers(struct loop *loop)
 {
     uint64_t started_before = loop->timers.next_order;
@@ -67,7 +67,8 @@ static void run_hooks(struct loop *loop)
 {
     struct list waiting;
 
-    /* Each hook goes back to the end of the list before it runs, so it may remove itself or others. */
+    /* Each hook goes back to the end of the list before it runs, so it may remove itself or
+     * others. */
     list_init(&waiting);
     list_splice(&waiting, &loop->hooks);
     for (struct list *node; (node = list_pop(&waiting));) {
@@ -99,7 +100,8 @@ void loop_core_run(struct loop *loop)
 mono_time loop_core_next_due(const struct loop *loop)
 {
     const struct heap_node *node = heap_peek(&loop->timers);
-    return node ? (mono_time){node->due} : MONO_NEVER;
+    if (!node) return MONO_NEVER;
+    return (mono_time){node->due};
 }
 
 bool loop_core_has_tasks(const struct loop *loop)
@@ -135,8 +137,8 @@ void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context)
 
 mono_time loop_now(const struct loop *loop)
 {
-    /* Between turns the last turn's time may be long past: a program that loads for five seconds and
-     * then dials must not find its deadlines used up. */
+    /* Between turns the last turn's time may be long past: a program that loads for five seconds
+     * and then dials must not find its deadlines used up. */
     return loop->in_turn ? loop->now : clock_mono(loop->clock);
 }
 

@@ -1,10 +1,10 @@
 /* Byte streams to other processes: TCP and Unix sockets, plain or TLS, or the simulator's.
  *
- * Addresses are text: "host:port", "[v6]:port", "unix:/path"; names are resolved anew on every dial.
- * All callbacks run on the loop's thread and never from inside the call that caused them. on_closed
- * comes exactly once and last; the stream's memory is gone when it returns. It comes by itself when
- * both sides have ended: ERR_CLOSED for that and after stream_close, ERR_IO for a connection that
- * broke, ERR_UNAVAILABLE or ERR_TIMEOUT for one that never came to be. */
+ * Addresses are text: "host:port", "[v6]:port", "unix:/path"; names are resolved anew on every
+ * dial. All callbacks run on the loop's thread and never from inside the call that caused them.
+ * on_closed comes exactly once and last; the stream's memory is gone when it returns. It comes
+ * by itself when both sides have ended: ERR_CLOSED for that and after stream_close, ERR_IO for a
+ * connection that broke, ERR_UNAVAILABLE or ERR_TIMEOUT for one that never came to be. */
 #ifndef IO_NET_H
 #define IO_NET_H
 #include "base/note.h"
@@ -50,8 +50,8 @@ struct listener_stats {
     size_t open;            /* handshakes that are under way included */
 };
 
-/* ERR_INVALID for an address that is none, ERR_NOMEM, ERR_FULL (timers). A failure to connect comes by
- * on_closed. What is written before on_open waits and leaves then. */
+/* ERR_INVALID for an address that is none, ERR_NOMEM, ERR_FULL (timers). A failure to connect
+ * comes by on_closed. What is written before on_open waits and leaves then. */
 enum err net_dial(struct net *net, const struct dial_options *options,
                   const struct stream_events *events, void *owner, struct stream **ret_stream,
                   struct note *note);
@@ -62,12 +62,12 @@ const char *listener_address(const struct listener *listener); /* with the real 
 struct listener_stats listener_stats(const struct listener *listener);
 void listener_close(struct listener *listener); /* accepted streams live on; NULL is fine */
 
-/* For an accepted stream: from now on its events come here, beginning with bytes. Starting a dialed one
- * anew redirects its events, which is how TLS wraps it. */
+/* For an accepted stream: from now on its events come here, beginning with bytes. Starting a
+ * dialed one anew redirects its events, which is how TLS wraps it. */
 void stream_start(struct stream *stream, const struct stream_events *events, void *owner);
-/* Copies all the parts or none. ERR_FULL past output_max: wait for on_drained, after which this write
- * fits. ERR_TOO_LARGE: more than output_max at once, which never fits. ERR_CLOSED after stream_end,
- * stream_close or a failure. Small writes of one turn leave in one system call. */
+/* Copies all the parts or none. ERR_FULL past output_max: wait for on_drained, after which this
+ * write fits. ERR_TOO_LARGE: more than output_max at once, which never fits. ERR_CLOSED after
+ * stream_end, stream_close or a failure. Small writes of one turn leave in one system call. */
 enum err stream_write(struct stream *stream, const struct str *parts, size_t count);
 size_t stream_pending(const struct stream *stream); /* bytes not yet taken by the kernel */
 void stream_pause(struct stream *stream);           /* no on_bytes until resumed */
@@ -79,7 +79,8 @@ const char *stream_peer_address(const struct stream *stream); /* borrowed; "unix
 const struct tls_identity *stream_peer_identity(const struct stream *stream);
 const char *stream_alpn(const struct stream *stream); /* agreed protocol, "" when none */
 
-/* Splits an address. ERR_INVALID with a note. Views point into `address`; unix: host is the path. */
+/* Splits an address. ERR_INVALID with a note. Views point into `address`; unix: host is the
+ * path. */
 struct address_parts {
     bool is_unix;
     struct str host;

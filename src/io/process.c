@@ -1,16 +1,19 @@
-/* Child processes: fork and exec, a pidfd to see the end, a pipe each for the lines of stdout, stderr.
+/* Child processes: fork and exec, a pidfd to see the end, a pipe each for the lines of stdout,
+ * stderr.
  *
- * Not uv_spawn: it has no place between fork and exec for prctl(PR_SET_PDEATHSIG), and it needs the
- * process-wide SIGCHLD handler; a pidfd belongs to one child and never means another after it ended.
+ * Not uv_spawn: it has no place between fork and exec for prctl(PR_SET_PDEATHSIG), and it needs
+ * the process-wide SIGCHLD handler; a pidfd belongs to one child and never means another after
+ * it ended.
  *
- * What die_with_parent holds. The kernel sends the signal when the *thread* that forked ends. Here that
- * is the loop's thread: it outlives its children, because everything is closed before the loop is. It
- * also holds when we are killed outright. It does not reach grandchildren, and the kernel drops it when
- * the program that is started gains privileges (set-user-id, file capabilities).
+ * What die_with_parent holds. The kernel sends the signal when the *thread* that forked ends.
+ * Here that is the loop's thread: it outlives its children, because everything is closed before
+ * the loop is. It also holds when we are killed outright. It does not reach grandchildren, and
+ * the kernel drops it when the program that is started gains privileges (set-user-id, file
+ * capabilities).
  *
- * fork, not vfork: the child shares no memory with a running loop. It costs a copy of our page tables,
- * which is small in the programs that start others. Between fork and exec only calls that are safe in
- * a copy of a process with threads are made. */
+ * fork, not vfork: the child shares no memory with a running loop. It costs a copy of our page
+ * tables, which is small in the programs that start others. Between fork and exec only calls
+ * that are safe in a copy of a process with threads are made. */
 #include "io/process.h"
 
 #include <errno.h>

@@ -24,9 +24,10 @@ struct process_options {
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
 };
-/* Real loops only; ERR_UNSUPPORTED elsewhere. Standard input is empty. A process must have ended (send
- * it a signal, await on_exit) before its loop is closed. Copies what it needs of `options`.
- * ERR_NOT_FOUND (no such program), ERR_DENIED, ERR_INVALID, ERR_NOMEM, ERR_FULL, ERR_IO, with a note. */
+/* Real loops only; ERR_UNSUPPORTED elsewhere. Standard input is empty. A process must have ended
+ * (send it a signal, await on_exit) before its loop is closed. Copies what it needs of
+ * `options`. ERR_NOT_FOUND (no such program), ERR_DENIED, ERR_INVALID, ERR_NOMEM, ERR_FULL,
+ * ERR_IO, with a note. */
 enum err process_start(struct loop *loop, const struct process_options *options,
                        struct process **ret_process, struct note *note);
 int process_pid(const struct process *process);

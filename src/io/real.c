@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Rounds of "run, flush" in one turn; each needs somebody who writes because output drained, so a few
- * are usual and this many is two parties feeding each other. */
+/* Rounds of "run, flush" in one turn; each needs somebody who writes because output drained, so
+ * a few are usual and this many is two parties feeding each other. */
 enum { TURN_ROUNDS_MAX = 10000 };
 
 enum err real_err(int uv_code)
@@ -37,7 +37,7 @@ enum err real_err(int uv_code)
 
 static void real_post(struct loop *loop, struct post *post)
 {
-    struct real_io *real = real_from_loop(loop);
+    struct real_io *real = CONTAINER_OF(loop, struct real_io, loop);
     bool first;
 
     pthread_mutex_lock(&real->posts_lock);
@@ -45,8 +45,8 @@ static void real_post(struct loop *loop, struct post *post)
     list_append(&real->posts, &post->link); /* asserts that it is not waiting already */
     atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
-    /* Not under the lock, which the thread that wakes up wants first thing. It may even run the post
-     * and close the loop while we are here; real_io_close waits for us to be out. */
+    /* Not under the lock, which the thread that wakes up wants first thing. It may even run the
+     * post and close the loop while we are here; real_io_close waits for us to be out. */
     if (first) uv_async_send(&real->wake);
     atomic_fetch_sub(&real->posters, 1);
 }
@@ -91,7 +91,8 @@ static bool has_posts(struct real_io *real)
 
 /* -- turns -- */
 
-/* The alarm is set and tasks are looked for just before the loop sleeps, so neither needs a call. */
+/* The alarm is set and tasks are looked for just before the loop sleeps, so neither needs a
+ * call. */
 static void wake_at(struct loop *loop, mono_time due)
 {
     (void)loop, (void)due;
@@ -117,12 +118,12 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000 * NS_PER_MS + (uint64_t)used.tv_nsec;
 }
 
-/* Reading the thread's CPU time is a system call (0.5 us on a small virtual machine, as much as the
- * rest of a small turn); reading the monotonic clock is not (0.02 us). So the CPU is read only when
- * more than LOOP_CPU_GRAIN_NS of wall time went by since the last reading. A thread cannot use more
- * CPU than wall time, so the reading in hand is never off by more than the grain, and a turn shorter
- * than the grain is counted as all CPU. After a sleep the mark is always read anew; while turns follow
- * each other closely it costs at most one call in 20 us. */
+/* Reading the thread's CPU time is a system call (0.5 us on a small virtual machine, as much as
+ * the rest of a small turn); reading the monotonic clock is not (0.02 us). So the CPU is read
+ * only when more than LOOP_CPU_GRAIN_NS of wall time went by since the last reading. A thread
+ * cannot use more CPU than wall time, so the reading in hand is never off by more than the
+ * grain, and a turn shorter than the grain is counted as all CPU. After a sleep the mark is
+ * always read anew; while turns follow each other closely it costs at most one call in 20 us. */
 void real_turn_begin(struct real_io *real)
 {
     uint64_t now = clock_mono_ns(real->loop.clock).ns;
@@ -170,8 +171,8 @@ static void on_alarm(uv_timer_t *alarm)
 
     real_enter(real);
     real->alarm_due = MONO_NEVER;
-    /* libuv 1.44 runs timers before it polls and would then sleep with none left; a stopped loop polls
-     * without waiting. The flag is gone when uv_run returns. */
+    /* libuv 1.44 runs timers before it polls and would then sleep with none left; a stopped loop
+     * polls without waiting. The flag is gone when uv_run returns. */
     uv_stop(&real->uv);
 }
 

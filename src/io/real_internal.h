@@ -1,9 +1,9 @@
 /* What the files of the real I/O share. Nobody else includes this.
  *
- * Every libuv callback begins with real_enter: it opens the turn (time, watchdog) with the first event
- * that is delivered, because libuv has no hook between waking up and its first callback. Output is
- * gathered: a stream with something to send stands in `unsent` and is flushed when the turn's tasks and
- * hooks are through. */
+ * Every libuv callback begins with real_enter: it opens the turn (time, watchdog) with the first
+ * event that is delivered, because libuv has no hook between waking up and its first callback.
+ * Output is gathered: a stream with something to send stands in `unsent` and is flushed when the
+ * turn's tasks and hooks are through. */
 #ifndef IO_REAL_INTERNAL_H
 #define IO_REAL_INTERNAL_H
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Streams over kernel sockets: reading with back-pressure, gathered bounded writing, ending, closing. */
+/* Streams over kernel sockets: reading with back-pressure, gathered bounded writing, ending,
+ * closing. */
 #include "io/stream_real.h"
 
 #include <arpa/inet.h>
@@ -274,8 +275,8 @@ static void on_written(uv_write_t *write, int status)
     mark_unsent(s);
 }
 
-/* The kernel is full. libuv waits until it is not and sends the next piece; a quarter of the bound at
- * a time, so that on_drained comes while the rest is still on its way. */
+/* The kernel is full. libuv waits until it is not and sends the next piece; a quarter of the
+ * bound at a time, so that on_drained comes while the rest is still on its way. */
 static void hand_to_libuv(struct real_stream *s)
 {
     size_t len =
@@ -354,8 +355,9 @@ void real_flush_streams(struct real_io *real)
         flush(CONTAINER_OF(node, struct real_stream, in_unsent));
 }
 
-/* A large write while nothing waits goes to the kernel without a copy; what it does not take is copied
- * into room that was reserved before, so that "all or none" holds. Returns what the kernel took. */
+/* A large write while nothing waits goes to the kernel without a copy; what it does not take is
+ * copied into room that was reserved before, so that "all or none" holds. Returns what the
+ * kernel took. */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];

@@ -1,10 +1,11 @@
-/* A stream over a kernel socket, and what dialing and listening need of it. Nobody else includes this.
+/* A stream over a kernel socket, and what dialing and listening need of it. Nobody else includes
+ * this.
  *
  *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING --> gone
  *        \________________failure, stream_close_______________________________/
  *
- * Output waits in two buffers: `front` is on its way to the kernel from `front_at` on, `back` gathers
- * what is written meanwhile; they change places when the front is through. */
+ * Output waits in two buffers: `front` is on its way to the kernel from `front_at` on, `back`
+ * gathers what is written meanwhile; they change places when the front is through. */
 #ifndef IO_STREAM_REAL_H
 #define IO_STREAM_REAL_H
 #include "base/buf.h"

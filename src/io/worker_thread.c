@@ -81,7 +81,8 @@ static void on_post(struct post *post)
     w->posted = false;
     pthread_mutex_unlock(&w->lock);
     w->handing_back = true;
-    /* No more than there can be: with a done() that submits and a fast thread this would never end. */
+    /* No more than there can be: with a done() that submits and a fast thread this would never
+     * end. */
     for (struct job *job; most > 0 && (job = take_job(w, &w->finished)); most--)
         job->done(job, ERR_OK); /* may close the worker; then nothing is left to take */
     w->handing_back = false;
@@ -134,7 +135,8 @@ static void thread_close(struct worker *worker)
 
 static const struct worker_ops thread_ops = {.submit = thread_submit, .close = thread_close};
 
-/* Signals are for the loop's thread: a handler that runs on a worker would interrupt its system calls. */
+/* Signals are for the loop's thread: a handler that runs on a worker would interrupt its system
+ * calls. */
 static int start_thread(struct worker_thread *w)
 {
     sigset_t all, before;
@@ -154,7 +156,7 @@ enum err real_worker_open(struct loop *loop, const struct worker_options *option
 
     if (!w) return ERR_NOMEM;
     w->worker.ops = &thread_ops;
-    w->real = real_from_loop(loop);
+    w->real = CONTAINER_OF(loop, struct real_io, loop);
     w->jobs_max = options->jobs_max;
     memcpy(w->name, options->name, strnlen(options->name, THREAD_NAME_CAP - 1));
     post_init(&w->post, on_post);

@@ -1,7 +1,8 @@
 /* The k-th allocation fails, and the k-th file cannot be opened, while a loop with a worker, two
- * listeners, dialed and accepted streams, a child process and signals comes up, does something and goes
- * down again. Whatever failed: it is reported, what came up goes down, nothing leaks (AddressSanitizer
- * and the list of open files count), and nobody who was promised an event waits for ever. */
+ * listeners, dialed and accepted streams, a child process and signals comes up, does something
+ * and goes down again. Whatever failed: it is reported, what came up goes down, nothing leaks
+ * (AddressSanitizer and the list of open files count), and nobody who was promised an event
+ * waits for ever. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
