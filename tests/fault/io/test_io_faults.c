@@ -17,7 +17,11 @@
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 
-enum { PAIRS = 2, MESSAGE = 6000 }; /* larger than the buffer an idle stream keeps */
+enum {
+    PAIRS = 2,
+    MESSAGE = 6000,
+    FILLERS_MAX = 16
+}; /* larger than the buffer an idle stream keeps */
 
 struct side {
     struct stream *stream;
@@ -27,7 +31,7 @@ struct side {
 struct scene {
     struct real_io *real;
     struct loop *loop;
-    struct timer deadline;
+    struct timer deadline, fillers[FILLERS_MAX];
     bool late, worker_done, exited;
     unsigned reported, lines;
     struct job job;
@@ -38,6 +42,9 @@ struct scene {
     struct side clients[PAIRS], served[PAIRS];
 };
 static struct scene scene;
+/* Timers made before anything else: room for them grows in steps of sixteen, so their number
+ * decides whose timer it is that may find no memory. */
+static size_t fillers;
 
 static bool went_wrong(enum err err)
 {
@@ -169,6 +176,7 @@ static void close_all(void)
     worker_close(scene.worker);
     signals_close(scene.signals);
     timer_deinit(&scene.deadline);
+    for (size_t i = 0; i < fillers; i++) timer_deinit(&scene.fillers[i]);
     real_io_close(scene.real);
 }
 
@@ -182,6 +190,8 @@ static void play(void)
         return;
     }
     timer_start_in(&scene.deadline, 40 * 1000);
+    for (size_t i = 0; i < fillers; i++)
+        went_wrong(timer_init(&scene.fillers[i], scene.loop, on_late));
     for (int i = 0; i < PAIRS; i++) open_pair(i);
     open_rest();
     while (!settled() && !scene.late) real_io_turn(scene.real, true);
@@ -213,17 +223,20 @@ TEST(every_allocation_may_fail)
     CHECK_U64("all is well without faults", scene.reported, 0);
     CHECK_U64("both lines came", scene.lines, 2);
     size_t before = open_files();
-    FAULT_SWEEP_ALLOC(k)
-    {
-        play();
-        /* The one that may go without a word is the rest of a child's line: it is cut. */
-        if (fault_alloc_fired())
-            CHECK("a failure is reported", scene.reported > 0 || scene.lines == 2);
-        else
-            CHECK_U64("nothing failed", scene.reported, 0);
-        CHECK_SIZE("no file is left open", open_files(), before);
-        most = k;
+    for (fillers = 0; fillers <= FILLERS_MAX; fillers++) {
+        FAULT_SWEEP_ALLOC(k)
+        {
+            play();
+            /* The one that may go without a word is the rest of a child's line: it is cut. */
+            if (fault_alloc_fired())
+                CHECK("a failure is reported", scene.reported > 0 || scene.lines == 2);
+            else
+                CHECK_U64("nothing failed", scene.reported, 0);
+            CHECK_SIZE("no file is left open", open_files(), before);
+            most = k;
+        }
     }
+    fillers = 0;
     fprintf(stderr, "%llu allocations\n", (unsigned long long)most - 1);
     CHECK("the sweep saw the whole of it", most > 12);
 }
