@@ -72,7 +72,7 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
         {.name = "events.file-max",                                                                \
          .kind = OPTION_SIZE,                                                                      \
          .fallback = "64MiB",                                                                      \
-         .min = 64 * 1024,                                                                         \
+         .min = 64 * 1024ull,                                                                      \
          .max = 1ull << 40,                                                                        \
          .help = "when the file has this size it is set aside and a new one begun"},               \
     {                                                                                              \
@@ -97,7 +97,7 @@ static const struct option dev_options[] = {
      .kind = OPTION_DURATION,
      .fallback = "1s",
      .min = 100,
-     .max = 60 * 1000,
+     .max = 60 * 1000ull,
      .flags = OPTION_RELOAD,
      .help = "how often the status page gets new numbers"},
     OPTIONS_TLS,
@@ -120,8 +120,8 @@ TABLE(dev);
     }
 #define OPTION_DAYS(otherwise, most)                                                               \
     {                                                                                              \
-        .name = "days", .kind = OPTION_U64, .flags = OPTION_FLAG_ONLY, .fallback = otherwise,      \
-        .min = 1, .max = most, .help = "how long it is valid"                                      \
+        .name = "days", .kind = OPTION_U64, .flags = OPTION_FLAG_ONLY, .fallback = (otherwise),    \
+        .min = 1, .max = (most), .help = "how long it is valid"                                    \
     }
 #define OPTION_COMMON_NAME                                                                         \
     {                                                                                              \
@@ -143,7 +143,7 @@ TABLE(dev);
     }
 #define OPTION_FORCE(what)                                                                         \
     {                                                                                              \
-        .name = "force", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY, .help = what              \
+        .name = "force", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY, .help = (what)            \
     }
 #define OPTION_NEW_KEY                                                                             \
     {                                                                                              \

@@ -91,7 +91,7 @@ static struct str plain_name(struct str spelled, char name[NEAREST_NAME_MAX])
     for (size_t i = 0; i < len; i++) {
         char c = spelled.at[i];
         if (c >= 'A' && c <= 'Z') c = (char)(c - 'A' + 'a');
-        name[i] = c == '_' || c == '.' ? '-' : c;
+        name[i] = (char)(c == '_' || c == '.' ? '-' : c);
     }
     return str_of(name, len);
 }

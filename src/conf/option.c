@@ -25,7 +25,7 @@ static bool name_valid(const char *name)
 void option_flag_name(const struct option *option, char name[OPTION_NAME_CAP])
 {
     snprintf(name, OPTION_NAME_CAP, "--%s", option->name);
-    for (char *c = name; *c; c++) *c = *c == '.' ? '-' : *c;
+    for (char *c = name; *c; c++) *c = (char)(*c == '.' ? '-' : *c);
 }
 
 void option_environment_name(const struct option *option, char name[OPTION_NAME_CAP])

@@ -8,9 +8,9 @@ struct unit {
 };
 
 static const struct unit durations[] = {
-    {{"d", 1}, 24 * 60 * 60 * 1000},
-    {{"h", 1}, 60 * 60 * 1000},
-    {{"m", 1}, 60 * 1000},
+    {{"d", 1}, 24ull * 60 * 60 * 1000},
+    {{"h", 1}, 60ull * 60 * 1000},
+    {{"m", 1}, 60ull * 1000},
     {{"s", 1}, 1000},
     {{"ms", 2}, 1},
 };
@@ -101,7 +101,7 @@ enum err units_parse_size(struct str text, uint64_t *ret_bytes, struct note *not
     size_t unit = name.len == 0 ? ARRAY_LEN(sizes) - 1 : find_unit(sizes, ARRAY_LEN(sizes), name);
     if (err || rest.len > 0 || unit == ARRAY_LEN(sizes)) {
         if (!err && rest.len == 0 && name.len <= 3 && str_has(STR("kKmMgGtT"), name.at[0])) {
-            char letter = name.at[0] >= 'a' ? (char)(name.at[0] - 'a' + 'A') : name.at[0];
+            char letter = (char)(name.at[0] >= 'a' ? name.at[0] - 'a' + 'A' : name.at[0]);
             note_set(note, "'%.*s' is not a unit here (did you mean %llu%ciB?)", STR_ARG(name),
                      (unsigned long long)number, letter);
         } else {

@@ -186,7 +186,8 @@ TEST(a_reload_of_a_wrong_file_changes_nothing)
     cli_write(file, "[log]\nlevel = \"debug\"\n[tls]\ncert-file = \"x.pem\"\n");
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
     CHECK("nor what could not start",
-          proc_wait_output(&proc, "tls.cert-file and tls.key-file belong together", PROC_DEADLINE_MS));
+          proc_wait_output(&proc, "tls.cert-file and tls.key-file belong together",
+                           PROC_DEADLINE_MS));
     char *metrics = NULL;
     CHECK("told", proc_wait_output(&proc, "err=INVALID", PROC_DEADLINE_MS));
     CHECK_I64("metrics", get(address, "/metrics", &metrics), 200);
