@@ -27,6 +27,13 @@ enum {
     HTTP_EVENT_BLOCK = 16 * 1024 /* handed to the library at a time */
 };
 
+/* An open connection. HTTP thread only. */
+struct peer {
+    struct list link;
+    int fd;
+    bool answering; /* from the answer being queued to its last byte */
+};
+
 enum route_kind { ROUTE_NONE, ROUTE_HANDLER, ROUTE_PAGE, ROUTE_CHANNEL }; /* none: a free place */
 struct route {
     char *path; /* owned */
@@ -45,6 +52,7 @@ struct http_server {
     struct MHD_Response *out_of_memory; /* made at open, so that it is there when needed */
     size_t body_max, response_max;
     uint32_t keepalive_ms, connections_max, readers_max;
+    struct list peers;
     bool turn_again; /* HTTP thread only: do not sleep before the next turn */
     char address[HTTP_ADDRESS_CAP];
     uint64_t boot_id; /* in event ids: a reader's position means nothing to the next process */
@@ -67,6 +75,8 @@ void http_lock(struct http_server *server);
 void http_unlock(struct http_server *server);
 void http_wake(struct http_server *server); /* under lock */
 mono_time http_now(void);
+/* HTTP thread. NULL when there was no memory for it. */
+struct peer *http_peer_of(struct MHD_Connection *connection);
 
 /* -- http_routes.c: under lock, except where said -- */
 /* An entry for `path`, with `path` copied; fill in the rest. ERR_INVALID, ERR_EXISTS, ERR_FULL,

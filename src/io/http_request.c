@@ -52,7 +52,9 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
                        enum MHD_RequestTerminationCode why)
 {
     struct exchange *exchange = *slot;
-    (void)context, (void)connection, (void)why;
+    struct peer *peer = http_peer_of(connection);
+    (void)context, (void)why;
+    if (peer) peer->answering = false;
     if (!exchange) return;
     buf_deinit(&exchange->body);
     free(exchange);
@@ -130,6 +132,8 @@ static bool body_announced_too_large(struct http_server *server, struct MHD_Conn
 static enum MHD_Result queue(struct http_server *server, struct MHD_Connection *connection,
                              int status, struct MHD_Response *response)
 {
+    struct peer *peer = http_peer_of(connection);
+    if (peer) peer->answering = true;
     if (status >= 400) atomic_fetch_add(&server->errors, 1);
     return MHD_queue_response(connection, (unsigned)status, response);
 }

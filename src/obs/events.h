@@ -7,7 +7,8 @@
  * than lose it. events_flush() tries again; trouble and its end are each told once.
  *
  * The surprising rule: ERR_OK means taken, not durable. Lines are synced when their file is rotated
- * away and at close. */
+ * away and at close. In a shared file a write that failed may leave a torn line, or, when only the line
+ * end was missing, its line twice. */
 #ifndef OBS_EVENTS_H
 #define OBS_EVENTS_H
 #include "base/err.h"

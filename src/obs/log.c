@@ -2,7 +2,6 @@
  * short. Inside it a line is made on the stack and handed over in one call. */
 #include "obs/log.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -65,8 +64,8 @@ static void add_value(struct line *line, enum log_format format, const struct lo
         else
             line_add_word(line, field->u.text, LOG_VALUE_MAX);
         break;
-    case LOG_KIND_U64: line_addf(line, "%" PRIu64, field->u.u64); break;
-    case LOG_KIND_I64: line_addf(line, "%" PRIi64, field->u.i64); break;
+    case LOG_KIND_U64: line_add_u64(line, field->u.u64); break;
+    case LOG_KIND_I64: line_add_i64(line, field->u.i64); break;
     case LOG_KIND_F64:
         if (format == LOG_FORMAT_JSON && !isfinite(field->u.f64))
             line_add(line, STR("null"));
@@ -80,8 +79,9 @@ static void add_value(struct line *line, enum log_format format, const struct lo
 
 static bool key_is_valid(const char *key)
 {
-    size_t len = strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_.");
-    return len > 0 && key[len] == '\0';
+    const char *at = key;
+    while ((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || *at == '_' || *at == '.') at++;
+    return at > key && *at == '\0';
 }
 
 /* All of the field or nothing of it, so that a cut line still reads back. */
@@ -90,10 +90,9 @@ static void add_field(struct line *line, enum log_format format, const struct lo
     size_t before = line->len;
     if (line->cut) return;
     assert(key_is_valid(field->key));
-    if (format == LOG_FORMAT_JSON)
-        line_addf(line, ",\"%s\":", field->key);
-    else
-        line_addf(line, " %s=", field->key);
+    line_add_c(line, format == LOG_FORMAT_JSON ? ",\"" : " ");
+    line_add_c(line, field->key);
+    line_add_c(line, format == LOG_FORMAT_JSON ? "\":" : "=");
     add_value(line, format, field);
     if (line->cut) line->len = before;
 }
@@ -129,12 +128,15 @@ static struct str make_line(struct logger *logger, const struct content *c, char
 
     line_init(&line, room, LOG_LINE_MAX - CLOSING_MAX - LOG_COMPONENT_MAX);
     wall_text(clock_wall(logger->clock), time);
-    if (json)
-        line_addf(&line, "{\"timestamp\":\"%s\",\"level\":\"%s\",\"fields\":{\"message\":", time,
-                  levels[c->level].upper);
-    else
-        line_addf(&line, "ts=%s level=%s component=%s msg=", time, levels[c->level].name,
-                  c->component);
+    line_add_c(&line, json ? "{\"timestamp\":\"" : "ts=");
+    line_add_c(&line, time);
+    line_add_c(&line, json ? "\",\"level\":\"" : " level=");
+    line_add_c(&line, json ? levels[c->level].upper : levels[c->level].name);
+    line_add_c(&line, json ? "\",\"fields\":{\"message\":" : " component=");
+    if (!json) {
+        line_add_c(&line, c->component);
+        line_add(&line, STR(" msg="));
+    }
     add_value(&line, logger->format,
               &(struct log_field){.kind = LOG_KIND_STR, .u.text = str_from(c->message)});
     line_add(&line, c->bound);
@@ -143,7 +145,11 @@ static struct str make_line(struct logger *logger, const struct content *c, char
     if (line.cut) logger->stats.cut++;
     line.cap = LOG_LINE_MAX; /* the room kept back for the end */
     if (line.cut) line_add_c(&line, json ? ",\"cut\":true" : " cut=true");
-    if (json) line_addf(&line, "},\"target\":\"%s\"}", c->component);
+    if (json) {
+        line_add(&line, STR("},\"target\":\""));
+        line_add_c(&line, c->component);
+        line_add(&line, STR("\"}"));
+    }
     line_add(&line, STR("\n"));
     assert(line.at[line.len - 1] == '\n');
     return line_peek(&line);

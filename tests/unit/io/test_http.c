@@ -455,6 +455,31 @@ TEST(a_slow_client_delays_nobody_and_is_cut_off_when_idle)
     http_close(server);
 }
 
+TEST(a_peer_that_leaves_in_the_middle_is_let_go_before_the_idle_limit)
+{
+    static const char *const beginnings[] = {
+        "GET /p HT",
+        "GET /p HTTP/1.1\r\nHost: x\r\n",
+        "",
+        "POST /post HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
+        "GET /p HTTP/1.1\r\nHost: x\r\n\r\n", /* answered first; then nothing more can come */
+    };
+    struct http_server *server = server_with((struct http_options){.keepalive_ms = 20});
+    CHECK_OK("page", http_publish(server, "/p", "text/plain", STR("x")));
+    CHECK_OK("route", http_route(server, "/post", HTTP_POST, echo, NULL));
+    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
+        struct client c;
+        struct reply reply;
+        CHECK("connect", client_open(&c, http_address(server)));
+        CHECK("send", client_send_c(&c, beginnings[i]));
+        shutdown(c.fd, SHUT_WR);
+        CHECK(beginnings[i], client_reply(&c, false, &reply) == (i == 4));
+        CHECK("closed by the server", client_receive(&c) == 0);
+        client_close(&c);
+    }
+    http_close(server);
+}
+
 /* -- server-sent events -- */
 
 /* In the old protocol, so that no chunk header falls into the middle of an event. */
