@@ -233,7 +233,8 @@ static bool serves_certificate(const char *address, const char *ca_file)
     char url[128];
     snprintf(url, sizeof url, "https://%s/healthz", address);
     return cli_run(&other, "curl",
-                   WORDS("--silent", "--show-error", "--max-time", "20", "--cacert", ca_file, url),
+                   WORDS("--silent", "--fail", "--show-error", "--max-time", "20", "--cacert",
+                         ca_file, url),
                    NULL) == 0;
 }
 
