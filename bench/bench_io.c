@@ -1,9 +1,10 @@
 /* What the loop and its streams add to the bare system, in one run on one machine.
  *
- * An echo server three times: ours, plain libuv, and bare epoll; the client is the same blocking code for
- * all. The number that counts is the server thread's CPU per message, because the wall time of a loopback
- * echo is mostly waking threads up. Then: handing a message to a loop from another thread, and starting
- * and stopping timers, both against libuv's own. Best of several rounds. */
+ * An echo server three times: ours, plain libuv, and bare epoll; the client is the same blocking
+ * code for all. The number that counts is the server thread's CPU per message, because the wall
+ * time of a loopback echo is mostly waking threads up. Then: handing a message to a loop from
+ * another thread, and starting and stopping timers, both against libuv's own. Best of several
+ * rounds. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -19,12 +20,12 @@
 
 enum { ROUNDS = 5, CONNECTIONS_MAX = 64, ROOM = 64 * 1024 };
 
-#define MUST(condition)                                                                         \
-    do {                                                                                        \
-        if (!(condition)) {                                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                     \
-            exit(1);                                                                            \
-        }                                                                                       \
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static double clock_ns(clockid_t id)
@@ -34,11 +35,12 @@ static double clock_ns(clockid_t id)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* -- three echo servers: each says its port, then serves until every connection it saw is closed -- */
+/* -- three echo servers: each says its port, then serves until every connection it saw is closed
+ * -- */
 
 struct server {
     void (*main)(struct server *server);
-    int connections;                    /* to expect */
+    int connections; /* to expect */
     int closed;
     uint16_t port;
     pthread_barrier_t ready;
@@ -46,8 +48,14 @@ struct server {
 };
 
 static void on_accept(void *owner, struct stream *own_stream);
-struct ours { struct server *server; struct real_io *real; };
-struct our_stream { struct ours *ours; struct stream *stream; };
+struct ours {
+    struct server *server;
+    struct real_io *real;
+};
+struct our_stream {
+    struct ours *ours;
+    struct stream *stream;
+};
 
 static void our_bytes(void *owner, struct str bytes)
 {
@@ -73,8 +81,8 @@ static void ours_main(struct server *server)
 {
     struct ours ours = {.server = server};
     struct listener *listener;
-    struct listen_options options = {.address = "127.0.0.1:0", .on_accept = on_accept, .owner = &ours,
-                                     .output_max = 64 << 20};
+    struct listen_options options = {
+        .address = "127.0.0.1:0", .on_accept = on_accept, .owner = &ours, .output_max = 64 << 20};
 
     MUST(!real_io_open(&ours.real));
     MUST(!net_listen(real_io_io(ours.real)->net, &options, &listener, NULL));
@@ -85,8 +93,16 @@ static void ours_main(struct server *server)
     real_io_close(ours.real);
 }
 
-struct uv_server { struct server *server; uv_loop_t loop; uv_tcp_t tcp; char room[ROOM]; };
-struct uv_piece { uv_write_t write; char bytes[]; };
+struct uv_server {
+    struct server *server;
+    uv_loop_t loop;
+    uv_tcp_t tcp;
+    char room[ROOM];
+};
+struct uv_piece {
+    uv_write_t write;
+    char bytes[];
+};
 static void uv_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct uv_server *s = handle->loop->data;
@@ -200,7 +216,12 @@ static void *server_thread(void *context)
 
 /* -- the client -- */
 
-struct load { const char *name; int connections; size_t size; int messages; };
+struct load {
+    const char *name;
+    int connections;
+    size_t size;
+    int messages;
+};
 
 static void read_all(int fd, char *room, size_t size)
 {
@@ -210,7 +231,11 @@ static void read_all(int fd, char *room, size_t size)
         at += (size_t)got;
     }
 }
-struct writer { int fd; size_t size; int messages; };
+struct writer {
+    int fd;
+    size_t size;
+    int messages;
+};
 static void *writer_thread(void *context)
 {
     static const char bytes[ROOM];
@@ -242,7 +267,9 @@ static void run_client(const struct load *load, const int *fds)
     }
 }
 
-struct result { double cpu_ns, wall_ns; };
+struct result {
+    double cpu_ns, wall_ns;
+};
 static struct result run_echo(const struct load *load, void (*main)(struct server *))
 {
     struct server server = {.main = main, .connections = load->connections};
@@ -282,7 +309,8 @@ static void bench_echo(const struct load *load)
             if (r.cpu_ns < best[i].cpu_ns) best[i].cpu_ns = r.cpu_ns;
             if (r.wall_ns < best[i].wall_ns) best[i].wall_ns = r.wall_ns;
         }
-    printf("%-34s server CPU us: ours %7.2f, libuv %7.2f, epoll %7.2f; ours/libuv %.2f, ours/epoll %.2f;"
+    printf("%-34s server CPU us: ours %7.2f, libuv %7.2f, epoll %7.2f; ours/libuv %.2f, ours/epoll "
+           "%.2f;"
            " wall us: %.2f, %.2f, %.2f\n",
            load->name, best[0].cpu_ns / 1e3, best[1].cpu_ns / 1e3, best[2].cpu_ns / 1e3,
            best[0].cpu_ns / best[1].cpu_ns, best[0].cpu_ns / best[2].cpu_ns, best[0].wall_ns / 1e3,
@@ -292,7 +320,12 @@ static void bench_echo(const struct load *load)
 /* -- handing over -- */
 
 enum { HANDOVERS = 5000, BURST = 200000 };
-struct partner { struct real_io *real; struct post post; struct partner *other; int left; };
+struct partner {
+    struct real_io *real;
+    struct post post;
+    struct partner *other;
+    int left;
+};
 
 static void on_ball(struct post *post)
 {
@@ -328,7 +361,12 @@ static double handover_posts(void)
 }
 
 /* The same with bare libuv: two loops, one async handle each. */
-struct uv_partner { uv_loop_t loop; uv_async_t async; struct uv_partner *other; int left; };
+struct uv_partner {
+    uv_loop_t loop;
+    uv_async_t async;
+    struct uv_partner *other;
+    int left;
+};
 
 static void on_uv_ball(uv_async_t *async)
 {
@@ -350,7 +388,8 @@ static double handover_uv(void)
     for (int i = 0; i < 2; i++) {
         pair[i].left = HANDOVERS;
         pair[i].other = &pair[1 - i];
-        MUST(!uv_loop_init(&pair[i].loop) && !uv_async_init(&pair[i].loop, &pair[i].async, on_uv_ball));
+        MUST(!uv_loop_init(&pair[i].loop) &&
+             !uv_async_init(&pair[i].loop, &pair[i].async, on_uv_ball));
         pair[i].async.data = &pair[i];
     }
     MUST(!pthread_create(&thread, NULL, uv_partner_thread, &pair[1]));
@@ -368,7 +407,11 @@ static double handover_uv(void)
 }
 
 static int burst_seen;
-static void on_burst(struct post *post) { (void)post; burst_seen++; }
+static void on_burst(struct post *post)
+{
+    (void)post;
+    burst_seen++;
+}
 static void *burst_thread(void *context)
 {
     struct real_io *real = context;
@@ -402,9 +445,18 @@ static double handover_burst(void)
 /* -- timers -- */
 
 enum { TIMERS = 10000, TIMER_PASSES = 20 };
-static void on_timer(struct timer *timer) { (void)timer; }
-static void on_uv_timer(uv_timer_t *timer) { (void)timer; }
-static uint64_t delay_of(uint64_t i) { return 100000 + i * 2654435761u % 100000; }
+static void on_timer(struct timer *timer)
+{
+    (void)timer;
+}
+static void on_uv_timer(uv_timer_t *timer)
+{
+    (void)timer;
+}
+static uint64_t delay_of(uint64_t i)
+{
+    return 100000 + i * 2654435761u % 100000;
+}
 
 static double timers_ours(void)
 {
@@ -413,11 +465,13 @@ static double timers_ours(void)
     double start;
 
     MUST(timers && !real_io_open(&real));
-    for (int i = 0; i < TIMERS; i++) MUST(!timer_init(&timers[i], real_io_io(real)->loop, on_timer));
+    for (int i = 0; i < TIMERS; i++)
+        MUST(!timer_init(&timers[i], real_io_io(real)->loop, on_timer));
     start = clock_ns(CLOCK_MONOTONIC);
     for (uint64_t pass = 0; pass < TIMER_PASSES; pass++) {
         mono_time now = loop_now(real_io_io(real)->loop);
-        for (uint64_t i = 0; i < TIMERS; i++) timer_start(&timers[i], mono_after(now, delay_of(i + pass)));
+        for (uint64_t i = 0; i < TIMERS; i++)
+            timer_start(&timers[i], mono_after(now, delay_of(i + pass)));
         for (uint64_t i = 0; i < TIMERS; i++) timer_stop(&timers[i]);
     }
     start = clock_ns(CLOCK_MONOTONIC) - start;
@@ -475,7 +529,7 @@ int main(void)
     printf("posts in a burst, one thread       ns: %.0f\n", best_of(handover_burst));
     ours = best_of(timers_ours);
     peer = best_of(timers_uv);
-    printf("timer start and stop, %d running ns: ours %.0f, libuv %.0f; ratio %.2f\n", TIMERS, ours, peer,
-           ours / peer);
+    printf("timer start and stop, %d running ns: ours %.0f, libuv %.0f; ratio %.2f\n", TIMERS, ours,
+           peer, ours / peer);
     return 0;
 }

@@ -1,7 +1,32 @@
-#include <stdio.h>
+/* muster: the fleet control plane; its roles are its commands. */
+#include "common/program.h"
+#include "common/tools.h"
+#include "muster/commands.h"
 
-int main(void)
+static const struct command_example examples[] = {
+    {"muster dev", "start here, then open http://127.0.0.1:8790/"},
+    {"muster dev --print-config", "every setting with where it came from"},
+    {NULL, NULL},
+};
+static const struct command *const children[] = {
+    &dev_command,
+    &completion_command,
+    &version_command,
+    NULL,
+};
+static const struct command program = {
+    .name = "muster",
+    .summary = "a fleet control plane",
+    .about = "This release holds the ground the roles will stand on: configuration, log, metrics, "
+             "probes, "
+             "TLS and one loop, which `muster dev` runs. The roles themselves (coordinator, shard, "
+             "worker, "
+             "provider, operator) arrive with later releases and are listed here once they exist.",
+    .examples = examples,
+    .children = children,
+};
+
+int main(int argc, char **argv)
 {
-    puts("muster");
-    return 0;
+    return program_main(&program, argc, argv);
 }

@@ -30,7 +30,8 @@ static const struct command *find_child(const struct command *parent, const char
     return NULL;
 }
 
-static enum err unknown_command(const struct command_call *call, const char *word, struct note *note)
+static enum err unknown_command(const struct command_call *call, const char *word,
+                                struct note *note)
 {
     const struct command *parent = command_of(call);
     char path[COMMAND_PATH_CAP];
@@ -56,7 +57,7 @@ static enum err walk(struct command_call *call, struct note *note)
     while (command_of(call)->children && call->rest_count > 0 && call->rest[0][0] != '-') {
         const struct command *child = find_child(command_of(call), call->rest[0]);
         if (!child) return unknown_command(call, call->rest[0], note);
-        assert(call->depth < COMMAND_DEPTH_MAX);        /* the tree is ours */
+        assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
         call->path[call->depth++] = child;
         call->rest++;
         call->rest_count--;
@@ -104,8 +105,10 @@ enum err command_resolve(const struct command *program, size_t count, const char
     }
     err = walk(&call, note);
     if (err) return err;
-    if (help_word || has_help(&call)) call.wish = COMMAND_HELP;
-    else if (command_of(&call)->children) err = group_without_command(&call, note);
+    if (help_word || has_help(&call))
+        call.wish = COMMAND_HELP;
+    else if (command_of(&call)->children)
+        err = group_without_command(&call, note);
     if (!err) *ret_call = call;
     return err;
 }
@@ -117,8 +120,11 @@ enum err command_check_arguments(const struct command_call *call, size_t count, 
 
     if (count >= command->arguments_min && count <= command->arguments_max) return ERR_OK;
     command_path_text(call, path);
-    if (!command->arguments) note_set(note, "takes no arguments; see %s --help", path);
-    else if (count < command->arguments_min) note_set(note, "%s is needed; see %s --help", command->arguments, path);
-    else note_set(note, "too many arguments for '%s'; see %s --help", command->arguments, path);
+    if (!command->arguments)
+        note_set(note, "takes no arguments; see %s --help", path);
+    else if (count < command->arguments_min)
+        note_set(note, "%s is needed; see %s --help", command->arguments, path);
+    else
+        note_set(note, "too many arguments for '%s'; see %s --help", command->arguments, path);
     return ERR_INVALID;
 }

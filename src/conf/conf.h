@@ -1,9 +1,10 @@
 /* A command's configuration: every option's value and where it came from.
  *
- * Pure of the operating system: arguments, environment and file content are handed in. One order of
- * precedence: flag, then environment, then file, then default; the order of the conf_add_* calls does
- * not matter. Everything wrong is gathered, not only the first mistake, and every line names its
- * source: "muster.toml:7:3: unknown key 'htpp.listen' (did you mean 'http.listen'?)".
+ * Pure of the operating system: arguments, environment and file content are handed in. One order
+ * of precedence: flag, then environment, then file, then default; the order of the conf_add_*
+ * calls does not matter. Everything wrong is gathered, not only the first mistake, and every
+ * line names its source: "muster.toml:7:3: unknown key 'htpp.listen' (did you mean
+ * 'http.listen'?)".
  *
  * The surprising rules: a value is checked even where a stronger source hides it; an environment
  * variable that is set to nothing counts as not set; a MUSTER_ variable that no command knows is
@@ -12,40 +13,43 @@
 #define CONF_CONF_H
 #include "conf/option.h"
 
-enum { CONF_FILE_MAX = 1024 * 1024 };   /* bytes of a configuration file */
+enum { CONF_FILE_MAX = 1024 * 1024 }; /* bytes of a configuration file */
 enum { CONF_ARGUMENTS_MAX = 256 };
-enum { CONF_PROBLEMS_MAX = 20 };        /* told one by one; the rest is counted */
+enum { CONF_PROBLEMS_MAX = 20 }; /* told one by one; the rest is counted */
 
 enum conf_source { CONF_UNSET, CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_FLAG };
 
-struct conf;                            /* opaque; one owner, one thread */
+struct conf; /* opaque; one owner, one thread */
 
-/* `table` must outlive it. ERR_NOMEM. */
+/* `table` must outlive it, and be one that option_table_valid accepts (a test looks at every
+ * table we have). ERR_NOMEM. */
 enum err conf_open(const struct option_table *table, struct conf **ret_conf);
-void conf_close(struct conf *conf);                     /* NULL is fine */
+void conf_close(struct conf *conf); /* NULL is fine */
 
 /* All three: ERR_INVALID when something is wrong (see conf_problems; going on is fine, to gather
  * more), ERR_NOMEM when nothing can be said. */
 /* Words that are no options are kept as arguments; after "--" all are. Of one flag given twice the
  * last counts; a list gathers them all. */
 enum err conf_add_flags(struct conf *conf, size_t count, const char *const *words);
-/* `environment` ends with NULL, entries are "NAME=value". `others`, which ends with NULL or is NULL,
- * holds the tables of all other commands: their variables are not ours, and not unknown either. */
+/* `environment` ends with NULL, entries are "NAME=value". `others`, which ends with NULL or is
+ * NULL, holds the tables of all other commands: their variables are not ours, and not unknown
+ * either. */
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
                               const struct option_table *const *others);
 enum err conf_add_file(struct conf *conf, const char *file_name, struct str content);
-/* Fills in the defaults and looks for required values. ERR_INVALID when anything was wrong so far. */
+/* Fills in the defaults and looks for required values. ERR_INVALID when anything was wrong so
+ * far. */
 enum err conf_finish(struct conf *conf);
 /* One line for each problem, in the order they were found; "" when there was none. Borrowed. */
 struct str conf_problems(const struct conf *conf);
 
-/* -- reading; an option that is not in the table, or asked for as another kind, is our own bug -- */
-bool conf_is_set(const struct conf *conf, const char *name);            /* by any source or default */
+/* -- reading; a name that is not in the table, or of another kind, is our own bug -- */
+bool conf_is_set(const struct conf *conf, const char *name); /* by any source or default */
 enum conf_source conf_source(const struct conf *conf, const char *name);
-const char *conf_text(const struct conf *conf, const char *name);       /* NULL when not set; borrowed */
-uint64_t conf_number(const struct conf *conf, const char *name);        /* count, ms, bytes; 0 unset */
+const char *conf_text(const struct conf *conf, const char *name); /* NULL when not set; borrowed */
+uint64_t conf_number(const struct conf *conf, const char *name);  /* count, ms, bytes; 0 unset */
 bool conf_bool(const struct conf *conf, const char *name);
-size_t conf_choice(const struct conf *conf, const char *name);          /* which of `choices`; must be set */
+size_t conf_choice(const struct conf *conf, const char *name); /* which of `choices`; must be set */
 struct option_value conf_list(const struct conf *conf, const char *name);
 size_t conf_argument_count(const struct conf *conf);
 const char *conf_argument(const struct conf *conf, size_t place);
@@ -55,21 +59,24 @@ const char *conf_argument(const struct conf *conf, size_t place);
  * and what cannot stand in a file are comments only. */
 enum err conf_print(const struct conf *conf, const char *title, struct buf *into);
 /* The whole table as a commented TOML file with every default: a manual and a starting point. */
-enum err conf_print_reference(const struct option_table *table, const char *title, struct buf *into);
+enum err conf_print_reference(const struct option_table *table, const char *title,
+                              struct buf *into);
 
 /* -- reload -- */
 struct conf_change {
     const struct option *option;
-    bool applied;                       /* false: needs a restart, the old value stays in force */
+    bool applied; /* false: needs a restart, the old value stays in force */
 };
 struct conf_changes {
-    struct conf_change *each;           /* in table order; borrowed from the new configuration */
-    size_t count, waiting;              /* waiting: how many need a restart */
+    struct conf_change *each; /* in table order; borrowed from the new configuration */
+    size_t count, waiting;    /* waiting: how many need a restart */
 };
-/* Compares `next`, loaded and finished from the same table, with what is in force. Options that can
- * change at run time do; for the others `next` takes over the old value, so after this `next` is what
- * is in force and `current` can be closed. ERR_NOMEM: `next` is half done; close it, keep `current`. */
-enum err conf_reload(const struct conf *current, struct conf *next, struct conf_changes *ret_changes);
+/* Compares `next`, loaded and finished from the same table, with what is in force. Options that
+ * can change at run time do; for the others `next` takes over the old value, so after this
+ * `next` is what is in force and `current` can be closed. ERR_NOMEM: `next` is half done; close
+ * it, keep `current`. */
+enum err conf_reload(const struct conf *current, struct conf *next,
+                     struct conf_changes *ret_changes);
 /* "log.level: "info" -> "debug"" for an applied change; for one that waits, what the new value is
  * and that it needs a restart. Secrets are not shown. */
 enum err conf_change_text(const struct conf *current, const struct conf *next,

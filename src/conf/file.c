@@ -5,20 +5,21 @@
 #include "conf/internal.h"
 #include "text/toml.h"
 
-enum { DOCUMENT_MEMORY_MAX = 16 * CONF_FILE_MAX };      /* a tree is larger than its text */
-enum { PATH_CAP = 128 };                /* a longer path is cut; no option is that long */
+enum { DOCUMENT_MEMORY_MAX = 16 * CONF_FILE_MAX }; /* a tree is larger than its text */
+enum { PATH_CAP = 128 }; /* a longer path is cut; no option is that long */
 
 enum { NOT_HERE = OPTION_NOT_IN_FILE | OPTION_FLAG_ONLY };
 
 struct reader {
     struct conf *conf;
     const char *file_name;
-    enum err first;                     /* the first thing that went wrong */
+    enum err first; /* the first thing that went wrong */
 };
 
 static void refuse(struct reader *r, struct toml_position at, const char *what, const char *hint)
 {
-    enum err err = conf_problem(r->conf, "%s:%u:%u: %s%s", r->file_name, at.line, at.column, what, hint);
+    enum err err =
+        conf_problem(r->conf, "%s:%u:%u: %s%s", r->file_name, at.line, at.column, what, hint);
     if (!r->first || err == ERR_NOMEM) r->first = err;
 }
 
@@ -33,8 +34,8 @@ static bool is_section(const struct option_table *table, const char *path)
     size_t len = strlen(path);
     for (size_t i = 0; i < table->count; i++) {
         const char *name = table->options[i].name;
-        if (!(table->options[i].flags & NOT_HERE) &&
-            strncmp(name, path, len) == 0 && name[len] == '.') {
+        if (!(table->options[i].flags & NOT_HERE) && strncmp(name, path, len) == 0 &&
+            name[len] == '.') {
             return true;
         }
     }
@@ -47,7 +48,7 @@ static void unknown_key(struct reader *r, const struct toml_value *value, const 
     char what[NOTE_CAP], hint[CONF_HINT_CAP] = "", flag[OPTION_NAME_CAP];
     size_t index = conf_find(table, str_from(path));
 
-    if (index < table->count) {         /* it exists, but not for files */
+    if (index < table->count) { /* it exists, but not for files */
         option_flag_name(&table->options[index], flag);
         snprintf(what, sizeof what, "'%s' cannot stand in a file; use the flag %s", path, flag);
     } else {
@@ -91,7 +92,8 @@ static enum err read_integer(const struct option *option, const struct toml_valu
 {
     int64_t number = 0;
 
-    if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE) return wrong_type(option, value, note);
+    if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE)
+        return wrong_type(option, value, note);
     if (toml_i64(value, &number, NULL) || number < 0) {
         note_set(note, "must not be negative");
         return ERR_INVALID;
@@ -109,7 +111,7 @@ static enum err read_array(struct reader *r, const struct option *option,
 
     if (option->kind != OPTION_LIST) return wrong_type(option, value, note);
     for (const struct toml_value *item = toml_first(value); item; item = toml_next(item)) {
-        if (count == ARRAY_LEN(items)) break;           /* one too many: refused just below */
+        if (count == ARRAY_LEN(items)) break; /* one too many: refused just below */
         if (toml_string(item, &items[count++], NULL)) {
             note_set(note, "must be an array of strings; item %zu is %s", count,
                      toml_type_article_name(toml_type(item)));
@@ -128,7 +130,8 @@ static enum err read_value(struct reader *r, const struct option *option,
 
     switch (toml_type(value)) {
     case TOML_STRING:
-        if (option->kind == OPTION_U64 || option->kind == OPTION_BOOL || option->kind == OPTION_LIST) {
+        if (option->kind == OPTION_U64 || option->kind == OPTION_BOOL ||
+            option->kind == OPTION_LIST) {
             return wrong_type(option, value, note);
         }
         if (toml_string(value, &text, note)) return ERR_PARSE;
@@ -176,7 +179,8 @@ static void join_path(char path[PATH_CAP], const char *section, struct str key)
 static void quoted_key(struct reader *r, const struct toml_value *value, const char *path)
 {
     char what[NOTE_CAP];
-    snprintf(what, sizeof what, "unknown key '%s': in quotes it is one word; write it without", path);
+    snprintf(what, sizeof what, "unknown key '%s': in quotes it is one word; write it without",
+             path);
     refuse(r, toml_key_position(value), what, "");
 }
 
@@ -185,16 +189,21 @@ static void take_table(struct reader *r, const struct toml_value *table, const c
 {
     const struct option_table *known = r->conf->table;
 
-    for (const struct toml_value *v = toml_first(table); v && r->first != ERR_NOMEM; v = toml_next(v)) {
+    for (const struct toml_value *v = toml_first(table); v && r->first != ERR_NOMEM;
+         v = toml_next(v)) {
         char path[PATH_CAP];
         struct str key = toml_key(v);
         join_path(path, section, key);
         size_t index = conf_find(known, str_from(path));
         bool in_file = index < known->count && !(known->options[index].flags & NOT_HERE);
-        if (str_has(key, '.') || str_has(key, '\0')) quoted_key(r, v, path);
-        else if (in_file) take_value(r, index, v);
-        else if (toml_type(v) == TOML_TABLE && is_section(known, path)) take_table(r, v, path);
-        else unknown_key(r, v, path);
+        if (str_has(key, '.') || str_has(key, '\0'))
+            quoted_key(r, v, path);
+        else if (in_file)
+            take_value(r, index, v);
+        else if (toml_type(v) == TOML_TABLE && is_section(known, path))
+            take_table(r, v, path);
+        else
+            unknown_key(r, v, path);
     }
 }
 
@@ -216,7 +225,7 @@ enum err conf_add_file(struct conf *conf, const char *file_name, struct str cont
     struct note note = {""};
     enum err err;
 
-    assert(!conf->file_name);           /* one file, so that one order of precedence is enough */
+    assert(!conf->file_name); /* one file, so that one order of precedence is enough */
     conf->file_name = arena_dup(&conf->memory, str_from(file_name));
     if (!conf->file_name) return ERR_NOMEM;
     if (content.len > CONF_FILE_MAX) {

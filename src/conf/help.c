@@ -50,21 +50,35 @@ static enum err help_children(const struct command *command, struct buf *into)
     return err;
 }
 
+static enum err help_bounds(const struct option *option, struct buf *facts)
+{
+    struct option_value low = {.number = option->min}, high = {.number = option->max};
+    enum err err = ERR_OK;
+
+    if (option->choices) {
+        err = buf_append_c(facts, "One of");
+        for (size_t i = 0; option->choices[i] && !err; i++) {
+            err = buf_appendf(facts, "%s %s", i > 0 ? "," : "", option->choices[i]);
+        }
+        return err ? err : buf_append_c(facts, ". ");
+    }
+    if (option->min == 0 && option->max == 0) return ERR_OK;
+    err = buf_append_c(facts, "From ");
+    if (!err) err = option_format_plain(option, &low, facts);
+    if (!err && option->max > 0) err = buf_append_c(facts, " to ");
+    if (!err && option->max > 0) err = option_format_plain(option, &high, facts);
+    return err ? err : buf_append_c(facts, option->max > 0 ? ". " : " on. ");
+}
+
 static enum err help_option_facts(const struct option *option, struct buf *into)
 {
     char variable[OPTION_NAME_CAP];
     struct buf facts;
-    enum err err = ERR_OK;
+    enum err err;
 
     option_environment_name(option, variable);
     buf_init(&facts, OPTION_TEXT_MAX);
-    if (option->choices) {
-        err = buf_append_c(&facts, "One of");
-        for (size_t i = 0; option->choices[i] && !err; i++) {
-            err = buf_appendf(&facts, "%s %s", i > 0 ? "," : "", option->choices[i]);
-        }
-        if (!err) err = buf_append_c(&facts, ". ");
-    }
+    err = help_bounds(option, &facts);
     if (!err && option->fallback) err = buf_appendf(&facts, "Default: %s. ", option->fallback);
     if (!err && (option->flags & OPTION_REQUIRED)) err = buf_append_c(&facts, "Required. ");
     if (!err && option->example) err = buf_appendf(&facts, "Example: %s. ", option->example);
@@ -150,7 +164,8 @@ static enum err complete_words(const struct command *command, bool is_program, s
     for (size_t i = 0; table && i < table->count && !err; i++) {
         option_flag_name(&table->options[i], flag);
         err = buf_appendf(into, "%s ", flag);
-        if (!err && table->options[i].kind == OPTION_BOOL && !(table->options[i].flags & OPTION_FLAG_ONLY)) {
+        if (!err && table->options[i].kind == OPTION_BOOL &&
+            !(table->options[i].flags & OPTION_FLAG_ONLY)) {
             err = buf_appendf(into, "--no-%s ", flag + 2);
         }
     }
@@ -199,24 +214,28 @@ static enum err complete_command(const struct command *command, const char *pare
 enum err command_completion_bash(const struct command *program, struct buf *into)
 {
     const char *name = program->name;
-    enum err err = buf_appendf(into,
+    enum err err = buf_appendf(
+        into,
         "# Completion for %s in bash: source <(%s completion bash)\n"
         "_%s_complete() {\n"
-        "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path=%s words='' i\n"
+        "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path=%s "
+        "words='' i\n"
         "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
         "        case ${COMP_WORDS[i]} in -*) break ;; *) path+=\" ${COMP_WORDS[i]}\" ;; esac\n"
         "    done\n"
-        "    case $path in\n", name, name, name, name);
+        "    case $path in\n",
+        name, name, name, name);
 
     if (!err) err = complete_command(program, "", false, into);
     if (!err) err = buf_append_c(into, "    esac\n    case \"$path $before\" in\n");
     if (!err) err = complete_command(program, "", true, into);
     if (!err) {
         err = buf_appendf(into,
-            "    esac\n"
-            "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
-            "}\n"
-            "complete -o default -F _%s_complete %s\n", name, name);
+                          "    esac\n"
+                          "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+                          "}\n"
+                          "complete -o default -F _%s_complete %s\n",
+                          name, name);
     }
     return err;
 }

@@ -3,23 +3,26 @@
 #define CONF_INTERNAL_H
 #include "conf/conf.h"
 
-struct conf_place { enum conf_source source; uint32_t line, column; };  /* line, column: FILE only */
+struct conf_place {
+    enum conf_source source;
+    uint32_t line, column;
+}; /* line, column: FILE only */
 
 struct conf_entry {
     struct option_value value;
     struct conf_place place;
-    bool waiting;                       /* the sources say something else, which needs a restart */
-    struct option_value next_value;     /* ... namely this, */
-    struct conf_place next_place;       /* from there; UNSET: nothing any more */
+    bool waiting;                   /* the sources say something else, which needs a restart */
+    struct option_value next_value; /* ... namely this, */
+    struct conf_place next_place;   /* from there; UNSET: nothing any more */
 };
 
 struct conf {
     const struct option_table *table;
-    struct conf_entry *entries;         /* one per option, in table order */
+    struct conf_entry *entries; /* one per option, in table order */
     struct arena memory;
     struct buf problems;
     size_t problem_count;
-    const char *file_name;              /* NULL: no file */
+    const char *file_name; /* NULL: no file */
     const char *arguments[CONF_ARGUMENTS_MAX];
     size_t argument_count;
     struct conf_change *changes;
@@ -33,8 +36,8 @@ void conf_set(struct conf *conf, size_t index, const struct option_value *value,
               struct conf_place place);
 /* What a note about a value of this option may say: nothing of a secret. */
 const char *conf_note_text(const struct option *option, const struct note *note);
-/* " (did you mean x?)" for the option nearest to `wanted`, in the spelling of `spell`; "" when none is
- * near. Options with one of `excluded_flags` are not offered. */
+/* " (did you mean x?)" for the option nearest to `wanted`, in the spelling of `spell`; "" when
+ * none is near. Options with one of `excluded_flags` are not offered. */
 enum { CONF_HINT_CAP = OPTION_NAME_CAP + 32 };
 typedef void conf_spell_fn(const struct option *option, char name[OPTION_NAME_CAP]);
 void conf_hint(const struct option_table *table, struct str wanted, uint32_t excluded_flags,

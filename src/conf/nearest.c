@@ -16,7 +16,8 @@ size_t nearest_distance(struct str a, struct str b, size_t bound)
         for (size_t j = 1; j <= b.len; j++) {
             size_t changed = last[j - 1] + (a.at[i - 1] == b.at[j - 1] ? 0 : 1);
             size_t best = min_size(changed, min_size(last[j], row[j - 1]) + 1);
-            bool swapped = i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] && a.at[i - 2] == b.at[j - 1];
+            bool swapped =
+                i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] && a.at[i - 2] == b.at[j - 1];
             row[j] = swapped ? min_size(best, before[j - 2] + 1) : best;
         }
         size_t *free_row = before;

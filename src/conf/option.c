@@ -25,7 +25,7 @@ static bool name_valid(const char *name)
 void option_flag_name(const struct option *option, char name[OPTION_NAME_CAP])
 {
     snprintf(name, OPTION_NAME_CAP, "--%s", option->name);
-    for (char *c = name; *c; c++) *c = *c == '.' ? '-' : *c;
+    for (char *c = name; *c; c++) *c = (char)(*c == '.' ? '-' : *c);
 }
 
 void option_environment_name(const struct option *option, char name[OPTION_NAME_CAP])
@@ -52,9 +52,9 @@ struct str option_key(const struct option *option)
 const char *option_placeholder(const struct option *option)
 {
     static const char *const by_kind[] = {
-        [OPTION_STRING] = "TEXT",    [OPTION_U64] = "NUMBER",      [OPTION_DURATION] = "DURATION",
-        [OPTION_SIZE] = "SIZE",      [OPTION_BOOL] = "",           [OPTION_ADDRESS] = "ADDRESS",
-        [OPTION_ENUM] = "CHOICE",    [OPTION_LIST] = "ITEM,...",
+        [OPTION_STRING] = "TEXT", [OPTION_U64] = "NUMBER",    [OPTION_DURATION] = "DURATION",
+        [OPTION_SIZE] = "SIZE",   [OPTION_BOOL] = "",         [OPTION_ADDRESS] = "ADDRESS",
+        [OPTION_ENUM] = "CHOICE", [OPTION_LIST] = "ITEM,...",
     };
     return option->placeholder ? option->placeholder : by_kind[option->kind];
 }
@@ -85,13 +85,14 @@ static bool option_valid(const struct option *option, struct note *note)
         return false;
     }
     arena_init(&scratch, SCRATCH_MAX);
-    if (option->fallback) err = option_parse(option, str_from(option->fallback), &scratch, &value, note);
+    if (option->fallback)
+        err = option_parse(option, str_from(option->fallback), &scratch, &value, note);
     if (!err && option->example) {
         err = option_parse(option, str_from(option->example), &scratch, &value, note);
     }
     arena_deinit(&scratch);
     if (err && err != ERR_NOMEM) note_prefix(note, "%s", option->name);
-    return !err || err == ERR_NOMEM;    /* short of memory is not a mistake in the table */
+    return !err || err == ERR_NOMEM; /* short of memory is not a mistake in the table */
 }
 
 /* "--no-x" is spoken for by every bool x. */
@@ -136,9 +137,12 @@ bool option_table_valid(const struct option_table *table, struct note *note)
 
 static void number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP])
 {
-    if (option->kind == OPTION_DURATION) units_duration_text(number, text);
-    else if (option->kind == OPTION_SIZE) units_size_text(number, text);
-    else snprintf(text, UNITS_TEXT_CAP, "%llu", (unsigned long long)number);
+    if (option->kind == OPTION_DURATION)
+        units_duration_text(number, text);
+    else if (option->kind == OPTION_SIZE)
+        units_size_text(number, text);
+    else
+        snprintf(text, UNITS_TEXT_CAP, "%llu", (unsigned long long)number);
 }
 
 enum err option_check_number(const struct option *option, uint64_t number, struct note *note)
@@ -149,8 +153,10 @@ enum err option_check_number(const struct option *option, uint64_t number, struc
     number_text(option, number, got);
     number_text(option, option->min, low);
     number_text(option, option->max, high);
-    if (option->max == 0) note_set(note, "must be at least %s, got %s", low, got);
-    else note_set(note, "must be between %s and %s, got %s", low, high, got);
+    if (option->max == 0)
+        note_set(note, "must be at least %s, got %s", low, got);
+    else
+        note_set(note, "must be between %s and %s, got %s", low, high, got);
     return ERR_INVALID;
 }
 
@@ -173,12 +179,16 @@ static enum err parse_number(const struct option *option, struct str text, uint6
     uint64_t number = 0;
     enum err err;
 
-    if (option->kind == OPTION_DURATION) err = units_parse_duration(text, &number, note);
-    else if (option->kind == OPTION_SIZE) err = units_parse_size(text, &number, note);
+    if (option->kind == OPTION_DURATION)
+        err = units_parse_duration(text, &number, note);
+    else if (option->kind == OPTION_SIZE)
+        err = units_parse_size(text, &number, note);
     else {
         err = str_to_u64(text, &number);
-        if (err == ERR_TOO_LARGE) note_set(note, "does not fit in 64 bits");
-        else if (err) note_set(note, "needs a whole number, got '%.*s'", STR_ARG(text));
+        if (err == ERR_TOO_LARGE)
+            note_set(note, "does not fit in 64 bits");
+        else if (err)
+            note_set(note, "needs a whole number, got '%.*s'", STR_ARG(text));
     }
     if (!err) err = option_check_number(option, number, note);
     if (!err) *ret_number = number;
@@ -202,8 +212,10 @@ static enum err check_address(struct str text, struct note *note)
     bool bare = host.len > 0 && !str_has(host, ':') && !str_has(host, '[') && !str_has(host, ']');
     bool blank = str_has(text, ' ') || str_has(text, '\t') || str_has(text, '/');
     if (blank || !(bracketed || bare) || str_to_u64(str_tail(text, colon), &port)) {
-        note_set(note, "needs an address such as 127.0.0.1:8790, [::1]:8790 or unix:/run/muster.sock, "
-                 "got '%.*s'", STR_ARG(text));
+        note_set(note,
+                 "needs an address such as 127.0.0.1:8790, [::1]:8790 or unix:/run/muster.sock, "
+                 "got '%.*s'",
+                 STR_ARG(text));
         return ERR_PARSE;
     }
     if (port > UINT16_MAX) {
@@ -304,7 +316,8 @@ enum err option_parse(const struct option *option, struct str text, struct arena
     case OPTION_LIST: return parse_list(option, text, arena, ret_value, note);
     }
     if (err) return err;
-    if (option->kind == OPTION_STRING || option->kind == OPTION_ADDRESS || option->kind == OPTION_ENUM) {
+    if (option->kind == OPTION_STRING || option->kind == OPTION_ADDRESS ||
+        option->kind == OPTION_ENUM) {
         char *copy = arena_dup(arena, text);
         if (!copy) return ERR_NOMEM;
         value.text = str_of(copy, text.len);
@@ -331,9 +344,12 @@ static enum err format_quoted(struct str text, struct buf *into)
 
     for (size_t i = 0; i < text.len && !err; i++) {
         char c = text.at[i];
-        if (c == '"' || c == '\\') err = buf_appendf(into, "\\%c", c);
-        else if ((unsigned char)c < 0x20 || c == 0x7f) err = buf_appendf(into, "\\u%04X", (unsigned)c);
-        else err = buf_append_byte(into, c);
+        if (c == '"' || c == '\\')
+            err = buf_appendf(into, "\\%c", c);
+        else if ((unsigned char)c < 0x20 || c == 0x7f)
+            err = buf_appendf(into, "\\u%04X", (unsigned)c);
+        else
+            err = buf_append_byte(into, c);
     }
     return err ? err : buf_append_byte(into, '"');
 }
@@ -362,4 +378,14 @@ enum err option_format(const struct option *option, const struct option_value *v
         if (!err) err = format_quoted(value->items[i], into);
     }
     return err ? err : buf_append_byte(into, ']');
+}
+
+enum err option_format_plain(const struct option *option, const struct option_value *value,
+                             struct buf *into)
+{
+    char text[UNITS_TEXT_CAP];
+    assert(option->kind == OPTION_U64 || option->kind == OPTION_DURATION ||
+           option->kind == OPTION_SIZE);
+    number_text(option, value->number, text);
+    return buf_append_c(into, text);
 }

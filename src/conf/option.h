@@ -9,8 +9,8 @@
  *                     listen = "127.0.0.1:8790"
  *
  * Names are lower-case words joined by '-' inside a part and by '.' between section and key. The
- * surprising rule: a duration has a unit always (only "0" may go without), so that nobody has to know
- * whether 10 means seconds or milliseconds; a size without a unit is bytes. */
+ * surprising rule: a duration has a unit always (only "0" may go without), so that nobody has to
+ * know whether 10 means seconds or milliseconds; a size without a unit is bytes. */
 #ifndef CONF_OPTION_H
 #define CONF_OPTION_H
 #include "base/arena.h"
@@ -19,64 +19,69 @@
 #include "base/str.h"
 
 #define OPTION_ENVIRONMENT_PREFIX "MUSTER_"
-enum { OPTION_NAME_CAP = 64 };          /* of every spelling, closing NUL included */
-enum { OPTION_LIST_MAX = 64 };          /* items in one list; more are refused */
-enum { OPTION_TEXT_MAX = 4096 };        /* bytes in one value; more are refused */
+enum { OPTION_NAME_CAP = 64 };   /* of every spelling, closing NUL included */
+enum { OPTION_LIST_MAX = 64 };   /* items in one list; more are refused */
+enum { OPTION_TEXT_MAX = 4096 }; /* bytes in one value; more are refused */
 
 enum option_kind {
     OPTION_STRING,
-    OPTION_U64,             /* 42, within min..max */
-    OPTION_DURATION,        /* 250ms 10s 5m 1h 2d, or joined: 1m30s; kept in milliseconds */
-    OPTION_SIZE,            /* 512 64KiB 16MiB 2GiB 1TiB; kept in bytes */
-    OPTION_BOOL,            /* true false yes no on off 1 0; a flag alone is true, --no-x false */
-    OPTION_ADDRESS,         /* host:port [v6]:port unix:/path */
-    OPTION_ENUM,            /* one of `choices` */
-    OPTION_LIST,            /* a,b,c, or the flag several times, or a TOML array of strings */
+    OPTION_U64,      /* 42, within min..max */
+    OPTION_DURATION, /* 250ms 10s 5m 1h 2d, or joined: 1m30s; kept in milliseconds */
+    OPTION_SIZE,     /* 512 64KiB 16MiB 2GiB 1TiB; kept in bytes */
+    OPTION_BOOL,     /* true false yes no on off 1 0; a flag alone is true, --no-x false */
+    OPTION_ADDRESS,  /* host:port [v6]:port unix:/path */
+    OPTION_ENUM,     /* one of `choices` */
+    OPTION_LIST,     /* a,b,c, or the flag several times, or a TOML array of strings */
 };
 
 enum option_flags {
-    OPTION_RELOAD = BIT(0),             /* a change takes effect on SIGHUP */
-    OPTION_SECRET = BIT(1),             /* the value is never printed */
-    OPTION_REQUIRED = BIT(2),           /* refused when no source gives a value */
-    OPTION_NOT_IN_FILE = BIT(3),        /* a flag or the environment only */
-    OPTION_FLAG_ONLY = BIT(4),          /* says something about this call, such as --json */
+    OPTION_RELOAD = BIT(0),      /* a change takes effect on SIGHUP */
+    OPTION_SECRET = BIT(1),      /* the value is never printed */
+    OPTION_REQUIRED = BIT(2),    /* refused when no source gives a value */
+    OPTION_NOT_IN_FILE = BIT(3), /* a flag or the environment only */
+    OPTION_FLAG_ONLY = BIT(4),   /* says something about this call, such as --json */
 };
 
 struct option {
     const char *name;
     enum option_kind kind;
     uint32_t flags;
-    const char *fallback;               /* the default, as it would be typed; NULL: not set */
-    uint64_t min, max;                  /* U64, DURATION (ms), SIZE; max 0: no upper bound */
-    const char *const *choices;         /* ENUM; ends with NULL */
-    const char *placeholder;            /* how help calls the value; NULL: by kind, "ADDRESS" */
-    const char *help;                   /* what it does, in a sentence or two, lower case */
-    const char *example;                /* a value somebody might give; NULL: none */
+    const char *fallback;       /* the default, as it would be typed; NULL: not set */
+    uint64_t min, max;          /* U64, DURATION (ms), SIZE; max 0: no upper bound */
+    const char *const *choices; /* ENUM; ends with NULL */
+    const char *placeholder;    /* how help calls the value; NULL: by kind, "ADDRESS" */
+    const char *help;           /* what it does, in a sentence or two, lower case */
+    const char *example;        /* a value somebody might give; NULL: none */
 };
-struct option_table { const struct option *options; size_t count; };
+struct option_table {
+    const struct option *options;
+    size_t count;
+};
 
 struct option_value {
-    uint64_t number;                    /* U64, DURATION, SIZE, BOOL (0 or 1), ENUM (which choice) */
-    struct str text;                    /* STRING, ADDRESS, ENUM; with a closing NUL */
-    const struct str *items;            /* LIST; each with a closing NUL */
+    uint64_t number;         /* U64, DURATION, SIZE, BOOL (0 or 1), ENUM (which choice) */
+    struct str text;         /* STRING, ADDRESS, ENUM; with a closing NUL */
+    const struct str *items; /* LIST; each with a closing NUL */
     size_t item_count;
 };
 
 /* True when the table obeys the rules above: well-formed names, no two options with the same
  * spelling, options of one section together and those without a section first, defaults that parse
- * and lie within their bounds. Otherwise the note names the first mistake. For tests and assertions:
- * a bad table is our bug. */
+ * and lie within their bounds. Otherwise the note names the first mistake. For tests: a bad table
+ * is our bug. */
 bool option_table_valid(const struct option_table *table, struct note *note);
 
-void option_flag_name(const struct option *option, char name[OPTION_NAME_CAP]);         /* "--http-listen" */
-void option_environment_name(const struct option *option, char name[OPTION_NAME_CAP]);  /* "MUSTER_HTTP_LISTEN" */
-struct str option_section(const struct option *option);         /* "http"; empty when it has none */
-struct str option_key(const struct option *option);             /* "listen" */
+void option_flag_name(const struct option *option,
+                      char name[OPTION_NAME_CAP]); /* "--http-listen" */
+void option_environment_name(const struct option *option,
+                             char name[OPTION_NAME_CAP]); /* "MUSTER_HTTP_LISTEN" */
+struct str option_section(const struct option *option);   /* "http"; empty when it has none */
+struct str option_key(const struct option *option);       /* "listen" */
 const char *option_placeholder(const struct option *option);
 
 /* Reads a value as typed in a flag or the environment. What it keeps is copied into `arena`.
- * ERR_PARSE and ERR_INVALID (out of bounds, not a choice) with a note that says what would be right;
- * ERR_TOO_LARGE; ERR_NOMEM. */
+ * ERR_PARSE and ERR_INVALID (out of bounds, not a choice) with a note that says what would be
+ * right; ERR_TOO_LARGE; ERR_NOMEM. */
 enum err option_parse(const struct option *option, struct str text, struct arena *arena,
                       struct option_value *ret_value, struct note *note);
 /* The two last steps on their own, for values that arrive typed (TOML): bounds; items. */
@@ -88,4 +93,7 @@ bool option_value_equal(const struct option *option, const struct option_value *
 /* As TOML writes it: "10s" with its quotes, 42, true, ["a", "b"]. ERR_FULL, ERR_NOMEM. */
 enum err option_format(const struct option *option, const struct option_value *value,
                        struct buf *into);
+/* A number as one would type it, without quotes: 10s, 64KiB, 42. U64, DURATION and SIZE only. */
+enum err option_format_plain(const struct option *option, const struct option_value *value,
+                             struct buf *into);
 #endif

@@ -5,7 +5,7 @@
 #include "conf/internal.h"
 #include "conf/wrap.h"
 
-enum { COMMENT_COLUMN = 40 };           /* where sources line up, when values are short */
+enum { COMMENT_COLUMN = 40 }; /* where sources line up, when values are short */
 
 enum err conf_place_text(const struct conf *conf, const struct option *option,
                          struct conf_place place, struct buf *into)
@@ -15,8 +15,7 @@ enum err conf_place_text(const struct conf *conf, const struct option *option,
     switch (place.source) {
     case CONF_UNSET: return buf_append_c(into, "not set");
     case CONF_DEFAULT: return buf_append_c(into, "default");
-    case CONF_FILE:
-        return buf_appendf(into, "%s:%u:%u", conf->file_name, place.line, place.column);
+    case CONF_FILE: return buf_appendf(into, "%s:%u:%u", conf->file_name, place.line, place.column);
     case CONF_ENVIRONMENT:
         option_environment_name(option, name);
         return buf_appendf(into, "environment %s", name);
@@ -47,8 +46,10 @@ static enum err print_waiting(const struct conf *conf, const struct option *opti
                               const struct conf_entry *entry, struct buf *into)
 {
     enum err err = buf_append_c(into, "; restart to take ");
-    if (!err && entry->next_place.source == CONF_UNSET) err = buf_append_c(into, "none");
-    else if (!err) err = option_format(option, &entry->next_value, into);
+    if (!err && entry->next_place.source == CONF_UNSET)
+        err = buf_append_c(into, "none");
+    else if (!err)
+        err = option_format(option, &entry->next_value, into);
     if (!err) err = buf_append_c(into, " from ");
     return err ? err : conf_place_text(conf, option, entry->next_place, into);
 }
@@ -63,20 +64,24 @@ static enum err print_entry(const struct conf *conf, size_t index, struct buf *i
     enum err err = buf_appendf(into, "%s%.*s =", comment ? "# " : "", STR_ARG(option_key(option)));
 
     if (!err && set) err = buf_append_byte(into, ' ');
-    if (!err && set && secret) err = buf_append_c(into, "(secret)");
-    else if (!err && set) err = option_format(option, &entry->value, into);
+    if (!err && set && secret)
+        err = buf_append_c(into, "(secret)");
+    else if (!err && set)
+        err = option_format(option, &entry->value, into);
     if (!err) err = pad_to_comment(into, start);
     if (!err && entry->waiting) err = buf_append_c(into, "at start: ");
     if (!err) err = conf_place_text(conf, option, entry->place, into);
-    if (!err && entry->waiting && !secret) err = print_waiting(conf, option, entry, into);
-    else if (!err && entry->waiting) err = buf_append_c(into, "; restart to take a new value");
+    if (!err && entry->waiting && !secret)
+        err = print_waiting(conf, option, entry, into);
+    else if (!err && entry->waiting)
+        err = buf_append_c(into, "; restart to take a new value");
     return err ? err : buf_append_byte(into, '\n');
 }
 
 enum err conf_print(const struct conf *conf, const char *title, struct buf *into)
 {
-    enum err err = buf_appendf(into, "# %s: the configuration in force, each value with its source.\n",
-                               title);
+    enum err err =
+        buf_appendf(into, "# %s: the configuration in force, each value with its source.\n", title);
     const struct option *before = NULL;
 
     for (size_t i = 0; i < conf->table->count && !err; i++) {
@@ -103,9 +108,9 @@ static enum err print_bounds(const struct option *option, struct buf *into)
     }
     if (option->min == 0 && option->max == 0) return ERR_OK;
     err = buf_append_c(into, "# From ");
-    if (!err) err = option_format(option, &low, into);
+    if (!err) err = option_format_plain(option, &low, into);
     if (!err && option->max > 0) err = buf_append_c(into, " to ");
-    if (!err && option->max > 0) err = option_format(option, &high, into);
+    if (!err && option->max > 0) err = option_format_plain(option, &high, into);
     return err ? err : buf_append_c(into, option->max > 0 ? ".\n" : " on.\n");
 }
 
@@ -123,7 +128,8 @@ static enum err print_sample(const struct option *option, struct buf *into)
     if (!err && sample) err = buf_append_byte(into, ' ');
     if (!err && sample) err = option_format(option, &value, into);
     if (!err && !option->fallback) {
-        err = buf_append_c(into, option->flags & OPTION_REQUIRED ? "  # required" : "  # not set by default");
+        err = buf_append_c(into, option->flags & OPTION_REQUIRED ? "  # required"
+                                                                 : "  # not set by default");
     }
     arena_deinit(&scratch);
     return err ? err : buf_append_byte(into, '\n');
@@ -142,7 +148,8 @@ static enum err print_manual(const struct option *option, struct buf *into)
         err = buf_appendf(into, "# Flag %s, environment %s; %s.\n", flag, variable,
                           option->flags & OPTION_RELOAD ? "reloaded on SIGHUP" : "read at start");
     }
-    if (!err && (option->flags & OPTION_NOT_IN_FILE)) return buf_append_c(into, "# Not in a file.\n");
+    if (!err && (option->flags & OPTION_NOT_IN_FILE))
+        return buf_append_c(into, "# It cannot stand in a file itself.\n");
     return err ? err : print_sample(option, into);
 }
 
@@ -152,7 +159,8 @@ enum err conf_print_reference(const struct option_table *table, const char *titl
     enum err err = buf_appendf(into,
                                "# %s: every option with its default. Take away a '#' to set one.\n"
                                "# A flag beats the environment, which beats this file, which beats "
-                               "the default.\n", title);
+                               "the default.\n",
+                               title);
 
     for (size_t i = 0; i < table->count && !err; i++) {
         const struct option *option = &table->options[i];

@@ -32,7 +32,8 @@ static enum err hold_back(const struct option *option, const struct conf_entry *
     struct option_value kept = {.text = STR_EMPTY};
     enum err err = ERR_OK;
 
-    if (current->place.source != CONF_UNSET) err = copy_value(option, &current->value, &next->memory, &kept);
+    if (current->place.source != CONF_UNSET)
+        err = copy_value(option, &current->value, &next->memory, &kept);
     if (err) return err;
     entry->next_value = entry->value;
     entry->next_place = entry->place;
@@ -42,13 +43,15 @@ static enum err hold_back(const struct option *option, const struct conf_entry *
     return ERR_OK;
 }
 
-enum err conf_reload(const struct conf *current, struct conf *next, struct conf_changes *ret_changes)
+enum err conf_reload(const struct conf *current, struct conf *next,
+                     struct conf_changes *ret_changes)
 {
     size_t count = 0, waiting = 0;
 
     assert(current->table == next->table);
     assert(next->problem_count == 0);
-    next->changes = arena_calloc(&next->memory, max_size(next->table->count, 1), sizeof *next->changes);
+    next->changes =
+        arena_calloc(&next->memory, max_size(next->table->count, 1), sizeof *next->changes);
     if (!next->changes) return ERR_NOMEM;
     for (size_t i = 0; i < next->table->count; i++) {
         const struct option *option = &next->table->options[i];
@@ -88,7 +91,8 @@ enum err conf_change_text(const struct conf *current, const struct conf *next,
     }
     err = value_text(option, &was->value, was->place, into);
     if (!err) err = buf_append_c(into, change->applied ? " -> " : " stays in force; ");
-    if (err || change->applied) return err ? err : value_text(option, &now->value, now->place, into);
+    if (err || change->applied)
+        return err ? err : value_text(option, &now->value, now->place, into);
     err = value_text(option, &now->next_value, now->next_place, into);
     return err ? err : buf_append_c(into, " needs a restart");
 }

@@ -2,18 +2,30 @@
 
 #include <stdio.h>
 
-struct unit { struct str name; uint64_t factor; };
+struct unit {
+    struct str name;
+    uint64_t factor;
+};
 
 static const struct unit durations[] = {
-    {{"d", 1}, 24 * 60 * 60 * 1000}, {{"h", 1}, 60 * 60 * 1000}, {{"m", 1}, 60 * 1000},
-    {{"s", 1}, 1000},                {{"ms", 2}, 1},
+    {{"d", 1}, 24ull * 60 * 60 * 1000},
+    {{"h", 1}, 60ull * 60 * 1000},
+    {{"m", 1}, 60ull * 1000},
+    {{"s", 1}, 1000},
+    {{"ms", 2}, 1},
 };
 static const struct unit sizes[] = {
-    {{"TiB", 3}, 1ull << 40}, {{"GiB", 3}, 1ull << 30}, {{"MiB", 3}, 1ull << 20},
-    {{"KiB", 3}, 1ull << 10}, {{"B", 1}, 1},
+    {{"TiB", 3}, 1ull << 40},
+    {{"GiB", 3}, 1ull << 30},
+    {{"MiB", 3}, 1ull << 20},
+    {{"KiB", 3}, 1ull << 10},
+    {{"B", 1}, 1},
 };
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
 
 /* Takes the digits at the front of *rest, and then the letters behind them. */
 static enum err take_number_and_unit(struct str *rest, uint64_t *ret_number, struct str *ret_unit)
@@ -47,9 +59,9 @@ static enum err too_large(struct note *note)
 
 enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *note)
 {
-    struct str rest = text, name;
-    uint64_t total = 0, number, part;
-    size_t allowed_from = 0;            /* units must get smaller: 1m30s, never 30s1m */
+    struct str rest = text, name = STR_EMPTY;
+    uint64_t total = 0, number = 0, part;
+    size_t allowed_from = 0; /* units must get smaller: 1m30s, never 30s1m */
 
     if (str_equal(text, STR("0"))) {
         *ret_ms = 0;
@@ -60,8 +72,9 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
         if (err == ERR_TOO_LARGE) return too_large(note);
         size_t unit = find_unit(durations, ARRAY_LEN(durations), name);
         if (!err && name.len == 0) {
-            note_set(note, "needs a unit, such as %llums, %llus or %llum", (unsigned long long)number,
-                     (unsigned long long)number, (unsigned long long)number);
+            note_set(note, "needs a unit, such as %llums, %llus or %llum",
+                     (unsigned long long)number, (unsigned long long)number,
+                     (unsigned long long)number);
             return ERR_PARSE;
         }
         if (err || unit == ARRAY_LEN(durations) || unit < allowed_from) {
@@ -80,15 +93,15 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
 
 enum err units_parse_size(struct str text, uint64_t *ret_bytes, struct note *note)
 {
-    struct str rest = text, name;
-    uint64_t number, bytes;
+    struct str rest = text, name = STR_EMPTY;
+    uint64_t number = 0, bytes;
     enum err err = take_number_and_unit(&rest, &number, &name);
 
     if (err == ERR_TOO_LARGE) return too_large(note);
     size_t unit = name.len == 0 ? ARRAY_LEN(sizes) - 1 : find_unit(sizes, ARRAY_LEN(sizes), name);
     if (err || rest.len > 0 || unit == ARRAY_LEN(sizes)) {
         if (!err && rest.len == 0 && name.len <= 3 && str_has(STR("kKmMgGtT"), name.at[0])) {
-            char letter = name.at[0] >= 'a' ? (char)(name.at[0] - 'a' + 'A') : name.at[0];
+            char letter = (char)(name.at[0] >= 'a' ? name.at[0] - 'a' + 'A' : name.at[0]);
             note_set(note, "'%.*s' is not a unit here (did you mean %llu%ciB?)", STR_ARG(name),
                      (unsigned long long)number, letter);
         } else {
@@ -112,7 +125,7 @@ void units_duration_text(uint64_t ms, char text[UNITS_TEXT_CAP])
         left -= number * durations[i].factor;
         used += (size_t)snprintf(text + used, UNITS_TEXT_CAP - used, "%llu%s",
                                  (unsigned long long)number, durations[i].name.at);
-        assert(used < UNITS_TEXT_CAP);  /* five numbers of at most 12 digits, six letters */
+        assert(used < UNITS_TEXT_CAP); /* five numbers of at most 12 digits, six letters */
     }
     if (used == 0) snprintf(text, UNITS_TEXT_CAP, "0s");
 }

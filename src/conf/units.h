@@ -1,8 +1,8 @@
 /* Durations and sizes as people write them.
  *
- * A duration is one or more whole numbers with units, largest first: 250ms, 10s, 1m30s, 2d. Only "0"
- * needs no unit. A size is one whole number with B, KiB, MiB, GiB or TiB; without a unit it is bytes.
- * KB and MB are refused: they mean two things. */
+ * A duration is one or more whole numbers with units, largest first: 250ms, 10s, 1m30s, 2d. Only
+ * "0" needs no unit. A size is one whole number with B, KiB, MiB, GiB or TiB; without a unit it
+ * is bytes. KB and MB are refused: they mean two things. */
 #ifndef CONF_UNITS_H
 #define CONF_UNITS_H
 #include "base/note.h"

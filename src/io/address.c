@@ -6,8 +6,8 @@
 #include "io/net.h"
 
 enum {
-    HOST_LEN_MAX = 253,                 /* of a DNS name */
-    UNIX_PATH_CAP = sizeof(((struct sockaddr_un *)0)->sun_path),        /* with the closing NUL */
+    HOST_LEN_MAX = 253,                                          /* of a DNS name */
+    UNIX_PATH_CAP = sizeof(((struct sockaddr_un *)0)->sun_path), /* with the closing NUL */
     PORT_MAX = 65535,
 };
 
@@ -44,7 +44,8 @@ static enum err split_unix(const char *address, struct str path, struct address_
                            struct note *note)
 {
     if (path.len == 0) return refuse(note, address, "names no path");
-    if (path.len >= UNIX_PATH_CAP) return refuse(note, address, "the path is longer than 107 bytes");
+    if (path.len >= UNIX_PATH_CAP)
+        return refuse(note, address, "the path is longer than 107 bytes");
     *ret_parts = (struct address_parts){.is_unix = true, .host = path};
     return ERR_OK;
 }
@@ -55,7 +56,8 @@ enum err address_split(const char *address, struct address_parts *ret_parts, str
     const char *colon;
     uint64_t number;
 
-    if (str_starts(all, STR("unix:"))) return split_unix(address, str_tail(all, 5), ret_parts, note);
+    if (str_starts(all, STR("unix:")))
+        return split_unix(address, str_tail(all, 5), ret_parts, note);
     colon = all.len > 0 ? memrchr(all.at, ':', all.len) : NULL;
     if (!colon) return refuse(note, address ? address : "", "has no port; write host:port");
     host = str_of(all.at, (size_t)(colon - all.at));

@@ -11,7 +11,7 @@ static uint64_t read_ns(clockid_t id)
     struct timespec time;
     int failed = clock_gettime(id, &time);
 
-    assert(!failed);                            /* both clocks exist on every Linux */
+    assert(!failed); /* both clocks exist on every Linux */
     return (uint64_t)time.tv_sec * 1000 * NS_PER_MS + (uint64_t)time.tv_nsec;
 }
 

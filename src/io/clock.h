@@ -9,21 +9,27 @@ struct clock {
     wall_time (*wall)(struct clock *clock);
 };
 struct entropy {
-    void (*fill)(struct entropy *entropy, void *out, size_t len);       /* never fails */
+    void (*fill)(struct entropy *entropy, void *out, size_t len); /* never fails */
 };
 
-static inline mono_ns clock_mono_ns(struct clock *clock) { return clock->mono(clock); }
+static inline mono_ns clock_mono_ns(struct clock *clock)
+{
+    return clock->mono(clock);
+}
 static inline mono_time clock_mono(struct clock *clock)
 {
     return (mono_time){clock->mono(clock).ns / NS_PER_MS};
 }
-static inline wall_time clock_wall(struct clock *clock) { return clock->wall(clock); }
+static inline wall_time clock_wall(struct clock *clock)
+{
+    return clock->wall(clock);
+}
 static inline void entropy_fill(struct entropy *entropy, void *out, size_t len)
 {
     entropy->fill(entropy, out, len);
 }
 uint64_t entropy_u64(struct entropy *entropy);
 
-struct clock *clock_real(void);         /* CLOCK_MONOTONIC and CLOCK_REALTIME */
-struct entropy *entropy_real(void);     /* getrandom(2); aborts if the kernel has none */
+struct clock *clock_real(void);     /* CLOCK_MONOTONIC and CLOCK_REALTIME */
+struct entropy *entropy_real(void); /* getrandom(2); aborts if the kernel has none */
 #endif

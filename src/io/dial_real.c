@@ -11,17 +11,17 @@ enum { HOST_CAP = 256, PORT_CAP = 8 };
 
 /* Lives until its stream is open or gone, and longer when a name lookup cannot be called off. */
 struct dial {
-    struct real_stream *stream;         /* NULL: nobody waits for the lookup any more */
+    struct real_stream *stream; /* NULL: nobody waits for the lookup any more */
     struct timer timer;
     mono_time deadline;
     uv_getaddrinfo_t lookup;
     bool looking;
-    struct addrinfo *found, *next;      /* found: to be freed; next: to be tried */
-    struct addrinfo numeric;            /* the one entry when no lookup was needed */
+    struct addrinfo *found, *next; /* found: to be freed; next: to be tried */
+    struct addrinfo numeric;       /* the one entry when no lookup was needed */
     struct sockaddr_storage numeric_address;
-    int code;                           /* why the last address failed */
+    int code; /* why the last address failed */
     bool is_unix;
-    struct str host;                    /* view into address */
+    struct str host; /* view into address */
     uint16_t port;
     char address[];
 };
@@ -34,7 +34,7 @@ const char *dial_address(const struct dial *dial)
 void dial_stop(struct dial *dial)
 {
     timer_deinit(&dial->timer);
-    if (dial->looking) uv_cancel((uv_req_t *)&dial->lookup);    /* its callback comes either way */
+    if (dial->looking) uv_cancel((uv_req_t *)&dial->lookup); /* its callback comes either way */
 }
 
 static void dial_free(struct dial *dial)
@@ -60,8 +60,10 @@ static void on_attempt_closed(uv_handle_t *handle)
 
     real_enter(s->real);
     s->has_handle = false;
-    if (s->state == STREAM_CLOSING) stream_finish(s);
-    else try_next(s->dial);
+    if (s->state == STREAM_CLOSING)
+        stream_finish(s);
+    else
+        try_next(s->dial);
 }
 
 static void end_attempt(struct dial *dial, int code)
@@ -71,8 +73,8 @@ static void end_attempt(struct dial *dial, int code)
     uv_close(&dial->stream->uv.handle, on_attempt_closed);
 }
 
-/* A dial to a free port of this host can, by TCP's simultaneous open, connect to itself when the kernel
- * picks that very port for our end. Nobody listens there, so it counts as refused. */
+/* A dial to a free port of this host can, by TCP's simultaneous open, connect to itself when the
+ * kernel picks that very port for our end. Nobody listens there, so it counts as refused. */
 static bool met_itself(struct real_stream *s, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = {0};
@@ -102,7 +104,7 @@ static void on_connect(uv_connect_t *connect, int status)
     struct dial *dial = s->dial;
 
     real_enter(s->real);
-    if (uv_is_closing(&s->uv.handle)) return;   /* called off; the close callback goes on */
+    if (uv_is_closing(&s->uv.handle)) return; /* called off; the close callback goes on */
     if (status == 0) status = check_peer(dial);
     if (status < 0) {
         end_attempt(dial, status);
@@ -114,8 +116,8 @@ static void on_connect(uv_connect_t *connect, int status)
     if (s->state == STREAM_OPEN && s->events.on_open) s->events.on_open(s->owner);
 }
 
-/* Each address left gets an equal share of the time left, so one that swallows packets cannot use up
- * what its neighbours need. */
+/* Each address left gets an equal share of the time left, so one that swallows packets cannot
+ * use up what its neighbours need. */
 static void start_clock(struct dial *dial)
 {
     struct loop *loop = &dial->stream->real->loop;
@@ -146,8 +148,10 @@ static void try_next(struct dial *dial)
     s->uv.handle.data = s;
     uv_tcp_nodelay(&s->uv.tcp, 1);
     failed = uv_tcp_connect(&s->connect, &s->uv.tcp, target->ai_addr, on_connect);
-    if (failed) end_attempt(dial, failed);
-    else start_clock(dial);
+    if (failed)
+        end_attempt(dial, failed);
+    else
+        start_clock(dial);
 }
 
 static void on_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *found)
@@ -156,7 +160,7 @@ static void on_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *
 
     dial->looking = false;
     dial->found = found;
-    if (!dial->stream) {                        /* closed meanwhile, and told so */
+    if (!dial->stream) { /* closed meanwhile, and told so */
         dial_free(dial);
         return;
     }
@@ -164,16 +168,20 @@ static void on_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *
     if (dial->stream->state == STREAM_CLOSING) return;
     timer_stop(&dial->timer);
     dial->next = found;
-    if (status < 0) stream_fail(dial->stream, "look up", ERR_UNAVAILABLE, status);
-    else try_next(dial);
+    if (status < 0)
+        stream_fail(dial->stream, "look up", ERR_UNAVAILABLE, status);
+    else
+        try_next(dial);
 }
 
 static void on_time_up(struct timer *timer)
 {
     struct dial *dial = CONTAINER_OF(timer, struct dial, timer);
 
-    if (!dial->looking && dial->next) end_attempt(dial, UV_ETIMEDOUT);
-    else stream_fail(dial->stream, dial->looking ? "look up" : "dial", ERR_TIMEOUT, UV_ETIMEDOUT);
+    if (!dial->looking && dial->next)
+        end_attempt(dial, UV_ETIMEDOUT);
+    else
+        stream_fail(dial->stream, dial->looking ? "look up" : "dial", ERR_TIMEOUT, UV_ETIMEDOUT);
 }
 
 static bool parse_numeric(struct dial *dial, const char *host)
@@ -205,8 +213,8 @@ static enum err dial_unix(struct dial *dial)
 /* From here on failures come by on_closed, but for memory that is missing at once. */
 static enum err dial_begin(struct dial *dial)
 {
-    static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
-                                          .ai_flags = AI_NUMERICSERV};
+    static const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     char host[HOST_CAP], port[PORT_CAP];
     int failed;
 
@@ -217,11 +225,14 @@ static enum err dial_begin(struct dial *dial)
         try_next(dial);
         return ERR_OK;
     }
-    failed = uv_getaddrinfo(&dial->stream->real->uv, &dial->lookup, on_looked_up, host, port, &hints);
+    failed =
+        uv_getaddrinfo(&dial->stream->real->uv, &dial->lookup, on_looked_up, host, port, &hints);
     if (failed == UV_ENOMEM) return ERR_NOMEM;
     dial->looking = !failed;
-    if (failed) stream_fail(dial->stream, "look up", ERR_UNAVAILABLE, failed);
-    else start_clock(dial);
+    if (failed)
+        stream_fail(dial->stream, "look up", ERR_UNAVAILABLE, failed);
+    else
+        start_clock(dial);
     return ERR_OK;
 }
 

@@ -18,8 +18,7 @@ static bool path_ok(const char *path)
 
 static bool flags_ok(uint32_t flags)
 {
-    const uint32_t known = FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE | FS_TRUNCATE |
-                           FS_APPEND;
+    const uint32_t known = FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE | FS_TRUNCATE | FS_APPEND;
     if (flags & ~known) return false;
     if (!(flags & (FS_READ | FS_WRITE))) return false;
     if ((flags & (FS_CREATE | FS_TRUNCATE | FS_APPEND)) && !(flags & FS_WRITE)) return false;
@@ -68,8 +67,6 @@ enum err fs_read_at(struct fs *fs, struct fs_file *file, uint64_t offset, void *
 enum err fs_write_at(struct fs *fs, struct fs_file *file, uint64_t offset, struct str bytes)
 {
     enum err err = writable(file);
-    if (err) return err;
-    if (file->flags & FS_APPEND) err = fs->file_size(fs, file, &offset);
     if (err) return err;
     if (!range_ok(offset, bytes.len)) return ERR_INVALID;
     return bytes.len == 0 ? ERR_OK : fs->write_at(fs, file, offset, bytes);

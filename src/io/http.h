@@ -74,6 +74,9 @@ enum {
 };
 enum err http_route(struct http_server *server, const char *path, uint32_t methods,
                     http_handler *handler, void *context);
+/* Takes a handler's or page's path away; afterwards its handler does not run, so its context may go. Waits
+ * for a handler that is running. Not from a handler. ERR_NOT_FOUND. */
+enum err http_unroute(struct http_server *server, const char *path);
 /* A page that is copied in now and served until it is replaced: readers under way finish the old one.
  * It has an ETag, so that a browser that polls gets 304. Any thread. ERR_TOO_LARGE past response_max;
  * ERR_EXISTS when the path is a handler's or a channel's; ERR_INVALID, ERR_FULL, ERR_NOMEM. */

@@ -237,8 +237,10 @@ enum MHD_Result http_channel_answer(struct http_channel *channel, struct MHD_Con
     struct http_server *server = channel->server;
     struct reader *reader = calloc(1, sizeof *reader);
     struct MHD_Response *response;
+    struct peer *peer = http_peer_of(connection);
     enum MHD_Result result = MHD_NO;
 
+    if (peer) peer->answering = true; /* probes find out when it has left */
     if (!reader) return MHD_queue_response(connection, 503, server->out_of_memory);
     list_init(&reader->link);
     reader->channel = channel;

@@ -27,7 +27,14 @@ enum {
     HTTP_EVENT_BLOCK = 16 * 1024 /* handed to the library at a time */
 };
 
-enum route_kind { ROUTE_HANDLER, ROUTE_PAGE, ROUTE_CHANNEL };
+/* An open connection. HTTP thread only. */
+struct peer {
+    struct list link;
+    int fd;
+    bool answering; /* from the answer being queued to its last byte */
+};
+
+enum route_kind { ROUTE_NONE, ROUTE_HANDLER, ROUTE_PAGE, ROUTE_CHANNEL }; /* none: a free place */
 struct route {
     char *path; /* owned */
     size_t path_len;
@@ -45,6 +52,7 @@ struct http_server {
     struct MHD_Response *out_of_memory; /* made at open, so that it is there when needed */
     size_t body_max, response_max;
     uint32_t keepalive_ms, connections_max, readers_max;
+    struct list peers;
     bool turn_again; /* HTTP thread only: do not sleep before the next turn */
     char address[HTTP_ADDRESS_CAP];
     uint64_t boot_id; /* in event ids: a reader's position means nothing to the next process */
@@ -55,6 +63,8 @@ struct http_server {
     atomic_uint connections, readers;
 
     pthread_mutex_t lock;
+    pthread_cond_t handler_ended;
+    bool in_handler;
     struct route routes[HTTP_ROUTES_MAX];
     size_t route_count;
     bool stopping, woken; /* woken: wake_fd has been written and not been read */
@@ -65,6 +75,8 @@ void http_lock(struct http_server *server);
 void http_unlock(struct http_server *server);
 void http_wake(struct http_server *server); /* under lock */
 mono_time http_now(void);
+/* HTTP thread. NULL when there was no memory for it. */
+struct peer *http_peer_of(struct MHD_Connection *connection);
 
 /* -- http_routes.c: under lock, except where said -- */
 /* An entry for `path`, with `path` copied; fill in the rest. ERR_INVALID, ERR_EXISTS, ERR_FULL,

@@ -22,8 +22,6 @@ struct exchange {
     struct str path, query, last_event_id;
     enum route_kind kind;
     uint32_t methods; /* of the route */
-    http_handler *handler;
-    void *context;
     struct http_channel *channel;
     struct buf body;
     size_t drained; /* body bytes thrown away */
@@ -54,7 +52,9 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
                        enum MHD_RequestTerminationCode why)
 {
     struct exchange *exchange = *slot;
-    (void)context, (void)connection, (void)why;
+    struct peer *peer = http_peer_of(connection);
+    (void)context, (void)why;
+    if (peer) peer->answering = false;
     if (!exchange) return;
     buf_deinit(&exchange->body);
     free(exchange);
@@ -108,8 +108,6 @@ static int route_find(struct http_server *server, struct exchange *exchange)
     if (route) {
         exchange->kind = route->kind;
         exchange->methods = route->methods;
-        exchange->handler = route->handler;
-        exchange->context = route->context;
         exchange->channel = route->channel;
     }
     http_unlock(server);
@@ -134,6 +132,8 @@ static bool body_announced_too_large(struct http_server *server, struct MHD_Conn
 static enum MHD_Result queue(struct http_server *server, struct MHD_Connection *connection,
                              int status, struct MHD_Response *response)
 {
+    struct peer *peer = http_peer_of(connection);
+    if (peer) peer->answering = true;
     if (status >= 400) atomic_fetch_add(&server->errors, 1);
     return MHD_queue_response(connection, (unsigned)status, response);
 }
@@ -213,15 +213,17 @@ static enum MHD_Result answer_page(struct http_server *server, struct MHD_Connec
     char etag[HTTP_ETAG_CAP] = "";
     const struct route *route;
     enum MHD_Result result = MHD_NO;
+    bool found;
 
     http_lock(server); /* until queued: then the answer holds its own reference to the page */
     route = http_route_match(server, exchange->path);
-    assert(route && route->kind == ROUTE_PAGE); /* routes are never taken away */
-    if (http_etag_matches(seen, str_from(route->etag)))
+    found = route && route->kind == ROUTE_PAGE; /* it may have been taken away meanwhile */
+    if (found && http_etag_matches(seen, str_from(route->etag)))
         memcpy(etag, route->etag, sizeof etag);
-    else
+    else if (found)
         result = queue(server, connection, 200, route->page);
     http_unlock(server);
+    if (!found) return answer_refusal(server, connection, exchange, 404);
     return etag[0] ? answer_not_modified(server, connection, etag) : result;
 }
 
@@ -270,6 +272,31 @@ static enum MHD_Result answer_filled(struct http_server *server, struct MHD_Conn
     return result;
 }
 
+/* Runs the handler unless its route was taken away; http_unroute waits for the end of this. */
+static bool run_handler(struct http_server *server, struct exchange *exchange,
+                        const struct http_request *request, struct http_response *response)
+{
+    const struct route *route;
+    http_handler *handler = NULL;
+    void *context = NULL;
+
+    http_lock(server);
+    route = http_route_match(server, exchange->path);
+    if (route && route->kind == ROUTE_HANDLER) {
+        handler = route->handler;
+        context = route->context;
+        server->in_handler = true;
+    }
+    http_unlock(server);
+    if (!handler) return false;
+    handler(context, request, response);
+    http_lock(server);
+    server->in_handler = false;
+    pthread_cond_broadcast(&server->handler_ended);
+    http_unlock(server);
+    return true;
+}
+
 static enum MHD_Result answer_handler(struct http_server *server, struct MHD_Connection *connection,
                                       struct exchange *exchange)
 {
@@ -292,7 +319,8 @@ static enum MHD_Result answer_handler(struct http_server *server, struct MHD_Con
     peer_text(connection, peer);
     request.peer = str_from(peer);
     buf_init(&response.body, server->response_max);
-    exchange->handler(exchange->context, &request, &response);
+    if (!run_handler(server, exchange, &request, &response))
+        return answer_refusal(server, connection, exchange, 404);
     assert(response.status >= 200 && response.status <= 599);
     if (response.err == ERR_NOMEM) {
         buf_deinit(&response.body);
@@ -321,7 +349,8 @@ static enum MHD_Result answer(struct http_server *server, struct MHD_Connection 
             return answer_refusal(server, connection, exchange, 503);
         return http_channel_answer(exchange->channel, connection,
                                    header_of(connection, "Last-Event-ID"));
-    case ROUTE_HANDLER: break;
+    case ROUTE_HANDLER:
+    case ROUTE_NONE: break;
     }
     return answer_handler(server, connection, exchange);
 }

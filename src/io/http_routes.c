@@ -14,9 +14,20 @@ static struct route *find_exact(struct http_server *server, struct str path)
 {
     for (size_t i = 0; i < server->route_count; i++) {
         struct route *route = &server->routes[i];
-        if (str_equal(str_of(route->path, route->path_len), path)) return route;
+        if (route->kind != ROUTE_NONE && str_equal(str_of(route->path, route->path_len), path))
+            return route;
     }
     return NULL;
+}
+
+/* A place given up earlier, or the next one; NULL when all are taken. Places are never moved: the
+ * HTTP thread walks channels by number. */
+static struct route *free_place(struct http_server *server)
+{
+    for (size_t i = 0; i < server->route_count; i++)
+        if (server->routes[i].kind == ROUTE_NONE) return &server->routes[i];
+    if (server->route_count == HTTP_ROUTES_MAX) return NULL;
+    return &server->routes[server->route_count++];
 }
 
 enum err http_route_add(struct http_server *server, const char *path, struct route **ret_route)
@@ -27,10 +38,13 @@ enum err http_route_add(struct http_server *server, const char *path, struct rou
 
     if (!http_path_is_safe(text) || text.len > HTTP_PATH_MAX) return ERR_INVALID;
     if (find_exact(server, text)) return ERR_EXISTS;
-    if (server->route_count == HTTP_ROUTES_MAX) return ERR_FULL;
     copy = str_dup(text);
     if (!copy) return ERR_NOMEM;
-    route = &server->routes[server->route_count++];
+    route = free_place(server);
+    if (!route) {
+        free(copy);
+        return ERR_FULL;
+    }
     *route = (struct route){.path = copy, .path_len = text.len};
     *ret_route = route;
     return ERR_OK;
@@ -42,6 +56,7 @@ const struct route *http_route_match(const struct http_server *server, struct st
     for (size_t i = 0; i < server->route_count; i++) {
         const struct route *route = &server->routes[i];
         struct str own = str_of(route->path, route->path_len);
+        if (route->kind == ROUTE_NONE) continue;
         bool below = route->kind == ROUTE_HANDLER && own.at[own.len - 1] == '/';
         if (best && own.len <= best->path_len) continue;
         if (below ? str_starts(path, own) : str_equal(path, own)) best = route;
@@ -78,6 +93,27 @@ enum err http_route(struct http_server *server, const char *path, uint32_t metho
     }
     http_unlock(server);
     return err;
+}
+
+enum err http_unroute(struct http_server *server, const char *path)
+{
+    struct MHD_Response *page = NULL;
+    struct route *route;
+
+    assert(!server->thread_runs || !pthread_equal(pthread_self(), server->thread));
+    http_lock(server);
+    route = find_exact(server, str_from(path));
+    if (!route || route->kind == ROUTE_CHANNEL) {
+        http_unlock(server);
+        return ERR_NOT_FOUND;
+    }
+    page = route->page;
+    free(route->path);
+    *route = (struct route){.kind = ROUTE_NONE};
+    while (server->in_handler) pthread_cond_wait(&server->handler_ended, &server->lock);
+    http_unlock(server);
+    if (page) MHD_destroy_response(page);
+    return ERR_OK;
 }
 
 /* No script, frame or font from anywhere else; the dashboard's own files come from this server. */

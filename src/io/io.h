@@ -1,5 +1,5 @@
-/* What a driver is given instead of an operating system: the real one (io/real.h) or a simulated host
- * (src/sim). Code above io/ takes a `struct io *` and never asks where it came from. */
+/* What a driver is given instead of an operating system: the real one (io/real.h) or a simulated
+ * host (src/sim). Code above io/ takes a `struct io *` and never asks where it came from. */
 #ifndef IO_IO_H
 #define IO_IO_H
 #include "io/clock.h"

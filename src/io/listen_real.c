@@ -1,8 +1,9 @@
 /* Listening: bind, accept within bounds, hand TLS its handshakes.
  *
- * The socket is ours and only watched by libuv, so that a connection over the limit is closed before
- * anything is allocated for it, and so that running out of files stops accepting for a moment instead
- * of spinning: the connection stays in the kernel's queue and the loop would be woken for ever. */
+ * The socket is ours and only watched by libuv, so that a connection over the limit is closed
+ * before anything is allocated for it, and so that running out of files stops accepting for a
+ * moment instead of spinning: the connection stays in the kernel's queue and the loop would be
+ * woken for ever. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -18,31 +19,31 @@
 
 enum {
     STREAMS_MAX_DEFAULT = 1024,
-    ACCEPTS_PER_TURN = 64,              /* then others have their go; the rest stays readable */
-    ACCEPT_RETRY_MS = 100,              /* after the machine had no file or memory for us */
-    LISTEN_QUEUE = 4096,                /* the kernel's; its own limit may be lower */
+    ACCEPTS_PER_TURN = 64, /* then others have their go; the rest stays readable */
+    ACCEPT_RETRY_MS = 100, /* after the machine had no file or memory for us */
+    LISTEN_QUEUE = 4096,   /* the kernel's; its own limit may be lower */
     LISTEN_ADDRESS_CAP = 128,
 };
 
 struct real_listener {
     struct listener listener;
     struct real_io *real;
-    struct listen_options options;      /* its texts are not kept */
+    struct listen_options options; /* its texts are not kept */
     uv_poll_t poll;
     int fd;
     struct timer retry;
-    struct list streams;                /* accepted and open */
+    struct list streams; /* accepted and open */
     struct list handshakes;
     struct listener_stats stats;
     bool is_unix, closed;
-    dev_t path_device;                  /* of the socket we made, so that we remove no other */
+    dev_t path_device; /* of the socket we made, so that we remove no other */
     ino_t path_inode;
     char address[LISTEN_ADDRESS_CAP];
 };
 /* A TLS handshake that is under way. */
 struct handshake {
     struct list link;
-    struct real_listener *listener;     /* NULL: closed, nobody wants the stream any more */
+    struct real_listener *listener; /* NULL: closed, nobody wants the stream any more */
     struct stream *stream;
 };
 
@@ -68,8 +69,10 @@ static void on_ready(void *owner, struct stream *own_stream)
 
     list_remove(&handshake->link);
     free(handshake);
-    if (l) l->options.on_accept(l->options.owner, own_stream);
-    else stream_close(own_stream);
+    if (l)
+        l->options.on_accept(l->options.owner, own_stream);
+    else
+        stream_close(own_stream);
 }
 
 static void on_failed(void *owner, enum err why, const struct note *note)
@@ -139,7 +142,7 @@ static void take_connection(struct real_listener *l, int fd, const struct sockad
     if (stream_adopt(s, fd, l->is_unix)) {
         l->stats.failed_accept++;
         close(fd);
-        stream_close(&s->stream);       /* not started, so nobody is told */
+        stream_close(&s->stream); /* not started, so nobody is told */
         return;
     }
     stream_address_text(peer, s->peer);
@@ -150,7 +153,12 @@ static void take_connection(struct real_listener *l, int fd, const struct sockad
     hand_over(l, s);
 }
 
-static void watch(struct real_listener *l);
+static void put_off(struct real_listener *l)
+{
+    l->stats.failed_accept++;
+    uv_poll_stop(&l->poll);
+    timer_start_in(&l->retry, ACCEPT_RETRY_MS);
+}
 
 /* False when there is nothing more to accept for now. */
 static bool accept_one(struct real_listener *l)
@@ -168,12 +176,8 @@ static bool accept_one(struct real_listener *l)
     case EMFILE:
     case ENFILE:
     case ENOBUFS:
-    case ENOMEM:
-        l->stats.failed_accept++;
-        uv_poll_stop(&l->poll);
-        timer_start_in(&l->retry, ACCEPT_RETRY_MS);
-        return false;
-    default: return true;               /* that one connection is gone; the next may be fine */
+    case ENOMEM: put_off(l); return false;
+    default: return true; /* that one connection is gone; the next may be fine */
     }
 }
 
@@ -181,15 +185,16 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct real_listener *l = poll->data;
 
-    (void)status, (void)events;
+    (void)events;
     real_enter(l->real);
-    for (int i = 0; i < ACCEPTS_PER_TURN && accept_one(l); i++) continue;
+    if (status < 0) put_off(l); /* libuv has stopped watching */
+    for (int i = 0; status >= 0 && i < ACCEPTS_PER_TURN && accept_one(l); i++) continue;
 }
 
 static void watch(struct real_listener *l)
 {
     int failed = uv_poll_start(&l->poll, UV_READABLE, on_readable);
-    assert(!failed);                    /* the handle is ours and not closing */
+    assert(!failed); /* the handle is ours and not closing */
 }
 
 static void on_retry(struct timer *timer)
@@ -214,7 +219,8 @@ static int socket_for(int family)
     return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* True when the path is a socket on which nobody listens: left behind by a process that was killed. */
+/* True when the path is a socket on which nobody listens: left behind by a process that was
+ * killed. */
 static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
 {
     int fd, refused = 0;
@@ -248,7 +254,7 @@ static int open_unix(struct real_listener *l, struct str path)
     struct stat info;
     int error;
 
-    memcpy(address.sun_path, path.at, path.len);        /* address_split checked the length */
+    memcpy(address.sun_path, path.at, path.len); /* address_split checked the length */
     l->fd = socket_for(AF_UNIX);
     if (l->fd < 0) return errno;
     error = bind_unix(l->fd, &address);
@@ -268,8 +274,7 @@ static int bind_tcp(int fd, const struct addrinfo *target)
 
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on)) return errno;
     /* "[::]" means both families, whatever the machine's default is. */
-    if (target->ai_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (target->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, target->ai_addr, target->ai_addrlen)) return errno;
     return listen(fd, LISTEN_QUEUE) ? errno : 0;
 }
@@ -293,11 +298,13 @@ static int open_tcp(struct real_listener *l, const struct addrinfo *target)
     return 0;
 }
 
-/* A name is looked up here and now: listeners are opened at start, before there is work to delay. */
+/* A name is looked up here and now: listeners are opened at start, before there is work to
+ * delay. */
 static enum err find_and_open_tcp(struct real_listener *l, const struct address_parts *parts,
                                   struct note *note)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     char host[256], port[8];
@@ -367,11 +374,12 @@ static void real_listener_close(struct listener *listener)
     for (struct list *node; (node = list_pop(&l->handshakes));) {
         struct handshake *handshake = CONTAINER_OF(node, struct handshake, link);
         handshake->listener = NULL;
-        stream_close(handshake->stream);        /* on_failed frees it */
+        stream_close(handshake->stream); /* on_failed frees it */
     }
     remove_path(l);
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
-    close(l->fd);                               /* at once: the address is free for a successor */
+    close(l->fd); /* at once: the address is free for a successor */
+    l->fd = -1;   /* the number may be somebody else's soon */
 }
 
 static const char *real_listener_address(const struct listener *listener)
@@ -414,7 +422,7 @@ enum err real_listen(struct net *net, const struct listen_options *options,
         err = refuse(note, options->address, -failed);
         goto failed;
     }
-    l->options.address = NULL;                  /* the caller's; the real one is ours */
+    l->options.address = NULL; /* the caller's; the real one is ours */
     l->poll.data = l;
     watch(l);
     *ret_listener = &l->listener;

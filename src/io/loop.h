@@ -1,12 +1,13 @@
 /* The loop: one thread that owns a process's connections and state.
  *
- * The same timers, tasks and turn hooks run over libuv (io/real.h) and over virtual time (src/sim);
- * only what wakes the loop differs, and that part is behind `struct loop_ops`. Every callback runs on
- * the loop's thread, and never from inside the call that asked for it.
+ * The same timers, tasks and turn hooks run over libuv (io/real.h) and over virtual time
+ * (src/sim); only what wakes the loop differs, and that part is behind `struct loop_ops`. Every
+ * callback runs on the loop's thread, and never from inside the call that asked for it.
  *
- * A turn: events are delivered, then due timers fire in order of time and start, then deferred tasks
- * run until none is left, then turn hooks run once (batch before sleep: flush what the turn gathered),
- * then the loop sleeps. A hook may defer tasks; they run in the same turn, and the hooks after them. */
+ * A turn: events are delivered, then due timers fire in order of time and start, then deferred
+ * tasks run until none is left, then turn hooks run once (batch before sleep: flush what the
+ * turn gathered), then the loop sleeps. A hook may defer tasks; they run in the same turn, and
+ * the hooks after them. */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
 #include "base/err.h"
@@ -32,47 +33,60 @@ struct timer {
  * ERR_FULL, ERR_NOMEM. */
 enum { LOOP_TIMERS_MAX = 4 * 1024 * 1024 };
 enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn);
-void timer_deinit(struct timer *timer);                 /* stops it; fine on a zeroed one */
+void timer_deinit(struct timer *timer); /* stops it; fine on a zeroed one */
 /* One shot; a running one is moved. A due time that has passed means now, and a timer started while
  * timers fire waits for the next turn, so one that restarts itself cannot hold the loop. */
 void timer_start(struct timer *timer, mono_time due);
 void timer_start_in(struct timer *timer, uint64_t delay_ms);
-void timer_stop(struct timer *timer);                   /* fine when not running */
+void timer_stop(struct timer *timer); /* fine when not running */
 bool timer_running(const struct timer *timer);
 
 /* -- tasks: run once, later in this turn -- */
 struct task;
 typedef void task_fn(struct task *task);
-struct task { struct list link; task_fn *fn; };
+struct task {
+    struct list link;
+    task_fn *fn;
+};
 void task_init(struct task *task, task_fn *fn);
-void task_cancel(struct task *task);                    /* fine when not waiting */
-void loop_defer(struct loop *loop, struct task *task);  /* a waiting one stays where it is */
+void task_cancel(struct task *task);                   /* fine when not waiting */
+void loop_defer(struct loop *loop, struct task *task); /* a waiting one stays where it is */
 
 /* -- turn hooks: run at the end of every turn -- */
 struct turn_hook;
 typedef void turn_hook_fn(struct turn_hook *hook);
-struct turn_hook { struct list link; turn_hook_fn *fn; };
+struct turn_hook {
+    struct list link;
+    turn_hook_fn *fn;
+};
 void turn_hook_add(struct loop *loop, struct turn_hook *hook, turn_hook_fn *fn);
-void turn_hook_remove(struct turn_hook *hook);          /* fine on a zeroed or removed one */
+void turn_hook_remove(struct turn_hook *hook); /* fine on a zeroed or removed one */
 
 /* -- posts: the one thing another thread may do to a loop -- */
 struct post;
 typedef void post_fn(struct post *post);
-struct post { struct list link; post_fn *fn; };
+struct post {
+    struct list link;
+    post_fn *fn;
+};
 void post_init(struct post *post, post_fn *fn);
-/* Any thread. The memory is the loop's until fn has begun to run; posting a waiting one is a bug. */
+/* Any thread. The memory is the loop's until fn has begun to run; posting a waiting one is a
+ * bug. */
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */
-mono_time loop_now(const struct loop *loop);            /* fixed during a turn; outside one, the clock */
+mono_time loop_now(const struct loop *loop); /* fixed during a turn; outside one, the clock */
 struct clock *loop_clock(const struct loop *loop);
 
-/* -- watchdog: what the turns cost. On a busy machine wall without CPU is preemption. CPU is right to
- * LOOP_CPU_GRAIN_NS, and never under what was used: reading it exactly would cost more than a turn. -- */
+/* -- watchdog: what the turns cost. On a busy machine wall without CPU is preemption. CPU is
+ * right to LOOP_CPU_GRAIN_NS, and never under what was used: reading it exactly would cost more
+ * than a turn. -- */
 enum { LOOP_CPU_GRAIN_NS = 20000 };
-struct loop_turn { uint64_t wall_ns, cpu_ns; };
+struct loop_turn {
+    uint64_t wall_ns, cpu_ns;
+};
 struct loop_stats {
-    uint64_t turns, slow_wall, slow_cpu;                /* slow: over LOOP_SLOW_NS */
+    uint64_t turns, slow_wall, slow_cpu; /* slow: over LOOP_SLOW_NS */
     uint64_t wall_ns_max, cpu_ns_max;
     uint64_t wall_ns_total, cpu_ns_total;
     uint64_t timers_fired, tasks_run, posts_run;
@@ -80,7 +94,7 @@ struct loop_stats {
 enum { LOOP_SLOW_NS = 1000000 };
 typedef void loop_slow_fn(void *context, struct loop_turn turn);
 struct loop_stats loop_stats(const struct loop *loop);
-void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context);  /* one hook; NULL removes */
+void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context); /* one hook; NULL removes */
 
 /* -- for the two implementations only -- */
 struct loop_ops {
@@ -100,15 +114,15 @@ struct loop {
     struct loop_stats stats;
     loop_slow_fn *slow_fn;
     void *slow_context;
-    bool in_turn;                       /* from loop_core_begin to the end of loop_core_run */
+    bool in_turn; /* from loop_core_begin to the end of loop_core_run */
 };
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock);
 void loop_core_deinit(struct loop *loop);
 /* Starts a turn, before its first event is delivered; loop_core_run ends it. */
 void loop_core_begin(struct loop *loop, mono_time now);
-void loop_core_set_now(struct loop *loop);              /* loop_core_begin with the clock's time */
-void loop_core_run(struct loop *loop);                  /* due timers, tasks, hooks, tasks, ... */
-mono_time loop_core_next_due(const struct loop *loop);  /* MONO_NEVER when no timer runs */
+void loop_core_set_now(struct loop *loop);             /* loop_core_begin with the clock's time */
+void loop_core_run(struct loop *loop);                 /* due timers, tasks, hooks, tasks, ... */
+mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER when no timer runs */
 bool loop_core_has_tasks(const struct loop *loop);
 void loop_core_count_turn(struct loop *loop, struct loop_turn turn);
 #endif

@@ -6,7 +6,7 @@
 /* Tasks and hooks that keep deferring each other would never let the loop sleep; past this many
  * rounds in one turn that is what they are doing. */
 enum { LOOP_ROUNDS_MAX = 10000 };
-enum { LOOP_TIMERS_FIRST = 16 };                /* room taken with the first timer */
+enum { LOOP_TIMERS_FIRST = 16 }; /* room taken with the first timer */
 
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock)
 {
@@ -18,14 +18,14 @@ void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock 
 
 void loop_core_deinit(struct loop *loop)
 {
-    while (list_pop(&loop->tasks)) continue;    /* detached, so a late task_cancel is harmless */
+    while (list_pop(&loop->tasks)) continue; /* detached, so a late task_cancel is harmless */
     while (list_pop(&loop->hooks)) continue;
     heap_deinit(&loop->timers);
 }
 
 void loop_core_begin(struct loop *loop, mono_time now)
 {
-    assert(now.ms >= loop->now.ms);             /* the clock never runs back */
+    assert(now.ms >= loop->now.ms); /* the clock never runs back */
     loop->now = now;
     loop->in_turn = true;
 }
@@ -35,8 +35,8 @@ void loop_core_set_now(struct loop *loop)
     loop_core_begin(loop, clock_mono(loop->clock));
 }
 
-/* Fires what was due and running when the turn's timers began. What the callbacks start is due now at
- * the earliest and carries a later order, so it stands behind all of them in the heap. */
+/* Fires what was due and running when the turn's timers began. What the callbacks start is due
+ * now at the earliest and carries a later order, so it stands behind all of them in the heap. */
 static void run_timers(struct loop *loop)
 {
     uint64_t started_before = loop->timers.next_order;
@@ -55,7 +55,7 @@ static void run_tasks(struct loop *loop)
     struct list ready;
 
     list_init(&ready);
-    list_splice(&ready, &loop->tasks);          /* what these defer waits for the next round */
+    list_splice(&ready, &loop->tasks); /* what these defer waits for the next round */
     for (struct list *node; (node = list_pop(&ready));) {
         struct task *task = CONTAINER_OF(node, struct task, link);
         loop->stats.tasks_run++;
@@ -67,7 +67,8 @@ static void run_hooks(struct loop *loop)
 {
     struct list waiting;
 
-    /* Each hook goes back to the end of the list before it runs, so it may remove itself or others. */
+    /* Each hook goes back to the end of the list before it runs, so it may remove itself or
+     * others. */
     list_init(&waiting);
     list_splice(&waiting, &loop->hooks);
     for (struct list *node; (node = list_pop(&waiting));) {
@@ -99,7 +100,8 @@ void loop_core_run(struct loop *loop)
 mono_time loop_core_next_due(const struct loop *loop)
 {
     const struct heap_node *node = heap_peek(&loop->timers);
-    return node ? (mono_time){node->due} : MONO_NEVER;
+    if (!node) return MONO_NEVER;
+    return (mono_time){node->due};
 }
 
 bool loop_core_has_tasks(const struct loop *loop)
@@ -135,8 +137,8 @@ void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context)
 
 mono_time loop_now(const struct loop *loop)
 {
-    /* Between turns the last turn's time may be long past: a program that loads for five seconds and
-     * then dials must not find its deadlines used up. */
+    /* Between turns the last turn's time may be long past: a program that loads for five seconds
+     * and then dials must not find its deadlines used up. */
     return loop->in_turn ? loop->now : clock_mono(loop->clock);
 }
 
@@ -152,7 +154,7 @@ enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn)
     size_t needed = loop->timers_made + 1, cap = loop->timers.cap;
 
     if (needed > LOOP_TIMERS_MAX) return ERR_FULL;
-    if (needed > cap) {                         /* doubled, or making n timers would cost n * n */
+    if (needed > cap) { /* doubled, or making n timers would cost n * n */
         size_t wanted = min_size(max_size(cap * 2, LOOP_TIMERS_FIRST), LOOP_TIMERS_MAX);
         enum err err = heap_reserve(&loop->timers, wanted);
         if (err) return err;
@@ -176,9 +178,9 @@ void timer_start(struct timer *timer, mono_time due)
     struct loop *loop = timer->loop;
     enum err err;
 
-    due.ms = max_u64(due.ms, loop->now.ms);     /* the past is now; run_timers counts on it */
+    due.ms = max_u64(due.ms, loop->now.ms); /* the past is now; run_timers counts on it */
     err = heap_put(&loop->timers, &timer->node, due.ms);
-    assert(!err);                               /* room was taken in timer_init */
+    assert(!err); /* room was taken in timer_init */
     if (heap_peek(&loop->timers) == &timer->node) loop->ops->wake_at(loop, due);
 }
 
@@ -212,7 +214,7 @@ void task_cancel(struct task *task)
 
 void loop_defer(struct loop *loop, struct task *task)
 {
-    assert(task->link.next);                    /* task_init was called */
+    assert(task->link.next); /* task_init was called */
     if (!list_empty(&task->link)) return;
     list_append(&loop->tasks, &task->link);
     if (!loop->in_turn) loop->ops->wake_now(loop);

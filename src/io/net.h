@@ -1,10 +1,10 @@
 /* Byte streams to other processes: TCP and Unix sockets, plain or TLS, or the simulator's.
  *
- * Addresses are text: "host:port", "[v6]:port", "unix:/path"; names are resolved anew on every dial.
- * All callbacks run on the loop's thread and never from inside the call that caused them. on_closed
- * comes exactly once and last; the stream's memory is gone when it returns. It comes by itself when
- * both sides have ended: ERR_CLOSED for that and after stream_close, ERR_IO for a connection that
- * broke, ERR_UNAVAILABLE or ERR_TIMEOUT for one that never came to be. */
+ * Addresses are text: "host:port", "[v6]:port", "unix:/path"; names are resolved anew on every
+ * dial. All callbacks run on the loop's thread and never from inside the call that caused them.
+ * on_closed comes exactly once and last; the stream's memory is gone when it returns. It comes
+ * by itself when both sides have ended: ERR_CLOSED for that and after stream_close, ERR_IO for a
+ * connection that broke, ERR_UNAVAILABLE or ERR_TIMEOUT for one that never came to be. */
 #ifndef IO_NET_H
 #define IO_NET_H
 #include "base/note.h"
@@ -18,71 +18,76 @@ struct tls_context;
 struct tls_identity;
 
 struct stream_events {
-    void (*on_open)(void *owner);                       /* connected, and TLS agreed; may be NULL */
-    void (*on_bytes)(void *owner, struct str bytes);    /* valid during the call */
-    void (*on_drained)(void *owner);    /* output that was over half its bound is below it; or NULL */
+    void (*on_open)(void *owner);                    /* connected, and TLS agreed; may be NULL */
+    void (*on_bytes)(void *owner, struct str bytes); /* valid during the call */
+    void (*on_drained)(void *owner); /* output that was over half its bound is below it; or NULL */
     /* The peer sends no more; writing still works. NULL: our side is ended too. */
     void (*on_end)(void *owner);
-    void (*on_closed)(void *owner, enum err why, const struct note *note);      /* ERR_CLOSED: orderly */
+    void (*on_closed)(void *owner, enum err why, const struct note *note); /* ERR_CLOSED: orderly */
 };
 
 struct dial_options {
     const char *address;
-    struct tls_context *tls;            /* NULL: plaintext; held by reference until closed */
-    const char *tls_name;               /* host name to verify; NULL: the host of `address` */
-    uint64_t timeout_ms;                /* resolve, connect and handshake together; 0: 10 s */
-    size_t output_max;                  /* bytes written and not yet taken by the kernel; 0: 1 MiB */
+    struct tls_context *tls; /* NULL: plaintext; held by reference until closed */
+    const char *tls_name;    /* host name to verify; NULL: the host of `address` */
+    uint64_t timeout_ms;     /* resolve, connect and handshake together; 0: 10 s */
+    size_t output_max;       /* bytes written and not yet taken by the kernel; 0: 1 MiB */
 };
 struct listen_options {
-    const char *address;                /* port 0 takes a free one, see listener_address; ":port" is
+    const char *address; /* port 0 takes a free one, see listener_address; ":port" is
                                            every interface */
     struct tls_context *tls;
-    size_t streams_max;                 /* open at once; more are closed at accept; 0: 1,024 */
-    uint64_t handshake_timeout_ms;      /* 0: 10 s */
-    size_t output_max;                  /* per stream; 0: 1 MiB */
+    size_t streams_max;            /* open at once; more are closed at accept; 0: 1,024 */
+    uint64_t handshake_timeout_ms; /* 0: 10 s */
+    size_t output_max;             /* per stream; 0: 1 MiB */
     /* The stream is open, paused, and the callee's: call stream_start at once or stream_close. */
     void (*on_accept)(void *owner, struct stream *own_stream);
     void *owner;
 };
 struct listener_stats {
     uint64_t accepted, refused_full, failed_handshake;
-    uint64_t failed_accept;             /* lost or put off for want of files or memory */
-    size_t open;                        /* handshakes that are under way included */
+    uint64_t failed_accept; /* lost or put off for want of files or memory */
+    size_t open;            /* handshakes that are under way included */
 };
 
-/* ERR_INVALID for an address that is none, ERR_NOMEM, ERR_FULL (timers). A failure to connect comes by
- * on_closed. What is written before on_open waits and leaves then. */
+/* ERR_INVALID for an address that is none, ERR_NOMEM, ERR_FULL (timers). A failure to connect
+ * comes by on_closed. What is written before on_open waits and leaves then. */
 enum err net_dial(struct net *net, const struct dial_options *options,
                   const struct stream_events *events, void *owner, struct stream **ret_stream,
                   struct note *note);
 /* ERR_INVALID, ERR_BUSY (address in use), ERR_DENIED, ERR_UNAVAILABLE, ERR_NOMEM. */
 enum err net_listen(struct net *net, const struct listen_options *options,
                     struct listener **ret_listener, struct note *note);
-const char *listener_address(const struct listener *listener);  /* with the real port; borrowed */
+const char *listener_address(const struct listener *listener); /* with the real port; borrowed */
 struct listener_stats listener_stats(const struct listener *listener);
-void listener_close(struct listener *listener);         /* accepted streams live on; NULL is fine */
+void listener_close(struct listener *listener); /* accepted streams live on; NULL is fine */
 
-/* For an accepted stream: from now on its events come here, beginning with bytes. Starting a dialed one
- * anew redirects its events, which is how TLS wraps it. */
+/* For an accepted stream: from now on its events come here, beginning with bytes. Starting a
+ * dialed one anew redirects its events, which is how TLS wraps it. */
 void stream_start(struct stream *stream, const struct stream_events *events, void *owner);
-/* Copies all the parts or none. ERR_FULL past output_max: wait for on_drained, after which this write
- * fits. ERR_TOO_LARGE: more than output_max at once, which never fits. ERR_CLOSED after stream_end,
- * stream_close or a failure. Small writes of one turn leave in one system call. */
+/* Copies all the parts or none. ERR_FULL past output_max: wait for on_drained, after which this
+ * write fits. ERR_TOO_LARGE: more than output_max at once, which never fits. ERR_CLOSED after
+ * stream_end, stream_close or a failure. Small writes of one turn leave in one system call. */
 enum err stream_write(struct stream *stream, const struct str *parts, size_t count);
-size_t stream_pending(const struct stream *stream);     /* bytes not yet taken by the kernel */
-void stream_pause(struct stream *stream);               /* no on_bytes until resumed */
+size_t stream_pending(const struct stream *stream); /* bytes not yet taken by the kernel */
+void stream_pause(struct stream *stream);           /* no on_bytes until resumed */
 void stream_resume(struct stream *stream);
-void stream_end(struct stream *stream);                 /* half-close after what is pending */
-void stream_close(struct stream *stream);               /* drops what is pending; on_closed follows */
-const char *stream_peer_address(const struct stream *stream);   /* borrowed; "unix" for a Unix peer */
+void stream_end(struct stream *stream);   /* half-close after what is pending */
+void stream_close(struct stream *stream); /* drops what is pending; on_closed follows */
+const char *stream_peer_address(const struct stream *stream); /* borrowed; "unix" for a Unix peer */
 /* Who the peer proved to be; NULL on plaintext. Borrowed until on_closed. */
 const struct tls_identity *stream_peer_identity(const struct stream *stream);
-const char *stream_alpn(const struct stream *stream);   /* agreed protocol, "" when none */
+const char *stream_alpn(const struct stream *stream); /* agreed protocol, "" when none */
 
-/* Splits an address. ERR_INVALID with a note. Views point into `address`; unix: host is the path. */
-struct address_parts { bool is_unix; struct str host; uint16_t port; };
+/* Splits an address. ERR_INVALID with a note. Views point into `address`; unix: host is the
+ * path. */
+struct address_parts {
+    bool is_unix;
+    struct str host;
+    uint16_t port;
+};
 enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
-bool address_is_loopback(const char *address);          /* 127/8, ::1, localhost, unix: */
+bool address_is_loopback(const char *address); /* 127/8, ::1, localhost, unix: */
 
 /* -- for the implementations only -- */
 struct net {
@@ -97,7 +102,9 @@ struct listener_ops {
     struct listener_stats (*stats)(const struct listener *listener);
     void (*close)(struct listener *listener);
 };
-struct listener { const struct listener_ops *ops; };
+struct listener {
+    const struct listener_ops *ops;
+};
 struct stream_ops {
     void (*start)(struct stream *stream, const struct stream_events *events, void *owner);
     enum err (*write)(struct stream *stream, const struct str *parts, size_t count);
@@ -110,5 +117,7 @@ struct stream_ops {
     const struct tls_identity *(*peer_identity)(const struct stream *stream);
     const char *(*alpn)(const struct stream *stream);
 };
-struct stream { const struct stream_ops *ops; };
+struct stream {
+    const struct stream_ops *ops;
+};
 #endif

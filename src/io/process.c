@@ -1,16 +1,19 @@
-/* Child processes: fork and exec, a pidfd to see the end, a pipe each for the lines of stdout, stderr.
+/* Child processes: fork and exec, a pidfd to see the end, a pipe each for the lines of stdout,
+ * stderr.
  *
- * Not uv_spawn: it has no place between fork and exec for prctl(PR_SET_PDEATHSIG), and it needs the
- * process-wide SIGCHLD handler; a pidfd belongs to one child and never means another after it ended.
+ * Not uv_spawn: it has no place between fork and exec for prctl(PR_SET_PDEATHSIG), and it needs
+ * the process-wide SIGCHLD handler; a pidfd belongs to one child and never means another after
+ * it ended.
  *
- * What die_with_parent holds. The kernel sends the signal when the *thread* that forked ends. Here that
- * is the loop's thread: it outlives its children, because everything is closed before the loop is. It
- * also holds when we are killed outright. It does not reach grandchildren, and the kernel drops it when
- * the program that is started gains privileges (set-user-id, file capabilities).
+ * What die_with_parent holds. The kernel sends the signal when the *thread* that forked ends.
+ * Here that is the loop's thread: it outlives its children, because everything is closed before
+ * the loop is. It also holds when we are killed outright. It does not reach grandchildren, and
+ * the kernel drops it when the program that is started gains privileges (set-user-id, file
+ * capabilities).
  *
- * fork, not vfork: the child shares no memory with a running loop. It costs a copy of our page tables,
- * which is small in the programs that start others. Between fork and exec only calls that are safe in
- * a copy of a process with threads are made. */
+ * fork, not vfork: the child shares no memory with a running loop. It costs a copy of our page
+ * tables, which is small in the programs that start others. Between fork and exec only calls
+ * that are safe in a copy of a process with threads are made. */
 #include "io/process.h"
 
 #include <errno.h>
@@ -29,7 +32,7 @@
 
 enum {
     LINE_MAX_DEFAULT = 64 * 1024,
-    OUTPUTS = 2,                        /* stdout and stderr */
+    OUTPUTS = 2, /* stdout and stderr */
     PROGRAM_PATH_CAP = 4096,
     CHILD_FD_FIRST = 3,
     CHILD_EXIT_NO_PARENT = 127,
@@ -37,10 +40,10 @@ enum {
 
 struct output {
     struct process *process;
-    int number;                         /* 1 or 2 */
+    int number; /* 1 or 2 */
     uv_pipe_t pipe;
-    struct buf line;                    /* the beginning of one whose end has not come yet */
-    bool cut;                           /* the rest of this line is dropped */
+    struct buf line; /* the beginning of one whose end has not come yet */
+    bool cut;        /* the rest of this line is dropped */
 };
 struct process {
     struct real_io *real;
@@ -48,12 +51,12 @@ struct process {
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
     pid_t pid;
-    int pidfd;                          /* -1: none yet */
+    int pidfd; /* -1: none yet */
     uv_poll_t watch;
     struct output outputs[OUTPUTS];
     struct timer grace;
-    unsigned handles;                   /* open: the watch, the pipes */
-    bool ended, failed;                 /* failed: start went wrong, nobody is told */
+    unsigned handles;   /* open: the watch, the pipes */
+    bool ended, failed; /* failed: start went wrong, nobody is told */
     struct process_exit exit;
 };
 
@@ -134,7 +137,7 @@ static void keep_part(struct output *output, struct str part)
         output->cut = true;
         part.len = room;
     }
-    if (buf_append(&output->line, part)) output->cut = true;    /* no memory: what came is shown */
+    if (buf_append(&output->line, part)) output->cut = true; /* no memory: what came is shown */
 }
 
 static void end_line(struct output *output, struct str last_part)
@@ -142,7 +145,7 @@ static void end_line(struct output *output, struct str last_part)
     struct process *p = output->process;
 
     if (output->line.len == 0 && !output->cut && last_part.len <= output->line.max) {
-        p->on_line(p->owner, output->number, last_part);        /* the usual case, without a copy */
+        p->on_line(p->owner, output->number, last_part); /* the usual case, without a copy */
         return;
     }
     keep_part(output, last_part);
@@ -181,7 +184,7 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
     real_enter(output->process->real);
     if (got > 0) {
         take_bytes(output, str_of(room->base, (size_t)got));
-    } else if (got < 0) {               /* the end, or an error that is as good as one */
+    } else if (got < 0) { /* the end, or an error that is as good as one */
         if (output->line.len > 0 || output->cut) end_line(output, STR_EMPTY);
         close_output(output);
     }
@@ -204,7 +207,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
 
     if (strchr(name, '/')) {
         int len = snprintf(path, PROGRAM_PATH_CAP, "%s", name);
-        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG;       /* exec says the rest */
+        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG; /* exec says the rest */
     }
     if (rest.len == 0) rest = STR("/usr/local/bin:/usr/bin:/bin");
     while (name[0] && str_split(&rest, ':', &part)) {
@@ -212,7 +215,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
         int len = snprintf(path, PROGRAM_PATH_CAP, "%.*s/%s", STR_ARG(part), name);
         if (len >= PROGRAM_PATH_CAP) continue;
         if (access(path, X_OK) == 0) return 0;
-        if (errno == EACCES) error = EACCES;                    /* there, but not for us */
+        if (errno == EACCES) error = EACCES; /* there, but not for us */
     }
     return error;
 }
@@ -243,7 +246,8 @@ static void child_main(const struct launch *launch)
         /* Died before it could be asked for? 0: the parent is outside of our pid namespace. */
         if (getppid() != launch->parent && getppid() != 0) _exit(CHILD_EXIT_NO_PARENT);
     }
-    for (int signal_number = 1; signal_number < NSIG; signal_number++) signal(signal_number, SIG_DFL);
+    for (int signal_number = 1; signal_number < NSIG; signal_number++)
+        signal(signal_number, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int target = 0; target <= OUTPUTS; target++) {
@@ -292,7 +296,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     int error;
 
     launch->parent = getpid();
-    sigfillset(&all);                   /* no handler of ours may run in the child */
+    sigfillset(&all); /* no handler of ours may run in the child */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid = fork();
     if (pid == 0) child_main(launch);
@@ -329,7 +333,7 @@ static int watch_end(struct process *p)
 {
     int failed;
 
-    p->pidfd = pidfd_open(p->pid, 0);   /* not reaped yet, so it is this child */
+    p->pidfd = pidfd_open(p->pid, 0); /* not reaped yet, so it is this child */
     if (p->pidfd < 0) return -errno;
     failed = uv_poll_init(&p->real->uv, &p->watch, p->pidfd);
     if (failed) return failed;
@@ -385,15 +389,19 @@ static enum err process_new(struct real_io *real, const struct process_options *
         buf_init(&p->outputs[i].line, line_max);
     }
     err = timer_init(&p->grace, &real->loop, on_grace_over);
-    if (err) process_free(p);
-    else *ret_process = p;
+    if (err)
+        process_free(p);
+    else
+        *ret_process = p;
     return err;
 }
 
 enum err process_start(struct loop *loop, const struct process_options *options,
                        struct process **ret_process, struct note *note)
 {
-    struct launch launch = {.options = options, .null_fd = -1, .status_fds = {-1, -1},
+    struct launch launch = {.options = options,
+                            .null_fd = -1,
+                            .status_fds = {-1, -1},
                             .output_fds = {{-1, -1}, {-1, -1}}};
     struct real_io *real = real_from_loop(loop);
     struct process *p;

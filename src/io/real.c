@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Rounds of "run, flush" in one turn; each needs somebody who writes because output drained, so a few
- * are usual and this many is two parties feeding each other. */
+/* Rounds of "run, flush" in one turn; each needs somebody who writes because output drained, so
+ * a few are usual and this many is two parties feeding each other. */
 enum { TURN_ROUNDS_MAX = 10000 };
 
 enum err real_err(int uv_code)
@@ -37,16 +37,16 @@ enum err real_err(int uv_code)
 
 static void real_post(struct loop *loop, struct post *post)
 {
-    struct real_io *real = real_from_loop(loop);
+    struct real_io *real = CONTAINER_OF(loop, struct real_io, loop);
     bool first;
 
     pthread_mutex_lock(&real->posts_lock);
     first = list_empty(&real->posts);
-    list_append(&real->posts, &post->link);     /* asserts that it is not waiting already */
+    list_append(&real->posts, &post->link); /* asserts that it is not waiting already */
     atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
-    /* Not under the lock, which the thread that wakes up wants first thing. It may even run the post
-     * and close the loop while we are here; real_io_close waits for us to be out. */
+    /* Not under the lock, which the thread that wakes up wants first thing. It may even run the
+     * post and close the loop while we are here; real_io_close waits for us to be out. */
     if (first) uv_async_send(&real->wake);
     atomic_fetch_sub(&real->posters, 1);
 }
@@ -54,7 +54,7 @@ static void real_post(struct loop *loop, struct post *post)
 void real_unpost(struct real_io *real, struct post *post)
 {
     pthread_mutex_lock(&real->posts_lock);
-    list_remove(&post->link);                   /* harmless when it is in no list */
+    list_remove(&post->link); /* harmless when it is in no list */
     pthread_mutex_unlock(&real->posts_lock);
 }
 
@@ -91,7 +91,8 @@ static bool has_posts(struct real_io *real)
 
 /* -- turns -- */
 
-/* The alarm is set and tasks are looked for just before the loop sleeps, so neither needs a call. */
+/* The alarm is set and tasks are looked for just before the loop sleeps, so neither needs a
+ * call. */
 static void wake_at(struct loop *loop, mono_time due)
 {
     (void)loop, (void)due;
@@ -117,12 +118,12 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000 * NS_PER_MS + (uint64_t)used.tv_nsec;
 }
 
-/* Reading the thread's CPU time is a system call (0.5 us on a small virtual machine, as much as the
- * rest of a small turn); reading the monotonic clock is not (0.02 us). So the CPU is read only when
- * more than LOOP_CPU_GRAIN_NS of wall time went by since the last reading. A thread cannot use more
- * CPU than wall time, so the reading in hand is never off by more than the grain, and a turn shorter
- * than the grain is counted as all CPU. After a sleep the mark is always read anew; while turns follow
- * each other closely it costs at most one call in 20 us. */
+/* Reading the thread's CPU time is a system call (0.5 us on a small virtual machine, as much as
+ * the rest of a small turn); reading the monotonic clock is not (0.02 us). So the CPU is read
+ * only when more than LOOP_CPU_GRAIN_NS of wall time went by since the last reading. A thread
+ * cannot use more CPU than wall time, so the reading in hand is never off by more than the
+ * grain, and a turn shorter than the grain is counted as all CPU. After a sleep the mark is
+ * always read anew; while turns follow each other closely it costs at most one call in 20 us. */
 void real_turn_begin(struct real_io *real)
 {
     uint64_t now = clock_mono_ns(real->loop.clock).ns;
@@ -154,7 +155,7 @@ static void finish_turn(struct real_io *real)
 {
     int rounds = 0;
 
-    real_enter(real);                           /* a turn that only timers or nothing woke */
+    real_enter(real); /* a turn that only timers or nothing woke */
     do {
         rounds++;
         assert(rounds < TURN_ROUNDS_MAX);
@@ -170,8 +171,8 @@ static void on_alarm(uv_timer_t *alarm)
 
     real_enter(real);
     real->alarm_due = MONO_NEVER;
-    /* libuv 1.44 runs timers before it polls and would then sleep with none left; a stopped loop polls
-     * without waiting. The flag is gone when uv_run returns. */
+    /* libuv 1.44 runs timers before it polls and would then sleep with none left; a stopped loop
+     * polls without waiting. The flag is gone when uv_run returns. */
     uv_stop(&real->uv);
 }
 
@@ -186,7 +187,7 @@ static void set_alarm(struct real_io *real)
         uv_timer_stop(&real->alarm);
         return;
     }
-    now = uv_now(&real->uv);                    /* the same clock as ours, in the same unit */
+    now = uv_now(&real->uv); /* the same clock as ours, in the same unit */
     uv_timer_start(&real->alarm, on_alarm, due.ms > now ? due.ms - now : 0, 0);
 }
 
@@ -195,7 +196,7 @@ static void run_events(struct real_io *real, bool wait)
 {
     bool ready = loop_core_has_tasks(&real->loop) || !list_empty(&real->unsent);
 
-    assert(!real->loop.in_turn);                /* never from inside a callback */
+    assert(!real->loop.in_turn); /* never from inside a callback */
     set_alarm(real);
     uv_run(&real->uv, wait && !ready ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
@@ -208,7 +209,7 @@ void real_io_turn(struct real_io *real, bool wait)
 
 void real_io_run(struct real_io *real)
 {
-    while (!real->stop) real_io_turn(real, true);       /* ends with real_io_stop */
+    while (!real->stop) real_io_turn(real, true); /* ends with real_io_stop */
     real->stop = false;
 }
 
@@ -258,15 +259,18 @@ enum err real_io_open(struct real_io **ret_real)
     if (!failed) failed = -pthread_mutex_init(&real->posts_lock, NULL);
     if (failed) goto no_handles;
 
-    signal(SIGPIPE, SIG_IGN);                   /* a peer that hung up is an error, not our end */
+    signal(SIGPIPE, SIG_IGN); /* a peer that hung up is an error, not our end */
     real->wake.data = real->alarm.data = real;
     real->alarm_due = MONO_NEVER;
     list_init(&real->unsent);
     list_init(&real->posts);
     loop_core_init(&real->loop, &real_loop_ops, clock_real());
     real->net = (struct net){.dial = real_dial, .listen = real_listen};
-    real->io = (struct io){.loop = &real->loop, .clock = clock_real(), .entropy = entropy_real(),
-                           .net = &real->net, .fs = fs_real()};
+    real->io = (struct io){.loop = &real->loop,
+                           .clock = clock_real(),
+                           .entropy = entropy_real(),
+                           .net = &real->net,
+                           .fs = fs_real()};
     *ret_real = real;
     return ERR_OK;
 
@@ -290,12 +294,14 @@ void real_io_close(struct real_io *real)
     uv_unref((uv_handle_t *)&real->alarm);
     /* What is closing is told so; a name lookup that nobody waits for any more runs to its end. */
     do {
-        if (has_posts(real)) run_posts(real);
-        else run_events(real, true);
+        if (has_posts(real))
+            run_posts(real);
+        else
+            run_events(real, true);
         finish_turn(real);
     } while (uv_loop_alive(&real->uv) || has_posts(real));
-    while (atomic_load(&real->posters) > 0) sched_yield();      /* ends: nobody may post any more */
-    assert(real->loop.timers_made == 0);        /* a timer of ours would outlive its loop */
+    while (atomic_load(&real->posters) > 0) sched_yield(); /* ends: nobody may post any more */
+    assert(real->loop.timers_made == 0); /* a timer of ours would outlive its loop */
     close_uv(real);
     pthread_mutex_destroy(&real->posts_lock);
     loop_core_deinit(&real->loop);

@@ -4,14 +4,15 @@
 #include "io/io.h"
 
 struct real_io;
-enum err real_io_open(struct real_io **ret_real);       /* ERR_NOMEM, ERR_IO */
+enum err real_io_open(struct real_io **ret_real); /* ERR_NOMEM, ERR_IO */
 struct io *real_io_io(struct real_io *real);
 /* Runs until real_io_stop. Everything opened on it must be closed before real_io_close. */
 void real_io_run(struct real_io *real);
-void real_io_stop(struct real_io *real);                /* loop thread only; use loop_post elsewhere */
+void real_io_stop(struct real_io *real); /* loop thread only; use loop_post elsewhere */
 /* One turn: delivers what is ready, waiting for the next event if `wait`. For tests and benches. */
 void real_io_turn(struct real_io *real, bool wait);
-/* Runs what is left of closing handles, then frees. NULL is fine. */
+/* Runs what is left of closing handles and waiting posts, then frees; waits for a name lookup that
+ * cannot be called off. Nobody may post any more. NULL is fine. */
 void real_io_close(struct real_io *real);
-const char *real_io_engine_version(void);               /* "libuv 1.44.2", as loaded */
+const char *real_io_engine_version(void); /* "libuv 1.44.2", as loaded */
 #endif

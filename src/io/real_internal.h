@@ -1,9 +1,9 @@
 /* What the files of the real I/O share. Nobody else includes this.
  *
- * Every libuv callback begins with real_enter: it opens the turn (time, watchdog) with the first event
- * that is delivered, because libuv has no hook between waking up and its first callback. Output is
- * gathered: a stream with something to send stands in `unsent` and is flushed when the turn's tasks and
- * hooks are through. */
+ * Every libuv callback begins with real_enter: it opens the turn (time, watchdog) with the first
+ * event that is delivered, because libuv has no hook between waking up and its first callback.
+ * Output is gathered: a stream with something to send stands in `unsent` and is flushed when the
+ * turn's tasks and hooks are through. */
 #ifndef IO_REAL_INTERNAL_H
 #define IO_REAL_INTERNAL_H
 #include <pthread.h>
@@ -12,23 +12,25 @@
 
 #include "io/real.h"
 
-enum { REAL_READ_ROOM = 64 * 1024 };    /* one read; bytes are valid during the call only, so all share it */
+enum {
+    REAL_READ_ROOM = 64 * 1024
+}; /* one read; bytes are valid during the call only, so all share it */
 
 struct real_io {
     struct io io;
     struct loop loop;
     struct net net;
     uv_loop_t uv;
-    uv_async_t wake;                    /* posts wait */
-    uv_timer_t alarm;                   /* the earliest timer of the loop */
-    mono_time alarm_due;                /* MONO_NEVER: not armed */
+    uv_async_t wake;     /* posts wait */
+    uv_timer_t alarm;    /* the earliest timer of the loop */
+    mono_time alarm_due; /* MONO_NEVER: not armed */
     bool stop;
-    struct list unsent;                 /* streams with output to flush at the turn's end */
+    struct list unsent; /* streams with output to flush at the turn's end */
     uint64_t turn_start_ns;
-    uint64_t cpu_mark_ns, cpu_mark_at_ns;       /* thread CPU, and when it was read */
+    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* thread CPU, and when it was read */
     pthread_mutex_t posts_lock;
-    struct list posts;                  /* under posts_lock */
-    atomic_uint posters;                /* threads inside loop_post, past the lock */
+    struct list posts;   /* under posts_lock */
+    atomic_uint posters; /* threads inside loop_post, past the lock */
     char read_room[REAL_READ_ROOM];
 };
 

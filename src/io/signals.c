@@ -10,7 +10,7 @@ struct signals {
     struct real_io *real;
     signals_fn *fn;
     void *owner;
-    size_t count, open;                 /* handles made; not yet told closed */
+    size_t count, open; /* handles made; not yet told closed */
     uv_signal_t handles[];
 };
 
@@ -34,7 +34,8 @@ static void on_handle_closed(uv_handle_t *handle)
 void signals_close(struct signals *signals)
 {
     if (!signals) return;
-    if (signals->count == 0) free(signals);
+    if (signals->count == 0)
+        free(signals);
     else
         for (size_t i = 0, count = signals->count; i < count; i++)
             uv_close((uv_handle_t *)&signals->handles[i], on_handle_closed);

@@ -1,4 +1,5 @@
-/* Streams over kernel sockets: reading with back-pressure, gathered bounded writing, ending, closing. */
+/* Streams over kernel sockets: reading with back-pressure, gathered bounded writing, ending,
+ * closing. */
 #include "io/stream_real.h"
 
 #include <arpa/inet.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIRECT_PARTS_MAX = 16 };         /* of one write that skips our buffer; more are gathered */
+enum { DIRECT_PARTS_MAX = 16 }; /* of one write that skips our buffer; more are gathered */
 
 static struct real_stream *from_stream(const struct stream *stream)
 {
@@ -62,7 +63,7 @@ void stream_finish(struct real_stream *s)
 
     assert(s->state == STREAM_CLOSING);
     write_note(s, &note);
-    if (s->listener) listener_forget(s->listener, s);   /* its place is free when on_closed runs */
+    if (s->listener) listener_forget(s->listener, s); /* its place is free when on_closed runs */
     if (s->started) s->events.on_closed(s->owner, s->why, &note);
     stream_free(s);
 }
@@ -78,7 +79,7 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void begin_close(struct real_stream *s, const char *verb, enum err why, int code)
 {
-    if (s->state == STREAM_CLOSING) return;     /* the first reason is the one that is told */
+    if (s->state == STREAM_CLOSING) return; /* the first reason is the one that is told */
     s->state = STREAM_CLOSING;
     s->verb = verb;
     s->why = why;
@@ -86,8 +87,10 @@ static void begin_close(struct real_stream *s, const char *verb, enum err why, i
     list_remove(&s->in_unsent);
     task_cancel(&s->tell);
     if (s->dial) dial_stop(s->dial);
-    if (!s->has_handle) loop_defer(&s->real->loop, &s->tell);
-    else if (!uv_is_closing(&s->uv.handle)) uv_close(&s->uv.handle, on_handle_closed);
+    if (!s->has_handle)
+        loop_defer(&s->real->loop, &s->tell);
+    else if (!uv_is_closing(&s->uv.handle))
+        uv_close(&s->uv.handle, on_handle_closed);
     /* else: dialing closed it between two addresses, and ends with stream_finish */
 }
 
@@ -134,8 +137,10 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
     }
     /* No room ends this turn's reading. A pause takes effect here, so pausing and resuming before
      * anything arrives costs no system call. */
-    if (s->paused || s->read_bytes >= STREAM_READ_PER_TURN) *ret_room = uv_buf_init(NULL, 0);
-    else *ret_room = uv_buf_init(real->read_room, sizeof real->read_room);
+    if (s->paused || s->read_bytes >= STREAM_READ_PER_TURN)
+        *ret_room = uv_buf_init(NULL, 0);
+    else
+        *ret_room = uv_buf_init(real->read_room, sizeof real->read_room);
 }
 
 static void stop_reading(struct real_stream *s)
@@ -148,8 +153,10 @@ static void on_peer_end(struct real_stream *s)
 {
     s->peer_ended = true;
     stop_reading(s);
-    if (s->events.on_end) s->events.on_end(s->owner);
-    else stream_end(&s->stream);
+    if (s->events.on_end)
+        s->events.on_end(s->owner);
+    else
+        stream_end(&s->stream);
     close_if_over(s);
 }
 
@@ -176,8 +183,10 @@ static void read_if_wanted(struct real_stream *s)
 
     if (s->state != STREAM_OPEN || !s->started || s->paused || s->reading || s->peer_ended) return;
     failed = uv_read_start(&s->uv.stream, on_room, on_read);
-    if (failed) stream_fail(s, "read from", ERR_IO, failed);
-    else s->reading = true;
+    if (failed)
+        stream_fail(s, "read from", ERR_IO, failed);
+    else
+        s->reading = true;
 }
 
 static void real_stream_pause(struct stream *stream)
@@ -193,7 +202,8 @@ static void real_stream_resume(struct stream *stream)
     read_if_wanted(s);
 }
 
-static void real_stream_start(struct stream *stream, const struct stream_events *events, void *owner)
+static void real_stream_start(struct stream *stream, const struct stream_events *events,
+                              void *owner)
 {
     struct real_stream *s = from_stream(stream);
 
@@ -236,8 +246,10 @@ static void tell_if_drained(struct real_stream *s)
 
 static void clear_buffer(struct buf *b)
 {
-    if (b->cap > STREAM_KEEP) buf_deinit(b);
-    else buf_clear(b);
+    if (b->cap > STREAM_KEEP)
+        buf_deinit(b);
+    else
+        buf_clear(b);
 }
 
 static void reset_front(struct real_stream *s)
@@ -263,11 +275,12 @@ static void on_written(uv_write_t *write, int status)
     mark_unsent(s);
 }
 
-/* The kernel is full. libuv waits until it is not and sends the next piece; a quarter of the bound at
- * a time, so that on_drained comes while the rest is still on its way. */
+/* The kernel is full. libuv waits until it is not and sends the next piece; a quarter of the
+ * bound at a time, so that on_drained comes while the rest is still on its way. */
 static void hand_to_libuv(struct real_stream *s)
 {
-    size_t len = min_size(s->front.len - s->front_at, max_size(s->output_max / 4, STREAM_DIRECT_MIN));
+    size_t len =
+        min_size(s->front.len - s->front_at, max_size(s->output_max / 4, STREAM_DIRECT_MIN));
     uv_buf_t piece;
     int failed;
 
@@ -342,8 +355,9 @@ void real_flush_streams(struct real_io *real)
         flush(CONTAINER_OF(node, struct real_stream, in_unsent));
 }
 
-/* A large write while nothing waits goes to the kernel without a copy; what it does not take is copied
- * into room that was reserved before, so that "all or none" holds. Returns what the kernel took. */
+/* A large write while nothing waits goes to the kernel without a copy; what it does not take is
+ * copied into room that was reserved before, so that "all or none" holds. Returns what the
+ * kernel took. */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];

@@ -1,10 +1,11 @@
-/* A stream over a kernel socket, and what dialing and listening need of it. Nobody else includes this.
+/* A stream over a kernel socket, and what dialing and listening need of it. Nobody else includes
+ * this.
  *
  *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING --> gone
  *        \________________failure, stream_close_______________________________/
  *
- * Output waits in two buffers: `front` is on its way to the kernel from `front_at` on, `back` gathers
- * what is written meanwhile; they change places when the front is through. */
+ * Output waits in two buffers: `front` is on its way to the kernel from `front_at` on, `back`
+ * gathers what is written meanwhile; they change places when the front is through. */
 #ifndef IO_STREAM_REAL_H
 #define IO_STREAM_REAL_H
 #include "base/buf.h"
@@ -12,10 +13,10 @@
 
 enum {
     STREAM_OUTPUT_MAX_DEFAULT = 1024 * 1024,
-    STREAM_READ_PER_TURN = 256 * 1024,  /* then others have their go; what is left stays readable */
-    STREAM_DIRECT_MIN = 32 * 1024,      /* a write this large skips our buffer when that is empty */
-    STREAM_KEEP = 4 * 1024,             /* an idle stream holds no larger buffer than this */
-    STREAM_PEER_CAP = 80,               /* "[v6%scope]:port" */
+    STREAM_READ_PER_TURN = 256 * 1024, /* then others have their go; what is left stays readable */
+    STREAM_DIRECT_MIN = 32 * 1024,     /* a write this large skips our buffer when that is empty */
+    STREAM_KEEP = 4 * 1024,            /* an idle stream holds no larger buffer than this */
+    STREAM_PEER_CAP = 80,              /* "[v6%scope]:port" */
     DIAL_TIMEOUT_DEFAULT_MS = 10 * 1000,
 };
 
@@ -27,37 +28,42 @@ struct real_stream {
     struct stream stream;
     struct real_io *real;
     enum stream_state state;
-    struct real_listener *listener;     /* that accepted it, while both live */
+    struct real_listener *listener; /* that accepted it, while both live */
     struct list in_listener, in_unsent;
-    struct dial *dial;                  /* of a dialed one until it is open */
+    struct dial *dial; /* of a dialed one until it is open */
     struct stream_events events;
     void *owner;
-    struct task tell;                   /* on_drained; on_closed of one without a handle */
+    struct task tell; /* on_drained; on_closed of one without a handle */
 
-    union { uv_handle_t handle; uv_stream_t stream; uv_tcp_t tcp; uv_pipe_t pipe; } uv;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } uv;
     uv_connect_t connect;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    bool has_handle;                    /* uv is initialised, and not told closed yet */
+    bool has_handle; /* uv is initialised, and not told closed yet */
 
     struct buf front, back;
-    size_t front_at, writing;           /* writing: bytes of the front in libuv's hands */
-    size_t output_max, drain_at;        /* on_drained is due when no more than drain_at is pending */
-    uint64_t read_turn;                 /* how much was read in which turn */
+    size_t front_at, writing;    /* writing: bytes of the front in libuv's hands */
+    size_t output_max, drain_at; /* on_drained is due when no more than drain_at is pending */
+    uint64_t read_turn;          /* how much was read in which turn */
     size_t read_bytes;
     bool started, paused, reading;
     bool drain_wanted, drain_due;
-    bool peer_ended, ending, shut;      /* ending: stream_end was called; shut: told to the kernel */
+    bool peer_ended, ending, shut; /* ending: stream_end was called; shut: told to the kernel */
 
-    enum err why;                       /* of CLOSING */
-    const char *verb;                   /* what failed, for the note; NULL: nothing did */
-    int code;                           /* libuv's; 0: `why` says it */
+    enum err why;     /* of CLOSING */
+    const char *verb; /* what failed, for the note; NULL: nothing did */
+    int code;         /* libuv's; 0: `why` says it */
     char peer[STREAM_PEER_CAP];
 };
 
 /* Not started, not paused, without a handle. NULL: out of memory. */
 struct real_stream *stream_new(struct real_io *real, size_t output_max);
-void stream_free(struct real_stream *s);                /* one that never had a handle */
+void stream_free(struct real_stream *s); /* one that never had a handle */
 /* Makes an open stream of a connected socket, which is its own on success only. */
 int stream_adopt(struct real_stream *s, int fd, bool is_unix);
 /* The socket is connected: from here on it reads and writes. */
@@ -71,8 +77,8 @@ void stream_address_text(const struct sockaddr_storage *address, char text[STREA
 
 /* -- io/dial_real.c -- */
 const char *dial_address(const struct dial *dial);
-void dial_stop(struct dial *dial);      /* its stream begins to close */
-void dial_release(struct dial *dial);   /* its stream forgets it; NULL is fine */
+void dial_stop(struct dial *dial);    /* its stream begins to close */
+void dial_release(struct dial *dial); /* its stream forgets it; NULL is fine */
 /* -- io/listen_real.c -- */
 void listener_forget(struct real_listener *listener, struct real_stream *s);
 #endif

@@ -421,7 +421,8 @@ static enum err tls_stream_write(struct stream *stream, const struct str *parts,
 
 static size_t tls_stream_pending(const struct stream *stream)
 {
-    return pending(self(stream));
+    const struct tls_stream *t = self(stream);
+    return min_size(pending(t), t->output_max); /* records are a little longer than what they carry */
 }
 
 static void tls_stream_pause(struct stream *stream)

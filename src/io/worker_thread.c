@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREAD_NAME_CAP = 16 };          /* the kernel's, with the closing NUL */
+enum { THREAD_NAME_CAP = 16 }; /* the kernel's, with the closing NUL */
 
 struct worker_thread {
     struct worker worker;
     struct real_io *real;
     pthread_t thread;
-    size_t jobs_max, jobs;              /* loop thread only */
-    bool handing_back, closed;          /* loop thread only: closed by a done() of ours */
+    size_t jobs_max, jobs;     /* loop thread only */
+    bool handing_back, closed; /* loop thread only: closed by a done() of ours */
     struct post post;
     char name[THREAD_NAME_CAP];
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct list waiting, finished;      /* these four under the lock */
+    struct list waiting, finished; /* these four under the lock */
     bool posted, stop;
 };
 
@@ -37,7 +37,7 @@ static void *thread_main(void *context)
     struct worker_thread *w = context;
 
     pthread_setname_np(pthread_self(), w->name);
-    for (;;) {                          /* ends when told to stop, jobs waiting or not */
+    for (;;) { /* ends when told to stop, jobs waiting or not */
         struct list *node = NULL;
         struct job *job;
 
@@ -61,7 +61,7 @@ static struct job *take_job(struct worker_thread *w, struct list *from)
     pthread_mutex_unlock(&w->lock);
     if (!node) return NULL;
     assert(w->jobs > 0);
-    w->jobs--;                          /* its place is free before done() asks for another */
+    w->jobs--; /* its place is free before done() asks for another */
     return CONTAINER_OF(node, struct job, link);
 }
 
@@ -81,9 +81,10 @@ static void on_post(struct post *post)
     w->posted = false;
     pthread_mutex_unlock(&w->lock);
     w->handing_back = true;
-    /* No more than there can be: with a done() that submits and a fast thread this would never end. */
+    /* No more than there can be: with a done() that submits and a fast thread this would never
+     * end. */
     for (struct job *job; most > 0 && (job = take_job(w, &w->finished)); most--)
-        job->done(job, ERR_OK);         /* may close the worker; then nothing is left to take */
+        job->done(job, ERR_OK); /* may close the worker; then nothing is left to take */
     w->handing_back = false;
     if (w->closed) {
         worker_free(w);
@@ -100,7 +101,7 @@ static void on_post(struct post *post)
 static enum err thread_submit(struct worker *worker, struct job *job)
 {
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
-    enum err err = ERR_CLOSED;          /* from a done() that worker_close calls */
+    enum err err = ERR_CLOSED; /* from a done() that worker_close calls */
 
     pthread_mutex_lock(&w->lock);
     if (!w->stop) {
@@ -120,7 +121,7 @@ static void thread_close(struct worker *worker)
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
 
     pthread_mutex_lock(&w->lock);
-    assert(!w->stop);                   /* closed once */
+    assert(!w->stop); /* closed once */
     w->stop = true;
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->lock);
@@ -134,7 +135,8 @@ static void thread_close(struct worker *worker)
 
 static const struct worker_ops thread_ops = {.submit = thread_submit, .close = thread_close};
 
-/* Signals are for the loop's thread: a handler that runs on a worker would interrupt its system calls. */
+/* Signals are for the loop's thread: a handler that runs on a worker would interrupt its system
+ * calls. */
 static int start_thread(struct worker_thread *w)
 {
     sigset_t all, before;
@@ -154,7 +156,7 @@ enum err real_worker_open(struct loop *loop, const struct worker_options *option
 
     if (!w) return ERR_NOMEM;
     w->worker.ops = &thread_ops;
-    w->real = real_from_loop(loop);
+    w->real = CONTAINER_OF(loop, struct real_io, loop);
     w->jobs_max = options->jobs_max;
     memcpy(w->name, options->name, strnlen(options->name, THREAD_NAME_CAP - 1));
     post_init(&w->post, on_post);

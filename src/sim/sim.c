@@ -8,7 +8,7 @@
 
 enum { EVENTS_ROOM_STEP = 1024, TRACE_TEXT_CAP = 256 };
 #define EVENTS_MAX_DEFAULT 200000000ull
-#define WALL_START_DEFAULT 1767225600000ull     /* 2026-01-01T00:00:00Z */
+#define WALL_START_DEFAULT 1767225600000ull /* 2026-01-01T00:00:00Z */
 #define GIVE_UP_DEFAULT_MS 20000ull
 
 enum err sim_open(const struct sim_options *options, struct sim **ret_sim)
@@ -83,7 +83,8 @@ static const char *mark_text(enum sim_mark mark)
     return "?";
 }
 
-void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, uint64_t a, uint64_t b)
+void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, uint64_t a,
+              uint64_t b)
 {
     char text[TRACE_TEXT_CAP];
 
@@ -139,7 +140,7 @@ void sim_event_at(struct sim_event *event, sim_time at)
 {
     struct sim *sim = event->sim;
     enum err err = heap_put(&sim->queue, &event->node, max_u64(at.ns, sim->now.ns));
-    assert(!err);                               /* room was taken in sim_event_init */
+    assert(!err); /* room was taken in sim_event_init */
 }
 
 void sim_event_in(struct sim_event *event, uint64_t delay_ns)
@@ -161,7 +162,7 @@ bool sim_step(struct sim *sim)
     if (sim->events_run >= sim->options.events_max) return false;
     node = heap_pop_due(&sim->queue, UINT64_MAX - 1);
     if (!node) return false;
-    assert(node->due >= sim->now.ns);           /* time never runs back */
+    assert(node->due >= sim->now.ns); /* time never runs back */
     sim->now.ns = node->due;
     sim->events_run++;
     struct sim_event *event = CONTAINER_OF(node, struct sim_event, node);

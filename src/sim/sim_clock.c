@@ -1,5 +1,5 @@
-/* What time it is on a host: its monotonic clock runs a little fast or slow and starts anywhere; its
- * wall clock shares the rate, and is wrong by an offset that steps. */
+/* What time it is on a host: its monotonic clock runs a little fast or slow and starts anywhere;
+ * its wall clock shares the rate, and is wrong by an offset that steps. */
 #include "sim/world.h"
 
 enum { PPM = 1000000, PPM_MAX = 500000 };
@@ -28,8 +28,9 @@ static int64_t wall_in(const struct sim_host *host, uint64_t ahead)
     return host->clock.wall_ns + (int64_t)since(host, ahead);
 }
 
-/* Blocking calls inside a turn take time that the world has not seen yet; the loop's thread sees it,
- * and the host's next turn starts no earlier. A job is another thread: it reads the plain time. */
+/* Blocking calls inside a turn take time that the world has not seen yet; the loop's thread sees
+ * it, and the host's next turn starts no earlier. A job is another thread: it reads the plain
+ * time. */
 static uint64_t ahead(const struct sim_host *host)
 {
     return host->in_job ? 0 : host->spent_ns;
@@ -54,9 +55,10 @@ void sim_clock_boot(struct sim_host *host)
 
     if (!host->boots) {
         clock->base = (struct clock){clock_mono_read, clock_wall_read};
-        clock->wall_ns = (int64_t)(host->sim->options.wall_start_ms * NS_PER_MS + host->sim->now.ns);
+        clock->wall_ns =
+            (int64_t)(host->sim->options.wall_start_ms * NS_PER_MS + host->sim->now.ns);
     } else {
-        clock->wall_ns = wall_in(host, 0);         /* the battery kept it going */
+        clock->wall_ns = wall_in(host, 0); /* the battery kept it going */
     }
     clock->mono_ns = prng_below(&host->entropy.prng, MONO_START_NS_MAX);
     clock->since = host->sim->now;
@@ -81,14 +83,14 @@ sim_time sim_clock_when(const struct sim_host *host, mono_time due)
     if (due.ms >= UINT64_MAX / NS_PER_MS / 4) return SIM_NEVER;
     due_ns = due.ms * NS_PER_MS;
     if (due_ns <= mono_in(host, 0)) return host->sim->now;
-    wait = due_ns - clock->mono_ns;             /* exact at rate 0; otherwise approach it */
+    wait = due_ns - clock->mono_ns; /* exact at rate 0; otherwise approach it */
     while (counted(clock, wait) < due_ns - clock->mono_ns) {
         step = due_ns - clock->mono_ns - counted(clock, wait);
         wait += step;
     }
     while (clock->ppm > 0) {
         uint64_t over = counted(clock, wait) - (due_ns - clock->mono_ns);
-        step = over / 2;                        /* at most 1.5 counted per ns: never too far */
+        step = over / 2; /* at most 1.5 counted per ns: never too far */
         if (step == 0) break;
         wait -= step;
     }

@@ -12,7 +12,8 @@ static void hand_over(struct sim_ready *ready)
     for (struct list *node; (node = list_pop(&batch));) {
         struct sim_packet *packet = CONTAINER_OF(node, struct sim_packet, link);
         if (host->datagram_fn && sim_host_heard(host)) {
-            host->datagram_fn(host->datagram_context, packet->from, str_of(packet->bytes, packet->len));
+            host->datagram_fn(host->datagram_context, packet->from,
+                              str_of(packet->bytes, packet->len));
         }
         sim_packet_free(packet);
     }

@@ -1,9 +1,10 @@
-/* The gate between a process and its disk: calls of a dead process do nothing, calls of a live one are
- * charged to the turn or the job that made them, and the power may be planned to fail at one of them. */
+/* The gate between a process and its disk: calls of a dead process do nothing, calls of a live one
+ * are charged to the turn or the job that made them, and the power may be planned to fail at one of
+ * them. */
 #include "sim/world.h"
 
-#define CALL_NS_DEFAULT 3000ull
-#define KIB_NS_DEFAULT 1000ull
+#define CALL_NS_DEFAULT     3000ull
+#define KIB_NS_DEFAULT      1000ull
 #define SYNC_NS_MIN_DEFAULT 50000ull
 #define SYNC_NS_MAX_DEFAULT 500000ull
 
@@ -31,7 +32,7 @@ static enum err gate_open(struct fs *gate, const char *path, uint32_t flags, uin
 
 static void gate_close(struct fs *gate, struct fs_file *file)
 {
-    fs_close(inner(gate), file);                /* gives back memory; a dead process may */
+    fs_close(inner(gate), file); /* gives back memory; a dead process may */
 }
 
 static enum err gate_read_at(struct fs *gate, struct fs_file *file, uint64_t offset, void *into,
@@ -40,7 +41,8 @@ static enum err gate_read_at(struct fs *gate, struct fs_file *file, uint64_t off
     return pass(gate) ? fs_read_at(inner(gate), file, offset, into, len, ret_got) : ERR_IO;
 }
 
-static enum err gate_write_at(struct fs *gate, struct fs_file *file, uint64_t offset, struct str bytes)
+static enum err gate_write_at(struct fs *gate, struct fs_file *file, uint64_t offset,
+                              struct str bytes)
 {
     return pass(gate) ? fs_write_at(inner(gate), file, offset, bytes) : ERR_IO;
 }
@@ -109,7 +111,7 @@ static void gate_unlock(struct fs *gate, struct fs_lock *lock)
 static void charge(void *context, uint64_t ns)
 {
     struct sim_host *host = context;
-    if (host->turning || host->in_job) host->spent_ns += ns;    /* elsewhere nobody waits for it */
+    if (host->turning || host->in_job) host->spent_ns += ns; /* elsewhere nobody waits for it */
 }
 
 enum err sim_disk_open(struct sim_host *host)
@@ -126,12 +128,22 @@ enum err sim_disk_open(struct sim_host *host)
     options->cost_context = host;
     options->clock = &host->clock.base;
     host->gate = (struct fs){
-        .open = gate_open,           .close = gate_close,         .read_at = gate_read_at,
-        .write_at = gate_write_at,   .sync = gate_sync,           .truncate = gate_truncate,
-        .file_size = gate_file_size, .stat = gate_stat,           .rename = gate_rename,
-        .remove = gate_remove,       .make_dir = gate_make_dir,   .list = gate_list,
-        .sync_dir = gate_sync_dir,   .free_bytes = gate_free_bytes,
-        .lock_dir = gate_lock_dir,   .unlock = gate_unlock,
+        .open = gate_open,
+        .close = gate_close,
+        .read_at = gate_read_at,
+        .write_at = gate_write_at,
+        .sync = gate_sync,
+        .truncate = gate_truncate,
+        .file_size = gate_file_size,
+        .stat = gate_stat,
+        .rename = gate_rename,
+        .remove = gate_remove,
+        .make_dir = gate_make_dir,
+        .list = gate_list,
+        .sync_dir = gate_sync_dir,
+        .free_bytes = gate_free_bytes,
+        .lock_dir = gate_lock_dir,
+        .unlock = gate_unlock,
     };
     return sim_fs_open(options, &host->sim->host_prng, &host->disk);
 }
@@ -144,8 +156,10 @@ void sim_disk_close(struct sim_host *host)
 void sim_disk_death(struct sim_host *host, enum sim_death death)
 {
     host->disk_calls_left = 0;
-    if (death == SIM_POWER_CUT) sim_fs_crash(host->disk);
-    else sim_fs_process_died(host->disk);
+    if (death == SIM_POWER_CUT)
+        sim_fs_crash(host->disk);
+    else
+        sim_fs_process_died(host->disk);
 }
 
 void sim_host_die_at_disk_call(struct sim_host *host, uint64_t nth, enum sim_death death)

@@ -83,7 +83,7 @@ static void forget(struct sim_fs *disk, struct node *node, struct pending_write 
 
 static void make_durable(struct sim_fs *disk, struct node *node, struct pending_write *write)
 {
-    if (!write->dropped && write->truncation)
+    if (write->truncation)
         content_resize(&node->durable, (size_t)write->offset);
     else if (!write->dropped)
         content_put(&node->durable, write->offset, write->bytes, write->len);

@@ -1,7 +1,8 @@
-/* Hosts: when a process gets its turn, how it is born, and how it dies without leaving memory behind.
+/* Hosts: when a process gets its turn, how it is born, and how it dies without leaving memory
+ * behind.
  *
- * A turn delivers what became ready (posts, jobs, connections, bytes), then loop_core_run does timers,
- * tasks and hooks exactly as over libuv, then what was written leaves. */
+ * A turn delivers what became ready (posts, jobs, connections, bytes), then loop_core_run does
+ * timers, tasks and hooks exactly as over libuv, then what was written leaves. */
 #include "sim/world.h"
 
 #include <stdio.h>
@@ -9,7 +10,8 @@
 #include <string.h>
 
 enum {
-    AFTERLIFE_ROUNDS_MAX = 1000,        /* callbacks that keep causing callbacks are a bug in a close path */
+    AFTERLIFE_ROUNDS_MAX =
+        1000, /* callbacks that keep causing callbacks are a bug in a close path */
     EPHEMERAL_PORT_FIRST = 32768,
 };
 static const struct sim_cost turn_cost_default = {1000, 20000}, job_cost_default = {5000, 50000};
@@ -73,8 +75,10 @@ void sim_host_schedule(struct sim_host *host)
     }
     at = has_work(host) ? host->sim->now : sim_clock_when(host, loop_core_next_due(&host->loop));
     at.ns = max_u64(at.ns, host->busy_until.ns);
-    if (at.ns == UINT64_MAX) sim_event_cancel(&host->turn);
-    else if (!host->turn.node.place || host->turn.node.due != at.ns) sim_event_at(&host->turn, at);
+    if (at.ns == UINT64_MAX)
+        sim_event_cancel(&host->turn);
+    else if (!host->turn.node.place || host->turn.node.due != at.ns)
+        sim_event_at(&host->turn, at);
 }
 
 static void deliver(struct sim_host *host)
@@ -138,7 +142,8 @@ static bool name_ok(const char *name)
 {
     size_t len = strlen(name);
     return len > 0 && len < SIM_NAME_CAP &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len && strcmp(name, "localhost") != 0;
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len &&
+           strcmp(name, "localhost") != 0;
 }
 
 static void open_loop(struct sim_host *host)
@@ -206,10 +211,11 @@ enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
     sim_datagram_init(host);
     boot(host);
     err = sim_event_init(&host->turn, sim, turn);
-    if (!err) err = sim_disk_open(host);        /* dates its files by the clock that boot set */
+    if (!err) err = sim_disk_open(host); /* dates its files by the clock that boot set */
     if (err) goto discard;
     open_loop(host);
-    host->io = (struct io){&host->loop, &host->clock.base, &host->entropy.base, &host->net, &host->gate};
+    host->io =
+        (struct io){&host->loop, &host->clock.base, &host->entropy.base, &host->net, &host->gate};
     sim->hosts[sim->host_count++] = host;
     *ret_host = host;
     return ERR_OK;
@@ -236,8 +242,8 @@ enum err sim_host_start(struct sim_host *host, const struct sim_process_ops *ops
     assert(!!err == !host->state);
     sim_mark(host->sim, SIM_MARK_BOOT, host, (uint64_t)err, host->boots);
     end_turn(host);
-    if (!err && !host->state) return ERR_UNAVAILABLE;   /* died while it started */
-    if (err && host->loop_open) sim_host_die(host, SIM_KILLED);         /* as a process that exits */
+    if (!err && !host->state) return ERR_UNAVAILABLE;           /* died while it started */
+    if (err && host->loop_open) sim_host_die(host, SIM_KILLED); /* as a process that exits */
     return err;
 }
 
@@ -271,7 +277,7 @@ static void bury(struct sim_host *host, enum sim_death death)
     sim_workers_death(host);
     sim_net_death(host, death);
     sim_datagram_death(host);
-    host->turning = true;               /* wakes mean nothing here */
+    host->turning = true; /* wakes mean nothing here */
     host->spent_ns = 0;
     stop_timers_and_hooks(host);
     if (host->state) {
@@ -310,7 +316,8 @@ void sim_host_die(struct sim_host *host, enum sim_death death)
         host->doomed = true;
         return;
     }
-    if (host->loop_open) bury(host, death);
+    if (host->loop_open)
+        bury(host, death);
     else if (host->powered && death == SIM_POWER_CUT) {
         sim_net_death(host, death);
         sim_disk_death(host, death);

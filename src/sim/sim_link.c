@@ -1,12 +1,12 @@
-/* Packets between hosts: each is given its moment of arrival when it is sent, and every fault there is
- * happens to it here. */
+/* Packets between hosts: each is given its moment of arrival when it is sent, and every fault there
+ * is happens to it here. */
 #include "sim/world.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PACKET_OVERHEAD = 60 };          /* bytes of headers, for the rate */
-#define LOOPBACK_NS 10000ull
+enum { PACKET_OVERHEAD = 60 }; /* bytes of headers, for the rate */
+#define LOOPBACK_NS   10000ull
 #define NS_PER_SECOND (MS_PER_SECOND * NS_PER_MS)
 
 const struct sim_link_faults sim_link_calm = {.delay_min_ns = 100000, .delay_spread_ns = 100000};
@@ -42,8 +42,8 @@ void sim_packet_free(struct sim_packet *packet)
 
 static struct sim_packet *twin(const struct sim_packet *packet)
 {
-    struct sim_packet *copy = sim_packet_new(packet->from, packet->to, packet->kind,
-                                             str_of(packet->bytes, packet->len));
+    struct sim_packet *copy =
+        sim_packet_new(packet->from, packet->to, packet->kind, str_of(packet->bytes, packet->len));
     if (!copy) return NULL;
     copy->connection = packet->connection;
     copy->side = packet->side;
@@ -103,7 +103,7 @@ static void schedule(struct sim_packet *packet)
     arrives = leaves + faults->delay_min_ns + exponential(&sim->net_prng, faults->delay_spread_ns);
     if (prng_chance(&sim->net_prng, faults->reorder_ppm) && faults->reorder_ns_max) {
         arrives += prng_below(&sim->net_prng, faults->reorder_ns_max);
-        link->stats.reordered++;                /* later ones may pass it, it may pass earlier ones */
+        link->stats.reordered++; /* later ones may pass it, it may pass earlier ones */
     } else {
         arrives = max_u64(arrives, link->last_arrival.ns);
         link->last_arrival.ns = arrives;
@@ -158,8 +158,10 @@ static void arrive(struct sim_event *event)
         link->stats.delivered++;
         sim_mark(sim, SIM_MARK_ARRIVE, packet->to, packet->connection << 3 | packet->kind,
                  packet->sequence ^ packet->len << 48);
-        if (packet->kind == SIM_DATAGRAM) sim_datagram_receive(packet);
-        else sim_tcp_receive(packet);
+        if (packet->kind == SIM_DATAGRAM)
+            sim_datagram_receive(packet);
+        else
+            sim_tcp_receive(packet);
     }
 }
 
@@ -213,7 +215,8 @@ void sim_link_heal_all(struct sim *sim)
             struct sim_link *link = &sim->hosts[i]->links[j];
             link->blocked = false;
             link->clogged_until = link->free_at = sim->now;
-            LIST_EACH(&link->held, node) {
+            LIST_EACH(&link->held, node)
+            {
                 sim_event_in(&CONTAINER_OF(node, struct sim_packet, link)->event, 0);
             }
         }
@@ -225,7 +228,8 @@ struct sim_link_stats sim_link_stats(const struct sim_host *from, const struct s
     return from->links[to->index].stats;
 }
 
-/* All packets that exist are in the queue, and at the end nothing else is: hosts took out their own. */
+/* All packets that exist are in the queue, and at the end nothing else is: hosts took out their
+ * own. */
 void sim_links_drop(struct sim *sim)
 {
     for (struct heap_node *node; (node = heap_pop_due(&sim->queue, UINT64_MAX));) {

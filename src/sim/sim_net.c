@@ -1,7 +1,8 @@
 /* The process's side of the network: struct net, listeners and streams of io/net.h over sim_tcp.c.
  *
- * A host is reached by its name or its address 10.0.0.N, and by itself also as localhost, 127.0.0.1 or
- * [::1]. Names that no host has do not resolve. All callbacks run from the ready list of a turn. */
+ * A host is reached by its name or its address 10.0.0.N, and by itself also as localhost, 127.0.0.1
+ * or [::1]. Names that no host has do not resolve. All callbacks run from the ready list of a
+ * turn. */
 #include "sim/tcp.h"
 
 #include <stdio.h>
@@ -9,21 +10,21 @@
 #include <string.h>
 
 enum {
-    READ_MAX = 64 * 1024,               /* bytes in one on_bytes */
+    READ_MAX = 64 * 1024, /* bytes in one on_bytes */
     OUTPUT_MAX_DEFAULT = 1024 * 1024,
     STREAMS_MAX_DEFAULT = 1024,
     DIAL_TIMEOUT_DEFAULT_MS = 10000,
     ADDRESS_CAP = 160,
-    EPHEMERAL_PORTS = 28000,            /* from 32768 on */
+    EPHEMERAL_PORTS = 28000, /* from 32768 on */
 };
 
 struct sim_listener {
     struct listener base;
-    struct list link;                   /* on its host */
+    struct list link; /* on its host */
     struct sim_host *host;
     char key[SIM_KEY_CAP], address[ADDRESS_CAP];
     struct listen_options options;
-    struct list backlog;                /* sockets, half open or waiting for accept */
+    struct list backlog; /* sockets, half open or waiting for accept */
     size_t backlog_count;
     struct listener_stats stats;
     struct sim_ready ready;
@@ -31,18 +32,18 @@ struct sim_listener {
 };
 struct sim_stream {
     struct stream base;
-    struct list link, unsent;           /* on its host */
+    struct list link, unsent; /* on its host */
     struct sim_host *host;
-    struct sim_socket *socket;          /* NULL: never had one, or the process closed it */
-    struct sim_listener *listener;      /* that counts it as open */
+    struct sim_socket *socket;     /* NULL: never had one, or the process closed it */
+    struct sim_listener *listener; /* that counts it as open */
     struct stream_events events;
     void *owner;
-    bool started;                       /* it has events; an accepted one gets them later */
+    bool started; /* it has events; an accepted one gets them later */
     bool opened, paused, ended, end_told, closing, failed;
-    struct sim_bytes pending;           /* written, not yet taken by the kernel */
-    size_t output_max, drain_at;        /* on_drained is due when no more than drain_at is pending */
+    struct sim_bytes pending;    /* written, not yet taken by the kernel */
+    size_t output_max, drain_at; /* on_drained is due when no more than drain_at is pending */
     bool drain_wanted;
-    struct sim_event deadline;          /* of a dial */
+    struct sim_event deadline; /* of a dial */
     struct sim_ready ready;
     enum err why;
     struct note note;
@@ -127,8 +128,8 @@ static void finish(struct sim_stream *stream, enum err why, const struct note *n
 {
     static const struct note orderly = {"closed"};
 
-    stream->closing = true;                     /* refuses whatever the callback still tries */
-    if (stream->listener) stream->listener->stats.open--;       /* its place is free in on_closed */
+    stream->closing = true; /* refuses whatever the callback still tries */
+    if (stream->listener) stream->listener->stats.open--; /* its place is free in on_closed */
     stream->listener = NULL;
     if (stream->started) stream->events.on_closed(stream->owner, why, note ? note : &orderly);
     stream_free(stream);
@@ -149,12 +150,13 @@ static void feed(struct sim_stream *stream)
     size_t len = sim_bytes_len(&stream->pending);
 
     if (!socket || socket->state == SIM_GONE || socket->fin_wanted) return;
-    if (len) sim_bytes_consume(&stream->pending,
-                               sim_socket_take(socket, sim_bytes_peek(&stream->pending, 0, len)));
+    if (len)
+        sim_bytes_consume(&stream->pending,
+                          sim_socket_take(socket, sim_bytes_peek(&stream->pending, 0, len)));
     sim_socket_push(socket);
     if (stream->ended && !sim_bytes_len(&stream->pending)) sim_socket_end(socket);
     if (stream->drain_wanted && sim_bytes_len(&stream->pending) <= stream->drain_at) {
-        sim_host_ready(stream->host, &stream->ready);   /* on_drained, in the next turn */
+        sim_host_ready(stream->host, &stream->ready); /* on_drained, in the next turn */
     }
 }
 
@@ -184,15 +186,17 @@ static void tell_drained(struct sim_stream *stream)
 
 static bool readable(const struct sim_stream *stream)
 {
-    return !stream->closing && !stream->paused && stream->socket && sim_bytes_len(&stream->socket->in);
+    return !stream->closing && !stream->paused && stream->socket &&
+           sim_bytes_len(&stream->socket->in);
 }
 
-/* Copied out first, as a read would: the callback may close the stream and still look at its bytes. */
+/* Copied out first, as a read would: the callback may close the stream and still look at its
+ * bytes. */
 static void tell_bytes(struct sim_stream *stream)
 {
     static char room[READ_MAX];
 
-    while (readable(stream)) {                  /* ends: nothing arrives during a turn */
+    while (readable(stream)) { /* ends: nothing arrives during a turn */
         size_t len = min_size(sim_bytes_len(&stream->socket->in), READ_MAX);
         memcpy(room, sim_bytes_peek(&stream->socket->in, 0, len).at, len);
         sim_socket_read(stream->socket, len);
@@ -209,8 +213,10 @@ static void tell_end(struct sim_stream *stream)
         return;
     }
     stream->end_told = true;
-    if (stream->events.on_end) stream->events.on_end(stream->owner);
-    else stream_end(&stream->base);
+    if (stream->events.on_end)
+        stream->events.on_end(stream->owner);
+    else
+        stream_end(&stream->base);
 }
 
 static void tell_failure(struct sim_stream *stream)
@@ -221,7 +227,7 @@ static void tell_failure(struct sim_stream *stream)
     if (stream->failed) {
         finish(stream, stream->why, &stream->note);
     } else if (socket && stream->end_told && socket->fin_wanted) {
-        finish(stream, ERR_CLOSED, NULL);       /* the kernel has the rest; nothing more can happen */
+        finish(stream, ERR_CLOSED, NULL); /* the kernel has the rest; nothing more can happen */
     } else if (socket && socket->state == SIM_GONE) {
         note_set(&stream->note, "%s %s: %s", stream->opened ? "read from" : "dial",
                  stream->peer_address, socket->why_text);
@@ -257,7 +263,7 @@ static void stream_begin(struct stream *base, const struct stream_events *events
 {
     struct sim_stream *stream = stream_of(base);
 
-    assert(!stream->started);                   /* accepted ones only, and once */
+    assert(!stream->started); /* accepted ones only, and once */
     assert(events->on_bytes && events->on_closed);
     stream->started = true;
     stream->events = *events;
@@ -285,7 +291,7 @@ static enum err stream_put(struct stream *base, const struct str *parts, size_t 
     }
     if (!len) return ERR_OK;
     if (len > max - min_size(sim_bytes_len(&stream->pending), max)) {
-        want_drain(stream, min_size(max / 2, max - len));       /* when this very write fits */
+        want_drain(stream, min_size(max / 2, max - len)); /* when this very write fits */
         return ERR_FULL;
     }
     for (size_t i = 0; i < count; i++) {
@@ -326,7 +332,7 @@ static void stream_half_close(struct stream *base)
     if (stream->closing || stream->ended) return;
     stream->ended = true;
     mark_unsent(stream);
-    sim_host_ready(stream->host, &stream->ready);       /* it may be over when this has left */
+    sim_host_ready(stream->host, &stream->ready); /* it may be over when this has left */
 }
 
 static void stream_stop(struct stream *base)
@@ -337,7 +343,8 @@ static void stream_stop(struct stream *base)
     stream->closing = true;
     sim_bytes_consume(&stream->pending, sim_bytes_len(&stream->pending));
     sim_event_cancel(&stream->deadline);
-    /* The doomed still hold their sockets: what the kernel does with them is decided at the burial. */
+    /* The doomed still hold their sockets: what the kernel does with them is decided at the
+     * burial. */
     if (stream->socket && sim_host_heard(stream->host)) {
         sim_socket_abandon(stream->socket);
         stream->socket = NULL;
@@ -422,8 +429,8 @@ static enum err dial(struct net *net, const struct dial_options *options,
         peer = host;
         snprintf(key, sizeof key, "unix:%.*s", STR_ARG(parts.host));
     } else {
-        snprintf(key, sizeof key, "%s%u", place == PLACE_HOST && peer != host ? "" : "lo:",
-                 (unsigned)parts.port);
+        snprintf(key, sizeof key, "%s%u",
+                 place == PLACE_HOST && peer != host ? "" : "lo:", (unsigned)parts.port);
     }
     stream = stream_new(host, options->output_max);
     if (!stream) return ERR_NOMEM;
@@ -457,7 +464,8 @@ struct sim_listener *sim_listener_find(struct sim_host *host, struct str key)
 {
     struct str wild = str_starts(key, STR("lo:")) ? str_tail(key, 3) : key;
 
-    LIST_EACH(&host->listeners, node) {
+    LIST_EACH(&host->listeners, node)
+    {
         struct sim_listener *listener = CONTAINER_OF(node, struct sim_listener, link);
         struct str own = str_from(listener->key);
         if (!listener->closed && (str_equal(own, key) || str_equal(own, wild))) return listener;
@@ -469,7 +477,7 @@ static bool port_taken(struct sim_host *host, uint16_t port)
 {
     char key[SIM_KEY_CAP];
     snprintf(key, sizeof key, "lo:%u", (unsigned)port);
-    return sim_listener_find(host, str_from(key)) != NULL;      /* finds "lo:7000" and "7000" */
+    return sim_listener_find(host, str_from(key)) != NULL; /* finds "lo:7000" and "7000" */
 }
 
 bool sim_listener_wants(struct sim_listener *listener, bool tls)
@@ -511,8 +519,10 @@ static void accept_one(struct sim_listener *listener, struct sim_socket *socket)
     struct sim_stream *stream = NULL;
 
     sim_listener_drop(socket);
-    if (listener->stats.open >= streams_max) listener->stats.refused_full++;
-    else stream = stream_new(listener->host, listener->options.output_max);
+    if (listener->stats.open >= streams_max)
+        listener->stats.refused_full++;
+    else
+        stream = stream_new(listener->host, listener->options.output_max);
     if (!stream) {
         sim_socket_reset(socket);
         return;
@@ -567,11 +577,13 @@ static void listener_stop(struct listener *base)
 
     listener->closed = true;
     if (sim_host_heard(listener->host)) refuse_backlog(listener);
-    LIST_EACH(&listener->backlog, node) {
+    LIST_EACH(&listener->backlog, node)
+    {
         CONTAINER_OF(node, struct sim_socket, waiting)->listener = NULL;
     }
     while (list_pop(&listener->backlog)) continue;
-    LIST_EACH(&listener->host->streams, node) {
+    LIST_EACH(&listener->host->streams, node)
+    {
         struct sim_stream *stream = CONTAINER_OF(node, struct sim_stream, link);
         if (stream->listener == listener) stream->listener = NULL;
     }
@@ -615,7 +627,8 @@ static enum err choose_key(struct sim_listener *listener, const struct address_p
         host->next_port = host->next_port == UINT16_MAX ? 32768 : (uint16_t)(host->next_port + 1);
         if (!port_taken(host, host->next_port)) port = host->next_port;
     }
-    snprintf(listener->key, sizeof listener->key, "%s%u", place == PLACE_LOOPBACK ? "lo:" : "", port);
+    snprintf(listener->key, sizeof listener->key, "%s%u", place == PLACE_LOOPBACK ? "lo:" : "",
+             port);
     snprintf(listener->address, sizeof listener->address, v6 ? "[%.*s]:%u" : "%.*s:%u",
              STR_ARG(parts->host), port);
     if (port && !port_taken(host, (uint16_t)port)) return ERR_OK;
@@ -664,12 +677,14 @@ void sim_net_death(struct sim_host *host, enum sim_death death)
         sim_sockets_power_cut(host);
         return;
     }
-    LIST_EACH(&host->streams, node) {
+    LIST_EACH(&host->streams, node)
+    {
         struct sim_stream *stream = CONTAINER_OF(node, struct sim_stream, link);
         if (stream->socket) sim_socket_abandon(stream->socket);
         stream->socket = NULL;
     }
-    LIST_EACH(&host->listeners, node) {
+    LIST_EACH(&host->listeners, node)
+    {
         refuse_backlog(CONTAINER_OF(node, struct sim_listener, link));
     }
 }

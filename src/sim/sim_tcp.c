@@ -2,9 +2,9 @@
  *
  * Per direction bytes are numbered from 0, and the end of the stream takes one number of its own. A
  * receiver acknowledges the next number it expects and says how much more it has room for. A sender
- * keeps what is not acknowledged; when nothing was acknowledged for a while it goes back and sends one
- * packet, then goes on as answers come. There is no congestion control and no fast resend: a lost
- * packet costs a timeout, which is the harsher choice. Invariants, checked in check():
+ * keeps what is not acknowledged; when nothing was acknowledged for a while it goes back and sends
+ * one packet, then goes on as answers come. There is no congestion control and no fast resend: a
+ * lost packet costs a timeout, which is the harsher choice. Invariants, checked in check():
  *   1. unacked <= next <= sent <= unacked + length of `out` + 1
  *   2. `early` holds numbers above `expected` only, sorted, within the window
  *   3. the timer runs exactly when something is unanswered, waits for a window, or lingers */
@@ -71,15 +71,16 @@ static struct list *bucket(struct sim_host *host, uint64_t connection)
 
 static struct sim_socket *find(struct sim_host *host, uint64_t connection, uint8_t side)
 {
-    LIST_EACH(bucket(host, connection), node) {
+    LIST_EACH(bucket(host, connection), node)
+    {
         struct sim_socket *s = CONTAINER_OF(node, struct sim_socket, link);
         if (s->connection == connection && s->side == side) return s;
     }
     return NULL;
 }
 
-static struct sim_socket *socket_new(struct sim_host *host, struct sim_host *peer, uint64_t connection,
-                                     uint8_t side)
+static struct sim_socket *socket_new(struct sim_host *host, struct sim_host *peer,
+                                     uint64_t connection, uint8_t side)
 {
     struct sim_socket *s;
 
@@ -142,8 +143,10 @@ static void fail(struct sim_socket *s, enum err why, const char *text)
     forget(s);
     s->why = why;
     s->why_text = text;
-    if (s->stream) sim_stream_progress(s->stream);
-    else sim_socket_free(s);
+    if (s->stream)
+        sim_stream_progress(s->stream);
+    else
+        sim_socket_free(s);
 }
 
 /* -- sending -- */
@@ -166,7 +169,7 @@ static void emit(struct sim_socket *s, enum sim_packet_kind kind, uint64_t seque
     struct sim_packet *packet =
         sim_packet_new(s->host, s->peer, kind, kind == SIM_SYN ? str_from(s->key) : bytes);
 
-    if (!packet) return;                        /* lost; the timer resends */
+    if (!packet) return; /* lost; the timer resends */
     packet->connection = s->connection;
     packet->side = !s->side;
     packet->tls = s->tls;
@@ -188,14 +191,16 @@ static void arm(struct sim_socket *s)
     sim_time at = {min_u64(s->resend_at.ns, s->linger_until.ns)};
 
     if (s->state == SIM_GONE) return;
-    if (at.ns == UINT64_MAX) sim_event_cancel(&s->timer);
-    else sim_event_at(&s->timer, at);
+    if (at.ns == UINT64_MAX)
+        sim_event_cancel(&s->timer);
+    else
+        sim_event_at(&s->timer, at);
 }
 
 static bool unanswered(const struct sim_socket *s)
 {
     return s->state == SIM_SYN_SENT || s->state == SIM_SYN_RECEIVED || s->next > s->unacked ||
-           (s->state == SIM_ESTABLISHED && data_end(s) > s->next);      /* waits for a window */
+           (s->state == SIM_ESTABLISHED && data_end(s) > s->next); /* waits for a window */
 }
 
 static void set_resend(struct sim_socket *s)
@@ -210,7 +215,8 @@ static void set_resend(struct sim_socket *s)
     } else {
         if (s->waiting_since.ns == UINT64_MAX) s->waiting_since.ns = now;
         s->resend_at.ns =
-            now + (first << (s->resends < SIM_RESEND_DOUBLINGS_MAX ? s->resends : SIM_RESEND_DOUBLINGS_MAX));
+            now + (first << (s->resends < SIM_RESEND_DOUBLINGS_MAX ? s->resends
+                                                                   : SIM_RESEND_DOUBLINGS_MAX));
     }
     arm(s);
 }
@@ -239,7 +245,7 @@ void sim_socket_push(struct sim_socket *s)
     bool sent = false;
 
     if (s->state != SIM_ESTABLISHED) return;
-    while (send_one(s)) sent = true;            /* ends at the window or the end of the buffer */
+    while (send_one(s)) sent = true; /* ends at the window or the end of the buffer */
     if (sent || (unanswered(s) && s->resend_at.ns == UINT64_MAX)) set_resend(s);
     check(s);
 }
@@ -251,7 +257,8 @@ size_t sim_socket_take(struct sim_socket *s, struct str bytes)
 
     assert(!s->fin_wanted);
     if (s->state == SIM_GONE || !len) return 0;
-    if (sim_bytes_append(&s->out, str_of(bytes.at, len))) return 0;     /* no memory: as a full buffer */
+    if (sim_bytes_append(&s->out, str_of(bytes.at, len)))
+        return 0; /* no memory: as a full buffer */
     return len;
 }
 
@@ -284,7 +291,8 @@ static void resend(struct sim_socket *s)
     case SIM_SYN_RECEIVED: emit(s, SIM_SYN_ACK, 0, 0, false, false); break;
     case SIM_ESTABLISHED:
         if (s->next > s->unacked) s->next = s->unacked;
-        if (!send_one(s)) emit(s, SIM_DATA, s->next, 0, false, true);   /* is the window still shut? */
+        if (!send_one(s))
+            emit(s, SIM_DATA, s->next, 0, false, true); /* is the window still shut? */
         break;
     case SIM_TIME_WAIT:
     case SIM_GONE: break;
@@ -298,7 +306,7 @@ static void timer_fired(struct sim_event *event)
     uint64_t now = s->host->sim->now.ns, give_up = s->host->sim->options.give_up_ms * NS_PER_MS;
 
     if (s->host->frozen) {
-        sim_event_in(event, SIM_RESEND_NS);     /* the machine's clock interrupt comes when it thaws */
+        sim_event_in(event, SIM_RESEND_NS); /* the machine's clock interrupt comes when it thaws */
         return;
     }
     if (now >= s->linger_until.ns) {
@@ -318,7 +326,7 @@ static void answer_reset(const struct sim_packet *packet)
 {
     struct sim_packet *reset;
 
-    if (packet->kind == SIM_RESET) return;      /* never answered, or two ends would play tennis */
+    if (packet->kind == SIM_RESET) return; /* never answered, or two ends would play tennis */
     reset = sim_packet_new(packet->to, packet->from, SIM_RESET, STR_EMPTY);
     if (!reset) return;
     reset->connection = packet->connection;
@@ -332,7 +340,7 @@ static void receive_syn(struct sim_packet *packet)
     struct sim_listener *listener = sim_listener_find(host, str_of(packet->bytes, packet->len));
     struct sim_socket *s = find(host, packet->connection, 1);
 
-    if (s) {                                    /* a repeat: our answer was lost, or is on its way */
+    if (s) { /* a repeat: our answer was lost, or is on its way */
         if (s->state == SIM_SYN_RECEIVED) emit(s, SIM_SYN_ACK, 0, 0, false, false);
         return;
     }
@@ -340,7 +348,7 @@ static void receive_syn(struct sim_packet *packet)
         answer_reset(packet);
         return;
     }
-    if (sim_listener_full(listener)) return;    /* silence; the dialer tries again */
+    if (sim_listener_full(listener)) return; /* silence; the dialer tries again */
     s = socket_new(host, packet->from, packet->connection, 1);
     if (!s) return;
     s->state = SIM_SYN_RECEIVED;
@@ -364,8 +372,8 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
 {
     uint64_t acked = packet->ack - s->unacked;
 
-    if (packet->ack < s->unacked || packet->ack > s->sent) return;      /* old, or not ours to know */
-    if (data_end(s) > s->window_end) s->waiting_since = SIM_NEVER;      /* it lives, and has no room */
+    if (packet->ack < s->unacked || packet->ack > s->sent) return; /* old, or not ours to know */
+    if (data_end(s) > s->window_end) s->waiting_since = SIM_NEVER; /* it lives, and has no room */
     if (packet->ack + packet->window > s->window_end) s->window_end = packet->ack + packet->window;
     if (acked) {
         size_t data = min_size((size_t)acked, sim_bytes_len(&s->out));
@@ -403,7 +411,8 @@ static void keep_early(struct sim_socket *s, struct sim_packet *packet)
         sim_packet_free(packet);
         return;
     }
-    LIST_EACH(&s->early, node) {
+    LIST_EACH(&s->early, node)
+    {
         const struct sim_packet *other = CONTAINER_OF(node, struct sim_packet, link);
         if (other->sequence > packet->sequence ||
             (other->sequence == packet->sequence && other->len < packet->len)) {
@@ -411,7 +420,7 @@ static void keep_early(struct sim_socket *s, struct sim_packet *packet)
             return;
         }
         if (other->sequence == packet->sequence) {
-            sim_packet_free(packet);            /* a duplicate */
+            sim_packet_free(packet); /* a duplicate */
             return;
         }
     }
@@ -448,7 +457,7 @@ static void receive_data(struct sim_socket *s, struct sim_packet *packet)
     receive_ack(s, packet);
     if (carries && packet->len && !s->stream && !s->listener && s->state == SIM_ESTABLISHED &&
         packet->sequence + packet->len > s->expected) {
-        answer_reset(packet);                   /* bytes for a process that has gone */
+        answer_reset(packet); /* bytes for a process that has gone */
         sim_packet_free(packet);
         fail(s, ERR_IO, "");
         return;
@@ -461,7 +470,8 @@ static void receive_data(struct sim_socket *s, struct sim_packet *packet)
     }
     sim_packet_free(packet);
     if (wants_answer) send_ack(s);
-    if ((s->expected != before || s->fin_received != had_fin) && s->stream) sim_stream_progress(s->stream);
+    if ((s->expected != before || s->fin_received != had_fin) && s->stream)
+        sim_stream_progress(s->stream);
     sim_socket_push(s);
     maybe_finished(s);
 }
@@ -489,7 +499,7 @@ void sim_tcp_receive(struct sim_packet *packet)
         sim_packet_free(packet);
         break;
     case SIM_DATA:
-        if (s->state == SIM_SYN_SENT) {         /* overtook the answer to the opening: wait for that */
+        if (s->state == SIM_SYN_SENT) { /* overtook the answer to the opening: wait for that */
             sim_packet_free(packet);
             break;
         }
@@ -498,8 +508,10 @@ void sim_tcp_receive(struct sim_packet *packet)
         break;
     case SIM_RESET:
         sim_packet_free(packet);
-        if (s->state == SIM_SYN_SENT) fail(s, ERR_UNAVAILABLE, "connection refused");
-        else fail(s, ERR_IO, "connection reset by peer");
+        if (s->state == SIM_SYN_SENT)
+            fail(s, ERR_UNAVAILABLE, "connection refused");
+        else
+            fail(s, ERR_IO, "connection reset by peer");
         break;
     case SIM_SYN:
     case SIM_DATAGRAM: assert(!"not for a connection");
@@ -559,7 +571,7 @@ void sim_sockets_power_cut(struct sim_host *host)
         while (!list_empty(head)) {
             struct sim_socket *s = CONTAINER_OF(head->next, struct sim_socket, link);
             if (s->stream) {
-                forget(s);                      /* freed with the handle */
+                forget(s); /* freed with the handle */
                 s->why = ERR_IO;
                 s->why_text = "power cut";
             } else {

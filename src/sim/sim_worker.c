@@ -1,19 +1,20 @@
-/* Workers without threads: a job runs at one moment of virtual time and is handed back at a later one.
+/* Workers without threads: a job runs at one moment of virtual time and is handed back at a later
+ * one.
  *
- * Between the two lies what its disk calls cost. A death before the first moment means it never ran,
- * a death between them that it ran and nobody heard of it: both happen. */
+ * Between the two lies what its disk calls cost. A death before the first moment means it never
+ * ran, a death between them that it ran and nobody heard of it: both happen. */
 #include "sim/world.h"
 
 #include <stdlib.h>
 
 struct sim_worker {
     struct worker base;
-    struct list link;                   /* on its host */
+    struct list link; /* on its host */
     struct sim_host *host;
-    struct list waiting, finished;      /* jobs */
+    struct list waiting, finished; /* jobs */
     struct job *running;
-    bool ran;                           /* the running one has; what is left is its cost */
-    bool parked;                        /* its moment came while the process was paused */
+    bool ran;    /* the running one has; what is left is its cost */
+    bool parked; /* its moment came while the process was paused */
     bool delivering, closed;
     size_t count, jobs_max;
     struct sim_event event;
@@ -45,9 +46,10 @@ static void advance(struct sim_event *event)
         host->in_job = w->ran = true;
         w->running->run(w->running);
         host->in_job = false;
-        sim_event_in(event, host->spent_ns + sim_draw(&host->cost_prng, host->options.job_cost) / 2);
+        sim_event_in(event,
+                     host->spent_ns + sim_draw(&host->cost_prng, host->options.job_cost) / 2);
         host->spent_ns = 0;
-        sim_host_bury_doomed(host);     /* the power may have gone at one of its disk calls */
+        sim_host_bury_doomed(host); /* the power may have gone at one of its disk calls */
         return;
     }
     list_append(&w->finished, &w->running->link);
@@ -87,7 +89,7 @@ static enum err submit(struct worker *worker, struct job *job)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
 
-    assert(!w->closed);
+    if (w->closed) return ERR_CLOSED; /* from a done() of worker_close */
     if (w->count >= w->jobs_max) return ERR_FULL;
     w->count++;
     list_append(&w->waiting, &job->link);
@@ -147,16 +149,18 @@ enum err sim_worker_open(struct loop *loop, const struct worker_options *options
 
 void sim_workers_death(struct sim_host *host)
 {
-    LIST_EACH(&host->workers, node) {
+    LIST_EACH(&host->workers, node)
+    {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         sim_event_cancel(&w->event);
-        list_remove(&w->ready.link);    /* what it finished is told by worker_close, or by nobody */
+        list_remove(&w->ready.link); /* what it finished is told by worker_close, or by nobody */
     }
 }
 
 void sim_workers_thaw(struct sim_host *host)
 {
-    LIST_EACH(&host->workers, node) {
+    LIST_EACH(&host->workers, node)
+    {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         if (!w->parked) continue;
         w->parked = false;

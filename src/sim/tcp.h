@@ -1,33 +1,36 @@
 /* The two halves of a connection's end, shared by sim_tcp.c and sim_net.c; nobody else includes it.
  *
- * A socket is the kernel's: numbered bytes, acknowledgements, timers. It outlives the process's handle
- * (what was taken is still sent after a close) and dies with the power. A stream is the process's
- * handle: callbacks, pause, output that the kernel has not taken yet. Kernel code never calls back; it
- * marks the stream ready, and the process hears of it in its next turn. */
+ * A socket is the kernel's: numbered bytes, acknowledgements, timers. It outlives the process's
+ * handle (what was taken is still sent after a close) and dies with the power. A stream is the
+ * process's handle: callbacks, pause, output that the kernel has not taken yet. Kernel code never
+ * calls back; it marks the stream ready, and the process hears of it in its next turn. */
 #ifndef SIM_TCP_H
 #define SIM_TCP_H
 #include "base/buf.h"
 #include "sim/world.h"
 
 enum {
-    SIM_SEGMENT_MAX = 1448,             /* bytes of a stream in one packet */
-    SIM_SEND_BUFFER = 64 * 1024,        /* taken by the kernel, not yet acknowledged */
-    SIM_RECEIVE_BUFFER = 64 * 1024,     /* acknowledged, not yet read: the window */
-    SIM_BACKLOG_MAX = 128,              /* connections of a listener that wait for accept */
-    SIM_SOCKETS_MAX = 65536,            /* per host; further ones are refused */
-    SIM_KEY_CAP = 128,                  /* "7000", "lo:7000" or "unix:/path" */
+    SIM_SEGMENT_MAX = 1448,         /* bytes of a stream in one packet */
+    SIM_SEND_BUFFER = 64 * 1024,    /* taken by the kernel, not yet acknowledged */
+    SIM_RECEIVE_BUFFER = 64 * 1024, /* acknowledged, not yet read: the window */
+    SIM_BACKLOG_MAX = 128,          /* connections of a listener that wait for accept */
+    SIM_SOCKETS_MAX = 65536,        /* per host; further ones are refused */
+    SIM_KEY_CAP = 128,              /* "7000", "lo:7000" or "unix:/path" */
 };
-#define SIM_RESEND_NS (200 * NS_PER_MS)         /* first; doubles */
+#define SIM_RESEND_NS            (200 * NS_PER_MS) /* first; doubles */
 #define SIM_RESEND_DOUBLINGS_MAX 5
-#define SIM_SYN_RESEND_NS (1000 * NS_PER_MS)
-#define SIM_LINGER_NS (10000 * NS_PER_MS)       /* of a socket whose process closed it */
+#define SIM_SYN_RESEND_NS        (1000 * NS_PER_MS)
+#define SIM_LINGER_NS            (10000 * NS_PER_MS) /* of a socket whose process closed it */
 
 /* Bytes that leave at the front without moving the rest each time. */
-struct sim_bytes { struct buf buf; size_t head; };
+struct sim_bytes {
+    struct buf buf;
+    size_t head;
+};
 void sim_bytes_init(struct sim_bytes *b, size_t max);
 void sim_bytes_deinit(struct sim_bytes *b);
 size_t sim_bytes_len(const struct sim_bytes *b);
-enum err sim_bytes_append(struct sim_bytes *b, struct str bytes);      /* ERR_FULL, ERR_NOMEM */
+enum err sim_bytes_append(struct sim_bytes *b, struct str bytes); /* ERR_FULL, ERR_NOMEM */
 struct str sim_bytes_peek(const struct sim_bytes *b, size_t from, size_t len);
 void sim_bytes_consume(struct sim_bytes *b, size_t len);
 
@@ -36,62 +39,63 @@ struct sim_listener;
 
 enum sim_socket_state {
     SIM_SYN_SENT,
-    SIM_SYN_RECEIVED,                   /* answered, not yet confirmed: half open */
+    SIM_SYN_RECEIVED, /* answered, not yet confirmed: half open */
     SIM_ESTABLISHED,
-    SIM_TIME_WAIT,                      /* both ended; only repeats of the last acknowledgement */
-    SIM_GONE,                           /* no longer known to the network; the stream reads the rest */
+    SIM_TIME_WAIT, /* both ended; only repeats of the last acknowledgement */
+    SIM_GONE,      /* no longer known to the network; the stream reads the rest */
 };
 struct sim_socket {
-    struct list link;                   /* in its host's bucket */
-    struct list waiting;                /* in its listener's backlog */
+    struct list link;    /* in its host's bucket */
+    struct list waiting; /* in its listener's backlog */
     struct sim_host *host, *peer;
     uint64_t connection;
     uint8_t side;
     bool tls;
     enum sim_socket_state state;
-    struct sim_stream *stream;          /* NULL: closed by the process, or not accepted yet */
-    struct sim_listener *listener;      /* until accepted */
-    char key[SIM_KEY_CAP];              /* dialed; for resending the first packet */
+    struct sim_stream *stream;     /* NULL: closed by the process, or not accepted yet */
+    struct sim_listener *listener; /* until accepted */
+    char key[SIM_KEY_CAP];         /* dialed; for resending the first packet */
 
-    struct sim_bytes out;               /* from `unacked` on */
-    uint64_t unacked, next, sent, window_end;   /* numbers of bytes; the end of the stream is one too;
+    struct sim_bytes out;                     /* from `unacked` on */
+    uint64_t unacked, next, sent, window_end; /* numbers of bytes; the end of the stream is one too;
                                                    next goes back for a resend, sent does not */
     bool fin_wanted, fin_acked;
     unsigned resends;
-    sim_time waiting_since;             /* for an answer, without progress */
+    sim_time waiting_since; /* for an answer, without progress */
     sim_time resend_at, linger_until;
     struct sim_event timer;
 
     struct sim_bytes in;
-    struct list early;                  /* packets that came before their turn, by number */
+    struct list early; /* packets that came before their turn, by number */
     uint64_t expected;
     bool fin_received;
 
     bool was_open;
-    enum err why;                       /* when SIM_GONE */
+    enum err why; /* when SIM_GONE */
     const char *why_text;
 };
 
 /* -- sim_tcp.c: what the process's side may ask of the kernel -- */
 enum err sim_socket_dial(struct sim_host *host, struct sim_host *peer, const char *key, bool tls,
                          struct sim_socket **ret_socket);
-void sim_socket_free(struct sim_socket *s);                     /* silently; NULL is fine */
+void sim_socket_free(struct sim_socket *s); /* silently; NULL is fine */
 /* Takes what fits. Returns how much; the rest waits for sim_stream_progress. */
 size_t sim_socket_take(struct sim_socket *s, struct str bytes);
-void sim_socket_push(struct sim_socket *s);                     /* sends what may be sent */
-void sim_socket_end(struct sim_socket *s);                      /* after what was taken */
-void sim_socket_read(struct sim_socket *s, size_t len);         /* that much of `in` was delivered */
-/* The process's handle goes; what was taken is still sent, or a reset when something was not read. */
+void sim_socket_push(struct sim_socket *s);             /* sends what may be sent */
+void sim_socket_end(struct sim_socket *s);              /* after what was taken */
+void sim_socket_read(struct sim_socket *s, size_t len); /* that much of `in` was delivered */
+/* The process's handle goes; what was taken is still sent, or a reset when something was not
+ * read. */
 void sim_socket_abandon(struct sim_socket *s);
-void sim_socket_reset(struct sim_socket *s);                    /* tells the peer, then frees */
+void sim_socket_reset(struct sim_socket *s); /* tells the peer, then frees */
 void sim_sockets_power_cut(struct sim_host *host);
 
 /* -- sim_net.c: what the kernel tells -- */
-void sim_stream_progress(struct sim_stream *stream);    /* something changed; look at it in a turn */
+void sim_stream_progress(struct sim_stream *stream); /* something changed; look at it in a turn */
 struct sim_listener *sim_listener_find(struct sim_host *host, struct str key);
-bool sim_listener_wants(struct sim_listener *listener, bool tls);       /* false: count and refuse */
+bool sim_listener_wants(struct sim_listener *listener, bool tls); /* false: count and refuse */
 bool sim_listener_full(const struct sim_listener *listener);
-void sim_listener_add(struct sim_listener *listener, struct sim_socket *s);     /* half open */
-void sim_listener_ready(struct sim_listener *listener, struct sim_socket *s);   /* established */
-void sim_listener_drop(struct sim_socket *s);                   /* leaves the backlog */
+void sim_listener_add(struct sim_listener *listener, struct sim_socket *s);   /* half open */
+void sim_listener_ready(struct sim_listener *listener, struct sim_socket *s); /* established */
+void sim_listener_drop(struct sim_socket *s); /* leaves the backlog */
 #endif

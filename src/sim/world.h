@@ -24,7 +24,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, caller_prng, host_prng;       /* one consumer's draws shift no other's */
+    struct prng net_prng, caller_prng, host_prng; /* one consumer's draws shift no other's */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
@@ -33,12 +33,15 @@ struct sim {
 /* Something that waits for a turn of its host's process. */
 struct sim_ready;
 typedef void sim_ready_fn(struct sim_ready *ready);
-struct sim_ready { struct list link; sim_ready_fn *fn; };
+struct sim_ready {
+    struct list link;
+    sim_ready_fn *fn;
+};
 
 struct sim_link {
     struct sim_link_faults faults;
     struct sim_link_stats stats;
-    struct list held;                   /* packets that wait for the end of a clog */
+    struct list held; /* packets that wait for the end of a clog */
     sim_time clogged_until, last_arrival, free_at;
     size_t in_flight;
     bool blocked;
@@ -46,12 +49,15 @@ struct sim_link {
 
 struct sim_clock {
     struct clock base;
-    sim_time since;                     /* of the world, when the next three were true */
+    sim_time since; /* of the world, when the next three were true */
     uint64_t mono_ns;
     int64_t wall_ns;
     int64_t ppm;
 };
-struct sim_entropy { struct entropy base; struct prng prng; };
+struct sim_entropy {
+    struct entropy base;
+    struct prng prng;
+};
 
 struct sim_host {
     struct sim *sim;
@@ -66,13 +72,13 @@ struct sim_host {
     struct net net;
     struct fs gate;
     struct sim_fs *disk;
-    uint64_t disk_calls_left;           /* until disk_death; 0: no such plan */
+    uint64_t disk_calls_left; /* until disk_death; 0: no such plan */
     enum sim_death disk_death;
     bool powered, loop_open;
     bool paused, frozen;
-    bool turning;                       /* inside a turn: wakes are looked at when it ends */
-    bool dead;                          /* of the process: nothing it does is seen any more */
-    bool doomed;                        /* died inside its turn; buried when that ends */
+    bool turning; /* inside a turn: wakes are looked at when it ends */
+    bool dead;    /* of the process: nothing it does is seen any more */
+    bool doomed;  /* died inside its turn; buried when that ends */
     enum sim_death doom;
     bool stop_wanted;
     uint64_t boots;
@@ -80,12 +86,12 @@ struct sim_host {
     void *context, *state;
     struct sim_event turn;
     sim_time busy_until;
-    uint64_t spent_ns;                  /* in this turn or job, by blocking calls */
+    uint64_t spent_ns; /* in this turn or job, by blocking calls */
     bool in_job;
     struct list ready, posts;
-    struct list streams, listeners, workers;    /* what the process has open */
-    struct list unsent;                 /* streams with output of this turn */
-    struct list sockets[SIM_BUCKETS];   /* the kernel's, by connection */
+    struct list streams, listeners, workers; /* what the process has open */
+    struct list unsent;                      /* streams with output of this turn */
+    struct list sockets[SIM_BUCKETS];        /* the kernel's, by connection */
     size_t socket_count;
     uint16_t next_port;
     sim_datagram_fn *datagram_fn;
@@ -93,34 +99,48 @@ struct sim_host {
     struct list datagrams;
     size_t datagram_count;
     struct sim_ready datagram_ready;
-    struct sim_link links[SIM_HOSTS_MAX];       /* to the host of that index */
+    struct sim_link links[SIM_HOSTS_MAX]; /* to the host of that index */
 };
 
 /* -- sim.c -- */
-enum sim_mark {                         /* what a hashed event was; the numbers are part of no format */
-    SIM_MARK_TURN = 1, SIM_MARK_ARRIVE, SIM_MARK_LOSE, SIM_MARK_JOB, SIM_MARK_BOOT, SIM_MARK_DEATH,
-    SIM_MARK_PAUSE, SIM_MARK_CLOCK, SIM_MARK_SOCKET, SIM_MARK_CALLER, SIM_MARK_LINK,
+/* What a hashed event was; the numbers are part of no format. */
+enum sim_mark {
+    SIM_MARK_TURN = 1,
+    SIM_MARK_ARRIVE,
+    SIM_MARK_LOSE,
+    SIM_MARK_JOB,
+    SIM_MARK_BOOT,
+    SIM_MARK_DEATH,
+    SIM_MARK_PAUSE,
+    SIM_MARK_CLOCK,
+    SIM_MARK_SOCKET,
+    SIM_MARK_CALLER,
+    SIM_MARK_LINK,
 };
-void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, uint64_t a, uint64_t b);
+void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, uint64_t a,
+              uint64_t b);
 uint64_t sim_draw(struct prng *prng, struct sim_cost cost);
 
 /* -- sim_clock.c -- */
-void sim_clock_boot(struct sim_host *host);             /* a new monotonic start */
-sim_time sim_clock_when(const struct sim_host *host, mono_time due);    /* first moment it is due */
+void sim_clock_boot(struct sim_host *host);                          /* a new monotonic start */
+sim_time sim_clock_when(const struct sim_host *host, mono_time due); /* first moment it is due */
 
 /* -- sim_host.c -- */
-void sim_host_schedule(struct sim_host *host);          /* a turn, if there is a reason for one */
+void sim_host_schedule(struct sim_host *host); /* a turn, if there is a reason for one */
 void sim_ready_init(struct sim_ready *ready, sim_ready_fn *fn);
-void sim_host_ready(struct sim_host *host, struct sim_ready *ready);    /* waiting ones stay */
-void sim_host_bury_doomed(struct sim_host *host);       /* after a turn or a job: if it died in it */
+void sim_host_ready(struct sim_host *host, struct sim_ready *ready); /* waiting ones stay */
+void sim_host_bury_doomed(struct sim_host *host); /* after a turn or a job: if it died in it */
 /* A live process: what it asks for is done. */
-static inline bool sim_host_heard(const struct sim_host *host) { return !host->dead && !host->doomed; }
+static inline bool sim_host_heard(const struct sim_host *host)
+{
+    return !host->dead && !host->doomed;
+}
 
 /* -- sim_worker.c -- */
 enum err sim_worker_open(struct loop *loop, const struct worker_options *options,
                          struct worker **ret_worker);
-void sim_workers_death(struct sim_host *host);          /* jobs that run or wait never go on */
-void sim_workers_thaw(struct sim_host *host);           /* after a pause */
+void sim_workers_death(struct sim_host *host); /* jobs that run or wait never go on */
+void sim_workers_thaw(struct sim_host *host);  /* after a pause */
 void sim_workers_reclaim(struct sim_host *host);
 
 /* -- sim_disk.c -- */
@@ -131,30 +151,30 @@ void sim_disk_death(struct sim_host *host, enum sim_death death);
 /* -- sim_link.c -- */
 enum sim_packet_kind { SIM_SYN, SIM_SYN_ACK, SIM_DATA, SIM_RESET, SIM_DATAGRAM };
 struct sim_packet {
-    struct sim_event event;             /* its arrival */
-    struct list link;                   /* held by a clog, waiting in a reassembly list, an inbox */
+    struct sim_event event; /* its arrival */
+    struct list link;       /* held by a clog, waiting in a reassembly list, an inbox */
     struct sim_host *from, *to;
     enum sim_packet_kind kind;
     uint64_t connection;
-    uint8_t side;                       /* of the connection, which it is for: 0 dialed, 1 accepted */
-    bool tls, fin, probe;               /* probe: wants an answer though it carries nothing */
-    uint64_t sequence, ack, window;     /* window: bytes past ack that may come */
+    uint8_t side;                   /* of the connection, which it is for: 0 dialed, 1 accepted */
+    bool tls, fin, probe;           /* probe: wants an answer though it carries nothing */
+    uint64_t sequence, ack, window; /* window: bytes past ack that may come */
     size_t len;
-    char bytes[];                       /* for SIM_SYN: the listener's key */
+    char bytes[]; /* for SIM_SYN: the listener's key */
 };
 /* NULL when there is no memory; whoever wanted to send sees a loss. */
 struct sim_packet *sim_packet_new(struct sim_host *from, struct sim_host *to,
                                   enum sim_packet_kind kind, struct str bytes);
-void sim_packet_free(struct sim_packet *packet);        /* NULL is fine */
+void sim_packet_free(struct sim_packet *packet); /* NULL is fine */
 void sim_packet_send(struct sim_packet *own_packet);
 void sim_links_init(struct sim_host *host);
-void sim_links_drop(struct sim *sim);                   /* everything in flight, at the end */
+void sim_links_drop(struct sim *sim); /* everything in flight, at the end */
 void sim_tcp_receive(struct sim_packet *own_packet);
 void sim_datagram_receive(struct sim_packet *own_packet);
 
 /* -- sim_net.c -- */
 void sim_net_init(struct sim_host *host);
-void sim_net_flush(struct sim_host *host);              /* at the end of a turn: what it wrote leaves */
+void sim_net_flush(struct sim_host *host); /* at the end of a turn: what it wrote leaves */
 void sim_net_death(struct sim_host *host, enum sim_death death);
 void sim_net_reclaim(struct sim_host *host);
 

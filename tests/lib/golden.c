@@ -167,7 +167,7 @@ void golden_check_at(const char *path, struct str got, const char *file, int lin
     static char diff[DIFF_MAX];
     size_t len = 0;
     char *want;
-    const char *update = getenv("MUSTER_GOLDEN_UPDATE");
+    const char *update = getenv("MUSTER_TEST_GOLDEN_UPDATE");
     bool equal;
 
     snprintf(full, sizeof full, "%s/tests/golden/%s", MUSTER_SOURCE_DIR, path);
@@ -177,7 +177,7 @@ void golden_check_at(const char *path, struct str got, const char *file, int lin
     }
     want = read_file(full, &len);
     if (!want) {
-        print_error("%s: %s (MUSTER_GOLDEN_UPDATE=1 writes it)\n", full, strerror(errno));
+        print_error("%s: %s (MUSTER_TEST_GOLDEN_UPDATE=1 writes it)\n", full, strerror(errno));
         _fail(file, line);
         return;
     }
@@ -185,6 +185,6 @@ void golden_check_at(const char *path, struct str got, const char *file, int lin
     free(want);
     if (equal) return;
     print_error("--- tests/golden/%s\n+++ this run\n%s", path, diff);
-    print_error("MUSTER_GOLDEN_UPDATE=1 accepts the new text\n");
+    print_error("MUSTER_TEST_GOLDEN_UPDATE=1 accepts the new text\n");
     _fail(file, line);
 }

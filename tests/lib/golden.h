@@ -2,7 +2,7 @@
  *
  *     golden_check("obs/log.txt", buf_peek(&out));
  *
- * On a difference the test fails and a unified diff is printed. MUSTER_GOLDEN_UPDATE=1 writes the
+ * On a difference the test fails and a unified diff is printed. MUSTER_TEST_GOLDEN_UPDATE=1 writes the
  * transcript instead and passes; read the diff of the working tree before committing it. */
 #ifndef TESTS_LIB_GOLDEN_H
 #define TESTS_LIB_GOLDEN_H

@@ -146,7 +146,7 @@ bool client_reply(struct client *c, bool head_only, struct reply *ret_reply)
         reply.head = str_of(c->received.data, head_end);
         if (is_chunked(&reply)) {
             char *copy = malloc(have + 1); /* decode a copy until all of it is there */
-            if (!copy) abort();
+            if (!copy) return false; /* a sweep may fail ours as well */
             memcpy(copy, body, have);
             copy[have] = '\0';
             used = unchunk(copy, have, &body_len);
@@ -160,7 +160,7 @@ bool client_reply(struct client *c, bool head_only, struct reply *ret_reply)
         if (client_receive(c) != 1) return false;
     }
     kept = malloc(head_end + body_len + 1);
-    if (!kept) abort();
+    if (!kept) return false;
     memcpy(kept, c->received.data, head_end + body_len);
     kept[head_end + body_len] = '\0';
     buf_consume(&c->received, head_end + used);

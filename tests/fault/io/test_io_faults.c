@@ -1,7 +1,8 @@
 /* The k-th allocation fails, and the k-th file cannot be opened, while a loop with a worker, two
- * listeners, dialed and accepted streams, a child process and signals comes up, does something and goes
- * down again. Whatever failed: it is reported, what came up goes down, nothing leaks (AddressSanitizer
- * and the list of open files count), and nobody who was promised an event waits for ever. */
+ * listeners, dialed and accepted streams, a child process and signals comes up, does something
+ * and goes down again. Whatever failed: it is reported, what came up goes down, nothing leaks
+ * (AddressSanitizer and the list of open files count), and nobody who was promised an event
+ * waits for ever. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +17,21 @@
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 
-enum { PAIRS = 2, MESSAGE = 6000 };     /* larger than the buffer an idle stream keeps */
+enum {
+    PAIRS = 2,
+    MESSAGE = 6000,
+    FILLERS_MAX = 16
+}; /* larger than the buffer an idle stream keeps */
 
-struct side { struct stream *stream; size_t got; bool closed, ended; };
+struct side {
+    struct stream *stream;
+    size_t got;
+    bool closed, ended;
+};
 struct scene {
     struct real_io *real;
     struct loop *loop;
-    struct timer deadline;
+    struct timer deadline, fillers[FILLERS_MAX];
     bool late, worker_done, exited;
     unsigned reported, lines;
     struct job job;
@@ -33,6 +42,9 @@ struct scene {
     struct side clients[PAIRS], served[PAIRS];
 };
 static struct scene scene;
+/* Timers made before anything else: room for them grows in steps of sixteen, so their number
+ * decides whose timer it is that may find no memory. */
+static size_t fillers;
 
 static bool went_wrong(enum err err)
 {
@@ -40,11 +52,29 @@ static bool went_wrong(enum err err)
     return err != ERR_OK;
 }
 
-static void on_late(struct timer *timer) { (void)timer; scene.late = true; }
-static void run_job(struct job *job) { (void)job; }
-static void done_job(struct job *job, enum err err) { (void)job, (void)err; scene.worker_done = true; }
-static void on_signal(void *owner, int number) { (void)owner, (void)number; }
-static void on_line(void *owner, int fd, struct str line) { (void)owner, (void)fd, (void)line; scene.lines++; }
+static void on_late(struct timer *timer)
+{
+    (void)timer;
+    scene.late = true;
+}
+static void run_job(struct job *job)
+{
+    (void)job;
+}
+static void done_job(struct job *job, enum err err)
+{
+    (void)job, (void)err;
+    scene.worker_done = true;
+}
+static void on_signal(void *owner, int number)
+{
+    (void)owner, (void)number;
+}
+static void on_line(void *owner, int fd, struct str line)
+{
+    (void)owner, (void)fd, (void)line;
+    scene.lines++;
+}
 static void on_exited(void *owner, struct process_exit exit)
 {
     (void)owner, (void)exit;
@@ -73,8 +103,8 @@ static void side_closed(void *owner, enum err why, const struct note *note)
     side->stream = NULL;
     side->closed = true;
 }
-static const struct stream_events side_events = {.on_bytes = side_bytes, .on_end = side_end,
-                                                 .on_closed = side_closed};
+static const struct stream_events side_events = {
+    .on_bytes = side_bytes, .on_end = side_end, .on_closed = side_closed};
 static void on_accept(void *owner, struct stream *own_stream)
 {
     struct side *side = owner;
@@ -93,8 +123,8 @@ static const char *listen_address(int pair)
 static void open_pair(int i)
 {
     struct net *net = real_io_io(scene.real)->net;
-    struct listen_options listening = {.address = listen_address(i), .on_accept = on_accept,
-                                       .owner = &scene.served[i]};
+    struct listen_options listening = {
+        .address = listen_address(i), .on_accept = on_accept, .owner = &scene.served[i]};
     struct dial_options dialing = {0};
     static const char message[MESSAGE];
     struct str part = str_of(message, sizeof message);
@@ -102,10 +132,11 @@ static void open_pair(int i)
 
     if (went_wrong(net_listen(net, &listening, &scene.listeners[i], &note))) return;
     dialing.address = listener_address(scene.listeners[i]);
-    if (went_wrong(net_dial(net, &dialing, &side_events, &scene.clients[i], &scene.clients[i].stream,
-                            &note)))
+    if (went_wrong(net_dial(net, &dialing, &side_events, &scene.clients[i],
+                            &scene.clients[i].stream, &note)))
         return;
-    if (went_wrong(stream_write(scene.clients[i].stream, &part, 1))) stream_close(scene.clients[i].stream);
+    if (went_wrong(stream_write(scene.clients[i].stream, &part, 1)))
+        stream_close(scene.clients[i].stream);
 }
 
 static void open_rest(void)
@@ -116,8 +147,10 @@ static void open_rest(void)
     struct note note;
 
     job_init(&scene.job, run_job, done_job);
-    if (went_wrong(worker_open(scene.loop, &working, &scene.worker))) scene.worker_done = true;
-    else went_wrong(worker_submit(scene.worker, &scene.job));
+    if (went_wrong(worker_open(scene.loop, &working, &scene.worker)))
+        scene.worker_done = true;
+    else
+        went_wrong(worker_submit(scene.worker, &scene.job));
     went_wrong(signals_open(scene.loop, (const int[]){SIGHUP, SIGUSR1, 0}, on_signal, NULL,
                             &scene.signals));
     scene.exited = went_wrong(process_start(scene.loop, &starting, &scene.process, &note));
@@ -143,6 +176,7 @@ static void close_all(void)
     worker_close(scene.worker);
     signals_close(scene.signals);
     timer_deinit(&scene.deadline);
+    for (size_t i = 0; i < fillers; i++) timer_deinit(&scene.fillers[i]);
     real_io_close(scene.real);
 }
 
@@ -156,12 +190,15 @@ static void play(void)
         return;
     }
     timer_start_in(&scene.deadline, 40 * 1000);
+    for (size_t i = 0; i < fillers; i++)
+        went_wrong(timer_init(&scene.fillers[i], scene.loop, on_late));
     for (int i = 0; i < PAIRS; i++) open_pair(i);
     open_rest();
     while (!settled() && !scene.late) real_io_turn(scene.real, true);
     bool late = scene.late;
     for (int i = 0; i < PAIRS; i++)
-        if (scene.listeners[i]) scene.reported += (unsigned)listener_stats(scene.listeners[i]).failed_accept;
+        if (scene.listeners[i])
+            scene.reported += (unsigned)listener_stats(scene.listeners[i]).failed_accept;
     close_all();
     CHECK("nobody waits for ever", !late);
     for (int i = 0; i < PAIRS; i++)
@@ -182,19 +219,24 @@ TEST(every_allocation_may_fail)
 {
     uint64_t most = 0;
 
-    play();                             /* what libraries keep for good is there after this */
+    play(); /* what libraries keep for good is there after this */
     CHECK_U64("all is well without faults", scene.reported, 0);
     CHECK_U64("both lines came", scene.lines, 2);
     size_t before = open_files();
-    FAULT_SWEEP_ALLOC(k)
-    {
-        play();
-        /* The one that may go without a word is the rest of a child's line: it is cut. */
-        if (fault_alloc_fired()) CHECK("a failure is reported", scene.reported > 0 || scene.lines == 2);
-        else CHECK_U64("nothing failed", scene.reported, 0);
-        CHECK_SIZE("no file is left open", open_files(), before);
-        most = k;
+    for (fillers = 0; fillers <= FILLERS_MAX; fillers++) {
+        FAULT_SWEEP_ALLOC(k)
+        {
+            play();
+            /* The one that may go without a word is the rest of a child's line: it is cut. */
+            if (fault_alloc_fired())
+                CHECK("a failure is reported", scene.reported > 0 || scene.lines == 2);
+            else
+                CHECK_U64("nothing failed", scene.reported, 0);
+            CHECK_SIZE("no file is left open", open_files(), before);
+            most = k;
+        }
     }
+    fillers = 0;
     fprintf(stderr, "%llu allocations\n", (unsigned long long)most - 1);
     CHECK("the sweep saw the whole of it", most > 12);
 }

@@ -12,17 +12,31 @@ static int run_nothing(void *context, const struct command_call *call)
 
 static const struct command_example issue_examples[] = {
     {"tool cert issue replica --name n1", "a certificate for one replica"}, {NULL, NULL}};
-static const struct command issue = {
-    .name = "issue", .summary = "make a certificate", .about = "Makes one. Asking twice changes nothing.",
-    .options = &test_table, .arguments = "KIND [ID]", .arguments_min = 1, .arguments_max = 2,
-    .examples = issue_examples, .exits = BIT(1) | BIT(2) | BIT(4), .run = run_nothing};
-static const struct command show = {
-    .name = "show", .summary = "show one", .about = "Shows one.", .exits = BIT(2), .run = run_nothing};
+static const struct command issue = {.name = "issue",
+                                     .summary = "make a certificate",
+                                     .about = "Makes one. Asking twice changes nothing.",
+                                     .options = &test_table,
+                                     .arguments = "KIND [ID]",
+                                     .arguments_min = 1,
+                                     .arguments_max = 2,
+                                     .examples = issue_examples,
+                                     .exits = BIT(1) | BIT(2) | BIT(4),
+                                     .run = run_nothing};
+static const struct command show = {.name = "show",
+                                    .summary = "show one",
+                                    .about = "Shows one.",
+                                    .exits = BIT(2),
+                                    .run = run_nothing};
 static const struct command *const cert_children[] = {&issue, &show, NULL};
-static const struct command cert = {
-    .name = "cert", .summary = "certificates", .about = "A small authority.", .children = cert_children};
-static const struct command dev = {
-    .name = "dev", .summary = "try it out", .about = "Starts it.", .options = &test_table, .run = run_nothing};
+static const struct command cert = {.name = "cert",
+                                    .summary = "certificates",
+                                    .about = "A small authority.",
+                                    .children = cert_children};
+static const struct command dev = {.name = "dev",
+                                   .summary = "try it out",
+                                   .about = "Starts it.",
+                                   .options = &test_table,
+                                   .run = run_nothing};
 static const struct command *const program_children[] = {&dev, &cert, NULL};
 static const struct command program = {
     .name = "tool", .summary = "a tool", .about = "It does things.", .children = program_children};
@@ -34,7 +48,12 @@ static enum err resolve(const char *const *words, struct command_call *ret_call,
     return command_resolve(&program, count, words, ret_call, note);
 }
 
-static const struct { const char *why, *words[6]; enum command_wish wish; const char *path; size_t rest; } found[] = {
+static const struct {
+    const char *why, *words[6];
+    enum command_wish wish;
+    const char *path;
+    size_t rest;
+} found[] = {
     {"a command", {"dev"}, COMMAND_RUN, "tool dev", 0},
     {"with options", {"dev", "--name", "x"}, COMMAND_RUN, "tool dev", 2},
     {"a command in a group", {"cert", "issue", "replica"}, COMMAND_RUN, "tool cert issue", 1},
@@ -62,13 +81,22 @@ TEST(a_command_line_names_a_command)
     }
 }
 
-static const struct { const char *why, *words[4], *want; } refused[] = {
+static const struct {
+    const char *why, *words[4], *want;
+} refused[] = {
     {"a slip", {"dve"}, "unknown command 'dve' (did you mean 'dev'?); see tool --help"},
-    {"a slip in a group", {"cert", "isue"}, "unknown command 'isue' (did you mean 'issue'?); see tool cert --help"},
+    {"a slip in a group",
+     {"cert", "isue"},
+     "unknown command 'isue' (did you mean 'issue'?); see tool cert --help"},
     {"nothing near", {"frobnicate"}, "unknown command 'frobnicate'; see tool --help"},
-    {"a slip after help", {"help", "cret"}, "unknown command 'cret' (did you mean 'cert'?); see tool --help"},
-    {"an option too early", {"--name", "dev"}, "--name: options come after the command, as in tool dev --name"},
-    {"the version belongs to the program", {"cert", "--version"},
+    {"a slip after help",
+     {"help", "cret"},
+     "unknown command 'cret' (did you mean 'cert'?); see tool --help"},
+    {"an option too early",
+     {"--name", "dev"},
+     "--name: options come after the command, as in tool dev --name"},
+    {"the version belongs to the program",
+     {"cert", "--version"},
      "--version: options come after the command, as in tool cert issue --version"},
 };
 TEST(what_is_no_command_is_refused_with_the_nearest)
@@ -92,7 +120,8 @@ TEST(the_number_of_arguments_is_checked)
     CHECK_OK("one", command_check_arguments(&call, 1, &note));
     CHECK_OK("two", command_check_arguments(&call, 2, &note));
     CHECK_ERR("three", command_check_arguments(&call, 3, &note), ERR_INVALID);
-    CHECK_TEXT("says so", note.text, "too many arguments for 'KIND [ID]'; see tool cert issue --help");
+    CHECK_TEXT("says so", note.text,
+               "too many arguments for 'KIND [ID]'; see tool cert issue --help");
     CHECK_OK("resolve", resolve((const char *const[]){"dev", NULL}, &call, NULL));
     CHECK_ERR("none wanted", command_check_arguments(&call, 1, &note), ERR_INVALID);
     CHECK_TEXT("says so", note.text, "takes no arguments; see tool dev --help");
@@ -110,10 +139,10 @@ TEST(help_of_a_group_lists_its_commands)
 {
     struct buf out;
     help_of((const char *const[]){"help", NULL}, &out);
-    CHECK_STR("whole text", buf_peek(&out), STR(
-        "tool: a tool\n\nUsage: tool COMMAND [OPTION]...\n\n  It does things.\n\n"
-        "Commands:\n  dev   try it out\n  cert  certificates\n\n"
-        "See tool help COMMAND for one of them, --version for the version.\n"));
+    CHECK_STR("whole text", buf_peek(&out),
+              STR("tool: a tool\n\nUsage: tool COMMAND [OPTION]...\n\n  It does things.\n\n"
+                  "Commands:\n  dev   try it out\n  cert  certificates\n\n"
+                  "See tool help COMMAND for one of them, --version for the version.\n"));
     buf_deinit(&out);
 }
 
@@ -131,6 +160,8 @@ TEST(help_of_a_command_teaches)
     CHECK_HAS("choices and reload", out.data,
               "One of debug, info, warn, error. Default: info. Environment: MUSTER_LOG_LEVEL. "
               "Reloaded on\n      SIGHUP.\n");
+    CHECK_HAS("bounds", out.data, "From 10ms to 1m. Default: 1s.");
+    CHECK_HAS("a lower bound alone", out.data, "From 4KiB on. Default: 64MiB.");
     CHECK_HAS("examples", out.data, "Examples:\n  tool cert issue replica --name n1\n");
     CHECK_HAS("only its own exit codes", out.data,
               "Exit codes:\n  0  done\n  1  failed while running\n"

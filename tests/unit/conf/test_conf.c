@@ -32,7 +32,8 @@ static enum err load(const char *const *flags, const char *const *environment, c
 TEST(a_flag_beats_the_environment_beats_the_file_beats_the_default)
 {
     static const char *const flags[] = {"--http-listen", "flag:1"};
-    static const char *const environment[] = {"PATH=/bin", "MUSTER_HTTP_LISTEN=environment:1", NULL};
+    static const char *const environment[] = {"PATH=/bin", "MUSTER_HTTP_LISTEN=environment:1",
+                                              NULL};
     struct str file = STR("[http]\nlisten = \"file:1\"\n");
 
     for (int given = 0; given < 8; given++) {
@@ -53,7 +54,8 @@ TEST(a_flag_beats_the_environment_beats_the_file_beats_the_default)
                 if (which == 1 && given & VARIABLE) {
                     CHECK_OK("environment", conf_add_environment(conf, environment, NULL));
                 }
-                if (which == 2 && given & FILE_) CHECK_OK("file", conf_add_file(conf, "f.toml", file));
+                if (which == 2 && given & FILE_)
+                    CHECK_OK("file", conf_add_file(conf, "f.toml", file));
             }
             CHECK_OK("finish", conf_finish(conf));
             CHECK_TEXT("the strongest source counts", conf_text(conf, "http.listen"), want);
@@ -65,9 +67,20 @@ TEST(a_flag_beats_the_environment_beats_the_file_beats_the_default)
 
 TEST(every_kind_can_be_read)
 {
-    static const char *const flags[] = {"--name=x=y", "--no-color", "--peers", "a:1,b:2", "--peers=c:3",
-                                        "--http-connections-max", "12", "--log-level", "warn",
-                                        "--log-flush-every=1m", "--log-file-max", "1MiB", "--json", NULL};
+    static const char *const flags[] = {"--name=x=y",
+                                        "--no-color",
+                                        "--peers",
+                                        "a:1,b:2",
+                                        "--peers=c:3",
+                                        "--http-connections-max",
+                                        "12",
+                                        "--log-level",
+                                        "warn",
+                                        "--log-flush-every=1m",
+                                        "--log-file-max",
+                                        "1MiB",
+                                        "--json",
+                                        NULL};
     struct conf *conf;
     CHECK_OK("loads", load(flags, NULL, NULL, &conf));
     CHECK_TEXT("only the first = cuts", conf_text(conf, "name"), "x=y");
@@ -87,7 +100,8 @@ TEST(every_kind_can_be_read)
 
 TEST(words_that_are_no_options_are_arguments)
 {
-    static const char *const flags[] = {"replica", "--name", "x", "two", "-", "--", "--json", "-z", NULL};
+    static const char *const flags[] = {"replica", "--name", "x",  "two", "-",
+                                        "--",      "--json", "-z", NULL};
     struct conf *conf;
     CHECK_OK("loads", load(flags, NULL, NULL, &conf));
     CHECK_SIZE("all five", conf_argument_count(conf), 5);
@@ -101,7 +115,8 @@ TEST(words_that_are_no_options_are_arguments)
 
 TEST(of_a_flag_given_twice_the_last_counts)
 {
-    static const char *const flags[] = {"--name", "a", "--name=b", "--color", "--no-color", "--color=on", NULL};
+    static const char *const flags[] = {"--name",     "a",          "--name=b", "--color",
+                                        "--no-color", "--color=on", NULL};
     struct conf *conf;
     CHECK_OK("loads", load(flags, NULL, NULL, &conf));
     CHECK_TEXT("the last name", conf_text(conf, "name"), "b");
@@ -109,39 +124,77 @@ TEST(of_a_flag_given_twice_the_last_counts)
     conf_close(conf);
 }
 
-static const struct { const char *why; const char *flags[3]; const char *environment[3]; const char *want; } refused[] = {
-    {"a swapped letter", {"--http-lsiten=x:1"}, {NULL},
+static const struct {
+    const char *why;
+    const char *flags[3];
+    const char *environment[3];
+    const char *want;
+} refused[] = {
+    {"a swapped letter",
+     {"--http-lsiten=x:1"},
+     {NULL},
      "--http-lsiten: unknown option (did you mean --http-listen?)\n"},
-    {"a section left out", {"--listen=x:1"}, {NULL}, "--listen: unknown option (did you mean --http-listen?)\n"},
-    {"a dot where a dash belongs", {"--http.listen=x:1"}, {NULL},
+    {"a section left out",
+     {"--listen=x:1"},
+     {NULL},
+     "--listen: unknown option (did you mean --http-listen?)\n"},
+    {"a dot where a dash belongs",
+     {"--http.listen=x:1"},
+     {NULL},
      "--http.listen: unknown option (did you mean --http-listen?)\n"},
     {"nothing near", {"--frobnicate"}, {NULL}, "--frobnicate: unknown option\n"},
-    {"a short option", {"-n"}, {NULL}, "-n: unknown option; options are written out, as in --help\n"},
+    {"a short option",
+     {"-n"},
+     {NULL},
+     "-n: unknown option; options are written out, as in --help\n"},
     {"no value", {"--name"}, {NULL}, "--name: needs a value, as in --name TEXT\n"},
-    {"an option is no value", {"--name", "--json"}, {NULL}, "--name: needs a value, as in --name TEXT\n"},
+    {"an option is no value",
+     {"--name", "--json"},
+     {NULL},
+     "--name: needs a value, as in --name TEXT\n"},
     {"a negation takes no value", {"--no-color=true"}, {NULL}, "--no-color: takes no value\n"},
     {"only a bool can be negated", {"--no-name"}, {NULL}, "--no-name: unknown option"},
-    {"a bad flag value", {"--log-flush-every=10"}, {NULL},
+    {"a bad flag value",
+     {"--log-flush-every=10"},
+     {NULL},
      "--log-flush-every: needs a unit, such as 10ms, 10s or 10m\n"},
-    {"out of bounds", {"--http-connections-max=0"}, {NULL},
+    {"out of bounds",
+     {"--http-connections-max=0"},
+     {NULL},
      "--http-connections-max: must be between 1 and 65536, got 0\n"},
-    {"a swapped letter in a variable", {NULL}, {"MUSTER_HTTP_LITSEN=x:1"},
+    {"a swapped letter in a variable",
+     {NULL},
+     {"MUSTER_HTTP_LITSEN=x:1"},
      "environment MUSTER_HTTP_LITSEN: unknown (did you mean MUSTER_HTTP_LISTEN?)\n"},
-    {"an unknown variable", {NULL}, {"MUSTER_FROBNICATE=1"}, "environment MUSTER_FROBNICATE: unknown\n"},
-    {"a bad variable", {NULL}, {"MUSTER_LOG_LEVEL=loud"},
+    {"an unknown variable",
+     {NULL},
+     {"MUSTER_FROBNICATE=1"},
+     "environment MUSTER_FROBNICATE: unknown\n"},
+    {"a bad variable",
+     {NULL},
+     {"MUSTER_LOG_LEVEL=loud"},
      "environment MUSTER_LOG_LEVEL: must be one of debug, info, warn, error, got 'loud'\n"},
-    {"a flag-only option has no variable", {NULL}, {"MUSTER_JSON=1"}, "environment MUSTER_JSON: unknown\n"},
-    {"checked though a flag hides it", {"--log-level=info"}, {"MUSTER_LOG_LEVEL=loud"},
+    {"a flag-only option has no variable",
+     {NULL},
+     {"MUSTER_JSON=1"},
+     "environment MUSTER_JSON: unknown\n"},
+    {"checked though a flag hides it",
+     {"--log-level=info"},
+     {"MUSTER_LOG_LEVEL=loud"},
      "environment MUSTER_LOG_LEVEL: must be one of"},
-    {"a secret is not repeated", {NULL}, {"MUSTER_PIN=hunter2"},
+    {"a secret is not repeated",
+     {NULL},
+     {"MUSTER_PIN=hunter2"},
      "environment MUSTER_PIN: the value cannot be used (it is secret, so not shown)\n"},
 };
 TEST(what_is_wrong_is_refused_with_its_source_and_the_right_name)
 {
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         struct conf *conf;
-        CHECK_ERR(refused[i].why, load(refused[i].flags, refused[i].environment, NULL, &conf), ERR_INVALID);
-        CHECK(problems(conf), strncmp(problems(conf), refused[i].want, strlen(refused[i].want)) == 0);
+        CHECK_ERR(refused[i].why, load(refused[i].flags, refused[i].environment, NULL, &conf),
+                  ERR_INVALID);
+        CHECK(problems(conf),
+              strncmp(problems(conf), refused[i].want, strlen(refused[i].want)) == 0);
         conf_close(conf);
     }
 }
@@ -185,11 +238,17 @@ TEST(too_many_arguments_are_refused)
 
 TEST(the_environment_knows_its_exceptions)
 {
-    static const struct option other_options[] = {{.name = "shard.id", .kind = OPTION_STRING, .help = "h"}};
+    static const struct option other_options[] = {
+        {.name = "shard.id", .kind = OPTION_STRING, .help = "h"}};
     static const struct option_table other = {other_options, 1};
     static const struct option_table *const others[] = {&test_table, &other, NULL};
-    static const char *const environment[] = {"MUSTER_TEST_SEED=7", "MUSTER_SHARD_ID=x", "MUSTER_NAME=",
-                                              "MUSTERCTL=1", "NAME=y", "MUSTER_BROKEN", NULL};
+    static const char *const environment[] = {"MUSTER_TEST_SEED=7",
+                                              "MUSTER_SHARD_ID=x",
+                                              "MUSTER_NAME=",
+                                              "MUSTERCTL=1",
+                                              "NAME=y",
+                                              "MUSTER_BROKEN",
+                                              NULL};
     struct conf *conf;
     CHECK_OK("open", conf_open(&test_table, &conf));
     CHECK_OK("tests, other commands and other programs are let be",
@@ -202,15 +261,23 @@ TEST(the_environment_knows_its_exceptions)
 TEST(a_required_option_that_nobody_set_is_named_in_both_spellings)
 {
     static const struct option options[] = {
-        {.name = "shard.id", .kind = OPTION_STRING, .flags = OPTION_REQUIRED, .help = "h", .placeholder = "ID"},
-        {.name = "shard.as", .kind = OPTION_STRING, .flags = OPTION_REQUIRED | OPTION_FLAG_ONLY, .help = "h"},
+        {.name = "shard.id",
+         .kind = OPTION_STRING,
+         .flags = OPTION_REQUIRED,
+         .help = "h",
+         .placeholder = "ID"},
+        {.name = "shard.as",
+         .kind = OPTION_STRING,
+         .flags = OPTION_REQUIRED | OPTION_FLAG_ONLY,
+         .help = "h"},
     };
     static const struct option_table table = {options, 2};
     struct conf *conf;
     CHECK_OK("open", conf_open(&table, &conf));
     CHECK_ERR("refused", conf_finish(conf), ERR_INVALID);
     CHECK_TEXT("how to set them", problems(conf),
-               "--shard-id ID is required (or environment MUSTER_SHARD_ID)\n--shard-as TEXT is required\n");
+               "--shard-id ID is required (or environment MUSTER_SHARD_ID)\n--shard-as TEXT is "
+               "required\n");
     conf_close(conf);
 }
 

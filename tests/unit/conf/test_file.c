@@ -17,7 +17,8 @@ TEST(every_kind_can_stand_in_a_file)
     struct conf *conf;
     CHECK_OK("loads", load_file("name = 'x'\ncolor = false\npeers = ['a:1', \"b,2\"]\n"
                                 "http.listen = \"[::1]:1\"\n"
-                                "[log]\nlevel = \"error\"\nflush-every = \"2s\"\nfile-max = 8192\n", &conf));
+                                "[log]\nlevel = \"error\"\nflush-every = \"2s\"\nfile-max = 8192\n",
+                                &conf));
     CHECK_TEXT("string", conf_text(conf, "name"), "x");
     CHECK("boolean", !conf_bool(conf, "color"));
     CHECK_STR("an item may hold a comma here", conf_list(conf, "peers").items[1], STR("b,2"));
@@ -36,27 +37,35 @@ TEST(every_kind_can_stand_in_a_file)
     conf_close(conf);
 }
 
-static const struct { const char *why, *file, *want; } refused[] = {
+static const struct {
+    const char *why, *file, *want;
+} refused[] = {
     {"a misspelt key in a section", "[http]\n  listne = 'x:1'\n",
      "muster.toml:2:3: unknown key 'http.listne' (did you mean 'http.listen'?)\n"},
-    {"a misspelt key", "\nnmae = 'x'\n", "muster.toml:2:1: unknown key 'nmae' (did you mean 'name'?)\n"},
+    {"a misspelt key", "\nnmae = 'x'\n",
+     "muster.toml:2:1: unknown key 'nmae' (did you mean 'name'?)\n"},
     {"the section left out", "listen = 'x:1'\n",
      "muster.toml:1:1: unknown key 'listen' (did you mean 'http.listen'?)\n"},
     {"the wrong section", "[log]\nlisten = 'x:1'\n",
      "muster.toml:2:1: unknown key 'log.listen' (did you mean 'http.listen'?)\n"},
-    {"an unknown section", "[frobnicate]\nlisten = 'x:1'\n", "muster.toml:1:2: unknown section 'frobnicate'\n"},
+    {"an unknown section", "[frobnicate]\nlisten = 'x:1'\n",
+     "muster.toml:1:2: unknown section 'frobnicate'\n"},
     {"nothing near", "frobnicate = 1\n", "muster.toml:1:1: unknown key 'frobnicate'\n"},
     {"a key in quotes", "\"http.listen\" = 'x:1'\n",
      "muster.toml:1:1: unknown key 'http.listen': in quotes it is one word; write it without\n"},
     {"a section as a key", "http = 1\n", "muster.toml:1:1: 'http' is a section: write [http]\n"},
     {"a section as an array of tables", "[[http]]\nlisten = 'x:1'\n",
      "muster.toml:1:3: 'http' is a section: write [http]\n"},
-    {"not for files", "config = 'x'\n", "muster.toml:1:1: 'config' cannot stand in a file; use the flag --config\n"},
-    {"flag only", "json = true\n", "muster.toml:1:1: 'json' cannot stand in a file; use the flag --json\n"},
+    {"not for files", "config = 'x'\n",
+     "muster.toml:1:1: 'config' cannot stand in a file; use the flag --config\n"},
+    {"flag only", "json = true\n",
+     "muster.toml:1:1: 'json' cannot stand in a file; use the flag --json\n"},
     {"a key that steers a terminal", "\"a\\u001bb\" = 1\n", "muster.toml:1:1: unknown key 'a?b'\n"},
-    {"a table where a value belongs", "[name]\nx = 1\n", "muster.toml:1:2: 'name': must be a string, not a table\n"},
+    {"a table where a value belongs", "[name]\nx = 1\n",
+     "muster.toml:1:2: 'name': must be a string, not a table\n"},
     {"an integer for a duration", "[log]\nflush-every = 10\n",
-     "muster.toml:2:15: 'log.flush-every': must be a string with a duration, such as \"10s\", not an integer\n"},
+     "muster.toml:2:15: 'log.flush-every': must be a string with a duration, such as \"10s\", not "
+     "an integer\n"},
     {"a duration without a unit", "[log]\nflush-every = \"10\"\n",
      "muster.toml:2:15: 'log.flush-every': needs a unit, such as 10ms, 10s or 10m\n"},
     {"a string for a number", "http.connections-max = \"12\"\n",
@@ -68,11 +77,14 @@ static const struct { const char *why, *file, *want; } refused[] = {
     {"a string for a boolean", "color = \"true\"\n",
      "muster.toml:1:9: 'color': must be a boolean, true or false, not a string\n"},
     {"a float", "name = 1.5\n", "muster.toml:1:8: 'name': must be a string, not a float\n"},
-    {"a string for a list", "peers = \"a\"\n", "muster.toml:1:9: 'peers': must be an array of strings, not a string\n"},
+    {"a string for a list", "peers = \"a\"\n",
+     "muster.toml:1:9: 'peers': must be an array of strings, not a string\n"},
     {"a number in a list", "peers = [\"a\", 1]\n",
      "muster.toml:1:9: 'peers': must be an array of strings; item 2 is an integer\n"},
-    {"a list for a string", "name = []\n", "muster.toml:1:8: 'name': must be a string, not an array\n"},
-    {"NUL in a string", "name = \"a\\u0000b\"\n", "muster.toml:1:8: 'name': must be valid UTF-8 without a NUL\n"},
+    {"a list for a string", "name = []\n",
+     "muster.toml:1:8: 'name': must be a string, not an array\n"},
+    {"NUL in a string", "name = \"a\\u0000b\"\n",
+     "muster.toml:1:8: 'name': must be valid UTF-8 without a NUL\n"},
     {"a secret is not repeated", "pin = \"hunter2\"\n",
      "muster.toml:1:7: 'pin': the value cannot be used (it is secret, so not shown)\n"},
 };
@@ -90,8 +102,9 @@ TEST(a_file_that_is_no_toml_is_refused_where_it_breaks)
 {
     struct conf *conf;
     CHECK_ERR("refused", load_file("name = 'x'\nname = 'y'\n", &conf), ERR_INVALID);
-    CHECK("our form of the place, once", str_starts(conf_problems(conf), STR("muster.toml:2:1: ")) &&
-          memmem(conf_problems(conf).at, conf_problems(conf).len, "column", 6) == NULL);
+    CHECK("our form of the place, once",
+          str_starts(conf_problems(conf), STR("muster.toml:2:1: ")) &&
+              memmem(conf_problems(conf).at, conf_problems(conf).len, "column", 6) == NULL);
     conf_close(conf);
 }
 
@@ -117,7 +130,8 @@ TEST(a_list_in_a_file_has_a_ceiling)
     for (int i = 0; i < OPTION_LIST_MAX + 1; i++) CHECK_OK("item", buf_append_c(&text, "'x',"));
     CHECK_OK("text", buf_append(&text, STR("]\0")));
     CHECK_ERR("refused", load_file(text.data, &conf), ERR_INVALID);
-    CHECK("with the bound", memmem(conf_problems(conf).at, conf_problems(conf).len, "more than 64 items", 18));
+    CHECK("with the bound",
+          memmem(conf_problems(conf).at, conf_problems(conf).len, "more than 64 items", 18));
     conf_close(conf);
     buf_deinit(&text);
 }

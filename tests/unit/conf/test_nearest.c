@@ -4,7 +4,10 @@
 
 #include "lib/test.h"
 
-static const struct { const char *why, *a, *b; size_t bound, want; } distances[] = {
+static const struct {
+    const char *why, *a, *b;
+    size_t bound, want;
+} distances[] = {
     {"the same", "listen", "listen", 3, 0},
     {"both empty", "", "", 3, 0},
     {"a letter lost", "lsten", "listen", 3, 1},
@@ -22,7 +25,8 @@ TEST(counts_keystrokes)
     for (size_t i = 0; i < ARRAY_LEN(distances); i++) {
         struct str a = str_from(distances[i].a), b = str_from(distances[i].b);
         CHECK_SIZE(distances[i].why, nearest_distance(a, b, distances[i].bound), distances[i].want);
-        CHECK_SIZE("the other way round", nearest_distance(b, a, distances[i].bound), distances[i].want);
+        CHECK_SIZE("the other way round", nearest_distance(b, a, distances[i].bound),
+                   distances[i].want);
     }
 }
 
@@ -30,14 +34,17 @@ TEST(a_name_too_long_is_near_to_nothing)
 {
     char name[NEAREST_NAME_MAX + 2];
     memset(name, 'a', sizeof name);
-    struct str longest = str_of(name, NEAREST_NAME_MAX), longer = str_of(name, NEAREST_NAME_MAX + 1);
+    struct str longest = str_of(name, NEAREST_NAME_MAX),
+               longer = str_of(name, NEAREST_NAME_MAX + 1);
     CHECK_SIZE("the longest still counts", nearest_distance(longest, longest, 3), 0);
     CHECK_SIZE("one more does not", nearest_distance(longer, longer, 3), 4);
     CHECK_SIZE("in neither place", nearest_distance(longest, longer, 3), 4);
 }
 
 static const char *const names[] = {"listen", "log-level", "id", "data-dir"};
-static const struct { const char *why, *wanted, *want; } hints[] = {
+static const struct {
+    const char *why, *wanted, *want;
+} hints[] = {
     {"a slip", "lsiten", "listen"},
     {"a short name is helped too", "ids", "id"},
     {"three keystrokes of nine", "logg-lvll", "log-level"},

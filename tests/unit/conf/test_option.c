@@ -7,7 +7,9 @@
 
 TEST(one_name_has_one_spelling_in_each_source)
 {
-    static const struct { const char *name, *flag, *variable, *section, *key; } cases[] = {
+    static const struct {
+        const char *name, *flag, *variable, *section, *key;
+    } cases[] = {
         {"listen", "--listen", "MUSTER_LISTEN", "", "listen"},
         {"http.listen", "--http-listen", "MUSTER_HTTP_LISTEN", "http", "listen"},
         {"http.connections-max", "--http-connections-max", "MUSTER_HTTP_CONNECTIONS_MAX", "http",
@@ -34,8 +36,15 @@ TEST(the_table_of_these_tests_is_valid)
 }
 
 static const char *const some[] = {"x", NULL};
-#define BOOL_NAMED(n) {.name = n, .kind = OPTION_BOOL, .help = "h"}
-static const struct { const char *why; struct option options[3]; size_t count; } bad_tables[] = {
+#define BOOL_NAMED(n)                                                                              \
+    {                                                                                              \
+        .name = n, .kind = OPTION_BOOL, .help = "h"                                                \
+    }
+static const struct {
+    const char *why;
+    struct option options[3];
+    size_t count;
+} bad_tables[] = {
     {"upper case", {BOOL_NAMED("Listen")}, 1},
     {"an underscore", {BOOL_NAMED("a_b")}, 1},
     {"empty", {BOOL_NAMED("")}, 1},
@@ -46,7 +55,8 @@ static const struct { const char *why; struct option options[3]; size_t count; }
     {"two joints", {BOOL_NAMED("a--b")}, 1},
     {"begins with a digit", {BOOL_NAMED("1a")}, 1},
     {"too long for its spellings",
-     {BOOL_NAMED("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")}, 1},
+     {BOOL_NAMED("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")},
+     1},
     {"no help", {{.name = "a", .kind = OPTION_BOOL}}, 1},
     {"twice", {BOOL_NAMED("a"), BOOL_NAMED("a")}, 2},
     {"alike in the environment", {BOOL_NAMED("a-b"), BOOL_NAMED("a.b")}, 2},
@@ -55,15 +65,20 @@ static const struct { const char *why; struct option options[3]; size_t count; }
     {"no section after a section", {BOOL_NAMED("a.x"), BOOL_NAMED("b")}, 2},
     {"an enum without choices", {{.name = "a", .kind = OPTION_ENUM, .help = "h"}}, 1},
     {"choices without an enum",
-     {{.name = "a", .kind = OPTION_STRING, .choices = some, .help = "h"}}, 1},
+     {{.name = "a", .kind = OPTION_STRING, .choices = some, .help = "h"}},
+     1},
     {"a default that does not parse",
-     {{.name = "a", .kind = OPTION_DURATION, .fallback = "10", .help = "h"}}, 1},
+     {{.name = "a", .kind = OPTION_DURATION, .fallback = "10", .help = "h"}},
+     1},
     {"a default out of bounds",
-     {{.name = "a", .kind = OPTION_U64, .min = 5, .fallback = "4", .help = "h"}}, 1},
+     {{.name = "a", .kind = OPTION_U64, .min = 5, .fallback = "4", .help = "h"}},
+     1},
     {"an example that does not parse",
-     {{.name = "a", .kind = OPTION_SIZE, .example = "1KB", .help = "h"}}, 1},
+     {{.name = "a", .kind = OPTION_SIZE, .example = "1KB", .help = "h"}},
+     1},
     {"required, with a default",
-     {{.name = "a", .kind = OPTION_STRING, .flags = OPTION_REQUIRED, .fallback = "x", .help = "h"}}, 1},
+     {{.name = "a", .kind = OPTION_STRING, .flags = OPTION_REQUIRED, .fallback = "x", .help = "h"}},
+     1},
 };
 TEST(a_table_that_breaks_a_rule_is_found_out)
 {
@@ -86,10 +101,17 @@ static const struct option kinds[] = {
     [OPTION_LIST] = {.name = "l", .kind = OPTION_LIST},
 };
 /* want: the TOML it is printed as, or a part of the note. */
-static const struct { const char *why; enum option_kind kind; const char *text; enum err err; const char *want; } values[] = {
+static const struct {
+    const char *why;
+    enum option_kind kind;
+    const char *text;
+    enum err err;
+    const char *want;
+} values[] = {
     {"a string is what it is", OPTION_STRING, "a b", ERR_OK, "\"a b\""},
     {"an empty string is a string", OPTION_STRING, "", ERR_OK, "\"\""},
-    {"what TOML escapes", OPTION_STRING, "a\"b\\c\td\x7f", ERR_OK, "\"a\\\"b\\\\c\\u0009d\\u007F\""},
+    {"what TOML escapes", OPTION_STRING, "a\"b\\c\td\x7f", ERR_OK,
+     "\"a\\\"b\\\\c\\u0009d\\u007F\""},
     {"letters of the world", OPTION_STRING, "K\xc3\xb6ln", ERR_OK, "\"K\xc3\xb6ln\""},
     {"not UTF-8", OPTION_STRING, "K\xf6ln", ERR_PARSE, "UTF-8"},
     {"at the lower bound", OPTION_U64, "3", ERR_OK, "3"},
@@ -140,7 +162,8 @@ TEST(values_are_read_checked_and_printed)
         struct buf out;
         arena_init(&arena, 65536);
         buf_init(&out, 1000);
-        CHECK_ERR(values[i].why, option_parse(option, str_from(values[i].text), &arena, &value, &note),
+        CHECK_ERR(values[i].why,
+                  option_parse(option, str_from(values[i].text), &arena, &value, &note),
                   values[i].err);
         if (values[i].err) {
             CHECK_HAS(values[i].why, note.text, values[i].want);
@@ -163,18 +186,23 @@ TEST(text_and_lists_have_a_ceiling)
     struct note note = {""};
     arena_init(&arena, 1 << 20);
     memset(text, 'x', sizeof text);
-    CHECK_OK("the longest", option_parse(&kinds[OPTION_STRING], str_of(text, OPTION_TEXT_MAX), &arena,
-                                         &value, &note));
-    CHECK_ERR("one more", option_parse(&kinds[OPTION_STRING], str_of(text, OPTION_TEXT_MAX + 1), &arena,
-                                       &value, &note), ERR_TOO_LARGE);
+    CHECK_OK("the longest", option_parse(&kinds[OPTION_STRING], str_of(text, OPTION_TEXT_MAX),
+                                         &arena, &value, &note));
+    CHECK_ERR("one more",
+              option_parse(&kinds[OPTION_STRING], str_of(text, OPTION_TEXT_MAX + 1), &arena, &value,
+                           &note),
+              ERR_TOO_LARGE);
     for (size_t i = 0; i < 2 * OPTION_LIST_MAX + 2; i++) text[i] = i % 2 ? ',' : 'x';
-    CHECK_OK("the most items", option_parse(&kinds[OPTION_LIST], str_of(text, 2 * OPTION_LIST_MAX - 1),
-                                            &arena, &value, &note));
+    CHECK_OK("the most items",
+             option_parse(&kinds[OPTION_LIST], str_of(text, 2 * OPTION_LIST_MAX - 1), &arena,
+                          &value, &note));
     CHECK_SIZE("all there", value.item_count, OPTION_LIST_MAX);
-    CHECK_ERR("one more", option_parse(&kinds[OPTION_LIST], str_of(text, 2 * OPTION_LIST_MAX + 1),
-                                       &arena, &value, &note), ERR_TOO_LARGE);
-    CHECK_ERR("NUL has no place in a value", option_parse(&kinds[OPTION_STRING], STR("a\0b"), &arena,
-                                                          &value, &note), ERR_PARSE);
+    CHECK_ERR("one more",
+              option_parse(&kinds[OPTION_LIST], str_of(text, 2 * OPTION_LIST_MAX + 1), &arena,
+                           &value, &note),
+              ERR_TOO_LARGE);
+    CHECK_ERR("NUL has no place in a value",
+              option_parse(&kinds[OPTION_STRING], STR("a\0b"), &arena, &value, &note), ERR_PARSE);
     arena_deinit(&arena);
 }
 
@@ -183,7 +211,11 @@ TEST(values_differ_when_any_part_does)
     struct option_value a, b;
     struct arena arena;
     arena_init(&arena, 65536);
-    static const struct { enum option_kind kind; const char *a, *b; bool want; } pairs[] = {
+    static const struct {
+        enum option_kind kind;
+        const char *a, *b;
+        bool want;
+    } pairs[] = {
         {OPTION_LIST, "a,b", "a,b", true},    {OPTION_LIST, "a,b", "a,c", false},
         {OPTION_LIST, "a", "a,b", false},     {OPTION_DURATION, "60s", "1m", true},
         {OPTION_STRING, "a", "b", false},     {OPTION_BOOL, "yes", "true", true},

@@ -26,21 +26,21 @@ TEST(each_value_is_printed_with_its_source_and_secrets_are_not)
     buf_init(&out, 65536);
     load(&conf);
     CHECK_OK("prints", conf_print(conf, "muster dev", &out));
-    CHECK_STR("whole text", buf_peek(&out), STR(
-        "# muster dev: the configuration in force, each value with its source.\n"
-        "# config = \"muster.toml\"                # flag --config\n"
-        "name = \"a \\\"b\\\"\"                        # flag --name\n"
-        "# token = (secret)                      # flag --token\n"
-        "# pin =                                 # not set\n"
-        "color = true                            # default\n"
-        "# peers =                               # not set\n"
-        "\n[http]\n"
-        "listen = \"127.0.0.1:8790\"               # default\n"
-        "connections-max = 9                     # muster.toml:2:19\n"
-        "\n[log]\n"
-        "level = \"debug\"                         # environment MUSTER_LOG_LEVEL\n"
-        "flush-every = \"1s\"                      # default\n"
-        "file-max = \"64MiB\"                      # default\n"));
+    CHECK_STR("whole text", buf_peek(&out),
+              STR("# muster dev: the configuration in force, each value with its source.\n"
+                  "# config = \"muster.toml\"                # flag --config\n"
+                  "name = \"a \\\"b\\\"\"                        # flag --name\n"
+                  "# token = (secret)                      # flag --token\n"
+                  "# pin =                                 # not set\n"
+                  "color = true                            # default\n"
+                  "# peers =                               # not set\n"
+                  "\n[http]\n"
+                  "listen = \"127.0.0.1:8790\"               # default\n"
+                  "connections-max = 9                     # muster.toml:2:19\n"
+                  "\n[log]\n"
+                  "level = \"debug\"                         # environment MUSTER_LOG_LEVEL\n"
+                  "flush-every = \"1s\"                      # default\n"
+                  "file-max = \"64MiB\"                      # default\n"));
     conf_close(conf);
     buf_deinit(&out);
 }
@@ -57,7 +57,8 @@ TEST(what_is_printed_loads_again_to_the_same_values)
     CHECK_OK("finish", conf_finish(again));
     CHECK_TEXT("quotes survive", conf_text(again, "name"), conf_text(conf, "name"));
     CHECK_U64("choice", conf_choice(again, "log.level"), conf_choice(conf, "log.level"));
-    CHECK_U64("duration", conf_number(again, "log.flush-every"), conf_number(conf, "log.flush-every"));
+    CHECK_U64("duration", conf_number(again, "log.flush-every"),
+              conf_number(conf, "log.flush-every"));
     CHECK_U64("size", conf_number(again, "log.file-max"), conf_number(conf, "log.file-max"));
     CHECK("the secret is not there", !conf_is_set(again, "token"));
     conf_close(again);
@@ -74,9 +75,10 @@ TEST(the_reference_names_every_option_and_loads_with_and_without_comments)
     CHECK_OK("end", buf_append_byte(&out, '\0'));
     CHECK_HAS("flag and variable", out.data,
               "# the least serious line that is written\n# One of: debug, info, warn, error.\n"
-              "# Flag --log-level, environment MUSTER_LOG_LEVEL; reloaded on SIGHUP.\n#level = \"info\"\n");
-    CHECK_HAS("bounds", out.data, "# From \"10ms\" to \"1m\".\n");
-    CHECK_HAS("a lower bound alone", out.data, "# From \"4KiB\" on.\n");
+              "# Flag --log-level, environment MUSTER_LOG_LEVEL; reloaded on SIGHUP.\n#level = "
+              "\"info\"\n");
+    CHECK_HAS("bounds", out.data, "# From 10ms to 1m.\n");
+    CHECK_HAS("a lower bound alone", out.data, "# From 4KiB on.\n");
     CHECK_HAS("an example where there is no default", out.data,
               "#peers = [\"a:1\", \"b:2\"]  # not set by default\n");
     CHECK("flag-only options are left out", strstr(out.data, "--json") == NULL);
@@ -88,7 +90,9 @@ TEST(the_reference_names_every_option_and_loads_with_and_without_comments)
 
 TEST(text_is_broken_between_words)
 {
-    static const struct { const char *why, *text, *want; } cases[] = {
+    static const struct {
+        const char *why, *text, *want;
+    } cases[] = {
         {"fits", "a b c", "> a b c\n"},
         {"to the last column", "aaa bbbb", "> aaa bbbb\n"},
         {"one more", "aaa bbbbb", "> aaa\n. bbbbb\n"},

@@ -37,18 +37,21 @@ TEST(the_same_again_changes_nothing)
 
 TEST(what_can_change_does_and_the_rest_waits)
 {
-    struct conf *current = load("name = 'a'\npeers = ['x:1']\ntoken = 's1'\n[log]\nlevel = 'info'\n");
-    struct conf *next = load("name = 'b'\npeers = ['x:1', 'y:1']\ntoken = 's2'\n[log]\nlevel = 'debug'\n");
+    struct conf *current =
+        load("name = 'a'\npeers = ['x:1']\ntoken = 's1'\n[log]\nlevel = 'info'\n");
+    struct conf *next =
+        load("name = 'b'\npeers = ['x:1', 'y:1']\ntoken = 's2'\n[log]\nlevel = 'debug'\n");
     struct conf_changes changes;
     CHECK_OK("reload", conf_reload(current, next, &changes));
     CHECK_SIZE("four changed", changes.count, 4);
     CHECK_SIZE("two of them wait", changes.waiting, 2);
-    check_text(current, next, &changes.each[0], "name: \"a\" stays in force; \"b\" needs a restart");
+    check_text(current, next, &changes.each[0],
+               "name: \"a\" stays in force; \"b\" needs a restart");
     check_text(current, next, &changes.each[1], "token: changed (secret)");
     check_text(current, next, &changes.each[2],
                "peers: [\"x:1\"] stays in force; [\"x:1\", \"y:1\"] needs a restart");
     check_text(current, next, &changes.each[3], "log.level: \"info\" -> \"debug\"");
-    conf_close(current);                /* next must not lean on it */
+    conf_close(current); /* next must not lean on it */
     CHECK_TEXT("the old name is in force", conf_text(next, "name"), "a");
     CHECK_STR("the old list too", conf_list(next, "peers").items[0], STR("x:1"));
     CHECK_TEXT("the new level is", conf_text(next, "log.level"), "debug");
@@ -57,7 +60,8 @@ TEST(what_can_change_does_and_the_rest_waits)
 
 TEST(a_change_that_waits_is_told_at_every_reload_until_it_is_taken_back)
 {
-    struct conf *first = load("name = 'a'\n"), *second = load("name = 'b'\n"), *third = load("name = 'b'\n");
+    struct conf *first = load("name = 'a'\n"), *second = load("name = 'b'\n"),
+                *third = load("name = 'b'\n");
     struct conf *fourth = load("name = 'a'\n");
     struct conf_changes changes;
     CHECK_OK("reload", conf_reload(first, second, &changes));
@@ -85,13 +89,15 @@ TEST(set_and_not_set_are_two_values)
     CHECK_OK("prints", conf_print(next, "x", &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
     CHECK_HAS("the old value in force, the new beside it", out.data,
-              "peers = []                              # at start: muster.toml:1:9; restart to take none from not set");
+              "peers = []                              # at start: muster.toml:1:9; restart to "
+              "take none from not set");
     buf_deinit(&out);
     current = load("");
     conf_close(next);
     next = load("peers = ['a']\n");
     CHECK_OK("reload", conf_reload(current, next, &changes));
-    check_text(current, next, &changes.each[0], "peers: none stays in force; [\"a\"] needs a restart");
+    check_text(current, next, &changes.each[0],
+               "peers: none stays in force; [\"a\"] needs a restart");
     CHECK("not in force", !conf_is_set(next, "peers"));
     conf_close(current);
     conf_close(next);

@@ -2,7 +2,11 @@
 #include "conf/units.h"
 #include "lib/test.h"
 
-struct unit_case { const char *why, *text; enum err err; uint64_t want; };
+struct unit_case {
+    const char *why, *text;
+    enum err err;
+    uint64_t want;
+};
 
 static const struct unit_case durations[] = {
     {"milliseconds", "250ms", ERR_OK, 250},
@@ -67,8 +71,14 @@ static void check_cases(const struct unit_case *cases, size_t count,
         CHECK_ERR("without a note too", parse(str_from(cases[i].text), &got, NULL), cases[i].err);
     }
 }
-TEST(durations_are_read) { check_cases(durations, ARRAY_LEN(durations), units_parse_duration); }
-TEST(sizes_are_read) { check_cases(sizes, ARRAY_LEN(sizes), units_parse_size); }
+TEST(durations_are_read)
+{
+    check_cases(durations, ARRAY_LEN(durations), units_parse_duration);
+}
+TEST(sizes_are_read)
+{
+    check_cases(sizes, ARRAY_LEN(sizes), units_parse_size);
+}
 
 TEST(a_refusal_teaches)
 {
@@ -84,7 +94,10 @@ TEST(a_refusal_teaches)
     CHECK_HAS("else by example", note.text, "64KiB");
 }
 
-static const struct { uint64_t number; const char *duration, *size; } texts[] = {
+static const struct {
+    uint64_t number;
+    const char *duration, *size;
+} texts[] = {
     {0, "0s", "0B"},
     {999, "999ms", "999B"},
     {1000, "1s", "1000B"},

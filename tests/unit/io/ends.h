@@ -9,14 +9,14 @@
 
 enum when { NEVER, IN_ACCEPT, IN_OPEN, IN_BYTES, IN_DRAINED, IN_END, IN_CLOSED };
 struct end {
-    struct stream *stream;              /* NULL before accept and after on_closed */
+    struct stream *stream; /* NULL before accept and after on_closed */
     enum when close_when;
-    void (*on_bytes)(struct end *end, struct str bytes);        /* NULL: count them */
+    void (*on_bytes)(struct end *end, struct str bytes); /* NULL: count them */
     void (*on_drained)(struct end *end);
     void (*on_end)(struct end *end);
     unsigned opened, drained, ended, closed;
     uint64_t got;
-    char last[256];                     /* what came last, as text */
+    char last[256]; /* what came last, as text */
     enum err why;
     struct note note;
     char peer[80];
@@ -26,7 +26,7 @@ static inline void end_maybe_close(struct end *end, enum when now)
 {
     if (end->close_when == now) {
         stream_close(end->stream);
-        stream_close(end->stream);      /* twice is once */
+        stream_close(end->stream); /* twice is once */
     }
 }
 static inline void end_on_open(void *owner)
@@ -70,7 +70,7 @@ static inline void end_on_closed(void *owner, enum err why, const struct note *n
     end->closed++;
     end->why = why;
     end->note = *note;
-    end_maybe_close(end, IN_CLOSED);    /* too late to matter */
+    end_maybe_close(end, IN_CLOSED); /* too late to matter */
     end->stream = NULL;
 }
 static const struct stream_events end_events = {
@@ -103,14 +103,15 @@ static inline void server_on_accept(void *owner, struct stream *own_stream)
         listener_close(server->listener);
         server->listener = NULL;
     }
-    if (end->close_when == IN_ACCEPT) {         /* before it was started: nobody is told */
+    if (end->close_when == IN_ACCEPT) { /* before it was started: nobody is told */
         stream_close(own_stream);
         end->stream = NULL;
         return;
     }
     stream_start(own_stream, server->events ? server->events : &end_events, end);
 }
-static inline void server_open(struct rig *rig, struct server *server, struct listen_options options)
+static inline void server_open(struct rig *rig, struct server *server,
+                               struct listen_options options)
 {
     struct note note = {""};
 

@@ -8,7 +8,7 @@
 #include "io/real.h"
 #include "lib/test.h"
 
-enum { RIG_DEADLINE_MS = 40 * 1000 };           /* against a hang only; nothing is measured by it */
+enum { RIG_DEADLINE_MS = 40 * 1000 }; /* against a hang only; nothing is measured by it */
 
 struct rig {
     struct real_io *real;
@@ -40,7 +40,7 @@ static inline void rig_open(struct rig *rig)
 {
     static bool warm;
 
-    if (!warm) {                                /* libuv keeps one pipe per process, from the first loop on */
+    if (!warm) { /* libuv keeps one pipe per process, from the first loop on */
         CHECK_OK("a loop can be had", real_io_open(&rig->real));
         real_io_close(rig->real);
         warm = true;
@@ -61,12 +61,12 @@ static inline void rig_close(struct rig *rig)
 }
 
 /* Runs turns until `condition`, which may use what the callbacks change. */
-#define RIG_UNTIL(why, rig, condition)                                                          \
-    do {                                                                                        \
-        (rig)->late = false;                                                                    \
-        timer_start_in(&(rig)->deadline, RIG_DEADLINE_MS);                                      \
-        while (!(condition) && !(rig)->late) real_io_turn((rig)->real, true);                   \
-        timer_stop(&(rig)->deadline);                                                           \
-        CHECK(why, condition);                                                                  \
+#define RIG_UNTIL(why, rig, condition)                                                             \
+    do {                                                                                           \
+        (rig)->late = false;                                                                       \
+        timer_start_in(&(rig)->deadline, RIG_DEADLINE_MS);                                         \
+        while (!(condition) && !(rig)->late) real_io_turn((rig)->real, true);                      \
+        timer_stop(&(rig)->deadline);                                                              \
+        CHECK(why, condition);                                                                     \
     } while (0)
 #endif

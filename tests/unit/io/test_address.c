@@ -1,7 +1,11 @@
 #include "io/net.h"
 #include "lib/test.h"
 
-static const struct { const char *why, *address, *host; uint16_t port; bool is_unix; } good[] = {
+static const struct {
+    const char *why, *address, *host;
+    uint16_t port;
+    bool is_unix;
+} good[] = {
     {"a name and a port", "coordinator-0.muster:7790", "coordinator-0.muster", 7790, false},
     {"an IPv4 address", "10.0.0.7:7001", "10.0.0.7", 7001, false},
     {"an IPv6 address in brackets", "[::1]:443", "::1", 443, false},
@@ -27,9 +31,11 @@ TEST(an_address_is_split_into_host_and_port)
     }
 }
 
-#define TEN "0123456789"
+#define TEN   "0123456789"
 #define FIFTY TEN TEN TEN TEN TEN
-static const struct { const char *why, *address, *note; } bad[] = {
+static const struct {
+    const char *why, *address, *note;
+} bad[] = {
     {"nothing", "", "host:port"},
     {"no port", "localhost", "host:port"},
     {"an empty port", "localhost:", "port"},
@@ -63,12 +69,25 @@ TEST(what_is_no_address_is_refused_with_the_reason)
     }
 }
 
-static const struct { const char *address; bool loopback; } places[] = {
-    {"127.0.0.1:1", true},       {"127.9.8.7:1", true},        {"localhost:1", true},
-    {"LocalHost:1", true},       {"[::1]:1", true},            {"unix:/x", true},
-    {"[::ffff:127.0.0.1]:1", true}, {"0.0.0.0:1", false},      {"[::]:1", false},
-    {":1", false},               {"128.0.0.1:1", false},       {"10.0.0.1:1", false},
-    {"localhost.example:1", false}, {"127.0.0.1.example:1", false}, {"[::2]:1", false},
+static const struct {
+    const char *address;
+    bool loopback;
+} places[] = {
+    {"127.0.0.1:1", true},
+    {"127.9.8.7:1", true},
+    {"localhost:1", true},
+    {"LocalHost:1", true},
+    {"[::1]:1", true},
+    {"unix:/x", true},
+    {"[::ffff:127.0.0.1]:1", true},
+    {"0.0.0.0:1", false},
+    {"[::]:1", false},
+    {":1", false},
+    {"128.0.0.1:1", false},
+    {"10.0.0.1:1", false},
+    {"localhost.example:1", false},
+    {"127.0.0.1.example:1", false},
+    {"[::2]:1", false},
 };
 TEST(loopback_is_told_from_the_rest_of_the_world)
 {

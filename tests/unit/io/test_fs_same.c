@@ -28,7 +28,8 @@ static const char *path(struct pair *p, int side, const char *name)
     static char paths[4][PATH_CAP];
     static unsigned next;
     char *at = paths[next++ % ARRAY_LEN(paths)];
-    snprintf(at, PATH_CAP, "%s/%s", p->root[side], name);
+    int len = snprintf(at, PATH_CAP, "%s/%s", p->root[side], name);
+    CHECK("it fits", len > 0 && len < PATH_CAP);
     return at;
 }
 

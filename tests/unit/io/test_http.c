@@ -455,6 +455,31 @@ TEST(a_slow_client_delays_nobody_and_is_cut_off_when_idle)
     http_close(server);
 }
 
+TEST(a_peer_that_leaves_in_the_middle_is_let_go_before_the_idle_limit)
+{
+    static const char *const beginnings[] = {
+        "GET /p HT",
+        "GET /p HTTP/1.1\r\nHost: x\r\n",
+        "",
+        "POST /post HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
+        "GET /p HTTP/1.1\r\nHost: x\r\n\r\n", /* answered first; then nothing more can come */
+    };
+    struct http_server *server = server_with((struct http_options){.keepalive_ms = 20});
+    CHECK_OK("page", http_publish(server, "/p", "text/plain", STR("x")));
+    CHECK_OK("route", http_route(server, "/post", HTTP_POST, echo, NULL));
+    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
+        struct client c;
+        struct reply reply;
+        CHECK("connect", client_open(&c, http_address(server)));
+        CHECK("send", client_send_c(&c, beginnings[i]));
+        shutdown(c.fd, SHUT_WR);
+        CHECK(beginnings[i], client_reply(&c, false, &reply) == (i == 4));
+        CHECK("closed by the server", client_receive(&c) == 0);
+        client_close(&c);
+    }
+    http_close(server);
+}
+
 /* -- server-sent events -- */
 
 /* In the old protocol, so that no chunk header falls into the middle of an event. */
@@ -752,6 +777,45 @@ TEST(close_under_load_leaves_nothing)
         for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
         for (int i = 0; i < 4; i++) client_close(&readers[i]);
     }
+}
+
+static void count_up(void *context, const struct http_request *request,
+                     struct http_response *response)
+{
+    int *alive = context; /* plain on purpose: the sanitizers watch it */
+    (void)request;
+    *alive += 1;
+    response->err = buf_append_c(&response->body, "x");
+}
+
+TEST(a_route_taken_away_never_runs_again)
+{
+    struct http_server *server = server_open();
+    pthread_t thread;
+    char address[64];
+    struct client c;
+    struct reply reply;
+    CHECK_OK("page", http_publish(server, "/q", "a/b", STR("x")));
+    CHECK("connect", client_open(&c, http_address(server)));
+    snprintf(address, sizeof address, "%s", http_address(server));
+    CHECK("thread", pthread_create(&thread, NULL, asks_until_refused, address) == 0); /* of /p */
+    for (int round = 0; round < 200; round++) {
+        int *alive = calloc(1, sizeof *alive);
+        CHECK_OK("route", http_route(server, "/p", HTTP_GET, count_up, alive));
+        client_send_c(&c, "GET /p HTTP/1.1\r\nHost: x\r\n\r\n");
+        CHECK("served", client_reply(&c, false, &reply) && reply.status == 200);
+        CHECK_OK("away", http_unroute(server, "/p"));
+        free(alive); /* a handler still running would be caught by the sanitizers */
+        client_send_c(&c, "GET /p HTTP/1.1\r\nHost: x\r\n\r\n");
+        CHECK("gone", client_reply(&c, false, &reply) && reply.status == 404);
+    }
+    CHECK_ERR("twice", http_unroute(server, "/p"), ERR_NOT_FOUND);
+    CHECK_OK("a page too", http_unroute(server, "/q"));
+    client_send_c(&c, "GET /q HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK("gone", client_reply(&c, false, &reply) && reply.status == 404);
+    client_close(&c);
+    http_close(server);
+    pthread_join(thread, NULL);
 }
 
 /* -- a foreign client -- */

@@ -18,15 +18,27 @@ static struct rig rig;
 static struct task first_task, hook_task;
 static struct turn_hook hook;
 
-static void on_first_task(struct task *task) { (void)task; tell('k'); }
-static void on_hook_task(struct task *task) { (void)task; tell('K'); }
+static void on_first_task(struct task *task)
+{
+    (void)task;
+    tell('k');
+}
+static void on_hook_task(struct task *task)
+{
+    (void)task;
+    tell('K');
+}
 static void on_event(struct post *post)
 {
     (void)post;
     tell('e');
     loop_defer(rig.loop, &first_task);
 }
-static void on_due(struct timer *timer) { (void)timer; tell('t'); }
+static void on_due(struct timer *timer)
+{
+    (void)timer;
+    tell('t');
+}
 static void on_turn_end(struct turn_hook *h)
 {
     (void)h;
@@ -65,15 +77,28 @@ TEST(a_waiting_turn_does_not_sleep_over_tasks)
     task_init(&task, on_first_task);
     loop_defer(rig.loop, &task);
     loop_defer(rig.loop, &task);
-    real_io_turn(rig.real, true);               /* nothing else would ever wake it */
+    real_io_turn(rig.real, true); /* nothing else would ever wake it */
     CHECK_TEXT("ran once, in this turn", story, "k");
     rig_close(&rig);
 }
 
 static struct task other_task;
-static void cancels_other(struct task *task) { (void)task; tell('c'); task_cancel(&other_task); }
-static void on_other(struct task *task) { (void)task; tell('o'); }
-static void frees_itself(struct task *task) { tell('f'); free(task); }
+static void cancels_other(struct task *task)
+{
+    (void)task;
+    tell('c');
+    task_cancel(&other_task);
+}
+static void on_other(struct task *task)
+{
+    (void)task;
+    tell('o');
+}
+static void frees_itself(struct task *task)
+{
+    tell('f');
+    free(task);
+}
 
 TEST(a_task_may_cancel_another_of_its_round_and_free_itself)
 {
@@ -100,7 +125,11 @@ static void removes_both(struct turn_hook *h)
     turn_hook_remove(h);
     turn_hook_remove(&second_hook);
 }
-static void never_runs(struct turn_hook *h) { (void)h; tell('2'); }
+static void never_runs(struct turn_hook *h)
+{
+    (void)h;
+    tell('2');
+}
 
 TEST(a_hook_may_remove_itself_and_the_next)
 {
@@ -119,14 +148,36 @@ TEST(a_hook_may_remove_itself_and_the_next)
 
 /* -- timers -- */
 
-struct named_timer { struct timer timer; char name; };
+struct named_timer {
+    struct timer timer;
+    char name;
+};
 static struct named_timer timers[4];
 
-static void on_named(struct timer *timer) { tell(CONTAINER_OF(timer, struct named_timer, timer)->name); }
-static void stops_next(struct timer *timer) { on_named(timer); timer_stop(&timers[1].timer); }
-static void restarts(struct timer *timer) { on_named(timer); timer_start_in(timer, 0); }
-static void in_the_past(struct timer *timer) { on_named(timer); timer_start(timer, (mono_time){1}); }
-static void ends_itself(struct timer *timer) { on_named(timer); timer_deinit(timer); }
+static void on_named(struct timer *timer)
+{
+    tell(CONTAINER_OF(timer, struct named_timer, timer)->name);
+}
+static void stops_next(struct timer *timer)
+{
+    on_named(timer);
+    timer_stop(&timers[1].timer);
+}
+static void restarts(struct timer *timer)
+{
+    on_named(timer);
+    timer_start_in(timer, 0);
+}
+static void in_the_past(struct timer *timer)
+{
+    on_named(timer);
+    timer_start(timer, (mono_time){1});
+}
+static void ends_itself(struct timer *timer)
+{
+    on_named(timer);
+    timer_deinit(timer);
+}
 
 static void open_timers(timer_fn *const fns[4])
 {
@@ -151,7 +202,7 @@ TEST(timers_fire_by_time_and_equal_ones_in_the_order_they_were_started)
     timer_start(&timers[1].timer, mono_after(now, 2));
     timer_start(&timers[2].timer, mono_after(now, 2));
     timer_start(&timers[3].timer, mono_after(now, 9));
-    timer_start(&timers[3].timer, mono_after(now, 1));  /* moved */
+    timer_start(&timers[3].timer, mono_after(now, 1)); /* moved */
     CHECK("running", timer_running(&timers[3].timer));
     RIG_UNTIL("all fire", &rig, strlen(story) == 4);
     CHECK_TEXT("order", story, "dbca");
@@ -191,7 +242,7 @@ TEST(a_deadline_is_counted_from_now_even_when_the_last_turn_is_long_past)
     open_timers((timer_fn *const[]){on_named, on_named, on_named, on_named});
     real_io_turn(rig.real, false);
     mono_time before = loop_now(rig.loop);
-    while (loop_now(rig.loop).ms < before.ms + 5) continue;     /* a program that loads something */
+    while (loop_now(rig.loop).ms < before.ms + 5) continue; /* a program that loads something */
     timer_start_in(&timers[0].timer, 3);
     CHECK("not due yet", timers[0].timer.node.due >= before.ms + 8);
     RIG_UNTIL("fires", &rig, story[0]);
@@ -238,7 +289,10 @@ TEST(thousands_of_timers_start_and_stop)
 /* -- posts -- */
 
 enum { POSTERS = 8, POSTS_EACH = 3000 };
-struct counted_post { struct post post; unsigned poster, number; };
+struct counted_post {
+    struct post post;
+    unsigned poster, number;
+};
 static unsigned next_number[POSTERS], posts_seen;
 static bool order_held, on_loop_thread;
 static pthread_t loop_thread;
@@ -311,7 +365,11 @@ static void *post_last_word(void *context)
     loop_post(rig.loop, context);
     return NULL;
 }
-static void on_last_word(struct post *post) { (void)post; tell('w'); }
+static void on_last_word(struct post *post)
+{
+    (void)post;
+    tell('w');
+}
 
 TEST(closing_runs_the_posts_that_still_wait)
 {
@@ -329,7 +387,11 @@ TEST(closing_runs_the_posts_that_still_wait)
 
 /* -- running and watching -- */
 
-static void stops(struct timer *timer) { on_named(timer); real_io_stop(rig.real); }
+static void stops(struct timer *timer)
+{
+    on_named(timer);
+    real_io_stop(rig.real);
+}
 
 TEST(run_ends_with_the_turn_that_stopped_it)
 {
@@ -339,7 +401,7 @@ TEST(run_ends_with_the_turn_that_stopped_it)
     real_io_run(rig.real);
     CHECK_TEXT("the whole turn", story, "ab");
     real_io_stop(rig.real);
-    real_io_run(rig.real);                      /* stopped before: returns at once */
+    real_io_run(rig.real); /* stopped before: returns at once */
     close_timers();
 }
 
@@ -359,7 +421,7 @@ static void blocks(struct timer *timer)
 {
     struct timespec pause = {.tv_nsec = 3 * LOOP_SLOW_NS};
     (void)timer;
-    nanosleep(&pause, NULL);                    /* what a preempted or blocked turn looks like */
+    nanosleep(&pause, NULL); /* what a preempted or blocked turn looks like */
 }
 static struct loop_turn slow_turn;
 static unsigned slow_turns;

@@ -28,7 +28,8 @@ static void start(struct listen_options options)
 }
 static void dial(int i)
 {
-    end_dial(&rig, &clients[i], (struct dial_options){.address = listener_address(server.listener)});
+    end_dial(&rig, &clients[i],
+             (struct dial_options){.address = listener_address(server.listener)});
 }
 static void finish(void)
 {
@@ -50,8 +51,8 @@ static const char *unix_address(const char *name)
 }
 static struct sockaddr_in loopback(uint16_t port)
 {
-    return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port),
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 static uint16_t port_of(const char *address)
 {
@@ -93,8 +94,8 @@ TEST(ipv6_and_every_interface_work)
     start((struct listen_options){0});
     struct listener *listener;
     struct note note = {""};
-    struct listen_options options = {.address = "[::1]:0", .on_accept = server_on_accept,
-                                     .owner = &server};
+    struct listen_options options = {
+        .address = "[::1]:0", .on_accept = server_on_accept, .owner = &server};
     if (net_listen(rig.net, &options, &listener, &note)) {
         rig_close(&rig);
         SKIP("no IPv6 on this machine: %s", note.text);
@@ -179,7 +180,7 @@ TEST(a_dial_into_silence_ends_at_its_deadline)
 
 TEST(a_name_that_does_not_exist_is_unavailable)
 {
-    setenv("RES_OPTIONS", "timeout:1 attempts:1", 1);   /* a resolver that is not there costs 1 s */
+    setenv("RES_OPTIONS", "timeout:1 attempts:1", 1); /* a resolver that is not there costs 1 s */
     start((struct listen_options){0});
     end_dial(&rig, &clients[0], (struct dial_options){.address = "no-such-host.invalid:80"});
     end_dial(&rig, &clients[1],
@@ -228,8 +229,8 @@ TEST(a_dial_can_be_called_off_at_any_time)
         for (int i = 0; i < turns; i++) real_io_turn(rig.real, false);
         for (int i = 0; i < 4; i++)
             if (clients[i].stream) stream_close(clients[i].stream);
-        RIG_UNTIL("told", &rig, clients[0].closed && clients[1].closed && clients[2].closed &&
-                                    clients[3].closed);
+        RIG_UNTIL("told", &rig,
+                  clients[0].closed && clients[1].closed && clients[2].closed && clients[3].closed);
         finish();
     }
 }
@@ -271,9 +272,11 @@ TEST(more_streams_than_allowed_are_closed_at_accept)
     start((struct listen_options){.address = "127.0.0.1:0", .streams_max = 3});
     for (int i = 0; i < 5; i++) dial(i);
     RIG_UNTIL("two are turned away", &rig, listener_stats(server.listener).refused_full == 2);
-    RIG_UNTIL("and see it", &rig, clients[0].ended + clients[0].closed + clients[1].ended +
-              clients[1].closed + clients[2].ended + clients[2].closed + clients[3].ended +
-              clients[3].closed + clients[4].ended + clients[4].closed >= 2);
+    RIG_UNTIL("and see it", &rig,
+              clients[0].ended + clients[0].closed + clients[1].ended + clients[1].closed +
+                      clients[2].ended + clients[2].closed + clients[3].ended + clients[3].closed +
+                      clients[4].ended + clients[4].closed >=
+                  2);
     CHECK_SIZE("three are open", listener_stats(server.listener).open, 3);
     CHECK_U64("three were accepted", listener_stats(server.listener).accepted, 3);
     stream_close(served[1].stream);
@@ -310,7 +313,7 @@ TEST(an_address_can_be_listened_on_again_at_once)
     snprintf(address, sizeof address, "%s", listener_address(server.listener));
     dial(0);
     RIG_UNTIL("they meet", &rig, clients[0].opened && served[0].opened);
-    stream_close(served[0].stream);             /* we close first: our side lingers in the kernel */
+    stream_close(served[0].stream); /* we close first: our side lingers in the kernel */
     RIG_UNTIL("closed", &rig, served[0].closed);
     listener_close(server.listener);
     server_open(&rig, &server, (struct listen_options){.address = address});
@@ -354,7 +357,7 @@ TEST(without_files_a_listener_waits_instead_of_spinning)
     address = loopback(port_of(listener_address(server.listener)));
     CHECK("in the kernel's queue", connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
     low = before;
-    low.rlim_cur = 3;                           /* no number below this is free */
+    low.rlim_cur = 3; /* no number below this is free */
     CHECK("limit", setrlimit(RLIMIT_NOFILE, &low) == 0);
     uint64_t turns_before = loop_stats(rig.loop).turns;
     bool tried = false;
@@ -438,13 +441,13 @@ TEST(a_stale_unix_socket_is_replaced_a_live_one_and_a_file_are_not)
 TEST(closing_leaves_a_successors_unix_socket_alone)
 {
     struct listener *first, *second;
-    struct listen_options options = {.address = unix_address("shared.sock"),
-                                     .on_accept = server_on_accept, .owner = &server};
+    struct listen_options options = {
+        .address = unix_address("shared.sock"), .on_accept = server_on_accept, .owner = &server};
     struct note note = {""};
 
     start((struct listen_options){0});
     CHECK_OK("first", net_listen(rig.net, &options, &first, &note));
-    unlink(options.address + 5);                /* somebody tidied up */
+    unlink(options.address + 5); /* somebody tidied up */
     CHECK_OK("second", net_listen(rig.net, &options, &second, &note));
     listener_close(first);
     server.listener = second;
@@ -517,8 +520,10 @@ static void run_lives(const char *address, int rounds)
         for (rig.late = false; closed < 2 * MANY && !rig.late;) {
             closed = 0;
             for (int i = 0; i < MANY; i++) {
-                if (clients[i].stream && clients[i].opened && i % 3 == 1) stream_end(clients[i].stream);
-                if (clients[i].stream && clients[i].opened && i % 3 == 2) stream_close(clients[i].stream);
+                if (clients[i].stream && clients[i].opened && i % 3 == 1)
+                    stream_end(clients[i].stream);
+                if (clients[i].stream && clients[i].opened && i % 3 == 2)
+                    stream_close(clients[i].stream);
                 if (served[i].stream && served[i].ended) stream_end(served[i].stream);
                 closed += clients[i].closed + served[i].closed;
             }
@@ -529,11 +534,15 @@ static void run_lives(const char *address, int rounds)
         CHECK_SIZE("all are told", closed, 2 * MANY);
     }
     CHECK_SIZE("none is left", listener_stats(server.listener).open, 0);
-    CHECK_U64("all were accepted", listener_stats(server.listener).accepted, (uint64_t)rounds * MANY);
+    CHECK_U64("all were accepted", listener_stats(server.listener).accepted,
+              (uint64_t)rounds * MANY);
     finish();
 }
 
-TEST(thousands_of_connections_come_and_go_over_tcp) { run_lives("127.0.0.1:0", 32); }
+TEST(thousands_of_connections_come_and_go_over_tcp)
+{
+    run_lives("127.0.0.1:0", 32);
+}
 TEST(thousands_of_connections_come_and_go_over_unix_sockets)
 {
     run_lives(unix_address("lives.sock"), 32);

@@ -15,7 +15,7 @@ struct child {
     struct process *process;
     unsigned lines, exits;
     struct process_exit exit;
-    char text[4096];                    /* "1:line|2:line|" */
+    char text[4096]; /* "1:line|2:line|" */
     size_t longest;
 };
 static struct child child;
@@ -79,7 +79,8 @@ TEST(a_long_line_is_cut_and_the_next_is_whole)
 TEST(much_output_passes)
 {
     rig_open(&rig);
-    run("i=0; while [ $i -lt 2000 ]; do echo line-$i; i=$((i+1)); done", (struct process_options){0});
+    run("i=0; while [ $i -lt 2000 ]; do echo line-$i; i=$((i+1)); done",
+        (struct process_options){0});
     CHECK_U64("each line once", child.lines, 2000);
     rig_close(&rig);
 }
@@ -103,12 +104,13 @@ TEST(directory_and_environment_are_as_asked)
 
 TEST(a_child_starts_clean)
 {
-    int leak = dup(2);                  /* not close-on-exec, as a careless library would */
+    int leak = dup(2); /* not close-on-exec, as a careless library would */
 
     rig_open(&rig);
     run("cat; ls /proc/self/fd | tr '\\n' ' '; echo; grep -E 'Sig(Blk|Ign)' /proc/self/status",
         (struct process_options){0});
-    CHECK_HAS("standard input is empty; only the three files and ls's own", child.text, "1:0 1 2 3 |");
+    CHECK_HAS("standard input is empty; only the three files and ls's own", child.text,
+              "1:0 1 2 3 |");
     CHECK_HAS("no signal is blocked", child.text, "SigBlk:\t0000000000000000");
     CHECK_HAS("none is ignored, SIGPIPE neither", child.text, "SigIgn:\t0000000000000000");
     rig_close(&rig);
@@ -133,8 +135,8 @@ TEST(a_signal_ends_a_process_and_is_told_as_one)
     struct note note = {""};
 
     rig_open(&rig);
-    CHECK_OK("start", start((const char *const[]){"sleep", "1000", NULL}, (struct process_options){0},
-                            &note));
+    CHECK_OK("start", start((const char *const[]){"sleep", "100", NULL},
+                            (struct process_options){0}, &note));
     CHECK_OK("alive", process_signal(child.process, 0));
     CHECK_OK("signal", process_signal(child.process, SIGTERM));
     RIG_UNTIL("it ends", &rig, child.exits);
@@ -166,13 +168,17 @@ TEST(an_ended_process_is_not_found)
 TEST(a_grandchild_that_keeps_the_pipe_is_not_waited_for)
 {
     rig_open(&rig);
-    run("sleep 20 & echo $!", (struct process_options){0});     /* ends after the grace, not after 20 s */
+    run("sleep 20 & echo $!",
+        (struct process_options){0}); /* ends after the grace, not after 20 s */
     CHECK_U64("the line came", child.lines, 1);
     kill((pid_t)atoi(child.text + 2), SIGKILL);
     rig_close(&rig);
 }
 
-static const struct { const char *why, *program, *directory; enum err want; } failures[] = {
+static const struct {
+    const char *why, *program, *directory;
+    enum err want;
+} failures[] = {
     {"no such program in PATH", "muster-no-such-program", NULL, ERR_NOT_FOUND},
     {"no such path", "/no/such/program", NULL, ERR_NOT_FOUND},
     {"not executable", "/etc/passwd", NULL, ERR_DENIED},
@@ -190,8 +196,8 @@ TEST(what_cannot_be_started_says_why)
         CHECK("output untouched", child.process == NULL);
         CHECK_HAS(failures[i].why, note.text, "start ");
     }
-    CHECK_ERR("no program at all", start((const char *const[]){NULL}, (struct process_options){0}, NULL),
-              ERR_INVALID);
+    CHECK_ERR("no program at all",
+              start((const char *const[]){NULL}, (struct process_options){0}, NULL), ERR_INVALID);
     real_io_turn(rig.real, false);
     CHECK_U64("nobody is told of what never started", child.exits, 0);
     CHECK("no child is left", waitpid(-1, NULL, WNOHANG) == -1);
@@ -210,7 +216,7 @@ static pid_t parent_that_dies(bool die_with_parent)
         struct note note;
         struct process_options options = {.die_with_parent = die_with_parent};
         rig_open(&rig);
-        if (start((const char *const[]){"sleep", "1000", NULL}, options, &note)) _exit(1);
+        if (start((const char *const[]){"sleep", "100", NULL}, options, &note)) _exit(1);
         grandchild = process_pid(child.process);
         if (write(fds[1], &grandchild, sizeof grandchild) < 0) _exit(1);
         for (;;) pause();

@@ -71,10 +71,13 @@ TEST(what_cannot_be_watched_is_refused)
 
     rig_open(&rig);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        CHECK_ERR("refused", signals_open(rig.loop, bad[i], on_signal, &rig, &untouched), ERR_INVALID);
+        CHECK_ERR("refused", signals_open(rig.loop, bad[i], on_signal, &rig, &untouched),
+                  ERR_INVALID);
     CHECK("output untouched", untouched == (struct signals *)&rig);
-    CHECK_OK("none at all is fine", signals_open(rig.loop, (const int[]){0}, on_signal, &rig, &watched));
+    CHECK_OK("none at all is fine",
+             signals_open(rig.loop, (const int[]){0}, on_signal, &rig, &watched));
     signals_close(watched);
+    watched = NULL; /* so that a leak would show */
     rig_close(&rig);
 }
 
@@ -85,7 +88,8 @@ TEST(a_loop_that_is_not_real_has_no_signals)
     struct signals *untouched = NULL;
 
     loop_core_init(&loop, &no_ops, clock_real());
-    CHECK_ERR("unsupported", signals_open(&loop, (const int[]){SIGHUP, 0}, on_signal, &rig, &untouched),
+    CHECK_ERR("unsupported",
+              signals_open(&loop, (const int[]){SIGHUP, 0}, on_signal, &rig, &untouched),
               ERR_UNSUPPORTED);
     loop_core_deinit(&loop);
 }

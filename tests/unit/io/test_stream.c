@@ -17,8 +17,9 @@ static void open_pair(const char *address, size_t client_max, size_t server_max,
     server = (struct server){.ends = &served, .count = 1, .events = server_events};
     server_open(&rig, &server,
                 (struct listen_options){.address = address, .output_max = server_max});
-    end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener),
-                                                  .output_max = client_max});
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener),
+                                   .output_max = client_max});
 }
 static void meet(void)
 {
@@ -39,7 +40,7 @@ enum { BOUND = 64 * 1024, PIECE = 24 * 1024 };
 static const uint64_t BULK = 64ull << 20;
 static uint64_t sent, stashed_most;
 static unsigned told_full;
-static struct buf stash;                        /* what the echo could not write yet */
+static struct buf stash; /* what the echo could not write yet */
 
 static char bulk_byte(uint64_t at)
 {
@@ -121,7 +122,10 @@ static void run_bulk(const char *address)
     close_pair();
 }
 
-TEST(sixty_four_mebibytes_pass_through_small_bounds_over_tcp) { run_bulk("127.0.0.1:0"); }
+TEST(sixty_four_mebibytes_pass_through_small_bounds_over_tcp)
+{
+    run_bulk("127.0.0.1:0");
+}
 TEST(sixty_four_mebibytes_pass_through_small_bounds_over_a_unix_socket)
 {
     char address[128];
@@ -207,8 +211,10 @@ TEST(more_than_the_bound_at_once_is_refused_for_good)
     parts[1].len = 50;
     CHECK_OK("100 of 100", stream_write(client.stream, parts, 2));
     CHECK_OK("nothing is always fine", stream_write(client.stream, NULL, 0));
+    real_io_turn(rig.real, false);
+    CHECK_U64("it was over half its bound, so its end is told, in the turn that sent it",
+              client.drained, 1);
     RIG_UNTIL("arrives", &rig, served.got == 100);
-    CHECK_U64("it was over half its bound, so its end is told", client.drained, 1);
     close_pair();
 }
 
@@ -268,7 +274,7 @@ TEST(a_paused_reader_holds_the_writer_and_loses_nothing)
     open_pair("127.0.0.1:0", BOUND, 0, NULL);
     meet();
     stream_pause(served.stream);
-    for (int idle = 0; idle < 20; idle++) {     /* until the kernel's own buffers are full too */
+    for (int idle = 0; idle < 20; idle++) { /* until the kernel's own buffers are full too */
         while (!(err = stream_write(client.stream, &part, 1))) wrote += part.len, idle = 0;
         CHECK_ERR("full", err, ERR_FULL);
         real_io_turn(rig.real, false);
@@ -352,7 +358,8 @@ TEST(the_accepting_side_may_end_first)
 
 TEST(without_on_end_our_side_ends_with_the_peers)
 {
-    static const struct stream_events no_end = {.on_bytes = end_on_bytes, .on_closed = end_on_closed};
+    static const struct stream_events no_end = {.on_bytes = end_on_bytes,
+                                                .on_closed = end_on_closed};
 
     open_pair("127.0.0.1:0", 0, 0, &no_end);
     meet();
@@ -422,7 +429,7 @@ TEST(writing_to_a_peer_that_is_gone_fails_without_a_signal)
     open_server();
     int fd = raw_peer();
     RIG_UNTIL("accepted", &rig, served.opened);
-    stream_pause(served.stream);                /* so that only writing can notice */
+    stream_pause(served.stream); /* so that only writing can notice */
     close(fd);
     for (int i = 0; i < 1000 && !served.closed; i++) {
         if (end_write(&served, "anyone?") == ERR_CLOSED) break;

@@ -1,10 +1,17 @@
 #include "rig.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 
 enum { JOBS = 64 };
-struct numbered { struct job job; int number; enum err err; bool ran, done; pthread_t thread; };
+struct numbered {
+    struct job job;
+    int number;
+    enum err err;
+    bool ran, done;
+    pthread_t thread;
+};
 static struct rig rig;
 static struct worker *worker;
 static struct numbered jobs[JOBS];
@@ -74,16 +81,28 @@ TEST(a_full_worker_refuses_and_takes_again_after_handing_back)
     rig_close(&rig);
 }
 
+static sem_t entered;
+static void run_entered(struct job *job)
+{
+    sem_post(&entered);
+    run_numbered(job);
+}
+
 TEST(closing_waits_for_the_running_job_and_cancels_the_rest)
 {
     open_worker(JOBS);
+    sem_init(&entered, 0, 0);
+    jobs[0].job.run = run_entered;
     pthread_mutex_lock(&gate);
     for (int i = 0; i < 10; i++) CHECK_OK("submit", worker_submit(worker, &jobs[i].job));
+    sem_wait(&entered); /* one runs now, and its hand-back will be posted */
     pthread_mutex_unlock(&gate);
     worker_close(worker);
+    CHECK("the one that ran is waited for", jobs[0].ran);
     CHECK_I64("each is told, once, before close returns", done_count, 10);
     for (int i = 0; i < 10; i++) {
-        CHECK_ERR("ran or cancelled, and said so", jobs[i].err, jobs[i].ran ? ERR_OK : ERR_CANCELLED);
+        CHECK_ERR("ran or cancelled, and said so", jobs[i].err,
+                  jobs[i].ran ? ERR_OK : ERR_CANCELLED);
         CHECK_I64("in order", done_order[i], i);
     }
     rig_close(&rig);
@@ -125,12 +144,17 @@ TEST(a_done_may_close_its_worker)
 }
 
 static int chain_left;
-static void run_nothing(struct job *job) { (void)job; }
+static void run_nothing(struct job *job)
+{
+    (void)job;
+}
 static void done_resubmits(struct job *job, enum err err)
 {
     CHECK_OK("it ran", err);
-    if (chain_left-- > 0) CHECK_OK("its place is free", worker_submit(worker, job));
-    else done_count = 1;
+    if (chain_left-- > 0)
+        CHECK_OK("its place is free", worker_submit(worker, job));
+    else
+        done_count = 1;
 }
 
 TEST(a_done_may_submit_its_job_again)
@@ -176,7 +200,10 @@ TEST(options_without_a_name_or_a_bound_are_refused)
 }
 
 enum { WORKERS = 4, EACH = 2000 };
-struct slot { struct job job; uint64_t value, sum; };
+struct slot {
+    struct job job;
+    uint64_t value, sum;
+};
 static struct slot slots[WORKERS][16];
 static unsigned left;
 
@@ -189,7 +216,7 @@ static void done_sum(struct job *job, enum err err)
 {
     struct slot *slot = CONTAINER_OF(job, struct slot, job);
     (void)err;
-    slot->value = 0;                            /* free */
+    slot->value = 0; /* free */
     left--;
 }
 
@@ -205,7 +232,8 @@ TEST(several_workers_beside_one_loop_share_nothing)
     for (int w = 0; w < WORKERS; w++) {
         struct worker_options options = {.name = "sum", .jobs_max = ARRAY_LEN(slots[0])};
         CHECK_OK("open", worker_open(rig.loop, &options, &workers[w]));
-        for (size_t i = 0; i < ARRAY_LEN(slots[w]); i++) job_init(&slots[w][i].job, run_sum, done_sum);
+        for (size_t i = 0; i < ARRAY_LEN(slots[w]); i++)
+            job_init(&slots[w][i].job, run_sum, done_sum);
     }
     while (left > 0) {
         for (int w = 0; w < WORKERS; w++)

@@ -114,12 +114,15 @@ void pair_connect(struct pair *pair)
 
 void pair_close(struct pair *pair)
 {
-    sim_close(pair->sim);                       /* takes back what the test left open */
+    sim_close(pair->sim); /* takes back what the test left open */
     end_deinit(&pair->client);
     for (size_t i = 0; i < ARRAY_LEN(pair->server.ends); i++) end_deinit(&pair->server.ends[i]);
 }
 
-struct wanted { struct end *end; size_t len; };
+struct wanted {
+    struct end *end;
+    size_t len;
+};
 
 static bool has_bytes(void *context)
 {

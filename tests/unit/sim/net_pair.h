@@ -1,4 +1,5 @@
-/* Two ends of a connection that write down what they are told, for the tests of the virtual network. */
+/* Two ends of a connection that write down what they are told, for the tests of the virtual
+ * network. */
 #ifndef TESTS_UNIT_SIM_NET_PAIR_H
 #define TESTS_UNIT_SIM_NET_PAIR_H
 #include "base/buf.h"
@@ -6,7 +7,7 @@
 #include "sim/sim_link.h"
 
 struct end {
-    struct stream *stream;              /* NULL after on_closed */
+    struct stream *stream; /* NULL after on_closed */
     struct buf got;
     bool open, ended, closed, answer_end, close_in_bytes;
     unsigned drained, opens, ends, closes;
@@ -17,16 +18,16 @@ extern const struct stream_events end_events;
 
 struct server {
     struct listener *listener;
-    struct end ends[8];                 /* in order of accept; more are closed */
+    struct end ends[8]; /* in order of accept; more are closed */
     size_t accepted;
-    bool answer_end;                    /* given to each end: ends its side when the peer does */
+    bool answer_end; /* given to each end: ends its side when the peer does */
 };
 
 struct pair {
     struct sim *sim;
     struct sim_host *a, *b;
-    struct server server;               /* on b, port 7000 */
-    struct end client;                  /* on a */
+    struct server server; /* on b, port 7000 */
+    struct end client;    /* on a */
 };
 
 void end_deinit(struct end *end);

@@ -1,10 +1,17 @@
 /* Time: one queue, clocks that drift and step, turns that cost. */
 #include <string.h>
 
+#include "lib/fake_clock.h"
 #include "lib/test.h"
 #include "sim/sim.h"
 
-struct tick { struct timer timer; mono_time fired; unsigned count; struct sim *sim; sim_time at; };
+struct tick {
+    struct timer timer;
+    mono_time fired;
+    unsigned count;
+    struct sim *sim;
+    sim_time at;
+};
 
 static void on_tick(struct timer *timer)
 {
@@ -14,7 +21,11 @@ static void on_tick(struct timer *timer)
     tick->at = sim_now(tick->sim);
 }
 
-struct world { struct sim *sim; struct sim_host *host; struct io *io; };
+struct world {
+    struct sim *sim;
+    struct sim_host *host;
+    struct io *io;
+};
 
 static struct world world_open(uint64_t seed)
 {
@@ -25,9 +36,17 @@ static struct world world_open(uint64_t seed)
     return w;
 }
 
-static const struct { const char *why; int32_t ppm; } rates[] = {
-    {"a perfect clock", 0},       {"a usual crystal", 37},       {"one that is late", -37},
-    {"a broken fast one", 500000}, {"a broken slow one", -500000}, {"odd", 12345}, {"odd", -99999},
+static const struct {
+    const char *why;
+    int32_t ppm;
+} rates[] = {
+    {"a perfect clock", 0},
+    {"a usual crystal", 37},
+    {"one that is late", -37},
+    {"a broken fast one", 500000},
+    {"a broken slow one", -500000},
+    {"odd", 12345},
+    {"odd", -99999},
 };
 TEST(timers_fire_by_the_hosts_own_clock_and_never_early)
 {
@@ -99,7 +118,8 @@ TEST(a_reboot_starts_the_monotonic_clock_anew_and_keeps_the_wall_clock)
     sim_host_die(w.host, SIM_KILLED);
     sim_run_for(w.sim, 1000);
     CHECK_OK("start", sim_host_restart(w.host));
-    CHECK_U64("a new process, the same boot", clock_mono_ns(w.io->clock).ns, before + 1000 * NS_PER_MS);
+    CHECK_U64("a new process, the same boot", clock_mono_ns(w.io->clock).ns,
+              before + 1000 * NS_PER_MS);
     sim_host_die(w.host, SIM_POWER_CUT);
     CHECK("off", !sim_host_powered(w.host));
     CHECK_OK("boot", sim_host_restart(w.host));
@@ -109,7 +129,11 @@ TEST(a_reboot_starts_the_monotonic_clock_anew_and_keeps_the_wall_clock)
     sim_close(w.sim);
 }
 
-struct order { struct sim_event event; int number, *next; int *got; };
+struct order {
+    struct sim_event event;
+    int number, *next;
+    int *got;
+};
 
 static void on_order(struct sim_event *event)
 {
@@ -119,7 +143,10 @@ static void on_order(struct sim_event *event)
 
 TEST(events_run_by_time_then_by_order_of_scheduling)
 {
-    static const struct { uint64_t at; int want; } plan[] = {
+    static const struct {
+        uint64_t at;
+        int want;
+    } plan[] = {
         {5, 2}, {1, 0}, {5, 3}, {9, 5}, {5, 4}, {1, 1},
     };
     struct world w = world_open(3);
@@ -185,7 +212,13 @@ TEST(entropy_repeats_by_seed_and_differs_by_host)
 
 /* -- loop: the same rules as over libuv -- */
 
-struct deed { struct task task; struct turn_hook hook; struct post post; struct loop *loop; char *log; };
+struct deed {
+    struct task task;
+    struct turn_hook hook;
+    struct post post;
+    struct loop *loop;
+    char *log;
+};
 
 static void on_task(struct task *task)
 {
@@ -258,4 +291,18 @@ TEST(a_blocking_call_makes_the_next_turn_late)
     CHECK("late by the sync", tick.at.ns >= 30 * NS_PER_MS);
     CHECK_U64("the watchdog saw it", loop_stats(sim_host_io(host)->loop).slow_wall, 1);
     sim_close(sim);
+}
+
+TEST(a_fake_clock_shows_what_the_test_set)
+{
+    struct fake_clock fake;
+
+    fake_clock_init(&fake);
+    CHECK_U64("starts", clock_mono(&fake.clock).ms, 1000);
+    fake_clock_advance(&fake, 250);
+    CHECK_U64("both go on", clock_mono(&fake.clock).ms, 1250);
+    CHECK_U64("both go on", clock_wall(&fake.clock).ms, FAKE_CLOCK_WALL_START + 250);
+    fake_clock_set_wall(&fake, (wall_time){5});
+    CHECK_U64("a step", clock_wall(&fake.clock).ms, 5);
+    CHECK_U64("of one clock only", clock_mono(&fake.clock).ms, 1250);
 }

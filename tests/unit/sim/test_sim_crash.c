@@ -5,8 +5,8 @@
 #include "lib/test.h"
 #include "net_pair.h"
 
-/* A process with one of everything, that gives its memory back in its last callback, as real services
- * do: the state is freed when the last stream has closed. */
+/* A process with one of everything, that gives its memory back in its last callback, as real
+ * services do: the state is freed when the last stream has closed. */
 struct service {
     struct io *io;
     struct listener *listener;
@@ -19,14 +19,14 @@ struct service {
     struct post post;
     struct fs_file *file;
     bool leaving;
-    unsigned *fired;                    /* counts every callback that a dead process must not get */
+    unsigned *fired; /* counts every callback that a dead process must not get */
 };
 
 static void service_bytes(void *owner, struct str bytes)
 {
     struct service *s = owner;
     (*s->fired)++;
-    stream_write(s->stream, &bytes, 1);         /* an echo */
+    stream_write(s->stream, &bytes, 1); /* an echo */
 }
 
 static void service_closed(void *owner, enum err why, const struct note *note)
@@ -106,10 +106,11 @@ static enum err service_start(struct io *io, void *context, void **ret_state)
     task_init(&s->task, service_task);
     post_init(&s->post, service_post);
     turn_hook_add(io->loop, &s->hook, service_hook);
-    CHECK_OK("listen", net_listen(io->net,
-                                  &(struct listen_options){.address = "0.0.0.0:7100",
-                                                           .on_accept = service_accept, .owner = s},
-                                  &s->listener, NULL));
+    CHECK_OK("listen",
+             net_listen(io->net,
+                        &(struct listen_options){
+                            .address = "0.0.0.0:7100", .on_accept = service_accept, .owner = s},
+                        &s->listener, NULL));
     CHECK_OK("worker", worker_open(io->loop, &(struct worker_options){"disk", 4}, &s->worker));
     job_init(&s->job, service_run, service_done);
     CHECK_OK("submit", worker_submit(s->worker, &s->job));
@@ -127,10 +128,12 @@ static void service_destroy(void *state)
     timer_deinit(&s->timer);
     turn_hook_remove(&s->hook);
     task_cancel(&s->task);
-    worker_close(s->worker);                    /* the job that runs is over after this */
+    worker_close(s->worker); /* the job that runs is over after this */
     fs_close(s->io->fs, s->file);
-    if (s->stream) stream_close(s->stream);     /* on_closed frees */
-    else free(s);
+    if (s->stream)
+        stream_close(s->stream); /* on_closed frees */
+    else
+        free(s);
 }
 
 /* The lazy kind: frees its own memory and closes nothing. */
@@ -155,7 +158,7 @@ static void connect_to_service(struct pair *p)
 
 static void forget_server(struct pair *p)
 {
-    p->server.listener = NULL;                  /* dies with its host */
+    p->server.listener = NULL; /* dies with its host */
 }
 
 TEST(a_killed_process_ends_its_connections_and_its_port_refuses)
@@ -289,7 +292,7 @@ static enum err fail_late(struct io *io, void *context, void **ret_state)
     void *state;
 
     CHECK_OK("everything opens", service_start(io, context, &state));
-    service_destroy(state);                     /* closes all of it; the callbacks come later */
+    service_destroy(state); /* closes all of it; the callbacks come later */
     (void)ret_state;
     return ERR_IO;
 }

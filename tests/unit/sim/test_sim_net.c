@@ -93,7 +93,8 @@ TEST(writing_to_a_closed_peer_ends_in_a_reset)
     pair_connect(&p);
     stream_close(p.client.stream);
     sim_run_for(p.sim, 100);
-    CHECK("half closed as far as the server knows", p.server.ends[0].ended && !p.server.ends[0].closed);
+    CHECK("half closed as far as the server knows",
+          p.server.ends[0].ended && !p.server.ends[0].closed);
     CHECK_OK("write", end_write(&p.server.ends[0], STR("anyone?")));
     CHECK("told", pair_wait_closed(&p, &p.server.ends[0], 1000));
     CHECK_ERR("not orderly", p.server.ends[0].why, ERR_IO);
@@ -166,8 +167,9 @@ TEST(dials_that_fail_say_why_by_on_closed)
     for (size_t i = 0; i < ARRAY_LEN(dial_cases); i++) {
         struct pair p;
         pair_open(&p, 7);
-        CHECK_OK(dial_cases[i].why, end_dial(&p.client, p.a, &(struct dial_options){
-                                                                 .address = dial_cases[i].address}));
+        CHECK_OK(
+            dial_cases[i].why,
+            end_dial(&p.client, p.a, &(struct dial_options){.address = dial_cases[i].address}));
         CHECK("not from inside the call", !p.client.closed);
         sim_run_for(p.sim, 500);
         CHECK(dial_cases[i].why, p.client.closed == (dial_cases[i].want != ERR_OK));
@@ -182,7 +184,7 @@ TEST(a_dial_into_silence_times_out)
     struct pair p;
 
     pair_open(&p, 8);
-    sim_link_block(p.b, p.a, true);             /* our packets arrive, no answer comes back */
+    sim_link_block(p.b, p.a, true); /* our packets arrive, no answer comes back */
     CHECK_OK("dial", end_dial(&p.client, p.a,
                               &(struct dial_options){.address = "b:7000", .timeout_ms = 5000}));
     sim_run_for(p.sim, 4999);
@@ -200,7 +202,8 @@ TEST(listeners_refuse_a_taken_address_and_a_foreign_one)
     struct server other = {0};
 
     pair_open(&p, 9);
-    CHECK_ERR("taken", server_listen(&other, p.b, &(struct listen_options){.address = "0.0.0.0:7000"}),
+    CHECK_ERR("taken",
+              server_listen(&other, p.b, &(struct listen_options){.address = "0.0.0.0:7000"}),
               ERR_BUSY);
     CHECK_ERR("not ours", server_listen(&other, p.b, &(struct listen_options){.address = "a:7000"}),
               ERR_UNAVAILABLE);
@@ -208,8 +211,9 @@ TEST(listeners_refuse_a_taken_address_and_a_foreign_one)
               ERR_INVALID);
     CHECK_OK("any port", server_listen(&other, p.b, &(struct listen_options){.address = "b:0"}));
     CHECK("a real one", strcmp(listener_address(other.listener), "b:0") != 0);
-    CHECK_OK("dial it", end_dial(&p.client, p.a, &(struct dial_options){
-                                                     .address = listener_address(other.listener)}));
+    CHECK_OK("dial it",
+             end_dial(&p.client, p.a,
+                      &(struct dial_options){.address = listener_address(other.listener)}));
     sim_run_for(p.sim, 100);
     CHECK_SIZE("reached", other.accepted, 1);
     listener_close(other.listener);
@@ -227,8 +231,9 @@ TEST(a_listener_takes_no_more_than_its_bound)
     unsigned open = 0;
 
     pair_open(&p, 10);
-    CHECK_OK("listen", server_listen(&small, p.b,
-                                     &(struct listen_options){.address = "unix:/s", .streams_max = 2}));
+    CHECK_OK("listen",
+             server_listen(&small, p.b,
+                           &(struct listen_options){.address = "unix:/s", .streams_max = 2}));
     for (size_t i = 0; i < 3; i++) {
         CHECK_OK("dial", end_dial(&more[i], p.b, &(struct dial_options){.address = "unix:/s"}));
     }
@@ -248,18 +253,21 @@ TEST(peers_show_their_identity_when_both_asked_for_tls)
 {
     static const struct str uri = {"muster://replica/1", 18};
     const struct tls_identity identity = {.uris = &uri, .uri_count = 1};
-    struct tls_context *some = (struct tls_context *)(void *)pattern;   /* never looked into */
+    struct tls_context *some = (struct tls_context *)(void *)pattern; /* never looked into */
     struct pair p;
     struct sim_host *c;
     struct server secure = {0};
     struct end plain = {0};
 
     pair_open(&p, 11);
-    CHECK_OK("a host with a name", sim_host_add(p.sim, &(struct sim_host_options){.name = "c",
-                                                     .identity = &identity, .alpn = "h2"}, &c));
+    CHECK_OK("a host with a name",
+             sim_host_add(
+                 p.sim,
+                 &(struct sim_host_options){.name = "c", .identity = &identity, .alpn = "h2"}, &c));
     CHECK_OK("listen", server_listen(&secure, p.b,
                                      &(struct listen_options){.address = "b:7443", .tls = some}));
-    CHECK_OK("dial", end_dial(&p.client, c, &(struct dial_options){.address = "b:7443", .tls = some}));
+    CHECK_OK("dial",
+             end_dial(&p.client, c, &(struct dial_options){.address = "b:7443", .tls = some}));
     CHECK_OK("dial", end_dial(&plain, p.a, &(struct dial_options){.address = "b:7443"}));
     sim_run_for(p.sim, 100);
     CHECK_SIZE("one came in", secure.accepted, 1);
@@ -274,7 +282,8 @@ TEST(peers_show_their_identity_when_both_asked_for_tls)
 
 /* -- faults -- */
 
-/* Sends 100,000 bytes each way over links with these faults and demands every byte, in order, once. */
+/* Sends 100,000 bytes each way over links with these faults and demands every byte, in order,
+ * once. */
 static struct sim_link_stats transfer(uint64_t seed, const struct sim_link_faults *faults,
                                       uint64_t *ret_ms)
 {
@@ -319,7 +328,7 @@ TEST(duplicates_are_received_once)
     uint64_t ms;
 
     faults.duplicate_ppm = 300000;
-    faults.reorder_ppm = 300000;                /* so that a copy comes late */
+    faults.reorder_ppm = 300000; /* so that a copy comes late */
     faults.reorder_ns_max = 5 * NS_PER_MS;
     CHECK("packets were doubled", transfer(21, &faults, &ms).duplicated > 20);
 }
@@ -356,9 +365,12 @@ TEST(a_rate_spreads_a_burst)
 TEST(all_faults_together_still_keep_the_bytes)
 {
     for (uint64_t seed = 0; seed < 20; seed++) {
-        struct sim_link_faults faults = {.delay_min_ns = NS_PER_MS, .delay_spread_ns = 10 * NS_PER_MS,
-                                         .loss_ppm = 50000, .duplicate_ppm = 50000,
-                                         .reorder_ppm = 100000, .reorder_ns_max = 300 * NS_PER_MS};
+        struct sim_link_faults faults = {.delay_min_ns = NS_PER_MS,
+                                         .delay_spread_ns = 10 * NS_PER_MS,
+                                         .loss_ppm = 50000,
+                                         .duplicate_ppm = 50000,
+                                         .reorder_ppm = 100000,
+                                         .reorder_ns_max = 300 * NS_PER_MS};
         uint64_t ms;
         transfer(seed, &faults, &ms);
     }
@@ -443,7 +455,7 @@ TEST(a_doubled_opening_yields_one_connection)
         pair_open(&p, seed);
         faults.duplicate_ppm = 1000000;
         faults.reorder_ppm = 500000;
-        faults.reorder_ns_max = 3000 * NS_PER_MS;       /* copies of the opening outlive the connection */
+        faults.reorder_ns_max = 3000 * NS_PER_MS; /* copies of the opening outlive the connection */
         sim_link_set_all(p.sim, &faults);
         pair_connect(&p);
         stream_close(p.client.stream);
@@ -460,7 +472,7 @@ TEST(a_healed_world_forgets_half_open_connections)
     struct pair p;
 
     pair_open(&p, 28);
-    sim_link_block(p.b, p.a, true);             /* the opening arrives, its answer does not */
+    sim_link_block(p.b, p.a, true); /* the opening arrives, its answer does not */
     CHECK_OK("dial", end_dial(&p.client, p.a,
                               &(struct dial_options){.address = "b:7000", .timeout_ms = 500}));
     sim_run_for(p.sim, 600);
@@ -475,7 +487,10 @@ TEST(a_healed_world_forgets_half_open_connections)
 
 /* -- datagrams: the faults as they are -- */
 
-struct inbox { unsigned count, out_of_order, last; unsigned seen[200]; };
+struct inbox {
+    unsigned count, out_of_order, last;
+    unsigned seen[200];
+};
 
 static void take_message(void *context, struct sim_host *from, struct str bytes)
 {

@@ -12,7 +12,14 @@ struct bench {
     struct worker *worker;
     char log[64];
 };
-struct work { struct job job; struct bench *bench; char name; bool sync; enum err told; unsigned dones; };
+struct work {
+    struct job job;
+    struct bench *bench;
+    char name;
+    bool sync;
+    enum err told;
+    unsigned dones;
+};
 
 static void run(struct job *job)
 {
@@ -45,9 +52,9 @@ static void bench_open(struct bench *b, size_t jobs_max)
     CHECK_OK("a world", sim_open(&(struct sim_options){.seed = 1}, &b->sim));
     CHECK_OK("a host", sim_host_add(b->sim, &options, &b->host));
     b->io = sim_host_io(b->host);
-    CHECK_OK("a worker", worker_open(b->io->loop,
-                                     &(struct worker_options){.name = "w", .jobs_max = jobs_max},
-                                     &b->worker));
+    CHECK_OK("a worker",
+             worker_open(b->io->loop, &(struct worker_options){.name = "w", .jobs_max = jobs_max},
+                         &b->worker));
 }
 
 static void work_init(struct work *work, struct bench *b, char name)
@@ -140,9 +147,33 @@ TEST(a_death_before_or_after_the_run_tells_nobody)
     CHECK_OK("submit", worker_submit(b.worker, &works[1].job));
     sim_run_for(b.sim, 2);
     CHECK_TEXT("ran, and its sync is under way", b.log, "ra");
-    sim_host_die(b.host, SIM_POWER_CUT);        /* the world takes the worker back */
+    sim_host_die(b.host, SIM_POWER_CUT); /* the world takes the worker back */
     sim_run_for(b.sim, 1000);
     CHECK_TEXT("nobody hears of it", b.log, "ra");
     CHECK_U32("no callback", works[0].dones + works[1].dones, 0);
+    sim_close(b.sim);
+}
+
+static void submit_again(struct job *job, enum err err)
+{
+    struct work *work = CONTAINER_OF(job, struct work, job);
+
+    (void)err;
+    work->dones++;
+    work->told = worker_submit(work->bench->worker, job);
+}
+
+TEST(a_job_that_comes_back_to_a_closing_worker_is_refused)
+{
+    struct bench b;
+    struct work work;
+
+    bench_open(&b, 2);
+    work_init(&work, &b, 'a');
+    work.job.done = submit_again;
+    CHECK_OK("submit", worker_submit(b.worker, &work.job));
+    worker_close(b.worker);
+    CHECK_ERR("refused", work.told, ERR_CLOSED);
+    CHECK_U32("told once", work.dones, 1);
     sim_close(b.sim);
 }

@@ -1,0 +1,290 @@
+#include "common/instruments.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/tables.h"
+#include "common/version.h"
+#include "obs/crash.h"
+#include "obs/events.h"
+#include "obs/health.h"
+#include "obs/ring.h"
+#include "text/ndjson.h"
+
+enum { EVENTS_PATH_CAP = 4096 };
+enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload tells all it changed */
+
+struct instruments {
+    struct clock *clock;
+    char *log_file; /* NULL: stderr */
+    int log_fd;     /* ours when log_file is set */
+    struct logger *logger;
+    struct log_source log;
+    struct metrics *metrics;
+    struct counter *reloads[2]; /* refused, ok */
+    struct gauge *waiting, *tls_not_after;
+    struct events *events;
+    struct loop *loop;
+    struct health *health;
+    struct health_check *ready;
+};
+
+/* -- the log file: one descriptor for the logger, and another file behind it after a reopen -- */
+
+static enum err open_log_file(const char *path, int *ret_fd, struct note *note)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, LOG_FILE_MODE);
+
+    if (fd < 0) {
+        note_set(note, "log.file %s: %s", path, strerror(errno));
+        return errno == ENOENT ? ERR_NOT_FOUND : errno == EACCES ? ERR_DENIED : ERR_IO;
+    }
+    *ret_fd = fd;
+    return ERR_OK;
+}
+
+static void reopen_log(struct instruments *in)
+{
+    struct note note = {""};
+    int fd;
+
+    if (!in->log_file) return;
+    if (open_log_file(in->log_file, &fd, &note)) {
+        LOG_ERROR(&in->log, "log file could not be opened anew, the old one stays",
+                  log_text("why", note.text));
+        return;
+    }
+    if (dup2(fd, in->log_fd) < 0)
+        LOG_ERROR(&in->log, "log file stays", log_text("why", strerror(errno)));
+    close(fd);
+}
+
+static enum err open_log(struct instruments *in, struct io *io, const struct conf *conf,
+                         struct note *note)
+{
+    const char *path = conf_text(conf, "log.file");
+    struct logger_options options = {
+        .clock = io->clock,
+        .level = (enum log_level)conf_choice(conf, "log.level"),
+        .format = (enum log_format)conf_choice(conf, "log.format"),
+        .fd = STDERR_FILENO,
+        .repeats_per_second = LOG_REPEATS_PER_SECOND,
+    };
+    enum err err = ERR_OK;
+
+    if (path) {
+        in->log_file = str_dup(str_from(path));
+        err = in->log_file ? open_log_file(path, &in->log_fd, note) : ERR_NOMEM;
+        options.fd = in->log_fd;
+    }
+    if (!err) err = logger_open(&options, &in->logger);
+    if (!err) log_source_init(&in->log, in->logger, "process", NULL);
+    return err;
+}
+
+/* -- events -- */
+
+static void on_events_trouble(void *context, enum err trouble, const char *note, uint64_t lost)
+{
+    struct instruments *in = context;
+    if (trouble)
+        LOG_ERROR(&in->log, "events cannot be written", log_err("err", trouble),
+                  log_text("why", note));
+    else
+        LOG_WARN(&in->log, "events are written again", log_u64("lost", lost));
+}
+
+/* Below the data directory unless the path says otherwise. */
+static enum err open_events(struct instruments *in, struct io *io, const struct conf *conf,
+                            struct note *note)
+{
+    static const enum events_kind kinds[] = {
+        [EVENTS_CHOICE_NONE] = EVENTS_NONE,
+        [EVENTS_CHOICE_STDOUT] = EVENTS_STDOUT,
+        [EVENTS_CHOICE_FILE] = EVENTS_FILE,
+    };
+    const char *file = conf_text(conf, "events.file"), *dir = conf_text(conf, "data-dir");
+    char path[EVENTS_PATH_CAP];
+    enum err err;
+
+    if (snprintf(path, sizeof path, "%s%s%s", file[0] == '/' ? "" : dir, file[0] == '/' ? "" : "/",
+                 file) >= EVENTS_PATH_CAP) {
+        note_set(note, "events.file: the path is too long");
+        return ERR_INVALID;
+    }
+    struct events_options options = {
+        .kind = kinds[conf_choice(conf, "events.sink")],
+        .fs = io->fs,
+        .clock = io->clock,
+        .path = path,
+        .mode = LOG_FILE_MODE,
+        .rotate_bytes = conf_number(conf, "events.file-max"),
+        .keep = (uint32_t)conf_number(conf, "events.files-kept"),
+        .on_trouble = on_events_trouble,
+        .context = in,
+    };
+    err = events_open(&options, &in->events, note);
+    if (err) note_prefix(note, "events.file %s", path);
+    return err;
+}
+
+void instruments_event(struct instruments *instruments, const char *what)
+{
+    enum { EVENT_MAX = 1024 };
+    char time[WALL_TEXT_CAP];
+    struct ndjson line;
+    struct buf out;
+
+    wall_text(clock_wall(instruments->clock), time);
+    buf_init(&out, EVENT_MAX);
+    ndjson_begin(&line, &out, NDJSON_LINE);
+    ndjson_c_string(&line, STR("timestamp"), time);
+    ndjson_c_string(&line, STR("event"), what);
+    ndjson_u64(&line, STR("pid"), (uint64_t)getpid());
+    ndjson_c_string(&line, STR("version"), version_number());
+    if (!ndjson_end(&line)) { /* a sink in trouble tells by itself, see above */
+        (void)events_write(instruments->events, EVENT_KEEP, str_of(out.data, out.len - 1));
+    }
+    buf_deinit(&out);
+}
+
+/* -- numbers of the process itself -- */
+
+static enum err add_metrics(struct instruments *in, struct note *note)
+{
+    struct metric_options reloads = {
+        .name = "muster_config_reloads_total",
+        .help = "Configuration reloads by how they ended.",
+        .kind = METRIC_COUNTER,
+        .labels = {"result"},
+    };
+    struct metric_options waiting = {
+        .name = "muster_config_settings_waiting",
+        .help = "Settings whose new value needs a restart.",
+        .kind = METRIC_GAUGE,
+    };
+    struct metric_options not_after = {
+        .name = "muster_tls_not_after_seconds",
+        .help = "When our certificate ends, in seconds since 1970; 0 without TLS.",
+        .kind = METRIC_GAUGE,
+    };
+    struct metrics_build build = {.version = version_number(), .commit = version_commit()};
+    struct metric_family *family;
+    enum err err = metrics_open(&in->metrics);
+
+    if (!err) err = metrics_add_process(in->metrics, &build, note);
+    if (!err) err = metrics_add(in->metrics, &reloads, &family, note);
+    if (err) return err;
+    in->reloads[false] = metric_counter(family, &STR("refused"));
+    in->reloads[true] = metric_counter(family, &STR("ok"));
+    err = metrics_add(in->metrics, &waiting, &family, note);
+    if (err) return err;
+    in->waiting = metric_gauge(family, NULL);
+    err = metrics_add(in->metrics, &not_after, &family, note);
+    if (!err) in->tls_not_after = metric_gauge(family, NULL);
+    return err;
+}
+
+void instruments_count_reload(struct instruments *instruments, bool ok, size_t waiting)
+{
+    counter_inc(instruments->reloads[ok]);
+    if (ok) gauge_set(instruments->waiting, (double)waiting);
+}
+
+void instruments_set_tls(struct instruments *instruments, const struct tls_context *tls)
+{
+    double ms = tls ? (double)tls_context_info(tls).not_after.ms : 0;
+    gauge_set(instruments->tls_not_after, ms / (double)MS_PER_SECOND);
+}
+
+/* -- life -- */
+
+enum err instruments_open(struct io *io, const struct conf *conf, const char *process_name,
+                          struct instruments **ret_instruments, struct note *note)
+{
+    struct crash_options crash = {
+        .program = process_name, .version = version_number(), .commit = version_commit()};
+    struct instruments *in = calloc(1, sizeof *in);
+    enum err err;
+
+    if (!in) return ERR_NOMEM;
+    in->log_fd = -1;
+    in->clock = io->clock;
+    in->loop = io->loop;
+    ring_use_clock(io->clock);
+    err = crash_install(&crash);
+    if (!err) err = open_log(in, io, conf, note);
+    if (!err) err = add_metrics(in, note);
+    if (!err) err = open_events(in, io, conf, note);
+    if (err)
+        instruments_close(in);
+    else
+        *ret_instruments = in;
+    return err;
+}
+
+void instruments_close(struct instruments *instruments)
+{
+    if (!instruments) return;
+    health_close(instruments->health);
+    events_close(instruments->events);
+    metrics_close(instruments->metrics);
+    logger_close(instruments->logger);
+    if (instruments->log_fd >= 0) close(instruments->log_fd);
+    free(instruments->log_file);
+    free(instruments);
+}
+
+void instruments_reopen(struct instruments *instruments)
+{
+    reopen_log(instruments);
+}
+
+void instruments_apply(struct instruments *instruments, const struct conf *conf)
+{
+    logger_set_level(instruments->logger, (enum log_level)conf_choice(conf, "log.level"));
+}
+
+const struct log_source *instruments_log(const struct instruments *instruments)
+{
+    return &instruments->log;
+}
+
+struct metrics *instruments_metrics(struct instruments *instruments)
+{
+    return instruments->metrics;
+}
+
+/* -- the part that meets HTTP -- */
+
+enum err instruments_serve(struct instruments *instruments, struct http_server *http,
+                           struct note *note)
+{
+    struct health_options options = {
+        .server = http,
+        .loop = instruments->loop,
+        .metrics = instruments->metrics,
+        .logger = instruments->logger,
+        .events = instruments->events,
+    };
+    enum err err;
+
+    if (instruments->health) return health_move(instruments->health, http, note); /* opened anew */
+    err = health_open(&options, &instruments->health, note);
+    return err ? err
+               : health_check_add(instruments->health, "process", "starting", &instruments->ready);
+}
+
+void instruments_unserve(struct instruments *instruments)
+{
+    if (instruments->health) (void)health_move(instruments->health, NULL, NULL);
+}
+
+void instruments_set_ready(struct instruments *instruments, bool ready)
+{
+    health_check_set(instruments->ready, ready, "stopping");
+}

@@ -1,0 +1,111 @@
+#include "common/serve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320 };
+
+struct serve {
+    struct status_facts facts;
+    const char *cert_file, *key_file;
+    struct instruments *instruments;
+    char address[ADDRESS_CAP]; /* with the real port, so that opening anew finds it */
+    struct http_server *http;  /* NULL while opening anew has not worked yet */
+    struct http_channel *live;
+};
+
+static enum err add_pages(struct serve *s, struct note *note)
+{
+    struct buf page;
+    enum err err;
+
+    buf_init(&page, STATUS_TEXT_MAX);
+    err = status_page(&s->facts, &page);
+    if (!err) err = http_publish(s->http, STATUS_PATH, "text/html; charset=utf-8", buf_peek(&page));
+    buf_deinit(&page);
+    if (!err) err = http_channel_open(s->http, STATUS_LIVE_PATH, LIVE_EVENTS_KEPT, &s->live);
+    return err ? err : instruments_serve(s->instruments, s->http, note);
+}
+
+static void close_listener(struct serve *s)
+{
+    instruments_unserve(s->instruments);
+    http_close(s->http);
+    s->http = NULL;
+}
+
+static enum err open_listener(struct serve *s, struct note *note)
+{
+    struct http_options options = {
+        .address = s->address, .cert_file = s->cert_file, .key_file = s->key_file};
+    enum err err = http_open(&options, &s->http, note);
+
+    if (err == ERR_BUSY) {
+        note_set(note,
+                 "http.listen %s is taken by another process; stop that one, or take a free port "
+                 "with --http-listen 127.0.0.1:0",
+                 s->address);
+    } else if (err) {
+        note_prefix(note, "http.listen %s", s->address);
+    }
+    if (err) return err;
+    snprintf(s->address, sizeof s->address, "%s", http_address(s->http));
+    err = add_pages(s, note);
+    if (err) close_listener(s);
+    return err;
+}
+
+enum err serve_open(const struct serve_options *options, struct serve **ret_serve,
+                    struct note *note)
+{
+    struct serve *s = calloc(1, sizeof *s);
+    enum err err = ERR_INVALID;
+
+    if (!s) return ERR_NOMEM;
+    s->facts = options->facts;
+    s->cert_file = options->cert_file;
+    s->key_file = options->key_file;
+    s->instruments = options->instruments;
+    if (snprintf(s->address, sizeof s->address, "%s", options->address) < ADDRESS_CAP) {
+        err = open_listener(s, note);
+    } else {
+        note_set(note, "http.listen: the address is too long");
+    }
+    if (err)
+        free(s);
+    else
+        *ret_serve = s;
+    return err;
+}
+
+void serve_close(struct serve *serve)
+{
+    if (!serve) return;
+    close_listener(serve);
+    free(serve);
+}
+
+enum err serve_reopen(struct serve *serve, struct note *note)
+{
+    close_listener(serve);
+    return open_listener(serve, note);
+}
+
+const char *serve_address(const struct serve *serve)
+{
+    return serve->address;
+}
+
+void serve_publish(struct serve *serve, const struct status_numbers *numbers)
+{
+    struct status_numbers all = *numbers;
+    struct buf event;
+
+    if (!serve->http && open_listener(serve, NULL)) return; /* the next call tries again */
+    all.http = http_stats(serve->http);
+    buf_init(&event, STATUS_TEXT_MAX);
+    if (!status_event(&all, &event)) {
+        (void)http_channel_send(serve->live, STR("status"), buf_peek(&event)); /* newest counts */
+    }
+    buf_deinit(&event);
+}

@@ -1,0 +1,23 @@
+/* The HTTP side of a process: status page, live numbers, probes and metrics on one listener. */
+#ifndef COMMON_SERVE_H
+#define COMMON_SERVE_H
+#include "common/instruments.h"
+#include "common/status.h"
+
+struct serve;
+struct serve_options {
+    struct status_facts facts;                  /* its texts must outlive the listener */
+    const char *address, *cert_file, *key_file; /* the same */
+    struct instruments *instruments;
+};
+/* ERR_BUSY when the address is taken, with a note that says what to do; what http_open answers. */
+enum err serve_open(const struct serve_options *options, struct serve **ret_serve,
+                    struct note *note);
+void serve_close(struct serve *serve); /* NULL is fine */
+/* Closes the listener and opens it again on the same port, with the certificate files as they are
+ * now. After an error it is closed, and serve_publish tries again. */
+enum err serve_reopen(struct serve *serve, struct note *note);
+const char *serve_address(const struct serve *serve); /* with the real port; borrowed */
+/* Gives the live page new numbers; `http` in them is filled in here. */
+void serve_publish(struct serve *serve, const struct status_numbers *numbers);
+#endif

@@ -1,0 +1,28 @@
+/* The status page of a process: one plain page inside the binary, kept live by server-sent events.
+ * Shows what is known, and nothing that is not there yet. */
+#ifndef COMMON_STATUS_H
+#define COMMON_STATUS_H
+#include "base/buf.h"
+#include "io/http.h"
+#include "io/loop.h"
+
+#define STATUS_PATH      "/"
+#define STATUS_LIVE_PATH "/live"
+enum { STATUS_TEXT_MAX = 64 * 1024 };
+
+struct status_facts {
+    const char *command; /* "muster dev" */
+    const char *version, *commit, *data_dir;
+    const char *warning; /* shown on top; NULL: none */
+};
+/* The page as HTML. ERR_FULL, ERR_NOMEM. */
+enum err status_page(const struct status_facts *facts, struct buf *into);
+
+struct status_numbers {
+    uint64_t uptime_ms;
+    struct loop_stats loop;
+    struct http_stats http;
+};
+/* One live event as a line of JSON. ERR_FULL, ERR_NOMEM. */
+enum err status_event(const struct status_numbers *numbers, struct buf *into);
+#endif

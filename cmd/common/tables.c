@@ -1,0 +1,240 @@
+#include "common/tables.h"
+
+#define TABLE(name)                                                                                \
+    const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}
+
+/* -- muster: what every role has -- */
+
+static const char *const log_levels[] = {"trace", "debug", "info", "warn", "error", NULL};
+static const char *const log_formats[] = {"logfmt", "json", NULL};
+static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
+
+#define OPTION_CONFIG                                                                              \
+    {                                                                                              \
+        .name = "config", .kind = OPTION_STRING, .flags = OPTION_NOT_IN_FILE,                      \
+        .placeholder = "FILE", .example = "muster.toml",                                           \
+        .help = "a TOML file to read options from"                                                 \
+    }
+#define OPTION_PRINT_CONFIG                                                                        \
+    {                                                                                              \
+        .name = "print-config", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY,                    \
+        .help = "print every value as TOML with where it came from, and end"                       \
+    }
+#define OPTION_INSECURE                                                                            \
+    {                                                                                              \
+        .name = "insecure", .kind = OPTION_BOOL, .fallback = "false",                              \
+        .help =                                                                                    \
+            "allow addresses other than loopback without TLS; said in the log and on the status "  \
+            "page"                                                                                 \
+    }
+#define OPTIONS_TLS                                                                                \
+    {.name = "tls.cert-file",                                                                      \
+     .kind = OPTION_STRING,                                                                        \
+     .placeholder = "FILE",                                                                        \
+     .example = "tls/server.pem",                                                                  \
+     .help =                                                                                       \
+         "certificate chain in PEM; with it every listener speaks TLS. The file is read again "    \
+         "on SIGHUP; a pair that does not match leaves the old one in force"},                     \
+    {                                                                                              \
+        .name = "tls.key-file", .kind = OPTION_STRING, .placeholder = "FILE",                      \
+        .example = "tls/server.key.pem", .help = "the private key of tls.cert-file"                \
+    }
+#define OPTIONS_LOG                                                                                \
+    {.name = "log.level",                                                                          \
+     .kind = OPTION_ENUM,                                                                          \
+     .choices = log_levels,                                                                        \
+     .fallback = "info",                                                                           \
+     .flags = OPTION_RELOAD,                                                                       \
+     .help = "the least serious line that is written"},                                            \
+        {.name = "log.format",                                                                     \
+         .kind = OPTION_ENUM,                                                                      \
+         .choices = log_formats,                                                                   \
+         .fallback = "logfmt",                                                                     \
+         .help = "how a line is written: key=value for people, JSON for machines"},                \
+    {                                                                                              \
+        .name = "log.file", .kind = OPTION_STRING, .placeholder = "FILE", .example = "muster.log", \
+        .help =                                                                                    \
+            "where log lines go; without it, stderr. Opened again on SIGHUP, so a file that was "  \
+            "moved away is let go"                                                                 \
+    }
+#define OPTIONS_EVENTS                                                                             \
+    {.name = "events.sink",                                                                        \
+     .kind = OPTION_ENUM,                                                                          \
+     .choices = event_sinks,                                                                       \
+     .fallback = "none",                                                                           \
+     .help = "where events go, one JSON object a line"},                                           \
+        {.name = "events.file",                                                                    \
+         .kind = OPTION_STRING,                                                                    \
+         .placeholder = "FILE",                                                                    \
+         .fallback = "events.ndjson",                                                              \
+         .help = "the file of events.sink = \"file\"; a path that does not begin with / is below " \
+                 "data-dir"},                                                                      \
+        {.name = "events.file-max",                                                                \
+         .kind = OPTION_SIZE,                                                                      \
+         .fallback = "64MiB",                                                                      \
+         .min = 64 * 1024ull,                                                                      \
+         .max = 1ull << 40,                                                                        \
+         .help = "when the file has this size it is set aside and a new one begun"},               \
+    {                                                                                              \
+        .name = "events.files-kept", .kind = OPTION_U64, .fallback = "4", .min = 1, .max = 1000,   \
+        .help = "how many files set aside are kept"                                                \
+    }
+
+static const struct option dev_options[] = {
+    OPTION_CONFIG,
+    OPTION_PRINT_CONFIG,
+    {.name = "data-dir",
+     .kind = OPTION_STRING,
+     .placeholder = "DIR",
+     .fallback = "dev-data",
+     .help = "the directory of this process; made when absent, and locked while it runs"},
+    OPTION_INSECURE,
+    {.name = "http.listen",
+     .kind = OPTION_ADDRESS,
+     .fallback = "127.0.0.1:8790",
+     .help = "where the status page, probes and metrics are served; port 0 takes a free one"},
+    {.name = "http.live-every",
+     .kind = OPTION_DURATION,
+     .fallback = "1s",
+     .min = 100,
+     .max = 60 * 1000ull,
+     .flags = OPTION_RELOAD,
+     .help = "how often the status page gets new numbers"},
+    OPTIONS_TLS,
+    OPTIONS_LOG,
+    OPTIONS_EVENTS,
+};
+TABLE(dev);
+
+/* -- musterctl: these say something about one call, so they are flags only -- */
+
+#define OPTION_DIR                                                                                 \
+    {                                                                                              \
+        .name = "dir", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY, .placeholder = "DIR",     \
+        .fallback = "tls", .help = "the directory of the authority: ca.pem and ca.key.pem"         \
+    }
+#define OPTION_JSON                                                                                \
+    {                                                                                              \
+        .name = "json", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY,                            \
+        .help = "print one JSON object a line instead of text"                                     \
+    }
+#define OPTION_DAYS(otherwise, most)                                                               \
+    {                                                                                              \
+        .name = "days", .kind = OPTION_U64, .flags = OPTION_FLAG_ONLY, .fallback = (otherwise),    \
+        .min = 1, .max = (most), .help = "how long it is valid"                                    \
+    }
+#define OPTION_COMMON_NAME                                                                         \
+    {                                                                                              \
+        .name = "common-name", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY,                   \
+        .placeholder = "NAME", .fallback = "muster-dev-ca",                                        \
+        .help = "how the authority calls itself"                                                   \
+    }
+#define OPTION_STRICT                                                                              \
+    {                                                                                              \
+        .name = "strict-permissions", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY,              \
+        .help = "refuse a key that others may read, instead of warning about it"                   \
+    }
+#define OPTION_ROLLOUT                                                                             \
+    {                                                                                              \
+        .name = "rollout", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY,                         \
+        .help =                                                                                    \
+            "make the development authority that rollout workers expect: rollout-dev-ca, valid "   \
+            "from 1975 to 4096; --days and --common-name do not matter then"                       \
+    }
+#define OPTION_FORCE(what)                                                                         \
+    {                                                                                              \
+        .name = "force", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY, .help = (what)            \
+    }
+#define OPTION_NEW_KEY                                                                             \
+    {                                                                                              \
+        .name = "new-key", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY,                         \
+        .help = "with a renewal, make a fresh key too; otherwise the key stays"                    \
+    }
+
+static const struct option cert_ca_options[] = {
+    OPTION_DIR,     OPTION_COMMON_NAME, OPTION_DAYS("3650", 36500),
+    OPTION_ROLLOUT, OPTION_STRICT,      OPTION_JSON,
+};
+TABLE(cert_ca);
+
+static const struct option cert_rotate_options[] = {
+    OPTION_DIR,     OPTION_COMMON_NAME, OPTION_DAYS("3650", 36500),
+    OPTION_ROLLOUT, OPTION_STRICT,      OPTION_JSON,
+};
+TABLE(cert_rotate);
+
+static const struct option cert_retire_options[] = {
+    OPTION_DIR,
+    OPTION_FORCE("drop the old roots though a certificate here is still signed by one"),
+    OPTION_STRICT,
+    OPTION_JSON,
+};
+TABLE(cert_retire);
+
+static const struct option cert_issue_options[] = {
+    OPTION_DIR,
+    {.name = "id",
+     .kind = OPTION_STRING,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "ID",
+     .example = "1",
+     .help = "which one: the replica's, shard's, cluster's, provider's, worker's or "
+             "store client's id"},
+    {.name = "names",
+     .kind = OPTION_LIST,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "NAME,...",
+     .example = "node1.example,10.0.0.7",
+     .help = "host names and addresses it is served under; without it localhost, 127.0.0.1 and ::1 "
+             "for what is a server"},
+    OPTION_DAYS("90", 36500),
+    {.name = "out",
+     .kind = OPTION_STRING,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "PATH",
+     .example = "tls/replica-1",
+     .help = "where it goes: PATH.pem and PATH.key.pem. Without it, DIR/KIND-ID or DIR/KIND"},
+    OPTION_FORCE("renew it though it is still good"),
+    OPTION_NEW_KEY,
+    OPTION_JSON,
+};
+TABLE(cert_issue);
+
+static const struct option cert_renew_options[] = {
+    OPTION_DIR,
+    OPTION_FORCE("renew it though it is still good"),
+    OPTION_NEW_KEY,
+    OPTION_JSON,
+};
+TABLE(cert_renew);
+
+static const struct option cert_show_options[] = {OPTION_JSON};
+TABLE(cert_show);
+
+#define OPTION_ROLE                                                                                \
+    {                                                                                              \
+        .name = "role", .kind = OPTION_ENUM, .choices = role_names, .flags = OPTION_FLAG_ONLY,     \
+        .fallback = "dev", .help = "the command of muster the file is for"                         \
+    }
+
+const char *const role_names[] = {"dev", NULL};
+const struct option_table *const role_tables[] = {&dev_table, NULL};
+static_assert(ARRAY_LEN(role_names) == ARRAY_LEN(role_tables), "a table for each role");
+
+static const struct option config_check_options[] = {OPTION_ROLE};
+TABLE(config_check);
+static const struct option config_reference_options[] = {OPTION_ROLE};
+TABLE(config_reference);
+
+const struct option_table *const all_tables[] = {
+    &dev_table,
+    &cert_ca_table,
+    &cert_rotate_table,
+    &cert_retire_table,
+    &cert_issue_table,
+    &cert_renew_table,
+    &cert_show_table,
+    &config_check_table,
+    &config_reference_table,
+    NULL,
+};

@@ -1,0 +1,7 @@
+/* The small commands both programs have: `version` and `completion bash`. */
+#ifndef COMMON_TOOLS_H
+#define COMMON_TOOLS_H
+#include "conf/command.h"
+
+extern const struct command version_command, completion_command;
+#endif

@@ -1,0 +1,60 @@
+#include "common/version.h"
+
+#include <jansson.h>
+#include <raft.h>
+
+#include "commit.h"
+#include "io/http.h"
+#include "io/real.h"
+#include "io/tls.h"
+
+enum { RAFT_VERSION_SIMULATED = 2201 }; /* 0.22.1 */
+static_assert(RAFT_VERSION_NUMBER == RAFT_VERSION_SIMULATED, "built against another libraft");
+
+const char *version_number(void)
+{
+    return MUSTER_VERSION;
+}
+
+const char *version_commit(void)
+{
+    return MUSTER_COMMIT;
+}
+
+static enum err print_raft(int version, struct buf *into)
+{
+    return buf_appendf(into, "libraft %d.%d.%d\n", version / 10000, version / 100 % 100,
+                       version % 100);
+}
+
+enum err version_print(const char *program, struct buf *into)
+{
+    enum err err =
+        buf_appendf(into, "%s %s (commit %s, %s)\n", program, MUSTER_VERSION, MUSTER_COMMIT,
+#ifdef __clang__
+                    "clang " __clang_version__
+#else
+                    "gcc " __VERSION__
+#endif
+        );
+    if (!err)
+        err = buf_appendf(into, "%s\n%s\n%s\n", real_io_engine_version(), tls_engine_version(),
+                          http_engine_version());
+    if (!err) err = buf_appendf(into, "jansson %s\n", jansson_version_str());
+    return err ? err : print_raft(raft_version_number(), into);
+}
+
+enum err version_check_raft(int loaded, struct note *note)
+{
+    if (loaded == RAFT_VERSION_SIMULATED) return ERR_OK;
+    note_set(note,
+             "libraft %d.%d.%d is loaded, but only 0.22.1 has been simulated and is safe to run; "
+             "scripts/setup installs it",
+             loaded / 10000, loaded / 100 % 100, loaded % 100);
+    return ERR_VERSION;
+}
+
+enum err version_check_engines(struct note *note)
+{
+    return version_check_raft(raft_version_number(), note);
+}

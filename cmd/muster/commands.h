@@ -1,0 +1,7 @@
+/* The commands of muster, one file each. */
+#ifndef MUSTER_COMMANDS_H
+#define MUSTER_COMMANDS_H
+#include "conf/command.h"
+
+extern const struct command dev_command;
+#endif

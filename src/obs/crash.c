@@ -1,0 +1,142 @@
+#include "obs/crash.h"
+
+#include <execinfo.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "obs/ring.h"
+
+enum { CRASH_STACK = 64 * 1024, FRAMES_MAX = 64, LINE_CAP = 512, WAIT_FOR_FIRST_MS = 5000 };
+
+static char build_line[LINE_CAP];
+static size_t build_len;
+static int crash_fd = STDERR_FILENO;
+static _Atomic(pid_t) dying; /* the thread that prints */
+
+static const struct {
+    int number;
+    const char *name;
+} fatal[] = {{SIGSEGV, "SIGSEGV"},
+             {SIGBUS, "SIGBUS"},
+             {SIGFPE, "SIGFPE"},
+             {SIGILL, "SIGILL"},
+             {SIGABRT, "SIGABRT"}};
+
+static void say(const char *text)
+{
+    (void)!write(crash_fd, text, strlen(text));
+}
+
+static void say_hex(uint64_t value)
+{
+    char text[19] = "0x";
+    for (int i = 0; i < 16; i++) text[2 + i] = "0123456789abcdef"[value >> (60 - 4 * i) & 15];
+    say(text);
+}
+
+static void say_number(uint64_t value)
+{
+    char text[21];
+    char *at = text + sizeof text - 1;
+    *at = '\0';
+    do *--at = (char)('0' + value % 10);
+    while (value /= 10);
+    say(at);
+}
+
+static void say_signal(int number, const siginfo_t *info)
+{
+    const char *name = "signal";
+    for (size_t i = 0; i < ARRAY_LEN(fatal); i++)
+        if (fatal[i].number == number) name = fatal[i].name;
+    say("\n*** died by ");
+    say(name);
+    if (number != SIGABRT &&
+        info->si_code > 0) { /* the kernel's own, so the address means something */
+        say(" at address ");
+        say_hex((uint64_t)(uintptr_t)info->si_addr);
+    }
+    say(", process ");
+    say_number((uint64_t)getpid());
+    say(" thread ");
+    say_number((uint64_t)syscall(SYS_gettid));
+    say("\n");
+    (void)!write(crash_fd, build_line, build_len);
+}
+
+static void report(int number, const siginfo_t *info)
+{
+    void *frames[FRAMES_MAX];
+    int count;
+
+    say_signal(number, info);
+    say("*** backtrace\n");
+    count = backtrace(frames, FRAMES_MAX);
+    backtrace_symbols_fd(frames, count, crash_fd);
+    say("*** recent events, oldest first: seconds thread what\n");
+    if (ring_dump_fd(crash_fd) == 0) say("(none)\n");
+    say("*** end\n");
+}
+
+static void on_fatal(int number, siginfo_t *info, void *unused)
+{
+    pid_t self = (pid_t)syscall(SYS_gettid), nobody = 0;
+
+    (void)unused;
+    if (atomic_compare_exchange_strong(&dying, &nobody, self)) {
+        report(number, info);
+    } else if (nobody != self) {
+        /* Another thread is printing and will end the process; let it finish. */
+        for (int i = 0; i < WAIT_FOR_FIRST_MS; i++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    } /* else: we crashed while printing; what is out is out */
+    signal(number, SIG_DFL);
+    /* A fault happens again when we return, now with the default effect and the registers as they
+     * were. A signal that was sent must be sent again; it waits until we return. */
+    if (info->si_code <= 0 || number == SIGABRT) syscall(SYS_tgkill, getpid(), self, number);
+}
+
+static enum err stack_install(void)
+{
+    /* Its own pages with a gap below: the handler must not run into what it reports about. */
+    long page = sysconf(_SC_PAGESIZE);
+    size_t gap = page > 0 ? (size_t)page : 4096;
+    char *at = mmap(NULL, CRASH_STACK + gap, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (at == MAP_FAILED) return ERR_NOMEM;
+    if (mprotect(at, gap, PROT_NONE) != 0 ||
+        sigaltstack(&(stack_t){.ss_sp = at + gap, .ss_size = CRASH_STACK}, NULL) != 0) {
+        munmap(at, CRASH_STACK + gap);
+        return ERR_UNAVAILABLE;
+    }
+    return ERR_OK; /* kept until the process ends */
+}
+
+enum err crash_install(const struct crash_options *options)
+{
+    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
+    void *frame;
+    enum err err = stack_install();
+    int len;
+
+    if (err) return err;
+    (void)!backtrace(&frame, 1); /* loads its library now; loading it in the handler could hang */
+    crash_fd = options->fd ? options->fd : STDERR_FILENO;
+    len = snprintf(build_line, sizeof build_line, "*** %s %s, commit %s\n",
+                   options->program ? options->program : "?",
+                   options->version ? options->version : "?",
+                   options->commit ? options->commit : "?");
+    build_len = min_size((size_t)len, sizeof build_line - 1);
+    action.sa_sigaction = on_fatal;
+    sigfillset(&action.sa_mask);
+    for (size_t i = 0; i < ARRAY_LEN(fatal); i++) sigdelset(&action.sa_mask, fatal[i].number);
+    for (size_t i = 0; i < ARRAY_LEN(fatal); i++)
+        if (sigaction(fatal[i].number, &action, NULL) != 0) return ERR_UNAVAILABLE;
+    return ERR_OK;
+}

@@ -1,0 +1,272 @@
+#include "obs/events.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "io/line_out.h"
+#include "obs/events_file.h"
+
+enum { FAST_LINE = 2048 }; /* longer lines are put together on the heap */
+
+struct queued {
+    struct list link;
+    enum events_class class;
+    size_t len;
+    char text[];
+};
+
+struct events {
+    pthread_mutex_t lock;
+    enum events_kind kind;
+    struct line_out out;
+    struct events_file *file;
+    struct list queue; /* oldest first */
+    size_t queue_max, queue_count, queue_bytes, droppable;
+    events_trouble_fn *on_trouble;
+    void *context;
+    struct events_stats stats;
+    uint64_t lost_in_trouble;
+    enum err trouble;
+};
+
+/* What to tell once the lock is released. */
+struct news {
+    bool changed;
+    enum err trouble;
+    uint64_t lost;
+};
+
+/* -- the sink, under lock -- */
+
+static enum err put(struct events *events, struct str line)
+{
+    switch (events->kind) {
+    case EVENTS_STDOUT: return line_out_write(&events->out, line);
+    case EVENTS_FILE: return events_file_write(events->file, line);
+    case EVENTS_NONE: break;
+    }
+    return ERR_OK;
+}
+
+static void begin_trouble(struct events *events, enum err err, struct news *news)
+{
+    if (events->stats.in_trouble) return;
+    events->stats.in_trouble = true;
+    events->lost_in_trouble = 0;
+    /* A pipe that is full for a moment is everyday; a queue that fills up is told by its loss. */
+    if (err == ERR_FULL) return;
+    events->trouble = err;
+    *news = (struct news){true, err, 0};
+}
+
+static void end_trouble(struct events *events, struct news *news)
+{
+    if (!events->stats.in_trouble) return;
+    events->stats.in_trouble = false;
+    if (events->trouble) *news = (struct news){true, ERR_OK, events->lost_in_trouble};
+    events->trouble = ERR_OK;
+}
+
+static void lose(struct events *events, struct news *news)
+{
+    events->stats.lost++;
+    events->lost_in_trouble++;
+    if (events->trouble) return;
+    events->trouble = ERR_FULL;
+    *news = (struct news){true, ERR_FULL, events->lost_in_trouble};
+}
+
+static void tell(struct events *events, struct news news)
+{
+    if (!news.changed || !events->on_trouble) return;
+    events->on_trouble(events->context, news.trouble,
+                       news.trouble ? err_text(news.trouble) : "event lines flow again", news.lost);
+}
+
+/* -- the queue, under lock -- */
+
+static void queue_remove(struct events *events, struct queued *line)
+{
+    list_remove(&line->link);
+    events->queue_count--;
+    events->queue_bytes -= line->len;
+    events->droppable -= line->class == EVENT_MAY_DROP;
+    free(line);
+}
+
+static bool queue_has_room(const struct events *events, size_t len)
+{
+    return events->queue_count < events->queue_max &&
+           events->queue_bytes + len <= EVENTS_QUEUE_BYTES_MAX;
+}
+
+/* Room for a line that must be kept is made of those that may be lost, oldest first. */
+static bool queue_make_room(struct events *events, size_t len, struct news *news)
+{
+    LIST_EACH_SAFE(&events->queue, node, following)
+    {
+        struct queued *line = CONTAINER_OF(node, struct queued, link);
+        if (queue_has_room(events, len) || events->droppable == 0) break;
+        if (line->class != EVENT_MAY_DROP) continue;
+        queue_remove(events, line);
+        lose(events, news);
+    }
+    return queue_has_room(events, len);
+}
+
+static enum err queue_add(struct events *events, enum events_class class, struct str line,
+                          struct news *news)
+{
+    struct queued *queued;
+
+    if (!queue_has_room(events, line.len) &&
+        (class == EVENT_MAY_DROP || !queue_make_room(events, line.len, news))) {
+        if (class == EVENT_MAY_DROP) lose(events, news);
+        return ERR_FULL;
+    }
+    queued = malloc(sizeof *queued + line.len);
+    if (!queued) {
+        if (class == EVENT_MAY_DROP) lose(events, news);
+        return ERR_NOMEM;
+    }
+    list_init(&queued->link);
+    queued->class = class;
+    queued->len = line.len;
+    memcpy(queued->text, line.at, line.len);
+    list_append(&events->queue, &queued->link);
+    events->queue_count++;
+    events->queue_bytes += line.len;
+    events->droppable += class == EVENT_MAY_DROP;
+    return ERR_OK;
+}
+
+/* In order, until the sink stops taking them. True when all are out. */
+static bool drain(struct events *events, struct news *news)
+{
+    while (!list_empty(&events->queue)) {
+        struct queued *line = CONTAINER_OF(events->queue.next, struct queued, link);
+        enum err err = put(events, str_of(line->text, line->len));
+        if (err) {
+            begin_trouble(events, err, news);
+            return false;
+        }
+        events->stats.written++;
+        queue_remove(events, line);
+    }
+    return true;
+}
+
+/* -- calls -- */
+
+static enum err write_locked(struct events *events, enum events_class class, struct str line,
+                             struct news *news)
+{
+    enum err err = ERR_OK;
+    if (!list_empty(&events->queue) && !drain(events, news))
+        return queue_add(events, class, line, news);
+    err = put(events, line);
+    if (err) {
+        begin_trouble(events, err, news);
+        return queue_add(events, class, line, news);
+    }
+    events->stats.written++;
+    end_trouble(events, news);
+    return ERR_OK;
+}
+
+enum err events_write(struct events *events, enum events_class class, struct str line)
+{
+    char fast[FAST_LINE];
+    char *room = fast;
+    struct news news = {0};
+    enum err err;
+
+    if (line.len == 0 || str_has(line, '\n')) return ERR_INVALID;
+    if (line.len >= EVENTS_LINE_MAX) return ERR_TOO_LARGE;
+    if (events->kind == EVENTS_NONE) return ERR_OK;
+    if (line.len >= sizeof fast) {
+        room = malloc(line.len + 1);
+        if (!room) return ERR_NOMEM;
+    }
+    memcpy(room, line.at, line.len);
+    room[line.len] = '\n';
+    pthread_mutex_lock(&events->lock);
+    err = write_locked(events, class, str_of(room, line.len + 1), &news);
+    pthread_mutex_unlock(&events->lock);
+    if (room != fast) free(room);
+    tell(events, news);
+    return err;
+}
+
+bool events_flush(struct events *events)
+{
+    struct news news = {0};
+    bool empty;
+    pthread_mutex_lock(&events->lock);
+    empty = drain(events, &news);
+    if (empty) end_trouble(events, &news);
+    pthread_mutex_unlock(&events->lock);
+    tell(events, news);
+    return empty;
+}
+
+struct events_stats events_stats(struct events *events)
+{
+    struct events_stats stats;
+    pthread_mutex_lock(&events->lock);
+    stats = events->stats;
+    stats.queued = events->queue_count;
+    if (events->file) {
+        stats.rotations = events_file_rotations(events->file);
+        stats.failed_rotations = events_file_failed_rotations(events->file);
+    }
+    pthread_mutex_unlock(&events->lock);
+    return stats;
+}
+
+enum err events_open(const struct events_options *options, struct events **ret_events,
+                     struct note *note)
+{
+    struct events *events = calloc(1, sizeof *events);
+    enum err err = ERR_OK;
+
+    if (!events) return ERR_NOMEM;
+    pthread_mutex_init(&events->lock, NULL);
+    list_init(&events->queue);
+    events->kind = EVENTS_NONE; /* until its sink is there */
+    events->queue_max = options->queue_max ? options->queue_max : EVENTS_QUEUE_MAX;
+    events->on_trouble = options->on_trouble;
+    events->context = options->context;
+    if (options->kind == EVENTS_STDOUT) {
+        err = line_out_init(&events->out, options->fd ? options->fd : STDOUT_FILENO);
+        if (err) note_set(note, "standard output is not open");
+    } else if (options->kind == EVENTS_FILE) {
+        err = events_file_open(options, &events->file, note);
+    } else if (options->kind != EVENTS_NONE) {
+        err = ERR_INVALID;
+    }
+    if (!err) {
+        events->kind = options->kind;
+        *ret_events = events;
+        return ERR_OK;
+    }
+    events_close(events);
+    return err;
+}
+
+void events_close(struct events *events)
+{
+    if (!events) return;
+    (void)events_flush(events);
+    while (!list_empty(&events->queue)) {
+        queue_remove(events, CONTAINER_OF(events->queue.next, struct queued, link));
+        events->stats.lost++;
+    }
+    if (events->kind == EVENTS_STDOUT) line_out_deinit(&events->out);
+    events_file_close(events->file);
+    pthread_mutex_destroy(&events->lock);
+    free(events);
+}

@@ -1,0 +1,311 @@
+#include "obs/events_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/fs.h"
+#include "io/worker.h"
+
+enum {
+    KEEP_DEFAULT = 5,
+    MODE_DEFAULT = 0644,
+    LOOK_EVERY_MS = 1000,
+    ROTATING_STALE_MS = 30 * 1000 /* a process that died while rotating left its mark behind */
+};
+
+struct events_file {
+    struct fs *fs;
+    struct clock *clock;
+    struct worker *worker;
+    char *path;
+    char *directory;
+    uint32_t mode, keep;
+    uint64_t rotate_bytes;
+    bool shared, torn;
+    struct fs_file *file; /* NULL after a failed reopen; the next write tries again */
+    uint64_t inode, size; /* size: as far as we know; others may have added */
+    mono_time look_at;
+    mono_time rotate_after; /* a failed rotation is not tried again at every line */
+    uint64_t rotations, failed_rotations;
+};
+
+/* -- a rotated file is synced and closed beside the writer -- */
+
+struct retire_job {
+    struct job job;
+    struct fs *fs;
+    struct fs_file *file;
+};
+
+static void retire_run(struct job *job)
+{
+    struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
+    (void)fs_sync(retire->fs, retire->file); /* nobody could do anything about it */
+    fs_close(retire->fs, retire->file);
+    retire->file = NULL;
+}
+
+static void retire_done(struct job *job, enum err err)
+{
+    struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
+    if (err) fs_close(retire->fs, retire->file); /* never ran: closing at least frees it */
+    free(retire);
+}
+
+static void retire(struct events_file *f, struct fs_file *own_file)
+{
+    struct retire_job *job = f->worker ? calloc(1, sizeof *job) : NULL;
+    if (job) {
+        job->fs = f->fs;
+        job->file = own_file;
+        job_init(&job->job, retire_run, retire_done);
+        if (worker_submit(f->worker, &job->job) == ERR_OK) return;
+        free(job);
+    }
+    (void)fs_sync(f->fs, own_file);
+    fs_close(f->fs, own_file);
+}
+
+/* -- opening -- */
+
+static enum err reopen(struct events_file *f)
+{
+    struct fs_file *file;
+    struct fs_info info;
+    enum err err = fs_open(f->fs, f->path, FS_WRITE | FS_CREATE | FS_APPEND, f->mode, &file);
+    if (err) return err;
+    err = fs_stat(f->fs, f->path, &info);
+    if (err) {
+        fs_close(f->fs, file);
+        return err;
+    }
+    f->file = file;
+    f->inode = info.inode;
+    f->size = info.size;
+    return ERR_OK;
+}
+
+static char *directory_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return str_dup(STR("."));
+    return str_dup(str_of(path, slash == path ? 1 : (size_t)(slash - path)));
+}
+
+enum err events_file_open(const struct events_options *options, struct events_file **ret_file,
+                          struct note *note)
+{
+    struct events_file *f;
+    enum err err;
+
+    if (!options->fs || !options->clock || !options->path || !options->path[0] ||
+        options->keep > EVENTS_KEEP_MAX) {
+        note_set(note, "an event file needs a path, and keeps at most %d", EVENTS_KEEP_MAX);
+        return ERR_INVALID;
+    }
+    f = calloc(1, sizeof *f);
+    if (!f) return ERR_NOMEM;
+    f->fs = options->fs;
+    f->clock = options->clock;
+    f->worker = options->worker;
+    f->mode = options->mode ? options->mode : MODE_DEFAULT;
+    f->keep = options->keep ? options->keep : KEEP_DEFAULT;
+    f->rotate_bytes = options->rotate_bytes;
+    f->shared = options->shared;
+    f->path = str_dup(str_from(options->path));
+    f->directory = directory_of(options->path);
+    err = f->path && f->directory ? reopen(f) : ERR_NOMEM;
+    if (err) {
+        note_set(note, "open %s: %s", options->path, err_text(err));
+        events_file_close(f);
+        return err;
+    }
+    f->look_at = mono_after(clock_mono(f->clock), LOOK_EVERY_MS);
+    *ret_file = f;
+    return ERR_OK;
+}
+
+void events_file_close(struct events_file *f)
+{
+    if (!f) return;
+    if (f->file) {
+        (void)fs_sync(f->fs, f->file);
+        fs_close(f->fs, f->file);
+    }
+    free(f->directory);
+    free(f->path);
+    free(f);
+}
+
+/* -- rotating -- */
+
+static char *suffixed(const struct events_file *f, const char *suffix)
+{
+    size_t len = strlen(f->path);
+    char *path = malloc(len + strlen(suffix) + 1);
+    if (path) stpcpy(stpcpy(path, f->path), suffix);
+    return path;
+}
+
+static char *numbered(const struct events_file *f, uint32_t number)
+{
+    char suffix[16];
+    snprintf(suffix, sizeof suffix, ".%u", number);
+    return suffixed(f, suffix);
+}
+
+/* path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The oldest first: a
+ * failure in the middle loses nothing, it leaves a gap that the next rotation fills. */
+static enum err shift(struct events_file *f)
+{
+    enum err err = ERR_OK;
+    for (uint32_t to = f->keep; to >= 1 && !err; to--) {
+        char *target = numbered(f, to), *source = to > 1 ? numbered(f, to - 1) : NULL;
+        if (!target || (to > 1 && !source))
+            err = ERR_NOMEM;
+        else
+            err = fs_rename(f->fs, to > 1 ? source : f->path, target);
+        if (err == ERR_NOT_FOUND && to > 1) err = ERR_OK; /* not that many yet */
+        free(target);
+        free(source);
+    }
+    return err;
+}
+
+static bool mark_is_stale(struct events_file *f, const char *mark)
+{
+    struct fs_info info;
+    uint64_t now_ns = clock_wall(f->clock).ms * NS_PER_MS;
+    return fs_stat(f->fs, mark, &info) == ERR_OK && info.modified_ns >= 0 &&
+           now_ns > (uint64_t)info.modified_ns + ROTATING_STALE_MS * NS_PER_MS;
+}
+
+/* True when this process may rotate; *own_mark is then removed and freed by mark_drop. */
+static bool mark_take(struct events_file *f, char **ret_mark)
+{
+    struct fs_file *file;
+    char *mark = suffixed(f, ".rotating");
+    enum err err;
+
+    if (!mark) return false;
+    err = fs_open(f->fs, mark, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600, &file);
+    if (err == ERR_EXISTS && mark_is_stale(f, mark)) {
+        (void)fs_remove(f->fs, mark);
+        err = fs_open(f->fs, mark, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600, &file);
+    }
+    if (err) {
+        free(mark);
+        return false;
+    }
+    fs_close(f->fs, file);
+    *ret_mark = mark;
+    return true;
+}
+
+static void mark_drop(struct events_file *f, char *own_mark)
+{
+    (void)fs_remove(f->fs, own_mark);
+    free(own_mark);
+}
+
+/* The name belongs to another file than the one we have open, or to none. */
+static bool moved_away(struct events_file *f)
+{
+    struct fs_info info;
+    enum err err = fs_stat(f->fs, f->path, &info);
+    if (err) return err == ERR_NOT_FOUND;
+    if (info.inode == f->inode) f->size = info.size;
+    return info.inode != f->inode;
+}
+
+static void follow(struct events_file *f)
+{
+    struct fs_file *old = f->file;
+    if (reopen(f) == ERR_OK) retire(f, old); /* else go on with the old one */
+}
+
+static void rotate(struct events_file *f)
+{
+    char *mark = NULL;
+    struct fs_file *old = f->file;
+    enum err err;
+
+    if (f->shared && !mark_take(f, &mark)) return; /* another process is at it */
+    if (moved_away(f)) {
+        follow(f); /* it was at it, and is done */
+    } else if (f->size >= f->rotate_bytes) {
+        err = shift(f);
+        if (!err) err = reopen(f);
+        if (!err) {
+            f->rotations++;
+            retire(f, old);
+            (void)fs_sync_dir(f->fs, f->directory); /* names may take another rotation to be safe */
+        } else {
+            f->failed_rotations++; /* the old file goes on, whatever its name is now */
+            f->rotate_after = mono_after(clock_mono(f->clock), LOOK_EVERY_MS);
+        }
+    }
+    if (mark) mark_drop(f, mark);
+}
+
+static void look_after(struct events_file *f)
+{
+    mono_time now = clock_mono(f->clock);
+    bool due = mono_due(f->look_at, now);
+    if (due) {
+        f->look_at = mono_after(now, LOOK_EVERY_MS);
+        if (moved_away(f)) follow(f);
+    }
+    if (f->rotate_bytes > 0 && f->size >= f->rotate_bytes && mono_due(f->rotate_after, now))
+        rotate(f);
+}
+
+/* -- writing -- */
+
+/* A write that failed may have left part of the line. Alone we cut it off; beside others that would
+ * take theirs, so the next line is begun on a line of its own. */
+static void undo_partial(struct events_file *f, uint64_t before)
+{
+    uint64_t size;
+    if (fs_file_size(f->fs, f->file, &size) == ERR_OK && size == before) return;
+    if (!f->shared && fs_truncate(f->fs, f->file, before) == ERR_OK) return;
+    f->torn = true;
+}
+
+enum err events_file_write(struct events_file *f, struct str line)
+{
+    uint64_t before;
+    enum err err = f->file ? ERR_OK : reopen(f);
+
+    if (err) return err;
+    look_after(f);
+    before = f->size;
+    if (f->shared || f->torn) {
+        err = fs_file_size(f->fs, f->file, &before);
+        if (err) return err;
+    }
+    if (f->torn) {
+        err = fs_write_at(f->fs, f->file, before, STR("\n"));
+        if (err) return err;
+        f->torn = false;
+        before++;
+    }
+    err = fs_write_at(f->fs, f->file, before, line);
+    if (err) {
+        undo_partial(f, before);
+        return err;
+    }
+    f->size = before + line.len;
+    return ERR_OK;
+}
+
+uint64_t events_file_rotations(const struct events_file *f)
+{
+    return f->rotations;
+}
+
+uint64_t events_file_failed_rotations(const struct events_file *f)
+{
+    return f->failed_rotations;
+}

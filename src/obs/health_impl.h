@@ -1,0 +1,63 @@
+/* What the files of the health pages share. Nobody else includes this. */
+#ifndef OBS_HEALTH_IMPL_H
+#define OBS_HEALTH_IMPL_H
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "io/http.h"
+#include "obs/events.h"
+#include "obs/health.h"
+#include "obs/log.h"
+#include "obs/metrics.h"
+#include "obs/ring.h"
+
+struct health_check {
+    struct health *health;
+    const char *name;
+    bool ready;
+    char reason[HEALTH_REASON_MAX];
+};
+struct slow_turn {
+    struct loop_turn turn;
+    wall_time at;
+};
+enum by { BY_WALL, BY_CPU, BY_COUNT };
+
+struct health {
+    struct http_server *server;
+    struct loop *loop; /* the loop's thread only */
+    struct clock *clock;
+    struct metrics *metrics;
+    struct logger *logger;
+    struct events *events;
+    uint64_t stale_after_ms;
+    struct timer timer;
+    bool hooked;
+    size_t page_count;            /* routed so far */
+    atomic_uint_fast64_t beat_ms; /* the loop's last sign of life, on its monotonic clock */
+
+    struct {
+        struct counter *turns, *slow[BY_COUNT], *busy[BY_COUNT];
+        struct gauge *longest[BY_COUNT], *silence;
+        struct counter *http_requests, *http_errors, *sse_sent, *sse_dropped;
+        struct gauge *http_connections, *sse_readers;
+        struct counter *log_written, *log_dropped, *log_repeats;
+        struct counter *events_written, *events_lost, *events_rotations;
+        struct gauge *events_queued;
+    } metric;
+
+    pthread_mutex_t lock; /* everything below; held for copies only */
+    struct loop_stats loop_stats;
+    wall_time told_at;
+    struct slow_turn slow[HEALTH_SLOW_TURNS];
+    uint64_t slow_count;
+    struct health_check checks[HEALTH_CHECKS_MAX];
+    size_t check_count;
+};
+
+uint64_t health_silence_ms(struct health *h);
+http_handler health_page_alive, health_page_ready, health_page_loop, health_page_ring,
+    health_page_metrics;
+enum err health_metrics_add(struct health *h, struct note *note);
+void health_metrics_remove(struct health *h); /* fine when they were never added */
+#endif

@@ -1,0 +1,178 @@
+/* Loop, HTTP server, log and events as metrics: copied from their own counts when the page is made. */
+#include "obs/health_impl.h"
+
+static enum err add(struct health *h, struct metric_options options,
+                    struct metric_family **ret_family, struct note *note)
+{
+    return metrics_add(h->metrics, &options, ret_family, note);
+}
+
+static enum err add_counter(struct health *h, const char *name, const char *help,
+                            struct counter **ret_counter, struct note *note)
+{
+    struct metric_family *family;
+    enum err err = add(h, (struct metric_options){.name = name, .help = help}, &family, note);
+    if (!err) *ret_counter = metric_counter(family, NULL);
+    return err;
+}
+
+static enum err add_gauge(struct health *h, const char *name, const char *help,
+                          struct gauge **ret_gauge, struct note *note)
+{
+    struct metric_family *family;
+    struct metric_options options = {.name = name, .help = help, .kind = METRIC_GAUGE};
+    enum err err = add(h, options, &family, note);
+    if (!err) *ret_gauge = metric_gauge(family, NULL);
+    return err;
+}
+
+static enum err add_by(struct health *h, const char *name, const char *help, double per_unit,
+                       struct counter *ret_counters[BY_COUNT], struct note *note)
+{
+    struct metric_family *family;
+    struct metric_options options = {
+        .name = name, .help = help, .labels = {"by"}, .series_max = BY_COUNT, .per_unit = per_unit};
+    enum err err = add(h, options, &family, note);
+    if (err) return err;
+    ret_counters[BY_WALL] = metric_counter(family, &STR("wall"));
+    ret_counters[BY_CPU] = metric_counter(family, &STR("cpu"));
+    return ERR_OK;
+}
+
+static enum err add_loop(struct health *h, struct note *note)
+{
+    struct metric_family *family;
+    struct metric_options longest = {.name = "muster_loop_turn_longest_seconds",
+                                     .help = "The longest turn of the loop so far.",
+                                     .kind = METRIC_GAUGE,
+                                     .labels = {"by"},
+                                     .series_max = BY_COUNT};
+    enum err err =
+        add_counter(h, "muster_loop_turns_total", "Turns of the loop.", &h->metric.turns, note);
+    if (!err)
+        err = add_by(h, "muster_loop_slow_turns_total", "Turns of the loop over 1 ms.", 1,
+                     h->metric.slow, note);
+    if (!err)
+        err = add_by(h, "muster_loop_busy_seconds_total", "Time spent in turns of the loop.", 1e9,
+                     h->metric.busy, note);
+    if (!err)
+        err = add_gauge(h, "muster_loop_silence_seconds",
+                        "Time since the loop's last sign of life; it gives one each second.",
+                        &h->metric.silence, note);
+    if (!err) err = add(h, longest, &family, note);
+    if (err) return err;
+    h->metric.longest[BY_WALL] = metric_gauge(family, &STR("wall"));
+    h->metric.longest[BY_CPU] = metric_gauge(family, &STR("cpu"));
+    return ERR_OK;
+}
+
+static enum err add_http(struct health *h, struct note *note)
+{
+    enum err err = add_counter(h, "muster_http_requests_total", "Requests to this HTTP server.",
+                               &h->metric.http_requests, note);
+    if (!err)
+        err = add_counter(h, "muster_http_errors_total", "Answers with a status of 400 or more.",
+                          &h->metric.http_errors, note);
+    if (!err)
+        err = add_gauge(h, "muster_http_connections", "Open connections to this HTTP server.",
+                        &h->metric.http_connections, note);
+    if (!err)
+        err = add_gauge(h, "muster_http_event_readers", "Readers of server-sent events.",
+                        &h->metric.sse_readers, note);
+    if (!err)
+        err = add_counter(h, "muster_http_events_sent_total",
+                          "Server-sent events written to readers.", &h->metric.sse_sent, note);
+    if (!err)
+        err = add_counter(h, "muster_http_events_dropped_total",
+                          "Server-sent events that a slow reader missed.", &h->metric.sse_dropped,
+                          note);
+    return err;
+}
+
+static enum err add_log(struct health *h, struct note *note)
+{
+    enum err err = add_counter(h, "muster_log_lines_total", "Log lines written.",
+                               &h->metric.log_written, note);
+    if (!err)
+        err = add_counter(h, "muster_log_dropped_total", "Log lines nobody took.",
+                          &h->metric.log_dropped, note);
+    if (!err)
+        err = add_counter(h, "muster_log_repeats_total", "Log lines counted instead of written.",
+                          &h->metric.log_repeats, note);
+    return err;
+}
+
+static enum err add_events(struct health *h, struct note *note)
+{
+    enum err err = add_counter(h, "muster_events_written_total", "Event lines written.",
+                               &h->metric.events_written, note);
+    if (!err)
+        err = add_counter(h, "muster_events_lost_total",
+                          "Event lines dropped because the sink was full.", &h->metric.events_lost,
+                          note);
+    if (!err)
+        err = add_counter(h, "muster_events_rotations_total", "Event files rotated away.",
+                          &h->metric.events_rotations, note);
+    if (!err)
+        err = add_gauge(h, "muster_events_queued", "Event lines waiting for the sink.",
+                        &h->metric.events_queued, note);
+    return err;
+}
+
+static void collect_loop(struct health *h)
+{
+    struct loop_stats stats;
+    pthread_mutex_lock(&h->lock);
+    stats = h->loop_stats;
+    pthread_mutex_unlock(&h->lock);
+    counter_raise_to(h->metric.turns, stats.turns);
+    counter_raise_to(h->metric.slow[BY_WALL], stats.slow_wall);
+    counter_raise_to(h->metric.slow[BY_CPU], stats.slow_cpu);
+    counter_raise_to(h->metric.busy[BY_WALL], stats.wall_ns_total);
+    counter_raise_to(h->metric.busy[BY_CPU], stats.cpu_ns_total);
+    gauge_set(h->metric.longest[BY_WALL], (double)stats.wall_ns_max / 1e9);
+    gauge_set(h->metric.longest[BY_CPU], (double)stats.cpu_ns_max / 1e9);
+    gauge_set(h->metric.silence, (double)health_silence_ms(h) / 1e3);
+}
+
+static void collect(void *context)
+{
+    struct health *h = context;
+    struct http_stats http = h->server ? http_stats(h->server) : (struct http_stats){0};
+
+    collect_loop(h);
+    counter_raise_to(h->metric.http_requests, http.requests);
+    counter_raise_to(h->metric.http_errors, http.errors);
+    counter_raise_to(h->metric.sse_sent, http.events_sent);
+    counter_raise_to(h->metric.sse_dropped, http.events_dropped);
+    gauge_set(h->metric.http_connections, http.connections);
+    gauge_set(h->metric.sse_readers, http.readers);
+    if (h->logger) {
+        struct logger_stats log = logger_stats(h->logger);
+        counter_raise_to(h->metric.log_written, log.written);
+        counter_raise_to(h->metric.log_dropped, log.dropped);
+        counter_raise_to(h->metric.log_repeats, log.repeats);
+    }
+    if (h->events) {
+        struct events_stats events = events_stats(h->events);
+        counter_raise_to(h->metric.events_written, events.written);
+        counter_raise_to(h->metric.events_lost, events.lost);
+        counter_raise_to(h->metric.events_rotations, events.rotations);
+        gauge_set(h->metric.events_queued, (double)events.queued);
+    }
+}
+
+enum err health_metrics_add(struct health *h, struct note *note)
+{
+    enum err err = add_loop(h, note);
+    if (!err) err = add_http(h, note);
+    if (!err && h->logger) err = add_log(h, note);
+    if (!err && h->events) err = add_events(h, note);
+    if (!err) err = metrics_on_write(h->metrics, collect, h);
+    return err;
+}
+
+void health_metrics_remove(struct health *h)
+{
+    metrics_off_write(h->metrics, collect, h);
+}

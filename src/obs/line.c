@@ -1,0 +1,156 @@
+#include "obs/line.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void line_init(struct line *line, char *room, size_t cap)
+{
+    *line = (struct line){.at = room, .cap = cap};
+}
+
+struct str line_peek(const struct line *line)
+{
+    return str_of(line->at, line->len);
+}
+
+void line_add(struct line *line, struct str text)
+{
+    if (text.len > line->cap - line->len) {
+        line->cut = true;
+        return;
+    }
+    if (text.len > 0) memcpy(line->at + line->len, text.at, text.len);
+    line->len += text.len;
+}
+
+void line_add_c(struct line *line, const char *text)
+{
+    line_add(line, str_from(text));
+}
+
+/* By hand: numbers are half of most lines, and printf is half of their cost. */
+void line_add_u64(struct line *line, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do digits[--at] = (char)('0' + value % 10);
+    while (value /= 10);
+    line_add(line, str_of(digits + at, sizeof digits - at));
+}
+
+void line_add_i64(struct line *line, int64_t value)
+{
+    if (value < 0) line_add(line, STR("-"));
+    line_add_u64(line, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+void line_addf(struct line *line, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    int len;
+    va_start(args, format);
+    len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (len < 0 || (size_t)len >= sizeof text)
+        line->cut = true;
+    else
+        line_add(line, str_of(text, (size_t)len));
+}
+
+/* One code point of UTF-8 at the start of `text`: its length, or 0 when it is none. */
+static size_t code_point(struct str text, uint32_t *ret_code)
+{
+    unsigned char lead = (unsigned char)text.at[0];
+    size_t len = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    uint32_t code = len == 1 ? lead : lead & (0x7fu >> len);
+
+    if (len > text.len || !str_is_utf8(str_of(text.at, len))) return 0;
+    for (size_t i = 1; i < len; i++) code = code << 6 | ((unsigned char)text.at[i] & 0x3f);
+    *ret_code = code;
+    return len;
+}
+
+/* What could end a line, move the cursor or turn the reading direction in somebody's terminal. */
+static bool is_unsafe(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 ||
+           code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+}
+
+static void add_escaped(struct line *line, uint32_t code)
+{
+    switch (code) {
+    case '\n': line_add(line, STR("\\n")); break;
+    case '\r': line_add(line, STR("\\r")); break;
+    case '\t': line_add(line, STR("\\t")); break;
+    default: line_addf(line, "\\u%04x", code);
+    }
+}
+
+void line_add_quoted(struct line *line, struct str text, size_t max)
+{
+    size_t i = 0, plain = 0; /* text[plain..i) is waiting to be copied as it is */
+    bool too_long = text.len > max;
+
+    line_add(line, STR("\""));
+    while (i < text.len && i < max) {
+        unsigned char c = (unsigned char)text.at[i];
+        uint32_t code = 0;
+        size_t len = 1;
+        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
+            i++;
+            continue;
+        }
+        if (c >= 0x80) {
+            len = code_point(str_tail(text, i), &code);
+            if (len > 0 && i + len > max) break; /* never half a character */
+            if (len > 0 && !is_unsafe(code)) {
+                i += len;
+                continue;
+            }
+        } else {
+            code = c;
+        }
+        line_add(line, str_of(text.at + plain, i - plain));
+        if (len == 0) {
+            line_add(line, STR("\xef\xbf\xbd"));
+            len = 1;
+        } else if (c == '"' || c == '\\') {
+            line_add(line, str_of((const char[]){'\\', (char)c}, 2));
+        } else {
+            add_escaped(line, code);
+        }
+        i += len;
+        plain = i;
+    }
+    line_add(line, str_of(text.at + plain, i - plain));
+    line_add_c(line, too_long ? "...\"" : "\"");
+}
+
+void line_add_word(struct line *line, struct str text, size_t max)
+{
+    bool plain = text.len > 0 && text.len <= max;
+    for (size_t i = 0; plain && i < text.len; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        plain = c > 0x20 && c < 0x7f && c != '"' && c != '=' && c != '\\';
+    }
+    if (plain)
+        line_add(line, text);
+    else
+        line_add_quoted(line, text, max);
+}
+
+void line_add_double(struct line *line, double value)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    line_add_c(line, text);
+}

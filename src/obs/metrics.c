@@ -1,0 +1,423 @@
+#include "obs/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "obs/metrics_impl.h"
+
+/* -- values -- */
+
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static double of_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void add_double(_Atomic uint64_t *bits, double by)
+{
+    uint64_t old = atomic_load_explicit(bits, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(bits, &old, bits_of(of_bits(old) + by),
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    } /* ends: some thread's addition succeeds each time */
+}
+
+void counter_raise_to(struct counter *counter, uint64_t value)
+{
+    uint_fast64_t old = atomic_load_explicit(&counter->value, memory_order_relaxed);
+    while (old < value &&
+           !atomic_compare_exchange_weak_explicit(&counter->value, &old, value,
+                                                  memory_order_relaxed, memory_order_relaxed)) {}
+}
+
+uint64_t counter_value(const struct counter *counter)
+{
+    return atomic_load_explicit(&counter->value, memory_order_relaxed);
+}
+
+void gauge_set(struct gauge *gauge, double value)
+{
+    atomic_store_explicit(&gauge->bits, bits_of(value), memory_order_relaxed);
+}
+
+void gauge_add(struct gauge *gauge, double by)
+{
+    add_double(&gauge->bits, by);
+}
+
+double gauge_value(const struct gauge *gauge)
+{
+    return of_bits(atomic_load_explicit(&gauge->bits, memory_order_relaxed));
+}
+
+void histogram_observe(struct histogram *histogram, double value)
+{
+    const struct metric_family *family = histogram->family;
+    size_t low = 0, high = family->bound_count;
+
+    if (isnan(value)) return;
+    while (low < high) { /* the first bound that is not below the value */
+        size_t middle = (low + high) / 2;
+        if (value <= family->bounds[middle])
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    atomic_fetch_add_explicit(&histogram->buckets[low], 1, memory_order_relaxed);
+    add_double(&histogram->sum_bits, value);
+}
+
+uint64_t histogram_count(const struct histogram *histogram)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i <= histogram->family->bound_count; i++)
+        count += atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
+    return count;
+}
+
+/* -- series, under lock -- */
+
+static void series_free(struct metric_family *family, struct metric_series *series)
+{
+    if (!series) return;
+    if (family->kind == METRIC_HISTOGRAM) free(series->value.histogram);
+    free(series->key);
+    free(series);
+}
+
+static struct metric_series *series_make(const struct metric_family *family, struct str key)
+{
+    struct metric_series *series = calloc(1, sizeof *series);
+    if (!series) return NULL;
+    series->key = malloc(key.len + 1);
+    if (!series->key) goto failed;
+    memcpy(series->key, key.at, key.len);
+    series->key_len = key.len;
+    if (family->kind == METRIC_HISTOGRAM) {
+        struct histogram *histogram =
+            calloc(1, sizeof *histogram + (family->bound_count + 1) * sizeof histogram->buckets[0]);
+        if (!histogram) goto failed;
+        histogram->family = family;
+        series->value.histogram = histogram;
+    }
+    return series;
+
+failed:
+    free(series->key);
+    free(series);
+    return NULL;
+}
+
+/* Values cut to their limit, never inside a character, each followed by NUL. A NUL inside a value
+ * ends it: the text format could not show what follows. */
+static struct str key_make(const struct metric_family *family, const struct str *values,
+                           char key[METRIC_KEY_MAX])
+{
+    size_t len = 0;
+    for (size_t i = 0; i < family->label_count; i++) {
+        struct str value = str_of(values[i].at, str_find(values[i], '\0'));
+        size_t room = min_size(value.len, METRIC_LABEL_MAX);
+        if (room < value.len)
+            while (room > 0 && ((unsigned char)value.at[room] & 0xc0) == 0x80) room--;
+        if (room > 0) memcpy(key + len, value.at, room);
+        len += room;
+        key[len++] = '\0';
+    }
+    return str_of(key, len);
+}
+
+static struct metric_series *series_find(struct metric_family *family, const struct str *values)
+{
+    char room[METRIC_KEY_MAX];
+    struct str key = key_make(family, values, room);
+    struct metric_series *series = map_get(&family->series, key);
+
+    if (series) return series;
+    if (str_equal(key, str_of(family->other->key, family->other->key_len))) {
+        family->other_used =
+            true; /* a value that happens to read so: never the same series twice */
+        return family->other;
+    }
+    if (map_count(&family->series) < family->series_max) {
+        series = series_make(family, key);
+        if (series &&
+            map_put(&family->series, str_of(series->key, series->key_len), series) == ERR_OK)
+            return series;
+        series_free(family, series);
+    }
+    family->other_used = true;
+    atomic_fetch_add(&family->overflows, 1);
+    return family->other;
+}
+
+static union metric_value *value_of(struct metric_family *family, enum metric_kind kind,
+                                    const struct str *values)
+{
+    struct metric_series *series;
+    assert(family->kind == kind);
+    (void)kind;
+    pthread_mutex_lock(&family->metrics->lock);
+    series = family->label_count > 0 ? series_find(family, values) : family->other;
+    series->touched = true;
+    pthread_mutex_unlock(&family->metrics->lock);
+    return &series->value;
+}
+
+struct counter *metric_counter(struct metric_family *family, const struct str *values)
+{
+    return &value_of(family, METRIC_COUNTER, values)->counter;
+}
+
+struct gauge *metric_gauge(struct metric_family *family, const struct str *values)
+{
+    return &value_of(family, METRIC_GAUGE, values)->gauge;
+}
+
+struct histogram *metric_histogram(struct metric_family *family, const struct str *values)
+{
+    return value_of(family, METRIC_HISTOGRAM, values)->histogram;
+}
+
+void metric_round_begin(struct metric_family *family)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+    pthread_mutex_lock(&family->metrics->lock);
+    while ((entry = map_next(&family->series, &cursor)))
+        ((struct metric_series *)entry->value)->touched = false;
+    family->other->touched = family->label_count == 0;
+    pthread_mutex_unlock(&family->metrics->lock);
+}
+
+void metric_round_end(struct metric_family *family)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+    pthread_mutex_lock(&family->metrics->lock);
+    while ((entry = map_next(&family->series, &cursor))) {
+        struct metric_series *series = entry->value;
+        if (series->touched) continue;
+        map_remove(&family->series, str_of(series->key, series->key_len));
+        series_free(family, series);
+    }
+    if (!family->other->touched) family->other_used = false;
+    pthread_mutex_unlock(&family->metrics->lock);
+}
+
+/* -- families -- */
+
+static bool name_is_valid(const char *name, bool is_label)
+{
+    if (!name || !name[0] || strlen(name) > METRIC_NAME_MAX) return false;
+    if (is_label && name[0] == '_' && name[1] == '_') return false; /* Prometheus's own */
+    for (const char *at = name; *at; at++) {
+        bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_' ||
+                      (*at == ':' && !is_label);
+        if (!letter && !(*at >= '0' && *at <= '9' && at > name)) return false;
+    }
+    return true;
+}
+
+static enum err labels_check(const struct metric_options *options, struct note *note)
+{
+    for (size_t i = 0; i < METRIC_LABELS_MAX && options->labels[i]; i++) {
+        const char *label = options->labels[i];
+        if (!name_is_valid(label, true) ||
+            (options->kind == METRIC_HISTOGRAM && strcmp(label, "le") == 0)) {
+            note_set(note, "metric %s: not a label name: %s", options->name, label);
+            return ERR_INVALID;
+        }
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(options->labels[k], label) == 0) {
+                note_set(note, "metric %s: label twice: %s", options->name, label);
+                return ERR_INVALID;
+            }
+    }
+    if (!options->labels[METRIC_LABELS_MAX]) return ERR_OK;
+    note_set(note, "metric %s: more than %d labels", options->name, METRIC_LABELS_MAX);
+    return ERR_INVALID;
+}
+
+static enum err options_check(const struct metric_options *options, struct note *note)
+{
+    if (!name_is_valid(options->name, false)) {
+        note_set(note, "not a metric name: %s", options->name ? options->name : "");
+        return ERR_INVALID;
+    }
+    if (!options->help || !str_is_utf8(str_from(options->help)) || options->per_unit < 0 ||
+        options->series_max > METRIC_SERIES_MAX) {
+        note_set(note, "metric %s: help, per_unit or series_max", options->name);
+        return ERR_INVALID;
+    }
+    if ((options->kind == METRIC_HISTOGRAM) != (options->bucket_count > 0) ||
+        options->bucket_count > METRIC_BUCKETS_MAX) {
+        note_set(note, "metric %s: bucket count", options->name);
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < options->bucket_count; i++)
+        if (!isfinite(options->buckets[i]) ||
+            (i > 0 && options->buckets[i] <= options->buckets[i - 1])) {
+            note_set(note, "metric %s: buckets must be finite and grow", options->name);
+            return ERR_INVALID;
+        }
+    return labels_check(options, note);
+}
+
+static void family_free(struct metric_family *family)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+    if (!family) return;
+    while ((entry = map_next(&family->series, &cursor))) series_free(family, entry->value);
+    map_deinit(&family->series);
+    series_free(family, family->other);
+    for (size_t i = 0; i < METRIC_LABELS_MAX; i++) free(family->labels[i]);
+    free(family->bounds);
+    free(family->help);
+    free(family->name);
+    free(family);
+}
+
+static struct metric_family *family_make(struct metrics *metrics,
+                                         const struct metric_options *options)
+{
+    const struct str others[METRIC_LABELS_MAX] = {STR("other"), STR("other"), STR("other"),
+                                                  STR("other")};
+    struct metric_family *family = calloc(1, sizeof *family);
+    char room[METRIC_KEY_MAX];
+
+    if (!family) return NULL;
+    family->metrics = metrics;
+    family->kind = options->kind;
+    family->series_max = options->series_max ? options->series_max : METRIC_SERIES_DEFAULT;
+    family->per_unit = options->per_unit > 0 ? options->per_unit : 1;
+    family->bound_count = options->bucket_count;
+    map_init(&family->series, family->series_max, 0);
+    family->name = str_dup(str_from(options->name));
+    family->help = str_dup(str_from(options->help));
+    family->bounds = calloc(options->bucket_count + 1, sizeof *family->bounds);
+    if (!family->name || !family->help || !family->bounds) goto failed;
+    for (size_t i = 0; i < options->bucket_count; i++) family->bounds[i] = options->buckets[i];
+    for (; options->labels[family->label_count]; family->label_count++) {
+        char **label = &family->labels[family->label_count];
+        *label = str_dup(str_from(options->labels[family->label_count]));
+        if (!*label) goto failed;
+    }
+    family->other = series_make(family, key_make(family, others, room));
+    if (!family->other) goto failed;
+    family->other_used = family->label_count == 0;
+    return family;
+
+failed:
+    family_free(family);
+    return NULL;
+}
+
+/* Keeps families sorted by name. */
+static enum err family_insert(struct metrics *metrics, struct metric_family *own_family)
+{
+    size_t place = 0;
+    while (place < metrics->family_count) {
+        int order = strcmp(metrics->families[place]->name, own_family->name);
+        if (order == 0) return ERR_EXISTS;
+        if (order > 0) break;
+        place++;
+    }
+    if (metrics->family_count == METRIC_FAMILIES_MAX) return ERR_FULL;
+    if (metrics->family_count == metrics->family_cap) {
+        size_t cap = metrics->family_cap ? metrics->family_cap * 2 : 32;
+        struct metric_family **grown = realloc(metrics->families, cap * sizeof *grown);
+        if (!grown) return ERR_NOMEM;
+        metrics->families = grown;
+        metrics->family_cap = cap;
+    }
+    memmove(metrics->families + place + 1, metrics->families + place,
+            (metrics->family_count - place) * sizeof *metrics->families);
+    metrics->families[place] = own_family;
+    metrics->family_count++;
+    return ERR_OK;
+}
+
+enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
+                     struct metric_family **ret_family, struct note *note)
+{
+    struct metric_family *family;
+    enum err err = options_check(options, note);
+
+    if (err) return err;
+    family = family_make(metrics, options);
+    if (!family) return ERR_NOMEM;
+    pthread_mutex_lock(&metrics->lock);
+    err = family_insert(metrics, family);
+    pthread_mutex_unlock(&metrics->lock);
+    if (err) {
+        note_set(note, "metric %s: %s", options->name, err_text(err));
+        family_free(family);
+        return err;
+    }
+    *ret_family = family;
+    return ERR_OK;
+}
+
+enum err metrics_on_write(struct metrics *metrics, metrics_collect_fn *fn, void *context)
+{
+    enum err err = ERR_FULL;
+    pthread_mutex_lock(&metrics->lock);
+    if (metrics->collector_count < METRIC_COLLECTORS_MAX) {
+        metrics->collectors[metrics->collector_count].fn = fn;
+        metrics->collectors[metrics->collector_count++].context = context;
+        err = ERR_OK;
+    }
+    pthread_mutex_unlock(&metrics->lock);
+    return err;
+}
+
+void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *context)
+{
+    pthread_mutex_lock(&metrics->lock);
+    for (size_t i = 0; i < metrics->collector_count; i++) {
+        if (metrics->collectors[i].fn != fn || metrics->collectors[i].context != context) continue;
+        metrics->collectors[i] = metrics->collectors[--metrics->collector_count];
+        break;
+    }
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+uint64_t metrics_overflows(const struct metrics *metrics)
+{
+    /* The lock is not part of what `const` promises. */
+    struct metrics *shared = (struct metrics *)(uintptr_t)metrics;
+    uint64_t total = 0;
+    pthread_mutex_lock(&shared->lock);
+    for (size_t i = 0; i < metrics->family_count; i++)
+        total += atomic_load(&metrics->families[i]->overflows);
+    pthread_mutex_unlock(&shared->lock);
+    return total;
+}
+
+enum err metrics_open(struct metrics **ret_metrics)
+{
+    struct metrics *metrics = calloc(1, sizeof *metrics);
+    if (!metrics) return ERR_NOMEM;
+    pthread_mutex_init(&metrics->lock, NULL);
+    *ret_metrics = metrics;
+    return ERR_OK;
+}
+
+void metrics_close(struct metrics *metrics)
+{
+    if (!metrics) return;
+    if (metrics->process) metrics->process_free(metrics->process);
+    for (size_t i = 0; i < metrics->family_count; i++) family_free(metrics->families[i]);
+    free(metrics->families);
+    pthread_mutex_destroy(&metrics->lock);
+    free(metrics);
+}

@@ -1,0 +1,53 @@
+/* What the files of the metrics share. Nobody else includes this. */
+#ifndef OBS_METRICS_IMPL_H
+#define OBS_METRICS_IMPL_H
+#include <pthread.h>
+
+#include "base/map.h"
+#include "obs/metrics.h"
+
+enum { METRIC_SERIES_DEFAULT = 64, METRIC_KEY_MAX = METRIC_LABELS_MAX * (METRIC_LABEL_MAX + 1) };
+
+struct histogram {
+    const struct metric_family *family;
+    _Atomic uint64_t sum_bits;
+    atomic_uint_fast64_t buckets[]; /* bucket_count + 1; the last is +Inf */
+};
+union metric_value {
+    struct counter counter;
+    struct gauge gauge;
+    struct histogram *histogram;
+};
+struct metric_series {
+    char *key; /* label values, each followed by NUL: sorts as the values do */
+    size_t key_len;
+    union metric_value value;
+    bool touched; /* since metric_round_begin */
+};
+struct metric_family {
+    struct metrics *metrics;
+    char *name, *help, *labels[METRIC_LABELS_MAX];
+    size_t label_count;
+    enum metric_kind kind;
+    uint32_t series_max;
+    double per_unit;
+    double *bounds;
+    size_t bound_count;
+    struct map series;           /* by key; guarded by the registry's lock */
+    struct metric_series *other; /* the series without room of their own; NULL without labels */
+    bool other_used;
+    atomic_uint_fast64_t overflows;
+};
+struct metrics {
+    pthread_mutex_t lock;
+    struct metric_family **families; /* by name */
+    size_t family_count, family_cap;
+    struct {
+        metrics_collect_fn *fn;
+        void *context;
+    } collectors[METRIC_COLLECTORS_MAX];
+    size_t collector_count;
+    struct metric_process *process; /* see metrics_process.c; freed with the registry */
+    void (*process_free)(struct metric_process *process);
+};
+#endif

@@ -1,0 +1,171 @@
+/* What the operating system says about this process, read when the metrics are written. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "io/fs.h"
+#include "obs/metrics_impl.h"
+
+enum { PROC_TEXT_MAX = 16 * 1024 };
+
+struct metric_process {
+    struct counter *cpu_ns;
+    struct gauge *resident, *virtual_memory, *open_fds, *max_fds, *start_time, *threads;
+    pthread_mutex_t lock; /* two pages may be written at once */
+};
+
+static void count_one(void *context, const char *name, enum fs_kind kind)
+{
+    (void)name, (void)kind;
+    ++*(size_t *)context;
+}
+
+/* Field `number` of /proc/self/stat, counted as the manual does. The name in field 2 may hold blanks
+ * and brackets, so counting begins after its last bracket. */
+static uint64_t stat_field(struct str text, int number)
+{
+    size_t close = text.len;
+    struct str rest, word = STR_EMPTY;
+    uint64_t value = 0;
+    while (close > 0 && text.at[close - 1] != ')') close--;
+    rest = str_tail(text, close + 1);
+    for (int i = 3; i <= number; i++)
+        if (!str_split(&rest, ' ', &word)) return 0;
+    (void)str_to_u64(word, &value);
+    return value;
+}
+
+static void read_stat(struct metric_process *process)
+{
+    struct buf text;
+    uint64_t ticks = (uint64_t)max_u64((uint64_t)sysconf(_SC_CLK_TCK), 1);
+    struct str all;
+
+    buf_init(&text, PROC_TEXT_MAX);
+    if (fs_read_whole(fs_real(), "/proc/self/stat", PROC_TEXT_MAX, &text) == ERR_OK) {
+        all = buf_peek(&text);
+        counter_raise_to(process->cpu_ns,
+                         (stat_field(all, 14) + stat_field(all, 15)) * (1000000000 / ticks));
+        gauge_set(process->threads, (double)stat_field(all, 20));
+        gauge_set(process->virtual_memory, (double)stat_field(all, 23));
+        gauge_set(process->resident, (double)stat_field(all, 24) * (double)sysconf(_SC_PAGESIZE));
+    }
+    buf_deinit(&text);
+}
+
+/* Seconds since 1970 at which this process began: boot time plus ticks since boot. */
+static double start_time(void)
+{
+    struct buf text;
+    struct str rest, line;
+    uint64_t boot = 0, ticks = 0;
+
+    buf_init(&text, 1024 * 1024);
+    if (fs_read_whole(fs_real(), "/proc/stat", 1024 * 1024, &text) == ERR_OK) {
+        rest = buf_peek(&text);
+        while (str_split(&rest, '\n', &line))
+            if (str_starts(line, STR("btime "))) (void)str_to_u64(str_tail(line, 6), &boot);
+    }
+    buf_clear(&text);
+    if (fs_read_whole(fs_real(), "/proc/self/stat", PROC_TEXT_MAX, &text) == ERR_OK)
+        ticks = stat_field(buf_peek(&text), 22);
+    buf_deinit(&text);
+    return (double)boot + (double)ticks / (double)max_u64((uint64_t)sysconf(_SC_CLK_TCK), 1);
+}
+
+static void collect(void *context)
+{
+    struct metric_process *process = context;
+    struct rlimit limit;
+    size_t fds = 0;
+
+    pthread_mutex_lock(&process->lock);
+    read_stat(process);
+    if (fs_list(fs_real(), "/proc/self/fd", count_one, &fds) == ERR_OK && fds > 0)
+        gauge_set(process->open_fds, (double)(fds - 1)); /* one was the listing itself */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) gauge_set(process->max_fds, (double)limit.rlim_cur);
+    pthread_mutex_unlock(&process->lock);
+}
+
+static void process_free(struct metric_process *process)
+{
+    pthread_mutex_destroy(&process->lock);
+    free(process);
+}
+
+static enum err add_gauge(struct metrics *metrics, const char *name, const char *help,
+                          struct gauge **ret_gauge, struct note *note)
+{
+    struct metric_options options = {.name = name, .help = help, .kind = METRIC_GAUGE};
+    struct metric_family *family;
+    enum err err = metrics_add(metrics, &options, &family, note);
+    if (!err) *ret_gauge = metric_gauge(family, NULL);
+    return err;
+}
+
+static enum err add_build(struct metrics *metrics, const struct metrics_build *build,
+                          struct note *note)
+{
+    struct metric_options options = {.name = "muster_build_info",
+                                     .help = "The build that is running; always 1.",
+                                     .kind = METRIC_GAUGE,
+                                     .labels = {"version", "commit", "compiler"},
+                                     .series_max = 1};
+    struct metric_family *family;
+    enum err err = metrics_add(metrics, &options, &family, note);
+    if (err) return err;
+    gauge_set(metric_gauge(family, (const struct str[]){str_from(build->version),
+                                                        str_from(build->commit), STR(__VERSION__)}),
+              1);
+    return ERR_OK;
+}
+
+enum err metrics_add_process(struct metrics *metrics, const struct metrics_build *build,
+                             struct note *note)
+{
+    struct metric_options cpu = {.name = "process_cpu_seconds_total",
+                                 .help = "User and system CPU time spent, in seconds.",
+                                 .kind = METRIC_COUNTER,
+                                 .per_unit = 1e9};
+    struct metric_process *process;
+    struct metric_family *family;
+    enum err err;
+
+    if (metrics->process) return ERR_EXISTS;
+    process = calloc(1, sizeof *process);
+    if (!process) return ERR_NOMEM;
+    pthread_mutex_init(&process->lock, NULL);
+    err = metrics_add(metrics, &cpu, &family, note);
+    if (!err) process->cpu_ns = metric_counter(family, NULL);
+    if (!err)
+        err = add_gauge(metrics, "process_resident_memory_bytes", "Memory in use, in bytes.",
+                        &process->resident, note);
+    if (!err)
+        err = add_gauge(metrics, "process_virtual_memory_bytes", "Address space taken, in bytes.",
+                        &process->virtual_memory, note);
+    if (!err)
+        err = add_gauge(metrics, "process_open_fds", "Open file descriptors.", &process->open_fds,
+                        note);
+    if (!err)
+        err = add_gauge(metrics, "process_max_fds", "The most file descriptors there may be.",
+                        &process->max_fds, note);
+    if (!err)
+        err =
+            add_gauge(metrics, "process_start_time_seconds",
+                      "When the process began, in seconds since 1970.", &process->start_time, note);
+    if (!err)
+        err = add_gauge(metrics, "process_threads", "Threads of the process.", &process->threads,
+                        note);
+    if (!err) err = add_build(metrics, build, note);
+    if (!err) err = metrics_on_write(metrics, collect, process);
+    if (err) {
+        process_free(process);
+        return err; /* families that were made stay, at 0 */
+    }
+    gauge_set(process->start_time, start_time());
+    metrics->process = process;
+    metrics->process_free = process_free;
+    return ERR_OK;
+}

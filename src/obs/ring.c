@@ -1,0 +1,217 @@
+/* Entries are claimed with one atomic addition. Each slot carries a stamp: 2n + 1 while entry n is
+ * being written, 2n + 2 when it is whole. A reader takes a slot only if the stamp is even and the same
+ * before and after. All words are atomic, stored with release and loaded with acquire: whoever sees a
+ * word of a newer entry also sees its stamp. */
+#include "obs/ring.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT_WORDS = RING_TEXT_MAX / 8 };
+static_assert(RING_TEXT_MAX % 8 == 0, "text is copied by words");
+static_assert((RING_SLOTS & (RING_SLOTS - 1)) == 0, "a slot is found by a mask");
+
+enum { KIND_NUMBERS, KIND_TEXT };
+struct slot {
+    _Atomic uint64_t stamp;
+    _Atomic uint64_t ns;
+    _Atomic uint64_t thread_and_kind; /* thread << 16 | kind << 8 | text length */
+    _Atomic(const char *) what;
+    _Atomic uint64_t words[TEXT_WORDS]; /* a and b, or text */
+};
+static struct slot slots[RING_SLOTS];
+static _Atomic uint64_t next_entry;
+static _Atomic(struct clock *) ring_clock;
+static _Thread_local uint64_t thread_id;
+
+void ring_use_clock(struct clock *clock)
+{
+    atomic_store(&ring_clock, clock);
+}
+
+static struct slot *begin(uint64_t *ret_entry)
+{
+    uint64_t entry = atomic_fetch_add_explicit(&next_entry, 1, memory_order_relaxed);
+    struct slot *slot = &slots[entry % RING_SLOTS];
+    uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
+
+    /* A writer that slept for a whole round may still be in this slot, or may come back to it after
+     * us: the older entry is the one given up. */
+    if (stamp % 2 == 1 || stamp > 2 * entry) return NULL;
+    if (!atomic_compare_exchange_strong_explicit(&slot->stamp, &stamp, 2 * entry + 1,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return NULL;
+    *ret_entry = entry;
+    return slot;
+}
+
+static void fill(struct slot *slot, uint64_t entry, const char *what, uint64_t kind,
+                 const uint64_t *words, size_t count, size_t len)
+{
+    struct clock *clock = atomic_load_explicit(&ring_clock, memory_order_relaxed);
+    if (!thread_id) thread_id = (uint64_t)gettid();
+    atomic_store_explicit(&slot->ns, clock ? clock_mono_ns(clock).ns : 0, memory_order_release);
+    atomic_store_explicit(&slot->thread_and_kind, thread_id << 16 | kind << 8 | len,
+                          memory_order_release);
+    atomic_store_explicit(&slot->what, what, memory_order_release);
+    for (size_t i = 0; i < count; i++)
+        atomic_store_explicit(&slot->words[i], words[i], memory_order_release);
+    atomic_store_explicit(&slot->stamp, 2 * entry + 2, memory_order_release);
+}
+
+void ring_put(const char *what, uint64_t a, uint64_t b)
+{
+    uint64_t entry;
+    struct slot *slot = begin(&entry);
+    if (slot) fill(slot, entry, what, KIND_NUMBERS, (const uint64_t[]){a, b}, 2, 0);
+}
+
+void ring_put_text(const char *what, struct str text)
+{
+    uint64_t words[TEXT_WORDS] = {0}, entry;
+    size_t len = min_size(text.len, RING_TEXT_MAX);
+    struct slot *slot = begin(&entry);
+    if (!slot) return;
+    if (len > 0) memcpy(words, text.at, len);
+    fill(slot, entry, what, KIND_TEXT, words, (len + 7) / 8, len);
+}
+
+uint64_t ring_total(void)
+{
+    return atomic_load(&next_entry);
+}
+
+void ring_clear(void)
+{
+    for (size_t i = 0; i < RING_SLOTS; i++) atomic_store(&slots[i].stamp, 0);
+    atomic_store(&next_entry, 0);
+}
+
+/* -- reading -- */
+
+struct copy {
+    uint64_t ns, thread, kind;
+    size_t len;
+    const char *what;
+    union {
+        uint64_t words[TEXT_WORDS];
+        char text[RING_TEXT_MAX];
+    } u;
+};
+
+static bool copy_entry(uint64_t entry, struct copy *copy)
+{
+    struct slot *slot = &slots[entry % RING_SLOTS];
+    uint64_t packed;
+
+    if (atomic_load_explicit(&slot->stamp, memory_order_acquire) != 2 * entry + 2) return false;
+    copy->ns = atomic_load_explicit(&slot->ns, memory_order_acquire);
+    packed = atomic_load_explicit(&slot->thread_and_kind, memory_order_acquire);
+    copy->thread = packed >> 16;
+    copy->kind = packed >> 8 & 0xff;
+    copy->len = min_size(packed & 0xff, RING_TEXT_MAX);
+    copy->what = atomic_load_explicit(&slot->what, memory_order_acquire);
+    for (size_t i = 0; i < TEXT_WORDS; i++)
+        copy->u.words[i] = atomic_load_explicit(&slot->words[i], memory_order_acquire);
+    return atomic_load_explicit(&slot->stamp, memory_order_acquire) == 2 * entry + 2;
+}
+
+/* snprintf is not on the list of what a signal handler may call, so numbers are written by hand. */
+struct text {
+    char at[256];
+    size_t len;
+};
+static void add(struct text *t, const char *bytes, size_t len)
+{
+    len = min_size(len, sizeof t->at - t->len);
+    memcpy(t->at + t->len, bytes, len);
+    t->len += len;
+}
+static void add_c(struct text *t, const char *c_string)
+{
+    add(t, c_string, strlen(c_string));
+}
+static void add_number(struct text *t, uint64_t value, size_t width)
+{
+    char digits[20];
+    size_t count = 0;
+    do digits[count++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (count < width) digits[count++] = '0';
+    while (count-- > 0) add(t, &digits[count], 1);
+}
+
+static void entry_text(const struct copy *copy, struct text *t)
+{
+    t->len = 0;
+    add_number(t, copy->ns / 1000000000, 1);
+    add_c(t, ".");
+    add_number(t, copy->ns / 1000 % 1000000, 6);
+    add_c(t, " ");
+    add_number(t, copy->thread, 1);
+    add_c(t, " ");
+    add_c(t, copy->what);
+    add_c(t, " ");
+    if (copy->kind == KIND_TEXT) {
+        for (size_t i = 0; i < copy->len; i++) {
+            char c = copy->u.text[i];
+            add(t, c >= ' ' && c != 0x7f ? &c : "?", 1); /* one entry, one line */
+        }
+    } else {
+        add_number(t, copy->u.words[0], 1);
+        add_c(t, " ");
+        add_number(t, copy->u.words[1], 1);
+    }
+    t->len = min_size(t->len, sizeof t->at - 1);
+    add_c(t, "\n");
+}
+
+typedef bool put_fn(void *context, struct str line);
+
+static size_t dump(put_fn *put, void *context)
+{
+    uint64_t end = atomic_load(&next_entry), from = end > RING_SLOTS ? end - RING_SLOTS : 0;
+    struct copy copy;
+    struct text line;
+    size_t count = 0;
+
+    for (uint64_t entry = from; entry < end; entry++) {
+        if (!copy_entry(entry, &copy)) continue;
+        entry_text(&copy, &line);
+        if (!put(context, str_of(line.at, line.len))) break;
+        count++;
+    }
+    return count;
+}
+
+static bool put_fd(void *context, struct str line)
+{
+    return write(*(const int *)context, line.at, line.len) == (ssize_t)line.len;
+}
+
+size_t ring_dump_fd(int fd)
+{
+    return dump(put_fd, &fd);
+}
+
+struct into {
+    struct buf *buf;
+    enum err err;
+};
+
+static bool put_buf(void *context, struct str line)
+{
+    struct into *into = context;
+    into->err = buf_append(into->buf, line);
+    return !into->err;
+}
+
+enum err ring_dump(struct buf *buf)
+{
+    struct into into = {buf, ERR_OK};
+    dump(put_buf, &into);
+    return into.err;
+}

@@ -1,0 +1,179 @@
+/* musterctl cert: every identity of the design, asked for twice, shown, renewed, rotated. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+
+static struct proc proc;
+
+static int ctl(const char *const *words)
+{
+    return cli_run(&proc, cli_musterctl(), words, NULL);
+}
+
+static const char *new_ca(const char *name)
+{
+    const char *dir = cli_path(name);
+    CHECK_I64("an authority", ctl(WORDS("cert", "ca", "--dir", dir)), 0);
+    CHECK("created", strncmp(proc.output, "created ", 8) == 0);
+    return dir;
+}
+
+static uint32_t mode_of(const char *dir, const char *name)
+{
+    char path[4300];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    CHECK(path, stat(path, &info) == 0);
+    return info.st_mode & 07777;
+}
+
+static const struct {
+    const char *kind, *id, *file, *proves;
+} identities[] = {
+    {"replica", "1", "replica-1", "URI:muster://replica/1"},
+    {"admin", NULL, "admin", "URI:bigfleet://admin"},
+    {"readonly", NULL, "readonly", "URI:bigfleet://readonly"},
+    {"shard", "eu-1", "shard-eu-1", "URI:bigfleet://shard/eu-1"},
+    {"cluster", "c1", "cluster-c1", "URI:bigfleet://cluster/c1"},
+    {"provider", "aws", "provider-aws", "CN=provider-aws"},
+    {"worker", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "worker-01ARZ3NDEKTSV4RRFFQ69G5FAV",
+     "DNS:worker-01ARZ3NDEKTSV4RRFFQ69G5FAV"},
+    {"worker-service", NULL, "worker-service", "CN=localhost"},
+    {"store", "app", "store-app", "CN=app"},
+    {"server", NULL, "server", "DNS:localhost"},
+};
+TEST(every_identity_is_issued_kept_and_shown)
+{
+    const char *dir = new_ca("every");
+    for (size_t i = 0; i < ARRAY_LEN(identities); i++) {
+        char file[4300], name[128];
+        const char *words[8] = {"cert", "issue", "--dir", dir, identities[i].kind};
+        if (identities[i].id) {
+            words[5] = "--id";
+            words[6] = identities[i].id;
+        }
+        CHECK_I64(identities[i].kind, ctl(words), 0);
+        CHECK("created", strncmp(proc.output, "created ", 8) == 0);
+        CHECK_I64("again", ctl(words), 0);
+        CHECK("kept", strncmp(proc.output, "kept ", 5) == 0);
+        snprintf(file, sizeof file, "%s/%s.pem", dir, identities[i].file);
+        CHECK_I64("show", ctl(WORDS("cert", "show", file)), 0);
+        CHECK_HAS(identities[i].kind, proc.output, identities[i].proves);
+        snprintf(name, sizeof name, "%s.key.pem", identities[i].file);
+        CHECK_U64("its key is nobody else's", mode_of(dir, name), 0600);
+    }
+    CHECK_U64("the authority's key too", mode_of(dir, "ca.key.pem"), 0600);
+    CHECK_I64("asking for the authority again keeps it", ctl(WORDS("cert", "ca", "--dir", dir)), 0);
+    CHECK("kept", strncmp(proc.output, "kept ", 5) == 0);
+}
+
+TEST(a_certificate_with_other_names_is_renewed_and_says_why)
+{
+    const char *dir = new_ca("names");
+    CHECK_I64("issue", ctl(WORDS("cert", "issue", "--dir", dir, "shard", "--id", "a")), 0);
+    CHECK_I64("with a name",
+              ctl(WORDS("cert", "issue", "--dir", dir, "shard", "--id", "a", "--names",
+                        "shard.example,10.0.0.7")),
+              0);
+    CHECK("renewed", strncmp(proc.output, "renewed ", 8) == 0);
+    CHECK_I64("json",
+              ctl(WORDS("cert", "issue", "--dir", dir, "shard", "--id", "a", "--names",
+                        "shard.example,10.0.0.7", "--force", "--new-key", "--json")),
+              0);
+    CHECK_HAS("result", proc.output, "{\"result\":\"renewed\",\"cert\":\"");
+    CHECK_HAS("a new key", proc.output, "\"key_made\":true");
+    char file[4300];
+    snprintf(file, sizeof file, "%s/shard-a.pem", dir);
+    CHECK_I64("show", ctl(WORDS("cert", "show", "--json", file)), 0);
+    CHECK_HAS("names", proc.output, "\"DNS:shard.example\",\"IP:10.0.0.7\"");
+}
+
+TEST(an_authority_is_rotated_without_a_gap)
+{
+    const char *dir = new_ca("rotate");
+    CHECK_I64("issue", ctl(WORDS("cert", "issue", "--dir", dir, "admin")), 0);
+    CHECK_I64("issue", ctl(WORDS("cert", "issue", "--dir", dir, "replica", "--id", "2")), 0);
+    CHECK_I64("rotate", ctl(WORDS("cert", "rotate", "--dir", dir)), 0);
+    CHECK_HAS("both are trusted", proc.output, "2 roots are trusted");
+    CHECK_HAS("what comes next", proc.output, "next: musterctl cert renew");
+    CHECK_I64("not while somebody leans on the old root",
+              ctl(WORDS("cert", "retire", "--dir", dir)), 4);
+    CHECK_HAS("names it", proc.output, "still signed by an old root");
+    CHECK_I64("renew all", ctl(WORDS("cert", "renew", "--dir", dir)), 0);
+    const char *admin = strstr(proc.output, "admin.pem"),
+               *replica = strstr(proc.output, "replica-2.pem");
+    CHECK("both, in order of their names", admin && replica && admin < replica);
+    CHECK_I64("retire", ctl(WORDS("cert", "retire", "--dir", dir)), 0);
+    CHECK("retired", strncmp(proc.output, "retired ", 8) == 0);
+    CHECK_I64("nothing is left to do", ctl(WORDS("cert", "renew", "--dir", dir)), 0);
+    CHECK("kept", strncmp(proc.output, "kept ", 5) == 0);
+}
+
+static const struct {
+    const char *why, *words[8];
+    int code;
+    const char *says;
+} refused[] = {
+    {"no authority",
+     {"cert", "issue", "--dir", "/nowhere", "admin"},
+     5,
+     "no authority in /nowhere; make one with: musterctl cert ca --dir /nowhere"},
+    {"no authority to rotate",
+     {"cert", "rotate", "--dir", "/nowhere"},
+     5,
+     "no authority in /nowhere"},
+    {"no authority to renew from",
+     {"cert", "renew", "--dir", "/nowhere"},
+     5,
+     "no authority in /nowhere"},
+    {"a misspelt kind",
+     {"cert", "issue", "replcia", "--id=1"},
+     2,
+     "unknown kind 'replcia' (did you mean 'replica'?)"},
+    {"an unknown kind", {"cert", "issue", "frobnicator"}, 2, "there are replica, admin, readonly"},
+    {"no id", {"cert", "issue", "replica"}, 2, "replica needs --id"},
+    {"an id too many", {"cert", "issue", "admin", "--id=1"}, 2, "admin takes no --id"},
+    {"an id that is none", {"cert", "issue", "shard", "--id=a/b"}, 2, "id"},
+    {"too many days",
+     {"cert", "issue", "admin", "--days=36501"},
+     2,
+     "--days: must be between 1 and 36500"},
+    {"no certificate", {"cert", "show", "/dev/null"}, 2, "/dev/null"},
+    {"no file", {"cert", "show", "/nowhere/x.pem"}, 5, "/nowhere/x.pem"},
+    {"a key is not what is renewed", {"cert", "renew", "x.key.pem"}, 2, "give the certificate"},
+};
+TEST(what_cannot_be_done_says_why_and_what_to_do)
+{
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        CHECK_I64(refused[i].why, ctl(refused[i].words), refused[i].code);
+        CHECK_HAS(refused[i].why, proc.output, refused[i].says);
+    }
+}
+
+TEST(half_an_authority_is_not_touched)
+{
+    const char *dir = cli_path("half");
+    CHECK("directory", mkdir(dir, 0700) == 0);
+    char key[4300];
+    snprintf(key, sizeof key, "%s/ca.key.pem", dir);
+    cli_write(key, "something of somebody's\n");
+    CHECK("refused", ctl(WORDS("cert", "ca", "--dir", dir)) != 0);
+    FILE *file = fopen(key, "r");
+    char text[64] = "";
+    CHECK("still there", file && fgets(text, sizeof text, file));
+    fclose(file);
+    CHECK_TEXT("as it was", text, "something of somebody's\n");
+}
+
+TEST(a_key_that_others_may_read_is_warned_about)
+{
+    const char *dir = new_ca("exposed");
+    char key[4300];
+    snprintf(key, sizeof key, "%s/ca.key.pem", dir);
+    CHECK("opened", chmod(key, 0644) == 0);
+    CHECK_I64("works", ctl(WORDS("cert", "ca", "--dir", dir)), 0);
+    CHECK_HAS("warns", proc.output, "may be read by others; chmod 600 it");
+    CHECK("or is refused", ctl(WORDS("cert", "ca", "--dir", dir, "--strict-permissions")) != 0);
+}

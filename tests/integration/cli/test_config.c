@@ -1,0 +1,144 @@
+/* Configuration of real processes: sources, precedence, refusals, the reference in the docs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "lib/golden.h"
+
+static struct proc proc;
+
+TEST(flag_beats_environment_beats_file_beats_default)
+{
+    const char *file = cli_path("muster.toml");
+    const char *variables[] = {"MUSTER_HTTP_LISTEN=127.0.0.1:2", "MUSTER_LOG_LEVEL=warn", NULL};
+    cli_write(file,
+              "[http]\nlisten = \"127.0.0.1:3\"\nlive-every = \"3s\"\n[log]\nlevel = \"error\"\n");
+    CHECK_I64("prints",
+              cli_run(&proc, cli_muster(),
+                      WORDS("dev", "--config", file, "--http-listen=127.0.0.1:1", "--print-config"),
+                      variables),
+              0);
+    CHECK_HAS("flag", proc.output,
+              "listen = \"127.0.0.1:1\"                  # flag --http-listen\n");
+    CHECK_HAS("environment", proc.output,
+              "level = \"warn\"                          # environment MUSTER_LOG_LEVEL\n");
+    CHECK_HAS("file, with its place", proc.output, "live-every = \"3s\"                       # ");
+    CHECK_HAS("file, with its place", proc.output, "muster.toml:3:14\n");
+    CHECK_HAS("default", proc.output, "data-dir = \"dev-data\"                   # default\n");
+}
+
+TEST(the_file_can_be_named_by_the_environment)
+{
+    char variable[4200];
+    const char *variables[] = {variable, NULL};
+    cli_write(cli_path("named.toml"), "data-dir = \"x\"\n");
+    snprintf(variable, sizeof variable, "MUSTER_CONFIG=%s", cli_path("named.toml"));
+    CHECK_I64("prints", cli_run(&proc, cli_muster(), WORDS("dev", "--print-config"), variables), 0);
+    CHECK_HAS("read", proc.output, "data-dir = \"x\"");
+    CHECK_HAS("and named itself", proc.output, "# environment MUSTER_CONFIG");
+}
+
+TEST(what_print_config_prints_is_a_configuration_file)
+{
+    const char *file = cli_path("printed.toml");
+    CHECK_I64(
+        "prints",
+        cli_run(&proc, cli_muster(), WORDS("dev", "--print-config", "--log-level=debug"), NULL), 0);
+    cli_write(file, proc.output);
+    CHECK_I64("checks", cli_run(&proc, cli_musterctl(), WORDS("config", "check", file), NULL), 0);
+    CHECK_HAS("good", proc.output, "printed.toml: good for muster dev\n");
+}
+
+TEST(every_mistake_of_every_source_is_told_at_once)
+{
+    const char *file = cli_path("wrong.toml");
+    const char *variables[] = {"MUSTER_HTTP_LITSEN=x:1", NULL};
+    cli_write(file, "[htpp]\nlisten = 'x:1'\n[http]\n  listne = 'x:1'\n[log]\nlevel = 7\n");
+    CHECK_I64("refused",
+              cli_run(&proc, cli_muster(), WORDS("dev", "--config", file, "--lgo-level=debug"),
+                      variables),
+              2);
+    CHECK_HAS("flag", proc.output,
+              "muster dev: --lgo-level: unknown option (did you mean --log-level?)\n");
+    CHECK_HAS(
+        "variable", proc.output,
+        "muster dev: environment MUSTER_HTTP_LITSEN: unknown (did you mean MUSTER_HTTP_LISTEN?)\n");
+    CHECK_HAS("section", proc.output, "wrong.toml:1:2: unknown section 'htpp'");
+    CHECK_HAS("key", proc.output,
+              "wrong.toml:4:3: unknown key 'http.listne' (did you mean 'http.listen'?)\n");
+    CHECK_HAS(
+        "type", proc.output,
+        "wrong.toml:6:9: 'log.level': must be a string with one of the choices, not an integer\n");
+    CHECK_I64("the same without starting",
+              cli_run(&proc, cli_musterctl(), WORDS("config", "check", file), NULL), 2);
+    CHECK_HAS("key", proc.output,
+              "wrong.toml:4:3: unknown key 'http.listne' (did you mean 'http.listen'?)\n");
+}
+
+TEST(a_file_that_is_not_there_is_named)
+{
+    CHECK_I64("start",
+              cli_run(&proc, cli_muster(), WORDS("dev", "--config", "/nowhere/muster.toml"), NULL),
+              2);
+    CHECK_HAS("says which", proc.output, "muster dev: /nowhere/muster.toml: not found\n");
+    CHECK_I64(
+        "check",
+        cli_run(&proc, cli_musterctl(), WORDS("config", "check", "/nowhere/muster.toml"), NULL), 5);
+    CHECK_HAS("says which", proc.output,
+              "musterctl config check: /nowhere/muster.toml: not found\n");
+}
+
+TEST(variables_of_other_commands_and_of_tests_are_let_be)
+{
+    const char *variables[] = {"MUSTER_LOG_LEVEL=debug", "MUSTER_TEST_ANYTHING=1",
+                               "MUSTER_FROBNICATE=1", NULL};
+    CHECK_I64("a command that reads none looks at none",
+              cli_run(&proc, cli_musterctl(), WORDS("version"), variables), 0);
+    CHECK_I64("a command that reads some refuses the unknown",
+              cli_run(&proc, cli_muster(), WORDS("dev"), variables), 2);
+    CHECK_TEXT("only the unknown", proc.output,
+               "muster dev: environment MUSTER_FROBNICATE: unknown\n");
+}
+
+TEST(settings_that_contradict_each_other_are_refused)
+{
+    static const struct {
+        const char *why, *words[4], *says;
+    } cases[] = {
+        {"a certificate without a key",
+         {"dev", "--tls-cert-file=x.pem"},
+         "tls.cert-file and tls.key-file belong together"},
+        {"a key without a certificate",
+         {"dev", "--tls-key-file=x.pem"},
+         "tls.cert-file and tls.key-file belong together"},
+        {"plaintext for everybody", {"dev", "--http-listen=0.0.0.0:0"}, "not loopback"},
+        {"a Unix socket", {"dev", "--http-listen=unix:/tmp/x"}, "host:port"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CHECK_I64(cases[i].why, cli_run(&proc, cli_muster(), cases[i].words, NULL), 2);
+        CHECK_HAS(cases[i].why, proc.output, cases[i].says);
+    }
+}
+
+/* The page in docs/ quotes the reference; the two must not drift apart. */
+TEST(the_reference_is_what_the_docs_show)
+{
+    static char docs[256 * 1024];
+    char path[4096];
+    CHECK_I64("prints", cli_run(&proc, cli_musterctl(), WORDS("config", "reference"), NULL), 0);
+    golden_check("cli/config-reference.toml", str_from(proc.output));
+    snprintf(path, sizeof path, "%s/docs/configuration.md", cli_source());
+    FILE *file = fopen(path, "r");
+    CHECK(path, file != NULL);
+    size_t len = fread(docs, 1, sizeof docs - 1, file);
+    fclose(file);
+    docs[len] = '\0';
+    CHECK("docs/configuration.md holds the reference, word for word",
+          strstr(docs, proc.output) != NULL);
+    const char *reference = cli_path("reference.toml");
+    cli_write(reference, proc.output);
+    CHECK_I64("it is a good file",
+              cli_run(&proc, cli_musterctl(), WORDS("config", "check", reference), NULL), 0);
+}

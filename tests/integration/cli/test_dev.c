@@ -1,0 +1,290 @@
+/* muster dev as a process: start, pages, signals, reload, and everything that can be in its way. */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "lib/http_client.h"
+
+static struct proc proc, other;
+
+/* Starts muster dev on a free port and waits until it says where. */
+static const char *start(struct proc *p, const char *const *more, const char *const *variables)
+{
+    static char address[64];
+    const char *words[20] = {"dev", "--http-listen=127.0.0.1:0"};
+    size_t count = 2;
+    char *at;
+
+    for (size_t i = 0; more && more[i]; i++) words[count++] = more[i];
+    cli_start(p, cli_muster(), words, variables);
+    if (!proc_wait_output(p, "/metrics\n", PROC_DEADLINE_MS)) {
+        proc_end(p);
+        CHECK(p->output, false);
+    }
+    at = strstr(p->output, "://");
+    CHECK("it says where", at && sscanf(at + 3, "%63[^/]", address) == 1);
+    return address;
+}
+
+static void stop(struct proc *p)
+{
+    proc_signal(p, SIGTERM);
+    bool ended = proc_wait_end(p, PROC_DEADLINE_MS);
+    int code = proc_exit_code(p);
+    proc_end(p);
+    CHECK("it ends", ended);
+    CHECK_I64(p->output, code, 0);
+}
+
+static char *data_dir(const char *name)
+{
+    static char words[4][4200];
+    static size_t next;
+    char *word = words[next++ % 4];
+    snprintf(word, sizeof words[0], "--data-dir=%s", cli_path(name));
+    return word;
+}
+
+static int get(const char *address, const char *path, char **ret_text)
+{
+    char request[512];
+    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+             path);
+    return client_ask(address, request, ret_text);
+}
+
+TEST(it_starts_serves_its_pages_and_stops_with_0)
+{
+    const char *address = start(&proc, WORDS(data_dir("pages")), NULL);
+    static const struct {
+        const char *path, *has;
+    } pages[] = {
+        {"/", "EventSource('/live')"}, {"/healthz", ""},         {"/readyz", ""},
+        {"/metrics", "# TYPE "},       {"/debug/loop", "turns"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
+        char *text = NULL;
+        int status = get(address, pages[i].path, &text);
+        CHECK_I64(pages[i].path, status, 200);
+        CHECK_HAS(pages[i].path, text, pages[i].has);
+        free(text);
+    }
+    CHECK_I64("nothing else", get(address, "/nothing", NULL), 404);
+    CHECK_HAS("what to try", proc.output, "  try          curl http://");
+    stop(&proc);
+    CHECK_HAS("says so", proc.output, "stopping");
+}
+
+TEST(live_numbers_arrive)
+{
+    const char *address = start(&proc, WORDS(data_dir("live"), "--http-live-every=100ms"), NULL);
+    struct client client = {.fd = -1};
+    CHECK("connect", client_open(&client, address));
+    CHECK("ask", client_send_c(&client, "GET /live HTTP/1.1\r\nHost: x\r\n\r\n"));
+    CHECK("a stream", client_await(&client, "text/event-stream"));
+    CHECK("a first event", client_await(&client, "data: {\"uptime_ms\":"));
+    CHECK("and more", client_await(&client, "\"loop\":{\"turns\":"));
+    CHECK("and more", client_await(&client, "data: {\"uptime_ms\":"));
+    client_close(&client);
+    stop(&proc);
+}
+
+TEST(ctrl_c_stops_it_too)
+{
+    start(&proc, WORDS(data_dir("interrupt")), NULL);
+    CHECK("SIGINT", proc_signal(&proc, SIGINT));
+    CHECK("ends", proc_wait_end(&proc, PROC_DEADLINE_MS));
+    CHECK_I64("with 0", proc_exit_code(&proc), 0);
+    proc_end(&proc);
+}
+
+TEST(a_second_process_on_the_same_directory_is_refused_and_names_the_first)
+{
+    char pid[32];
+    start(&proc, WORDS(data_dir("shared")), NULL);
+    snprintf(pid, sizeof pid, "%d", (int)proc.pid);
+    int code = cli_run(&other, cli_muster(),
+                       WORDS("dev", "--http-listen=127.0.0.1:0", data_dir("shared")), NULL);
+    CHECK_I64(other.output, code, 4);
+    CHECK_HAS("what to do", other.output, "give this process its own with --data-dir");
+    CHECK_HAS("who holds it", other.output, pid);
+    CHECK("killed", proc_signal(&proc, SIGKILL));
+    CHECK("ends", proc_wait_end(&proc, PROC_DEADLINE_MS));
+    proc_end(&proc);
+    start(&proc, WORDS(data_dir("shared")), NULL); /* a dead holder holds nothing */
+    stop(&proc);
+}
+
+TEST(a_port_that_is_taken_is_named_with_what_to_do)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof any;
+    char flag[64];
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK("a listener", fd >= 0 && bind(fd, (struct sockaddr *)&any, len) == 0 &&
+                            listen(fd, 1) == 0 &&
+                            getsockname(fd, (struct sockaddr *)&any, &len) == 0);
+    snprintf(flag, sizeof flag, "--http-listen=127.0.0.1:%d", ntohs(any.sin_port));
+    int code = cli_run(&proc, cli_muster(), WORDS("dev", flag, data_dir("port")), NULL);
+    close(fd);
+    CHECK_I64(proc.output, code, 4);
+    CHECK_HAS("which, and the way out", proc.output,
+              "is taken by another process; stop that one, or take a free port");
+    CHECK_I64(
+        "nothing is left locked",
+        cli_run(&proc, cli_muster(), WORDS("dev", flag, data_dir("port"), "--print-config"), NULL),
+        0);
+}
+
+TEST(a_directory_that_cannot_be_made_is_named)
+{
+    cli_write(cli_path("file"), "x");
+    int code = cli_run(&proc, cli_muster(),
+                       WORDS("dev", "--http-listen=127.0.0.1:0", data_dir("file/below")), NULL);
+    CHECK_I64(proc.output, code, 2);
+    CHECK_HAS("which, and why", proc.output, "file/below: a file is in the way\n");
+}
+
+TEST(a_reload_says_what_changed_and_what_needs_a_restart)
+{
+    const char *file = cli_path("reload.toml");
+    cli_write(file, "[log]\nlevel = \"info\"\n[http]\nlive-every = \"1s\"\n");
+    const char *address = start(&proc, WORDS(data_dir("reload"), "--config", file), NULL);
+    cli_write(file, "[log]\nlevel = \"debug\"\nformat = \"json\"\n[http]\nlive-every = \"1s\"\n");
+    CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
+    CHECK("what waits", proc_wait_output(&proc, "log.format: ", PROC_DEADLINE_MS));
+    CHECK_HAS("what changed", proc.output, "log.level: ");
+    CHECK_HAS("its new value", proc.output, "debug");
+    CHECK("that it needs a restart", proc_wait_output(&proc, "needs a restart", PROC_DEADLINE_MS));
+    char *metrics = NULL;
+    CHECK_I64("metrics", get(address, "/metrics", &metrics), 200);
+    CHECK_HAS("counted", metrics, "muster_config_reloads_total{result=\"ok\"} 1\n");
+    CHECK_HAS("and how many wait", metrics, "muster_config_settings_waiting 1\n");
+    free(metrics);
+    stop(&proc);
+}
+
+TEST(a_reload_of_a_wrong_file_changes_nothing)
+{
+    const char *file = cli_path("broken.toml");
+    cli_write(file, "[log]\nlevel = \"info\"\n");
+    const char *address = start(&proc, WORDS(data_dir("broken"), "--config", file), NULL);
+    cli_write(file, "[log]\nlevle = \"debug\"\n");
+    CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
+    CHECK("refused, with its place",
+          proc_wait_output(&proc, "broken.toml:2:1: unknown key 'log.levle'", PROC_DEADLINE_MS));
+    CHECK("the nearest", proc_wait_output(&proc, "did you mean 'log.level'?", PROC_DEADLINE_MS));
+    CHECK("and nothing changed", proc_wait_output(&proc, "nothing was reloaded", PROC_DEADLINE_MS));
+    CHECK_I64("it still serves", get(address, "/healthz", NULL), 200);
+    cli_write(file, "[log]\nlevel = \"debug\"\n[tls]\ncert-file = \"x.pem\"\n");
+    CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
+    CHECK("nor what could not start",
+          proc_wait_output(&proc, "tls.cert-file and tls.key-file belong together",
+                           PROC_DEADLINE_MS));
+    char *metrics = NULL;
+    CHECK("told", proc_wait_output(&proc, "err=INVALID", PROC_DEADLINE_MS));
+    CHECK_I64("metrics", get(address, "/metrics", &metrics), 200);
+    CHECK_HAS("both counted", metrics, "muster_config_reloads_total{result=\"refused\"} 2\n");
+    free(metrics);
+    stop(&proc);
+    CHECK("the level never changed", strstr(proc.output, "setting changed") == NULL);
+}
+
+TEST(a_log_file_that_was_moved_away_is_opened_anew)
+{
+    char flag[4300], moved[4300];
+    const char *log = cli_path("moving.log");
+    struct stat info;
+    snprintf(flag, sizeof flag, "--log-file=%s", log);
+    snprintf(moved, sizeof moved, "%s.1", log);
+    start(&proc, WORDS(data_dir("log"), flag), NULL);
+    CHECK("written", stat(log, &info) == 0 && info.st_size > 0);
+    CHECK("moved", rename(log, moved) == 0);
+    CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
+    stop(&proc);
+    CHECK("there is a new one", stat(log, &info) == 0 && info.st_size > 0);
+}
+
+TEST(an_insecure_listener_is_allowed_when_asked_for_and_says_so)
+{
+    const char *words[] = {"dev", "--http-listen=0.0.0.0:0", "--insecure", data_dir("insecure"),
+                           NULL};
+    cli_start(&proc, cli_muster(), words, NULL);
+    CHECK("on the terminal", proc_wait_output(&proc, "warning      Insecure", PROC_DEADLINE_MS));
+    char *port = strstr(proc.output, "://"), address[64], *text = NULL;
+    CHECK("port", port && (port = strchr(port + 3, ':')));
+    snprintf(address, sizeof address, "127.0.0.1:%d", atoi(port + 1));
+    CHECK_I64("serves", get(address, "/", &text), 200);
+    CHECK_HAS("on the page", text, "Insecure: this listener is open to the network without TLS.");
+    free(text);
+    stop(&proc);
+}
+
+/* What curl sees of the served certificate: the judge is a foreign client. */
+static bool serves_certificate(const char *address, const char *ca_file)
+{
+    char url[128];
+    snprintf(url, sizeof url, "https://%s/healthz", address);
+    return cli_run(&other, "curl",
+                   WORDS("--silent", "--fail", "--show-error", "--max-time", "20", "--cacert",
+                         ca_file, url),
+                   NULL) == 0;
+}
+
+TEST(tls_files_are_reloaded_and_a_bad_pair_leaves_the_old_one)
+{
+    char ca[4300], cert[4300], key[4300], cert_flag[4400], key_flag[4400], address[64];
+    const char *dir = cli_path("tls-a"), *second = cli_path("tls-b");
+    const char *curl[] = {"curl", "--version", NULL};
+    if (proc_run(&other, curl) != 0) SKIP("curl is not installed");
+    for (int i = 0; i < 2; i++) {
+        const char *at = i ? second : dir;
+        CHECK_I64("ca", cli_run(&other, cli_musterctl(), WORDS("cert", "ca", "--dir", at), NULL),
+                  0);
+        CHECK_I64(
+            "server",
+            cli_run(&other, cli_musterctl(), WORDS("cert", "issue", "server", "--dir", at), NULL),
+            0);
+    }
+    snprintf(cert, sizeof cert, "%s/server.pem", dir);
+    snprintf(key, sizeof key, "%s/server.key.pem", dir);
+    snprintf(cert_flag, sizeof cert_flag, "--tls-cert-file=%s", cert);
+    snprintf(key_flag, sizeof key_flag, "--tls-key-file=%s", key);
+    snprintf(address, sizeof address, "%s",
+             start(&proc, WORDS(data_dir("tls"), cert_flag, key_flag), NULL));
+    snprintf(ca, sizeof ca, "%s/ca.pem", dir);
+    CHECK("the first authority's", serves_certificate(address, ca));
+
+    char from[4300];
+    snprintf(from, sizeof from, "%s/server.pem", second);
+    CHECK("only the certificate is exchanged", rename(from, cert) == 0);
+    CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
+    CHECK("refused",
+          proc_wait_output(&proc, "TLS files refused, the old pair stays", PROC_DEADLINE_MS));
+    CHECK("still the first authority's", serves_certificate(address, ca));
+
+    snprintf(from, sizeof from, "%s/server.key.pem", second);
+    CHECK("now the key too", rename(from, key) == 0);
+    CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
+    CHECK("taken", proc_wait_output(&proc, "TLS files reloaded", PROC_DEADLINE_MS));
+    CHECK("not the first any more", !serves_certificate(address, ca));
+    snprintf(ca, sizeof ca, "%s/ca.pem", second);
+    CHECK("but the second", serves_certificate(address, ca));
+    stop(&proc);
+}
+
+TEST(events_go_where_they_are_asked_to)
+{
+    struct stat info;
+    start(&proc, WORDS(data_dir("events"), "--events-sink=file"), NULL);
+    stop(&proc);
+    CHECK("the file is below the data directory",
+          stat(cli_path("events/events.ndjson"), &info) == 0);
+}

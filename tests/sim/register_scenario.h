@@ -1,0 +1,6 @@
+#ifndef TESTS_SIM_REGISTER_SCENARIO_H
+#define TESTS_SIM_REGISTER_SCENARIO_H
+#include "sim/scenario.h"
+
+extern const struct scenario register_scenario;
+#endif

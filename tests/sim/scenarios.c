@@ -1,0 +1,12 @@
+#include "scenarios.h"
+
+#include "register_scenario.h"
+
+static const struct scenario *const all[] = {
+    &register_scenario,
+};
+
+struct scenario_table scenarios_all(void)
+{
+    return (struct scenario_table){all, ARRAY_LEN(all)};
+}

@@ -1,0 +1,21 @@
+/* Every test of plain streams again, with TLS between the two ends; but for those that speak to a raw
+ * socket or count what a cut looks like, which test_tls_stream.c has in TLS's own terms. */
+#include "unit/io/tls_everywhere.h"
+
+#include <string.h>
+
+#include "lib/test.h"
+
+static void register_for_tls(const char *name, test_fn *fn)
+{
+    static const char *const plain_only[] = {
+        "closing_drops_what_waits_and_ends_every_call", /* the peer of a cut gets an error, no end */
+        "a_peer_that_resets_is_an_error_with_its_reason",
+        "writing_to_a_peer_that_is_gone_fails_without_a_signal",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(plain_only); i++)
+        if (strcmp(name, plain_only[i]) == 0) return;
+    test_register(name, fn);
+}
+#define test_register register_for_tls
+#include "unit/io/test_stream.c"

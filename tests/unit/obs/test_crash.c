@@ -1,0 +1,152 @@
+/* Children that die on purpose, and what they say. */
+#include "obs/crash.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "io/clock.h"
+#include "lib/test.h"
+#include "obs/ring.h"
+
+static void die_by_assert(void)
+{
+    volatile int two = 2;
+    assert(two == 3);
+}
+
+static void die_by_segv(void)
+{
+    volatile uintptr_t nowhere = 8;
+    *(volatile int *)nowhere = 1;
+}
+
+static void die_by_abort(void)
+{
+    abort();
+}
+
+static void die_by_fpe(void)
+{
+    raise(SIGFPE);
+}
+
+static void die_by_kill(void)
+{
+    kill(getpid(), SIGSEGV);
+    pause();
+}
+
+static void *segv_thread(void *argument)
+{
+    (void)argument;
+    die_by_segv();
+    return NULL;
+}
+
+static void die_in_thread(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, segv_thread, NULL);
+    pthread_join(thread, NULL);
+}
+
+/* The child's standard error, and how it ended. */
+static char *last_words(void (*die)(void), int *ret_status)
+{
+    int ends[2];
+    struct buf text;
+    char room[4096], *all;
+    pid_t child;
+
+    CHECK("pipe", pipe(ends) == 0);
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        ring_clear();
+        ring_use_clock(clock_real());
+        if (crash_install(&(struct crash_options){
+                .program = "test", .version = "1.2.3", .commit = "abcdef"}) != ERR_OK)
+            _exit(99);
+        ring_put("about to die", 4, 2);
+        die();
+        _exit(98);
+    }
+    CHECK("fork", child > 0);
+    close(ends[1]);
+    buf_init(&text, 1 << 20);
+    for (ssize_t got; (got = read(ends[0], room, sizeof room)) > 0;)
+        buf_append(&text, str_of(room, (size_t)got));
+    close(ends[0]);
+    CHECK("wait", waitpid(child, ret_status, 0) == child);
+    if (buf_detach(&text, &all) != ERR_OK) abort();
+    return all;
+}
+
+static const struct {
+    const char *why;
+    void (*die)(void);
+    int signal;
+    const char *head;
+    bool frames; /* our own function is in the backtrace */
+} cases[] = {
+    {"a failed assertion", die_by_assert, SIGABRT, "*** died by SIGABRT", true},
+    {"an invalid address", die_by_segv, SIGSEGV,
+     "*** died by SIGSEGV at address 0x0000000000000008", true},
+    {"abort", die_by_abort, SIGABRT, "*** died by SIGABRT", true},
+    {"raised by itself", die_by_fpe, SIGFPE, "*** died by SIGFPE, process", true},
+    {"sent from outside", die_by_kill, SIGSEGV, "*** died by SIGSEGV, process", true},
+    {"on another thread", die_in_thread, SIGSEGV, "*** died by SIGSEGV at address", true},
+};
+
+TEST(a_dying_process_says_where_and_what_and_dies_by_its_signal)
+{
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int status = 0;
+        char *said = last_words(cases[i].die, &status);
+        if (!WIFSIGNALED(status)) print_error("%s\n", said);
+        CHECK(cases[i].why, WIFSIGNALED(status));
+        CHECK_I64(cases[i].why, WTERMSIG(status), cases[i].signal);
+        CHECK_HAS(cases[i].why, said, cases[i].head);
+        CHECK_HAS(cases[i].why, said, "*** test 1.2.3, commit abcdef\n");
+        CHECK_HAS(cases[i].why, said, " about to die 4 2\n*** end\n");
+        CHECK("a backtrace with our program in it",
+              strstr(strstr(said, "*** backtrace\n"), "test_obs_crash(") != NULL);
+        CHECK("said once", !strstr(strstr(said, "*** end\n") + 1, "*** end\n"));
+        if (cases[i].die == die_by_assert) CHECK_HAS("the assertion itself", said, "two == 3");
+        free(said);
+    }
+}
+
+static int sink;
+static __attribute__((noinline)) int overflow(int depth)
+{
+    volatile char room[4096];
+    room[0] = (char)depth;
+    sink += room[0];
+    return depth == 1 << 30 ? 0 : overflow(depth + 1) + room[0];
+}
+
+static void die_by_overflow(void)
+{
+    exit(overflow(0));
+}
+
+TEST(an_overflowed_stack_still_has_last_words)
+{
+    int status = 0;
+    char *said = last_words(die_by_overflow, &status);
+    CHECK("by signal", WIFSIGNALED(status));
+    CHECK_I64("the right one", WTERMSIG(status), SIGSEGV);
+    CHECK_HAS("the ring", said, " about to die 4 2\n");
+    free(said);
+}

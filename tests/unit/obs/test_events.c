@@ -1,0 +1,434 @@
+#include "obs/events.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "io/fs.h"
+#include "io/real.h"
+#include "lib/fake_clock.h"
+#include "lib/fault_fs.h"
+#include "lib/test.h"
+
+static char path_room[256];
+static const char *fresh_path(void)
+{
+    static int number;
+    snprintf(path_room, sizeof path_room, "%s/events-%d", test_dir(), ++number);
+    return path_room;
+}
+
+static char *content(const char *path, const char *suffix)
+{
+    char full[300];
+    struct buf text;
+    char *all;
+    snprintf(full, sizeof full, "%s%s", path, suffix);
+    buf_init(&text, 64 << 20);
+    if (fs_read_whole(fs_real(), full, 64 << 20, &text) != ERR_OK ||
+        buf_detach(&text, &all) != ERR_OK) {
+        buf_deinit(&text);
+        return NULL;
+    }
+    return all;
+}
+
+static void content_is(const char *why, const char *path, const char *suffix, const char *want)
+{
+    char *got = content(path, suffix);
+    if (want && !got) CHECK(why, false);
+    if (want) CHECK_TEXT(why, got, want);
+    if (!want) CHECK(why, got == NULL);
+    free(got);
+}
+
+struct told {
+    int times;
+    enum err last;
+    uint64_t lost;
+};
+static void on_trouble(void *context, enum err trouble, const char *note, uint64_t lost)
+{
+    struct told *told = context;
+    (void)note;
+    told->times++;
+    told->last = trouble;
+    told->lost = lost;
+}
+
+static struct events *sink(struct events_options options)
+{
+    struct events *events = NULL;
+    struct note note = {""};
+    enum err err = events_open(&options, &events, &note);
+    if (err) print_error("%s\n", note.text);
+    CHECK_OK("open", err);
+    return events;
+}
+
+static struct fake_clock clock_now;
+static struct events_options file_options(const char *path)
+{
+    fake_clock_init(&clock_now);
+    return (struct events_options){
+        .kind = EVENTS_FILE, .fs = fs_real(), .clock = &clock_now.clock, .path = path};
+}
+
+TEST(lines_are_appended_and_nowhere_is_a_sink_too)
+{
+    const char *path = fresh_path();
+    struct events *events = sink(file_options(path));
+    struct stat info;
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("{\"a\":1}")));
+    CHECK_OK("write", events_write(events, EVENT_MAY_DROP, STR("{\"a\":2}")));
+    content_is("visible at once", path, "", "{\"a\":1}\n{\"a\":2}\n");
+    CHECK_ERR("a line break", events_write(events, EVENT_KEEP, STR("a\nb")), ERR_INVALID);
+    CHECK_ERR("nothing", events_write(events, EVENT_KEEP, STR("")), ERR_INVALID);
+    char *large = calloc(1, EVENTS_LINE_MAX);
+    memset(large, 'x', EVENTS_LINE_MAX);
+    CHECK_ERR("too large", events_write(events, EVENT_KEEP, str_of(large, EVENTS_LINE_MAX)),
+              ERR_TOO_LARGE);
+    CHECK_OK("the largest", events_write(events, EVENT_KEEP, str_of(large, EVENTS_LINE_MAX - 1)));
+    free(large);
+    events_close(events);
+    CHECK("mode", stat(path, &info) == 0 && (info.st_mode & 0777) == 0644);
+    events = sink(file_options(path));
+    CHECK_OK("after what is there", events_write(events, EVENT_KEEP, STR("{}")));
+    events_close(events);
+    CHECK_U64("size", (uint64_t)(stat(path, &info), info.st_size), 16 + EVENTS_LINE_MAX + 3);
+    events = sink((struct events_options){.kind = EVENTS_NONE});
+    CHECK_OK("nowhere", events_write(events, EVENT_KEEP, STR("{}")));
+    CHECK("nothing waits", events_flush(events));
+    events_close(events);
+    events_close(NULL);
+}
+
+TEST(a_file_that_is_full_is_rotated_and_the_oldest_goes)
+{
+    const char *path = fresh_path();
+    struct events_options options = file_options(path);
+    options.rotate_bytes = 8;
+    options.keep = 2;
+    struct events *events = sink(options);
+    static const char *const lines[] = {"{\"n\":1}", "{\"n\":2}", "{\"n\":3}", "{\"n\":4}"};
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+        CHECK_OK("write", events_write(events, EVENT_KEEP, str_from(lines[i])));
+    content_is("the newest", path, "", "{\"n\":4}\n");
+    content_is("the one before", path, ".1", "{\"n\":3}\n");
+    content_is("the oldest kept", path, ".2", "{\"n\":2}\n");
+    content_is("no more than asked for", path, ".3", NULL);
+    CHECK_U64("counted", events_stats(events).rotations, 3);
+    events_close(events);
+}
+
+TEST(a_file_moved_away_by_others_is_followed)
+{
+    const char *path = fresh_path();
+    struct events *events = sink(file_options(path));
+    char moved[300];
+    snprintf(moved, sizeof moved, "%s.old", path);
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("1")));
+    CHECK("logrotate", rename(path, moved) == 0);
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("2")));
+    content_is("until the next look it goes to the old one", moved, "", "1\n2\n");
+    fake_clock_advance(&clock_now, 1000);
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("3")));
+    content_is("then to the name", path, "", "3\n");
+    CHECK("deleted", unlink(path) == 0);
+    fake_clock_advance(&clock_now, 1000);
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("4")));
+    content_is("made again", path, "", "4\n");
+    events_close(events);
+}
+
+/* -- a full disk: a real limit on the file's size, and the fault file system -- */
+
+TEST(a_full_disk_queues_reports_once_and_recovers)
+{
+    const char *path = fresh_path();
+    struct told told = {0};
+    struct fault_fs fault;
+    struct events_options options = file_options(path);
+    fault_fs_init(&fault, fs_real());
+    options.fs = fault_fs_fs(&fault);
+    options.on_trouble = on_trouble;
+    options.context = &told;
+    options.queue_max = 3;
+    struct events *events = sink(options);
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("{\"n\":1}")));
+    fault_fs_arm(&fault, (struct fault_fs_plan){.calls = FAULT_FS_WRITE,
+                                                .nth = 1,
+                                                .err = ERR_NO_SPACE,
+                                                .partial = 4,
+                                                .from_then_on = true});
+    CHECK_OK("queued", events_write(events, EVENT_MAY_DROP, STR("{\"beat\":1}")));
+    CHECK_OK("queued", events_write(events, EVENT_KEEP, STR("{\"n\":2}")));
+    CHECK_OK("queued", events_write(events, EVENT_MAY_DROP, STR("{\"beat\":2}")));
+    CHECK_I64("told once", told.times, 1);
+    CHECK_ERR("what", told.last, ERR_NO_SPACE);
+    CHECK_ERR("a beat too many is dropped",
+              events_write(events, EVENT_MAY_DROP, STR("{\"beat\":3}")), ERR_FULL);
+    CHECK_OK("a transition takes the oldest beat's place",
+             events_write(events, EVENT_KEEP, STR("{\"n\":3}")));
+    CHECK_OK("and the next one's", events_write(events, EVENT_KEEP, STR("{\"n\":4}")));
+    CHECK_ERR("then the caller must hold back", events_write(events, EVENT_KEEP, STR("{\"n\":5}")),
+              ERR_FULL);
+    CHECK("nothing flows", !events_flush(events));
+    CHECK_I64("still told once", told.times, 1);
+    CHECK_U64("lost", events_stats(events).lost, 3);
+    CHECK_SIZE("waiting", events_stats(events).queued, 3);
+    fault_fs_disarm(&fault);
+    CHECK("it flows", events_flush(events));
+    CHECK_I64("told again", told.times, 2);
+    CHECK_ERR("that it is over", told.last, ERR_OK);
+    CHECK_U64("and what it cost", told.lost, 3);
+    CHECK_OK("go on", events_write(events, EVENT_KEEP, STR("{\"n\":5}")));
+    char *all = content(path, "");
+    for (int n = 1; n <= 5; n++) {
+        char want[32];
+        snprintf(want, sizeof want, "{\"n\":%d}\n", n);
+        CHECK_HAS("every transition is there", all, want);
+    }
+    CHECK("in order", strstr(all, "{\"n\":2}") < strstr(all, "{\"n\":3}"));
+    free(all);
+    events_close(events);
+}
+
+/* RLIMIT_FSIZE makes the kernel itself write a part and then refuse, like a full disk. */
+static int limited_child(const char *path, bool shared)
+{
+    struct events_options options = file_options(path);
+    struct events *events;
+    struct note note;
+    options.shared = shared;
+    signal(SIGXFSZ, SIG_IGN);
+    if (events_open(&options, &events, &note) != ERR_OK) return 1;
+    if (events_write(events, EVENT_KEEP, STR("{\"n\":1}")) != ERR_OK) return 2;
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){12, RLIM_INFINITY});
+    if (events_write(events, EVENT_KEEP, STR("{\"n\":2}")) != ERR_OK) return 3;
+    if (events_stats(events).queued != 1) return 4;
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+    if (!events_flush(events)) return 5;
+    if (events_write(events, EVENT_KEEP, STR("{\"n\":3}")) != ERR_OK) return 6;
+    events_close(events);
+    return 0;
+}
+
+TEST(a_line_cut_by_the_kernel_is_cut_off_or_ended)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        const char *path = fresh_path();
+        int status;
+        pid_t child = fork();
+        if (child == 0) _exit(limited_child(path, shared));
+        CHECK("child", waitpid(child, &status, 0) == child && WIFEXITED(status));
+        CHECK_I64("its step", WEXITSTATUS(status), 0);
+        content_is("whole lines", path, "",
+                   shared ? "{\"n\":1}\n{\"n\"\n{\"n\":2}\n{\"n\":3}\n"
+                          : "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
+    }
+}
+
+/* -- standard output -- */
+
+TEST(a_reader_that_stops_holds_up_nobody)
+{
+    int ends[2];
+    struct told told = {0};
+    uint64_t refused = 0, dropped = 0;
+    char room[65536];
+    size_t bytes = 0, beats = 0, keeps = 0;
+    CHECK("pipe", pipe(ends) == 0);
+    struct events *events = sink((struct events_options){.kind = EVENTS_STDOUT,
+                                                         .fd = ends[1],
+                                                         .queue_max = 50,
+                                                         .on_trouble = on_trouble,
+                                                         .context = &told});
+    for (int i = 0; i < 10000; i++) {
+        if (events_write(events, EVENT_MAY_DROP,
+                         STR("{\"topic\":\"worker_heartbeat\",\"pad\":\"................\"}")) ==
+            ERR_FULL)
+            dropped++;
+        if (i % 500 == 0 &&
+            events_write(events, EVENT_KEEP, STR("{\"topic\":\"worker_failed\"}")) == ERR_FULL)
+            refused++;
+    }
+    CHECK("beats were dropped", dropped > 0);
+    CHECK_U64("no transition was refused: beats made room", refused, 0);
+    CHECK_I64("the loss was told once", told.times, 1);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    struct buf all;
+    buf_init(&all, 64 << 20);
+    for (;;) { /* ends: nothing is queued and nothing is in the pipe */
+        ssize_t got = read(ends[0], room, sizeof room);
+        if (got > 0) buf_append(&all, str_of(room, (size_t)got));
+        if (got <= 0 && events_flush(events)) {
+            got = read(ends[0], room, sizeof room);
+            if (got <= 0) break;
+            buf_append(&all, str_of(room, (size_t)got));
+        }
+    }
+    struct str rest = buf_peek(&all), line;
+    while (str_split(&rest, '\n', &line) && line.len > 0) {
+        bytes += line.len + 1;
+        if (str_equal(line, STR("{\"topic\":\"worker_failed\"}")))
+            keeps++;
+        else if (str_ends(line, STR("................\"}")) && str_starts(line, STR("{\"topic")))
+            beats++;
+        else
+            CHECK("no other line", false);
+    }
+    CHECK_SIZE("to the last byte", bytes, all.len);
+    CHECK_SIZE("every transition", keeps, 20);
+    CHECK_U64("every beat is written or counted", beats + events_stats(events).lost, 10000);
+    CHECK_I64("recovery is told", told.times, 2);
+    buf_deinit(&all);
+    events_close(events);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* -- many writers -- */
+
+enum { WRITERS = 4, LINES = 2000 };
+static void *scribble(void *argument)
+{
+    struct events *events = argument;
+    char line[200];
+    for (int i = 0; i < LINES; i++) {
+        memset(line, 'a' + i % 26, sizeof line);
+        if (events_write(events, EVENT_KEEP, str_of(line, 50 + (size_t)i % 150)) != ERR_OK) abort();
+    }
+    return NULL;
+}
+
+static size_t whole_lines(char *text)
+{
+    size_t count = 0;
+    for (char *line; text && (line = strsep(&text, "\n")) && *line; count++)
+        if (strspn(line, (char[]){line[0], '\0'}) != strlen(line))
+            CHECK("a line of one letter", false);
+    return count;
+}
+
+TEST(lines_of_threads_are_never_mixed_while_files_rotate)
+{
+    const char *path = fresh_path();
+    struct events_options options = file_options(path);
+    pthread_t threads[WRITERS];
+    size_t lines = 0;
+    options.rotate_bytes = 100000;
+    options.keep = 100;
+    struct events *events = sink(options);
+    for (int i = 0; i < WRITERS; i++) pthread_create(&threads[i], NULL, scribble, events);
+    for (int i = 0; i < WRITERS; i++) pthread_join(threads[i], NULL);
+    CHECK("it rotated", events_stats(events).rotations > 5);
+    events_close(events);
+    for (int i = 0; i <= 100; i++) {
+        char suffix[16] = "";
+        if (i > 0) snprintf(suffix, sizeof suffix, ".%d", i);
+        char *text = content(path, suffix);
+        lines += whole_lines(text);
+        free(text);
+    }
+    CHECK_SIZE("none is missing", lines, WRITERS * LINES);
+}
+
+TEST(several_processes_share_a_file_and_rotate_it)
+{
+    const char *path = fresh_path();
+    size_t lines = 0;
+    char suffix[16];
+    pid_t children[WRITERS];
+    for (int i = 0; i < WRITERS; i++) {
+        children[i] = fork();
+        if (children[i] != 0) continue;
+        struct events_options options = file_options(path);
+        struct events *events;
+        options.clock = clock_real();
+        options.shared = true;
+        options.rotate_bytes = 100000;
+        options.keep = 200;
+        if (events_open(&options, &events, NULL) != ERR_OK) _exit(1);
+        scribble(events);
+        events_close(events);
+        _exit(0);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        int status;
+        CHECK("child", waitpid(children[i], &status, 0) == children[i] && status == 0);
+    }
+    for (int i = 0; i <= 200; i++) {
+        snprintf(suffix, sizeof suffix, i ? ".%d" : "%.0d", i);
+        char *text = content(path, suffix);
+        lines += whole_lines(text);
+        free(text);
+    }
+    CHECK_SIZE("none is missing", lines, WRITERS * LINES);
+    content_is("nobody is rotating any more", path, ".rotating", NULL);
+}
+
+TEST(a_mark_left_by_a_dead_process_is_taken_over)
+{
+    const char *path = fresh_path();
+    char mark[300];
+    struct events_options options = file_options(path);
+    options.clock = clock_real();
+    options.shared = true;
+    options.rotate_bytes = 1;
+    snprintf(mark, sizeof mark, "%s.rotating", path);
+    close(open(mark, O_CREAT | O_WRONLY, 0600));
+    struct events *events = sink(options);
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("1")));
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("2")));
+    content_is("a fresh mark is respected", path, "", "1\n2\n");
+    struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    CHECK("age it", utimensat(AT_FDCWD, mark, old, 0) == 0);
+    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("3")));
+    content_is("an old one is not", path, "", "3\n");
+    content_is("and it is gone", path, ".rotating", NULL);
+    events_close(events);
+}
+
+TEST(with_a_worker_rotation_does_not_wait_for_the_disk)
+{
+    const char *path = fresh_path();
+    struct real_io *real;
+    struct worker *worker;
+    struct events_options options = file_options(path);
+    CHECK_OK("real", real_io_open(&real));
+    CHECK_OK("worker",
+             worker_open(real_io_io(real)->loop,
+                         &(struct worker_options){.name = "retire", .jobs_max = 2}, &worker));
+    options.worker = worker;
+    options.rotate_bytes = 1;
+    struct events *events = sink(options);
+    for (int i = 0; i < 20; i++) CHECK_OK("write", events_write(events, EVENT_KEEP, STR("x")));
+    CHECK_U64("rotated", events_stats(events).rotations, 19);
+    events_close(events);
+    worker_close(worker);
+    real_io_close(real);
+}
+
+TEST(a_path_that_does_not_work_is_named)
+{
+    struct events *events = NULL;
+    struct note note = {""};
+    struct events_options options = file_options("/no/such/dir/events");
+    CHECK_ERR("no directory", events_open(&options, &events, &note), ERR_NOT_FOUND);
+    CHECK_HAS("named", note.text, "/no/such/dir/events");
+    options.path = NULL;
+    CHECK_ERR("no path", events_open(&options, &events, &note), ERR_INVALID);
+    CHECK_ERR(
+        "bad fd",
+        events_open(&(struct events_options){.kind = EVENTS_STDOUT, .fd = 987}, &events, &note),
+        ERR_INVALID);
+    CHECK("untouched", events == NULL);
+}
