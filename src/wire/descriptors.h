@@ -1,8 +1,8 @@
 /* The descriptors of our contracts, untouched, as server reflection hands them out.
  *
  * A set is an encoded google.protobuf.FileDescriptorSet; two sets joined end to end are a set, too.
- * Pure lookups over those bytes: nothing is decoded into memory or kept. Every result is a view into
- * the set. Bytes that are no set are not refused, things are just not found in them. */
+ * Pure lookups over those bytes: nothing is decoded into memory or kept. Every result is a view
+ * into the set. Bytes that are no set are not refused, things are just not found in them. */
 #ifndef WIRE_DESCRIPTORS_H
 #define WIRE_DESCRIPTORS_H
 #include "base/buf.h"
@@ -18,8 +18,8 @@ struct str descriptors_file_name(struct str file);
 bool descriptors_next_import(struct str file, size_t *cursor, struct str *ret_name);
 /* ERR_NOT_FOUND. */
 enum err descriptors_find_file(struct str set, struct str name, struct str *ret_file);
-/* The file that declares `symbol`, the full name of a message, field, oneof, enum, enum value (which is
- * named beside its enum, not inside), service or method. ERR_NOT_FOUND. */
+/* The file that declares `symbol`, the full name of a message, field, oneof, enum, enum value
+ * (which is named beside its enum, not inside), service or method. ERR_NOT_FOUND. */
 enum err descriptors_find_symbol(struct str set, struct str symbol, struct str *ret_file);
 
 /* Walks the services of a file: start with *cursor 0. The full name is "<package>.<name>". */

@@ -1,8 +1,8 @@
 /* The guard: one pass over the wire bytes, driven by the generated descriptor.
  *
  * No recursion: a message inside a message pushes a frame on a bounded stack. Nothing is counted or
- * remembered for the path of an error; when there is one, it is found by walking the levels again up
- * to the place, so that a good message pays nothing for it. */
+ * remembered for the path of an error; when there is one, it is found by walking the levels again
+ * up to the place, so that a good message pays nothing for it. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,20 +40,37 @@ static const uint8_t wire_of_type[] = {
     [PROTOBUF_C_TYPE_MESSAGE] = WIRE_LEN,
 };
 
-/* Nearly all text is short ASCII: one look per eight bytes finds a NUL or a high bit, and only then is
- * it read with care. The first test has false alarms (a byte after a NUL), never a miss. */
-static bool is_plain(const uint8_t *at, uint32_t len)
+/* Nearly all text is short ASCII: one look per eight bytes finds a NUL or a high bit, and only then
+ * is it read with care. The first test has false alarms (a byte after a NUL), never a miss. */
+static bool is_plain_word(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
+    return (((word - ones) | word) & high) == 0;
+}
 
-    for (; len >= 8; at += 8, len -= 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
-        if (((word - ones) | word) & high) return false;
+static bool is_plain(const uint8_t *at, uint32_t len)
+{
+    const uint8_t *last;
+    uint64_t word;
+
+    if (len < 4) {
+        for (; len > 0; at++, len--)
+            if (*at == 0 || *at >= 0x80) return false;
+        return true;
     }
-    for (; len > 0; at++, len--)
-        if (*at == 0 || *at >= 0x80) return false;
-    return true;
+    if (len < 8) {
+        uint32_t front, back;
+        memcpy(&front, at, 4);
+        memcpy(&back, at + len - 4, 4);
+        return is_plain_word((uint64_t)front << 32 | back);
+    }
+    last = at + len - 8; /* the last word may overlap the one before it */
+    for (; at < last; at += 8) {
+        memcpy(&word, at, 8);
+        if (!is_plain_word(word)) return false;
+    }
+    memcpy(&word, last, 8);
+    return is_plain_word(word);
 }
 
 static const char *text_problem(const uint8_t *at, uint32_t len, bool nul_allowed)
@@ -125,7 +142,7 @@ static enum err enter(struct walk *w, struct frame *f, const ProtobufCFieldDescr
 {
     if (field->label != PROTOBUF_C_LABEL_REPEATED) {
         size_t index = (size_t)(field - f->type->fields);
-        assert(index < 64); /* of our own contracts, the widest has 35 */
+        assert(index < 64); /* of our own contracts, the widest has 34 */
         if (f->seen >> index & 1) return w->problem = "given twice", ERR_PARSE;
         f->seen |= (uint64_t)1 << index;
     }
@@ -209,8 +226,8 @@ static void path_add(struct path *p)
     if (more > 0) memcpy(p->text + len + more, ".", 2);
 }
 
-/* Names the field of a level that begins at `place`, with its index when it is repeated: of elements
- * that are packed it is unknown. */
+/* Names the field of a level that begins at `place`, with its index when it is repeated: of
+ * elements that are packed it is unknown. */
 static void path_name(struct path *p, const struct frame *f, const uint8_t *place)
 {
     const ProtobufCFieldDescriptor *field;

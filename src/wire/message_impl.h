@@ -40,7 +40,8 @@ struct head {
 };
 enum head_state { HEAD_WHOLE, HEAD_MORE, HEAD_BAD };
 
-/* Bytes of the varint at `at`: 0 when it is not whole before `end`, `most` + 1 when it is longer. */
+/* Bytes of the varint at `at`: 0 when it is not whole before `end`, `most` + 1 when it is
+ * longer. */
 static inline uint32_t varint_len(const uint8_t *at, const uint8_t *end, uint32_t most)
 {
     for (uint32_t i = 0; i < most; i++) {
@@ -58,15 +59,22 @@ static inline uint64_t varint_value(const uint8_t *at, uint32_t len)
     return value;
 }
 
-/* Reads the head of a field. HEAD_BAD: *ret_problem says why. HEAD_MORE: it goes on past `end`; then
- * ret_head->number is 0, or the field's when at least the tag was there. */
+/* Reads the head of a field. HEAD_BAD: *ret_problem says why. HEAD_MORE: it goes on past `end`;
+ * then ret_head->number is 0, or the field's when at least the tag was there. */
 static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
                                         struct head *ret_head, const char **ret_problem)
 {
-    uint32_t len = varint_len(at, end, TAG_BYTES), more;
+    uint32_t len, more;
     uint64_t value;
 
+    /* Nearly every field has a tag of one byte and a number or length of one byte. */
+    if (end - at >= 2 && at[0] >= 8 && (at[0] | at[1]) < 0x80 && (at[0] & 5) == 0) {
+        bool is_len = (at[0] & 7) == WIRE_LEN; /* else WIRE_VARINT: 2 and 0 share no bit with 5 */
+        *ret_head = (struct head){at[0] >> 3, at[0] & 7, 2, is_len ? at[1] : 0};
+        return HEAD_WHOLE;
+    }
     *ret_head = (struct head){0};
+    len = varint_len(at, end, TAG_BYTES);
     if (len == 0) return HEAD_MORE;
     if (len > TAG_BYTES) return *ret_problem = "bad tag", HEAD_BAD;
     value = len == 1 ? *at : varint_value(at, len);

@@ -1,8 +1,8 @@
 /* A very large message, element by element.
  *
- * The bytes are cut at the fields of the outermost level. A field is either an element, gathered (or
- * taken straight from the chunk when it is whole there), checked, decoded and handed out; or another
- * field, whose bytes are kept as they came for one ordinary decode at the end. */
+ * The bytes are cut at the fields of the outermost level. A field is either an element, gathered
+ * (or taken straight from the chunk when it is whole there), checked, decoded and handed out; or
+ * another field, whose bytes are kept as they came for one ordinary decode at the end. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Reads messages for a foreign judge: each line "TYPE HEX" in, "ok HEX" (the message written again) or
- * "ERR_NAME note" out. test_proto.py drives it. */
+/* Reads messages for a foreign judge: each line "TYPE HEX" in, "ok HEX" (the message written again)
+ * or "ERR_NAME note" out. test_proto.py drives it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -201,6 +201,27 @@ TEST(text_is_utf8_in_strings_and_in_text_kept_as_bytes)
     }
 }
 
+TEST(one_bad_byte_is_seen_at_every_place_of_a_text_of_any_length)
+{
+    for (size_t len = 1; len <= 40; len++) {
+        for (size_t place = 0; place < len; place++) {
+            char bytes[2 + 40] = {0x72, (char)len};
+            struct str message = {bytes, 2 + len};
+
+            memset(bytes + 2, 'x', len);
+            CHECK_OK("good", message_guard(EVERYTHING, message, NULL, NULL));
+            bytes[2 + place] = '\0';
+            CHECK_ERR("NUL", message_guard(EVERYTHING, message, NULL, NULL), ERR_PARSE);
+            bytes[2 + place] = (char)0xff;
+            CHECK_ERR("no UTF-8", message_guard(EVERYTHING, message, NULL, NULL), ERR_PARSE);
+            bytes[2 + place] = 0x7f;
+            CHECK_OK("the last of ASCII", message_guard(EVERYTHING, message, NULL, NULL));
+            bytes[2 + place] = 0x01;
+            CHECK_OK("the first", message_guard(EVERYTHING, message, NULL, NULL));
+        }
+    }
+}
+
 TEST(text_that_may_hold_nul_is_kept_whole)
 {
     Bigfleet__V1alpha1__ClusterCapacityNeeds *needs;
@@ -540,6 +561,7 @@ TEST(the_number_of_fields_is_bounded_at_all_levels)
         {"unknown", BYTES("\xa0\x06\x01\xa0\x06\x01"), 2},
         {"in children", BYTES("\x8a\x01\x05\x8a\x01\x02\x08\x01"), 3},
         {"packed: the field and each element", BYTES("\x92\x01\x03\x01\x02\x03"), 4},
+        {"packed, then another", BYTES("\x92\x01\x03\x01\x02\x03\x08\x01"), 5},
         {"packed and fixed", BYTES("\xaa\x01\x08\0\0\0\0\0\0\0\0"), 3},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
