@@ -74,9 +74,9 @@ void h2_close(struct h2 *h2); /* no events; NULL is fine */
 /* ERR_DENIED: abuse, GOAWAY is in the output; flush, then close. ERR_NOMEM: close. Once it failed
  * it answers the same for ever. No bytes is fine. */
 enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now);
-/* Appends what may be sent now, at most `max` bytes more. ERR_NOMEM: close, unless it is `into`
- * that could not grow; ERR_FULL: `into` is full. Nothing is lost in either case: what was appended
- * stands, the rest comes with the next call. */
+/* Appends what may be sent now, at most `max` bytes more. ERR_NOMEM, ERR_DENIED: the
+ * connection is dead and mute, close it. ERR_FULL, ERR_NOMEM also when it is `into` that cannot
+ * grow; then nothing is lost: what was appended stands, the rest comes with the next call. */
 enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into);
 bool h2_has_output(const struct h2 *h2);
 bool h2_is_over(const struct h2 *h2); /* nothing more to read or write: close it */

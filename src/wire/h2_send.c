@@ -312,7 +312,8 @@ static enum err next_left(struct h2 *h2)
     const uint8_t *bytes;
     ssize_t n;
 
-    if (h2->left.len > 0 || h2->mute) return ERR_OK;
+    if (h2->left.len > 0) return ERR_OK;
+    if (h2->mute) return h2->failed;
     h2->gathering = true;
     n = nghttp2_session_mem_send(h2->session, &bytes);
     h2->gathering = false;
