@@ -164,6 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&arena, MEMORY);
     err = message_read(types[chosen].type, bytes, NULL, &arena, &message, &note);
     must(err == ERR_OK || err == ERR_PARSE);
+    must(message_guard(types[chosen].type, bytes, NULL, NULL) == err); /* passed is decoded */
     if (err) {
         must(!message && note.text[0] != '\0');
         if (types[chosen].streamed) check_stream(chosen, bytes, piece, NULL);
