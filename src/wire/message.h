@@ -18,7 +18,8 @@
 enum {
     MESSAGE_DEPTH_USUAL = 64,
     MESSAGE_DEPTH_MOST = 128, /* protobuf-c takes about 1 KiB of stack per level */
-    MESSAGE_FIELDS_USUAL = 16 * 1000 * 1000,
+    /* The largest message we must take, a roll-up of 256 MiB, has about 30 million. */
+    MESSAGE_FIELDS_USUAL = 64 * 1000 * 1000,
 };
 struct message_limits {  /* NULL or 0 takes the usual one */
     uint32_t depth_max;  /* levels of messages, the outermost counted; past MOST it is MOST */
