@@ -288,6 +288,7 @@ static void on_writable(void *owner, int32_t stream)
 
     if (!call) return;
     m = &call->method->rpc;
+    connection_mark_dirty(owner);
     call_pump(call);
     if (call->outbox.len > 0 || call->finished || !call->blocked) return;
     call->blocked = false;

@@ -131,8 +131,6 @@ static void on_closed(void *owner)
     struct program *p = owner;
 
     p->server = NULL;
-    signals_close(p->signals);
-    p->signals = NULL;
     real_io_stop(p->real);
 }
 
@@ -156,6 +154,7 @@ static void on_signal(void *owner, int signal)
 static void close_all(struct program *p)
 {
     assert(!p->server);
+    signals_close(p->signals); /* as late as can be: a second SIGTERM is not worth dying of */
     echo_close(p->echo);
     rpc_health_close(p->health);
     rpc_reflection_close(p->reflection);
