@@ -120,14 +120,16 @@ static enum err keep_metadata(struct rpc_call *call, const struct h2_header *hea
 
 static enum err take_timeout(struct rpc_call *call, struct str timeout, struct note *note)
 {
-    uint64_t us;
+    uint64_t us, due_us;
 
     if (timeout.len == 0) return ERR_OK;
     if (grpc_timeout_parse(timeout, &us)) {
         note_set(note, "grpc-timeout: not a time");
         return ERR_INVALID;
     }
-    call->deadline = mono_after(loop_now(call->server->io->loop), us / 1000 + (us % 1000 ? 1 : 0));
+    /* From the nanosecond it came, rounded up: never before its time. */
+    due_us = add_sat_u64(call->began.ns / NS_PER_US + 1, us);
+    call->deadline = (mono_time){due_us / 1000 + 1};
     timer_start(&call->timer, call->deadline);
     return ERR_OK;
 }

@@ -3,13 +3,15 @@
  * A message goes straight into the stream's queue when it fits there. One that never would, and the
  * one answer of rpc_reply, wait in the call's outbox and follow in pieces as the peer reads; the
  * status goes after them. While a connection's outboxes hold more than output_max its requests are
- * not read (choked): what a peer does not take, it cannot make us produce more of. */
+ * not read (choked): what a peer does not take, it cannot make us produce more of. Each call counts
+ * with at most SHARE_MAX there, or one very large answer would hold up all the small ones. */
 #include <string.h>
 
 #include "rpc/server_internal.h"
 
 enum {
     PIECE = 16 << 10, /* of an outbox, handed over at a time */
+    SHARE_MAX = 256 << 10,
     FIXED_HEADERS = 8,
 };
 
@@ -202,15 +204,20 @@ static enum err respond(struct rpc_call *call)
     return err;
 }
 
+static size_t share(size_t outbox_len)
+{
+    return min_size(outbox_len, SHARE_MAX);
+}
+
 static void choke_if_needed(struct connection *c)
 {
-    if (c->unsent >= c->server->limits.output_max) c->choked = true;
+    if (c->held >= c->server->limits.output_max) c->choked = true;
 }
 
 /* All calls of the connection may have requests waiting; they are looked at later in this turn. */
 static void unchoke_if_possible(struct connection *c)
 {
-    if (!c->choked || c->unsent > c->server->limits.output_max / 2) return;
+    if (!c->choked || c->held > c->server->limits.output_max / 2) return;
     c->choked = false;
     for (uint32_t i = 0; i < c->bucket_count; i++)
         for (struct rpc_call *call = c->calls[i]; call; call = call->chain)
@@ -219,12 +226,12 @@ static void unchoke_if_possible(struct connection *c)
 
 void call_drop_outbox(struct rpc_call *call)
 {
-    size_t len = call->outbox.len, left = len - call->outbox_at;
+    size_t len = call->outbox.len;
 
     if (len == 0) return;
     limits_refund(call, len);
-    assert(call->connection->unsent >= left);
-    call->connection->unsent -= left;
+    assert(call->connection->held >= share(len));
+    call->connection->held -= share(len);
     buf_deinit(&call->outbox);
     call->outbox_at = 0;
     unchoke_if_possible(call->connection);
@@ -244,7 +251,7 @@ static enum err into_outbox(struct rpc_call *call, const struct str *parts, size
         limits_refund(call, total);
         return err;
     }
-    call->connection->unsent += total;
+    call->connection->held += share(call->outbox.len) - share(before);
     choke_if_needed(call->connection);
     return ERR_OK;
 }
@@ -266,7 +273,6 @@ void call_pump(struct rpc_call *call)
             return;
         }
         call->outbox_at += n;
-        c->unsent -= n;
     }
     call_drop_outbox(call);
     unchoke_if_possible(c);

@@ -94,9 +94,9 @@ struct connection {
     enum connection_state state;
     struct rpc_call **calls; /* by stream, chained */
     uint32_t call_count, bucket_count;
-    size_t unsent;    /* in the outboxes of its calls */
+    size_t held;      /* in the outboxes of its calls, see call_out.c */
     uint64_t answers; /* headers and messages sent */
-    bool choked;      /* `unsent` is too much: requests wait unread */
+    bool choked;      /* `held` is too much: requests wait unread */
     struct pace pace;
     struct timer timer;
     mono_time timer_due;
