@@ -16,6 +16,8 @@ enum {
     BUCKETS_FIRST = 16,
     TOKEN_DRAIN = 1, /* of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
+    WASTED_MAX = 2000, /* answers made for a peer that resets, per window */
+    WASTED_WINDOW_MS = 60000,
 };
 
 /* -- calls by stream -- */
@@ -259,8 +261,13 @@ static void on_timer(struct timer *timer)
 static void on_headers(void *owner, int32_t stream, const struct h2_header *headers, size_t count,
                        bool trailers, bool end)
 {
+    struct connection *c = owner;
+
     (void)trailers; /* of a request; gRPC has none, and h2 does not tell */
-    call_headers(owner, stream, headers, count, end);
+    if (c->state == CONNECTION_OPEN)
+        call_headers(c, stream, headers, count, end);
+    else
+        h2_reset(c->h2, stream, H2_REFUSED_STREAM);
 }
 
 static void on_data(void *owner, int32_t stream, struct str bytes)
@@ -295,12 +302,27 @@ static void on_writable(void *owner, int32_t stream)
     if (m->handler->on_writable) m->handler->on_writable(m->service, call);
 }
 
+/* An answer was made and thrown away. h2 counts the resets of calls that run; those that we answer at
+ * once would otherwise cost a flooder nothing. */
+static void count_wasted(struct connection *c)
+{
+    mono_time now = loop_now(c->server->io->loop);
+
+    if (mono_elapsed_ms(c->wasted_since, now) >= WASTED_WINDOW_MS) {
+        c->wasted_since = now;
+        c->wasted = 0;
+    }
+    if (++c->wasted <= WASTED_MAX || c->state != CONNECTION_OPEN) return;
+    h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
+    fail_abuse(c, "resets");
+}
+
 static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
 {
     struct connection *c = owner;
     struct rpc_call *call = connection_call(c, stream);
 
-    (void)code;
+    if (code != H2_NO_ERROR && (!call || (call->finished && !call->cancelled))) count_wasted(c);
     if (!call) return;
     connection_remove(c, call);
     call_gone(call);
@@ -441,7 +463,7 @@ static enum err open_connection(struct listening *l, struct stream *stream,
     c->stream = stream;
     c->identity = stream_peer_identity(stream);
     if (l->tls && !c->identity) c->identity = &nobody;
-    c->opened = c->heard = c->idle_since = c->moved = loop_now(s->io->loop);
+    c->opened = c->heard = c->idle_since = c->moved = c->wasted_since = loop_now(s->io->loop);
     c->ping_sent = c->drain_step = MONO_NEVER;
     pace_init(&c->pace);
     err = timer_init(&c->timer, s->io->loop, on_timer);

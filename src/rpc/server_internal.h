@@ -100,7 +100,8 @@ struct connection {
     struct pace pace;
     struct timer timer;
     mono_time timer_due;
-    mono_time opened, heard, idle_since, moved;
+    mono_time opened, heard, idle_since, moved, wasted_since;
+    uint32_t wasted;         /* answers thrown away by the peer's resets */
     mono_time ping_sent;     /* MONO_NEVER: none is out */
     mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY is out */
     uint64_t written, taken; /* bytes given to the stream; to the kernel, when last seen */
