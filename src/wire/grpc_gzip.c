@@ -57,8 +57,8 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
         if (code == Z_STREAM_END) {
             if (zip->avail_in == 0) return ERR_OK;
             if (inflateReset(zip) != Z_OK) return ERR_PARSE; /* another gzip member follows */
-        } else if (code != Z_OK || (zip->avail_in == 0 && zip->avail_out > 0)) {
-            return ERR_PARSE; /* damaged, or it ends in the middle */
+        } else if (code != Z_OK) {
+            return ERR_PARSE; /* damaged, or, when nothing moves any more, cut off */
         }
     }
 }

@@ -6,8 +6,12 @@
 
 #include "wire/h2_internal.h"
 
-#define WINDOW_MAX ((1u << 31) - 1)                  /* RFC 9113, 6.9.1 */
-enum { EXTENSION_FIRST = 10, EXTENSION_LAST = 255 }; /* frame types HTTP/2 itself does not define */
+#define WINDOW_MAX ((1u << 31) - 1) /* RFC 9113, 6.9.1 */
+enum {
+    FRAME_HEAD = 9,
+    EXTENSION_FIRST = 10,
+    EXTENSION_LAST = 255
+}; /* frame types HTTP/2 itself does not define */
 
 static uint32_t or_default(uint32_t value, uint32_t otherwise)
 {
@@ -50,6 +54,8 @@ static nghttp2_option *new_options(void)
     /* Its own limit reads the machine's clock, which a simulation has none of; h2_guard.c
      * counts. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
+    /* It counts a frame again for each piece its nine bytes of head come in; we count frames. */
+    nghttp2_option_set_max_continuations(option, FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
     /* gRPC lets a value begin or end with a blank ("may be stripped"). */
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
     /* Unknown frame types are shown to us, for no other reason than to be counted. */

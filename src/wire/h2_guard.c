@@ -57,7 +57,7 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
         return false;
     case NGHTTP2_RST_STREAM: return !stream_is_open && h2_guard_count(g, limits, H2_ABUSE_IDLE);
     case NGHTTP2_PUSH_PROMISE:
-    case NGHTTP2_CONTINUATION: return false; /* nghttp2 bounds these itself */
+    case NGHTTP2_CONTINUATION: return false; /* bounded by nghttp2, and per header block */
     default: return h2_guard_count(g, limits, H2_ABUSE_IDLE);
     }
 }

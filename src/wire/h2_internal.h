@@ -84,7 +84,9 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
 void h2_guard_work(struct h2_guard *g); /* something real was sent or received */
 
 /* The header block that is coming in; there is at most one, for HTTP/2 does not interleave them. */
+enum { H2_CONTINUATIONS_MAX = 16 }; /* of 16 KiB each: four times the default limit of a block */
 struct h2_block {
+    unsigned continuations;
     struct h2_header *fields;
     nghttp2_rcbuf **held; /* two per field: what the views look into */
     size_t count, cap, bytes;

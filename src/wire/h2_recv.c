@@ -188,6 +188,9 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
 
     (void)session;
     if (head->type == NGHTTP2_DATA) return 0; /* judged when its padding is known */
+    if (head->type == NGHTTP2_HEADERS) h2->block.continuations = 0;
+    if (head->type == NGHTTP2_CONTINUATION && ++h2->block.continuations > H2_CONTINUATIONS_MAX)
+        return deny(h2);
     known = head->type == NGHTTP2_RST_STREAM && h2_streams_get(&h2->streams, head->stream_id);
     return h2_guard_frame(&h2->guard, &h2->limits, head, known) ? deny(h2) : 0;
 }

@@ -20,7 +20,7 @@ struct seen { /* of one stream */
 struct h2_peer {
     struct h2 *h2;
     enum h2_side side;
-    struct seen *seen;  /* SEEN_MAX of them, by stream / 2 */
+    struct seen *seen;  /* SEEN_MAX of them, by stream / 2; the last is for all above */
     struct buf log;     /* one line per event; data of one stream in a row is one line */
     int32_t log_stream; /* whose data line is still open */
     size_t log_data;

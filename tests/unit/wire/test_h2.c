@@ -326,6 +326,49 @@ TEST(stream_that_closes_gives_back_what_it_never_consumed)
     stop();
 }
 
+TEST(consuming_more_than_came_opens_nothing)
+{
+    enum { WINDOW = 70000 };
+    static char bytes[50000];
+    struct str part = str_of(bytes, sizeof bytes);
+    int32_t stream;
+
+    start(&(struct h2_limits){.stream_window = WINDOW}, NULL);
+    pair.server.hold = true;
+    CHECK_OK("request", h2_call(&pair.client, "/a.B/C", false, &stream));
+    CHECK_OK("body", h2_send(pair.client.h2, stream, &part, 1));
+    pump();
+    h2_consume(pair.server.h2, stream, SIZE_MAX);
+    h2_consume(pair.server.h2, stream, 1000000);
+    pump();
+    CHECK_OK("body", h2_send(pair.client.h2, stream, &part, 1));
+    CHECK_OK("body", h2_send(pair.client.h2, stream, &part, 1));
+    pump();
+    CHECK_SIZE("one window beyond what was consumed", at_server(1)->data.len, 50000 + WINDOW);
+    stop();
+}
+
+TEST(window_of_a_stream_that_ended_is_not_opened)
+{
+    static char bytes[200000];
+    struct str part = str_of(bytes, sizeof bytes);
+    struct buf out;
+    int32_t stream;
+
+    start(NULL, NULL);
+    pair.server.hold = true;
+    CHECK_OK("request", h2_call(&pair.client, "/a.B/C", false, &stream));
+    CHECK_OK("body", h2_send(pair.client.h2, stream, &part, 1));
+    CHECK_OK("end", h2_send_end(pair.client.h2, stream));
+    pump();
+    h2_consume(pair.server.h2, stream, sizeof bytes);
+    buf_init(&out, 1000);
+    CHECK_OK("output", h2_take_output(pair.server.h2, SIZE_MAX, &out));
+    CHECK_SIZE("no frame for nothing", out.len, 0);
+    buf_deinit(&out);
+    stop();
+}
+
 /* Sends from on_writable until it is all out, as a handler would. */
 struct bulk {
     size_t left, piece;
@@ -411,6 +454,30 @@ TEST(total_bound_holds_all_streams_and_wakes_each)
     stop();
 }
 
+TEST(reset_that_comes_in_makes_room_at_once)
+{
+    struct h2_limits limits = {.stream_output_max = 1000, .output_max = 1000};
+    static char bytes[1000];
+    struct str part = str_of(bytes, sizeof bytes), one = str_of(bytes, 1);
+    int32_t a, b;
+
+    start(&limits, &(struct h2_limits){.stream_window = 1});
+    CHECK_OK("a", h2_call(&pair.client, "/a.B/C", true, &a));
+    CHECK_OK("b", h2_call(&pair.client, "/a.B/C", true, &b));
+    pair.client.hold = true;
+    pump();
+    CHECK_OK("a answers", h2_answer(&pair.server, a));
+    CHECK_OK("b answers", h2_answer(&pair.server, b));
+    CHECK_OK("a fills the connection", h2_send(pair.server.h2, a, &part, 1));
+    pump();
+    CHECK_OK("a again", h2_send(pair.server.h2, a, &one, 1));
+    CHECK_ERR("b must wait", h2_send(pair.server.h2, b, &one, 1), ERR_FULL);
+    h2_reset(pair.client.h2, a, H2_CANCEL);
+    CHECK("the reset arrives", h2_pair_carry(&pair, &pair.client, &pair.server));
+    CHECK_U64("b is told, though nothing was sent", at_server(b)->writable, 1);
+    stop();
+}
+
 TEST(streams_whose_client_never_reads_cost_a_bounded_amount)
 {
     enum { STREAMS = 64 };
@@ -483,6 +550,66 @@ TEST(reset_from_inside_an_event_silences_the_stream)
     CHECK_U64("with our code", at_server(1)->code, H2_INTERNAL_ERROR);
     CHECK_U64("as the client hears", at_client(1)->code, H2_INTERNAL_ERROR);
     CHECK_U64("once", at_client(1)->closed, 1);
+    stop();
+}
+
+static void reset_in_data(struct h2_peer *p, int32_t stream, struct str bytes)
+{
+    (void)bytes;
+    h2_reset(p->h2, stream, H2_CANCEL);
+}
+
+/* The rest of a frame whose first bytes drew the reset is on its way already. */
+TEST(reset_in_the_middle_of_a_frame_silences_its_rest)
+{
+    struct str body = STR("a body that comes byte by byte");
+    int32_t stream;
+
+    start(NULL, NULL);
+    pump();
+    pair.piece_max = 1;
+    pair.server.on_data = reset_in_data;
+    CHECK_OK("request", h2_call(&pair.client, "/a.B/C", false, &stream));
+    CHECK_OK("body", h2_send(pair.client.h2, stream, &body, 1));
+    CHECK_OK("end", h2_send_end(pair.client.h2, stream));
+    pump();
+    CHECK_SIZE("one byte was told", at_server(1)->data.len, 1);
+    CHECK_U64("and no end", at_server(1)->ends, 0);
+    CHECK_U64("closed once", at_server(1)->closed, 1);
+    pair.piece_max = 0;
+    pair.server.on_data = NULL;
+    CHECK_OK("the connection goes on", h2_call(&pair.client, "/a.B/C", true, &stream));
+    pump();
+    CHECK_U64("told", at_server(stream)->headers, 1);
+    stop();
+}
+
+static struct buf gathered;
+static size_t gathered_at_close[2], closes;
+
+static void note_gathered(struct h2_peer *p, int32_t stream, uint32_t code)
+{
+    (void)p, (void)stream, (void)code;
+    gathered_at_close[closes++] = gathered.len;
+}
+
+TEST(events_of_sending_come_when_all_is_gathered)
+{
+    int32_t a, b;
+
+    start(NULL, NULL);
+    h2_echo(&pair.server);
+    pair.server.on_closed = note_gathered;
+    CHECK_OK("a", h2_call(&pair.client, "/a.B/C", true, &a));
+    CHECK_OK("b", h2_call(&pair.client, "/a.B/C", true, &b));
+    CHECK("arrive", h2_pair_carry(&pair, &pair.client, &pair.server));
+    CHECK_SIZE("answers are queued, nobody is closed", closes, 0);
+    buf_init(&gathered, 10000);
+    CHECK_OK("gathered", h2_take_output(pair.server.h2, SIZE_MAX, &gathered));
+    CHECK_SIZE("both are closed", closes, 2);
+    CHECK_SIZE("after the last byte", gathered_at_close[0], gathered.len);
+    CHECK_SIZE("both", gathered_at_close[1], gathered.len);
+    buf_deinit(&gathered);
     stop();
 }
 
