@@ -335,6 +335,7 @@ static void on_whole(struct rpc_call *call)
     }
     deliver(call);
     grpc_reader_next(&call->reader);
+    if (call->paused) buf_deinit(&call->reader.message); /* it may be long until the next */
     limits_refund(call, kept);
 }
 
