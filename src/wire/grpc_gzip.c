@@ -1,5 +1,6 @@
 /* Inflating a request: the result is bounded while it grows, not looked at afterwards. */
 #include <stdlib.h>
+#define ZLIB_CONST /* zlib reads its input and does not write to it */
 #include <zlib.h>
 
 #include "wire/grpc.h"
@@ -70,7 +71,7 @@ enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into)
     enum err err;
 
     if (compressed.len > UINT32_MAX) return ERR_TOO_LARGE; /* no gRPC message is that long */
-    zip.next_in = (Bytef *)(uintptr_t)compressed.at;
+    zip.next_in = (const Bytef *)compressed.at;
     zip.avail_in = (uInt)compressed.len;
     if (inflateInit2(&zip, GZIP_ONLY) != Z_OK) return ERR_NOMEM;
     err = inflate_all(&zip, max, into);

@@ -55,7 +55,7 @@ static nghttp2_option *new_options(void)
      * counts. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
     /* It counts a frame again for each piece its nine bytes of head come in; we count frames. */
-    nghttp2_option_set_max_continuations(option, FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
+    nghttp2_option_set_max_continuations(option, (size_t)FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
     /* gRPC lets a value begin or end with a blank ("may be stripped"). */
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
     /* Unknown frame types are shown to us, for no other reason than to be counted. */

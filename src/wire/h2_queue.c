@@ -43,7 +43,9 @@ discard:
 static void fill(struct h2_chunk *chunk, struct str part, struct h2_chunk **ret_chunk)
 {
     while (part.len > 0) {
-        size_t room = chunk->cap - chunk->end, n = min_size(room, part.len);
+        size_t n;
+        assert(chunk);
+        n = min_size(chunk->cap - chunk->end, part.len);
         if (n == 0) {
             chunk = chunk->next;
             continue;

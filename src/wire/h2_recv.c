@@ -45,7 +45,7 @@ static bool block_grow(struct h2 *h2)
     size_t cap = b->cap ? min_size(b->cap * 2, h2->limits.headers_max)
                         : min_size(FIELDS_FIRST, h2->limits.headers_max);
     struct h2_header *fields = h2_memory_alloc(&h2->memory, cap * sizeof *fields);
-    nghttp2_rcbuf **held = h2_memory_alloc(&h2->memory, 2 * cap * sizeof *held);
+    nghttp2_rcbuf **held = h2_memory_alloc(&h2->memory, 2 * cap * sizeof(nghttp2_rcbuf *));
 
     if (!fields || !held) {
         h2_memory_free(&h2->memory, fields);
@@ -54,7 +54,7 @@ static bool block_grow(struct h2 *h2)
     }
     if (b->count > 0) {
         memcpy(fields, b->fields, b->count * sizeof *fields);
-        memcpy(held, b->held, 2 * b->count * sizeof *held);
+        memcpy(held, b->held, 2 * b->count * sizeof(nghttp2_rcbuf *));
     }
     h2_memory_free(&h2->memory, b->fields);
     h2_memory_free(&h2->memory, b->held);

@@ -24,6 +24,7 @@ static bool is_kept_out_of_table(struct str name)
         return str_equal(name, STR("grpc-timeout")) || str_equal(name, STR("grpc-message")) ||
                str_equal(name, STR("x-request-id"));
     case 13: return str_equal(name, STR("authorization"));
+    case 14: return str_equal(name, STR("x-muster-trace"));
     case 23: return str_equal(name, STR("grpc-status-details-bin"));
     default: return false;
     }
@@ -50,8 +51,8 @@ static enum err check_headers(const struct h2_header *headers, size_t count, siz
 static nghttp2_nv to_nv(struct h2_header header)
 {
     return (nghttp2_nv){
-        .name = (uint8_t *)(uintptr_t)header.name.at,
-        .value = (uint8_t *)(uintptr_t)header.value.at,
+        .name = (uint8_t *)header.name.at,
+        .value = (uint8_t *)header.value.at,
         .namelen = header.name.len,
         .valuelen = header.value.len,
         .flags = is_kept_out_of_table(header.name) ? NGHTTP2_NV_FLAG_NO_INDEX : 0,

@@ -15,9 +15,9 @@ static size_t place(const struct h2_streams *s, int32_t id)
 
 enum err h2_streams_init(struct h2_streams *s, struct h2_memory *m)
 {
-    s->buckets = h2_memory_alloc(m, BUCKETS_FIRST * sizeof *s->buckets);
+    s->buckets = h2_memory_alloc(m, BUCKETS_FIRST * sizeof(struct h2_stream *));
     if (!s->buckets) return ERR_NOMEM;
-    memset(s->buckets, 0, BUCKETS_FIRST * sizeof *s->buckets);
+    memset(s->buckets, 0, BUCKETS_FIRST * sizeof(struct h2_stream *));
     s->bucket_count = BUCKETS_FIRST;
     return ERR_OK;
 }
@@ -33,7 +33,7 @@ static void link_in(struct h2_streams *s, struct h2_stream *stream)
 static void grow(struct h2_streams *s, struct h2_memory *m)
 {
     struct h2_streams wider = {.bucket_count = s->bucket_count * 2, .count = s->count};
-    size_t bytes = wider.bucket_count * sizeof *wider.buckets;
+    size_t bytes = wider.bucket_count * sizeof(struct h2_stream *);
 
     /* Never the cause of an end: longer chains are as right, only slower. */
     if (m->used + bytes > m->max / 2) return;
