@@ -10,35 +10,56 @@
 /* What of the headers is not metadata. */
 struct request {
     struct str method, path, content_type, timeout, encoding;
-    size_t metadata_count, metadata_bytes;
+    size_t metadata_count;
 };
 
-static bool is_metadata(struct str name)
+enum field {
+    FIELD_METADATA,
+    FIELD_METHOD,
+    FIELD_PATH,
+    FIELD_CONTENT_TYPE,
+    FIELD_TIMEOUT,
+    FIELD_ENCODING,
+    FIELD_OTHER
+};
+
+/* What gRPC reserves, but for three that are the user's. */
+static enum field grpc_field(struct str name)
 {
-    if (name.len == 0 || name.at[0] == ':') return false;
-    if (str_starts(name, STR("grpc-"))) /* what gRPC reserves, and three that are the user's */
-        return str_equal(name, STR("grpc-trace-bin")) || str_equal(name, STR("grpc-tags-bin")) ||
-               str_equal(name, STR("grpc-previous-rpc-attempts"));
-    return !str_equal(name, STR("te")) && !str_equal(name, STR("content-type"));
+    if (str_equal(name, STR("grpc-timeout"))) return FIELD_TIMEOUT;
+    if (str_equal(name, STR("grpc-encoding"))) return FIELD_ENCODING;
+    if (str_equal(name, STR("grpc-trace-bin")) || str_equal(name, STR("grpc-tags-bin")) ||
+        str_equal(name, STR("grpc-previous-rpc-attempts")))
+        return FIELD_METADATA;
+    return FIELD_OTHER;
+}
+
+/* Asked for every field of every request, so the first letter decides where it can. */
+static enum field field_of(struct str name)
+{
+    switch (name.len > 0 ? name.at[0] : ':') {
+    case ':':
+        if (str_equal(name, STR(":path"))) return FIELD_PATH;
+        return str_equal(name, STR(":method")) ? FIELD_METHOD : FIELD_OTHER;
+    case 'c': return str_equal(name, STR("content-type")) ? FIELD_CONTENT_TYPE : FIELD_METADATA;
+    case 'g': return str_starts(name, STR("grpc-")) ? grpc_field(name) : FIELD_METADATA;
+    case 't': return str_equal(name, STR("te")) ? FIELD_OTHER : FIELD_METADATA;
+    default: return FIELD_METADATA;
+    }
 }
 
 static void sort_headers(const struct h2_header *headers, size_t count, struct request *r)
 {
     for (size_t i = 0; i < count; i++) {
-        struct str name = headers[i].name, value = headers[i].value;
-        if (is_metadata(name)) {
-            r->metadata_count++;
-            r->metadata_bytes += name.len + value.len;
-        } else if (str_equal(name, STR(":path"))) {
-            r->path = value;
-        } else if (str_equal(name, STR(":method"))) {
-            r->method = value;
-        } else if (str_equal(name, STR("content-type"))) {
-            r->content_type = value;
-        } else if (str_equal(name, STR("grpc-timeout"))) {
-            r->timeout = value;
-        } else if (str_equal(name, STR("grpc-encoding"))) {
-            r->encoding = value;
+        struct str value = headers[i].value;
+        switch (field_of(headers[i].name)) {
+        case FIELD_METADATA: r->metadata_count++; break;
+        case FIELD_METHOD: r->method = value; break;
+        case FIELD_PATH: r->path = value; break;
+        case FIELD_CONTENT_TYPE: r->content_type = value; break;
+        case FIELD_TIMEOUT: r->timeout = value; break;
+        case FIELD_ENCODING: r->encoding = value; break;
+        case FIELD_OTHER: break;
         }
     }
 }
@@ -106,7 +127,7 @@ static enum err keep_metadata(struct rpc_call *call, const struct h2_header *hea
     for (size_t i = 0; i < count; i++) {
         struct metadata *m = &kept[call->metadata_count];
         enum err err;
-        if (!is_metadata(headers[i].name)) continue;
+        if (field_of(headers[i].name) != FIELD_METADATA) continue;
         err = keep_value(call, headers[i].name, headers[i].value, &m->value);
         if (err) {
             note_set(note, "metadata %.*s: not base64", STR_ARG(headers[i].name));
