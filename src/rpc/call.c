@@ -152,6 +152,14 @@ void call_abort(struct rpc_call *call, enum grpc_status status, const char *text
     tell_done(call);
 }
 
+void call_drain(struct rpc_call *call)
+{
+    const struct rpc_method *m = &call->method->rpc;
+
+    if (call->begun && !call->finished && m->handler->on_drain)
+        m->handler->on_drain(m->service, call);
+}
+
 static void on_deadline(struct timer *timer)
 {
     struct rpc_call *call = CONTAINER_OF(timer, struct rpc_call, timer);

@@ -209,6 +209,7 @@ static void start(struct rpc_call *call)
     if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return; /* begins with its message */
     call->begun = true;
     if (m->handler->on_start) m->handler->on_start(m->service, call);
+    if (call->server->draining) call_drain(call);
 }
 
 void call_headers(struct connection *c, int32_t stream, const struct h2_header *headers,
@@ -305,6 +306,7 @@ static void deliver(struct rpc_call *call)
     if (is_one_request(call)) rpc_call_mark(call, "decoded");
     call->begun = true;
     m->handler->on_message(m->service, call, message, m->input ? STR_EMPTY : bytes);
+    if (call->server->draining && is_one_request(call)) call_drain(call);
 }
 
 static void deliver_end(struct rpc_call *call)

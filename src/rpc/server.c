@@ -283,13 +283,8 @@ static void on_drain_timer(struct timer *timer)
 /* Handlers may end calls of any connection from inside; a call's memory stays until the turn ends. */
 static void tell_drain(struct connection *c)
 {
-    for (uint32_t i = 0; i < c->bucket_count; i++) {
-        for (struct rpc_call *call = c->calls[i]; call; call = call->chain) {
-            const struct rpc_method *m = &call->method->rpc;
-            if (call->begun && !call->finished && m->handler->on_drain)
-                m->handler->on_drain(m->service, call);
-        }
-    }
+    for (uint32_t i = 0; i < c->bucket_count; i++)
+        for (struct rpc_call *call = c->calls[i]; call; call = call->chain) call_drain(call);
 }
 
 void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done)(void *owner),

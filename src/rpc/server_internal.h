@@ -174,6 +174,9 @@ void call_due(struct rpc_call *call);  /* look at it again at the end of the tur
 void call_look(struct rpc_call *call); /* ... which is now */
 /* The stream is closed: ends it for the handler too, and frees it. */
 void call_gone(struct rpc_call *call);
+/* Tells the handler that the server wants to stop. A call that comes while it drains hears it at once:
+ * the peer may not have heard of the draining yet. */
+void call_drain(struct rpc_call *call);
 /* Ends it from the server's side; on_done comes before this returns. */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);
 void call_finished(struct rpc_call *call, enum grpc_status status); /* counts, once */

@@ -88,6 +88,28 @@ TEST(a_watcher_that_does_not_read_costs_little_and_learns_the_last_state)
     rig_close(&rig);
 }
 
+TEST(a_watch_that_begins_while_the_server_drains_ends_at_once)
+{
+    struct client *c;
+    int32_t slow, stream;
+
+    rig_open(&rig, NULL, NULL, NULL);
+    c = client_connect(&rig, 0, false);
+    slow = client_unary(c, "/muster.test.v1.Echo/Unary", &ECHO_REQUEST(.delay_ms = 200));
+    rig_run(&rig, 10);
+    rig_drain(&rig, 10000);
+    /* The client has not heard of it yet. */
+    stream = client_start(c, WATCH_PATH, NULL, 0);
+    CHECK_OK("send", client_send_bytes(c, stream, STR("")));
+    client_end(c, stream);
+    client_wait_closed(c, stream);
+    CHECK_I64("ended by the server", client_answer(c, stream)->grpc, GRPC_UNAVAILABLE);
+    client_wait_closed(c, slow);
+    rig_run(&rig, 100);
+    CHECK("nothing holds it up", rig.drained);
+    rig_close(&rig);
+}
+
 TEST(names_are_bounded)
 {
     static const char name[RPC_HEALTH_NAME_MAX + 1];
