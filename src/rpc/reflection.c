@@ -14,6 +14,10 @@
 typedef Grpc__Reflection__V1__ServerReflectionRequest question;
 typedef Grpc__Reflection__V1__ServerReflectionResponse answer;
 typedef Grpc__Reflection__V1__ServiceResponse service_answer;
+typedef Grpc__Reflection__V1__FileDescriptorResponse files_answer;
+typedef Grpc__Reflection__V1__ErrorResponse error_answer;
+typedef Grpc__Reflection__V1__ListServiceResponse services_answer;
+typedef Grpc__Reflection__V1__ExtensionNumberResponse extensions_answer;
 
 #define ASKS(name)  GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##name
 #define TELLS(name) GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_##name
@@ -56,7 +60,7 @@ static void with_imports(struct str set, struct str file, struct files *files)
 static bool tell_file(struct rpc_call *call, struct str set, struct str file, answer *a)
 {
     struct arena *arena = rpc_call_arena(call);
-    Grpc__Reflection__V1__FileDescriptorResponse *body = ARENA_NEW(arena, typeof(*body));
+    files_answer *body = ARENA_NEW(arena, files_answer);
     struct files files;
 
     with_imports(set, file, &files);
@@ -76,7 +80,7 @@ static bool tell_file(struct rpc_call *call, struct str set, struct str file, an
 
 static bool tell_error(struct rpc_call *call, enum grpc_status code, const char *text, answer *a)
 {
-    Grpc__Reflection__V1__ErrorResponse *body = ARENA_NEW(rpc_call_arena(call), typeof(*body));
+    error_answer *body = ARENA_NEW(rpc_call_arena(call), error_answer);
 
     if (!body) return false;
     grpc__reflection__v1__error_response__init(body);
@@ -111,7 +115,7 @@ static bool tell_services(struct rpc_reflection *r, struct rpc_call *call, answe
 {
     struct arena *arena = rpc_call_arena(call);
     size_t most = rpc_server_methods(r->server);
-    Grpc__Reflection__V1__ListServiceResponse *body = ARENA_NEW(arena, typeof(*body));
+    services_answer *body = ARENA_NEW(arena, services_answer);
     service_answer *services = arena_calloc(arena, most, sizeof *services);
 
     if (!body || !services) return false;
@@ -134,8 +138,7 @@ static bool tell_services(struct rpc_reflection *r, struct rpc_call *call, answe
 /* Our contracts have no extensions (proto3): every type has an empty list of them. */
 static bool tell_no_extensions(struct rpc_call *call, char *type, answer *a)
 {
-    Grpc__Reflection__V1__ExtensionNumberResponse *body =
-        ARENA_NEW(rpc_call_arena(call), typeof(*body));
+    extensions_answer *body = ARENA_NEW(rpc_call_arena(call), extensions_answer);
 
     if (!body) return false;
     grpc__reflection__v1__extension_number_response__init(body);

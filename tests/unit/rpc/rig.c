@@ -183,7 +183,7 @@ struct client *client_connect(struct rig *rig, size_t index, bool raw)
                                                    .output_max = 64 << 20,
                                                    .stream_output_max = 16 << 20,
                                                    .memory_max = 128 << 20,
-                                                   .stream_window = 64 << 10},
+                                                   .stream_window = rig->client_window},
                                &h2_events, c, &c->h2));
     CHECK_OK("dial",
              net_dial(sim_host_io(c->host)->net, &options, &stream_events, c, &c->stream, NULL));
@@ -306,7 +306,7 @@ void rig_open(struct rig *rig, const struct rpc_server_limits *limits,
     struct rpc_server_options options = {0};
     struct note note = {0};
 
-    *rig = (struct rig){.tls = tls != NULL};
+    *rig = (struct rig){.tls = tls != NULL, .client_window = 64 << 10};
     CHECK_OK("a world", sim_open(&(struct sim_options){.seed = 1}, &rig->sim));
     CHECK_OK("a host",
              sim_host_add(rig->sim, &(struct sim_host_options){.name = "server", .alpn = "h2"},

@@ -57,6 +57,7 @@ struct rig {
     struct echo *echo;
     struct rpc_health *health;
     struct client clients[RIG_CLIENTS];
+    uint32_t client_window; /* per stream; a test may set it before it connects */
     bool tls, drained, closed;
 };
 

@@ -322,6 +322,54 @@ TEST(a_handler_cannot_break_its_call)
     rig_close(&rig);
 }
 
+static struct rpc_call *kept[2];
+static unsigned kept_count, answered_others;
+
+static void keep(struct rpc_call *call)
+{
+    kept[kept_count++] = call;
+}
+static void on_kept_done(void *owner, struct rpc_call *call)
+{
+    struct rpc_call *other = kept[kept[0] == call ? 1 : 0];
+
+    (void)owner;
+    if (other)
+        CHECK_ERR("a call of the same lost connection", rpc_send_bytes(other, STR("x")),
+                  ERR_CLOSED);
+    if (other) answered_others++;
+    kept[kept[0] == call ? 0 : 1] = NULL;
+}
+static const struct rpc_handler kept_handler = {.on_message = on_script, .on_done = on_kept_done};
+
+static void add_kept(struct rig *r)
+{
+    CHECK_OK("add", rpc_server_add(r->server,
+                                   &(struct rpc_method){.path = "/test.Script/Keep",
+                                                        .kind = RPC_UNARY,
+                                                        .access = {ACCESS_ANYONE},
+                                                        .handler = &kept_handler},
+                                   NULL));
+}
+
+TEST(when_a_connection_is_lost_all_its_calls_are_closed_before_the_first_is_told)
+{
+    struct client *c;
+
+    kept_count = answered_others = 0;
+    rig_open(&rig, NULL, NULL, add_kept);
+    c = client_connect(&rig, 0, false);
+    script = keep;
+    for (int i = 0; i < 2; i++) client_unary(c, "/test.Script/Keep", &ECHO_REQUEST());
+    rig_run(&rig, 100);
+    CHECK_U64("both run", kept_count, 2);
+    stream_close(c->stream);
+    rig_run(&rig, 100);
+    CHECK("both are done", !kept[0] && !kept[1]);
+    CHECK_U64("the first tried the other", answered_others, 1);
+    rig_close(&rig);
+}
+
 TEST(a_server_may_be_closed_from_inside_a_handler)
 {
     struct client *c;
@@ -401,6 +449,48 @@ TEST(requests_wait_unread_while_answers_are_not_taken)
         CHECK_I64("answered", client_answer(c, 2 * i + 1)->grpc, 0);
         CHECK("whole", client_answer(c, 2 * i + 1)->bytes > 256 << 10);
     }
+    CHECK_SIZE("nothing is kept", rpc_server_stats(rig.server).buffered, 0);
+    rig_close(&rig);
+}
+
+TEST(a_large_answer_needs_nothing_more_from_a_peer_with_wide_windows)
+{
+    struct client *c;
+    int32_t stream;
+
+    rig_open(&rig, NULL, NULL, NULL);
+    rig.client_window = 8 << 20;
+    c = client_connect(&rig, 0, false);
+    c->hold = true; /* not a word from it after the request */
+    stream = client_unary(c, UNARY, &ECHO_REQUEST(.response_bytes = 3 << 20));
+    client_wait_closed(c, stream);
+    CHECK_I64("well", client_answer(c, stream)->grpc, 0);
+    CHECK("whole", client_answer(c, stream)->bytes > 3 << 20);
+    rig_close(&rig);
+}
+
+TEST(a_status_never_follows_half_a_message)
+{
+    struct h2_header timeout = {STR("grpc-timeout"), STR("50m")};
+    struct client *c;
+    int32_t half, whole;
+
+    rig_open(&rig, NULL, NULL, NULL);
+    c = client_connect(&rig, 0, false);
+    c->hold = true;
+    half = client_start(c, STREAM, &timeout, 1);
+    CHECK_OK("send", client_send(c, half, &ECHO_REQUEST(.count = 5, .response_bytes = 200000)));
+    client_end(c, half);
+    whole = client_start(c, STREAM, &timeout, 1);
+    CHECK_OK("send", client_send(c, whole, &ECHO_REQUEST(.count = 1, .delay_ms = 100)));
+    client_end(c, whole);
+    client_wait_closed(c, half);
+    CHECK_I64("no status", client_answer(c, half)->grpc, -1);
+    CHECK_U64("but a reset", client_answer(c, half)->code, H2_CANCEL);
+    client_wait_closed(c, whole);
+    CHECK_I64("with nothing torn there is one", client_answer(c, whole)->grpc,
+              GRPC_DEADLINE_EXCEEDED);
+    CHECK_U64("both are done", echo_stats(rig.echo).done, 2);
     CHECK_SIZE("nothing is kept", rpc_server_stats(rig.server).buffered, 0);
     rig_close(&rig);
 }
