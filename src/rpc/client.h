@@ -56,8 +56,9 @@ struct rpc_channel_options {
     struct tls_context *tls;      /* NULL: plaintext; must offer "h2". Held by reference */
     const char *tls_name;         /* NULL: the dialled host; copied */
     bool warm_second;             /* keep a ready connection to another of the addresses */
-    bool follow_leader;      /* go where "not leader" answers point, also to an unlisted address */
-    bool ping_without_calls; /* else pings are sent only while calls run, as gRPC servers expect */
+    bool follow_leader; /* go where "not leader" answers point, also to an unlisted address */
+    /* Else pings are sent only while calls run, as gRPC servers expect, and on the warm connection. */
+    bool ping_without_calls;
     uint64_t backoff_first_ms, backoff_max_ms; /* 0: 100 ms, 10 s */
     uint64_t dial_timeout_ms;                  /* until the server has spoken; 0: 5 s */
     uint64_t ping_after_ms, ping_timeout_ms;   /* of silence; 0: off, 20 s */

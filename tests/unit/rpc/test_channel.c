@@ -134,15 +134,18 @@ static void restart_at_end(void *owner, const struct rpc_client_call *call,
 TEST(a_caller_that_starts_anew_at_each_failure_does_not_hold_the_loop)
 {
     unsigned count = 0;
+    uint64_t turns;
 
     open_world();
     scripted_close(&world.servers[0]);
     world_channel(&world, (struct rpc_channel_options){.backoff_first_ms = 50});
+    turns = loop_stats(sim_host_io(world.client)->loop).turns;
     heard = (struct heard){0};
     CHECK_OK("a call", rpc_unary(world.channel, &(struct rpc_call_options){.path = "/a/b"},
                                  STR("x"), restart_at_end, &count, NULL));
     for (int i = 0; i < 2000 && count < 1000; i++) world_run(&world, 10);
-    CHECK_U64("turn by turn", count, 1000);
+    CHECK_U64("all of them", count, 1000);
+    CHECK("turn by turn", loop_stats(sim_host_io(world.client)->loop).turns - turns >= 1000);
     close_all();
 }
 
@@ -267,6 +270,27 @@ TEST(not_leader_answers_are_followed)
     close_all();
 }
 
+static bool slow_leader_answers(void *context)
+{
+    (void)context;
+    return world.servers[2].count > 0;
+}
+
+TEST(while_the_leader_is_dialed_nobody_else_is_asked_again)
+{
+    open_led((struct rpc_channel_options){.addresses = world_addresses, .warm_second = true},
+             "s2:7000");
+    CHECK("a second one", world_wait(&world, spare_is_ready, &world));
+    sim_link_clog(world.client, world.hosts[2], 1500); /* the dial takes its time */
+    ask(&world, &heard, (struct rpc_call_options){.wait_for_ready = true}, STR("x"));
+    CHECK("the leader is asked in the end", world_wait(&world, slow_leader_answers, NULL));
+    CHECK("ends", wait_end(&world, &heard));
+    CHECK_OK("done", heard.err);
+    CHECK_U64("one follower was asked, once", world.servers[0].count + world.servers[1].count, 1);
+    CHECK_U64("two attempts in all", heard.attempts, 2);
+    close_all();
+}
+
 TEST(many_calls_follow_together)
 {
     enum { CALLS = 20 };
@@ -356,6 +380,23 @@ TEST(silence_is_broken_by_pings_and_a_dead_peer_is_found)
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("it was sent", heard.err, ERR_UNKNOWN);
     CHECK_HAS("and says why", heard.text, "ping");
+    close_all();
+}
+
+TEST(a_warm_connection_is_known_to_be_alive)
+{
+    open_world();
+    world_channel(&world, (struct rpc_channel_options){.addresses = world_addresses,
+                                                       .warm_second = true,
+                                                       .ping_after_ms = 1000,
+                                                       .ping_timeout_ms = 500});
+    CHECK("a second one", world_wait(&world, spare_is_ready, &world));
+    CHECK_TEXT("calls go to the first", who_answers(), "s0");
+    CHECK_TEXT("the second", rpc_channel_spare(world.channel), "s1:7000");
+    sim_host_die(world.hosts[1], SIM_POWER_CUT); /* silently, and no call would notice */
+    world_run(&world, 5000);
+    CHECK("it is found dead, and replaced",
+          strcmp(rpc_channel_spare(world.channel), "s1:7000") != 0);
     close_all();
 }
 

@@ -345,6 +345,51 @@ static void echo_on_the_second_connection(struct scripted *s, struct scripted_re
     if (r->peer != &s->peers[0]) scripted_echo(s, r);
 }
 
+static void lost_then_refused(struct scripted *s, struct scripted_request *r)
+{
+    if (s->count == 1)
+        stream_close(r->peer->stream);
+    else
+        scripted_reset(r, H2_REFUSED_STREAM);
+}
+
+TEST(a_doubt_stays_though_later_attempts_are_refused_for_certain)
+{
+    open_with(lost_then_refused);
+    ask(&world, &heard, (struct rpc_call_options){.request_id = STR("r-1"), .attempts_max = 4},
+        STR("hi"));
+    CHECK("ends", wait_end(&world, &heard));
+    CHECK_U64("all attempts", heard.attempts, 4);
+    CHECK_ERR("the first may have been applied", heard.err, ERR_UNKNOWN);
+    close_all();
+}
+
+static void one_message_then_cut(struct scripted *s, struct scripted_request *r)
+{
+    (void)s;
+    scripted_respond(r);
+    scripted_message(r, STR("first"));
+}
+
+TEST(a_stream_of_which_something_was_seen_is_not_begun_again)
+{
+    struct rpc_call_options options = {.path = "/a/b", .idempotent = true};
+
+    open_with(one_message_then_cut);
+    heard = (struct heard){.world = &world};
+    buf_init(&heard.bytes, 1000);
+    CHECK_OK("a call", rpc_call_start(world.channel, &options, &heard_events, &heard, &heard.call));
+    rpc_call_end(heard.call);
+    world_run(&world, 1000);
+    CHECK_U64("the first message", heard.messages, 1);
+    stream_close(world.servers[0].peers[0].stream);
+    CHECK("ends", wait_end(&world, &heard));
+    CHECK_ERR("nobody knows the rest", heard.err, ERR_UNKNOWN);
+    CHECK_U64("no message came twice", heard.messages, 1);
+    CHECK_U64("one attempt", heard.attempts, 1);
+    close_all();
+}
+
 TEST(streams_below_a_goaway_finish_and_those_above_move_on)
 {
     struct heard above = {0}, later = {0};
@@ -364,6 +409,7 @@ TEST(streams_below_a_goaway_finish_and_those_above_move_on)
     CHECK_U64("the one below goes on", heard.ends, 0);
     ask(&world, &later, (struct rpc_call_options){0}, STR("later"));
     CHECK("ends", wait_end(&world, &later));
+    CHECK_OK("done", later.err);
     CHECK_U64("a later one goes to the new connection at once", later.attempts, 1);
     CHECK("the old connection is kept for its call", s->peers[0].stream != NULL);
     scripted_echo(s, &s->requests[0]);
