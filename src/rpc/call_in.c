@@ -148,10 +148,11 @@ static enum err take_timeout(struct rpc_call *call, struct str timeout, struct n
         note_set(note, "grpc-timeout: not a time");
         return ERR_INVALID;
     }
-    /* From the nanosecond it came, rounded up: never before its time. */
+    /* What is told is never more than was given; what is kept counts from the nanosecond the call came
+     * and is rounded up, so that it never ends before its time. */
+    call->deadline = mono_after(loop_now(call->server->io->loop), us / 1000);
     due_us = add_sat_u64(call->began.ns / NS_PER_US + 1, us);
-    call->deadline = (mono_time){due_us / 1000 + 1};
-    timer_start(&call->timer, call->deadline);
+    timer_start(&call->timer, (mono_time){due_us / 1000 + 1});
     return ERR_OK;
 }
 

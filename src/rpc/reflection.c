@@ -70,8 +70,8 @@ static bool tell_file(struct rpc_call *call, struct str set, struct str file, an
         arena_calloc(arena, files.count, sizeof *body->file_descriptor_proto);
     if (!body->file_descriptor_proto) return false;
     for (size_t i = 0; i < files.count; i++)
-        body->file_descriptor_proto[i] = (ProtobufCBinaryData){
-            .len = files.at[i].len, .data = (uint8_t *)(uintptr_t)files.at[i].at};
+        body->file_descriptor_proto[i] =
+            (ProtobufCBinaryData){.len = files.at[i].len, .data = (uint8_t *)files.at[i].at};
     body->n_file_descriptor_proto = files.count;
     a->message_response_case = TELLS(FILE_DESCRIPTOR_RESPONSE);
     a->file_descriptor_response = body;
@@ -85,7 +85,7 @@ static bool tell_error(struct rpc_call *call, enum grpc_status code, const char 
     if (!body) return false;
     grpc__reflection__v1__error_response__init(body);
     body->error_code = (int32_t)code;
-    body->error_message = (char *)(uintptr_t)text;
+    body->error_message = (char *)text;
     a->message_response_case = TELLS(ERROR_RESPONSE);
     a->error_response = body;
     return true;
@@ -120,7 +120,7 @@ static bool tell_services(struct rpc_reflection *r, struct rpc_call *call, answe
 
     if (!body || !services) return false;
     grpc__reflection__v1__list_service_response__init(body);
-    body->service = arena_calloc(arena, most, sizeof *body->service);
+    body->service = arena_calloc(arena, most, sizeof(service_answer *));
     if (!body->service) return false;
     for (size_t i = 0; i < most; i++) {
         service_answer *s = &services[body->n_service];
@@ -185,7 +185,7 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
 
     (void)bytes;
     a.valid_host = q->host;
-    a.original_request = (question *)(uintptr_t)q;
+    a.original_request = (question *)q;
     if (!make_answer(owner, call, q, &a)) {
         rpc_fail(call, ERR_NOMEM, NULL);
         return;

@@ -163,7 +163,7 @@ static void close_all(struct program *p)
     tls_context_unref(p->tls);
     real_io_close(p->real);
     logger_close(p->logger);
-    free((void *)(uintptr_t)p->descriptors.at);
+    free((void *)p->descriptors.at);
 }
 
 int main(int argc, char **argv)

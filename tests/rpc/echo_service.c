@@ -39,7 +39,7 @@ static char *text_of(struct arena *arena, struct str s)
 {
     char *copy = arena_dup(arena, s);
 
-    return copy ? copy : (char *)(uintptr_t) "";
+    return copy ? copy : (char *)"";
 }
 
 static Muster__Test__V1__Peer *tell_peer(struct exchange *e, struct arena *arena)
@@ -67,14 +67,13 @@ static void tell_metadata(struct exchange *e, const request_t *q, struct arena *
 {
     entry_t *entries = arena_calloc(arena, q->n_echo_metadata, sizeof *entries);
 
-    answer->metadata = arena_calloc(arena, q->n_echo_metadata, sizeof *answer->metadata);
+    answer->metadata = arena_calloc(arena, q->n_echo_metadata, sizeof(entry_t *));
     for (size_t i = 0; entries && answer->metadata && i < q->n_echo_metadata; i++) {
         struct str value;
         if (!rpc_call_metadata(e->call, str_from(q->echo_metadata[i]), &value)) continue;
         muster__test__v1__echo_response__metadata_entry__init(&entries[i]);
         entries[i].key = q->echo_metadata[i];
-        entries[i].value =
-            (ProtobufCBinaryData){.len = value.len, .data = (uint8_t *)(uintptr_t)value.at};
+        entries[i].value = (ProtobufCBinaryData){.len = value.len, .data = (uint8_t *)value.at};
         answer->metadata[answer->n_metadata++] = &entries[i];
     }
 }
@@ -97,9 +96,8 @@ static void fill(struct exchange *e, const request_t *q, response_t *answer)
     answer->text = q->text;
     answer->payload = q->payload;
     if (q->response_bytes > 0)
-        answer->payload =
-            (ProtobufCBinaryData){.len = min_size(q->response_bytes, ECHO_RESPONSE_MAX),
-                                  .data = (uint8_t *)(uintptr_t)zeros};
+        answer->payload = (ProtobufCBinaryData){
+            .len = min_size(q->response_bytes, ECHO_RESPONSE_MAX), .data = (uint8_t *)zeros};
     answer->sequence = q->sequence;
     answer->everything = q->everything;
     answer->requests = e->requests;

@@ -48,7 +48,7 @@ TEST(a_greeting_that_does_not_come_is_not_waited_for)
     began = sim_now(rig.sim);
     c = client_connect(&rig, 0, true);
     for (int i = 0; i < 20 && !c->closed; i++) {
-        client_bytes(c, str_of("PRI * HTTP/2.0\r\n\r\nSM\r\n" + i, 1));
+        client_bytes(c, str_of(&"PRI * HTTP/2.0\r\n\r\nSM\r\n"[i], 1));
         rig_run(&rig, 150);
     }
     check_closed_for_abuse(c);
@@ -119,7 +119,7 @@ TEST(a_slow_body_is_no_crime_and_ends_with_its_deadline)
     c = client_connect(&rig, 0, false);
     stream = client_start(c, UNARY, &timeout, 1);
     for (int i = 0; i < 8; i++) {
-        struct str byte = str_of("\0\0\0\0\100abc" + i, 1);
+        struct str byte = str_of(&"\0\0\0\0\100abc"[i], 1);
         CHECK_OK("send", h2_send(c->h2, stream, &byte, 1));
         client_flush(c);
         rig_run(&rig, 2000);
