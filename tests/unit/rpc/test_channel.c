@@ -215,17 +215,27 @@ TEST(a_warm_second_connection_takes_over_at_once)
     close_all();
 }
 
-TEST(a_refused_call_goes_to_the_warm_connection)
+TEST(a_server_that_goes_away_gets_no_more_calls)
 {
+    struct heard running;
+
     open_world();
+    world.servers[0].on_request = NULL; /* its one call keeps the connection open */
     world_channel(&world,
                   (struct rpc_channel_options){.addresses = world_addresses, .warm_second = true});
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
+    ask(&world, &running, (struct rpc_call_options){0}, STR("x"));
+    world_run(&world, 100);
     heard = (struct heard){0};
     h2_go_away(world.servers[0].peers[0].h2, H2_NO_ERROR);
     scripted_flush(&world.servers[0].peers[0]);
     world_run(&world, 100);
+    CHECK_TEXT("moved before any call was made", rpc_channel_peer(world.channel), "s1:7000");
     CHECK_TEXT("to the other", who_answers(), "s1");
+    CHECK_U64("what runs there goes on", running.ends, 0);
+    world_close_channel(&world);
+    CHECK_U64("until the end", running.ends, 1);
+    heard_deinit(&running);
     close_all();
 }
 
