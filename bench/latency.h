@@ -1,7 +1,7 @@
 /* A histogram of times that is right to about 1.6 % from a nanosecond to centuries, in 30 KiB.
  *
- * Sixty-four steps per doubling: a value below 128 has a place of its own, above that the upper seven
- * bits decide. Percentiles answer the upper end of their place, so they never flatter. */
+ * Sixty-four steps per doubling: a value below 128 has a place of its own, above that the upper
+ * seven bits decide. Percentiles answer the upper end of their place, so they never flatter. */
 #ifndef BENCH_LATENCY_H
 #define BENCH_LATENCY_H
 #include "base/base.h"

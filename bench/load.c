@@ -1,10 +1,10 @@
 /* muster-load: a gRPC load generator, for every bench that needs one.
  *
- * Closed loop (default): `--streams` calls are always under way, spread over `--connections`; the next
- * begins when one ends. Open loop (`--rate`): calls begin at fixed moments whether or not others have
- * ended, and a latency counts from the moment the call was meant to begin, so a server that stalls is
- * not flattered by a client that waits for it. `--kind bidi`: each stream is one long call, and what is
- * counted is a message and its answer.
+ * Closed loop (default): `--streams` calls are always under way, spread over `--connections`; the
+ * next begins when one ends. Open loop (`--rate`): calls begin at fixed moments whether or not
+ * others have ended, and a latency counts from the moment the call was meant to begin, so a server
+ * that stalls is not flattered by a client that waits for it. `--kind bidi`: each stream is one
+ * long call, and what is counted is a message and its answer.
  *
  * One thread; latencies in a histogram that is right to 1.6 %. The CPU time of the servers given by
  * `--pid` is read from /proc over the measured part only, after `--warmup`. */

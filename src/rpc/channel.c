@@ -116,8 +116,8 @@ static void channel_free(struct rpc_channel *c)
 static void work(struct task *task)
 {
     struct rpc_channel *c = CONTAINER_OF(task, struct rpc_channel, work);
-    void (*done)(void *) = c->done;
-    void *owner = c->done_owner;
+    void (*done)(void *);
+    void *owner;
 
     if (!c->closing) {
         roles_settle(c);

@@ -6,12 +6,12 @@
  *
  * All others are retiring: they finish the calls they have and end. A round is one dial of every
  * address; after a round without success the next one waits, longer each time, with full jitter. A
- * connection that dies young counts as a failed round too, or a server that accepts and drops us would
- * be dialed without a pause.
+ * connection that dies young counts as a failed round too, or a server that accepts and drops us
+ * would be dialed without a pause.
  *
- * Following: a "not leader" answer of the active connection names another address. While that is being
- * dialed nothing else is made active, so that the calls wait for the leader instead of asking the same
- * follower again; when it fails, everything is as before. */
+ * Following: a "not leader" answer of the active connection names another address. While that is
+ * being dialed nothing else is made active, so that the calls wait for the leader instead of asking
+ * the same follower again; when it fails, everything is as before. */
 #include <string.h>
 
 #include "rpc/client_internal.h"

@@ -1,8 +1,8 @@
 /* What comes back for a call: headers, messages, and the status that ends it.
  *
- * An answer that breaks gRPC's rules (no status, another content type, an HTTP error, a message past
- * the limit, a frame that is none) ends the attempt as lost: the server has seen the call, and we do
- * not know what it did. */
+ * An answer that breaks gRPC's rules (no status, another content type, an HTTP error, a message
+ * past the limit, a frame that is none) ends the attempt as lost: the server has seen the call, and
+ * we do not know what it did. */
 #include "rpc/client_internal.h"
 
 /* -- metadata -- */

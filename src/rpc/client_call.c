@@ -1,9 +1,9 @@
 /* A call from its start to its end: what is asked, the attempts, the deadline.
  *
- * Requests are framed into `output` and handed to h2 as far as it has room. As long as `output` still
- * begins with the first byte and the caller has seen no message, another attempt can begin from the
- * start; a stream that has sent more than CALL_REPLAY_MAX, or has received something, has only one
- * life. */
+ * Requests are framed into `output` and handed to h2 as far as it has room. As long as `output`
+ * still begins with the first byte and the caller has seen no message, another attempt can begin
+ * from the start; a stream that has sent more than CALL_REPLAY_MAX, or has received something, has
+ * only one life. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,6 +228,19 @@ static struct str authority(const struct rpc_channel *c, const struct client_con
     return str_from(c->tls_name ? c->tls_name : n->address);
 }
 
+/* "00-<trace>-<span>-01", of 55 characters and no NUL. */
+static void put_traceparent(struct rpc_client_call *call, char into[TRACEPARENT_LEN])
+{
+    char *at = into;
+
+    (void)put(&at, STR("00-"));
+    (void)put(&at, str_of(call->trace, CLIENT_TRACE_LEN));
+    (void)put(&at, STR("-"));
+    put_hex(at, prng_u64(&call->channel->prng) | 1);
+    at += SPAN_LEN;
+    (void)put(&at, STR("-01"));
+}
+
 static size_t put_headers(struct rpc_client_call *call, const struct client_connection *n,
                           char timeout[TIMEOUT_CAP], char traceparent[TRACEPARENT_LEN],
                           struct h2_header *into)
@@ -248,11 +261,7 @@ static size_t put_headers(struct rpc_client_call *call, const struct client_conn
         grpc_timeout_text(left > UINT64_MAX / US_PER_MS ? UINT64_MAX : left * US_PER_MS, timeout);
         into[count++] = (struct h2_header){STR("grpc-timeout"), str_from(timeout)};
     }
-    memcpy(traceparent, "00-", 3);
-    memcpy(traceparent + 3, call->trace, CLIENT_TRACE_LEN);
-    traceparent[3 + CLIENT_TRACE_LEN] = '-';
-    put_hex(traceparent + 4 + CLIENT_TRACE_LEN, prng_u64(&call->channel->prng) | 1);
-    memcpy(traceparent + 4 + CLIENT_TRACE_LEN + SPAN_LEN, "-01", 3);
+    put_traceparent(call, traceparent);
     into[count++] = (struct h2_header){STR("traceparent"), str_of(traceparent, TRACEPARENT_LEN)};
     if (call->request_id.len > 0)
         into[count++] = (struct h2_header){STR(RPC_REQUEST_ID), call->request_id};

@@ -1,7 +1,7 @@
 /* One connection: bytes between a stream and an h2, and whom they are for.
  *
- * Its timer has three uses, one after the other: the server must speak in time; then silence is broken
- * by pings; then an orderly end must come in time. */
+ * Its timer has three uses, one after the other: the server must speak in time; then silence is
+ * broken by pings; then an orderly end must come in time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,8 +314,8 @@ static void end_in_order(struct client_connection *n)
     timer_start_in(&n->timer, CONNECTION_LINGER_MS);
 }
 
-/* While not more than half of the bound waits, as much again always fits; above it, on_drained comes
- * and with it the next turn. */
+/* While not more than half of the bound waits, as much again always fits; above it, on_drained
+ * comes and with it the next turn. */
 void client_flush(struct client_connection *n)
 {
     struct str bytes;

@@ -1,6 +1,6 @@
 /* What the files of the client share. Nothing outside them includes this.
  *
- *   channel.c             open and close, the list of waiting calls, the one task that does the work
+ *   channel.c             open and close, waiting calls, the one task that does the work
  *   channel_roles.c       which connection gets the calls, which is the spare; dialing, following
  *   client_connection.c   one connection: bytes between a stream and an h2
  *   client_call.c         a call: start, requests out, retries, the end
@@ -8,12 +8,12 @@
  *   client_unary.c        one request, one answer
  *   retry.c               what to do when an attempt is over; pure
  *
- * A call is in exactly one place: channel.waiting (for a connection), channel.delayed (for its pause
- * to pass, or answered whole and for its caller to resume), connection.calls (an attempt runs),
- * channel.ended (on_end is due) or channel.ended_later (due in the next turn: a call that never
- * reached a connection, so that a caller who starts it anew from on_end cannot hold the loop). It is
- * freed in one place, channel.c, right after on_end. Connections are freed in their on_closed, the
- * channel by its task; so no pointer goes stale inside a callback of h2. */
+ * A call is in exactly one place: channel.waiting (for a connection), channel.delayed (for its
+ * pause to pass, or answered whole and for its caller to resume), connection.calls (an attempt
+ * runs), channel.ended (on_end is due) or channel.ended_later (due in the next turn: a call that
+ * never reached a connection, so that a caller who starts it anew from on_end cannot hold the
+ * loop). It is freed in one place, channel.c, right after on_end. Connections are freed in their
+ * on_closed, the channel by its task; so no pointer goes stale inside a callback of h2. */
 #ifndef RPC_CLIENT_INTERNAL_H
 #define RPC_CLIENT_INTERNAL_H
 #include "base/arena.h"

@@ -1,8 +1,8 @@
 /* Calls on their way through: each is a server's call and a client's call tied together.
  *
  * A `passing` lives from the server's first event to the later of two ends: on_done of the server's
- * call, on_end of the client's. Messages that one side does not take yet wait here, at most one in each
- * direction, and the other side is paused meanwhile. */
+ * call, on_end of the client's. Messages that one side does not take yet wait here, at most one in
+ * each direction, and the other side is paused meanwhile. */
 #include "rpc/forward.h"
 
 #include <stdlib.h>
@@ -37,6 +37,7 @@ struct passing {
 };
 struct rpc_forwarder {
     struct rpc_forwarder_options options;
+    char *tls_name;
     struct leader leaders[LEADERS_MAX];
     struct leader *leader; /* NULL: not known */
     struct map by_call;    /* bytes of the pointer to the server's call */
@@ -54,7 +55,7 @@ static void forwarder_free(struct rpc_forwarder *f)
     map_deinit(&f->by_call);
     buf_deinit(&f->scratch);
     tls_context_unref(f->options.tls);
-    free((void *)(uintptr_t)f->options.tls_name);
+    free(f->tls_name);
     free(f);
 }
 
@@ -111,7 +112,7 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
         .io = f->options.io,
         .addresses = addresses,
         .tls = f->options.tls,
-        .tls_name = f->options.tls_name,
+        .tls_name = f->tls_name,
         .ping_after_ms = f->options.ping_after_ms,
         .ping_timeout_ms = f->options.ping_timeout_ms,
         .calls_max = f->options.calls_max,
@@ -164,8 +165,8 @@ enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
     buf_init(&f->scratch, MESSAGE_MAX);
     for (size_t i = 0; i < LEADERS_MAX; i++) f->leaders[i].forwarder = f;
     if (options->tls_name) {
-        f->options.tls_name = str_dup(str_from(options->tls_name));
-        if (!f->options.tls_name) {
+        f->tls_name = str_dup(str_from(options->tls_name));
+        if (!f->tls_name) {
             forwarder_free(f);
             return ERR_NOMEM;
         }
@@ -192,9 +193,10 @@ void rpc_forwarder_close(struct rpc_forwarder *f, void (*done)(void *owner), voi
 
 /* -- a call on its way -- */
 
+/* The bytes of the pointer, wherever that is kept. */
 static struct str key_of(struct rpc_call *const *call)
 {
-    return str_of(call, sizeof *call);
+    return str_of(call, sizeof(void *));
 }
 
 static struct passing *find(struct rpc_forward_gate *gate, struct rpc_call *call)

@@ -1,20 +1,20 @@
 /* Passing a call on from a follower to the leader, as one piece that any service may stand behind.
  *
- * A service registers its methods with `rpc_forward_handler` and a gate in place of itself. For each
- * call the gate asks whether it stays here; those that do reach the service's own handler as if the
- * gate were not there, the others go to the leader: all four kinds, messages as they are, with the time
- * that is left, metadata, trace and request id, and what the leader answers comes back unchanged,
- * trailers included. Back-pressure reaches through in both directions. A caller that goes away cancels
- * the call at the leader.
+ * A service registers its methods with `rpc_forward_handler` and a gate in place of itself. For
+ * each call the gate asks whether it stays here; those that do reach the service's own handler as
+ * if the gate were not there, the others go to the leader: all four kinds, messages as they are,
+ * with the time that is left, metadata, trace and request id, and what the leader answers comes
+ * back unchanged, trailers included. Back-pressure reaches through in both directions. A caller
+ * that goes away cancels the call at the leader.
  *
- * What is lost between us and the leader is told as the client would tell it: UNKNOWN when the call may
- * have been applied, else UNAVAILABLE with "x-muster-applied: no".
+ * What is lost between us and the leader is told as the client would tell it: UNKNOWN when the call
+ * may have been applied, else UNAVAILABLE with "x-muster-applied: no".
  *
- * The surprising rules. A call is passed on once: it carries x-muster-hops, and who gets such a call
- * without being the leader answers "not leader" itself, so two replicas that take each other for the
- * leader do not play ball. And the leader judges the original caller, not the replica that passes the
- * call on: who that is stands in x-muster-caller-bin, which is believed from a replica only
- * (muster://replica/...); anybody else who sends it is refused. */
+ * The surprising rules. A call is passed on once: it carries x-muster-hops, and who gets such a
+ * call without being the leader answers "not leader" itself, so two replicas that take each other
+ * for the leader do not play ball. And the leader judges the original caller, not the replica that
+ * passes the call on: who that is stands in x-muster-caller-bin, which is believed from a replica
+ * only (muster://replica/...); anybody else who sends it is refused. */
 #ifndef RPC_FORWARD_H
 #define RPC_FORWARD_H
 #include "rpc/call.h"
@@ -37,9 +37,9 @@ enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
                             struct rpc_forwarder **ret_forwarder);
 /* After the server is closed: by then no call is left that was passed on. done() may be NULL. */
 void rpc_forwarder_close(struct rpc_forwarder *forwarder, void (*done)(void *owner), void *owner);
-/* Where the leader is; empty or NULL: nobody knows. Calls that run stay with the old one. ERR_INVALID
- * (no address), ERR_FULL (several old leaders still have calls: the oldest is being given up, try
- * again), ERR_NOMEM: then nobody knows. */
+/* Where the leader is; empty or NULL: nobody knows. Calls that run stay with the old one.
+ * ERR_INVALID (no address), ERR_FULL (several old leaders still have calls: the oldest is being
+ * given up, try again), ERR_NOMEM: then nobody knows. */
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *address);
 const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" when not known */
 size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
@@ -57,7 +57,8 @@ struct rpc_forward_gate {
 /* rpc_method.handler = &rpc_forward_handler, rpc_method.service = &gate */
 extern const struct rpc_handler rpc_forward_handler;
 
-/* Ends the call with FAILED_PRECONDITION and the trailer that clients follow. `leader` may be "". */
+/* Ends the call with FAILED_PRECONDITION and the trailer that clients follow. `leader` may be
+ * "". */
 void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 
 /* -- who really called -- */

@@ -37,8 +37,8 @@ bool retry_status_is_doubtful(enum grpc_status status)
     }
 }
 
-/* A "no" that may have come from a layer in front of the method (limits, access, routing), which has
- * not asked whether it saw this request id before. */
+/* A "no" that may have come from a layer in front of the method (limits, access, routing), which
+ * has not asked whether it saw this request id before. */
 static bool may_come_from_the_door(enum grpc_status status)
 {
     return status == GRPC_RESOURCE_EXHAUSTED || status == GRPC_PERMISSION_DENIED ||

@@ -50,7 +50,8 @@ enum err retry_err_from_status(enum grpc_status status);
 /* True when a status alone does not say whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);
 
-/* Full jitter: somewhere in 0..min(max, first * 2^(failures - 1)), by `random`; 0 for no failure. */
+/* Full jitter: somewhere in 0..min(max, first * 2^(failures - 1)), by `random`; 0 for no
+ * failure. */
 struct backoff {
     uint64_t first_ms, max_ms;
 };

@@ -1,5 +1,6 @@
 /* Our client over the real operating system, against the foreign server of
- * tests/integration/rpc/test_python_server.py, which starts this program and tells it by environment:
+ * tests/integration/rpc/test_python_server.py, which starts this program and tells it by
+ * environment:
  *   MUSTER_ECHO_ADDRESS    where the server listens
  *   MUSTER_ECHO_TLS        a directory with ca.pem, NAME.pem and NAME.key.pem; empty: plaintext
  *   MUSTER_ECHO_NAME       NAME of the certificate we show; empty: none

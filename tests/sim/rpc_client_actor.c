@@ -45,7 +45,8 @@ static uint64_t below(struct client_actor *c, uint64_t bound)
 /* -- ends -- */
 
 /* A "don't know" has a reason that can be named: its time was up, we gave it up, the server that
- * passed it on does not know either, or a connection was lost, which does not happen in a calm world. */
+ * passed it on does not know either, or a connection was lost, which does not happen in a calm
+ * world. */
 static bool is_explained(const struct doing *d, const struct rpc_outcome *outcome)
 {
     const struct rpc_story *story = d->client->actor->story;

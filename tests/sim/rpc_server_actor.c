@@ -1,7 +1,7 @@
 /* A server of the story: our own, with two methods behind the gate of rpc/forward.h.
  *
- * A request is "<op> <kind> [messages]". The leader applies it when it comes, then answers at once or a
- * little later, so that crashes fall between the two. */
+ * A request is "<op> <kind> [messages]". The leader applies it when it comes, then answers at once
+ * or a little later, so that crashes fall between the two. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,15 +1,16 @@
-/* Calls under fire: three servers of which one leads, three clients, and a witness that sees both sides.
+/* Calls under fire: three servers of which one leads, three clients, and a witness that sees both
+ * sides.
  *
- * A client makes operations, each one call. Only the leader applies; the others name it, or pass the
- * call on (drawn per world). The witness is told of every application by the servers and of every end by
- * the clients, and it outlives both. What must hold:
+ * A client makes operations, each one call. Only the leader applies; the others name it, or pass
+ * the call on (drawn per world). The witness is told of every application by the servers and of
+ * every end by the clients, and it outlives both. What must hold:
  *   1. a call ends once, and none is forgotten;
  *   2. done means applied, and the answer is the one that was given to this operation;
  *   3. "was not" means never applied, not before it was said and not after;
- *   4. a plain operation is applied at most once, whatever was lost; one with a request id takes effect
+ *   4. a plain operation is applied at most once, whatever was lost; one with an id takes effect
  *      once; one that may be repeated may be;
- *   5. "don't know" is only said of what was sent, and for a reason that can be named: see is_explained
- *      in rpc_client_actor.c;
+ *   5. "don't know" is only said of what was sent, and for a reason that can be named: see
+ *      is_explained in rpc_client_actor.c;
  *   6. a stream's answers come in order and without gaps, and all of them before a good end. */
 #ifndef TESTS_SIM_RPC_STORY_H
 #define TESTS_SIM_RPC_STORY_H

@@ -1,5 +1,5 @@
-/* The witness of the rpc scenario can fail: each planted bug is found within a bounded number of seeds,
- * and the same world without it passes the very seeds that found it. */
+/* The witness of the rpc scenario can fail: each planted bug is found within a bounded number of
+ * seeds, and the same world without it passes the very seeds that found it. */
 #include <stdio.h>
 
 #include "lib/test.h"

@@ -1,7 +1,8 @@
 /* A gRPC server that does exactly what a test tells it, rules or not: h2 and nothing above it.
  *
  * Each request is told to `on_request` when it is whole (`at_headers`: when its headers came). What
- * the script sends leaves at once. Also a world with a client in it, for the tests of the client. */
+ * the script sends leaves at once. Also a world with a client in it, for the tests of the
+ * client. */
 #ifndef TESTS_UNIT_RPC_SCRIPTED_H
 #define TESTS_UNIT_RPC_SCRIPTED_H
 #include "base/buf.h"

@@ -1,5 +1,5 @@
-/* Calls as their callers see them: what goes out, streams and flow control, deadlines, cancellation,
- * limits. */
+/* Calls as their callers see them: what goes out, streams and flow control, deadlines,
+ * cancellation, limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,8 @@
 
 enum { YES = true, NO = false };
 
-/* What else is true of the attempt; without a flag: replayable, the first of eight, nothing else. */
+/* What else is true of the attempt; without a flag: replayable, the first of eight, nothing
+ * else. */
 enum {
     STOPPED = BIT(0),
     DOUBT = BIT(1),
