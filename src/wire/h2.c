@@ -156,6 +156,7 @@ void h2_close(struct h2 *h2)
     h2_memory_free(&h2->memory, h2->streams.buckets);
     nghttp2_session_del(h2->session);
     assert(h2->memory.used == 0); /* everything came back, nghttp2's share too */
+    h2_memory_trim(&h2->memory);
     free(h2);
 }
 
@@ -274,6 +275,7 @@ enum err h2_ping(struct h2 *h2, uint64_t token)
     uint8_t bytes[8];
 
     if (h2->failed) return ERR_CLOSED;
+    h2_memory_trim(&h2->memory); /* who asks is quiet; what the busy time left behind goes back */
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(token >> (56 - 8 * i));
     return nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, bytes) ? ERR_NOMEM : ERR_OK;
 }
@@ -311,7 +313,7 @@ size_t h2_streams(const struct h2 *h2)
 
 size_t h2_memory(const struct h2 *h2)
 {
-    return sizeof *h2 + h2->memory.used;
+    return sizeof *h2 + h2->memory.used + h2->memory.kept_bytes;
 }
 
 bool h2_has_output(const struct h2 *h2)

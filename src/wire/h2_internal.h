@@ -23,12 +23,16 @@
 #define H2_HEADERS_OUT_MAX (60u << 10)
 
 /* -- h2_memory.c -- */
+enum { H2_KEPT_STEP = 64, H2_KEPT_SIZES = 16 };
 struct h2_memory {
     size_t used, max;
-    bool over; /* an allocation was refused because of `max` */
+    bool over;                     /* an allocation was refused because of `max` */
+    char *kept[H2_KEPT_SIZES + 1]; /* freed small blocks, by size in steps */
+    size_t kept_bytes;
 };
 void *h2_memory_alloc(struct h2_memory *m, size_t size);
 void h2_memory_free(struct h2_memory *m, void *memory);
+void h2_memory_trim(struct h2_memory *m); /* gives back what is kept */
 nghttp2_mem h2_memory_for_engine(struct h2_memory *m);
 
 /* -- h2_queue.c -- */

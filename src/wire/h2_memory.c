@@ -4,13 +4,30 @@
  * all of. One ceiling under everything a connection allocates makes "that connection alone suffers"
  * true for the places we did not think of, too.
  *
- * Each block is preceded by its size:  [ size, 16 bytes ][ what the caller sees ... ] */
+ * Each block is preceded by its size:  [ size, 16 bytes ][ what the caller sees ... ]
+ *
+ * A call costs a dozen small blocks, and a turn serves many calls before it frees the first of them:
+ * more than malloc's own fast path remembers. So small blocks are kept for the next call, by size, up
+ * to KEPT_MAX bytes, until the connection is quiet. The ceiling is over what is used and what is kept,
+ * and what is kept gives way first. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "wire/h2_internal.h"
 
-enum { HEAD = 16 };
+enum { HEAD = 16, STEP = H2_KEPT_STEP };
+/* The sanitizers see a use after free only if what is freed really is. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { KEPT_MAX = 0 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { KEPT_MAX = 0 };
+#else
+enum { KEPT_MAX = 128 << 10 };
+#endif
+#else
+enum { KEPT_MAX = 128 << 10 };
+#endif
 static_assert(HEAD >= sizeof(size_t) && HEAD % _Alignof(max_align_t) == 0,
               "what follows the size is aligned for any type");
 
@@ -28,14 +45,53 @@ static void *hand_out(char *block, size_t size)
     return block + HEAD;
 }
 
-/* The whole block's size in *ret_total, HEAD included. */
+/* -- kept blocks: the first bytes of one point to the next of its size -- */
+
+static bool is_small(size_t total)
+{
+    return total <= (size_t)STEP * H2_KEPT_SIZES;
+}
+
+static char *take_kept(struct h2_memory *m, size_t total)
+{
+    char **first = &m->kept[total / STEP], *block = *first;
+
+    if (!block) return NULL;
+    memcpy(first, block, sizeof *first);
+    m->kept_bytes -= total;
+    return block;
+}
+
+static bool keep(struct h2_memory *m, char *block, size_t total)
+{
+    char **first;
+
+    if (!is_small(total) || total > KEPT_MAX - min_size(KEPT_MAX, m->kept_bytes)) return false;
+    first = &m->kept[total / STEP];
+    memcpy(block, first, sizeof *first);
+    *first = block;
+    m->kept_bytes += total;
+    return true;
+}
+
+void h2_memory_trim(struct h2_memory *m)
+{
+    for (size_t steps = 1; steps <= H2_KEPT_SIZES; steps++)
+        for (char *block; (block = take_kept(m, steps * STEP)) != NULL;) free(block);
+}
+
+/* The whole block's size in *ret_total, HEAD included; small ones come in steps. */
 static bool may_take(struct h2_memory *m, size_t size, size_t instead_of, size_t *ret_total)
 {
-    if (size > m->max - HEAD || m->used - instead_of > m->max - size - HEAD) {
+    size_t total = size <= m->max ? size + HEAD : SIZE_MAX;
+
+    if (is_small(total)) total = (total + STEP - 1) / STEP * STEP;
+    if (total <= m->max && m->used - instead_of + m->kept_bytes > m->max - total) h2_memory_trim(m);
+    if (total > m->max || m->used - instead_of > m->max - total) {
         m->over = true;
         return false;
     }
-    *ret_total = size + HEAD;
+    *ret_total = total;
     return true;
 }
 
@@ -45,7 +101,8 @@ void *h2_memory_alloc(struct h2_memory *m, size_t size)
     char *block;
 
     if (!may_take(m, size, 0, &total)) return NULL;
-    block = malloc(total);
+    block = is_small(total) ? take_kept(m, total) : NULL;
+    if (!block) block = malloc(total);
     if (!block) return NULL;
     m->used += total;
     return hand_out(block, total);
@@ -53,10 +110,13 @@ void *h2_memory_alloc(struct h2_memory *m, size_t size)
 
 void h2_memory_free(struct h2_memory *m, void *memory)
 {
+    size_t total;
+
     if (!memory) return;
-    assert(m->used >= size_of(memory));
-    m->used -= size_of(memory);
-    free((char *)memory - HEAD);
+    total = size_of(memory);
+    assert(m->used >= total);
+    m->used -= total;
+    if (!keep(m, (char *)memory - HEAD, total)) free((char *)memory - HEAD);
 }
 
 static void *engine_malloc(size_t size, void *memory)

@@ -6,7 +6,7 @@
 #include "wire/h2_internal.h"
 
 /* Small answers fit one chunk of the least size; long ones come in chunks of about a frame. */
-enum { CHUNK_LEAST = 512, CHUNK_MOST = 16 << 10 };
+enum { CHUNK_LEAST = 208, CHUNK_MOST = 16 << 10 };
 
 struct h2_chunk {
     struct h2_chunk *next;
