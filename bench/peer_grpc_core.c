@@ -1,10 +1,11 @@
 /* The peer of bench_rpc: a unary echo on gRPC's C-core, as Debian ships it.
  *
- *   peer_grpc_core --listen 127.0.0.1:0 [--tls-cert F --tls-key F --tls-ca F]
+ *   peer_grpc_core --listen 127.0.0.1:0 [--tls-cert F --tls-key F --tls-ca F] [--generic yes]
  *
  * It takes the shortest way that library offers, so that the comparison flatters it: a registered
  * method whose message comes with the call, one batch for the whole answer, one completion queue and
- * one thread of ours, the bytes returned as they came with no protobuf in between. Prints
+ * one thread of ours, the bytes returned as they came with no protobuf in between. With --generic it
+ * takes every method as it comes and asks for its message, as a server without generated code does. Prints
  * "listening on ADDRESS" and serves until a signal ends it. */
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
@@ -16,9 +17,10 @@
 enum { CALLS = 256, PEM_MAX = 64 * 1024 }; /* CALLS: more than the bench has streams */
 
 struct call {
-    enum { AWAITED, ANSWERED } state;
+    enum { AWAITED, READING, ANSWERED } state;
     grpc_call *call;
     gpr_timespec deadline;
+    grpc_call_details details;
     grpc_metadata_array metadata;
     grpc_byte_buffer *message;
     int cancelled;
@@ -26,7 +28,7 @@ struct call {
 
 static grpc_server *server;
 static grpc_completion_queue *queue;
-static void *method;
+static void *method; /* NULL: generic */
 static struct call calls[CALLS];
 
 static void must(bool good, const char *what)
@@ -70,13 +72,29 @@ static grpc_server_credentials *credentials(const char *cert, const char *key, c
 
 static void await(struct call *call)
 {
+    grpc_call_error error;
+
     call->state = AWAITED;
     call->message = NULL;
     grpc_metadata_array_init(&call->metadata);
-    must(grpc_server_request_registered_call(server, method, &call->call, &call->deadline,
-                                             &call->metadata, &call->message, queue, queue,
-                                             call) == GRPC_CALL_OK,
-         "cannot await a call");
+    grpc_call_details_init(&call->details);
+    if (method)
+        error = grpc_server_request_registered_call(server, method, &call->call, &call->deadline,
+                                                    &call->metadata, &call->message, queue, queue,
+                                                    call);
+    else
+        error = grpc_server_request_call(server, &call->call, &call->details, &call->metadata,
+                                         queue, queue, call);
+    must(error == GRPC_CALL_OK, "cannot await a call");
+}
+
+static void read_message(struct call *call)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+
+    call->state = READING;
+    op.data.recv_message.recv_message = &call->message;
+    must(grpc_call_start_batch(call->call, &op, 1, call, NULL) == GRPC_CALL_OK, "cannot read");
 }
 
 static void answer(struct call *call)
@@ -97,6 +115,7 @@ static void answer(struct call *call)
 static void finish(struct call *call)
 {
     grpc_metadata_array_destroy(&call->metadata);
+    grpc_call_details_destroy(&call->details);
     if (call->message) grpc_byte_buffer_destroy(call->message);
     grpc_call_unref(call->call);
     await(call);
@@ -117,12 +136,14 @@ static void listen_at(const char *address, grpc_server_credentials *with)
 int main(int argc, char **argv)
 {
     const char *address = NULL, *cert = NULL, *key = NULL, *ca = NULL;
+    bool generic = false;
 
     for (int i = 1; i + 1 < argc; i += 2) {
         if (!strcmp(argv[i], "--listen")) address = argv[i + 1];
         if (!strcmp(argv[i], "--tls-cert")) cert = argv[i + 1];
         if (!strcmp(argv[i], "--tls-key")) key = argv[i + 1];
         if (!strcmp(argv[i], "--tls-ca")) ca = argv[i + 1];
+        if (!strcmp(argv[i], "--generic")) generic = true;
     }
     must(address && !cert == !key && !cert == !ca,
          "usage: --listen ADDRESS [--tls-cert F --tls-key F --tls-ca F]");
@@ -130,9 +151,11 @@ int main(int argc, char **argv)
     queue = grpc_completion_queue_create_for_next(NULL);
     server = grpc_server_create(NULL, NULL);
     grpc_server_register_completion_queue(server, queue, NULL);
-    method = grpc_server_register_method(server, "/muster.test.v1.Echo/Unary", NULL,
-                                         GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
-    must(method != NULL, "cannot register the method");
+    if (!generic) {
+        method = grpc_server_register_method(server, "/muster.test.v1.Echo/Unary", NULL,
+                                             GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+        must(method != NULL, "cannot register the method");
+    }
     listen_at(address, credentials(cert, key, ca));
     for (;;) {
         grpc_event event =
@@ -141,7 +164,11 @@ int main(int argc, char **argv)
         must(event.type == GRPC_OP_COMPLETE, "the queue ended");
         if (call->state == ANSWERED)
             finish(call);
-        else if (event.success)
+        else if (!event.success)
+            continue; /* the server goes away */
+        else if (call->state == AWAITED && !method)
+            read_message(call);
+        else
             answer(call);
     }
 }
