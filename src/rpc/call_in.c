@@ -93,6 +93,17 @@ static void refuse(struct connection *c, int32_t stream, const char *http_status
     c->answers++;
 }
 
+static void refuse_stranger(struct connection *c, int32_t stream, const struct request *r,
+                            const char *http_status, struct str text, bool end)
+{
+    stranger_refuse(c,
+                    &(struct stranger){.stream = stream,
+                                       .http_status = http_status,
+                                       .text = text,
+                                       .head = str_equal(r->method, STR("HEAD"))},
+                    end);
+}
+
 static struct str in_head(struct rpc_call *call, struct str s)
 {
     char *copy = arena_dup(&call->head, s);
@@ -224,11 +235,11 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
 
     sort_headers(headers, count, &r);
     if (!str_equal(r.method, STR("POST"))) {
-        refuse(c, stream, "405", GRPC_INTERNAL, STR("only POST"));
+        refuse_stranger(c, stream, &r, "405", STR("only POST"), end);
         return;
     }
     if (!is_grpc(r.content_type)) {
-        refuse(c, stream, "415", GRPC_INTERNAL, STR("content-type is not application/grpc"));
+        refuse_stranger(c, stream, &r, "415", STR("content-type is not application/grpc"), end);
         return;
     }
     call = s->stats.calls < s->limits.calls_max ? call_new(c, stream) : NULL;

@@ -275,17 +275,22 @@ static void on_data(void *owner, int32_t stream, struct str bytes)
     struct connection *c = owner;
     struct rpc_call *call = connection_call(c, stream);
 
-    if (call)
+    if (call) {
         call_data(call, bytes);
-    else
-        h2_consume(c->h2, stream, bytes.len); /* of a request that was refused */
+        return;
+    }
+    h2_consume(c->h2, stream, bytes.len); /* of a request that was refused */
+    stranger_data(c, stream, bytes.len);
 }
 
 static void on_stream_end(void *owner, int32_t stream)
 {
     struct rpc_call *call = connection_call(owner, stream);
 
-    if (call) call_end(call);
+    if (call)
+        call_end(call);
+    else
+        stranger_end(owner, stream);
 }
 
 static void on_writable(void *owner, int32_t stream)
@@ -323,6 +328,7 @@ static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
     struct rpc_call *call = connection_call(c, stream);
 
     if (code != H2_NO_ERROR && (!call || (call->finished && !call->cancelled))) count_wasted(c);
+    stranger_gone(c, stream);
     if (!call) return;
     connection_remove(c, call);
     call_gone(call);

@@ -83,6 +83,21 @@ enum connection_state {
     CONNECTION_FAILED, /* to be ended with the next flush; no input any more */
     CONNECTION_ENDED,  /* our side is ended or cut; only on_closed is awaited */
 };
+/* -- stranger.c: requests that are no gRPC -- */
+enum { STRANGERS_MAX = 8 }; /* of one connection whose answer waits for the request's end */
+struct stranger {
+    int32_t stream;          /* 0: a free place */
+    const char *http_status; /* static, as the text is */
+    struct str text;
+    bool head; /* a HEAD: the answer has no body */
+    size_t bytes;
+};
+struct connection;
+void stranger_refuse(struct connection *c, const struct stranger *stranger, bool end);
+void stranger_data(struct connection *c, int32_t stream, size_t len);
+void stranger_end(struct connection *c, int32_t stream);
+void stranger_gone(struct connection *c, int32_t stream);
+
 struct connection {
     struct list link;  /* in server.connections */
     struct list dirty; /* in server.dirty, or alone */
@@ -97,6 +112,7 @@ struct connection {
     size_t held;      /* in the outboxes of its calls, see call_out.c */
     uint64_t answers; /* headers and messages sent */
     bool choked;      /* `held` is too much: requests wait unread */
+    struct stranger strangers[STRANGERS_MAX];
     struct pace pace;
     struct timer timer;
     mono_time timer_due;

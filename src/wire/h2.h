@@ -28,6 +28,7 @@ enum h2_code {
     H2_NO_ERROR = 0,
     H2_PROTOCOL_ERROR = 1,
     H2_INTERNAL_ERROR = 2,
+    H2_STREAM_CLOSED = 5,
     H2_REFUSED_STREAM = 7, /* the peer did not act on it: trying again is safe */
     H2_CANCEL = 8,
     H2_ENHANCE_YOUR_CALM = 11,

@@ -99,6 +99,9 @@ struct h2_block {
 };
 void h2_block_clear(struct h2_block *b);
 
+/* The streams that went last of those the peer itself had ended, by END_STREAM or by a reset. */
+enum { H2_ENDED_KEPT = 8 };
+
 struct h2 {
     nghttp2_session *session;
     enum h2_side side;
@@ -120,6 +123,9 @@ struct h2 {
     bool gathering;        /* inside nghttp2's sending half: no events now */
     bool drained;          /* some queue got shorter: see who may write again */
     bool announced, final; /* steps of h2_go_away */
+
+    int32_t ended[H2_ENDED_KEPT]; /* a ring; 0: empty */
+    unsigned ended_next;
 };
 
 /* -- h2.c -- */

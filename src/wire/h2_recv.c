@@ -181,12 +181,33 @@ static int on_headers_whole(struct h2 *h2, const nghttp2_frame *frame)
 
 /* -- other frames -- */
 
+static void remember_ended(struct h2 *h2, int32_t id)
+{
+    h2->ended[h2->ended_next++ % H2_ENDED_KEPT] = id;
+}
+
+/* Headers on a stream that is gone may have crossed our own reset, so nghttp2 passes over them. On a
+ * stream that the peer has ended itself they cannot have (RFC 9113, 5.1): it has lost count of its
+ * streams. The same is true of data, but nghttp2 drops that before we hear of it. */
+static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *head)
+{
+    if (head->type != NGHTTP2_HEADERS || head->stream_id == 0) return false;
+    if (h2_streams_get(&h2->streams, head->stream_id)) return false; /* nghttp2 judges it */
+    for (size_t i = 0; i < H2_ENDED_KEPT; i++)
+        if (h2->ended[i] == head->stream_id) return true;
+    return false;
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *user)
 {
     struct h2 *h2 = user;
     bool known;
 
     (void)session;
+    if (speaks_after_its_end(h2, head)) {
+        h2_fail(h2, ERR_DENIED, H2_STREAM_CLOSED);
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
     if (head->type == NGHTTP2_DATA) return 0; /* judged when its padding is known */
     if (head->type == NGHTTP2_HEADERS) h2->block.continuations = 0;
     if (head->type == NGHTTP2_CONTINUATION && ++h2->block.continuations > H2_CONTINUATIONS_MAX)
@@ -212,6 +233,7 @@ static int on_reset_received(struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
 
+    remember_ended(h2, id);
     if (!stream || stream->answered) return 0;
     return h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET) ? deny(h2) : 0;
 }
@@ -285,6 +307,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
 
     if (!stream) return 0;
+    if (stream->peer_ended) remember_ended(h2, id);
     h2_streams_remove(&h2->streams, stream);
     list_remove(&stream->link);
     h2_stream_drop_output(h2, stream);

@@ -77,7 +77,7 @@ static const struct {
      200, 12},
 };
 
-TEST(what_is_no_call_is_refused_with_trailers_only)
+TEST(what_is_no_call_is_refused_with_trailers_only_and_what_is_no_grpc_in_words)
 {
     struct client *c;
 
@@ -101,8 +101,46 @@ TEST(what_is_no_call_is_refused_with_trailers_only)
         CHECK_I64(refused[i].why, a->http, refused[i].http);
         CHECK_I64(refused[i].why, a->grpc, refused[i].grpc);
         CHECK_U64("headers only", a->headers, 1);
-        CHECK_U64("no trailers", a->trailers, 0);
+        CHECK_U64("trailers after words only", a->trailers, refused[i].http != 200);
     }
+    CHECK("the connection lives", c->open);
+    rig_close(&rig);
+}
+
+/* More of them than wait at once, and one of them too long to be waited for. */
+TEST(what_is_no_grpc_is_answered_at_its_end_and_the_wait_is_bounded)
+{
+    static const char block[30000];
+    const struct h2_header headers[] = {{STR(":method"), STR("POST")},
+                                        {STR(":scheme"), STR("http")},
+                                        {STR(":path"), STR("/upload")},
+                                        {STR(":authority"), STR("server")}};
+    const struct str part = str_of(block, sizeof block);
+    int32_t streams[9] = {0};
+    struct client *c;
+
+    rig_open(&rig, NULL, NULL, NULL);
+    c = client_connect(&rig, 0, false);
+    for (size_t i = 0; i < ARRAY_LEN(streams); i++)
+        CHECK_OK("request", h2_request(c->h2, headers, 4, false, &streams[i]));
+    client_flush(c);
+    client_wait_closed(c, streams[8]); /* no place is left to wait in */
+    CHECK_I64("the ninth at once", client_answer(c, streams[8])->http, 415);
+    CHECK_I64("the first waits", client_answer(c, streams[0])->http, -1);
+    CHECK_OK("end", h2_send_end(c->h2, streams[0]));
+    client_flush(c);
+    client_wait_closed(c, streams[0]);
+    CHECK_I64("and is answered", client_answer(c, streams[0])->http, 415);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK("data", h2_send(c->h2, streams[1], &part, 1));
+        client_flush(c);
+    }
+    client_wait_closed(c, streams[1]);
+    CHECK_I64("a long one before its end", client_answer(c, streams[1])->http, 415);
+    h2_reset(c->h2, streams[2], H2_CANCEL);
+    CHECK_OK("its place is free again", h2_request(c->h2, headers, 4, true, &streams[2]));
+    client_flush(c);
+    client_wait_closed(c, streams[2]);
     CHECK("the connection lives", c->open);
     rig_close(&rig);
 }

@@ -549,3 +549,29 @@ TEST(trailers_of_a_request_are_its_end)
     CHECK_U64("no headers again", h2_peer_seen(&pair.server, 1)->headers, 1);
     stop();
 }
+
+TEST(headers_on_a_stream_the_peer_has_ended_itself_end_the_connection)
+{
+    start(NULL);
+    raw_request(&wire, 1, false);
+    raw_reset(1);
+    CHECK_OK("its own reset", send_wire());
+    raw_request(&wire, 1, true);
+    CHECK("then it spoke again", send_wire() == ERR_DENIED);
+    CHECK_U64("STREAM_CLOSED", goaway_code(), H2_STREAM_CLOSED);
+    stop();
+}
+
+TEST(headers_that_crossed_our_own_reset_are_passed_over)
+{
+    start(NULL);
+    raw_request(&wire, 1, false);
+    CHECK_OK("open", send_wire());
+    h2_reset(pair.server.h2, 1, H2_CANCEL);
+    CHECK_U64("a reset is no end of all", goaway_code(), UINT32_MAX);
+    raw_frame(&wire, HEADERS, END_HEADERS | END_STREAM, 1, STR("\0\1k\1v"));
+    raw_request(&wire, 3, true);
+    CHECK_OK("it could not know", send_wire());
+    CHECK_U64("and goes on", h2_peer_seen(&pair.server, 3)->headers, 1);
+    stop();
+}
