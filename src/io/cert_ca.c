@@ -1,7 +1,8 @@
 /* The root: made once, rotated with the old ones kept, the old ones dropped at last.
  *
  * Order of publishing, for whoever crashes in between: a new authority writes its key first, so that a
- * certificate is never seen whose key does not exist. A rotation writes ca.pem first: the old key still
+ * certificate is never seen whose key does not exist, and a mark around both, so that the half a crash
+ * leaves is known for what it is and not for somebody's loss. A rotation writes ca.pem first: the old key still
  * finds its root in it, so signing goes on; the root whose key was lost is dropped by cert_ca_retire. */
 #include "io/cert.h"
 
@@ -11,6 +12,7 @@
 
 enum { ROOTS_PEM_MAX = CERT_FILE_MAX, DIR_ENTRIES_MAX = 64 * 1024 };
 #define DAY_S 86400
+#define MAKING ".ca.making"             /* there while an authority is being made, and after a crash */
 /* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
@@ -117,27 +119,52 @@ static enum err publish_key(struct fs *fs, const char *dir, EVP_PKEY *key, struc
 }
 
 /* Under the lock, and neither file is there. */
-static enum err create(struct fs *fs, const struct cert_ca_options *options, wall_time now,
-                       struct cert_authority *ret_authority, struct note *note)
+static enum err create(struct fs *fs, const struct cert_ca_options *options, const char *mark,
+                       wall_time now, struct cert_authority *ret_authority, struct note *note)
 {
     struct cert_authority made = {0};
-    char key_file[CERT_PATH_CAP];
-    enum err err = cert_path(key_file, options->dir, "ca.key.pem", note);
+    enum err err = make_root(options, now, &made.key, &made.roots[0], note);
 
-    if (!err) err = make_root(options, now, &made.key, &made.roots[0], note);
     if (err) return err;
     made.root_count = 1;
-    err = publish_key(fs, options->dir, made.key, note);
+    err = cert_publish(fs, mark, STR_EMPTY, CERT_MODE_SECRET, note);
+    if (!err) err = publish_key(fs, options->dir, made.key, note);
     if (!err) err = publish_roots(fs, options->dir, made.roots, 1, note);
     if (err) {
-        /* Ours, made a moment ago under the lock, and no certificate names it: without this the next
-         * start would find one file of two and rightly refuse. */
-        (void)fs_remove(fs, key_file);
+        /* Nothing is cleaned up: ca.pem may be there after ERR_UNKNOWN, and then its key must be. The
+         * mark lets the next call put right whatever is left. */
         cert_authority_deinit(&made);
         return err;
     }
     *ret_authority = made;
     return ERR_OK;
+}
+
+/* Under the lock. Half an authority under the mark was never whole, so nobody can have trusted it. */
+static enum err find_or_create(struct fs *fs, const struct cert_ca_options *options, wall_time now,
+                               enum cert_result *ret_result, struct cert_authority *ret_authority,
+                               struct note *note)
+{
+    char mark[CERT_PATH_CAP], key_file[CERT_PATH_CAP], cert_file[CERT_PATH_CAP];
+    struct fs_info info;
+    enum err err = cert_path(mark, options->dir, MAKING, note);
+
+    if (!err) err = cert_path(key_file, options->dir, "ca.key.pem", note);
+    if (!err) err = cert_path(cert_file, options->dir, "ca.pem", note);
+    if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
+    if (err == ERR_CONFLICT && !fs_stat(fs, mark, &info) &&
+        fs_stat(fs, cert_file, &info) == ERR_NOT_FOUND && !fs_remove(fs, key_file))
+        err = cert_authority_load(fs, options->dir, ret_authority, note);
+    *ret_result = err == ERR_NOT_FOUND ? CERT_CREATED : CERT_KEPT;
+    if (err == ERR_NOT_FOUND) err = create(fs, options, mark, now, ret_authority, note);
+    return err;
+}
+
+/* The authority is whole, so the mark says nothing any more; a later loss must not look like a crash. */
+static void remove_mark(struct fs *fs, const char *dir)
+{
+    char mark[CERT_PATH_CAP];
+    if (!cert_path(mark, dir, MAKING, NULL)) (void)fs_remove(fs, mark);
 }
 
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
@@ -155,12 +182,11 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
         err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
         if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
         if (!err) err = cert_lock(fs, options->dir, &lock, note);
-        if (!err) err = cert_authority_load(fs, options->dir, &authority, note);
-        if (err == ERR_NOT_FOUND) {
-            err = create(fs, options, now, &authority, note);
-            result = CERT_CREATED;
-        }
+        if (!err) err = find_or_create(fs, options, now, &result, &authority, note);
+        if (!err) remove_mark(fs, options->dir);
         fs_unlock(fs, lock);
+    } else if (!err) {
+        remove_mark(fs, options->dir);
     }
     if (!err) err = fill_report(&authority, result, options, now, ret_report, note);
     cert_authority_deinit(&authority);
@@ -195,7 +221,8 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
     }
     if (!err) {
         err = publish_key(fs, options->dir, made.key, note);
-        if (err) (void)publish_roots(fs, options->dir, old.roots, old.root_count, NULL);
+        if (err && err != ERR_UNKNOWN) /* after "unknown" the new key is there and needs its root */
+            (void)publish_roots(fs, options->dir, old.roots, old.root_count, NULL);
     }
     fs_unlock(fs, lock);
     if (!err) err = fill_report(&made, CERT_RENEWED, options, now, ret_report, note);

@@ -312,7 +312,7 @@ static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *opti
                              struct note *note)
 {
     struct buf cert_pem, key_pem;
-    enum err err;
+    enum err err, key_err = ERR_OK;
 
     buf_init(&cert_pem, CERT_FILE_MAX);
     buf_init(&key_pem, CERT_FILE_MAX);
@@ -321,13 +321,17 @@ static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *opti
     if (err) note_set(note, "make a certificate: %s", err_text(err));
     if (!err) err = make_parents(fs, options->key_file, note);
     if (!err) err = make_parents(fs, options->cert_file, note);
-    if (!err && new_key)
+    if (!err && new_key) {
         err = cert_publish(fs, options->key_file, buf_peek(&key_pem), CERT_MODE_SECRET, note);
+        /* Visible, perhaps not durable: it still needs its certificate beside it. */
+        if (err == ERR_UNKNOWN) key_err = err, err = ERR_OK;
+    }
     if (!err) {
         err = cert_publish(fs, options->cert_file, buf_peek(&cert_pem), CERT_MODE_PUBLIC, note);
         if (err && err != ERR_UNKNOWN && new_key && state->key) /* put the matching pair back */
             (void)cert_publish(fs, options->key_file, buf_peek(&state->key_pem), CERT_MODE_SECRET,
                                NULL);
+        if (!err) err = key_err;
     }
     buf_deinit(&cert_pem);
     cert_wipe(&key_pem);
