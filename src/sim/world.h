@@ -7,7 +7,8 @@
  *   sim_disk.c      the gate between a process and its disk: costs, and silence after death
  *   sim_link.c      packets between hosts, and every fault that can happen to them
  *   sim_tcp.c       the kernel's side of a connection: bytes out of packets
- *   sim_net.c       the process's side: struct net, listeners, streams
+ *   sim_stream.c    the process's side of a connection
+ *   sim_net.c       addresses, dialing, listening
  *   sim_datagram.c  messages without a transport */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -172,7 +173,7 @@ void sim_links_drop(struct sim *sim); /* everything in flight, at the end */
 void sim_tcp_receive(struct sim_packet *own_packet);
 void sim_datagram_receive(struct sim_packet *own_packet);
 
-/* -- sim_net.c -- */
+/* -- sim_net.c and sim_stream.c -- */
 void sim_net_init(struct sim_host *host);
 void sim_net_flush(struct sim_host *host); /* at the end of a turn: what it wrote leaves */
 void sim_net_death(struct sim_host *host, enum sim_death death);
