@@ -1,6 +1,6 @@
-/* What watching costs: a log line, a counter, an event line, a ring entry; and an HTTP page beside a bare
- * libmicrohttpd server, in one run on one machine. CPU is that of the process without the load generator.
- * Best of several rounds. */
+/* What watching costs: a log line, a counter, an event line, a ring entry; and an HTTP page beside
+ * a bare libmicrohttpd server, in one run on one machine. CPU is that of the process without the
+ * load generator. Best of several rounds. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <microhttpd.h>

@@ -48,26 +48,29 @@ struct route {
 };
 
 struct http_server {
-    struct MHD_Daemon *daemon;          /* HTTP thread only, once it runs */
+    /* -- fixed once open -- */
     struct MHD_Response *out_of_memory; /* made at open, so that it is there when needed */
     size_t body_max, response_max;
-    uint32_t keepalive_ms, connections_max, readers_max;
-    struct list peers;
-    bool turn_again; /* HTTP thread only: do not sleep before the next turn */
-    char address[HTTP_ADDRESS_CAP];
     uint64_t boot_id; /* in event ids: a reader's position means nothing to the next process */
-    int wake_fd;
     pthread_t thread;
-    bool thread_runs;
+    uint32_t keepalive_ms, connections_max, readers_max;
+    int wake_fd;
+    char address[HTTP_ADDRESS_CAP];
+
+    /* -- the HTTP thread's, once it runs -- */
+    struct MHD_Daemon *daemon;
+    struct list peers;
+
+    /* -- any thread's -- */
     atomic_uint_fast64_t requests, errors, events_sent, events_dropped;
     atomic_uint connections, readers;
-
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of what follows, but for the first line of flags */
     pthread_cond_t handler_ended;
-    bool in_handler;
-    struct route routes[HTTP_ROUTES_MAX];
     size_t route_count;
-    bool stopping, woken; /* woken: wake_fd has been written and not been read */
+    struct route routes[HTTP_ROUTES_MAX];
+    bool thread_runs,
+        turn_again; /* turn_again: the HTTP thread does not sleep before its next turn */
+    bool stopping, woken, in_handler; /* woken: wake_fd has been written and not been read */
 };
 
 /* -- http_server.c -- */

@@ -1,9 +1,10 @@
 /* One request from its first byte to its answer, on the HTTP thread.
  *
  * The library calls http_on_uri with the raw request target, then http_on_request once for the
- * headers, once per piece of body, and once at the end; we decide at the first call and answer at the
- * last, so that a body is never left unread in front of the next pipelined request. The one answer
- * given early is 413 to a POST that announces too much: the library then closes the connection. */
+ * headers, once per piece of body, and once at the end; we decide at the first call and answer at
+ * the last, so that a body is never left unread in front of the next pipelined request. The one
+ * answer given early is 413 to a POST that announces too much: the library then closes the
+ * connection. */
 #include "io/http_internal.h"
 
 #include <arpa/inet.h>
@@ -42,7 +43,7 @@ void *http_on_uri(void *context, const char *uri, struct MHD_Connection *connect
     struct exchange *exchange = calloc(1, sizeof *exchange + 2 * len + 2);
     (void)connection;
     if (!exchange) return NULL;
-    memcpy(exchange->text, uri, len);
+    memcpy(exchange->text, uri, len + 1);
     exchange->decoded = exchange->text + len + 1;
     buf_init(&exchange->body, server->body_max);
     return exchange;

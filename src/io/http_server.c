@@ -1,8 +1,8 @@
 /* Life of the server: the listening socket, the thread, and what wakes it.
  *
  * The library is driven from outside (epoll descriptor plus MHD_run) on a thread of ours and not by
- * its internal thread: so events, keep-alive probes and the end of an event stream are all decided on
- * the one thread that owns the connections, and suspending and resuming cannot race. */
+ * its internal thread: so events, keep-alive probes and the end of an event stream are all decided
+ * on the one thread that owns the connections, and suspending and resuming cannot race. */
 #include "io/http_internal.h"
 
 #include <errno.h>
@@ -46,7 +46,8 @@ void http_wake(struct http_server *server)
 {
     if (server->woken || server->wake_fd < 0) return;
     server->woken = true;
-    /* An eventfd takes this unless its counter is at the top, and then the thread is awake anyway. */
+    /* An eventfd takes this unless its counter is at the top, and then the thread is awake
+     * anyway. */
     (void)!write(server->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
@@ -98,8 +99,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 
 /* The library waits for edges of the socket, and misses the end of a peer whose last bytes came
  * together with it: such a connection would stay until the idle limit. Found by fuzzing. Ending the
- * socket makes an edge it does see. An answer under way may still be wanted by a peer that only said
- * it has no more to ask, so those are left alone. */
+ * socket makes an edge it does see. An answer under way may still be wanted by a peer that only
+ * said it has no more to ask, so those are left alone. */
 static void end_left_peers(struct http_server *server)
 {
     LIST_EACH(&server->peers, node)

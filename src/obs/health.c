@@ -116,6 +116,7 @@ enum err health_move(struct health *h, struct http_server *server, struct note *
     enum err err;
 
     pages_remove(h);
+    health_metrics_keep(h);
     h->server = server; /* no page is served at this moment, so nobody reads it meanwhile */
     if (!server) return ERR_OK;
     err = pages_add(h, note);

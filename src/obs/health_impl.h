@@ -33,8 +33,9 @@ struct health {
     uint64_t stale_after_ms;
     struct timer timer;
     bool hooked;
-    size_t page_count;            /* routed so far */
-    atomic_uint_fast64_t beat_ms; /* the loop's last sign of life, on its monotonic clock */
+    struct http_stats http_before; /* of servers the pages were on before */
+    size_t page_count;             /* routed so far */
+    atomic_uint_fast64_t beat_ms;  /* the loop's last sign of life, on its monotonic clock */
 
     struct {
         struct counter *turns, *slow[BY_COUNT], *busy[BY_COUNT];
@@ -59,5 +60,6 @@ uint64_t health_silence_ms(struct health *h);
 http_handler health_page_alive, health_page_ready, health_page_loop, health_page_ring,
     health_page_metrics;
 enum err health_metrics_add(struct health *h, struct note *note);
+void health_metrics_keep(struct health *h);   /* before its server goes: counters never fall */
 void health_metrics_remove(struct health *h); /* fine when they were never added */
 #endif

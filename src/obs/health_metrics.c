@@ -1,4 +1,5 @@
-/* Loop, HTTP server, log and events as metrics: copied from their own counts when the page is made. */
+/* Loop, HTTP server, log and events as metrics: copied from their own counts when the page is
+ * made. */
 #include "obs/health_impl.h"
 
 static enum err add(struct health *h, struct metric_options options,
@@ -135,10 +136,26 @@ static void collect_loop(struct health *h)
     gauge_set(h->metric.silence, (double)health_silence_ms(h) / 1e3);
 }
 
+/* Counts go on where the server before left off; connections and readers are those of now. */
+static struct http_stats http_totals(const struct health *h)
+{
+    struct http_stats total = h->server ? http_stats(h->server) : (struct http_stats){0};
+    total.requests += h->http_before.requests;
+    total.errors += h->http_before.errors;
+    total.events_sent += h->http_before.events_sent;
+    total.events_dropped += h->http_before.events_dropped;
+    return total;
+}
+
+void health_metrics_keep(struct health *h)
+{
+    h->http_before = http_totals(h);
+}
+
 static void collect(void *context)
 {
     struct health *h = context;
-    struct http_stats http = h->server ? http_stats(h->server) : (struct http_stats){0};
+    struct http_stats http = http_totals(h);
 
     collect_loop(h);
     counter_raise_to(h->metric.http_requests, http.requests);

@@ -80,7 +80,8 @@ static void add_value(struct line *line, enum log_format format, const struct lo
 static bool key_is_valid(const char *key)
 {
     const char *at = key;
-    while ((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || *at == '_' || *at == '.') at++;
+    while ((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || *at == '_' || *at == '.')
+        at++;
     return at > key && *at == '\0';
 }
 

@@ -3,15 +3,16 @@
  *     LOG_WARN(&shard->log, "action failed", log_str("machine", id), log_err("err", err));
  *
  * A line is one write(2). It never waits: what a full pipe does not take is dropped, counted, and
- * reported when lines flow again. Bytes from outside cannot forge a line: whatever is not plain text
- * is quoted and escaped. The message is a literal, so that one place in the source is one message;
- * what varies goes into fields. The same place more than repeats_per_second times a second is counted
- * and told as a line with the field `repeated`.
+ * reported when lines flow again. Bytes from outside cannot forge a line: whatever is not plain
+ * text is quoted and escaped. The message is a literal, so that one place in the source is one
+ * message; what varies goes into fields. The same place more than repeats_per_second times a second
+ * is counted and told as a line with the field `repeated`.
  *
  * Safe from any thread. Written lines go into the recent-events ring too (obs/ring.h).
  *
  * logfmt: ts=2026-01-01T00:00:00.000Z level=warn component=shard msg="action failed" machine=m-1
- * JSON:   {"timestamp":"...","level":"WARN","fields":{"message":"...","machine":"m-1"},"target":"shard"} */
+ * JSON:   {"timestamp":"...","level":"WARN","fields":{"message":"...","machine":"m-1"},
+ *          "target":"shard"}, on one line */
 #ifndef OBS_LOG_H
 #define OBS_LOG_H
 #include <stdatomic.h>

@@ -334,13 +334,13 @@ static enum err family_insert(struct metrics *metrics, struct metric_family *own
     if (metrics->family_count == METRIC_FAMILIES_MAX) return ERR_FULL;
     if (metrics->family_count == metrics->family_cap) {
         size_t cap = metrics->family_cap ? metrics->family_cap * 2 : 32;
-        struct metric_family **grown = realloc(metrics->families, cap * sizeof *grown);
+        struct metric_family **grown = realloc(metrics->families, cap * sizeof(void *));
         if (!grown) return ERR_NOMEM;
         metrics->families = grown;
         metrics->family_cap = cap;
     }
     memmove(metrics->families + place + 1, metrics->families + place,
-            (metrics->family_count - place) * sizeof *metrics->families);
+            (metrics->family_count - place) * sizeof(void *));
     metrics->families[place] = own_family;
     metrics->family_count++;
     return ERR_OK;
@@ -391,15 +391,13 @@ void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *co
     pthread_mutex_unlock(&metrics->lock);
 }
 
-uint64_t metrics_overflows(const struct metrics *metrics)
+uint64_t metrics_overflows(struct metrics *metrics)
 {
-    /* The lock is not part of what `const` promises. */
-    struct metrics *shared = (struct metrics *)(uintptr_t)metrics;
     uint64_t total = 0;
-    pthread_mutex_lock(&shared->lock);
+    pthread_mutex_lock(&metrics->lock);
     for (size_t i = 0; i < metrics->family_count; i++)
         total += atomic_load(&metrics->families[i]->overflows);
-    pthread_mutex_unlock(&shared->lock);
+    pthread_mutex_unlock(&metrics->lock);
     return total;
 }
 

@@ -8,7 +8,7 @@
 #include "io/fs.h"
 #include "obs/metrics_impl.h"
 
-enum { PROC_TEXT_MAX = 16 * 1024 };
+enum { PROC_TEXT_MAX = 16 * 1024, PROC_STAT_MAX = 1 << 20 };
 
 struct metric_process {
     struct counter *cpu_ns;
@@ -22,8 +22,8 @@ static void count_one(void *context, const char *name, enum fs_kind kind)
     ++*(size_t *)context;
 }
 
-/* Field `number` of /proc/self/stat, counted as the manual does. The name in field 2 may hold blanks
- * and brackets, so counting begins after its last bracket. */
+/* Field `number` of /proc/self/stat, counted as the manual does. The name in field 2 may hold
+ * blanks and brackets, so counting begins after its last bracket. */
 static uint64_t stat_field(struct str text, int number)
 {
     size_t close = text.len;
@@ -62,8 +62,8 @@ static double start_time(void)
     struct str rest, line;
     uint64_t boot = 0, ticks = 0;
 
-    buf_init(&text, 1024 * 1024);
-    if (fs_read_whole(fs_real(), "/proc/stat", 1024 * 1024, &text) == ERR_OK) {
+    buf_init(&text, PROC_STAT_MAX);
+    if (fs_read_whole(fs_real(), "/proc/stat", PROC_STAT_MAX, &text) == ERR_OK) {
         rest = buf_peek(&text);
         while (str_split(&rest, '\n', &line))
             if (str_starts(line, STR("btime "))) (void)str_to_u64(str_tail(line, 6), &boot);

@@ -25,8 +25,8 @@ static void put_c(struct writer *w, const char *text)
     put(w, str_from(text));
 }
 
-/* Backslash and line end are escaped, quotes where quotes stand around; bytes that are not UTF-8 make
- * a scraper drop the whole page, so each becomes U+FFFD. */
+/* Backslash and line end are escaped, quotes where quotes stand around; bytes that are not UTF-8
+ * make a scraper drop the whole page, so each becomes U+FFFD. */
 static void put_escaped(struct writer *w, struct str text, bool quoted)
 {
     bool valid = str_is_utf8(text);
@@ -176,7 +176,7 @@ static void put_family(struct writer *w, struct metric_family *family,
     while ((entry = map_next(&family->series, &cursor))) room[count++] = entry->value;
     if (family->other_used) room[count++] = family->other;
     put_head(w, family->name, family->help, family->kind);
-    qsort(room, count, sizeof *room, by_key);
+    qsort(room, count, sizeof(void *), by_key);
     for (size_t i = 0; i < count; i++) put_series(w, family, room[i]);
 }
 
@@ -209,7 +209,7 @@ enum err metrics_write(struct metrics *metrics, struct buf *into)
     struct writer w = {.out = into};
     size_t before = into->len;
     bool told = false;
-    const struct metric_series **room = malloc((METRIC_SERIES_MAX + 1) * sizeof *room);
+    const struct metric_series **room = malloc((METRIC_SERIES_MAX + 1) * sizeof(void *));
 
     if (!room) return ERR_NOMEM;
     collect(metrics);

@@ -17,8 +17,8 @@ enum {
     RING_TEXT_MAX = 88, /* more is cut */
 };
 
-/* The clock for entries from now on; NULL (at start): entries carry no time. Under the simulator give
- * the virtual one. It must outlive its use. */
+/* The clock for entries from now on; NULL (at start): entries carry no time. Under the simulator
+ * give the virtual one. It must outlive its use. */
 void ring_use_clock(struct clock *clock);
 /* `what` is static text; `a` and `b` are whatever it says. */
 void ring_put(const char *what, uint64_t a, uint64_t b);

@@ -818,6 +818,32 @@ TEST(a_route_taken_away_never_runs_again)
     pthread_join(thread, NULL);
 }
 
+static atomic_int entered, finished;
+static void linger(void *context, const struct http_request *request,
+                   struct http_response *response)
+{
+    (void)context, (void)request, (void)response;
+    atomic_store(&entered, 1);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    atomic_store(&finished, 1);
+}
+
+TEST(taking_a_route_away_waits_for_its_handler)
+{
+    struct http_server *server = server_open();
+    struct client c;
+    atomic_store(&entered, 0);
+    atomic_store(&finished, 0);
+    CHECK_OK("route", http_route(server, "/slow", HTTP_GET, linger, NULL));
+    CHECK("connect", client_open(&c, http_address(server)));
+    client_send_c(&c, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+    while (!atomic_load(&entered)) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    CHECK_OK("away", http_unroute(server, "/slow"));
+    CHECK_I64("it had ended", atomic_load(&finished), 1);
+    client_close(&c);
+    http_close(server);
+}
+
 /* -- a foreign client -- */
 
 static bool have_curl(void)

@@ -190,8 +190,18 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK_ERR("that it is over", told.last, ERR_OK);
     CHECK_U64("and what it cost", told.lost, 3);
     CHECK_OK("go on", events_write(events, EVENT_KEEP, STR("{\"n\":5}")));
+    fault_fs_arm(&fault,
+                 (struct fault_fs_plan){
+                     .calls = FAULT_FS_WRITE, .nth = 1, .err = ERR_IO, .from_then_on = true});
+    CHECK_OK("queued again", events_write(events, EVENT_KEEP, STR("{\"n\":6}")));
+    CHECK_I64("new trouble is told anew", told.times, 3);
+    CHECK_ERR("what", told.last, ERR_IO);
+    fault_fs_disarm(&fault);
+    CHECK_OK("the next line takes it along", events_write(events, EVENT_KEEP, STR("{\"n\":7}")));
+    CHECK_I64("and its end", told.times, 4);
+    CHECK_U64("this time without loss", told.lost, 0);
     char *all = content(path, "");
-    for (int n = 1; n <= 5; n++) {
+    for (int n = 1; n <= 7; n++) {
         char want[32];
         snprintf(want, sizeof want, "{\"n\":%d}\n", n);
         CHECK_HAS("every transition is there", all, want);

@@ -295,6 +295,39 @@ TEST(it_can_be_closed_and_what_is_taken_is_told)
     rig_close(&r);
 }
 
+TEST(the_pages_move_to_another_server_and_counts_go_on)
+{
+    struct rig r;
+    struct http_server *old, *other;
+    struct note note = {""};
+    char *got = NULL;
+    struct prom parsed;
+    rig_open(&r);
+    old = r.server;
+    page_is(&r, "on the first", "/healthz", 200, "ok\n");
+    CHECK_OK("http", http_open(&(struct http_options){.address = "127.0.0.1:0"}, &other, &note));
+    CHECK_OK("move", health_move(r.health, other, &note));
+    CHECK_I64("gone from there", get(&r, "/healthz", NULL), 404);
+    http_close(old);
+    r.server = other;
+    page_is(&r, "here now", "/healthz", 200, "ok\n");
+    CHECK_I64("page", get(&r, "/metrics", &got), 200);
+    CHECK("parse", prom_parse(&parsed, str_from(got)));
+    CHECK_I64("1 there until it moved, 2 here",
+              (int64_t)prom_find(&parsed, "muster_http_requests_total", "")->value, 3);
+    free(parsed.samples);
+    free(got);
+    CHECK_OK("taken", http_open(&(struct http_options){.address = "127.0.0.1:0"}, &other, &note));
+    CHECK_OK("page", http_publish(other, "/metrics", "a/b", STR("")));
+    CHECK_ERR("a path that is taken", health_move(r.health, other, &note), ERR_EXISTS);
+    http_close(other);
+    CHECK_I64("then they are on none", get(&r, "/healthz", NULL), 404);
+    CHECK_OK("and may come back", health_move(r.health, r.server, &note));
+    page_is(&r, "back", "/healthz", 200, "ok\n");
+    CHECK_OK("on none", health_move(r.health, NULL, &note));
+    rig_close(&r);
+}
+
 /* -- on a real loop -- */
 
 static void on_stop(struct timer *timer);
