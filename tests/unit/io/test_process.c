@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -102,6 +103,16 @@ TEST(directory_and_environment_are_as_asked)
     rig_close(&rig);
 }
 
+/* Which signals the child ignores. 32 and 33 are the C library's own: whoever started this test may
+ * have left them ignored, and no program can change them. */
+static uint64_t ignored_signals(void)
+{
+    const char *mask = strstr(child.text, "SigIgn:\t");
+    uint64_t bits = mask ? strtoull(mask + strlen("SigIgn:\t"), NULL, 16) : UINT64_MAX;
+
+    return bits & ~(3ull << 31);
+}
+
 TEST(a_child_starts_clean)
 {
     int leak = dup(2); /* not close-on-exec, as a careless library would */
@@ -112,7 +123,7 @@ TEST(a_child_starts_clean)
     CHECK_HAS("standard input is empty; only the three files and ls's own", child.text,
               "1:0 1 2 3 |");
     CHECK_HAS("no signal is blocked", child.text, "SigBlk:\t0000000000000000");
-    CHECK_HAS("none is ignored, SIGPIPE neither", child.text, "SigIgn:\t0000000000000000");
+    CHECK_U64("none is ignored, SIGPIPE neither", ignored_signals(), 0);
     rig_close(&rig);
     close(leak);
 }
