@@ -1,9 +1,9 @@
 /* What our TLS adds to OpenSSL's, in one run on one machine.
  *
- * Handshakes and records: our session against OpenSSL driven by hand over its own memory BIOs, with the
- * same certificates, ciphers and both sides in one thread, so that the difference is ours. Then streams
- * over loopback, TLS against plain, and what an idle connection keeps in memory. Best of several
- * rounds; CPU is the thread's. */
+ * Handshakes and records: our session against OpenSSL driven by hand over its own memory BIOs,
+ * with the same certificates, ciphers and both sides in one thread, so that the difference is
+ * ours. Then streams over loopback, TLS against plain, and what an idle connection keeps in
+ * memory. Best of several rounds; CPU is the thread's. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,11 +36,11 @@ static double cpu_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* -- certificates ---------------------------------------------------------------------------------- */
+/* -- certificates ------------------------------------------------------------------------------ */
 
 static char dir[] = "/tmp/muster-bench-tls-XXXXXX";
 static char ca_file[64];
-static struct buf certs[2], keys[2], ca_pem;        /* by enum tls_side */
+static struct buf certs[2], keys[2], ca_pem; /* by enum tls_side */
 static struct tls_context *contexts[2];
 
 static void make_material(void)
@@ -60,7 +60,8 @@ static void make_material(void)
     for (int side = 0; side < 2; side++) {
         buf_init(&certs[side], CERT_FILE_MAX);
         buf_init(&keys[side], CERT_FILE_MAX);
-        MUST(!cert_leaf_make(fs_real(), dir, &requests[side], now, &certs[side], &keys[side], NULL));
+        MUST(
+            !cert_leaf_make(fs_real(), dir, &requests[side], now, &certs[side], &keys[side], NULL));
         MUST(!tls_context_open(NULL,
                                &(struct tls_options){.side = (enum tls_side)side,
                                                      .version_min = TLS_V1_3,
@@ -90,11 +91,11 @@ static void remove_material(void)
     buf_deinit(&ca_pem);
 }
 
-/* -- our sessions, back to back --------------------------------------------------------------------- */
+/* -- our sessions, back to back ---------------------------------------------------------------- */
 
 struct pair {
     struct tls_session *ends[2];
-    double cpu[2];                      /* what each side's calls took */
+    double cpu[2]; /* what each side's calls took */
 };
 
 static size_t pump(struct pair *pair, int from, int to)
@@ -181,7 +182,7 @@ static double our_bulk_ns(void)
     return best;
 }
 
-/* -- OpenSSL by hand, over its own memory BIOs -------------------------------------------------------- */
+/* -- OpenSSL by hand, over its own memory BIOs ------------------------------------------------- */
 
 static SSL_CTX *raw_contexts[2];
 
@@ -239,8 +240,10 @@ static void raw_open(struct raw *raw)
         double before = cpu_ns();
         raw->ssl[side] = SSL_new(raw_contexts[side]);
         SSL_set_bio(raw->ssl[side], BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-        if (side == TLS_SERVER) SSL_set_accept_state(raw->ssl[side]);
-        else SSL_set_connect_state(raw->ssl[side]);
+        if (side == TLS_SERVER)
+            SSL_set_accept_state(raw->ssl[side]);
+        else
+            SSL_set_connect_state(raw->ssl[side]);
         raw->cpu[side] += cpu_ns() - before;
     }
     for (int i = 0; i < 4; i++) raw_step(raw, i % 2 ? TLS_SERVER : TLS_CLIENT);
@@ -294,7 +297,7 @@ static double raw_bulk_ns(void)
     return best;
 }
 
-/* -- streams over loopback --------------------------------------------------------------------------- */
+/* -- streams over loopback --------------------------------------------------------------------- */
 
 struct bulk {
     struct real_io *real;
@@ -364,7 +367,7 @@ static double stream_bulk_ns(bool tls)
     return best;
 }
 
-/* -- idle connections ---------------------------------------------------------------------------------- */
+/* -- idle connections -------------------------------------------------------------------------- */
 
 static double idle_bytes(void)
 {
@@ -387,7 +390,8 @@ int main(void)
     printf("# %s, EC P-256, TLS 1.3, both sides verified\n", tls_engine_version());
     raw = raw_handshake_ns();
     ours = our_handshake_ns();
-    printf("handshake, server CPU        %8.1f us   OpenSSL by hand %8.1f us   ratio %.2f   %.0f/s a core\n",
+    printf("handshake, server CPU        %8.1f us   OpenSSL by hand %8.1f us   ratio %.2f   %.0f/s "
+           "a core\n",
            ours / 1e3, raw / 1e3, ours / raw, 1e9 / ours);
     raw = raw_bulk_ns();
     ours = our_bulk_ns();

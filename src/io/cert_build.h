@@ -10,7 +10,7 @@ struct cert_validity {
     int64_t from_s, until_s;
 };
 
-enum err cert_key_new(EVP_PKEY **ret_key);      /* EC P-256; ERR_NOMEM, ERR_INTERNAL */
+enum err cert_key_new(EVP_PKEY **ret_key); /* EC P-256; ERR_NOMEM, ERR_INTERNAL */
 /* A self-signed root. */
 enum err cert_root_new(EVP_PKEY *key, struct str common_name, bool name_as_san,
                        struct cert_validity validity, X509 **ret_root);
@@ -23,10 +23,11 @@ enum err cert_leaf_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKE
                         struct cert_validity validity, X509 **ret_leaf);
 
 enum err cert_put_pem(X509 *certificate, struct buf *pem);
-enum err cert_put_key_pem(EVP_PKEY *key, struct buf *pem);      /* PKCS#8, not encrypted */
+enum err cert_put_key_pem(EVP_PKEY *key, struct buf *pem); /* PKCS#8, not encrypted */
 /* ERR_PARSE when there is no key, ERR_NOMEM. */
 enum err cert_key_from_pem(struct str pem, EVP_PKEY **ret_key);
-/* All certificates, in order; at most `cap`. ERR_PARSE for none or damage, ERR_TOO_LARGE, ERR_NOMEM. */
+/* All certificates, in order; at most `cap`. ERR_PARSE for none or damage, ERR_TOO_LARGE,
+ * ERR_NOMEM. */
 enum err cert_list_from_pem(struct str pem, X509 **list, size_t cap, size_t *ret_count);
 void cert_list_free(X509 **list, size_t count);
 

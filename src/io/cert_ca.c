@@ -1,18 +1,19 @@
 /* The root: made once, rotated with the old ones kept, the old ones dropped at last.
  *
- * Order of publishing, for whoever crashes in between: a new authority writes its key first, so that a
- * certificate is never seen whose key does not exist, and a mark around both, so that the half a crash
- * leaves is known for what it is and not for somebody's loss. A rotation writes ca.pem first: the old key still
- * finds its root in it, so signing goes on; the root whose key was lost is dropped by cert_ca_retire. */
+ * Order of publishing, for whoever crashes in between: a new authority writes its key first, so
+ * that a certificate is never seen whose key does not exist, and a mark around both, so that the
+ * half a crash leaves is known for what it is and not for somebody's loss. A rotation writes
+ * ca.pem first: the old key still finds its root in it, so signing goes on; the root whose key
+ * was lost is dropped by cert_ca_retire. */
 #include "io/cert.h"
 
 #include <string.h>
 
 #include "io/cert_files.h"
 
-enum { ROOTS_PEM_MAX = CERT_FILE_MAX, DIR_ENTRIES_MAX = 64 * 1024 };
-#define DAY_S 86400
-#define MAKING ".ca.making"             /* there while an authority is being made, and after a crash */
+enum { LEAF_NAMES_BYTES_MAX = 4 * 1024 * 1024 };
+#define DAY_S  86400
+#define MAKING ".ca.making" /* there while an authority is being made, and after a crash */
 /* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
@@ -26,12 +27,15 @@ static enum err check_options(const struct cert_ca_options *options, struct note
 {
     size_t name_len = options->common_name ? strlen(options->common_name) : 1;
 
-    if (!options->dir || !options->dir[0]) note_set(note, "a directory is needed");
-    else if (options->days > CERT_DAYS_MAX) note_set(note, "at most %d days", CERT_DAYS_MAX);
+    if (!options->dir || !options->dir[0])
+        note_set(note, "a directory is needed");
+    else if (options->days > CERT_DAYS_MAX)
+        note_set(note, "at most %d days", CERT_DAYS_MAX);
     else if (name_len == 0 || name_len > CERT_ID_MAX ||
              (options->common_name && !str_is_utf8(str_from(options->common_name))))
         note_set(note, "a common name has 1 to %d bytes of text", CERT_ID_MAX);
-    else return ERR_OK;
+    else
+        return ERR_OK;
     return ERR_INVALID;
 }
 
@@ -52,7 +56,8 @@ static enum err fill_report(const struct cert_authority *authority, enum cert_re
         note_set(note, "%s/ca.key.pem may be read by others: chmod 600", options->dir);
         return ERR_DENIED;
     }
-    if (until.ms <= now.ms) note_set(&report.renew_soon, "the root has expired: rotate it");
+    if (until.ms <= now.ms)
+        note_set(&report.renew_soon, "the root has expired: rotate it");
     else if ((until.ms - now.ms) / 2 < (until.ms - from.ms) / 6)
         note_set(&report.renew_soon, "less than a third of the root's life is left: rotate it");
     *ret_report = report;
@@ -92,7 +97,7 @@ static enum err publish_roots(struct fs *fs, const char *dir, X509 *const *roots
     struct buf pem;
     enum err err = cert_path(path, dir, "ca.pem", note);
 
-    buf_init(&pem, ROOTS_PEM_MAX);
+    buf_init(&pem, CERT_FILE_MAX);
     for (size_t i = 0; !err && i < count; i++) {
         err = cert_put_pem(roots[i], &pem);
         if (err) note_set(note, "%s: %s", path, err_text(err));
@@ -131,8 +136,8 @@ static enum err create(struct fs *fs, const struct cert_ca_options *options, con
     if (!err) err = publish_key(fs, options->dir, made.key, note);
     if (!err) err = publish_roots(fs, options->dir, made.roots, 1, note);
     if (err) {
-        /* Nothing is cleaned up: ca.pem may be there after ERR_UNKNOWN, and then its key must be. The
-         * mark lets the next call put right whatever is left. */
+        /* Nothing is cleaned up: ca.pem may be there after ERR_UNKNOWN, and then its key must be.
+         * The mark lets the next call put right whatever is left. */
         cert_authority_deinit(&made);
         return err;
     }
@@ -140,7 +145,8 @@ static enum err create(struct fs *fs, const struct cert_ca_options *options, con
     return ERR_OK;
 }
 
-/* Under the lock. Half an authority under the mark was never whole, so nobody can have trusted it. */
+/* Under the lock. Half an authority under the mark was never whole, so nobody can have trusted
+ * it. */
 static enum err find_or_create(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                                enum cert_result *ret_result, struct cert_authority *ret_authority,
                                struct note *note)
@@ -160,7 +166,8 @@ static enum err find_or_create(struct fs *fs, const struct cert_ca_options *opti
     return err;
 }
 
-/* The authority is whole, so the mark says nothing any more; a later loss must not look like a crash. */
+/* The authority is whole, so the mark says nothing any more; a later loss must not look like a
+ * crash. */
 static void remove_mark(struct fs *fs, const char *dir)
 {
     char mark[CERT_PATH_CAP];
@@ -234,7 +241,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
 /* -- retiring ---------------------------------------------------------------------------------- */
 
 struct leaf_names {
-    struct buf names;                   /* each with its closing NUL */
+    struct buf names; /* each with its closing NUL */
     enum err err;
 };
 
@@ -279,7 +286,7 @@ static enum err check_leaves(struct fs *fs, const char *dir, const struct cert_a
     struct leaf_names found = {0};
     enum err err;
 
-    buf_init(&found.names, DIR_ENTRIES_MAX * 64);
+    buf_init(&found.names, LEAF_NAMES_BYTES_MAX);
     err = fs_list(fs, dir, gather_leaf, &found);
     if (!err) err = found.err;
     if (err) note_set(note, "list %s: %s", dir, err_text(err));

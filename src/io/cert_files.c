@@ -11,7 +11,10 @@
 
 #include "io/tls_identity.h"
 
-enum { LOCK_TRIES = 500, LOCK_PAUSE_MS = 10 };  /* five seconds: making a CA takes milliseconds */
+enum {
+    LOCK_TRIES = 500,
+    LOCK_PAUSE_NS = 10000000
+}; /* five seconds: making a CA takes milliseconds */
 
 enum err cert_path(char path[CERT_PATH_CAP], const char *dir, const char *name, struct note *note)
 {
@@ -49,7 +52,7 @@ void cert_wipe(struct buf *secret)
 
 enum err cert_lock(struct fs *fs, const char *dir, struct fs_lock **ret_lock, struct note *note)
 {
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000};
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
     enum err err = ERR_BUSY;
 
     for (int i = 0; i < LOCK_TRIES && err == ERR_BUSY; i++) {
@@ -85,8 +88,8 @@ size_t cert_signed_by(X509 *certificate, const struct cert_authority *authority)
 }
 
 /* Both, neither, or a reason to stop. */
-static enum err look(struct fs *fs, const char *cert_path_, const char *key_path, uint32_t *ret_mode,
-                     struct note *note)
+static enum err look(struct fs *fs, const char *cert_path_, const char *key_path,
+                     uint32_t *ret_mode, struct note *note)
 {
     struct fs_info cert, key;
     enum err cert_err = fs_stat(fs, cert_path_, &cert), key_err = fs_stat(fs, key_path, &key);

@@ -1,7 +1,7 @@
 /* Leaves: which are good enough to keep, and making the others.
  *
- * A leaf's key is written before its certificate; a crash in between leaves a key that the next call
- * makes a certificate for. */
+ * A leaf's key is written before its certificate; a crash in between leaves a key that the next
+ * call makes a certificate for. */
 #include "io/cert.h"
 
 #include <stdio.h>
@@ -61,8 +61,7 @@ static bool all_of(struct str text, const char *others)
 static bool passes_for_worker(struct str name)
 {
     struct ulid ulid;
-    return str_starts(name, STR("worker-")) &&
-           ulid_parse(str_tail(name, 7), &ulid, NULL) == ERR_OK;
+    return str_starts(name, STR("worker-")) && ulid_parse(str_tail(name, 7), &ulid, NULL) == ERR_OK;
 }
 
 static enum err check_id(const struct cert_request *request, struct note *note)
@@ -192,11 +191,11 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
 
 struct leaf_state {
     struct cert_authority authority;
-    X509 *leaf;                         /* NULL: no file */
-    EVP_PKEY *key;                      /* NULL: no file */
-    struct buf key_pem;                 /* as it stands on disk */
+    X509 *leaf;         /* NULL: no file */
+    EVP_PKEY *key;      /* NULL: no file */
+    struct buf key_pem; /* as it stands on disk */
     bool key_exposed;
-    size_t signer;                      /* of `leaf`, among the authority's roots */
+    size_t signer; /* of `leaf`, among the authority's roots */
 };
 
 static void state_deinit(struct leaf_state *state)
@@ -239,7 +238,7 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
 static enum err load_key(struct fs *fs, const char *path, struct leaf_state *state,
                          struct note *note)
 {
-    struct fs_info info;
+    struct fs_info info = {0};
     enum err err = cert_read(fs, path, &state->key_pem, note);
 
     if (err == ERR_NOT_FOUND) return ERR_OK;
@@ -249,8 +248,10 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
         return ERR_CONFLICT;
     }
     if (!err) err = fs_stat(fs, path, &info);
-    if (!err) state->key_exposed = (info.mode & 077) != 0;
-    else note_set(note, "%s: %s", path, err_text(err));
+    if (!err)
+        state->key_exposed = (info.mode & 077) != 0;
+    else
+        note_set(note, "%s: %s", path, err_text(err));
     return err;
 }
 
@@ -264,8 +265,10 @@ static enum err state_load(struct fs *fs, const struct cert_leaf_options *option
     err = cert_authority_load(fs, options->ca_dir, &state.authority, note);
     if (!err) err = load_leaf(fs, options->cert_file, &state, note);
     if (!err) err = load_key(fs, options->key_file, &state, note);
-    if (err) state_deinit(&state);
-    else *ret_state = state;
+    if (err)
+        state_deinit(&state);
+    else
+        *ret_state = state;
     return err;
 }
 
@@ -352,8 +355,8 @@ static enum err issue(struct fs *fs, const struct cert_leaf_options *options,
         if (err) note_set(note, "make a key: %s", err_text(err));
     }
     if (!err)
-        err = sign_leaf(&state->authority, template, make_key ? made : state->key, life_s, now, &leaf,
-                        note);
+        err = sign_leaf(&state->authority, template, make_key ? made : state->key, life_s, now,
+                        &leaf, note);
     if (!err) err = publish_pair(fs, options, state, leaf, made, note);
     if (!err) {
         report->key_made = make_key;
@@ -380,9 +383,12 @@ static enum err ensure(struct fs *fs, const struct cert_leaf_options *options,
 
     if (err) return err;
     report.key_exposed = state.key_exposed;
-    if (request) err = cert_template_new(request, &template);
-    else if (state.leaf) err = cert_template_from(state.leaf, &template);
-    else err = ERR_NOT_FOUND;
+    if (request)
+        err = cert_template_new(request, &template);
+    else if (state.leaf)
+        err = cert_template_from(state.leaf, &template);
+    else
+        err = ERR_NOT_FOUND;
     if (err) note_set(note, "%s: %s", options->cert_file, err_text(err));
     if (!err && state.leaf) {
         report.result = CERT_RENEWED;

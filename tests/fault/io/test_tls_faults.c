@@ -1,6 +1,6 @@
-/* TLS and certificates while things fail: the k-th allocation, OpenSSL's own among them; the k-th file
- * call; the power between any two. Nothing may leak, no stranger may get in, and what was whole before
- * must be whole after. */
+/* TLS and certificates while things fail: the k-th allocation, OpenSSL's own among them; the k-th
+ * file call; the power between any two. Nothing may leak, no stranger may get in, and what was
+ * whole before must be whole after. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define NAME FORGE_NAME
 #define TEXT FORGE_TEXT
 
-/* -- allocations: OpenSSL's go through ours, so the sweep counts them ------------------------------ */
+/* -- allocations: OpenSSL's go through ours, so the sweep counts them -------------------------- */
 
 static void *count_malloc(size_t size, const char *file, int line)
 {
@@ -39,8 +39,9 @@ __attribute__((constructor)) static void count_openssl(void)
 }
 
 /* A handshake makes thousands of allocations, reading a key tens of thousands, nearly all of them
- * OpenSSL's and alike; failing each in turn takes many minutes. So a run takes every so many-th (a prime:
- * no rhythm of theirs is missed) from a place the seed draws; MUSTER_TEST_LONG takes them all. */
+ * OpenSSL's and alike; failing each in turn takes many minutes. So a run takes every so many-th
+ * (a prime: no rhythm of theirs is missed) from a place the seed draws; MUSTER_TEST_LONG takes
+ * them all. */
 enum { OFTEN = 13, SOMETIMES = 97, RARELY = 1499 };
 static uint64_t stride(uint64_t usual)
 {
@@ -181,7 +182,8 @@ static bool converse(struct tls_context *server_context, struct tls_context *cli
     return taken_in;
 }
 
-/* Which side fails first does not matter here: never a crash, never a leak, and never a stranger. */
+/* Which side fails first does not matter here: never a crash, never a leak, and never a stranger.
+ */
 static void sweep_conversation(const struct forge_pair *client_pair, bool welcome)
 {
     struct tls_context *server_context, *client_context;
@@ -217,7 +219,7 @@ TEST(no_failing_allocation_lets_a_stranger_in)
     sweep_conversation(&strange_leaf, false);
 }
 
-/* -- files: the authority on a disk whose calls fail ----------------------------------------------- */
+/* -- files: the authority on a disk whose calls fail ------------------------------------------- */
 
 static const struct cert_ca_options ca = {.dir = "/tls"};
 static const struct cert_leaf_options leaf = {
@@ -369,7 +371,7 @@ TEST(a_power_cut_between_any_two_calls_is_mended_by_asking_again)
     }
 }
 
-/* -- an authority under failing allocations (our own and OpenSSL's) --------------------------------- */
+/* -- an authority under failing allocations (our own and OpenSSL's) ---------------------------- */
 
 TEST(the_authority_is_clean_at_every_failing_allocation)
 {

@@ -1,4 +1,5 @@
-/* TLS streams over real sockets, in what is particular to them: refusals, cuts, silence, garbage. */
+/* TLS streams over real sockets, in what is particular to them: refusals, cuts, silence, garbage.
+ */
 #include "ends.h"
 #include "io/tls_session.h"
 #include "unit/io/tls_forge.h"
@@ -13,9 +14,9 @@ static struct tls_context *for_server, *for_client, *for_stranger;
 
 static struct tls_context *context_of(enum tls_side side, const struct forge_pair *issuer)
 {
-    static const struct forge_spec spec = {
-        .names = {NAME(URI, "bigfleet://shard/s-1"), NAME(DNS, "localhost"),
-                  NAME(IP, "\x7f\x00\x00\x01")}};
+    static const struct forge_spec spec = {.names = {NAME(URI, "bigfleet://shard/s-1"),
+                                                     NAME(DNS, "localhost"),
+                                                     NAME(IP, "\x7f\x00\x00\x01")}};
     struct forge_pair leaf;
     struct tls_context *context;
 
@@ -63,8 +64,8 @@ static void finish(void)
 
 static void dial(struct tls_context *context)
 {
-    end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener),
-                                                  .tls = context});
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener), .tls = context});
 }
 
 static void meet(void)
@@ -73,7 +74,7 @@ static void meet(void)
     RIG_UNTIL("they meet", &rig, client.opened && served.opened);
 }
 
-/* -- a peer whose every byte the test decides: a session by hand over a plain stream -------------- */
+/* -- a peer whose every byte the test decides: a session by hand over a plain stream ----------- */
 
 static struct tls_session *hand;
 static char hand_plain[TLS_RECORD_MAX];
@@ -169,9 +170,11 @@ TEST(peers_are_known_when_they_are_handed_over)
     dial(for_client);
     CHECK("nobody is known before the handshake", !stream_peer_identity(client.stream));
     RIG_UNTIL("they meet", &rig, client.opened && served.opened);
-    CHECK_OK("server knows", tls_identity_uri(stream_peer_identity(served.stream), STR("bigfleet"), &uri));
+    CHECK_OK("server knows",
+             tls_identity_uri(stream_peer_identity(served.stream), STR("bigfleet"), &uri));
     CHECK_STR("whom", uri, STR("bigfleet://shard/s-1"));
-    CHECK_OK("client knows", tls_identity_uri(stream_peer_identity(client.stream), STR("bigfleet"), &uri));
+    CHECK_OK("client knows",
+             tls_identity_uri(stream_peer_identity(client.stream), STR("bigfleet"), &uri));
     CHECK_TEXT("protocol", stream_alpn(served.stream), "h2");
     CHECK_TEXT("protocol", stream_alpn(client.stream), "h2");
     CHECK_HAS("address", client.peer, "127.0.0.1:");
@@ -194,8 +197,10 @@ TEST(a_refused_client_learns_why_and_reaches_no_handler)
 TEST(a_server_that_is_not_who_we_dialled_is_refused)
 {
     begin((struct listen_options){0});
-    end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener),
-                                                  .tls = for_client, .tls_name = "other.example"});
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener),
+                                   .tls = for_client,
+                                   .tls_name = "other.example"});
     RIG_UNTIL("refused", &rig, client.closed);
     CHECK_ERR("by us", client.why, ERR_UNAUTHENTICATED);
     CHECK_HAS("for its name", client.note.text, "ostname mismatch");
@@ -212,7 +217,8 @@ static const struct {
     {"HTTP/2 without TLS", FORGE_TEXT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")},
     {"zeros", FORGE_TEXT("\0\0\0\0\0\0\0\0\0\0\0\0")},
     {"half a hello and then nothing like it",
-     FORGE_TEXT("\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03garbagegarbage\x16\x03\x01zzzzzzzzzz")},
+     FORGE_TEXT(
+         "\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03garbagegarbage\x16\x03\x01zzzzzzzzzz")},
 };
 
 TEST(bytes_that_are_no_tls_are_closed_and_counted)
@@ -261,7 +267,7 @@ TEST(a_listener_closes_with_handshakes_under_way)
     finish();
 }
 
-/* -- dialling somebody who is no TLS server ------------------------------------------------------ */
+/* -- dialling somebody who is no TLS server ---------------------------------------------------- */
 
 static void answer_nonsense(struct end *end, struct str bytes)
 {
@@ -287,8 +293,10 @@ TEST(a_server_that_never_answers_is_a_time_out)
     begin((struct listen_options){0});
     listener_close(server.listener);
     server_open(&rig, &server, (struct listen_options){.address = "127.0.0.1:0"});
-    end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener),
-                                                  .tls = for_client, .timeout_ms = 30});
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener),
+                                   .tls = for_client,
+                                   .timeout_ms = 30});
     RIG_UNTIL("given up", &rig, client.closed);
     CHECK_ERR("in time", client.why, ERR_TIMEOUT);
     finish();
@@ -324,8 +332,8 @@ TEST(a_dial_that_cannot_begin_says_so_at_once)
     CHECK_HAS("said", note.text, "needs a name to verify");
     CHECK_ERR("too long a name",
               net_dial(rig.net,
-                       &(struct dial_options){.address = "localhost:1", .tls = for_client,
-                                              .tls_name = long_name},
+                       &(struct dial_options){
+                           .address = "localhost:1", .tls = for_client, .tls_name = long_name},
                        &end_events, &client, &stream, &note),
               ERR_INVALID);
     CHECK_ERR("no address",
@@ -336,7 +344,7 @@ TEST(a_dial_that_cannot_begin_says_so_at_once)
     finish();
 }
 
-/* -- closing from inside each callback ------------------------------------------------------------ */
+/* -- closing from inside each callback --------------------------------------------------------- */
 
 TEST(a_stream_may_be_closed_from_inside_any_of_its_callbacks)
 {
@@ -372,5 +380,44 @@ TEST(early_bytes_of_an_accepted_stream_wait_for_its_owner)
     RIG_UNTIL("orderly", &rig, client.closed && served.closed);
     CHECK_ERR("orderly", client.why, ERR_CLOSED);
     CHECK_ERR("orderly", served.why, ERR_CLOSED);
+    finish();
+}
+
+/* -- the bound, where TLS and the stream below have to agree about it -------------------------- */
+
+enum { BOUND = 64 * 1024 };
+static unsigned retries;
+
+static void retry_large(struct end *end)
+{
+    static char large[BOUND - 1000];
+    struct str part = {large, sizeof large};
+
+    if (retries++ > 0) return; /* that is about the write below, at half the bound */
+    CHECK_OK("after on_drained it fits", stream_write(end->stream, &part, 1));
+}
+
+TEST(a_write_that_needs_nearly_all_room_is_told_when_it_fits)
+{
+    static char piece[4096], large[BOUND - 1000];
+    struct str part = {piece, sizeof piece}, whole = {large, sizeof large};
+
+    begin((struct listen_options){0});
+    retries = 0;
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener),
+                                   .tls = for_client,
+                                   .output_max = BOUND});
+    RIG_UNTIL("they meet", &rig, client.opened && served.opened);
+    stream_pause(served.stream);
+    for (int idle = 0; idle < 20; idle++) { /* until the kernel's buffers are full, too */
+        while (stream_write(client.stream, &part, 1) == ERR_OK) idle = 0;
+        real_io_turn(rig.real, false);
+    }
+    CHECK_ERR("no room", stream_write(client.stream, &whole, 1), ERR_FULL);
+    client.on_drained = retry_large;
+    stream_resume(served.stream);
+    RIG_UNTIL("told", &rig, retries > 0);
+    client.on_drained = NULL;
     finish();
 }

@@ -8,7 +8,7 @@
 struct tls_end {
     struct tls_session *session;
     enum err err;
-    struct buf got;                     /* plaintext */
+    struct buf got; /* plaintext */
     bool open;
 };
 
