@@ -124,7 +124,7 @@ TEST(prometheus_itself_takes_the_text)
     struct buf text;
     struct prom parsed;
     bool promtool = system("command -v promtool >/dev/null 2>&1") == 0;
-    bool python = system("python3 -c 'import prometheus_client' >/dev/null 2>&1") == 0;
+    bool python = system("/usr/bin/python3 -c 'import prometheus_client' >/dev/null 2>&1") == 0;
     if (!promtool && !python) {
         metrics_close(metrics);
         SKIP("neither promtool nor python3 prometheus_client is installed");
@@ -135,7 +135,7 @@ TEST(prometheus_itself_takes_the_text)
     if (promtool)
         check_with("promtool check metrics >/dev/null 2>&1; test $? -ne 1", buf_peek(&text));
     if (python)
-        check_with("python3 -c 'import sys; from prometheus_client.parser import "
+        check_with("/usr/bin/python3 -c 'import sys; from prometheus_client.parser import "
                    "text_string_to_metric_families as f;"
                    "sys.exit(0 if len(list(f(sys.stdin.read()))) >= 7 else 1)'",
                    buf_peek(&text));
