@@ -1,4 +1,4 @@
-/* musterctl cert: a small authority on disk, over io/cert.h; one file for each group of commands. */
+/* musterctl cert: a small authority on disk, over io/cert.h; one file per group of commands. */
 #include "musterctl/cert.h"
 
 #include <stdio.h>

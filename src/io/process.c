@@ -233,7 +233,7 @@ static void child_fail(int status_fd)
 static void child_main(const struct launch *launch)
 {
     const struct process_options *options = launch->options;
-    char *const *env = options->env ? (char *const *)(uintptr_t)options->env : environ;
+    char *const *env = options->env ? (char *const *)options->env : environ;
     sigset_t none;
     /* Out of the way of 0, 1 and 2, should any of these be one of them. */
     int status_fd = fcntl(launch->status_fds[1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
@@ -257,7 +257,7 @@ static void child_main(const struct launch *launch)
     /* Files that a library opened without care are not for the child. */
     close_range(CHILD_FD_FIRST, ~0u, CLOSE_RANGE_CLOEXEC);
     if (options->directory && chdir(options->directory)) child_fail(status_fd);
-    execve(launch->path, (char *const *)(uintptr_t)options->argv, env);
+    execve(launch->path, (char *const *)options->argv, env);
     child_fail(status_fd);
 }
 
@@ -416,7 +416,7 @@ enum err process_start(struct loop *loop, const struct process_options *options,
     error = launch_process(p, &launch);
     close_fds(&launch.null_fd, 1);
     close_fds(launch.status_fds, 2);
-    close_fds(&launch.output_fds[0][0], OUTPUTS * 2);
+    close_fds(&launch.output_fds[0][0], (size_t)OUTPUTS * 2);
     if (!error) {
         *ret_process = p;
         return ERR_OK;

@@ -43,8 +43,10 @@ bool proc_start(struct proc *proc, const char *const *argv, const char *const *e
         if (getppid() != parent) _exit(127); /* the test died before the line above */
         dup2(pipes[1], STDOUT_FILENO);
         dup2(pipes[1], STDERR_FILENO);
-        if (environment) execvpe(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)environment);
-        else execvp(argv[0], (char *const *)(uintptr_t)argv);
+        if (environment)
+            execvpe(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)environment);
+        else
+            execvp(argv[0], (char *const *)(uintptr_t)argv);
         child_errno = errno;
         if (write(failure[1], &child_errno, sizeof child_errno) < 0) _exit(126);
         _exit(127);

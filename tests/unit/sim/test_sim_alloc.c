@@ -1,5 +1,5 @@
-/* The k-th allocation fails, for every k, in a small world with one of everything: whatever fails is
- * told or looks like a lost packet, and nothing is left behind. */
+/* The k-th allocation fails, for every k, in a small world with one of everything: whatever fails
+ * is told or looks like a lost packet, and nothing is left behind. */
 #include <stdio.h>
 #include <string.h>
 
