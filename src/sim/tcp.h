@@ -1,5 +1,5 @@
-/* The two halves of a connection's end, shared by sim_tcp.c, sim_stream.c and sim_net.c; nobody else
- * includes it.
+/* The two halves of a connection's end, shared by sim_tcp.c, sim_stream.c and sim_net.c; nobody
+ * else includes it.
  *
  * A socket is the kernel's: numbered bytes, acknowledgements, timers. It outlives the process's
  * handle (what was taken is still sent after a close) and dies with the power. A stream is the
