@@ -4,6 +4,8 @@
  * with the same certificates, ciphers and both sides in one thread, so that the difference is
  * ours. Then streams over loopback, TLS against plain, and what an idle connection keeps in
  * memory. Best of several rounds; CPU is the thread's. */
+#include "bench.h"
+
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,21 +22,6 @@
 
 enum { ROUNDS = 5, HANDSHAKES = 200, IDLE = 500 };
 static const size_t BULK = 64u << 20;
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static double cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* -- certificates ------------------------------------------------------------------------------ */
 
@@ -103,7 +90,7 @@ static size_t pump(struct pair *pair, int from, int to)
     static char plain[TLS_RECORD_MAX];
     struct str out = tls_session_output(pair->ends[from]);
     size_t got = 0, total = 0;
-    double before = cpu_ns();
+    double before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     bool shaking;
 
     if (out.len == 0) return 0;
@@ -116,7 +103,7 @@ static size_t pump(struct pair *pair, int from, int to)
     } while (got || shaking);
     MUST(!tls_session_settle(pair->ends[to]));
     tls_session_consume(pair->ends[from], out.len);
-    pair->cpu[to] += cpu_ns() - before;
+    pair->cpu[to] += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     return total + 1;
 }
 
@@ -127,13 +114,13 @@ static void pair_open(struct pair *pair)
     double before;
 
     for (int side = 0; side < 2; side++) {
-        before = cpu_ns();
+        before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         MUST(!tls_session_open(contexts[side], "localhost", &pair->ends[side], NULL));
-        pair->cpu[side] += cpu_ns() - before;
+        pair->cpu[side] += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     }
-    before = cpu_ns();
+    before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     MUST(!tls_session_read(pair->ends[TLS_CLIENT], plain, sizeof plain, &got));
-    pair->cpu[TLS_CLIENT] += cpu_ns() - before;
+    pair->cpu[TLS_CLIENT] += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     while (pump(pair, TLS_CLIENT, TLS_SERVER) | pump(pair, TLS_SERVER, TLS_CLIENT)) continue;
     MUST(tls_session_state(pair->ends[TLS_SERVER]) == TLS_OPEN);
 }
@@ -141,9 +128,9 @@ static void pair_open(struct pair *pair)
 static void pair_close(struct pair *pair)
 {
     for (int side = 0; side < 2; side++) {
-        double before = cpu_ns();
+        double before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         tls_session_close(pair->ends[side]);
-        pair->cpu[side] += cpu_ns() - before;
+        pair->cpu[side] += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     }
 }
 
@@ -169,14 +156,16 @@ static double our_bulk_ns(void)
 
     pair_open(&pair);
     for (int round = 0; round < ROUNDS; round++) {
-        double before = cpu_ns();
+        double before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         size_t arrived = 0;
         for (size_t sent = 0; sent < BULK; sent += sizeof chunk) {
             MUST(!tls_session_write(pair.ends[TLS_CLIENT], str_of(chunk, sizeof chunk)));
             arrived += pump(&pair, TLS_CLIENT, TLS_SERVER) - 1;
         }
         MUST(arrived == BULK);
-        best = cpu_ns() - before < best ? cpu_ns() - before : best;
+        best = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before < best
+                   ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before
+                   : best;
     }
     pair_close(&pair);
     return best;
@@ -228,23 +217,23 @@ static void raw_carry(struct raw *raw, int from, int to)
 
 static void raw_step(struct raw *raw, int side)
 {
-    double before = cpu_ns();
+    double before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (!SSL_is_init_finished(raw->ssl[side])) SSL_do_handshake(raw->ssl[side]);
-    raw->cpu[side] += cpu_ns() - before;
+    raw->cpu[side] += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     raw_carry(raw, side, !side);
 }
 
 static void raw_open(struct raw *raw)
 {
     for (int side = 0; side < 2; side++) {
-        double before = cpu_ns();
+        double before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         raw->ssl[side] = SSL_new(raw_contexts[side]);
         SSL_set_bio(raw->ssl[side], BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
         if (side == TLS_SERVER)
             SSL_set_accept_state(raw->ssl[side]);
         else
             SSL_set_connect_state(raw->ssl[side]);
-        raw->cpu[side] += cpu_ns() - before;
+        raw->cpu[side] += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     }
     for (int i = 0; i < 4; i++) raw_step(raw, i % 2 ? TLS_SERVER : TLS_CLIENT);
     MUST(SSL_is_init_finished(raw->ssl[TLS_SERVER]) && SSL_is_init_finished(raw->ssl[TLS_CLIENT]));
@@ -253,9 +242,9 @@ static void raw_open(struct raw *raw)
 static void raw_close(struct raw *raw)
 {
     for (int side = 0; side < 2; side++) {
-        double before = cpu_ns();
+        double before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         SSL_free(raw->ssl[side]);
-        raw->cpu[side] += cpu_ns() - before;
+        raw->cpu[side] += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     }
 }
 
@@ -281,7 +270,7 @@ static double raw_bulk_ns(void)
 
     raw_open(&raw);
     for (int round = 0; round < ROUNDS; round++) {
-        double before = cpu_ns();
+        double before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         size_t arrived = 0;
         for (size_t sent = 0; sent < BULK; sent += sizeof chunk) {
             int got;
@@ -291,7 +280,9 @@ static double raw_bulk_ns(void)
                 arrived += (size_t)got;
         }
         MUST(arrived == BULK);
-        best = cpu_ns() - before < best ? cpu_ns() - before : best;
+        best = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before < best
+                   ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before
+                   : best;
     }
     raw_close(&raw);
     return best;
@@ -355,9 +346,11 @@ static double stream_bulk_ns(bool tls)
                                               .tls = tls ? contexts[TLS_CLIENT] : NULL},
                        &bulk_events, &b, &b.client, NULL));
         while (!b.open || !b.served) real_io_turn(b.real, true);
-        before = cpu_ns();
+        before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         while (b.got < BULK) real_io_turn(b.real, true);
-        best = cpu_ns() - before < best ? cpu_ns() - before : best;
+        best = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before < best
+                   ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before
+                   : best;
         stream_close(b.client);
         stream_close(b.served);
         listener_close(listener);
