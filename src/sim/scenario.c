@@ -56,11 +56,6 @@ struct prng *scenario_prng(struct scenario_world *world)
     return &world->load_prng;
 }
 
-bool scenario_healed(const struct scenario_world *world)
-{
-    return world->healed;
-}
-
 /* -- nodes -- */
 
 static bool is_down(const struct node *node)

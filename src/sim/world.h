@@ -25,7 +25,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, caller_prng, host_prng; /* one consumer's draws shift no other's */
+    struct prng net_prng, host_prng; /* one consumer's draws shift no other's */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
