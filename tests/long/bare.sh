@@ -28,7 +28,9 @@ mirror=$(cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null
 [ -n "$mirror" ] || skip "no Debian source for $codename on this machine"
 
 unmount() {
-    umount "$bare/proc" "$bare/dev/pts" "$bare/dev/shm" "$bare/dev" "$bare/sys" 2>/dev/null
+    for place in proc sys dev; do
+        mountpoint -q "$bare/$place" && umount -R "$bare/$place"
+    done
 }
 trap unmount EXIT
 unmount
@@ -50,6 +52,7 @@ verdict $? "a clone of the committed tree"
 chroot "$bare" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
     sh -c 'cd /muster && make test' >"$log" 2>&1
 verdict $? "make test on the bare system: $(tail -1 "$log")"
+grep -E '^(skipped|FAILED|all of it)' "$log" | sed 's/^/# /'
 
 chroot "$bare" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C sh -c '
     cd /muster && make build || exit 1
