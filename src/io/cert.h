@@ -77,8 +77,8 @@ struct cert_ca_report {
     struct note renew_soon; /* not empty: less than a third of its life is left */
 };
 /* Makes the authority, or finds it. Two processes may call this at once: one makes it, all find
- * it. ERR_CONFLICT: only one of the two files is there, or the key belongs to none of the roots;
- * nothing is ever overwritten. ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM, ERR_BUSY and file
+ * it. ERR_CONFLICT: only one of the two files is there, the key belongs to none of the roots, or
+ * a certificate among the roots may not sign; nothing is ever overwritten. ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM, ERR_BUSY and file
  * errors. */
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                         struct cert_ca_report *ret_report, struct note *note);
@@ -118,7 +118,9 @@ enum err cert_request_check(const struct cert_request *request, struct note *not
 /* Keeps a leaf that has the same names and use, is signed by the root that signs now, matches its
  * key and has more than a third of its life left; otherwise makes or renews it. ERR_CONFLICT: the
  * certificate on disk was issued by an authority that is not ours, or a key is there that is
- * none; it is not touched. ERR_NOT_FOUND: no authority in ca_dir. */
+ * none; it is not touched. ERR_CONFLICT too for what is an authority's: a file called ca.pem or
+ * ca.key.pem in any directory, a file that holds an authority's certificate, a root's key.
+ * ERR_NOT_FOUND: no authority in ca_dir. */
 enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options,
                           const struct cert_request *request, wall_time now,
                           struct cert_leaf_report *ret_report, struct note *note);

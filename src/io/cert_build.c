@@ -346,6 +346,20 @@ enum err cert_leaf_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKE
     return ERR_OK;
 }
 
+bool cert_may_sign(X509 *certificate)
+{
+    bool may = X509_check_ca(certificate) == 1;
+    ERR_clear_error();
+    return may;
+}
+
+bool cert_is_authority(X509 *certificate)
+{
+    bool is = X509_check_ca(certificate) > 0;
+    ERR_clear_error();
+    return is;
+}
+
 /* -- PEM --------------------------------------------------------------------------------------- */
 
 static int no_password(char *into, int size, int writing, void *owner)
@@ -399,6 +413,12 @@ enum err cert_key_from_pem(struct str pem, EVP_PKEY **ret_key)
     else
         *ret_key = key;
     return err;
+}
+
+bool cert_holds_key_pem(struct str pem)
+{
+    const struct str mark = STR("PRIVATE KEY-----"); /* the end of every kind's first line */
+    return pem.len > 0 && memmem(pem.at, pem.len, mark.at, mark.len);
 }
 
 void cert_list_free(X509 **list, size_t count)

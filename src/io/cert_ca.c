@@ -95,7 +95,7 @@ static enum err publish_roots(struct fs *fs, const char *dir, X509 *const *roots
 {
     char path[CERT_PATH_CAP];
     struct buf pem;
-    enum err err = cert_path(path, dir, "ca.pem", note);
+    enum err err = cert_path(path, dir, CERT_CA_FILE, note);
 
     buf_init(&pem, CERT_FILE_MAX);
     for (size_t i = 0; !err && i < count; i++) {
@@ -111,7 +111,7 @@ static enum err publish_key(struct fs *fs, const char *dir, EVP_PKEY *key, struc
 {
     char path[CERT_PATH_CAP];
     struct buf pem;
-    enum err err = cert_path(path, dir, "ca.key.pem", note);
+    enum err err = cert_path(path, dir, CERT_CA_KEY_FILE, note);
 
     buf_init(&pem, CERT_FILE_MAX);
     if (!err) {
@@ -155,8 +155,8 @@ static enum err find_or_create(struct fs *fs, const struct cert_ca_options *opti
     struct fs_info info;
     enum err err = cert_path(mark, options->dir, MAKING, note);
 
-    if (!err) err = cert_path(key_file, options->dir, "ca.key.pem", note);
-    if (!err) err = cert_path(cert_file, options->dir, "ca.pem", note);
+    if (!err) err = cert_path(key_file, options->dir, CERT_CA_KEY_FILE, note);
+    if (!err) err = cert_path(cert_file, options->dir, CERT_CA_FILE, note);
     if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
     if (err == ERR_CONFLICT && !fs_stat(fs, mark, &info) &&
         fs_stat(fs, cert_file, &info) == ERR_NOT_FOUND && !fs_remove(fs, key_file))
@@ -252,7 +252,7 @@ static void gather_leaf(void *context, const char *name, enum fs_kind kind)
 
     if (kind != FS_REGULAR || found->err || name[0] == '.') return;
     if (!str_ends(whole, STR(".pem")) || str_ends(whole, STR(".key.pem"))) return;
-    if (str_equal(whole, STR("ca.pem"))) return;
+    if (str_equal(whole, STR(CERT_CA_FILE))) return;
     found->err = buf_append(&found->names, str_of(name, whole.len + 1));
 }
 
@@ -269,7 +269,8 @@ static enum err check_leaf(struct fs *fs, const char *dir, const char *name,
     buf_init(&pem, CERT_FILE_MAX);
     if (!err) err = cert_read(fs, path, &pem, note);
     if (!err && !cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count)) {
-        signer = cert_signed_by(list[0], authority);
+        /* a copy of an old root is nobody's certificate; it needs no renewing */
+        if (!cert_is_authority(list[0])) signer = cert_signed_by(list[0], authority);
         cert_list_free(list, count);
     }
     if (!err && signer != CERT_ROOTS_MAX && signer != authority->signer) {

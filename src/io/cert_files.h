@@ -4,6 +4,8 @@
 #include "io/cert_build.h"
 
 enum { CERT_PATH_CAP = 1024 };
+#define CERT_CA_FILE     "ca.pem"
+#define CERT_CA_KEY_FILE "ca.key.pem"
 
 struct cert_authority {
     X509 *roots[CERT_ROOTS_MAX];
@@ -12,10 +14,15 @@ struct cert_authority {
     bool key_exposed;
 };
 
-/* ERR_NOT_FOUND: neither file; ERR_CONFLICT: one of two, or a key that belongs to no root. */
+/* ERR_NOT_FOUND: neither file; ERR_CONFLICT: one of two, a key that belongs to no root, or a
+ * certificate among the roots that may not sign. */
 enum err cert_authority_load(struct fs *fs, const char *dir, struct cert_authority *ret_authority,
                              struct note *note);
 void cert_authority_deinit(struct cert_authority *authority); /* fine on a zeroed one */
+/* Is this the name of a file that only an authority has, in whatever directory? */
+bool cert_path_is_authority(const char *path);
+/* Is this the key of a root, the one that signs or an older one? */
+bool cert_key_is_authority(const EVP_PKEY *key, const struct cert_authority *authority);
 
 /* "<dir>/<name>"; ERR_INVALID with a note when it does not fit. */
 enum err cert_path(char path[CERT_PATH_CAP], const char *dir, const char *name, struct note *note);

@@ -212,23 +212,32 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
     X509 *list[CERT_ROOTS_MAX];
     struct buf pem;
     size_t count = 0;
+    bool holds_authority = false;
     enum err err;
 
     buf_init(&pem, CERT_FILE_MAX);
     err = cert_read(fs, path, &pem, note);
-    if (err == ERR_NOT_FOUND) {
+    if (err) {
         buf_deinit(&pem);
-        return ERR_OK;
+        return err == ERR_NOT_FOUND ? ERR_OK : err;
     }
-    if (!err) err = cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count);
+    err = cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count);
     buf_deinit(&pem);
     if (err == ERR_PARSE || err == ERR_TOO_LARGE) {
         note_set(note, "%s is there and holds no certificate of ours; it is not touched", path);
         return ERR_CONFLICT;
     }
-    if (err) return err;
+    if (err) {
+        note_set(note, "%s: %s", path, err_text(err));
+        return err;
+    }
+    for (size_t i = 0; i < count; i++) holds_authority |= cert_is_authority(list[i]);
     state->leaf = list[0];
     cert_list_free(list + 1, count - 1);
+    if (holds_authority) {
+        note_set(note, "%s holds the certificate of an authority; it is not touched", path);
+        return ERR_CONFLICT;
+    }
     state->signer = cert_signed_by(state->leaf, &state->authority);
     if (state->signer < CERT_ROOTS_MAX) return ERR_OK;
     note_set(note, "%s was not issued by this authority; it is not touched", path);
@@ -241,10 +250,14 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
     struct fs_info info = {0};
     enum err err = cert_read(fs, path, &state->key_pem, note);
 
-    if (err == ERR_NOT_FOUND) return ERR_OK;
-    if (!err) err = cert_key_from_pem(buf_peek(&state->key_pem), &state->key);
+    if (err) return err == ERR_NOT_FOUND ? ERR_OK : err;
+    err = cert_key_from_pem(buf_peek(&state->key_pem), &state->key);
     if (err == ERR_PARSE) {
         note_set(note, "%s is there and holds no key; it is not touched", path);
+        return ERR_CONFLICT;
+    }
+    if (!err && cert_key_is_authority(state->key, &state->authority)) {
+        note_set(note, "%s holds the key of an authority; it is not touched", path);
         return ERR_CONFLICT;
     }
     if (!err) err = fs_stat(fs, path, &info);
@@ -255,6 +268,24 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
     return err;
 }
 
+/* The authority's own names are kept free of leaves everywhere: a leaf under one of them would look
+ * like an authority that is damaged. What the files hold is looked at when they are read. */
+static enum err check_paths(const struct cert_leaf_options *options, struct note *note)
+{
+    bool cert_is = cert_path_is_authority(options->cert_file);
+
+    if (cert_is || cert_path_is_authority(options->key_file)) {
+        note_set(note, "%s belongs to an authority and is no leaf; a root is replaced by rotating",
+                 cert_is ? options->cert_file : options->key_file);
+        return ERR_CONFLICT;
+    }
+    if (strcmp(options->cert_file, options->key_file) == 0) {
+        note_set(note, "%s: a certificate and its key are two files", options->cert_file);
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
 static enum err state_load(struct fs *fs, const struct cert_leaf_options *options,
                            struct leaf_state *ret_state, struct note *note)
 {
@@ -262,7 +293,8 @@ static enum err state_load(struct fs *fs, const struct cert_leaf_options *option
     enum err err;
 
     buf_init(&state.key_pem, CERT_FILE_MAX);
-    err = cert_authority_load(fs, options->ca_dir, &state.authority, note);
+    err = check_paths(options, note);
+    if (!err) err = cert_authority_load(fs, options->ca_dir, &state.authority, note);
     if (!err) err = load_leaf(fs, options->cert_file, &state, note);
     if (!err) err = load_key(fs, options->key_file, &state, note);
     if (err)

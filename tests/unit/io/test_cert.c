@@ -608,6 +608,91 @@ TEST(a_leaf_can_live_in_memory_only)
     buf_deinit(&none);
 }
 
+/* -- the authority is no leaf ------------------------------------------------------------------- */
+
+/* Both ways of asking for a leaf are refused, and neither file changes. */
+static void authority_stands(struct place *p, const char *cert, const char *key, const char *says)
+{
+    struct cert_leaf_report report;
+    struct note note = {0};
+    char *ca = content(p->ca), *ca_key = content(p->key);
+
+    p->leaf_options.cert_file = cert;
+    p->leaf_options.key_file = key;
+    p->leaf_options.force = true;
+    CHECK_ERR(says, cert_leaf_ensure(fs_real(), &p->leaf_options, &shard, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("asked for", note.text, says);
+    note = (struct note){0};
+    CHECK_ERR(says, cert_leaf_renew(fs_real(), &p->leaf_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("renewed", note.text, says);
+    CHECK("the authority stands", is_same(p->ca, ca) && is_same(p->key, ca_key));
+    free(ca);
+    free(ca_key);
+}
+
+static void copy_file(const char *from, const char *to, uint32_t mode)
+{
+    static uint64_t unique = 100;
+    char *bytes = content(from);
+    CHECK_OK("copied", fs_publish(fs_real(), to, str_from(bytes), mode, unique++));
+    free(bytes);
+}
+
+TEST(the_authority_is_never_taken_for_a_leaf)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct note note;
+    char other[700], link_name[700];
+
+    place_init(&p);
+    make_ca(&p);
+    snprintf(other, sizeof other, "%s/other.pem", p.dir);
+    snprintf(link_name, sizeof link_name, "%s/link.pem", p.dir);
+    authority_stands(&p, p.ca, p.key, "belongs to an authority");
+    authority_stands(&p, p.ca, p.leaf_key, "belongs to an authority");
+    authority_stands(&p, p.leaf, p.key, "belongs to an authority");
+    CHECK("nothing was made", access(p.leaf, F_OK) != 0 && access(p.leaf_key, F_OK) != 0);
+    CHECK("by another name", symlink(p.ca, link_name) == 0);
+    authority_stands(&p, link_name, p.leaf_key, "holds the certificate of an authority");
+    copy_file(p.ca, p.leaf, 0644);
+    authority_stands(&p, p.leaf, p.leaf_key, "holds the certificate of an authority");
+    CHECK("the copy stands too", access(p.leaf_key, F_OK) != 0);
+    copy_file(p.key, p.leaf_key, 0600);
+    authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
+    CHECK_OK("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note));
+    authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
+    CHECK("nothing was made", access(other, F_OK) != 0);
+    CHECK_OK("a copy of an old root needs no renewing",
+             cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note));
+}
+
+TEST(what_cannot_sign_is_no_authority)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct cert_leaf_report leaf;
+    struct note note;
+
+    place_init(&p);
+    make_ca(&p);
+    make_leaf(&p, &shard, now());
+    copy_file(p.leaf, p.ca, 0644); /* a pair that matches, and signs nothing anybody accepts */
+    copy_file(p.leaf_key, p.key, 0600);
+    CHECK_ERR("found", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("said", note.text, "ca.pem holds a certificate that is no authority's");
+    CHECK_ERR("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_ERR("retired", cert_ca_retire(fs_real(), &p.ca_options, true, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_ERR("issued from",
+              cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, now(), &leaf, &note),
+              ERR_CONFLICT);
+}
+
 /* -- rotation ---------------------------------------------------------------------------------- */
 
 TEST(a_rotation_keeps_the_old_root_until_nobody_needs_it)
