@@ -23,6 +23,14 @@ static enum err add_pages(struct serve *s, struct note *note)
     err = status_page(&s->facts, &page);
     if (!err) err = http_publish(s->http, STATUS_PATH, "text/html; charset=utf-8", buf_peek(&page));
     buf_deinit(&page);
+    if (!err) {
+        err =
+            http_publish(s->http, STATUS_CSS_PATH, "text/css; charset=utf-8", str_from(status_css));
+    }
+    if (!err) {
+        err = http_publish(s->http, STATUS_JS_PATH, "text/javascript; charset=utf-8",
+                           str_from(status_js));
+    }
     if (!err) err = http_channel_open(s->http, STATUS_LIVE_PATH, LIVE_EVENTS_KEPT, &s->live);
     return err ? err : instruments_serve(s->instruments, s->http, note);
 }

@@ -66,8 +66,13 @@ TEST(it_starts_serves_its_pages_and_stops_with_0)
     static const struct {
         const char *path, *has;
     } pages[] = {
-        {"/", "EventSource('/live')"}, {"/healthz", ""},         {"/readyz", ""},
-        {"/metrics", "# TYPE "},       {"/debug/loop", "turns"},
+        {"/", "src=\"/status.js\""},
+        {"/status.js", "EventSource('/live')"},
+        {"/status.css", "prefers-color-scheme: dark"},
+        {"/healthz", ""},
+        {"/readyz", ""},
+        {"/metrics", "# TYPE "},
+        {"/debug/loop", "turns"},
     };
     for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
         char *text = NULL;
@@ -80,6 +85,28 @@ TEST(it_starts_serves_its_pages_and_stops_with_0)
     CHECK_HAS("what to try", proc.output, "  try          curl http://");
     stop(&proc);
     CHECK_HAS("says so", proc.output, "stopping");
+}
+
+/* A browser obeys the policy we send: what stands inline it throws away. */
+TEST(the_page_holds_nothing_that_its_own_policy_forbids)
+{
+    const char *address = start(&proc, WORDS(data_dir("policy")), NULL);
+    char *text = NULL, *page;
+    int status = get(address, "/", &text);
+    stop(&proc);
+    CHECK_I64("served", status, 200);
+    CHECK_HAS("the strict policy", text, "Content-Security-Policy: default-src 'self'");
+    page = strstr(text, "<!doctype html>");
+    CHECK("a page", page != NULL);
+    CHECK("no inline style", !strcasestr(page, "<style") && !strcasestr(page, "style="));
+    for (char *at = page; (at = strcasestr(at, "<script")); at++)
+        CHECK(at, strncmp(at, "<script src=\"/", 14) == 0);
+    for (char *at = page; (at = strcasestr(at, " on")); at++) {
+        size_t letters = strspn(at + 3, "abcdefghijklmnopqrstuvwxyz");
+        CHECK(at, at[3 + letters] != '=');
+    }
+    CHECK("no javascript: and no data:", !strstr(page, "javascript:") && !strstr(page, "data:"));
+    free(text);
 }
 
 TEST(live_numbers_arrive)
