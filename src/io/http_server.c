@@ -120,9 +120,13 @@ static void resume_readers(struct http_server *server, enum resume_why why)
     http_lock(server);
     count = server->route_count; /* channels are only ever added */
     http_unlock(server);
-    for (size_t i = 0; i < count; i++)
-        if (server->routes[i].kind == ROUTE_CHANNEL)
-            http_channel_resume(server->routes[i].channel, why);
+    for (size_t i = 0; i < count; i++) {
+        struct http_channel *channel;
+        http_lock(server); /* a route beside it may be changing its place's kind right now */
+        channel = server->routes[i].kind == ROUTE_CHANNEL ? server->routes[i].channel : NULL;
+        http_unlock(server);
+        if (channel) http_channel_resume(channel, why);
+    }
 }
 
 static bool take_wakeup(struct http_server *server, bool *ret_woken)
@@ -197,10 +201,13 @@ static void *http_thread(void *argument)
 
 static enum err thread_start(struct http_server *server)
 {
+    /* A fault in a handler must reach obs/crash.h: blocked, the kernel would end us unheard. */
+    static const int ours[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
     sigset_t all, old;
     int failed;
 
     sigfillset(&all); /* signals belong to the loop's thread; SIGPIPE then cannot end us either */
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++) sigdelset(&all, ours[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     failed = pthread_create(&server->thread, NULL, http_thread, server);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
