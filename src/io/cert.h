@@ -62,7 +62,7 @@ enum {
 /* -- the authority -- */
 struct cert_ca_options {
     const char *dir;         /* created 0700 when absent */
-    const char *common_name; /* NULL: "muster-dev-ca" */
+    const char *common_name; /* NULL: "muster-dev-ca", or whatever the one that is there has */
     uint32_t days;           /* 0: CERT_CA_DAYS */
     /* The development CA of workers.md 17.1: CN rollout-dev-ca, valid 1975 to 4096; the two fields
      * above are ignored. */
@@ -71,14 +71,15 @@ struct cert_ca_options {
 };
 struct cert_ca_report {
     enum cert_result result;
-    size_t roots;           /* in ca.pem: more than one during a rotation */
-    wall_time not_after;    /* of the root that signs */
-    bool key_exposed;       /* ca.key.pem may be read by others: warn */
-    struct note renew_soon; /* not empty: less than a third of its life is left */
+    size_t roots;                    /* in ca.pem: more than one during a rotation */
+    wall_time not_before, not_after; /* of the root that signs */
+    bool key_exposed;                /* ca.key.pem may be read by others: warn */
+    struct note renew_soon;          /* not empty: less than a third of its life is left */
 };
 /* Makes the authority, or finds it. Two processes may call this at once: one makes it, all find
- * it. ERR_CONFLICT: only one of the two files is there, the key belongs to none of the roots, or
- * a certificate among the roots may not sign; nothing is ever overwritten. ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM, ERR_BUSY and file
+ * it. ERR_CONFLICT: only one of the two files is there, the key belongs to none of the roots, a
+ * certificate among the roots may not sign, or it is not the rollout authority or has not the
+ * common name that was asked for (other `days` are kept as they are: compare them); nothing is ever overwritten. ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM, ERR_BUSY and file
  * errors. */
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                         struct cert_ca_report *ret_report, struct note *note);
@@ -145,7 +146,8 @@ struct cert_description {
     int64_t days_left; /* rounded down; negative when expired */
 };
 /* Every certificate in a PEM file, in its order. Names are shown with bytes that are no printable
- * ASCII as \xNN. ERR_PARSE when there is none. */
+ * ASCII as \xNN. A file that holds a private key and no certificate gives *ret_count 0; any other
+ * without one is ERR_PARSE. */
 enum err cert_describe(struct fs *fs, const char *path, wall_time now,
                        struct cert_description **ret_list, size_t *ret_count, struct note *note);
 void cert_descriptions_free(struct cert_description *list, size_t count); /* NULL is fine */

@@ -12,8 +12,10 @@
 #include "io/cert_files.h"
 
 enum { LEAF_NAMES_BYTES_MAX = 4 * 1024 * 1024 };
-#define DAY_S  86400
-#define MAKING ".ca.making" /* there while an authority is being made, and after a crash */
+#define DAY_S        86400
+#define DEFAULT_NAME "muster-dev-ca"
+#define ROLLOUT_NAME "rollout-dev-ca"
+#define MAKING       ".ca.making" /* there while an authority is being made, and after a crash */
 /* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
@@ -23,20 +25,56 @@ const char *cert_result_text(enum cert_result result)
     return texts[result];
 }
 
+/* Text a terminal can show: UTF-8 without the control characters, U+0080 to U+009F among them. */
+static bool is_printable(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char byte = (unsigned char)text.at[i];
+        unsigned char next = i + 1 < text.len ? (unsigned char)text.at[i + 1] : 0xff;
+        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next < 0xa0)) return false;
+    }
+    return str_is_utf8(text);
+}
+
 static enum err check_options(const struct cert_ca_options *options, struct note *note)
 {
-    size_t name_len = options->common_name ? strlen(options->common_name) : 1;
+    struct str name = options->common_name ? str_from(options->common_name) : STR(DEFAULT_NAME);
 
     if (!options->dir || !options->dir[0])
         note_set(note, "a directory is needed");
     else if (options->days > CERT_DAYS_MAX)
         note_set(note, "at most %d days", CERT_DAYS_MAX);
-    else if (name_len == 0 || name_len > CERT_ID_MAX ||
-             (options->common_name && !str_is_utf8(str_from(options->common_name))))
-        note_set(note, "a common name has 1 to %d bytes of text", CERT_ID_MAX);
+    else if (name.len == 0 || name.len > CERT_ID_MAX || !is_printable(name))
+        note_set(note, "a common name has 1 to %d bytes of text without control characters",
+                 CERT_ID_MAX);
     else
         return ERR_OK;
     return ERR_INVALID;
+}
+
+/* One that is there already must be the one asked for; its length is the caller's to compare. */
+static enum err check_same(const struct cert_authority *authority,
+                           const struct cert_ca_options *options, struct note *note)
+{
+    const X509 *signer = authority->roots[authority->signer];
+    const X509_NAME *subject = X509_get_subject_name(signer);
+    const char *wanted = options->rollout ? ROLLOUT_NAME : options->common_name;
+    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    const ASN1_STRING *has =
+        at < 0 ? NULL : X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
+    bool same = wanted && has &&
+                str_equal(str_from(wanted),
+                          str_of(ASN1_STRING_get0_data(has), (size_t)ASN1_STRING_length(has)));
+    char shown[128] = "";
+
+    if (options->rollout)
+        same =
+            same && cert_not_after(signer).ms / MS_PER_SECOND == (uint64_t)rollout_validity.until_s;
+    if (!wanted || same) return ERR_OK;
+    X509_NAME_oneline(subject, shown, sizeof shown); /* "/CN=..." with odd bytes as \xNN */
+    note_set(note, "%s holds another authority: asked for CN=%s%s, has %s; it is not touched",
+             options->dir, wanted, options->rollout ? " until 4096" : "", shown + 1);
+    return ERR_CONFLICT;
 }
 
 static enum err fill_report(const struct cert_authority *authority, enum cert_result result,
@@ -48,6 +86,7 @@ static enum err fill_report(const struct cert_authority *authority, enum cert_re
     struct cert_ca_report report = {
         .result = result,
         .roots = authority->root_count,
+        .not_before = from,
         .not_after = until,
         .key_exposed = authority->key_exposed,
     };
@@ -71,12 +110,12 @@ static enum err make_root(const struct cert_ca_options *options, wall_time now, 
     int64_t now_s = (int64_t)(now.ms / MS_PER_SECOND);
     int64_t days = options->days ? options->days : CERT_CA_DAYS;
     struct cert_validity validity = {now_s - CERT_BACKDATE_S, now_s + days * DAY_S};
-    struct str name = str_from(options->common_name ? options->common_name : "muster-dev-ca");
+    struct str name = str_from(options->common_name ? options->common_name : DEFAULT_NAME);
     EVP_PKEY *key = NULL;
     enum err err;
 
     if (options->rollout) {
-        name = STR("rollout-dev-ca");
+        name = STR(ROLLOUT_NAME);
         validity = rollout_validity;
     }
     err = cert_key_new(&key);
@@ -195,23 +234,35 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
     } else if (!err) {
         remove_mark(fs, options->dir);
     }
+    if (!err && result == CERT_KEPT) err = check_same(&authority, options, note);
     if (!err) err = fill_report(&authority, result, options, now, ret_report, note);
     cert_authority_deinit(&authority);
     return err;
+}
+
+/* For a change of what is there: looks before it locks, so that a directory without an authority
+ * gets no lock file, and again after. The lock is the caller's also after an error, or NULL. */
+static enum err lock_and_load(struct fs *fs, const struct cert_ca_options *options,
+                              struct fs_lock **ret_lock, struct cert_authority *ret_authority,
+                              struct note *note)
+{
+    enum err err = check_options(options, note);
+
+    *ret_lock = NULL;
+    if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
+    if (err) return err;
+    cert_authority_deinit(ret_authority);
+    err = cert_lock(fs, options->dir, ret_lock, note);
+    return err ? err : cert_authority_load(fs, options->dir, ret_authority, note);
 }
 
 enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                         struct cert_ca_report *ret_report, struct note *note)
 {
     struct cert_authority old = {0}, made = {0};
-    struct fs_lock *lock = NULL;
-    enum err err = check_options(options, note);
+    struct fs_lock *lock;
+    enum err err = lock_and_load(fs, options, &lock, &old, note);
 
-    if (err) return err;
-    err = cert_authority_load(fs, options->dir, &old, note); /* no lock file where there is no CA */
-    cert_authority_deinit(&old);
-    if (!err) err = cert_lock(fs, options->dir, &lock, note);
-    if (!err) err = cert_authority_load(fs, options->dir, &old, note);
     if (!err && old.root_count == CERT_ROOTS_MAX) {
         note_set(note, "%s/ca.pem holds %d roots already: retire the old ones first", options->dir,
                  CERT_ROOTS_MAX);
@@ -302,14 +353,9 @@ enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bo
 {
     struct cert_authority authority = {0};
     enum cert_result result = CERT_KEPT;
-    struct fs_lock *lock = NULL;
-    enum err err = check_options(options, note);
+    struct fs_lock *lock;
+    enum err err = lock_and_load(fs, options, &lock, &authority, note);
 
-    if (err) return err;
-    err = cert_authority_load(fs, options->dir, &authority, note);
-    cert_authority_deinit(&authority);
-    if (!err) err = cert_lock(fs, options->dir, &lock, note);
-    if (!err) err = cert_authority_load(fs, options->dir, &authority, note);
     if (!err && authority.root_count > 1) {
         result = CERT_RENEWED;
         if (!force) err = check_leaves(fs, options->dir, &authority, note);

@@ -95,6 +95,17 @@ static enum err check_id(const struct cert_request *request, struct note *note)
     return ERR_OK;
 }
 
+/* No top-level domain is a number, so such a name is an address with a mistake in it. */
+static bool ends_in_number(struct str name)
+{
+    size_t from;
+
+    if (str_ends(name, STR("."))) name.len--;
+    for (from = name.len; from > 0 && name.at[from - 1] != '.'; from--)
+        if (name.at[from - 1] < '0' || name.at[from - 1] > '9') return false;
+    return from < name.len;
+}
+
 static enum err check_name(struct str name, struct note *note)
 {
     unsigned char bytes[16];
@@ -103,7 +114,7 @@ static enum err check_name(struct str name, struct note *note)
 
     if (cert_name_is_address(name, bytes, &len)) return ERR_OK;
     if (name.len > HOST_NAME_MAX_LEN || !all_of(rest, "-._") || rest.at[0] == '.' ||
-        rest.at[0] == '-') {
+        rest.at[0] == '-' || ends_in_number(rest)) {
         note_set(note, "'%.*s' is neither a DNS name nor an address",
                  (int)min_size(name.len, HOST_NAME_MAX_LEN), name.at);
         return ERR_INVALID;

@@ -202,15 +202,19 @@ enum err cert_describe(struct fs *fs, const char *path, wall_time now,
     err = cert_read(fs, path, &pem, note);
     if (!err) {
         err = cert_list_from_pem(buf_peek(&pem), certificates, SHOWN_MAX, &count);
-        if (err == ERR_PARSE)
+        if (err == ERR_PARSE && cert_holds_key_pem(buf_peek(&pem)))
+            err = ERR_OK;
+        else if (err == ERR_PARSE)
             note_set(note, "%s: holds no certificate that can be read", path);
         else if (err)
             note_set(note, "%s: %s", path, err_text(err));
     }
-    buf_deinit(&pem);
+    cert_wipe(&pem); /* it may be a key */
     if (err) return err;
-    list = calloc(count, sizeof *list);
-    if (!list) err = ERR_NOMEM;
+    if (count > 0) {
+        list = calloc(count, sizeof *list);
+        if (!list) err = ERR_NOMEM;
+    }
     for (size_t i = 0; !err && i < count; i++) err = describe(certificates[i], now, &list[i]);
     cert_list_free(certificates, count);
     if (err) {

@@ -179,6 +179,86 @@ TEST(a_foreign_authority_is_not_touched)
     free(ours);
 }
 
+TEST(an_authority_that_is_not_the_one_asked_for_is_a_conflict)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct note note;
+
+    place_init(&p);
+    p.ca_options.common_name = "acme";
+    make_ca(&p);
+    CHECK_TEXT("the same", cert_result_text(make_ca(&p).result), "kept");
+    p.ca_options.common_name = NULL;
+    CHECK_TEXT("whatever is there", cert_result_text(make_ca(&p).result), "kept");
+    p.ca_options.common_name = "acm";
+    CHECK_ERR("another name", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("said", note.text, "asked for CN=acm, has CN=acme");
+    p.ca_options.common_name = NULL;
+    p.ca_options.rollout = true;
+    CHECK_ERR("another kind", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("said", note.text, "asked for CN=rollout-dev-ca until 4096, has CN=acme");
+}
+
+static const struct {
+    const char *why, *name;
+} bad_names[] = {
+    {"none", ""},
+    {"a line feed", "a\nb"},
+    {"an escape", "a\x1b[2J"},
+    {"a delete", "a\x7f"},
+    {"a control of the second set", "a\xc2\x9b"},
+    {"no text", "a\xff"},
+};
+TEST(a_common_name_is_text_that_can_be_printed)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct note note;
+
+    for (size_t i = 0; i < ARRAY_LEN(bad_names); i++) {
+        place_init(&p);
+        p.ca_options.common_name = bad_names[i].name;
+        CHECK_ERR(bad_names[i].why, cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+                  ERR_INVALID);
+        CHECK_HAS(bad_names[i].why, note.text, "a common name");
+        CHECK("nothing was made", access(p.dir, F_OK) != 0);
+    }
+    place_init(&p);
+    p.ca_options.common_name = "M\xc3\xbcller \xe2\x80\x9c"
+                               "A\xe2\x80\x9d";
+    make_ca(&p);
+    CHECK_TEXT("others are fine", cert_result_text(make_ca(&p).result), "kept");
+}
+
+TEST(an_empty_or_odd_file_is_called_so)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct cert_description *list;
+    size_t count = 7;
+    struct note note;
+
+    place_init(&p);
+    make_ca(&p);
+    CHECK_OK("one", cert_describe(fs_real(), p.key, now(), &list, &count, &note));
+    CHECK_SIZE("a key holds no certificate", count, 0);
+    cert_descriptions_free(list, count);
+    CHECK_ERR("a directory", cert_describe(fs_real(), p.dir, now(), &list, &count, &note),
+              ERR_INVALID);
+    CHECK_HAS("said", note.text, "is a directory");
+    CHECK_OK("emptied", fs_publish(fs_real(), p.key, STR_EMPTY, 0600, 20));
+    CHECK_ERR("the key", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_PARSE);
+    CHECK_HAS("said", note.text, "ca.key.pem is empty");
+    CHECK_OK("emptied", fs_publish(fs_real(), p.ca, STR_EMPTY, 0644, 21));
+    CHECK_ERR("the root", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_PARSE);
+    CHECK_HAS("said", note.text, "ca.pem is empty");
+}
+
 TEST(a_key_that_others_may_read_is_told_or_refused)
 {
     struct place p;
@@ -419,6 +499,18 @@ static const struct {
     {"a comma would be two names to some",
      {.kind = CERT_SERVER, .names = {FORGE_TEXT("a,DNS:b")}, .name_count = 1},
      "neither"},
+    {"a number at the end is an address gone wrong",
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("999.1.1.1")}, .name_count = 1},
+     "'999.1.1.1' is neither"},
+    {"with a dot after it too",
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("10.0.0.300.")}, .name_count = 1},
+     "neither"},
+    {"a number alone",
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("2130706433")}, .name_count = 1},
+     "neither"},
+    {"a number elsewhere is fine",
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("7.example"), FORGE_TEXT("a.b3")}, .name_count = 2},
+     NULL},
     {"an empty name", {.kind = CERT_SERVER, .name_count = 1}, "neither"},
     {"a hundred years are enough", {.kind = CERT_ADMIN, .days = CERT_DAYS_MAX + 1}, "days"},
 };
