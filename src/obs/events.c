@@ -147,7 +147,7 @@ static enum err queue_add(struct events *events, enum events_class class, struct
     return ERR_OK;
 }
 
-/* In order, until the sink stops taking them. True when all are out. */
+/* In order, until the sink stops taking them. True when all are out, to the last byte. */
 static bool drain(struct events *events, struct news *news)
 {
     while (events->queue) {
@@ -159,7 +159,10 @@ static bool drain(struct events *events, struct news *news)
         events->stats.written++;
         queue_remove(events, &events->queue);
     }
-    return true;
+    if (events->kind != EVENTS_STDOUT) return true;
+    enum err err = line_out_flush(&events->out); /* the rest of a long line that was begun */
+    if (err) begin_trouble(events, err, news);
+    return !err;
 }
 
 /* -- calls -- */

@@ -64,7 +64,8 @@ void events_close(struct events *events);
 /* `line` without its end and without any line break in it. ERR_FULL (see above; a line that may
  * drop is gone and counted), ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err events_write(struct events *events, enum events_class class, struct str line);
-/* Tries queued lines again; call it from a timer. True when nothing is left. */
+/* Tries queued lines again, and the rest of one that a pipe took in part; call it from a timer. True
+ * when nothing is left. */
 bool events_flush(struct events *events);
 struct events_stats events_stats(struct events *events);
 #endif

@@ -305,6 +305,30 @@ TEST(a_reader_that_stops_holds_up_nobody)
     close(ends[1]);
 }
 
+TEST(the_rest_of_a_long_line_is_flushed_and_until_then_not_all_is_out)
+{
+    enum { LONG = 200000 };
+    static char line[LONG], in[300000];
+    int ends[2];
+    size_t got = 0;
+    ssize_t piece;
+    memset(line, 'x', sizeof line);
+    CHECK("pipe", pipe(ends) == 0);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    struct events *events = sink((struct events_options){.kind = EVENTS_STDOUT, .fd = ends[1]});
+    CHECK_OK("taken", events_write(events, EVENT_KEEP, str_of(line, LONG)));
+    CHECK("not all is out", !events_flush(events));
+    for (int i = 0; i < 3; i++) {
+        while ((piece = read(ends[0], in, sizeof in)) > 0) got += (size_t)piece;
+        if (got < LONG - 65536) (void)events_flush(events);
+    }
+    events_close(events); /* there is room for what is left */
+    while ((piece = read(ends[0], in, sizeof in)) > 0) got += (size_t)piece;
+    CHECK_SIZE("all of it", got, LONG + 1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* -- many writers -- */
 
 enum { WRITERS = 4, LINES = 2000 };
