@@ -36,6 +36,7 @@ struct tls_stream {
     void (*on_failed)(void *owner, enum err why, const struct note *note);
     void *accept_owner;
     struct timer timer; /* the handshake's deadline, later the linger's */
+    mono_time deadline; /* of a dialed one; until it is connected the plain dial keeps it */
     struct task work;
     struct buf output; /* plaintext; the first `output_done` bytes are encrypted */
     size_t output_done, output_max, plain_max;
@@ -113,7 +114,12 @@ static void on_timer(struct timer *timer)
         t->why = ERR_TIMEOUT;
         note_set(&t->note, "tls: the handshake took too long");
     }
-    stream_close(t->plain);
+    /* Lingering is for a peer that has all of it and forgets to close; one that has yet to read
+     * the rest holds the stream, as it would without TLS. */
+    if (t->opened && !t->failed && !t->closing && stream_pending(t->plain) > 0)
+        timer_start_in(&t->timer, LINGER_MS);
+    else
+        stream_close(t->plain);
 }
 
 /* -- output ------------------------------------------------------------------------------------ */
@@ -311,7 +317,9 @@ static void plain_open(void *owner)
 {
     struct tls_stream *t = owner;
     t->connected = true;
-    if (!t->failed && !t->closing) pump_in(t); /* a client speaks first */
+    if (t->failed || t->closing) return;
+    timer_start(&t->timer, t->deadline);
+    pump_in(t); /* a client speaks first */
 }
 
 static void plain_bytes(void *owner, struct str bytes)
@@ -578,6 +586,7 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
 {
     struct dial_options below = *options;
     char name[NAME_CAP];
+    uint64_t timeout_ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
     struct tls_stream *t;
     enum err err;
 
@@ -591,12 +600,12 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
     below.tls = NULL;
     below.tls_name = NULL;
     below.output_max = t->plain_max;
+    t->deadline = mono_after(loop_now(loop), timeout_ms);
     err = dial_plain(net, &below, &plain_events, t, &t->plain, note);
     if (err) {
         destroy(t);
         return err;
     }
-    timer_start_in(&t->timer, options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS);
     *ret_stream = &t->stream;
     return ERR_OK;
 }

@@ -1,5 +1,9 @@
 /* TLS streams over real sockets, in what is particular to them: refusals, cuts, silence, garbage.
  */
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "ends.h"
 #include "io/tls_session.h"
 #include "unit/io/tls_forge.h"
@@ -43,7 +47,7 @@ static void begin(struct listen_options options)
     for_server = context_of(TLS_SERVER, &root);
     for_client = context_of(TLS_CLIENT, &root);
     for_stranger = context_of(TLS_CLIENT, &other_root);
-    options.address = "127.0.0.1:0";
+    if (!options.address) options.address = "127.0.0.1:0";
     options.tls = for_server;
     server_open(&rig, &server, options);
 }
@@ -141,6 +145,48 @@ TEST(a_connection_that_ends_with_close_notify_is_orderly)
               tls_session_peer_ended(hand) && served.closed);
     CHECK_ERR("orderly", served.why, ERR_CLOSED);
     tls_session_close(hand);
+    finish();
+}
+
+static struct timer pause_timer;
+static bool pause_over;
+
+static void on_pause_over(struct timer *timer)
+{
+    (void)timer;
+    pause_over = true;
+}
+
+/* The answer is more than the kernel holds and little enough to be all encrypted: what is left
+ * waits below TLS, where the end of the stream must wait for it. */
+TEST(a_peer_that_asked_ended_and_reads_late_gets_the_whole_answer)
+{
+    static char answer[384 * 1024];
+    struct str part = {answer, sizeof answer};
+    char address[128];
+
+    snprintf(address, sizeof address, "unix:%s/late.sock", test_dir());
+    begin((struct listen_options){.address = address});
+    CHECK_OK("timer", timer_init(&pause_timer, rig.loop, on_pause_over));
+    end_dial(&rig, &client,
+             (struct dial_options){.address = address, .tls = for_client, .tls_name = "localhost"});
+    RIG_UNTIL("they meet", &rig, client.opened && served.opened);
+    stream_pause(client.stream);
+    CHECK_OK("ask", end_write(&client, "everything, please"));
+    stream_end(client.stream);
+    RIG_UNTIL("asked", &rig, served.ended);
+    CHECK_OK("answer", stream_write(served.stream, &part, 1));
+    stream_end(served.stream);
+    pause_over = false;
+    timer_start_in(&pause_timer, 2500); /* past the linger, twice */
+    RIG_UNTIL("the peer is away", &rig, pause_over);
+    CHECK_U64("a stuck peer holds the stream, as without TLS", served.closed, 0);
+    stream_resume(client.stream);
+    RIG_UNTIL("both end", &rig, client.closed && served.closed);
+    CHECK_U64("the whole answer", client.got, sizeof answer);
+    CHECK_ERR("orderly", client.why, ERR_CLOSED);
+    CHECK_ERR("orderly", served.why, ERR_CLOSED);
+    timer_deinit(&pause_timer);
     finish();
 }
 
@@ -300,6 +346,34 @@ TEST(a_server_that_never_answers_is_a_time_out)
     RIG_UNTIL("given up", &rig, client.closed);
     CHECK_ERR("in time", client.why, ERR_TIMEOUT);
     finish();
+}
+
+TEST(a_dial_that_never_connected_does_not_blame_the_handshake)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int listening = socket(AF_INET, SOCK_STREAM, 0), fillers[4];
+    char text[32], want[64];
+
+    /* A listener whose queue is full and who never accepts: the kernel drops what comes. */
+    CHECK("bind", bind(listening, (struct sockaddr *)&address, len) == 0);
+    CHECK("listen", listen(listening, 0) == 0);
+    CHECK("name", getsockname(listening, (struct sockaddr *)&address, &len) == 0);
+    for (size_t i = 0; i < ARRAY_LEN(fillers); i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(fillers[i], (struct sockaddr *)&address, len);
+    }
+    begin((struct listen_options){0});
+    snprintf(text, sizeof text, "127.0.0.1:%u", ntohs(address.sin_port));
+    snprintf(want, sizeof want, "dial %s: ", text);
+    end_dial(&rig, &client,
+             (struct dial_options){.address = text, .tls = for_client, .timeout_ms = 100});
+    RIG_UNTIL("given up", &rig, client.closed);
+    CHECK_ERR("in time", client.why, ERR_TIMEOUT);
+    CHECK_HAS("the dial's own words", client.note.text, want);
+    finish();
+    for (size_t i = 0; i < ARRAY_LEN(fillers); i++) close(fillers[i]);
+    close(listening);
 }
 
 TEST(nobody_listening_is_unavailable_as_without_tls)
