@@ -65,7 +65,7 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
 struct tls_info {
     wall_time not_before, not_after; /* of our certificate; both 0 when there is none */
     uint64_t loads, failed_loads;
-    struct note last_failure; /* empty when the last load went well */
+    struct note last_failure; /* empty when what is in force is what the files hold */
 };
 struct tls_info tls_context_info(const struct tls_context *context);
 

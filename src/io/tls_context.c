@@ -214,12 +214,13 @@ static int no_password(char *into, int size, int writing, void *owner)
 
 /* Hands each certificate of `pem` to `each`. ERR_PARSE when there is none or one is damaged. */
 typedef bool each_cert_fn(SSL_CTX *made, X509 *certificate, size_t index);
-static enum err each_certificate(struct str pem, size_t max, const char *name, SSL_CTX *made,
-                                 each_cert_fn *each, struct note *note)
+/* At most `max` of them, counted on from *count, which many files may share. */
+static enum err each_certificate(struct str pem, size_t max, size_t *count, const char *name,
+                                 SSL_CTX *made, each_cert_fn *each, struct note *note)
 {
     BIO *bio = BIO_new_mem_buf(pem.at, (int)pem.len);
     enum err err = ERR_OK;
-    size_t count = 0;
+    size_t before = *count;
 
     if (!bio) {
         note_set(note, "%s: out of memory", name);
@@ -228,17 +229,18 @@ static enum err each_certificate(struct str pem, size_t max, const char *name, S
     while (!err) {
         X509 *certificate = PEM_read_bio_X509(bio, NULL, no_password, NULL);
         if (!certificate) break;
-        if (++count > max) {
-            note_set(note, "%s: more than %zu certificates", name, max);
+        if (++*count > max) {
+            note_set(note, "%s: more than %zu certificates%s", name, max,
+                     before > 0 ? " with the files before it" : "");
             err = ERR_TOO_LARGE;
-        } else if (!each(made, certificate, count - 1)) {
+        } else if (!each(made, certificate, *count - 1)) {
             err = engine_failure(note, name);
         }
         X509_free(certificate);
     }
     if (!err && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
         err = engine_failure(note, name);
-    } else if (!err && count == 0) {
+    } else if (!err && *count == before) {
         note_set(note, "%s: holds no certificate", name);
         err = ERR_PARSE;
     }
@@ -284,6 +286,7 @@ static enum err use_key(const struct tls_context *context, SSL_CTX *made, struct
 
 static enum err build(struct tls_context *context, SSL_CTX **ret_made, struct note *note)
 {
+    size_t own = 0, roots = 0;
     SSL_CTX *made;
     enum err err = ERR_OK;
 
@@ -292,12 +295,12 @@ static enum err build(struct tls_context *context, SSL_CTX **ret_made, struct no
     if (!made || !set_versions_and_ciphers(context, made) || !set_behaviour(context, made))
         err = engine_failure(note, "tls");
     if (!err && context->has_pair) {
-        err = each_certificate(buf_peek(&context->sources[SOURCE_CERT].pem), CHAIN_CERTS_MAX,
+        err = each_certificate(buf_peek(&context->sources[SOURCE_CERT].pem), CHAIN_CERTS_MAX, &own,
                                source_name(context, SOURCE_CERT), made, use_own, note);
         if (!err) err = use_key(context, made, note);
     }
     for (size_t i = SOURCE_CA; !err && context->has_ca && i < context->source_count; i++)
-        err = each_certificate(buf_peek(&context->sources[i].pem), BUNDLE_CERTS_MAX,
+        err = each_certificate(buf_peek(&context->sources[i].pem), BUNDLE_CERTS_MAX, &roots,
                                source_name(context, i), made, trust_root, note);
     ERR_clear_error();
     if (err)
@@ -409,6 +412,9 @@ static enum err reload(struct tls_context *context, bool skip_refused, bool *ret
     }
     err = read_stamps(context, stamps, &why);
     if (!err && same_stamps(context, stamps, context->loaded)) {
+        /* What is in force is what is there, whatever was there in between. */
+        context->info.last_failure.text[0] = '\0';
+        context->refused_known = false;
         *ret_changed = false;
         return ERR_OK;
     }

@@ -276,6 +276,61 @@ TEST(a_reload_takes_a_good_pair_and_keeps_the_old_one_over_a_bad)
     forge_free(&root);
 }
 
+TEST(a_failure_is_history_once_the_loaded_files_are_back)
+{
+    struct forge_pair root, leaf;
+    struct tls_context *context;
+    struct tls_options options = server_files();
+    bool changed = true;
+
+    forge_root(&root, "root");
+    forge(&leaf, &root, &usual);
+    put("ca.pem", forge_cert(&root));
+    put_pair("cert.pem", "key.pem", &leaf);
+    CHECK_OK("opens", tls_context_open(fs_real(), &options, &context, NULL));
+    CHECK("away", rename(path_of("key.pem"), path_of("key.away")) == 0);
+    CHECK_ERR("a key that is gone", tls_context_reload(context, &changed, NULL), ERR_NOT_FOUND);
+    CHECK_HAS("remembered", tls_context_info(context).last_failure.text, "key.pem");
+    CHECK("back", rename(path_of("key.away"), path_of("key.pem")) == 0);
+    CHECK_OK("the very file", tls_context_reload(context, &changed, NULL));
+    CHECK("nothing to load", !changed);
+    CHECK_TEXT("the failure is history", tls_context_info(context).last_failure.text, "");
+    CHECK_U64("and still counted", tls_context_info(context).failed_loads, 1);
+    tls_context_unref(context);
+    forge_free(&leaf);
+    forge_free(&root);
+}
+
+TEST(roots_are_counted_over_all_files_together)
+{
+    enum { EACH = 257, FILES = 2 }; /* 512 is the bound */
+    static const char *const names[FILES] = {"many-a.pem", "many-b.pem"};
+    struct forge_pair root, leaf;
+    struct tls_context *context = NULL;
+    struct tls_options options;
+    struct note note = {""};
+    struct buf many;
+
+    forge_root(&root, "root");
+    forge(&leaf, &root, &usual);
+    put_pair("cert.pem", "key.pem", &leaf);
+    buf_init(&many, 1 << 20);
+    for (int i = 0; i < EACH; i++) CHECK_OK("one", buf_append(&many, forge_cert(&root)));
+    for (int i = 0; i < FILES; i++) put(names[i], buf_peek(&many));
+    options = server_files();
+    for (int i = 0; i < FILES; i++) options.ca_files[i] = path_of(names[i]);
+    CHECK_ERR("one file too many", tls_context_open(fs_real(), &options, &context, &note),
+              ERR_TOO_LARGE);
+    CHECK_HAS("named", note.text, "many-b.pem: ");
+    CHECK_HAS("counted together", note.text, "512");
+    options.ca_files[1] = NULL;
+    CHECK_OK("one of them is fine", tls_context_open(fs_real(), &options, &context, &note));
+    tls_context_unref(context);
+    buf_deinit(&many);
+    forge_free(&leaf);
+    forge_free(&root);
+}
+
 TEST(two_roots_are_live_during_a_rotation)
 {
     struct forge_pair old_root, new_root, old_client, new_client, server;
