@@ -23,12 +23,31 @@ static void close_all(void)
     rig_close(&rig);
 }
 
+static struct {
+    unsigned count;
+    enum err why;
+    char peer[80];
+    struct note note;
+} refused;
+
+static void on_refused(void *owner, const char *peer_address, enum err why, const struct note *note)
+{
+    CHECK("the listener's owner", owner == &server);
+    refused.count++;
+    refused.why = why;
+    refused.note = *note;
+    snprintf(refused.peer, sizeof refused.peer, "%s", peer_address);
+}
+
 static void open_server(struct tls_context *context)
 {
     rig_open(&rig);
     client = served = (struct end){0};
+    memset(&refused, 0, sizeof refused);
     server = (struct server){.ends = &served, .count = 1};
-    server_open(&rig, &server, (struct listen_options){.address = "127.0.0.1:0", .tls = context});
+    server_open(&rig, &server,
+                (struct listen_options){
+                    .address = "127.0.0.1:0", .tls = context, .on_refused = on_refused});
 }
 
 /* -- our client against our server ------------------------------------------------------------- */
@@ -40,6 +59,7 @@ static void check_good(const struct row *row)
 
     RIG_UNTIL(row->why, &rig, (client.opened && served.opened) || client.closed);
     CHECK_ERR(row->why, client.why, ERR_OK);
+    CHECK_U64("nobody is refused", refused.count, 0);
     CHECK_OK("words", end_write(&client, "words"));
     RIG_UNTIL(row->why, &rig, served.got == 5);
     CHECK(row->why, !stream_peer_identity(served.stream) == row->client.none);
@@ -64,6 +84,11 @@ static void check_refused(const struct row *row)
     RIG_UNTIL("the listener counts it", &rig,
               listener_stats(server.listener).failed_handshake == 1);
     CHECK_SIZE("no handler is reached", server.accepted, 0);
+    CHECK_U64("and its owner is told", refused.count, 1);
+    CHECK_ERR(row->why, refused.why, row->want_server);
+    CHECK_HAS("of whom", refused.peer, "127.0.0.1:");
+    CHECK("with words", refused.note.text[0] != '\0');
+    if (row->want_server != ERR_DENIED) CHECK_HAS(row->why, refused.note.text, row->says);
 }
 
 TEST(certificate_matrix_over_sockets_and_files)

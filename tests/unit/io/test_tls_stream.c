@@ -240,6 +240,26 @@ TEST(a_refused_client_learns_why_and_reaches_no_handler)
     finish();
 }
 
+static void close_on_refused(void *owner, const char *peer_address, enum err why,
+                             const struct note *note)
+{
+    struct server *own = owner;
+
+    CHECK_HAS("whom", peer_address, "127.0.0.1:");
+    CHECK_ERR("why", why, ERR_UNAUTHENTICATED);
+    CHECK_HAS("in words", note->text, "issuer");
+    listener_close(own->listener);
+    own->listener = NULL;
+}
+
+TEST(a_listener_may_be_closed_when_it_tells_of_a_refusal)
+{
+    begin((struct listen_options){.on_refused = close_on_refused});
+    dial(for_stranger);
+    RIG_UNTIL("refused, and closed", &rig, client.closed && !server.listener);
+    finish();
+}
+
 TEST(a_server_that_is_not_who_we_dialled_is_refused)
 {
     begin((struct listen_options){0});
