@@ -120,6 +120,16 @@ static bool queue_make_room(struct events *events, size_t len, struct news *news
     return queue_has_room(events, len);
 }
 
+static void not_queued(struct events *events, enum events_class class, struct news *news)
+{
+    if (class == EVENT_MAY_DROP) {
+        lose(events, news);
+        return;
+    }
+    events->stats.refused++;
+    events->stats.refusing = true;
+}
+
 static enum err queue_add(struct events *events, enum events_class class, struct str line,
                           struct news *news)
 {
@@ -127,12 +137,12 @@ static enum err queue_add(struct events *events, enum events_class class, struct
 
     if (!queue_has_room(events, line.len) &&
         (class == EVENT_MAY_DROP || !queue_make_room(events, line.len, news))) {
-        if (class == EVENT_MAY_DROP) lose(events, news);
+        not_queued(events, class, news);
         return ERR_FULL;
     }
     queued = malloc(sizeof *queued + line.len);
     if (!queued) {
-        if (class == EVENT_MAY_DROP) lose(events, news);
+        not_queued(events, class, news);
         return ERR_NOMEM;
     }
     queued->next = NULL;
@@ -157,6 +167,7 @@ static bool drain(struct events *events, struct news *news)
             return false;
         }
         events->stats.written++;
+        events->stats.refusing = false;
         queue_remove(events, &events->queue);
     }
     if (events->kind != EVENTS_STDOUT) return true;
@@ -178,6 +189,7 @@ static enum err write_locked(struct events *events, enum events_class class, str
         return queue_add(events, class, line, news);
     }
     events->stats.written++;
+    events->stats.refusing = false;
     end_trouble(events, news);
     return ERR_OK;
 }

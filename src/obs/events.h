@@ -53,8 +53,10 @@ struct events_options {
 };
 struct events_stats {
     uint64_t written, lost, rotations, failed_rotations;
+    uint64_t refused; /* lines to keep that found no room; each is with its caller */
     size_t queued;
     bool in_trouble;
+    bool refusing; /* the last line to keep was refused, and none has gone out since */
 };
 /* ERR_INVALID; for a file also the errors of fs_open, with a note that names it. */
 enum err events_open(const struct events_options *options, struct events **ret_events,

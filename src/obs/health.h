@@ -6,7 +6,8 @@
  * answer, and say how long it has been silent. /healthz asks "is the loop alive", /readyz "may it
  * be given work": restart on the first, route around on the second.
  *
- * The second's timer also ticks the log and flushes the events, if they are given.
+ * The second's timer also ticks the log and flushes the events, if they are given; a check named
+ * "events" fails while lines that must be kept are refused.
  *
  * Close it before all it was given: server, loop, metrics, log and events. */
 #ifndef OBS_HEALTH_H

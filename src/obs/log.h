@@ -104,9 +104,15 @@ struct logger_options {
     void *sink_context;
     uint32_t repeats_per_second; /* 0: 10 */
 };
+enum log_loss {                  /* why fd did not take a line */
+                LOG_LOSS_UNREAD, /* its reader is behind */
+                LOG_LOSS_NO_SPACE,
+                LOG_LOSS_FAILED, /* anything else: no reader, an I/O error */
+                LOG_LOSS_COUNT,
+};
 struct logger_stats {
-    uint64_t written, dropped, repeats,
-        cut; /* dropped: not taken by fd; repeats: counted instead */
+    uint64_t written, repeats, cut; /* repeats: counted instead */
+    uint64_t dropped[LOG_LOSS_COUNT];
 };
 /* ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger);
@@ -114,7 +120,7 @@ void logger_close(struct logger *logger); /* tells the repeats that are left; NU
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
 enum log_level logger_level(const struct logger *logger);
 struct logger_stats logger_stats(struct logger *logger);
-/* Tells repeats whose second is over. Call it about once a second; else they are told with the next
+/* Tells repeats whose second is over, and what was dropped. Call it about once a second; else they are told with the next
  * line of the same place. */
 void logger_tick(struct logger *logger);
 
