@@ -8,6 +8,12 @@
 #include "io/fs.h"
 #include "obs/metrics_impl.h"
 
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 enum { PROC_TEXT_MAX = 16 * 1024, PROC_STAT_MAX = 1 << 20 };
 
 struct metric_process {
@@ -105,6 +111,13 @@ static enum err add_gauge(struct metrics *metrics, const char *name, const char 
     return err;
 }
 
+/* gcc's own text is a bare number, clang's begins with its name or its packager's. */
+#ifdef __clang__
+#define COMPILER_TEXT __VERSION__
+#else
+#define COMPILER_TEXT "gcc " __VERSION__
+#endif
+
 static enum err add_build(struct metrics *metrics, const struct metrics_build *build,
                           struct note *note)
 {
@@ -116,9 +129,10 @@ static enum err add_build(struct metrics *metrics, const struct metrics_build *b
     struct metric_family *family;
     enum err err = metrics_add(metrics, &options, &family, note);
     if (err) return err;
-    gauge_set(metric_gauge(family, (const struct str[]){str_from(build->version),
-                                                        str_from(build->commit), STR(__VERSION__)}),
-              1);
+    gauge_set(
+        metric_gauge(family, (const struct str[]){str_from(build->version), str_from(build->commit),
+                                                  STR(COMPILER_TEXT)}),
+        1);
     return ERR_OK;
 }
 

@@ -25,21 +25,18 @@ static void put_c(struct writer *w, const char *text)
     put(w, str_from(text));
 }
 
-/* Backslash and line end are escaped, quotes where quotes stand around; bytes that are not UTF-8
- * make a scraper drop the whole page, so each becomes U+FFFD. */
+/* Backslash and line end are escaped, quotes where quotes stand around. The text is UTF-8: a scraper
+ * would drop the whole page, so help texts are refused and values made so when they come in. */
 static void put_escaped(struct writer *w, struct str text, bool quoted)
 {
-    bool valid = str_is_utf8(text);
     for (size_t i = 0; i < text.len && !w->err; i++) {
-        unsigned char c = (unsigned char)text.at[i];
+        char c = text.at[i];
         if (c == '\\')
             put(w, STR("\\\\"));
         else if (c == '\n')
             put(w, STR("\\n"));
         else if (c == '"' && quoted)
             put(w, STR("\\\""));
-        else if (c >= 0x80 && !valid)
-            put(w, STR("\xef\xbf\xbd"));
         else
             put(w, str_of(&text.at[i], 1));
     }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -449,6 +450,43 @@ TEST(with_a_worker_rotation_does_not_wait_for_the_disk)
     events_close(events);
     worker_close(worker);
     real_io_close(real);
+}
+
+static atomic_int dir_syncs;
+static _Atomic(pid_t) dir_sync_thread;
+static enum err noted_sync_dir(struct fs *fs, const char *path)
+{
+    (void)fs, (void)path;
+    atomic_store(&dir_sync_thread, gettid());
+    atomic_fetch_add(&dir_syncs, 1);
+    return ERR_OK;
+}
+
+TEST(with_a_worker_the_directory_is_synced_there_too)
+{
+    const char *path = fresh_path();
+    struct real_io *real;
+    struct worker *worker;
+    struct fault_fs noted;
+    struct events_options options = file_options(path);
+    fault_fs_init(&noted, fs_real());
+    noted.fs.sync_dir = noted_sync_dir;
+    atomic_store(&dir_syncs, 0);
+    CHECK_OK("real", real_io_open(&real));
+    CHECK_OK("worker",
+             worker_open(real_io_io(real)->loop,
+                         &(struct worker_options){.name = "retire", .jobs_max = 8}, &worker));
+    options.fs = fault_fs_fs(&noted);
+    options.worker = worker;
+    options.rotate_bytes = 1;
+    struct events *events = sink(options);
+    for (int i = 0; i < 2; i++) CHECK_OK("write", events_write(events, EVENT_KEEP, STR("x")));
+    CHECK_U64("rotated", events_stats(events).rotations, 1);
+    events_close(events);
+    worker_close(worker); /* ends what it was given */
+    real_io_close(real);
+    CHECK_I64("synced, once", atomic_load(&dir_syncs), 1);
+    CHECK("not by the writer", atomic_load(&dir_sync_thread) != gettid());
 }
 
 TEST(a_path_that_does_not_work_is_named)
