@@ -8,12 +8,6 @@
 #include "io/fs.h"
 #include "obs/metrics_impl.h"
 
-#ifdef __clang__
-#define COMPILER "clang " __clang_version__
-#else
-#define COMPILER "gcc " __VERSION__
-#endif
-
 enum { PROC_TEXT_MAX = 16 * 1024, PROC_STAT_MAX = 1 << 20 };
 
 struct metric_process {
