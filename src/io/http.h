@@ -41,7 +41,7 @@ typedef void http_handler(void *context, const struct http_request *request,
                           struct http_response *response);
 struct http_options {
     const char *address;               /* "127.0.0.1:8790", "[::1]:0"; port 0 takes a free one */
-    const char *cert_file, *key_file;  /* both or none; PEM; TLS 1.2 and 1.3 */
+    const char *cert_file, *key_file;  /* both or none; PEM; TLS 1.2 and 1.3; read once, now */
     uint32_t connections_max;          /* 0: 256; more wait in the kernel until one ends */
     uint32_t connections_per_peer_max; /* 0: 64; more are closed at once */
     uint32_t idle_timeout_s;           /* 0: 60 */
@@ -49,7 +49,9 @@ struct http_options {
     size_t response_max;               /* 0: 16 MiB; more is answered with 500 */
     uint32_t keepalive_ms; /* 0: 15,000; silence after which an event reader is probed */
 };
-/* errors: answers with a status of 400 or more. */
+/* errors: answers of ours with a status of 400 or more. What is not HTTP at all (a malformed request
+ * line, no Host, headers past HTTP_HEAD_MAX) is refused by the library before we see it, and is
+ * counted neither here nor as a request. */
 struct http_stats {
     uint64_t requests, errors, events_sent, events_dropped;
     uint32_t connections, readers;
@@ -62,6 +64,12 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
 /* Ends open responses and event streams, then the thread, then frees the channels too. NULL is
  * fine. No other call may be under way. */
 void http_close(struct http_server *server);
+/* HTTPS shows this pair from the next handshake on; connections that are open, and the listener,
+ * stay. Nothing is looked for by itself: call it when the files have changed. PEM text, the
+ * certificate's chain after it. Any thread. ERR_PARSE (unreadable, or not of one another; the old
+ * pair stays), ERR_INVALID (opened without TLS), ERR_TOO_LARGE, ERR_NOMEM. */
+enum err http_replace_pair(struct http_server *server, struct str cert_pem, struct str key_pem,
+                           struct note *note);
 const char *http_address(const struct http_server *server); /* with the real port; borrowed */
 struct http_stats http_stats(const struct http_server *server);
 /* Exact path, or every path below it when it ends with '/'; the longest match wins (pages and

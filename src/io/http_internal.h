@@ -24,6 +24,7 @@ enum {
     HTTP_DRAIN_MAX = 1 << 20,    /* body bytes read and thrown away to be able to say 413 */
     HTTP_ADDRESS_CAP = 320,      /* a DNS name, a port, brackets */
     HTTP_ETAG_CAP = 40,          /* 32 hex digits, quotes, NUL */
+    HTTP_PEM_MAX = 1 << 20,      /* of a certificate or key */
     HTTP_EVENT_BLOCK = 16 * 1024 /* handed to the library at a time */
 };
 
@@ -55,6 +56,7 @@ struct http_server {
     pthread_t thread;
     uint32_t keepalive_ms, connections_max, readers_max;
     int wake_fd;
+    bool tls;
     char address[HTTP_ADDRESS_CAP];
 
     /* -- the HTTP thread's, once it runs -- */
@@ -66,6 +68,7 @@ struct http_server {
     atomic_uint connections, readers;
     pthread_mutex_t lock; /* of what follows, but for the first line of flags */
     pthread_cond_t handler_ended;
+    struct http_pair *pair; /* newest first; NULL without TLS */
     size_t route_count;
     struct route routes[HTTP_ROUTES_MAX];
     bool thread_runs,
@@ -109,6 +112,12 @@ enum MHD_Result http_channel_answer(struct http_channel *channel, struct MHD_Con
 enum resume_why { RESUME_FOR_EVENTS, RESUME_FOR_PULSE, RESUME_FOR_STOP };
 void http_channel_resume(struct http_channel *channel, enum resume_why why);
 void http_channel_free(struct http_channel *channel); /* after the thread has ended */
+
+/* -- http_tls.c -- */
+void *http_on_handshake(void); /* a function of GnuTLS's own type, for the library's option */
+void http_pair_thread(struct http_server *server); /* the HTTP thread says whose it is */
+void http_pairs_trim(struct http_server *server);  /* frees replaced ones: no connection is open */
+void http_pairs_free(struct http_server *server);  /* after the thread has ended */
 
 /* -- http_query.c -- */
 /* Percent-decoding in one pass. '+' becomes a space when `plus_is_space`. ERR_PARSE for "%" without

@@ -21,7 +21,6 @@
 
 enum {
     HTTP_BACKLOG = 256,
-    HTTP_PEM_MAX = 1 << 20,   /* of a certificate or key file */
     HTTP_SWEEP_MS = 1000,     /* between looks for peers that have left */
     HTTP_STOP_ROUNDS = 16,    /* turns given to event streams to say goodbye */
     HTTP_TURN_MS_MAX = 60000, /* the longest sleep; only a guard against a wait for ever */
@@ -176,6 +175,7 @@ static void *http_thread(void *argument)
     bool woken;
 
     pthread_setname_np(pthread_self(), "http");
+    http_pair_thread(server);
     while (!take_wakeup(server, &woken)) { /* until http_close */
         mono_time now = http_now();
         if (woken) resume_readers(server, RESUME_FOR_EVENTS);
@@ -185,6 +185,7 @@ static void *http_thread(void *argument)
         }
         if (mono_due(sweep_at, now)) {
             end_left_peers(server);
+            if (server->tls && atomic_load(&server->connections) == 0) http_pairs_trim(server);
             sweep_at = mono_after(now, sweep_ms);
         }
         server->turn_again = false;
@@ -312,7 +313,9 @@ static enum err socket_open(struct http_server *server, const char *address, int
         *ret_family = found->ai_family;
     } else {
         note_set(note, "listen %s: %s", address,
-                 err == ERR_BUSY ? "address is in use" : err_text(err));
+                 err == ERR_BUSY      ? "address is in use"
+                 : err == ERR_INVALID ? "address not available on this machine"
+                                      : err_text(err));
         if (fd >= 0) close(fd);
     }
     freeaddrinfo(found);
@@ -374,21 +377,26 @@ static enum err daemon_start(struct http_server *server, const struct http_optio
 {
     uint32_t connections = given_or(options->connections_max, HTTP_CONNECTIONS_MAX);
     struct pem_pair pem = {0};
-    struct MHD_OptionItem tls[4] = {{MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem tls[3] = {{MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
     int fd = -1, family = 0;
     enum err err = pem_load(options, &pem, note);
 
+    if (!err && pem.cert) {
+        server->tls = true;
+        err = http_replace_pair(server, str_from(pem.cert), str_from(pem.key), note);
+        if (err)
+            note_prefix(note, "certificate %s and key %s", options->cert_file, options->key_file);
+    }
     if (!err) err = socket_open(server, options->address, &fd, &family, note);
     if (err) goto done;
     if (family == AF_INET6) flags |= MHD_USE_IPv6;
     if (pem.cert) {
         static char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
         flags |= MHD_USE_TLS;
-        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, pem.cert};
-        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, pem.key};
-        tls[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, versions};
-        tls[3] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0, http_on_handshake()};
+        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, versions};
+        tls[2] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     }
     server->connections_max = connections;
     server->readers_max = connections > 1 ? connections / 2 : 1;
@@ -409,9 +417,8 @@ static enum err daemon_start(struct http_server *server, const struct http_optio
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,              /* */
         MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!server->daemon) {
-        err = pem.cert ? ERR_PARSE : ERR_NOMEM;
-        note_set(note, pem.cert ? "certificate %s and key %s do not work together" : "start http",
-                 options->cert_file, options->key_file);
+        err = ERR_NOMEM;
+        note_set(note, "start http");
         close(fd);
     }
 done:
@@ -477,6 +484,7 @@ void http_close(struct http_server *server)
     assert(atomic_load(&server->readers) == 0);          /* every stream told us it has ended */
     assert(list_empty(&server->peers));
     http_routes_deinit(server);
+    http_pairs_free(server);
     if (server->out_of_memory) MHD_destroy_response(server->out_of_memory);
     if (server->wake_fd >= 0) close(server->wake_fd);
     pthread_mutex_destroy(&server->lock);

@@ -16,7 +16,7 @@ import tempfile
 
 PURE = ["base", "model", "shard/state", "shard/decide", "fleet/core", "member/core", "store/core"]
 # What the system libraries under a module need at link time.
-EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "jansson"]
+EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "gnutls", "jansson"]
 
 
 def run(command, **kwargs):

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/fs.h"
 #include "lib/http_client.h"
 #include "lib/test.h"
 
@@ -926,12 +927,12 @@ static bool have_curl(void)
 
 static void curl_says(const char *why, const char *address, const char *arguments, const char *want)
 {
-    char command[1024], got[4096];
+    char command[4096], got[4096];
     FILE *pipe;
     size_t len;
     snprintf(command, sizeof command, "curl -sS --max-time 20 %s", arguments);
     for (char *at = strstr(command, "ADDRESS"); at; at = strstr(command, "ADDRESS")) {
-        char tail[1024];
+        char tail[4096];
         snprintf(tail, sizeof tail, "%s", at + 7);
         snprintf(at, sizeof command - (size_t)(at - command), "%s%s", address, tail);
     }
@@ -999,6 +1000,61 @@ TEST(curl_agrees_over_tls)
             &server, &note),
         ERR_PARSE);
     CHECK_HAS("is named", note.text, "cert.pem");
+}
+
+static char *file_text(const char *path)
+{
+    struct buf text;
+    char *all = NULL;
+    buf_init(&text, 1 << 20);
+    CHECK_OK(path, fs_read_whole(fs_real(), path, 1 << 20, &text));
+    CHECK_OK(path, buf_detach(&text, &all));
+    return all;
+}
+
+TEST(a_renewed_pair_is_shown_without_closing_the_listener)
+{
+    char command[4096], arguments[4096], *cert[2], *key[2], paths[2][2][256];
+    struct http_server *server;
+    struct note note = {""};
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i][0], sizeof paths[i][0], "%s/cert%d.pem", test_dir(), i);
+        snprintf(paths[i][1], sizeof paths[i][1], "%s/key%d.pem", test_dir(), i);
+        snprintf(command, sizeof command,
+                 "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
+                 "-subj /CN=x%d -addext subjectAltName=IP:127.0.0.1 -keyout %s -out %s "
+                 ">/dev/null 2>&1",
+                 i, paths[i][1], paths[i][0]);
+        if (!have_curl() || system(command) != 0) SKIP("curl or openssl is not installed");
+        cert[i] = file_text(paths[i][0]);
+        key[i] = file_text(paths[i][1]);
+    }
+    server = server_with((struct http_options){.cert_file = paths[0][0], .key_file = paths[0][1]});
+    CHECK_OK("page", http_publish(server, "/page", "text/plain", STR("secret")));
+    for (int round = 0; round < 3; round++) {
+        int now = round % 2, other = !now;
+        snprintf(arguments, sizeof arguments, "--cacert %s https://ADDRESS/page", paths[now][0]);
+        curl_says("the pair of now", http_address(server), arguments, "secret");
+        snprintf(arguments, sizeof arguments, "--cacert %s https://ADDRESS/page 2>/dev/null",
+                 paths[other][0]);
+        curl_says("and no other", http_address(server), arguments, "");
+        CHECK_ERR("one that does not belong together",
+                  http_replace_pair(server, str_from(cert[other]), str_from(key[now]), &note),
+                  ERR_PARSE);
+        CHECK_ERR("one that is none", http_replace_pair(server, STR("x"), STR(""), &note),
+                  ERR_PARSE);
+        CHECK_OK("replace",
+                 http_replace_pair(server, str_from(cert[other]), str_from(key[other]), &note));
+    }
+    http_close(server);
+    server = server_open();
+    CHECK_ERR("without TLS", http_replace_pair(server, str_from(cert[0]), str_from(key[0]), &note),
+              ERR_INVALID);
+    http_close(server);
+    for (int i = 0; i < 2; i++) {
+        free(cert[i]);
+        free(key[i]);
+    }
 }
 
 /* -- queries -- */
