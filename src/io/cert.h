@@ -79,8 +79,8 @@ struct cert_ca_report {
 /* Makes the authority, or finds it. Two processes may call this at once: one makes it, all find
  * it. ERR_CONFLICT: only one of the two files is there, the key belongs to none of the roots, a
  * certificate among the roots may not sign, or it is not the rollout authority or has not the
- * common name that was asked for (other `days` are kept as they are: compare them); nothing is ever overwritten. ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM, ERR_BUSY and file
- * errors. */
+ * common name that was asked for; nothing is ever overwritten. Other `days` are no conflict:
+ * compare them. ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM, ERR_BUSY and file errors. */
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                         struct cert_ca_report *ret_report, struct note *note);
 /* A new root signs from now on; the old ones stay in ca.pem and stay trusted. ERR_FULL at

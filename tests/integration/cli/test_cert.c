@@ -331,3 +331,32 @@ TEST(help_names_a_page_that_exists)
     CHECK_HAS("says", proc.output, "See musterctl help cert COMMAND for one of them.");
     CHECK_I64("and so it is", ctl(WORDS("help", "cert", "ca")), 0);
 }
+
+/* -- the manual -------------------------------------------------------------------------------- */
+
+#define RUN_MARK "<!-- run by tests/integration/cli/test_cert.c -->\n```\n"
+TEST(the_commands_of_the_manual_work_as_they_stand)
+{
+    enum { BLOCKS = 4 };
+    static char text[64 * 1024];
+    char script[8192];
+    const char *at = text;
+    int found = 0;
+    FILE *file = fopen(in(cli_source(), "docs/certificates.md"), "r");
+
+    CHECK("the manual", file != NULL);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (; (at = strstr(at, RUN_MARK)); found++) { /* one after the other, in one directory */
+        const char *end = strstr(at += sizeof RUN_MARK - 1, "\n```");
+        CHECK("closed", end != NULL);
+        int len = snprintf(
+            script, sizeof script, "mkdir -p '%s'; cd '%s'; musterctl() { '%s' \"$@\"; }\n%.*s\n",
+            cli_path("manual"), cli_path("manual"), cli_musterctl(), (int)(end - at), at);
+        CHECK("fits", len > 0 && (size_t)len < sizeof script);
+        int code = cli_run(&proc, "/bin/sh", WORDS("-e", "-c", script), NULL);
+        if (code != 0) fprintf(stderr, "%s\nsays: %s\n", script, proc.output);
+        CHECK_I64("a block of the manual", code, 0);
+    }
+    CHECK_I64("blocks", found, BLOCKS);
+}

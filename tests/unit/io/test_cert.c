@@ -700,7 +700,7 @@ TEST(a_leaf_can_live_in_memory_only)
     buf_deinit(&none);
 }
 
-/* -- the authority is no leaf ------------------------------------------------------------------- */
+/* -- the authority is no leaf ------------------------------------------------------------------ */
 
 /* Both ways of asking for a leaf are refused, and neither file changes. */
 static void authority_stands(struct place *p, const char *cert, const char *key, const char *says)
