@@ -40,8 +40,20 @@ static enum err open_log_file(const char *path, int *ret_fd, struct note *note)
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, LOG_FILE_MODE);
 
     if (fd < 0) {
-        note_set(note, "log.file %s: %s", path, strerror(errno));
-        return errno == ENOENT ? ERR_NOT_FOUND : errno == EACCES ? ERR_DENIED : ERR_IO;
+        int error = errno; /* of open; the next line may change it */
+        note_set(note, "log.file %s: %s", path, strerror(error));
+        switch (error) {
+        case ENOENT:
+        case ENOTDIR:
+        case EISDIR:
+        case EACCES:
+        case EPERM:
+        case EROFS:
+        case ELOOP:
+        case ENXIO:
+        case ENAMETOOLONG: return ERR_INVALID; /* another path would do */
+        default: return ERR_IO;
+        }
     }
     *ret_fd = fd;
     return ERR_OK;
@@ -254,9 +266,9 @@ const struct log_source *instruments_log(const struct instruments *instruments)
     return &instruments->log;
 }
 
-struct metrics *instruments_metrics(struct instruments *instruments)
+void instruments_flush(struct instruments *instruments)
 {
-    return instruments->metrics;
+    (void)events_flush(instruments->events); /* a sink in trouble tells by itself */
 }
 
 /* -- the part that meets HTTP -- */

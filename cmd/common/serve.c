@@ -54,7 +54,7 @@ static enum err open_listener(struct serve *s, struct note *note)
                  "with --http-listen 127.0.0.1:0",
                  s->address);
     } else if (err) {
-        note_prefix(note, "http.listen %s", s->address);
+        note_prefix(note, "http.listen"); /* the address is in there already */
     }
     if (err) return err;
     snprintf(s->address, sizeof s->address, "%s", http_address(s->http));
@@ -99,6 +99,11 @@ enum err serve_reopen(struct serve *serve, struct note *note)
     return open_listener(serve, note);
 }
 
+bool serve_is_open(const struct serve *serve)
+{
+    return serve->http != NULL;
+}
+
 const char *serve_address(const struct serve *serve)
 {
     return serve->address;
@@ -109,7 +114,7 @@ void serve_publish(struct serve *serve, const struct status_numbers *numbers)
     struct status_numbers all = *numbers;
     struct buf event;
 
-    if (!serve->http && open_listener(serve, NULL)) return; /* the next call tries again */
+    if (!serve->http) return;
     all.http = http_stats(serve->http);
     buf_init(&event, STATUS_TEXT_MAX);
     if (!status_event(&all, &event)) {

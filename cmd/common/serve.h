@@ -15,9 +15,10 @@ enum err serve_open(const struct serve_options *options, struct serve **ret_serv
                     struct note *note);
 void serve_close(struct serve *serve); /* NULL is fine */
 /* Closes the listener and opens it again on the same port, with the certificate files as they are
- * now. After an error it is closed, and serve_publish tries again. */
+ * now. After an error it is closed; call it again later. */
 enum err serve_reopen(struct serve *serve, struct note *note);
+bool serve_is_open(const struct serve *serve);
 const char *serve_address(const struct serve *serve); /* with the real port; borrowed */
-/* Gives the live page new numbers; `http` in them is filled in here. */
+/* Gives the live page new numbers; `http` in them is filled in here. Closed: nothing happens. */
 void serve_publish(struct serve *serve, const struct status_numbers *numbers);
 #endif

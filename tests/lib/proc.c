@@ -89,18 +89,18 @@ static bool collect(struct proc *proc, int flags)
     return true;
 }
 
-/* Waits until the text is there (text given) or the process has ended (text NULL). */
-static bool wait_for(struct proc *proc, const char *text, int deadline_ms)
+/* Waits until the text is there, behind `mark` (text given), or the process has ended (text NULL). */
+static bool wait_for(struct proc *proc, size_t mark, const char *text, int deadline_ms)
 {
     int64_t deadline = now_ms() + deadline_ms;
     bool open = proc->output_fd >= 0;
 
     for (;;) {
         if (open) open = read_some(proc);
-        if (text && strstr(proc->output, text)) return true;
+        if (text && strstr(proc->output + mark, text)) return true;
         if (collect(proc, WNOHANG)) {
             if (proc->output_fd >= 0) read_some(proc);
-            return text ? strstr(proc->output, text) != NULL : true;
+            return text ? strstr(proc->output + mark, text) != NULL : true;
         }
         int64_t left = deadline - now_ms();
         if (left <= 0) return false;
@@ -111,14 +111,25 @@ static bool wait_for(struct proc *proc, const char *text, int deadline_ms)
 
 bool proc_wait_output(struct proc *proc, const char *text, int deadline_ms)
 {
-    if (wait_for(proc, text, deadline_ms)) return true;
-    fprintf(stderr, "\"%s\" did not come; the output was:\n%s\n", text, proc->output);
+    return proc_wait_output_after(proc, 0, text, deadline_ms);
+}
+
+size_t proc_mark(struct proc *proc)
+{
+    if (proc->output_fd >= 0) read_some(proc);
+    return proc->output_len;
+}
+
+bool proc_wait_output_after(struct proc *proc, size_t mark, const char *text, int deadline_ms)
+{
+    if (wait_for(proc, mark, text, deadline_ms)) return true;
+    fprintf(stderr, "\"%s\" did not come; the output was:\n%s\n", text, proc->output + mark);
     return false;
 }
 
 bool proc_wait_end(struct proc *proc, int deadline_ms)
 {
-    return wait_for(proc, NULL, deadline_ms);
+    return wait_for(proc, 0, NULL, deadline_ms);
 }
 
 bool proc_signal(struct proc *proc, int signal)
