@@ -61,8 +61,8 @@ static int pair_import(struct http_pair *pair, const gnutls_datum_t *cert,
 static enum err pair_make(struct str cert_pem, struct str key_pem, struct http_pair **ret_pair,
                           struct note *note)
 {
-    const gnutls_datum_t cert = {(unsigned char *)(uintptr_t)cert_pem.at, (unsigned)cert_pem.len};
-    const gnutls_datum_t key = {(unsigned char *)(uintptr_t)key_pem.at, (unsigned)key_pem.len};
+    const gnutls_datum_t cert = {(unsigned char *)cert_pem.at, (unsigned)cert_pem.len};
+    const gnutls_datum_t key = {(unsigned char *)key_pem.at, (unsigned)key_pem.len};
     struct http_pair *pair;
     int code;
 

@@ -8,7 +8,9 @@
  *
  * The surprising rule: ERR_OK means taken, not durable. Lines are synced when their file is rotated
  * away and at close. In a shared file a write that failed may leave a torn line, or, when only the
- * line end was missing, its line twice. */
+ * line end was missing, its line twice. Processes that share a file take turns to rotate it by a
+ * mark beside it; when two of them find a dead one's mark in the same instant, both rotate, and then
+ * one rotated file may replace another. */
 #ifndef OBS_EVENTS_H
 #define OBS_EVENTS_H
 #include "base/err.h"
