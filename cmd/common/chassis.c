@@ -230,24 +230,6 @@ static bool reload_conf(struct chassis *c)
     return !err;
 }
 
-/* The HTTP engine cannot exchange its pair while it runs, so the listener is opened anew:
- * readers of the live page come back by themselves. */
-static void reopen_serve(struct chassis *c)
-{
-    const struct log_source *log = instruments_log(c->instruments);
-    bool was_open = serve_is_open(c->serve);
-    struct note note = {""};
-    enum err err = serve_reopen(c->serve, &note);
-
-    if (!err && was_open)
-        LOG_INFO(log, "TLS files reloaded");
-    else if (!err)
-        LOG_INFO(log, "listener is open again");
-    else if (was_open) /* said once, not with every try */
-        LOG_ERROR(log, "listener could not be opened anew, trying again",
-                  log_text("why", note.text));
-}
-
 /* Asked by a person (SIGHUP), it says again what is wrong; from the timer, only what is new. The
  * count of loads is compared, because a new connection may have taken the change in before us. */
 static void look_at_tls(struct chassis *c, bool asked)
@@ -259,14 +241,19 @@ static void look_at_tls(struct chassis *c, bool asked)
 
     if (!c->tls) return;
     err = tls_context_reload(c->tls, &changed, &note);
+    uint64_t loads = tls_context_info(c->tls).loads;
+    if (!err && loads != c->tls_loads) {
+        err = serve_renew(c->serve, chassis_io(c)->fs, &note);
+        if (!err) {
+            c->tls_loads = loads;
+            instruments_set_tls(c->instruments, c->tls);
+            LOG_INFO(log, "TLS files reloaded");
+        }
+    }
+    if (!err) note.text[0] = '\0';
     if (err && (asked || strcmp(note.text, c->tls_refused.text) != 0))
         LOG_ERROR(log, "TLS files refused, the old pair stays", log_text("why", note.text));
     c->tls_refused = note;
-    uint64_t loads = tls_context_info(c->tls).loads;
-    if (loads == c->tls_loads) return;
-    c->tls_loads = loads;
-    instruments_set_tls(c->instruments, c->tls);
-    reopen_serve(c);
 }
 
 static void on_look_timer(struct timer *timer)
@@ -274,7 +261,6 @@ static void on_look_timer(struct timer *timer)
     struct chassis *c = CONTAINER_OF(timer, struct chassis, look_timer);
 
     look_at_tls(c, false);
-    if (!serve_is_open(c->serve)) reopen_serve(c);
     instruments_flush(c->instruments);
     timer_start_in(timer, LOOK_EVERY_MS);
 }

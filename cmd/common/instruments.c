@@ -285,7 +285,6 @@ enum err instruments_serve(struct instruments *instruments, struct http_server *
     };
     enum err err;
 
-    if (instruments->health) return health_move(instruments->health, http, note); /* opened anew */
     err = health_open(&options, &instruments->health, note);
     return err ? err
                : health_check_add(instruments->health, "process", "starting", &instruments->ready);

@@ -29,8 +29,7 @@ void instruments_set_tls(struct instruments *instruments, const struct tls_conte
 void instruments_flush(struct instruments *instruments); /* tries events that wait; from a timer */
 
 /* -- the part that meets HTTP -- */
-/* Adds /healthz, /readyz, /metrics and the /debug pages to a server that was just opened, for
- * the first time or anew. */
+/* Adds /healthz, /readyz, /metrics and the /debug pages to a server that was just opened; once. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note);
 void instruments_unserve(struct instruments *instruments); /* before that server is closed */

@@ -2,15 +2,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320 };
+enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320, PEM_MAX = 1 << 20 };
 
 struct serve {
     struct status_facts facts;
     const char *cert_file, *key_file;
     struct instruments *instruments;
-    char address[ADDRESS_CAP]; /* with the real port, so that opening anew finds it */
-    struct http_server *http;  /* NULL while opening anew has not worked yet */
+    char address[ADDRESS_CAP]; /* with the real port */
+    struct http_server *http;
     struct http_channel *live;
 };
 
@@ -93,15 +94,27 @@ void serve_close(struct serve *serve)
     free(serve);
 }
 
-enum err serve_reopen(struct serve *serve, struct note *note)
+static enum err read_pem(struct fs *fs, const char *path, struct buf *into, struct note *note)
 {
-    close_listener(serve);
-    return open_listener(serve, note);
+    enum err err = fs_read_whole(fs, path, PEM_MAX, into);
+    if (err) note_set(note, "%s: %s", path, err_text(err));
+    return err;
 }
 
-bool serve_is_open(const struct serve *serve)
+enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note)
 {
-    return serve->http != NULL;
+    struct buf cert, key;
+    enum err err;
+
+    buf_init(&cert, PEM_MAX + 1);
+    buf_init(&key, PEM_MAX + 1);
+    err = read_pem(fs, serve->cert_file, &cert, note);
+    if (!err) err = read_pem(fs, serve->key_file, &key, note);
+    if (!err) err = http_replace_pair(serve->http, buf_peek(&cert), buf_peek(&key), note);
+    if (key.data) explicit_bzero(key.data, key.len); /* not left behind in freed memory */
+    buf_deinit(&cert);
+    buf_deinit(&key);
+    return err;
 }
 
 const char *serve_address(const struct serve *serve)
@@ -114,7 +127,6 @@ void serve_publish(struct serve *serve, const struct status_numbers *numbers)
     struct status_numbers all = *numbers;
     struct buf event;
 
-    if (!serve->http) return;
     all.http = http_stats(serve->http);
     buf_init(&event, STATUS_TEXT_MAX);
     if (!status_event(&all, &event)) {
