@@ -224,7 +224,10 @@ bool events_flush(struct events *events)
     bool empty;
     pthread_mutex_lock(&events->lock);
     empty = drain(events, &news);
-    if (empty) end_trouble(events, &news);
+    if (empty) {
+        end_trouble(events, &news);
+        events->stats.refusing = false; /* refused for memory, with nothing queued to go out */
+    }
     pthread_mutex_unlock(&events->lock);
     tell(events, news);
     return empty;

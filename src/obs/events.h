@@ -58,7 +58,7 @@ struct events_stats {
     uint64_t refused; /* lines to keep that found no room; each is with its caller */
     size_t queued;
     bool in_trouble;
-    bool refusing; /* the last line to keep was refused, and none has gone out since */
+    bool refusing; /* a line to keep was refused, and since then none has gone out */
 };
 /* ERR_INVALID; for a file also the errors of fs_open, with a note that names it. */
 enum err events_open(const struct events_options *options, struct events **ret_events,
