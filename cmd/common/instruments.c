@@ -62,7 +62,7 @@ static enum err open_log_file(const char *path, int *ret_fd, struct note *note)
 static void reopen_log(struct instruments *in)
 {
     struct note note = {""};
-    int fd;
+    int fd = -1;
 
     if (!in->log_file) return;
     if (open_log_file(in->log_file, &fd, &note)) {
