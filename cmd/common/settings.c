@@ -1,4 +1,5 @@
-/* The rules a role's settings obey as a whole; `muster` and `musterctl config check` ask the same. */
+/* The rules a role's settings obey as a whole; `muster` and `musterctl config check` ask the
+ * same. */
 #include <string.h>
 
 #include "common/tables.h"

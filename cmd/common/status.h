@@ -1,8 +1,8 @@
 /* The status page of a process: one plain page inside the binary, kept live by server-sent events.
  * Shows what is known, and nothing that is not there yet.
  *
- * The surprising rule: the server forbids inline style and script (Content-Security-Policy), so both
- * are served at paths of their own, and the page holds neither. */
+ * The surprising rule: the server forbids inline style and script (Content-Security-Policy), so
+ * both are served at paths of their own, and the page holds neither. */
 #ifndef COMMON_STATUS_H
 #define COMMON_STATUS_H
 #include "base/buf.h"

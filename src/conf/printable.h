@@ -2,9 +2,9 @@
  *
  * Everything that came from outside (values, keys, flags, file names) goes through here before it
  * stands in a message. Control characters (C0, DEL, C1), line and paragraph separators and those
- * that turn the direction of writing are shown as \n, \t, \x1B or \u009B; bytes that are no UTF-8 as
- * \xFF. The surprising rule: a backslash stays as it is, so that paths stay readable; this is for
- * eyes, and not to be read back. */
+ * that turn the direction of writing are shown as \n, \t, \x1B or \u009B; bytes that are no UTF-8
+ * as \xFF. The surprising rule: a backslash stays as it is, so that paths stay readable; this is
+ * for eyes, and not to be read back. */
 #ifndef CONF_PRINTABLE_H
 #define CONF_PRINTABLE_H
 #include "base/buf.h"

@@ -49,9 +49,9 @@ struct http_options {
     size_t response_max;               /* 0: 16 MiB; more is answered with 500 */
     uint32_t keepalive_ms; /* 0: 15,000; silence after which an event reader is probed */
 };
-/* errors: answers of ours with a status of 400 or more. What is not HTTP at all (a malformed request
- * line, no Host, headers past HTTP_HEAD_MAX) is refused by the library before we see it, and is
- * counted neither here nor as a request. */
+/* errors: answers of ours with a status of 400 or more. What is not HTTP at all (a malformed
+ * request line, no Host, headers past HTTP_HEAD_MAX) is refused by the library before we see it,
+ * and is counted neither here nor as a request. */
 struct http_stats {
     uint64_t requests, errors, events_sent, events_dropped;
     uint32_t connections, readers;

@@ -48,7 +48,8 @@ void line_out_deinit(struct line_out *out)
     *out = (struct line_out){.fd = -1};
 }
 
-/* A pipe is writable for poll when it takes LINE_OUT_ATOMIC bytes. An error is for write to tell. */
+/* A pipe is writable for poll when it takes LINE_OUT_ATOMIC bytes. An error is for write to tell.
+ * */
 static bool would_wait(const struct line_out *out)
 {
     struct pollfd fd = {.fd = out->fd, .events = POLLOUT};

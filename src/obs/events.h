@@ -6,11 +6,11 @@
  * and counted, and one that must be kept is refused with ERR_FULL: the caller stops admitting work
  * rather than lose it. events_flush() tries again; trouble and its end are each told once.
  *
- * The surprising rule: ERR_OK means taken, not durable. Lines are synced when their file is rotated
- * away and at close. In a shared file a write that failed may leave a torn line, or, when only the
- * line end was missing, its line twice. Processes that share a file take turns to rotate it by a
- * mark beside it; when two of them find a dead one's mark in the same instant, both rotate, and then
- * one rotated file may replace another. */
+ * The surprising rule: ERR_OK means taken, not durable. Lines are synced when their file is
+ * rotated away and at close. In a shared file a write that failed may leave a torn line, or, when
+ * only the line end was missing, its line twice. Processes that share a file take turns to rotate
+ * it by a mark beside it; when two of them find a dead one's mark in the same instant, both
+ * rotate, and then one rotated file may replace another. */
 #ifndef OBS_EVENTS_H
 #define OBS_EVENTS_H
 #include "base/err.h"
@@ -68,8 +68,8 @@ void events_close(struct events *events);
 /* `line` without its end and without any line break in it. ERR_FULL (see above; a line that may
  * drop is gone and counted), ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err events_write(struct events *events, enum events_class class, struct str line);
-/* Tries queued lines again, and the rest of one that a pipe took in part; call it from a timer. True
- * when nothing is left. */
+/* Tries queued lines again, and the rest of one that a pipe took in part; call it from a timer.
+ * True when nothing is left. */
 bool events_flush(struct events *events);
 struct events_stats events_stats(struct events *events);
 #endif

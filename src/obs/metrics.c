@@ -116,9 +116,9 @@ failed:
     return NULL;
 }
 
-/* Appends `value` as valid UTF-8 and at most METRIC_LABEL_MAX bytes of it, never part of a character.
- * Text that is not UTF-8 has U+FFFD for each byte above ASCII: here and not when it is printed, so
- * that values which print alike are one series, which a scraper insists on. */
+/* Appends `value` as valid UTF-8 and at most METRIC_LABEL_MAX bytes of it, never part of a
+ * character. Text that is not UTF-8 has U+FFFD for each byte above ASCII: here and not when it is
+ * printed, so that values which print alike are one series, which a scraper insists on. */
 static size_t value_put(struct str value, char *into)
 {
     static const char unknown[] = "\xef\xbf\xbd";

@@ -25,8 +25,9 @@ static void put_c(struct writer *w, const char *text)
     put(w, str_from(text));
 }
 
-/* Backslash and line end are escaped, quotes where quotes stand around. The text is UTF-8: a scraper
- * would drop the whole page, so help texts are refused and values made so when they come in. */
+/* Backslash and line end are escaped, quotes where quotes stand around. The text is UTF-8: a
+ * scraper would drop the whole page, so help texts are refused and values made so when they come
+ * in. */
 static void put_escaped(struct writer *w, struct str text, bool quoted)
 {
     for (size_t i = 0; i < text.len && !w->err; i++) {

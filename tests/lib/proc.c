@@ -89,7 +89,8 @@ static bool collect(struct proc *proc, int flags)
     return true;
 }
 
-/* Waits until the text is there, behind `mark` (text given), or the process has ended (text NULL). */
+/* Waits until the text is there, behind `mark` (text given), or the process has ended (text
+ * NULL). */
 static bool wait_for(struct proc *proc, size_t mark, const char *text, int deadline_ms)
 {
     int64_t deadline = now_ms() + deadline_ms;

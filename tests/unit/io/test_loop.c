@@ -497,7 +497,8 @@ TEST(sleeping_between_turns_is_not_counted)
     mono_ns start = clock_mono_ns(loop_clock(rig.loop));
     RIG_UNTIL("fires", &rig, story[0]);
     uint64_t passed_ns = clock_mono_ns(loop_clock(rig.loop)).ns - start.ns;
-    /* Not a matter of speed: however slow the machine, the sleep is in one figure and not the other. */
+    /* Not a matter of speed: however slow the machine, the sleep is in one figure and not the
+     * other. */
     CHECK("the turns are shorter than the time that passed by the sleep",
           loop_stats(rig.loop).wall_ns_total + 20 * NS_PER_MS < passed_ns);
     close_timers();
