@@ -44,7 +44,7 @@ interop: ## foreign judges: toml-test's valid and invalid sets
 	@scripts/setup build test interop
 	@scripts/interop
 
-lint: ## clang-format, clang-tidy, cppcheck and gcc -fanalyzer over our own code
+lint: ## clang-format over all code; clang-tidy, cppcheck and gcc -fanalyzer over what ships
 	@scripts/setup build test lint
 	@scripts/lint
 
@@ -57,8 +57,8 @@ coverage: ## line and branch coverage of the tests, into build/coverage
 	@scripts/coverage
 
 install: build ## installs into PREFIX=/usr/local (DESTDIR is honoured)
-	@meson configure $(RELEASE) --prefix $(PREFIX)
-	@meson install -C $(RELEASE) --quiet $(if $(DESTDIR),--destdir $(DESTDIR))
+	@meson configure $(RELEASE) --prefix $(PREFIX) >/dev/null
+	@meson install -C $(RELEASE) --quiet --no-rebuild $(if $(DESTDIR),--destdir $(DESTDIR))
 
 clean: ## removes build/
 	@rm -rf build

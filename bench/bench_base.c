@@ -4,6 +4,8 @@
  *   heap: restart one of N timers  beside libuv's timers
  * Ratios are of CPU time, best of several rounds, so that a neighbour's burst does not count.
  * usage: bench_base [commit] */
+#include "bench.h"
+
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +28,6 @@ struct cost {
 }; /* per operation */
 typedef void job_fn(void *context);
 
-static double now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* Runs `before` outside the clock, then `job` inside it. */
 static struct cost measure(job_fn *before, job_fn *job, job_fn *after, void *context,
                            double operations)
@@ -41,10 +36,10 @@ static struct cost measure(job_fn *before, job_fn *job, job_fn *after, void *con
 
     for (int round = 0; round < ROUNDS; round++) {
         if (before) before(context);
-        double wall = now_ns(CLOCK_MONOTONIC), cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+        double wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         job(context);
-        cpu = (now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / operations;
-        wall = (now_ns(CLOCK_MONOTONIC) - wall) / operations;
+        cpu = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / operations;
+        wall = (clock_ns(CLOCK_MONOTONIC) - wall) / operations;
         if (after) after(context);
         if (cpu < best.cpu_ns) best = (struct cost){wall, cpu};
     }
@@ -375,21 +370,8 @@ static void bench_heap(void)
     free(t);
 }
 
-static void print_machine(const char *commit)
+int main(void)
 {
-    char line[256], model[200] = "unknown";
-    FILE *info = fopen("/proc/cpuinfo", "r");
-
-    while (info && fgets(line, sizeof line, info))
-        if (sscanf(line, "model name : %199[^\n]", model) == 1) break;
-    if (info) fclose(info);
-    printf("machine: %s, %ld cores; commit %s; best of %d rounds\n", model,
-           sysconf(_SC_NPROCESSORS_ONLN), commit, ROUNDS);
-}
-
-int main(int argc, char **argv)
-{
-    print_machine(argc > 1 ? argv[1] : "not given");
     bench_crc32c();
     bench_map();
     bench_heap();

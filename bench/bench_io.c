@@ -5,6 +5,8 @@
  * time of a loopback echo is mostly waking threads up. Then: handing a message to a loop from
  * another thread, and starting and stopping timers, both against libuv's own. Best of several
  * rounds. */
+#include "bench.h"
+
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -19,21 +21,6 @@
 #include "io/real.h"
 
 enum { ROUNDS = 5, CONNECTIONS_MAX = 64, ROOM = 64 * 1024 };
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static double clock_ns(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* -- three echo servers: each says its port, then serves until every connection it saw is closed
  * -- */

@@ -1,6 +1,8 @@
-/* What watching costs: a log line, a counter, an event line, a ring entry; and an HTTP page beside a bare
- * libmicrohttpd server, in one run on one machine. CPU is that of the process without the load generator.
- * Best of several rounds. */
+/* What watching costs: a log line, a counter, an event line, a ring entry; and an HTTP page beside
+ * a bare libmicrohttpd server, in one run on one machine. CPU is that of the process without the
+ * load generator. Best of several rounds. */
+#include "bench.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <microhttpd.h>
@@ -21,21 +23,6 @@
 #include "obs/ring.h"
 
 enum { ROUNDS = 5, REPEATS = 200000, CONNECTIONS = 16, REQUESTS = 4000 };
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static double clock_ns(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* -- one thread, one operation many times -- */
 

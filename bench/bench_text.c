@@ -4,6 +4,8 @@
  * drop it), which is what replacing ours would cost; and jansson's dump alone of a tree that is
  * there already, the kindest possible comparison. Best of several rounds, so that a neighbour's
  * burst does not count. */
+#include "bench.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -111,13 +113,6 @@ static void prove_equal(void)
     buf_deinit(&ours);
 }
 
-static double now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 enum job { OURS, JANSSON_BUILD_AND_DUMP, JANSSON_DUMP_ONLY };
 struct cost {
     double wall_ns, cpu_ns;
@@ -132,7 +127,7 @@ static struct cost measure(enum job job, struct buf *out)
     event_at(41, &event);
     ready = tree_of(&event);
     for (int round = 0; round < ROUNDS; round++) {
-        double wall = now_ns(CLOCK_MONOTONIC), cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+        double wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         for (uint64_t i = 0; i < LINES; i++) {
             event_at(i, &event);
             buf_clear(out);
@@ -144,23 +139,12 @@ static struct cost measure(enum job job, struct buf *out)
                 json_decref(tree);
             }
         }
-        cpu = (now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / LINES;
-        wall = (now_ns(CLOCK_MONOTONIC) - wall) / LINES;
+        cpu = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / LINES;
+        wall = (clock_ns(CLOCK_MONOTONIC) - wall) / LINES;
         if (cpu < best.cpu_ns) best = (struct cost){wall, cpu};
     }
     json_decref(ready);
     return best;
-}
-
-static void print_machine(void)
-{
-    char line[256], model[200] = "unknown";
-    FILE *info = fopen("/proc/cpuinfo", "r");
-
-    while (info && fgets(line, sizeof line, info))
-        if (sscanf(line, "model name : %199[^\n]", model) == 1) break;
-    if (info) fclose(info);
-    printf("machine: %s; %d lines, best of %d rounds\n", model, LINES, ROUNDS);
 }
 
 int main(void)
@@ -173,7 +157,6 @@ int main(void)
     struct cost costs[ARRAY_LEN(names)];
     struct buf out;
 
-    print_machine();
     prove_equal();
     buf_init(&out, LINE_MAX_BYTES * 2);
     for (size_t job = 0; job < ARRAY_LEN(names); job++) {

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,10 +12,13 @@
 #include "io/real.h"
 #include "io/signals.h"
 
+/* How often the files that may change under us are looked at: the TLS pair; queued events. */
+enum { LOOK_EVERY_MS = 1000 };
+
 struct chassis {
     const struct program *program;
     const struct command_call *call;
-    const struct chassis_role *role;
+    const struct role *role;
     char name[COMMAND_PATH_CAP]; /* "muster dev" */
     struct conf *conf_at_start;  /* kept to the end: parts may hold texts of it */
     struct conf *conf;           /* what is in force */
@@ -24,51 +26,17 @@ struct chassis {
     struct fs_lock *lock;
     struct instruments *instruments;
     struct tls_context *tls;
+    uint64_t tls_loads;      /* of the pair that is served */
+    struct note tls_refused; /* what was said last about files that cannot be taken; "" */
     struct serve *serve;
     struct signals *signals;
-    struct timer live_timer;
+    struct timer live_timer, look_timer;
     mono_time started;
-    bool role_open;
 };
 
-struct io *chassis_io(struct chassis *chassis)
+static struct io *chassis_io(const struct chassis *chassis)
 {
     return real_io_io(chassis->real);
-}
-
-const struct conf *chassis_conf(const struct chassis *chassis)
-{
-    return chassis->conf;
-}
-
-struct tls_context *chassis_tls(struct chassis *chassis)
-{
-    return chassis->tls;
-}
-
-/* -- what is checked before anything is opened -- */
-
-static enum err check_settings(const struct conf *conf, struct note *note)
-{
-    const char *cert = conf_text(conf, "tls.cert-file"), *key = conf_text(conf, "tls.key-file");
-    const char *listen = conf_text(conf, "http.listen");
-
-    if (!cert != !key) {
-        note_set(note, "tls.cert-file and tls.key-file belong together; one of them is missing");
-        return ERR_INVALID;
-    }
-    if (strncmp(listen, "unix:", 5) == 0) {
-        note_set(note, "http.listen %s: HTTP needs host:port", listen);
-        return ERR_INVALID;
-    }
-    if (!cert && !address_is_loopback(listen) && !conf_bool(conf, "insecure")) {
-        note_set(note,
-                 "http.listen %s is not loopback and there is no TLS: set tls.cert-file and "
-                 "tls.key-file, or say --insecure",
-                 listen);
-        return ERR_INVALID;
-    }
-    return ERR_OK;
 }
 
 static const char *warning_of(const struct conf *conf)
@@ -89,7 +57,7 @@ static enum err lock_data_dir(struct chassis *c, struct note *note)
     if (err) {
         note_set(note, "data-dir %s: %s", dir,
                  err == ERR_EXISTS ? "a file is in the way" : err_text(err));
-        return err == ERR_EXISTS ? ERR_INVALID : err;
+        return err;
     }
     err = fs_lock_dir(fs, dir, &c->lock, note);
     if (err == ERR_BUSY) {
@@ -110,7 +78,9 @@ static enum err open_tls(struct chassis *c, struct note *note)
         .peer_optional = true,
     };
     if (!options.cert_file) return ERR_OK;
-    return tls_context_open(chassis_io(c)->fs, &options, &c->tls, note);
+    enum err err = tls_context_open(chassis_io(c)->fs, &options, &c->tls, note);
+    if (!err) c->tls_loads = tls_context_info(c->tls).loads;
+    return err;
 }
 
 static void publish_numbers(struct chassis *c)
@@ -147,6 +117,7 @@ static enum err open_serve(struct chassis *c, struct note *note)
 }
 
 static void on_signal(void *owner, int signal);
+static void on_look_timer(struct timer *timer);
 
 static enum err open_parts(struct chassis *c, struct note *note)
 {
@@ -159,17 +130,33 @@ static enum err open_parts(struct chassis *c, struct note *note)
     if (!err) instruments_set_tls(c->instruments, c->tls);
     if (!err) err = open_serve(c, note);
     if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, on_live_timer);
+    if (!err) err = timer_init(&c->look_timer, chassis_io(c)->loop, on_look_timer);
     if (!err) err = signals_open(chassis_io(c)->loop, numbers, on_signal, c, &c->signals);
-    if (!err && c->role->open) err = c->role->open(c->role->self, c, note);
-    if (!err) c->role_open = true;
     return err;
+}
+
+/* What a setting names and cannot be opened is a wrong configuration, however the opener calls it;
+ * what another process or the machine is to blame for keeps its own exit code. */
+static enum err as_setting(enum err err)
+{
+    switch (err) {
+    case ERR_NOT_FOUND:
+    case ERR_EXISTS:
+    case ERR_DENIED:
+    case ERR_PARSE:
+    case ERR_CONFLICT:
+    case ERR_TOO_LARGE:
+    case ERR_PRECONDITION:
+    case ERR_UNSUPPORTED: return ERR_INVALID;
+    default: return err;
+    }
 }
 
 /* In reverse order, from any half-built state. */
 static void close_parts(struct chassis *c)
 {
-    if (c->role_open && c->role->close) c->role->close(c->role->self);
     signals_close(c->signals);
+    timer_deinit(&c->look_timer);
     timer_deinit(&c->live_timer);
     serve_close(c->serve);
     tls_context_unref(c->tls);
@@ -214,7 +201,8 @@ static void say_refused(struct chassis *c, enum err err, struct str problems)
     LOG_ERROR(log, "nothing was reloaded, the old configuration stays", log_err("err", err));
 }
 
-static void reload_conf(struct chassis *c)
+/* Counted before it is said: who reads the line finds the number. */
+static bool reload_conf(struct chassis *c)
 {
     struct conf_changes changes;
     struct conf *next = NULL;
@@ -224,12 +212,12 @@ static void reload_conf(struct chassis *c)
 
     buf_init(&problems, PROGRAM_TEXT_MAX);
     err = program_read_conf(c->program, c->call, &next, &problems);
-    if (!err) err = check_settings(next, &note); /* what could not start is not taken half */
+    if (!err) err = c->role->check(next, &note); /* what could not start is not taken half */
     if (!err) err = conf_reload(c->conf, next, &changes);
     if (err) {
         if (note.text[0]) (void)buf_append_c(&problems, note.text);
-        say_refused(c, err, buf_peek(&problems));
         instruments_count_reload(c->instruments, false, 0);
+        say_refused(c, err, buf_peek(&problems));
         conf_close(next);
     } else {
         instruments_count_reload(c->instruments, true, changes.waiting);
@@ -237,29 +225,44 @@ static void reload_conf(struct chassis *c)
         if (c->conf != c->conf_at_start) conf_close(c->conf);
         c->conf = next;
         instruments_apply(c->instruments, c->conf);
-        if (c->role->reload) c->role->reload(c->role->self, c->conf);
     }
     buf_deinit(&problems);
+    return !err;
 }
 
-/* The HTTP engine cannot exchange its pair while it runs, so the listener is opened anew:
- * readers of the live page come back by themselves. */
-static void reload_tls(struct chassis *c)
+/* Asked by a person (SIGHUP), it says again what is wrong; from the timer, only what is new. The
+ * count of loads is compared, because a new connection may have taken the change in before us. */
+static void look_at_tls(struct chassis *c, bool asked)
 {
-    bool changed = false;
-    struct note note = {""};
     const struct log_source *log = instruments_log(c->instruments);
-    enum err err = c->tls ? tls_context_reload(c->tls, &changed, &note) : ERR_OK;
+    struct note note = {""};
+    bool changed;
+    enum err err;
 
-    if (err) LOG_ERROR(log, "TLS files refused, the old pair stays", log_text("why", note.text));
-    if (!changed || err) return;
-    instruments_set_tls(c->instruments, c->tls);
-    err = serve_reopen(c->serve, &note);
-    if (err)
-        LOG_ERROR(log, "listener could not be opened anew, trying again",
-                  log_text("why", note.text));
-    else
-        LOG_INFO(log, "TLS files reloaded");
+    if (!c->tls) return;
+    err = tls_context_reload(c->tls, &changed, &note);
+    uint64_t loads = tls_context_info(c->tls).loads;
+    if (!err && loads != c->tls_loads) {
+        err = serve_renew(c->serve, chassis_io(c)->fs, &note);
+        if (!err) {
+            c->tls_loads = loads;
+            instruments_set_tls(c->instruments, c->tls);
+            LOG_INFO(log, "TLS files reloaded");
+        }
+    }
+    if (!err) note.text[0] = '\0';
+    if (err && (asked || strcmp(note.text, c->tls_refused.text) != 0))
+        LOG_ERROR(log, "TLS files refused, the old pair stays", log_text("why", note.text));
+    c->tls_refused = note;
+}
+
+static void on_look_timer(struct timer *timer)
+{
+    struct chassis *c = CONTAINER_OF(timer, struct chassis, look_timer);
+
+    look_at_tls(c, false);
+    instruments_flush(c->instruments);
+    timer_start_in(timer, LOOK_EVERY_MS);
 }
 
 static void on_signal(void *owner, int signal)
@@ -276,25 +279,18 @@ static void on_signal(void *owner, int signal)
     }
     instruments_reopen(c->instruments); /* first, so that what follows is in the new file */
     LOG_INFO(log, "reloading", log_text("signal", "SIGHUP"));
-    reload_conf(c);
-    reload_tls(c);
-    instruments_event(c->instruments, "reloaded");
+    bool reloaded = reload_conf(c);
+    look_at_tls(c, true);
+    instruments_event(c->instruments, reloaded ? "reloaded" : "reload-refused");
     publish_numbers(c);
 }
 
 /* -- the run -- */
 
-static int print_conf(const struct chassis *c)
+static enum err make_conf(const void *chassis, struct buf *into)
 {
-    struct buf text;
-    int exit_code;
-    enum err err;
-
-    buf_init(&text, PROGRAM_TEXT_MAX);
-    err = conf_print(c->conf, c->name, &text);
-    exit_code = err ? program_fail(c->call, err, NULL) : program_print(buf_peek(&text));
-    buf_deinit(&text);
-    return exit_code;
+    const struct chassis *c = chassis;
+    return conf_print(c->conf, c->name, into);
 }
 
 /* On stdout for whoever started it; on stderr when stdout belongs to the events. */
@@ -328,12 +324,13 @@ static void run(struct chassis *c)
     say_started(c);
     publish_numbers(c);
     timer_start_in(&c->live_timer, conf_number(c->conf, "http.live-every"));
+    timer_start_in(&c->look_timer, LOOK_EVERY_MS);
     real_io_run(c->real);
     LOG_INFO(log, "stopped");
 }
 
 int chassis_run(const struct program *program, const struct command_call *call,
-                const struct chassis_role *role)
+                const struct role *role)
 {
     struct chassis c = {.program = program, .call = call, .role = role};
     struct note note = {""};
@@ -344,12 +341,12 @@ int chassis_run(const struct program *program, const struct command_call *call,
     c.conf = c.conf_at_start;
     command_path_text(call, c.name);
     if (conf_bool(c.conf, "print-config")) {
-        exit_code = print_conf(&c);
+        exit_code = program_print_made(call, make_conf, &c);
         conf_close(c.conf_at_start);
         return exit_code;
     }
-    err = check_settings(c.conf, &note);
-    if (!err) err = open_parts(&c, &note);
+    err = role->check(c.conf, &note);
+    if (!err) err = as_setting(open_parts(&c, &note));
     if (err) {
         exit_code = program_fail(call, err, &note);
     } else {

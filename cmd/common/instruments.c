@@ -40,8 +40,20 @@ static enum err open_log_file(const char *path, int *ret_fd, struct note *note)
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, LOG_FILE_MODE);
 
     if (fd < 0) {
-        note_set(note, "log.file %s: %s", path, strerror(errno));
-        return errno == ENOENT ? ERR_NOT_FOUND : errno == EACCES ? ERR_DENIED : ERR_IO;
+        int error = errno; /* of open; the next line may change it */
+        note_set(note, "log.file %s: %s", path, strerror(error));
+        switch (error) {
+        case ENOENT:
+        case ENOTDIR:
+        case EISDIR:
+        case EACCES:
+        case EPERM:
+        case EROFS:
+        case ELOOP:
+        case ENXIO:
+        case ENAMETOOLONG: return ERR_INVALID; /* another path would do */
+        default: return ERR_IO;
+        }
     }
     *ret_fd = fd;
     return ERR_OK;
@@ -50,7 +62,7 @@ static enum err open_log_file(const char *path, int *ret_fd, struct note *note)
 static void reopen_log(struct instruments *in)
 {
     struct note note = {""};
-    int fd;
+    int fd = -1;
 
     if (!in->log_file) return;
     if (open_log_file(in->log_file, &fd, &note)) {
@@ -254,9 +266,9 @@ const struct log_source *instruments_log(const struct instruments *instruments)
     return &instruments->log;
 }
 
-struct metrics *instruments_metrics(struct instruments *instruments)
+void instruments_flush(struct instruments *instruments)
 {
-    return instruments->metrics;
+    (void)events_flush(instruments->events); /* a sink in trouble tells by itself */
 }
 
 /* -- the part that meets HTTP -- */
@@ -273,7 +285,6 @@ enum err instruments_serve(struct instruments *instruments, struct http_server *
     };
     enum err err;
 
-    if (instruments->health) return health_move(instruments->health, http, note); /* opened anew */
     err = health_open(&options, &instruments->health, note);
     return err ? err
                : health_check_add(instruments->health, "process", "starting", &instruments->ready);

@@ -22,15 +22,14 @@ void instruments_reopen(struct instruments *instruments);
 /* Takes over what a reload changed: the log level. */
 void instruments_apply(struct instruments *instruments, const struct conf *conf);
 const struct log_source *instruments_log(const struct instruments *instruments); /* for LOG_*() */
-/* A line in the event file: "started", "reloaded", "stopping". */
+/* A line in the event file: "started", "reloaded", "reload-refused", "stopping". */
 void instruments_event(struct instruments *instruments, const char *what);
 void instruments_count_reload(struct instruments *instruments, bool ok, size_t waiting);
 void instruments_set_tls(struct instruments *instruments, const struct tls_context *tls);
-struct metrics *instruments_metrics(struct instruments *instruments);
+void instruments_flush(struct instruments *instruments); /* tries events that wait; from a timer */
 
 /* -- the part that meets HTTP -- */
-/* Adds /healthz, /readyz, /metrics and the /debug pages to a server that was just opened, for
- * the first time or anew. */
+/* Adds /healthz, /readyz, /metrics and the /debug pages to a server that was just opened; once. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note);
 void instruments_unserve(struct instruments *instruments); /* before that server is closed */

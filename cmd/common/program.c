@@ -1,5 +1,7 @@
 #include "common/program.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,22 +9,54 @@
 
 #include "common/tables.h"
 #include "common/version.h"
+#include "conf/printable.h"
 #include "io/fs.h"
 
 int program_print(struct str text)
 {
-    bool written = fwrite(text.at, 1, text.len, stdout) == text.len && fflush(stdout) == 0;
-    return written ? 0 : err_exit_code(ERR_INTERNAL);
+    if (fwrite(text.at, 1, text.len, stdout) == text.len && fflush(stdout) == 0) return 0;
+    fprintf(stderr, "cannot write to standard output: %s\n", strerror(errno));
+    return err_exit_code(ERR_INTERNAL);
+}
+
+int program_print_made(const struct command_call *call, program_make_fn *make, const void *of)
+{
+    struct buf text;
+    int exit_code;
+    enum err err;
+
+    buf_init(&text, PROGRAM_TEXT_MAX);
+    err = make(of, &text);
+    exit_code = err ? program_fail(call, err, NULL) : program_print(buf_peek(&text));
+    buf_deinit(&text);
+    return exit_code;
+}
+
+/* "muster dev: LINE" on stderr, in one piece. */
+static void say(const struct command_call *call, struct str line)
+{
+    char path[COMMAND_PATH_CAP];
+    struct buf shown;
+
+    command_path_text(call, path);
+    buf_init(&shown, PROGRAM_TEXT_MAX);
+    if (printable_append(line, &shown)) buf_clear(&shown); /* still say who failed */
+    fprintf(stderr, "%s: %.*s\n", path, STR_ARG(buf_peek(&shown)));
+    buf_deinit(&shown);
 }
 
 int program_fail(const struct command_call *call, enum err err, const struct note *note)
 {
-    char path[COMMAND_PATH_CAP];
-    const char *text = note && note->text[0] ? note->text : err_text(err);
-
-    command_path_text(call, path);
-    fprintf(stderr, "%s: %s\n", path, text);
+    say(call, str_from(note && note->text[0] ? note->text : err_text(err)));
     return err_exit_code(err);
+}
+
+void program_say_problems(const struct command_call *call, struct str problems)
+{
+    struct str line;
+    while (problems.len > 0 && str_split(&problems, '\n', &line)) {
+        if (line.len > 0) say(call, line);
+    }
 }
 
 /* -- configuration -- */
@@ -44,22 +78,42 @@ static bool reads_environment(const struct option_table *table)
     return false;
 }
 
-static enum err add_file(struct conf *conf, struct buf *problems)
+static const char *why_unreadable(const char *path, enum err err)
 {
-    const char *path = conf_text(conf, "config");
+    struct fs_info info;
+    if (err != ERR_INVALID || fs_stat(fs_real(), path, &info)) return err_text(err);
+    if (info.kind == FS_DIRECTORY) return "is a directory";
+    return info.kind == FS_OTHER ? "is not a regular file" : err_text(err);
+}
+
+enum err program_add_file(struct conf *conf, const char *path)
+{
     struct buf content;
     enum err err;
 
-    if (!path) return ERR_OK;
     buf_init(&content, CONF_FILE_MAX + 1);
     err = fs_read_whole(fs_real(), path, CONF_FILE_MAX, &content);
-    if (err) {
-        if (buf_appendf(problems, "%s: %s\n", path, err_text(err))) err = ERR_NOMEM;
-    } else {
+    if (!err) {
         err = conf_add_file(conf, path, buf_peek(&content));
+    } else if (err != ERR_NOMEM &&
+               conf_problem(conf, "%s: %s", path, why_unreadable(path, err)) == ERR_NOMEM) {
+        err = ERR_NOMEM;
     }
     buf_deinit(&content);
     return err;
+}
+
+/* All sources are read, whatever is wrong with one: conf_finish tells all of it together. */
+static enum err add_sources(const struct program *program, const struct command_call *call,
+                            const struct option_table *table, struct conf *conf)
+{
+    enum err err = conf_add_flags(conf, call->rest_count, call->rest);
+
+    if (err != ERR_NOMEM && reads_environment(table))
+        err = conf_add_environment(conf, program->environment, all_tables);
+    if (err != ERR_NOMEM && table_has(table, "config") && conf_text(conf, "config"))
+        err = program_add_file(conf, conf_text(conf, "config"));
+    return err == ERR_NOMEM ? err : conf_finish(conf);
 }
 
 enum err program_read_conf(const struct program *program, const struct command_call *call,
@@ -72,13 +126,7 @@ enum err program_read_conf(const struct program *program, const struct command_c
     struct note note = {""};
     enum err err = conf_open(table, &conf);
 
-    if (!err) err = conf_add_flags(conf, call->rest_count, call->rest);
-    if ((!err || err == ERR_INVALID) && reads_environment(table)) {
-        err = conf_add_environment(conf, program->environment, all_tables);
-    }
-    if ((!err || err == ERR_INVALID) && table_has(table, "config")) err = add_file(conf, problems);
-    if (err == ERR_INVALID) err = ERR_OK; /* conf_finish tells all of them together */
-    if (!err) err = conf_finish(conf);
+    if (!err) err = add_sources(program, call, table, conf);
     if (!err) {
         err = command_check_arguments(call, conf_argument_count(conf), &note);
         if (err && buf_appendf(problems, "%s\n", note.text)) err = ERR_NOMEM;
@@ -95,55 +143,51 @@ enum err program_read_conf(const struct program *program, const struct command_c
 enum err program_load_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf)
 {
-    char path[COMMAND_PATH_CAP];
-    struct str rest, line;
     struct buf problems;
     enum err err;
 
     buf_init(&problems, PROGRAM_TEXT_MAX);
-    command_path_text(call, path);
     err = program_read_conf(program, call, ret_conf, &problems);
-    rest = buf_peek(&problems);
-    if (err && rest.len == 0) fprintf(stderr, "%s: %s\n", path, err_text(err));
-    while (err && rest.len > 0 && str_split(&rest, '\n', &line)) {
-        if (line.len > 0) fprintf(stderr, "%s: %.*s\n", path, STR_ARG(line));
-    }
+    if (err && buf_peek(&problems).len == 0) (void)program_fail(call, err, NULL);
+    if (err) program_say_problems(call, buf_peek(&problems));
     buf_deinit(&problems);
-    return err == ERR_NOT_FOUND || err == ERR_DENIED || err == ERR_TOO_LARGE ? ERR_INVALID : err;
+    return err;
 }
 
 /* -- the run -- */
 
-static int print_help(const struct command_call *call)
+static enum err make_help(const void *call, struct buf *into)
+{
+    return command_help(call, into);
+}
+
+enum err program_make_version(const void *call, struct buf *into)
+{
+    return version_print(((const struct command_call *)call)->path[0]->name, into);
+}
+
+/* A group without its command: the help is what was wrong. */
+static int help_as_mistake(const struct command_call *call)
 {
     struct buf text;
-    int exit_code;
     enum err err;
 
     buf_init(&text, PROGRAM_TEXT_MAX);
     err = command_help(call, &text);
-    if (err)
-        exit_code = program_fail(call, err, NULL);
-    else if (call->wish == COMMAND_MISSING) {
-        fprintf(stderr, "%.*s", STR_ARG(buf_peek(&text)));
-        exit_code = err_exit_code(ERR_INVALID);
-    } else
-        exit_code = program_print(buf_peek(&text));
+    if (!err) fprintf(stderr, "%.*s", STR_ARG(buf_peek(&text)));
     buf_deinit(&text);
-    return exit_code;
+    return err ? program_fail(call, err, NULL) : err_exit_code(ERR_INVALID);
 }
 
-static int print_version(const struct command_call *call)
+/* A process started with one of its three standard files closed would get the number for something
+ * of its own, and whoever prints would write into that. */
+static bool fill_standard_files(void)
 {
-    struct buf text;
-    int exit_code;
-    enum err err;
-
-    buf_init(&text, PROGRAM_TEXT_MAX);
-    err = version_print(call->path[0]->name, &text);
-    exit_code = err ? program_fail(call, err, NULL) : program_print(buf_peek(&text));
-    buf_deinit(&text);
-    return exit_code;
+    int fd;
+    do fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
 }
 
 int program_main(const struct command *root, int argc, char **argv)
@@ -152,11 +196,14 @@ int program_main(const struct command *root, int argc, char **argv)
     struct command_call call = {.path = {root}, .depth = 1};
     size_t count = argc > 0 ? (size_t)argc - 1 : 0;
     struct note note = {""};
-    enum err err = command_resolve(root, count, (const char *const *)argv + 1, &call, &note);
+    enum err err;
 
+    if (!fill_standard_files()) return err_exit_code(ERR_INTERNAL);
+    err = command_resolve(root, count, (const char *const *)argv + 1, &call, &note);
     if (err) return program_fail(&call, err, &note);
-    if (call.wish == COMMAND_VERSION) return print_version(&call);
-    if (call.wish != COMMAND_RUN) return print_help(&call);
+    if (call.wish == COMMAND_VERSION) return program_print_made(&call, program_make_version, &call);
+    if (call.wish == COMMAND_HELP) return program_print_made(&call, make_help, &call);
+    if (call.wish == COMMAND_MISSING) return help_as_mistake(&call);
     err = version_check_engines(&note); /* help and version work on any machine; no more */
     if (err) return program_fail(&call, err, &note);
     return command_of(&call)->run(&program, &call);

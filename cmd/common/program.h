@@ -18,14 +18,24 @@ int program_main(const struct command *root, int argc, char **argv);
  * thing wrong. Nothing is printed, so a reload can use it. */
 enum err program_read_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf, struct buf *problems);
-/* The same for a command that starts: problems go to stderr. ERR_INVALID, ERR_NOMEM, or what
- * reading the file answered. */
+/* The same for a command that starts: problems go to stderr. ERR_INVALID, ERR_NOMEM. */
 enum err program_load_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf);
+/* Adds a file to the sources of `conf`. What is wrong in it, or with reading it at all, becomes a
+ * problem of `conf`. ERR_INVALID, ERR_NOMEM, and what fs_read_whole answers. */
+enum err program_add_file(struct conf *conf, const char *path);
+
+/* -- what is printed; text from outside is made printable on stderr -- */
+/* "muster dev: LINE" on stderr for each line of conf_problems. */
+void program_say_problems(const struct command_call *call, struct str problems);
 /* "muster dev: TEXT" on stderr, and the exit code of `err`. */
 int program_fail(const struct command_call *call, enum err err, const struct note *note);
-/* Writes all of it to stdout. An exit code: a reader that went away is a failure. */
+/* Writes all of it to stdout. An exit code: a write that failed is said on stderr, and is 1. */
 int program_print(struct str text);
+/* The same with what `make` writes of `of`. */
+typedef enum err program_make_fn(const void *of, struct buf *into);
+int program_print_made(const struct command_call *call, program_make_fn *make, const void *of);
+enum err program_make_version(const void *call, struct buf *into);
 
 /* Everything a bounded text of ours needs. */
 enum { PROGRAM_TEXT_MAX = COMMAND_TEXT_MAX };

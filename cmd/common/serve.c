@@ -2,15 +2,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320 };
+enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320, PEM_MAX = 1 << 20 };
 
 struct serve {
     struct status_facts facts;
     const char *cert_file, *key_file;
     struct instruments *instruments;
-    char address[ADDRESS_CAP]; /* with the real port, so that opening anew finds it */
-    struct http_server *http;  /* NULL while opening anew has not worked yet */
+    char address[ADDRESS_CAP]; /* with the real port */
+    struct http_server *http;
     struct http_channel *live;
 };
 
@@ -23,6 +24,14 @@ static enum err add_pages(struct serve *s, struct note *note)
     err = status_page(&s->facts, &page);
     if (!err) err = http_publish(s->http, STATUS_PATH, "text/html; charset=utf-8", buf_peek(&page));
     buf_deinit(&page);
+    if (!err) {
+        err =
+            http_publish(s->http, STATUS_CSS_PATH, "text/css; charset=utf-8", str_from(status_css));
+    }
+    if (!err) {
+        err = http_publish(s->http, STATUS_JS_PATH, "text/javascript; charset=utf-8",
+                           str_from(status_js));
+    }
     if (!err) err = http_channel_open(s->http, STATUS_LIVE_PATH, LIVE_EVENTS_KEPT, &s->live);
     return err ? err : instruments_serve(s->instruments, s->http, note);
 }
@@ -46,7 +55,7 @@ static enum err open_listener(struct serve *s, struct note *note)
                  "with --http-listen 127.0.0.1:0",
                  s->address);
     } else if (err) {
-        note_prefix(note, "http.listen %s", s->address);
+        note_prefix(note, "http.listen"); /* the address is in there already */
     }
     if (err) return err;
     snprintf(s->address, sizeof s->address, "%s", http_address(s->http));
@@ -85,10 +94,27 @@ void serve_close(struct serve *serve)
     free(serve);
 }
 
-enum err serve_reopen(struct serve *serve, struct note *note)
+static enum err read_pem(struct fs *fs, const char *path, struct buf *into, struct note *note)
 {
-    close_listener(serve);
-    return open_listener(serve, note);
+    enum err err = fs_read_whole(fs, path, PEM_MAX, into);
+    if (err) note_set(note, "%s: %s", path, err_text(err));
+    return err;
+}
+
+enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note)
+{
+    struct buf cert, key;
+    enum err err;
+
+    buf_init(&cert, PEM_MAX + 1);
+    buf_init(&key, PEM_MAX + 1);
+    err = read_pem(fs, serve->cert_file, &cert, note);
+    if (!err) err = read_pem(fs, serve->key_file, &key, note);
+    if (!err) err = http_replace_pair(serve->http, buf_peek(&cert), buf_peek(&key), note);
+    if (key.data) explicit_bzero(key.data, key.len); /* not left behind in freed memory */
+    buf_deinit(&cert);
+    buf_deinit(&key);
+    return err;
 }
 
 const char *serve_address(const struct serve *serve)
@@ -101,7 +127,6 @@ void serve_publish(struct serve *serve, const struct status_numbers *numbers)
     struct status_numbers all = *numbers;
     struct buf event;
 
-    if (!serve->http && open_listener(serve, NULL)) return; /* the next call tries again */
     all.http = http_stats(serve->http);
     buf_init(&event, STATUS_TEXT_MAX);
     if (!status_event(&all, &event)) {

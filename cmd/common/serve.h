@@ -3,6 +3,7 @@
 #define COMMON_SERVE_H
 #include "common/instruments.h"
 #include "common/status.h"
+#include "io/fs.h"
 
 struct serve;
 struct serve_options {
@@ -14,9 +15,9 @@ struct serve_options {
 enum err serve_open(const struct serve_options *options, struct serve **ret_serve,
                     struct note *note);
 void serve_close(struct serve *serve); /* NULL is fine */
-/* Closes the listener and opens it again on the same port, with the certificate files as they are
- * now. After an error it is closed, and serve_publish tries again. */
-enum err serve_reopen(struct serve *serve, struct note *note);
+/* Shows the certificate files as they are now to connections that come; those that are open stay.
+ * What fs_read_whole and http_replace_pair answer; the old pair then stays. */
+enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note);
 const char *serve_address(const struct serve *serve); /* with the real port; borrowed */
 /* Gives the live page new numbers; `http` in them is filled in here. */
 void serve_publish(struct serve *serve, const struct status_numbers *numbers);

@@ -1,5 +1,8 @@
 /* The status page of a process: one plain page inside the binary, kept live by server-sent events.
- * Shows what is known, and nothing that is not there yet. */
+ * Shows what is known, and nothing that is not there yet.
+ *
+ * The surprising rule: the server forbids inline style and script (Content-Security-Policy), so
+ * both are served at paths of their own, and the page holds neither. */
 #ifndef COMMON_STATUS_H
 #define COMMON_STATUS_H
 #include "base/buf.h"
@@ -7,6 +10,8 @@
 #include "io/loop.h"
 
 #define STATUS_PATH      "/"
+#define STATUS_CSS_PATH  "/status.css"
+#define STATUS_JS_PATH   "/status.js"
 #define STATUS_LIVE_PATH "/live"
 enum { STATUS_TEXT_MAX = 64 * 1024 };
 
@@ -17,6 +22,7 @@ struct status_facts {
 };
 /* The page as HTML. ERR_FULL, ERR_NOMEM. */
 enum err status_page(const struct status_facts *facts, struct buf *into);
+extern const char status_css[], status_js[]; /* what belongs at the two paths */
 
 struct status_numbers {
     uint64_t uptime_ms;

@@ -33,8 +33,8 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
      .placeholder = "FILE",                                                                        \
      .example = "tls/server.pem",                                                                  \
      .help =                                                                                       \
-         "certificate chain in PEM; with it every listener speaks TLS. The file is read again "    \
-         "on SIGHUP; a pair that does not match leaves the old one in force"},                     \
+         "certificate chain in PEM; with it every listener speaks TLS. A changed file is noticed " \
+         "and read again; a pair that does not match leaves the old one in force"},                \
     {                                                                                              \
         .name = "tls.key-file", .kind = OPTION_STRING, .placeholder = "FILE",                      \
         .example = "tls/server.key.pem", .help = "the private key of tls.cert-file"                \
@@ -193,7 +193,8 @@ static const struct option cert_issue_options[] = {
      .flags = OPTION_FLAG_ONLY,
      .placeholder = "PATH",
      .example = "tls/replica-1",
-     .help = "where it goes: PATH.pem and PATH.key.pem. Without it, DIR/KIND-ID or DIR/KIND"},
+     .help = "where it goes: PATH.pem and PATH.key.pem, whether or not PATH ends in .pem. Without "
+             "it, DIR/KIND-ID or DIR/KIND"},
     OPTION_FORCE("renew it though it is still good"),
     OPTION_NEW_KEY,
     OPTION_JSON,
@@ -218,8 +219,8 @@ TABLE(cert_show);
     }
 
 const char *const role_names[] = {"dev", NULL};
-const struct option_table *const role_tables[] = {&dev_table, NULL};
-static_assert(ARRAY_LEN(role_names) == ARRAY_LEN(role_tables), "a table for each role");
+const struct role *const roles[] = {&dev_role, NULL};
+static_assert(ARRAY_LEN(role_names) == ARRAY_LEN(roles), "a role for each name");
 
 static const struct option config_check_options[] = {OPTION_ROLE};
 TABLE(config_check);

@@ -2,7 +2,7 @@
  * another command is then known, and not refused as a misspelling. */
 #ifndef COMMON_TABLES_H
 #define COMMON_TABLES_H
-#include "conf/option.h"
+#include "conf/conf.h"
 
 extern const struct option_table dev_table;
 extern const struct option_table cert_ca_table, cert_rotate_table, cert_retire_table;
@@ -10,9 +10,19 @@ extern const struct option_table cert_issue_table, cert_renew_table, cert_show_t
 extern const struct option_table config_check_table, config_reference_table;
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
-/* Commands that can be named by `musterctl config ... --role`; both end with NULL. */
+/* What a role's settings must obey as a whole, beside what the table says of each: the first thing
+ * that could not start, as ERR_INVALID with a note. Looks at the settings only, at no file and no
+ * network. */
+typedef enum err role_check_fn(const struct conf *conf, struct note *note);
+struct role {
+    const char *name;
+    const struct option_table *table;
+    role_check_fn *check;
+};
+extern const struct role dev_role;
+/* Those that `musterctl config ... --role` can name; both end with NULL, in the same order. */
 extern const char *const role_names[];
-extern const struct option_table *const role_tables[];
+extern const struct role *const roles[];
 
 /* What conf_choice answers: log.level and log.format in the order of obs/log.h, events.sink so: */
 enum events_choice { EVENTS_CHOICE_NONE, EVENTS_CHOICE_STDOUT, EVENTS_CHOICE_FILE };

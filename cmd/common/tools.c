@@ -1,28 +1,21 @@
 #include "common/tools.h"
 
-#include <string.h>
-
 #include "common/program.h"
-#include "common/version.h"
 
-static int print_made(const struct command_call *call, struct buf *text, enum err err)
-{
-    int exit_code = err ? program_fail(call, err, NULL) : program_print(buf_peek(text));
-    buf_deinit(text);
-    return exit_code;
-}
-
-static int run_version(void *context, const struct command_call *call)
+/* For a command without options: whatever follows it is refused. */
+static int only_print(void *context, const struct command_call *call, program_make_fn *make)
 {
     struct conf *conf;
-    struct buf text;
     enum err err = program_load_conf(context, call, &conf);
 
     if (err) return err_exit_code(err);
     conf_close(conf);
-    buf_init(&text, PROGRAM_TEXT_MAX);
-    err = version_print(call->path[0]->name, &text);
-    return print_made(call, &text, err);
+    return program_print_made(call, make, call);
+}
+
+static int run_version(void *context, const struct command_call *call)
+{
+    return only_print(context, call, program_make_version);
 }
 
 const struct command version_command = {
@@ -31,21 +24,18 @@ const struct command version_command = {
     .about = "Prints which build this is, and the engines it runs on as they are loaded now. The "
              "same as "
              "--version.",
-    .exits = BIT(2),
+    .exits = BIT(1) | BIT(2),
     .run = run_version,
 };
 
+static enum err make_completion(const void *call, struct buf *into)
+{
+    return command_completion_bash(((const struct command_call *)call)->path[0], into);
+}
+
 static int run_completion_bash(void *context, const struct command_call *call)
 {
-    struct conf *conf;
-    struct buf text;
-    enum err err = program_load_conf(context, call, &conf);
-
-    if (err) return err_exit_code(err);
-    conf_close(conf);
-    buf_init(&text, PROGRAM_TEXT_MAX);
-    err = command_completion_bash(call->path[0], &text);
-    return print_made(call, &text, err);
+    return only_print(context, call, make_completion);
 }
 
 static const struct command_example bash_examples[] = {
@@ -61,7 +51,7 @@ static const struct command bash_command = {
              "It is "
              "made from the same tables as --help.",
     .examples = bash_examples,
-    .exits = BIT(2),
+    .exits = BIT(1) | BIT(2),
     .run = run_completion_bash,
 };
 static const struct command *const completion_children[] = {&bash_command, NULL};

@@ -5,7 +5,7 @@
 
 static int run_dev(void *context, const struct command_call *call)
 {
-    return chassis_run(context, call, &(struct chassis_role){.name = "dev"});
+    return chassis_run(context, call, &dev_role);
 }
 
 static const struct command_example examples[] = {
@@ -24,8 +24,8 @@ const struct command dev_command = {
              "live status "
              "page. It holds no fleet yet; the roles join it with later releases.\n"
              "SIGTERM or Ctrl-C stops it. SIGHUP reads the configuration again, says what changed "
-             "and what "
-             "needs a restart, opens the log and event files anew and reads the TLS files.",
+             "and what needs a restart, and opens the log file anew. An event file that was moved "
+             "away and TLS files that changed are noticed without it.",
     .options = &dev_table,
     .examples = examples,
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),

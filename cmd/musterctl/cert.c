@@ -1,6 +1,7 @@
-/* musterctl cert: a small authority on disk, over io/cert.h; one file for each group of commands. */
+/* musterctl cert: a small authority on disk, over io/cert.h; one file per group of commands. */
 #include "musterctl/cert.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "common/program.h"
@@ -22,7 +23,7 @@ bool cert_join_path(char path[CERT_PATH_CAP], const char *dir, const char *name)
     return snprintf(path, CERT_PATH_CAP, "%s/%s", dir, name) < CERT_PATH_CAP;
 }
 
-void cert_explain_absent(enum err err, const char *dir, struct note *note)
+bool cert_explain_absent(enum err err, const char *dir, struct note *note)
 {
     char file[CERT_PATH_CAP];
     struct fs_info info;
@@ -30,6 +31,29 @@ void cert_explain_absent(enum err err, const char *dir, struct note *note)
                   fs_stat(fs_real(), file, &info) == ERR_NOT_FOUND;
     if (absent)
         note_set(note, "no authority in %s; make one with: musterctl cert ca --dir %s", dir, dir);
+    return absent;
+}
+
+void cert_refused(const struct command_call *call, enum err err, struct note *note, enum err *worst)
+{
+    if (!err) return;
+    fflush(stdout); /* what was printed before stays before */
+    (void)program_fail(call, err, note);
+    note->text[0] = '\0';
+    if (err_exit_code(err) > err_exit_code(*worst)) *worst = err;
+}
+
+void cert_compare_days(const struct conf *conf, wall_time from, wall_time until, const char *advice,
+                       char why[CERT_WHY_CAP])
+{
+    const uint64_t day_ms = 86400ull * MS_PER_SECOND;
+    uint64_t asked = conf_number(conf, "days");
+    /* A certificate begins a few minutes early: to the nearest day. */
+    uint64_t has = until.ms > from.ms ? (until.ms - from.ms + day_ms / 2) / day_ms : 0;
+
+    if (conf_source(conf, "days") == CONF_DEFAULT || asked == has) return;
+    snprintf(why, CERT_WHY_CAP, "asked for %" PRIu64 " days, has %" PRIu64 "; %s", asked, has,
+             advice);
 }
 
 int cert_finish(const struct command_call *call, struct conf *conf, enum err err,

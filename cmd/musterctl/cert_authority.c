@@ -7,19 +7,23 @@
 #include "musterctl/cert.h"
 #include "text/ndjson.h"
 
-static struct cert_ca_options ca_options(const struct conf *conf)
+/* retire has none of the options that describe a root. */
+static struct cert_ca_options ca_options(const struct conf *conf, bool makes_root)
 {
-    return (struct cert_ca_options){
+    struct cert_ca_options options = {
         .dir = conf_text(conf, "dir"),
-        .common_name = conf_text(conf, "common-name"),
-        .days = (uint32_t)conf_number(conf, "days"),
-        .rollout = conf_bool(conf, "rollout"),
         .strict_permissions = conf_bool(conf, "strict-permissions"),
     };
+
+    if (!makes_root) return options;
+    options.common_name = conf_text(conf, "common-name");
+    options.days = (uint32_t)conf_number(conf, "days");
+    options.rollout = conf_bool(conf, "rollout");
+    return options;
 }
 
 static enum err print_ca_json(const struct cert_ca_report *report, const char *what,
-                              const char *file)
+                              const char *why, const char *file)
 {
     char until[WALL_TEXT_CAP];
     struct ndjson line;
@@ -31,6 +35,7 @@ static enum err print_ca_json(const struct cert_ca_report *report, const char *w
     ndjson_begin(&line, &out, NDJSON_LINE);
     ndjson_c_string(&line, STR("result"), what);
     ndjson_c_string(&line, STR("cert"), file);
+    ndjson_c_string(&line, STR("why"), why[0] ? why : NULL);
     ndjson_c_string(&line, STR("not_after"), until);
     ndjson_u64(&line, STR("roots"), report->roots);
     ndjson_bool(&line, STR("key_exposed"), report->key_exposed);
@@ -41,7 +46,7 @@ static enum err print_ca_json(const struct cert_ca_report *report, const char *w
 }
 
 static enum err print_ca(const struct conf *conf, const struct cert_ca_report *report,
-                         const char *what)
+                         const char *what, const char *why)
 {
     char file[CERT_PATH_CAP], key[CERT_PATH_CAP], until[WALL_TEXT_CAP];
 
@@ -49,61 +54,84 @@ static enum err print_ca(const struct conf *conf, const struct cert_ca_report *r
     if (!cert_join_path(key, conf_text(conf, "dir"), "ca.key.pem")) return ERR_INVALID;
     cert_warn_exposed(report->key_exposed, key);
     if (report->renew_soon.text[0]) fprintf(stderr, "warning: %s\n", report->renew_soon.text);
-    if (conf_bool(conf, "json")) return print_ca_json(report, what, file);
+    if (conf_bool(conf, "json")) return print_ca_json(report, what, why, file);
     wall_text(report->not_after, until);
     printf("%-8s %s  signs until %s", what, file, until);
     if (report->roots > 1) printf("; %zu roots are trusted", report->roots);
+    if (why[0]) printf("; %s", why);
     printf("\n");
     return ERR_OK;
 }
 
-static int run_ca(void *context, const struct command_call *call)
+static enum err ensure(const struct conf *conf, struct note *note)
 {
+    struct cert_ca_options options = ca_options(conf, true);
     struct cert_ca_report report;
-    struct note note = {""};
-    struct conf *conf;
-    enum err err = program_load_conf(context, call, &conf);
+    char why[CERT_WHY_CAP] = "";
+    enum err err;
 
-    if (err) return err_exit_code(err);
-    struct cert_ca_options options = ca_options(conf);
-    err = cert_ca_ensure(fs_real(), &options, cert_now(), &report, &note);
-    if (!err) err = print_ca(conf, &report, cert_result_text(report.result));
-    return cert_finish(call, conf, err, &note);
+    /* Without a wish, whatever is there is the right one. */
+    if (conf_source(conf, "common-name") == CONF_DEFAULT) options.common_name = NULL;
+    err = cert_ca_ensure(fs_real(), &options, cert_now(), &report, note);
+    if (err) return err;
+    if (report.result == CERT_KEPT && !options.rollout)
+        cert_compare_days(conf, report.not_before, report.not_after, "rotate makes a new root",
+                          why);
+    return print_ca(conf, &report, cert_result_text(report.result), why);
 }
 
-static int run_rotate(void *context, const struct command_call *call)
+static enum err rotate(const struct conf *conf, struct note *note)
 {
+    struct cert_ca_options options = ca_options(conf, true);
     struct cert_ca_report report;
-    struct note note = {""};
-    struct conf *conf;
-    enum err err = program_load_conf(context, call, &conf);
+    enum err err = cert_ca_rotate(fs_real(), &options, cert_now(), &report, note);
 
-    if (err) return err_exit_code(err);
-    struct cert_ca_options options = ca_options(conf);
-    err = cert_ca_rotate(fs_real(), &options, cert_now(), &report, &note);
-    cert_explain_absent(err, options.dir, &note);
-    if (!err) err = print_ca(conf, &report, "rotated");
+    cert_explain_absent(err, options.dir, note);
+    if (!err) err = print_ca(conf, &report, "rotated", "");
     if (!err && !conf_bool(conf, "json")) {
         printf("next: musterctl cert renew --dir %s, then musterctl cert retire --dir %s\n",
                options.dir, options.dir);
     }
-    return cert_finish(call, conf, err, &note);
+    return err;
 }
 
-static int run_retire(void *context, const struct command_call *call)
+static enum err retire(const struct conf *conf, struct note *note)
 {
+    struct cert_ca_options options = ca_options(conf, false);
     struct cert_ca_report report;
+    enum err err =
+        cert_ca_retire(fs_real(), &options, conf_bool(conf, "force"), cert_now(), &report, note);
+
+    cert_explain_absent(err, options.dir, note);
+    if (err) return err;
+    return print_ca(conf, &report, report.result == CERT_KEPT ? "kept" : "retired", "");
+}
+
+static int run(void *context, const struct command_call *call,
+               enum err act(const struct conf *conf, struct note *note))
+{
     struct note note = {""};
     struct conf *conf;
     enum err err = program_load_conf(context, call, &conf);
 
     if (err) return err_exit_code(err);
-    struct cert_ca_options options = {.dir = conf_text(conf, "dir"),
-                                      .strict_permissions = conf_bool(conf, "strict-permissions")};
-    err = cert_ca_retire(fs_real(), &options, conf_bool(conf, "force"), cert_now(), &report, &note);
-    cert_explain_absent(err, options.dir, &note);
-    if (!err) err = print_ca(conf, &report, report.result == CERT_KEPT ? "kept" : "retired");
+    err = act(conf, &note);
     return cert_finish(call, conf, err, &note);
+}
+
+static int run_ca(void *context, const struct command_call *call)
+{
+    return run(context, call, ensure);
+}
+
+static int run_rotate(void *context, const struct command_call *call)
+{
+    return run(context, call, rotate);
+}
+
+static int run_retire(void *context, const struct command_call *call)
+{
+    return run(context, call, retire);
 }
 
 static const struct command_example ca_examples[] = {
@@ -116,7 +144,8 @@ const struct command cert_ca_command = {
     .summary = "make the authority, or find it",
     .about =
         "Makes a root certificate and its key in a directory. When they are there already they are "
-        "kept; nothing is ever overwritten.",
+        "kept; nothing is ever overwritten. One that has another --common-name than was asked for, "
+        "or is not the --rollout one, is a conflict.",
     .options = &cert_ca_table,
     .examples = ca_examples,
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),

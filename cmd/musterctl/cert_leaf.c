@@ -8,7 +8,10 @@
 #include "musterctl/cert.h"
 #include "text/ndjson.h"
 
-enum { CERT_RENEW_FILES_MAX = 1000 };
+enum {
+    CERT_RENEW_FILES_MAX = 1000,
+    CERT_RENEW_BYTES_MAX = CERT_RENEW_FILES_MAX * (CERT_PATH_CAP + 64),
+};
 
 static enum err print_leaf_json(const struct cert_leaf_report *report, const char *cert_file,
                                 const char *key_file)
@@ -36,13 +39,15 @@ static enum err print_leaf_json(const struct cert_leaf_report *report, const cha
     return err;
 }
 
-static enum err print_leaf(bool json, const struct cert_leaf_report *report, const char *cert_file,
-                           const char *key_file)
+static enum err print_leaf(const struct conf *conf, struct cert_leaf_report *report,
+                           const char *cert_file, const char *key_file)
 {
     char until[WALL_TEXT_CAP];
 
     cert_warn_exposed(report->key_exposed, key_file);
-    if (json) return print_leaf_json(report, cert_file, key_file);
+    if (report->result == CERT_KEPT && conf_bool(conf, "new-key") && !report->why[0])
+        snprintf(report->why, sizeof report->why, "its key too; --force renews both");
+    if (conf_bool(conf, "json")) return print_leaf_json(report, cert_file, key_file);
     wall_text(report->not_after, until);
     printf("%-8s %s  valid until %s", cert_result_text(report->result), cert_file, until);
     if (report->why[0]) printf("; %s", report->why);
@@ -56,11 +61,17 @@ static enum err leaf_files(const struct conf *conf, enum cert_kind kind,
                            struct note *note)
 {
     const char *out = conf_text(conf, "out"), *id = conf_text(conf, "id");
+    struct str stem = str_from(out);
     char base[CERT_PATH_CAP];
     int len;
 
+    if (str_ends(stem, STR(".pem"))) stem.len -= 4; /* PATH.pem means the same */
+    if (out && (stem.len == 0 || str_ends(stem, STR("/")) || str_ends(stem, STR(".key")))) {
+        note_set(note, "--out %s: give PATH or PATH.pem for PATH.pem and PATH.key.pem", out);
+        return ERR_INVALID;
+    }
     if (out)
-        len = snprintf(base, CERT_PATH_CAP, "%s", out);
+        len = snprintf(base, CERT_PATH_CAP, "%.*s", STR_ARG(stem));
     else if (id)
         len = snprintf(base, CERT_PATH_CAP, "%s/%s-%s", conf_text(conf, "dir"),
                        cert_kind_infos[kind].name, id);
@@ -126,30 +137,45 @@ static enum err read_request(const struct conf *conf, struct cert_request *reque
     return cert_request_check(request, note);
 }
 
-static int run_issue(void *context, const struct command_call *call)
+static struct cert_leaf_options leaf_options(const struct conf *conf, const char *cert_file,
+                                             const char *key_file)
+{
+    return (struct cert_leaf_options){
+        .ca_dir = conf_text(conf, "dir"),
+        .cert_file = cert_file,
+        .key_file = key_file,
+        .force = conf_bool(conf, "force"),
+        .new_key = conf_bool(conf, "new-key"),
+    };
+}
+
+static enum err issue(const struct conf *conf, struct note *note)
 {
     struct cert_request request = {.id = STR_EMPTY};
     struct cert_leaf_report report;
     char cert_file[CERT_PATH_CAP], key_file[CERT_PATH_CAP];
+    enum err err = read_request(conf, &request, note);
+
+    if (!err) err = leaf_files(conf, request.kind, cert_file, key_file, note);
+    if (err) return err;
+    struct cert_leaf_options options = leaf_options(conf, cert_file, key_file);
+    err = cert_leaf_ensure(fs_real(), &options, &request, cert_now(), &report, note);
+    cert_explain_absent(err, options.ca_dir, note);
+    if (err) return err;
+    if (report.result == CERT_KEPT)
+        cert_compare_days(conf, report.not_before, report.not_after, "--force renews it",
+                          report.why);
+    return print_leaf(conf, &report, cert_file, key_file);
+}
+
+static int run_issue(void *context, const struct command_call *call)
+{
     struct note note = {""};
     struct conf *conf;
     enum err err = program_load_conf(context, call, &conf);
 
     if (err) return err_exit_code(err);
-    err = read_request(conf, &request, &note);
-    if (!err) err = leaf_files(conf, request.kind, cert_file, key_file, &note);
-    if (!err) {
-        struct cert_leaf_options options = {
-            .ca_dir = conf_text(conf, "dir"),
-            .cert_file = cert_file,
-            .key_file = key_file,
-            .force = conf_bool(conf, "force"),
-            .new_key = conf_bool(conf, "new-key"),
-        };
-        err = cert_leaf_ensure(fs_real(), &options, &request, cert_now(), &report, &note);
-        cert_explain_absent(err, options.ca_dir, &note);
-    }
-    if (!err) err = print_leaf(conf_bool(conf, "json"), &report, cert_file, key_file);
+    err = issue(conf, &note);
     return cert_finish(call, conf, err, &note);
 }
 
@@ -166,26 +192,17 @@ static enum err renew_one(const struct conf *conf, const char *cert_file, struct
         return ERR_INVALID;
     }
     snprintf(key_file, sizeof key_file, "%.*s.key.pem", (int)path.len - 4, cert_file);
-    struct cert_leaf_options options = {
-        .ca_dir = conf_text(conf, "dir"),
-        .cert_file = cert_file,
-        .key_file = key_file,
-        .force = conf_bool(conf, "force"),
-        .new_key = conf_bool(conf, "new-key"),
-    };
+    struct cert_leaf_options options = leaf_options(conf, cert_file, key_file);
     err = cert_leaf_renew(fs_real(), &options, cert_now(), &report, note);
-    if (err) {
-        cert_explain_absent(err, options.ca_dir, note);
-        return err;
-    }
-    return print_leaf(conf_bool(conf, "json"), &report, cert_file, key_file);
+    return err ? err : print_leaf(conf, &report, cert_file, key_file);
 }
 
 /* -- every leaf of a directory, in the order of their names -- */
 
 struct leaf_list {
+    const char *dir;
     struct arena memory;
-    const char *names[CERT_RENEW_FILES_MAX];
+    const char *files[CERT_RENEW_FILES_MAX]; /* with the directory before them */
     size_t count;
     enum err err;
 };
@@ -194,57 +211,82 @@ static void gather_leaf(void *context, const char *name, enum fs_kind kind)
 {
     struct leaf_list *list = context;
     struct str text = str_from(name);
+    char path[CERT_PATH_CAP];
     size_t place;
 
     if (kind == FS_DIRECTORY || name[0] == '.' || !str_ends(text, STR(".pem"))) return;
     if (str_ends(text, STR(".key.pem")) || str_equal(text, STR("ca.pem"))) return;
     if (list->count == CERT_RENEW_FILES_MAX) list->err = ERR_TOO_LARGE;
-    char *copy = list->err ? NULL : arena_dup(&list->memory, text);
+    if (!cert_join_path(path, list->dir, name)) list->err = ERR_INVALID;
+    char *copy = list->err ? NULL : arena_dup(&list->memory, str_from(path));
     if (!copy) {
         if (!list->err) list->err = ERR_NOMEM;
         return;
     }
-    for (place = list->count++; place > 0 && strcmp(list->names[place - 1], copy) > 0; place--) {
-        list->names[place] = list->names[place - 1];
+    for (place = list->count++; place > 0 && strcmp(list->files[place - 1], copy) > 0; place--) {
+        list->files[place] = list->files[place - 1];
     }
-    list->names[place] = copy;
+    list->files[place] = copy;
 }
 
-static enum err renew_all(const struct conf *conf, struct note *note)
+static enum err list_leaves(struct leaf_list *list, struct note *note)
 {
-    enum { NAMES_MAX = 1024 * 1024 };
-    const char *dir = conf_text(conf, "dir");
-    struct leaf_list list = {.count = 0};
-    char path[CERT_PATH_CAP];
-    enum err err;
+    enum err err = fs_list(fs_real(), list->dir, gather_leaf, list);
 
-    arena_init(&list.memory, NAMES_MAX);
-    err = fs_list(fs_real(), dir, gather_leaf, &list);
-    if (!err) err = list.err;
+    if (!err) err = list->err;
     if (err == ERR_TOO_LARGE)
-        note_set(note, "%s: more than %d certificates", dir, CERT_RENEW_FILES_MAX);
+        note_set(note, "%s: more than %d certificates", list->dir, CERT_RENEW_FILES_MAX);
     else if (err)
-        note_set(note, "%s: %s", dir, err_text(err));
-    cert_explain_absent(err, dir, note);
-    for (size_t i = 0; i < list.count && !err; i++) {
-        err = cert_join_path(path, dir, list.names[i]) ? renew_one(conf, path, note) : ERR_INVALID;
-    }
-    arena_deinit(&list.memory);
+        note_set(note, "%s: %s", list->dir, err_text(err));
+    cert_explain_absent(err, list->dir, note);
     return err;
+}
+
+/* One that is refused does not stop the others: a daily run must reach every file. */
+static enum err renew_each(const struct conf *conf, const struct command_call *call, size_t count,
+                           const char *const *files)
+{
+    const char *dir = conf_text(conf, "dir");
+    struct note note = {""};
+    enum err worst = ERR_OK;
+    bool absent = false;
+
+    for (size_t i = 0; i < count && !absent; i++) {
+        enum err err = renew_one(conf, files[i], &note);
+        absent = cert_explain_absent(err, dir, &note); /* would be said of each of them */
+        cert_refused(call, err, &note, &worst);
+    }
+    return worst;
+}
+
+static enum err renew_all(const struct conf *conf, const struct command_call *call)
+{
+    struct leaf_list list = {.dir = conf_text(conf, "dir")};
+    struct note note = {""};
+    enum err err, worst = ERR_OK;
+
+    arena_init(&list.memory, CERT_RENEW_BYTES_MAX);
+    err = list_leaves(&list, &note);
+    if (err)
+        cert_refused(call, err, &note, &worst);
+    else
+        worst = renew_each(conf, call, list.count, list.files);
+    arena_deinit(&list.memory);
+    return worst;
 }
 
 static int run_renew(void *context, const struct command_call *call)
 {
-    struct note note = {""};
+    const char *files[CONF_ARGUMENTS_MAX];
     struct conf *conf;
     enum err err = program_load_conf(context, call, &conf);
 
     if (err) return err_exit_code(err);
-    if (conf_argument_count(conf) == 0) err = renew_all(conf, &note);
-    for (size_t i = 0; i < conf_argument_count(conf) && !err; i++) {
-        err = renew_one(conf, conf_argument(conf, i), &note);
-    }
-    return cert_finish(call, conf, err, &note);
+    size_t count = conf_argument_count(conf);
+    for (size_t i = 0; i < count; i++) files[i] = conf_argument(conf, i);
+    err = count > 0 ? renew_each(conf, call, count, files) : renew_all(conf, call);
+    conf_close(conf);
+    return err_exit_code(err);
 }
 
 static const struct command_example issue_examples[] = {
@@ -283,9 +325,11 @@ static const struct command_example renew_examples[] = {
 const struct command cert_renew_command = {
     .name = "renew",
     .summary = "renew certificates that are due",
-    .about = "Renews certificates with the names and uses they have. Without FILE, all in --dir. "
-             "One that "
-             "is still good is kept, unless --force.",
+    .about =
+        "Renews certificates with the names and uses they have. Without FILE, all in --dir. "
+        "One that "
+        "is still good is kept, unless --force. One that is refused does not stop the others; the "
+        "exit code is the highest of all.",
     .options = &cert_renew_table,
     .arguments = "[FILE]...",
     .arguments_max = CONF_ARGUMENTS_MAX,

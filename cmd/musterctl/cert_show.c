@@ -7,6 +7,23 @@
 #include "musterctl/cert.h"
 #include "text/ndjson.h"
 
+static void show_uses(const struct cert_description *d)
+{
+    const struct {
+        bool has;
+        const char *word;
+    } uses[] = {{d->is_ca, "authority"}, {d->server_use, "server"}, {d->client_use, "client"}};
+    const char *before = "";
+
+    printf("  use          ");
+    for (size_t i = 0; i < ARRAY_LEN(uses); i++) {
+        if (!uses[i].has) continue;
+        printf("%s%s", before, uses[i].word);
+        before = ", ";
+    }
+    printf("%s\n", before[0] ? "" : "none of these: authority, server, client");
+}
+
 static void show_text(const struct cert_description *d, const char *path)
 {
     char from[WALL_TEXT_CAP], until[WALL_TEXT_CAP];
@@ -21,8 +38,7 @@ static void show_text(const struct cert_description *d, const char *path)
         printf("expired\n");
     else
         printf("%lld days left\n", (long long)d->days_left);
-    printf("  use          %s%s%s%s\n", d->is_ca ? "authority" : "", d->server_use ? "server" : "",
-           d->server_use && d->client_use ? ", " : "", d->client_use ? "client" : "");
+    show_uses(d);
     printf("  key          %s\n  serial       %s\n  fingerprint  %s\n", d->key, d->serial_hex,
            d->fingerprint);
 }
@@ -59,6 +75,26 @@ static enum err show_json(const struct cert_description *d, const char *path)
     return err;
 }
 
+static enum err show_key(const char *path, bool json)
+{
+    struct ndjson line;
+    struct buf out;
+    enum err err;
+
+    if (!json) {
+        printf("%s\n  a private key\n", path);
+        return ERR_OK;
+    }
+    buf_init(&out, PROGRAM_TEXT_MAX);
+    ndjson_begin(&line, &out, NDJSON_LINE);
+    ndjson_c_string(&line, STR("file"), path);
+    ndjson_bool(&line, STR("private_key"), true);
+    err = ndjson_end(&line);
+    if (!err && program_print(buf_peek(&out))) err = ERR_IO;
+    buf_deinit(&out);
+    return err;
+}
+
 static enum err show_file(const char *path, bool json, struct note *note)
 {
     struct cert_description *list;
@@ -66,6 +102,7 @@ static enum err show_file(const char *path, bool json, struct note *note)
     enum err err = cert_describe(fs_real(), path, cert_now(), &list, &count, note);
 
     if (err) return err;
+    if (count == 0) err = show_key(path, json);
     for (size_t i = 0; i < count && !err; i++) {
         if (json)
             err = show_json(&list[i], path);
@@ -80,24 +117,30 @@ static int run_show(void *context, const struct command_call *call)
 {
     struct note note = {""};
     struct conf *conf;
-    enum err err = program_load_conf(context, call, &conf);
+    enum err err = program_load_conf(context, call, &conf), worst = ERR_OK;
 
     if (err) return err_exit_code(err);
-    for (size_t i = 0; i < conf_argument_count(conf) && !err; i++) {
+    for (size_t i = 0; i < conf_argument_count(conf); i++) {
         err = show_file(conf_argument(conf, i), conf_bool(conf, "json"), &note);
+        cert_refused(call, err, &note, &worst);
     }
-    return cert_finish(call, conf, err, &note);
+    conf_close(conf);
+    return err_exit_code(worst);
 }
 
 static const struct command_example show_examples[] = {
     {"musterctl cert show tls/replica-1.pem", "who it is, who signed it, how long it lasts"},
+    {"musterctl cert show tls/*.pem", "everything in a directory"},
     {NULL, NULL},
 };
 const struct command cert_show_command = {
     .name = "show",
     .summary = "show what certificates say",
     .about =
-        "Prints every certificate in PEM files: subject, names, dates, use, key and fingerprint.",
+        "Prints every certificate in PEM files: subject, names, dates, use, key and fingerprint. A "
+        "private key is called one, and nothing of it is shown. A file that cannot be read does "
+        "not "
+        "stop the others.",
     .options = &cert_show_table,
     .arguments = "FILE...",
     .arguments_min = 1,

@@ -3,62 +3,67 @@
 
 #include "common/program.h"
 #include "common/tables.h"
-#include "io/fs.h"
+#include "conf/printable.h"
 #include "musterctl/commands.h"
 
-/* Every problem of the file, or that it is good. */
-static enum err check_file(const char *path, const char *role, const struct option_table *table,
-                           struct note *note)
+/* Says every problem of the file. ERR_NOT_FOUND, ERR_NOMEM, ERR_INVALID for all other problems. */
+static enum err check_file(const struct command_call *call, const char *path,
+                           const struct role *role)
 {
-    struct buf content;
     struct conf *conf = NULL;
-    enum err err;
+    struct note note = {""};
+    enum err read = ERR_OK, err = conf_open(role->table, &conf);
 
-    buf_init(&content, CONF_FILE_MAX + 1);
-    err = fs_read_whole(fs_real(), path, CONF_FILE_MAX, &content);
-    if (err) {
-        note_set(note, "%s: %s", path, err_text(err));
-        goto done;
+    if (!err) err = read = program_add_file(conf, path);
+    if (conf && err != ERR_NOMEM) err = conf_finish(conf);
+    if (!err) {
+        err = role->check(conf, &note);
+        if (err == ERR_INVALID) (void)conf_problem(conf, "%s: %s", path, note.text);
     }
-    err = conf_open(table, &conf);
-    if (!err) err = conf_add_file(conf, path, buf_peek(&content));
-    if (!err || err == ERR_INVALID) err = conf_finish(conf);
-    if (err == ERR_INVALID) fprintf(stderr, "%.*s", STR_ARG(conf_problems(conf)));
-    if (!err) printf("%s: good for muster %s\n", path, role);
-done:
+    if (err == ERR_INVALID)
+        program_say_problems(call, conf_problems(conf));
+    else if (err)
+        (void)program_fail(call, err, NULL);
     conf_close(conf);
-    buf_deinit(&content);
-    return err;
+    return read == ERR_NOT_FOUND ? read : err;
+}
+
+static enum err make_good(const void *conf, struct buf *into)
+{
+    enum err err = printable_append(str_from(conf_argument(conf, 0)), into);
+    return err ? err : buf_appendf(into, ": good for muster %s\n", conf_text(conf, "role"));
 }
 
 static int run_check(void *context, const struct command_call *call)
 {
     struct conf *conf;
-    struct note note = {""};
+    int exit_code;
     enum err err = program_load_conf(context, call, &conf);
 
     if (err) return err_exit_code(err);
-    err = check_file(conf_argument(conf, 0), conf_text(conf, "role"),
-                     role_tables[conf_choice(conf, "role")], &note);
+    err = check_file(call, conf_argument(conf, 0), roles[conf_choice(conf, "role")]);
+    exit_code = err ? err_exit_code(err) : program_print_made(call, make_good, conf);
     conf_close(conf);
-    if (err == ERR_INVALID && !note.text[0]) return err_exit_code(err); /* all was said */
-    return err ? program_fail(call, err, &note) : 0;
+    return exit_code;
+}
+
+static enum err make_reference(const void *conf, struct buf *into)
+{
+    const struct role *role = roles[conf_choice(conf, "role")];
+    char title[64];
+
+    snprintf(title, sizeof title, "muster %s", role->name);
+    return conf_print_reference(role->table, title, into);
 }
 
 static int run_reference(void *context, const struct command_call *call)
 {
     struct conf *conf;
-    struct buf text;
-    char title[64];
     int exit_code;
     enum err err = program_load_conf(context, call, &conf);
 
     if (err) return err_exit_code(err);
-    buf_init(&text, PROGRAM_TEXT_MAX);
-    snprintf(title, sizeof title, "muster %s", conf_text(conf, "role"));
-    err = conf_print_reference(role_tables[conf_choice(conf, "role")], title, &text);
-    exit_code = err ? program_fail(call, err, NULL) : program_print(buf_peek(&text));
-    buf_deinit(&text);
+    exit_code = program_print_made(call, make_reference, conf);
     conf_close(conf);
     return exit_code;
 }
@@ -73,13 +78,15 @@ static const struct command check_command = {
     .summary = "check a configuration file",
     .about =
         "Reads the file as `muster dev --config FILE` would and prints every problem with its line "
-        "and column. Nothing is started and nothing is written.",
+        "and column, and what the settings contradict. Nothing is started and nothing is written; "
+        "the "
+        "environment is not looked at.",
     .options = &config_check_table,
     .arguments = "FILE",
     .arguments_min = 1,
     .arguments_max = 1,
     .examples = check_examples,
-    .exits = BIT(2) | BIT(5),
+    .exits = BIT(1) | BIT(2) | BIT(5),
     .run = run_check,
 };
 
@@ -96,7 +103,7 @@ static const struct command reference_command = {
         "environment variable and its default. All of it is commented out.",
     .options = &config_reference_table,
     .examples = reference_examples,
-    .exits = BIT(2),
+    .exits = BIT(1) | BIT(2),
     .run = run_reference,
 };
 

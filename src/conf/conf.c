@@ -6,9 +6,12 @@
 
 #include "conf/internal.h"
 #include "conf/nearest.h"
+#include "conf/printable.h"
 
 enum { MEMORY_MAX = 4 * 1024 * 1024 }; /* of one configuration; far above the largest file */
-enum { PROBLEMS_TEXT_MAX = CONF_PROBLEMS_MAX * (NOTE_CAP + 256) };
+enum { PROBLEM_TEXT_MAX = 8 * 1024 };  /* of one line; a path has up to 4 KiB */
+/* A byte that cannot be shown becomes at most four. */
+enum { PROBLEMS_TEXT_MAX = CONF_PROBLEMS_MAX * 4 * PROBLEM_TEXT_MAX };
 
 /* -- life -- */
 
@@ -39,19 +42,25 @@ void conf_close(struct conf *conf)
 
 /* -- what all sources share -- */
 
+/* The whole line goes through printable_append, so that no caller can forget what is foreign in
+ * it. */
 enum err conf_problem(struct conf *conf, const char *format, ...)
 {
-    struct buf *problems = &conf->problems;
+    struct buf *problems = &conf->problems, line;
     size_t before = problems->len;
     va_list args;
     enum err err;
 
     if (++conf->problem_count > CONF_PROBLEMS_MAX) return ERR_INVALID;
+    buf_init(&line, PROBLEM_TEXT_MAX);
     va_start(args, format);
-    err = buf_vappendf(problems, format, args);
+    err = buf_vappendf(&line, format, args);
     va_end(args);
+    if (err == ERR_FULL) err = buf_append_c(&line, "a problem with a text too long to show");
+    if (!err) err = printable_append(buf_peek(&line), problems);
     if (!err) err = buf_append_byte(problems, '\n');
     if (err) problems->len = before;
+    buf_deinit(&line);
     return err == ERR_NOMEM ? ERR_NOMEM : ERR_INVALID;
 }
 

@@ -37,6 +37,11 @@ enum err conf_add_flags(struct conf *conf, size_t count, const char *const *word
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
                               const struct option_table *const *others);
 enum err conf_add_file(struct conf *conf, const char *file_name, struct str content);
+/* A problem that whoever fetches the sources found, such as a file that cannot be read: one more
+ * line, in which what cannot be shown is escaped. ERR_INVALID; ERR_NOMEM when it could not be
+ * noted. */
+enum err conf_problem(struct conf *conf, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Fills in the defaults and looks for required values. ERR_INVALID when anything was wrong so
  * far. */
 enum err conf_finish(struct conf *conf);

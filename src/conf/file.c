@@ -167,13 +167,9 @@ static void take_value(struct reader *r, size_t index, const struct toml_value *
     }
 }
 
-/* Bytes that would steer a terminal are shown as '?'; no option has them in its name. */
 static void join_path(char path[PATH_CAP], const char *section, struct str key)
 {
     snprintf(path, PATH_CAP, "%s%s%.*s", section, section[0] ? "." : "", STR_ARG(key));
-    for (char *c = path; *c; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-    }
 }
 
 static void quoted_key(struct reader *r, const struct toml_value *value, const char *path)

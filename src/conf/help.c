@@ -145,7 +145,11 @@ enum err command_help(const struct command_call *call, struct buf *into)
     if (!err && command->examples) err = help_examples(command, into);
     if (!err && !command->children) err = help_exits(command, into);
     if (err || !command->children) return err;
-    return buf_appendf(into, "\nSee %s help COMMAND for one of them%s.\n", call->path[0]->name,
+    err = buf_appendf(into, "\nSee %s help ", call->path[0]->name);
+    for (size_t i = 1; i < call->depth && !err; i++)
+        err = buf_appendf(into, "%s ", call->path[i]->name);
+    if (err) return err;
+    return buf_appendf(into, "COMMAND for one of them%s.\n",
                        call->depth == 1 ? ", --version for the version" : "");
 }
 

@@ -28,9 +28,6 @@ struct conf {
     struct conf_change *changes;
 };
 
-/* Adds a line to the problems. ERR_INVALID, or ERR_NOMEM when it could not even be noted. */
-enum err conf_problem(struct conf *conf, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 /* Keeps the value unless a stronger source has spoken. */
 void conf_set(struct conf *conf, size_t index, const struct option_value *value,
               struct conf_place place);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conf/printable.h"
 #include "conf/units.h"
 
 /* -- spellings -- */
@@ -337,19 +338,23 @@ bool option_value_equal(const struct option *option, const struct option_value *
     return true;
 }
 
-/* A TOML basic string: what must be escaped is, everything else stands as it is. */
+/* A TOML basic string that reads back as the same text: what TOML wants escaped is, and what would
+ * steer the terminal it is shown on; everything else stands as it is. */
 static enum err format_quoted(struct str text, struct buf *into)
 {
     enum err err = buf_append_byte(into, '"');
 
-    for (size_t i = 0; i < text.len && !err; i++) {
-        char c = text.at[i];
-        if (c == '"' || c == '\\')
-            err = buf_appendf(into, "\\%c", c);
-        else if ((unsigned char)c < 0x20 || c == 0x7f)
-            err = buf_appendf(into, "\\u%04X", (unsigned)c);
+    while (text.len > 0 && !err) {
+        int32_t code;
+        size_t len = printable_next(text, &code);
+        assert(code != PRINTABLE_NONE); /* a value is UTF-8, see check_text */
+        if (code == '"' || code == '\\')
+            err = buf_appendf(into, "\\%c", text.at[0]);
+        else if (!printable_code(code))
+            err = buf_appendf(into, "\\u%04X", (unsigned)code);
         else
-            err = buf_append_byte(into, c);
+            err = buf_append(into, str_of(text.at, len));
+        text = str_tail(text, len);
     }
     return err ? err : buf_append_byte(into, '"');
 }

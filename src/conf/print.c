@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "conf/internal.h"
+#include "conf/printable.h"
 #include "conf/wrap.h"
 
 enum { COMMENT_COLUMN = 40 }; /* where sources line up, when values are short */
@@ -11,11 +12,14 @@ enum err conf_place_text(const struct conf *conf, const struct option *option,
                          struct conf_place place, struct buf *into)
 {
     char name[OPTION_NAME_CAP];
+    enum err err;
 
     switch (place.source) {
     case CONF_UNSET: return buf_append_c(into, "not set");
     case CONF_DEFAULT: return buf_append_c(into, "default");
-    case CONF_FILE: return buf_appendf(into, "%s:%u:%u", conf->file_name, place.line, place.column);
+    case CONF_FILE:
+        err = printable_append(str_from(conf->file_name), into);
+        return err ? err : buf_appendf(into, ":%u:%u", place.line, place.column);
     case CONF_ENVIRONMENT:
         option_environment_name(option, name);
         return buf_appendf(into, "environment %s", name);

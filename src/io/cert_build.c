@@ -1,7 +1,7 @@
 /* Certificates as OpenSSL objects.
  *
- * Alternative names are built from bytes, never through OpenSSL's configuration text, where a comma in a
- * name would start another name. */
+ * Alternative names are built from bytes, never through OpenSSL's configuration text, where a
+ * comma in a name would start another name. */
 #include "io/cert_build.h"
 
 #include <arpa/inet.h>
@@ -15,30 +15,50 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
-enum { SERIAL_OCTETS = 20 };    /* the most RFC 5280 allows; 158 of the bits are random */
+enum { SERIAL_OCTETS = 20 }; /* the most RFC 5280 allows; 158 of the bits are random */
 
 /* What a kind of leaf is made of. "<id>" stands for the request's id. */
 struct recipe {
     const char *common_name;
     const char *uris[2];
-    const char *dns;            /* always there, before the names asked for */
-    bool serves;                /* without names: localhost and its addresses */
-    const char *use;            /* extended key usage */
-    bool plain;                 /* no basic constraints: as workers.md 17.1 lists it */
+    const char *dns; /* always there, before the names asked for */
+    const char *use; /* extended key usage */
+    bool serves;     /* without names: localhost and its addresses */
+    bool plain;      /* no basic constraints: as workers.md 17.1 lists it */
 };
-#define USE_BOTH "serverAuth,clientAuth"        /* one certificate serves every edge of a process */
+#define USE_BOTH "serverAuth,clientAuth" /* one certificate serves every edge of a process */
 static const struct recipe recipes[CERT_KIND_COUNT] = {
-    [CERT_REPLICA] = {"replica-<id>", {"muster://replica/<id>", "bigfleet://admin"}, NULL, true,
-                      USE_BOTH, false},
-    [CERT_ADMIN] = {"admin", {"bigfleet://admin"}, NULL, true, USE_BOTH, false},
-    [CERT_READONLY] = {"readonly", {"bigfleet://readonly"}, NULL, true, USE_BOTH, false},
-    [CERT_SHARD] = {"shard-<id>", {"bigfleet://shard/<id>"}, NULL, true, USE_BOTH, false},
-    [CERT_CLUSTER] = {"cluster-<id>", {"bigfleet://cluster/<id>"}, NULL, true, USE_BOTH, false},
-    [CERT_PROVIDER] = {"provider-<id>", {NULL}, NULL, true, USE_BOTH, false},
-    [CERT_WORKER] = {"worker-<id>", {NULL}, "worker-<id>", false, "clientAuth", true},
-    [CERT_WORKER_SERVICE] = {"localhost", {NULL}, NULL, true, "serverAuth", true},
-    [CERT_STORE] = {"<id>", {NULL}, NULL, false, USE_BOTH, false},
-    [CERT_SERVER] = {NULL, {NULL}, NULL, true, USE_BOTH, false},
+    [CERT_REPLICA] = {.common_name = "replica-<id>",
+                      .uris = {"muster://replica/<id>", "bigfleet://admin"},
+                      .use = USE_BOTH,
+                      .serves = true},
+    [CERT_ADMIN] = {.common_name = "admin",
+                    .uris = {"bigfleet://admin"},
+                    .use = USE_BOTH,
+                    .serves = true},
+    [CERT_READONLY] = {.common_name = "readonly",
+                       .uris = {"bigfleet://readonly"},
+                       .use = USE_BOTH,
+                       .serves = true},
+    [CERT_SHARD] = {.common_name = "shard-<id>",
+                    .uris = {"bigfleet://shard/<id>"},
+                    .use = USE_BOTH,
+                    .serves = true},
+    [CERT_CLUSTER] = {.common_name = "cluster-<id>",
+                      .uris = {"bigfleet://cluster/<id>"},
+                      .use = USE_BOTH,
+                      .serves = true},
+    [CERT_PROVIDER] = {.common_name = "provider-<id>", .use = USE_BOTH, .serves = true},
+    [CERT_WORKER] = {.common_name = "worker-<id>",
+                     .dns = "worker-<id>",
+                     .use = "clientAuth",
+                     .plain = true},
+    [CERT_WORKER_SERVICE] = {.common_name = "localhost",
+                             .use = "serverAuth",
+                             .serves = true,
+                             .plain = true},
+    [CERT_STORE] = {.common_name = "<id>", .use = USE_BOTH},
+    [CERT_SERVER] = {.use = USE_BOTH, .serves = true},
 };
 
 static enum err engine_err(void)
@@ -99,8 +119,8 @@ static bool add_extension(X509 *certificate, X509V3_CTX *context, int nid, const
 
 static bool add_name(GENERAL_NAMES *names, int kind, const void *bytes, size_t len)
 {
-    ASN1_STRING *text = ASN1_STRING_type_new(kind == GEN_IPADD ? V_ASN1_OCTET_STRING
-                                                               : V_ASN1_IA5STRING);
+    ASN1_STRING *text =
+        ASN1_STRING_type_new(kind == GEN_IPADD ? V_ASN1_OCTET_STRING : V_ASN1_IA5STRING);
     GENERAL_NAME *name = GENERAL_NAME_new();
 
     if (!text || !name || !ASN1_STRING_set(text, bytes, (int)len)) goto fail;
@@ -123,7 +143,9 @@ bool cert_name_is_address(struct str name, unsigned char bytes[16], size_t *ret_
     memcpy(text, name.at, name.len);
     text[name.len] = '\0';
     if (strlen(text) != name.len) return false;
-    *ret_len = inet_pton(AF_INET, text, bytes) == 1 ? 4 : inet_pton(AF_INET6, text, bytes) == 1 ? 16 : 0;
+    *ret_len = inet_pton(AF_INET, text, bytes) == 1    ? 4
+               : inet_pton(AF_INET6, text, bytes) == 1 ? 16
+                                                       : 0;
     return *ret_len > 0;
 }
 
@@ -154,9 +176,7 @@ static bool add_recipe_names(GENERAL_NAMES *names, const struct recipe *recipe,
 {
     static const char *const local[] = {"localhost", "127.0.0.1", "::1"};
     /* The development certificates of workers.md 17.1 have no IPv6 address. */
-    size_t local_count = !recipe->serves                          ? 1
-                         : request->kind == CERT_WORKER_SERVICE ? 2
-                                                                : 3;
+    size_t local_count = !recipe->serves ? 1 : request->kind == CERT_WORKER_SERVICE ? 2 : 3;
     char room[128];
 
     for (size_t i = 0; i < ARRAY_LEN(recipe->uris) && recipe->uris[i]; i++) {
@@ -218,7 +238,7 @@ enum err cert_template_new(const struct cert_request *request, X509 **ret_templa
 {
     const struct recipe *recipe = &recipes[request->kind];
     char room[128];
-    struct str common_name = recipe->common_name ? fill(recipe->common_name, request->id, room)
+    struct str common_name = recipe->common_name   ? fill(recipe->common_name, request->id, room)
                              : request->name_count ? request->names[0]
                                                    : STR("localhost");
     X509 *template;
@@ -326,6 +346,20 @@ enum err cert_leaf_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKE
     return ERR_OK;
 }
 
+bool cert_may_sign(X509 *certificate)
+{
+    bool may = X509_check_ca(certificate) == 1;
+    ERR_clear_error();
+    return may;
+}
+
+bool cert_is_authority(X509 *certificate)
+{
+    bool is = X509_check_ca(certificate) > 0;
+    ERR_clear_error();
+    return is;
+}
+
 /* -- PEM --------------------------------------------------------------------------------------- */
 
 static int no_password(char *into, int size, int writing, void *owner)
@@ -360,8 +394,8 @@ enum err cert_put_key_pem(EVP_PKEY *key, struct buf *pem)
 
     ERR_clear_error();
     bio = BIO_new(BIO_s_mem());
-    return take_bio(
-        bio, bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL), pem);
+    return take_bio(bio, bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL),
+                    pem);
 }
 
 enum err cert_key_from_pem(struct str pem, EVP_PKEY **ret_key)
@@ -374,9 +408,17 @@ enum err cert_key_from_pem(struct str pem, EVP_PKEY **ret_key)
     bio = BIO_new_mem_buf(pem.at, (int)pem.len);
     key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
     BIO_free(bio);
-    if (!key) err = engine_err() == ERR_NOMEM ? ERR_NOMEM : ERR_PARSE;
-    else *ret_key = key;
+    if (!key)
+        err = engine_err() == ERR_NOMEM ? ERR_NOMEM : ERR_PARSE;
+    else
+        *ret_key = key;
     return err;
+}
+
+bool cert_holds_key_pem(struct str pem)
+{
+    const struct str mark = STR("PRIVATE KEY-----"); /* the end of every kind's first line */
+    return pem.len > 0 && memmem(pem.at, pem.len, mark.at, mark.len);
 }
 
 void cert_list_free(X509 **list, size_t count)
@@ -405,7 +447,9 @@ enum err cert_list_from_pem(struct str pem, X509 **list, size_t cap, size_t *ret
     if (!err && (count == 0 || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE))
         err = engine_err() == ERR_NOMEM ? ERR_NOMEM : ERR_PARSE;
     ERR_clear_error(); /* "no start line" is how a good file ends */
-    if (err) cert_list_free(list, count);
-    else *ret_count = count;
+    if (err)
+        cert_list_free(list, count);
+    else
+        *ret_count = count;
     return err;
 }

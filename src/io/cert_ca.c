@@ -1,16 +1,21 @@
 /* The root: made once, rotated with the old ones kept, the old ones dropped at last.
  *
- * Order of publishing, for whoever crashes in between: a new authority writes its key first, so that a
- * certificate is never seen whose key does not exist. A rotation writes ca.pem first: the old key still
- * finds its root in it, so signing goes on; the root whose key was lost is dropped by cert_ca_retire. */
+ * Order of publishing, for whoever crashes in between: a new authority writes its key first, so
+ * that a certificate is never seen whose key does not exist, and a mark around both, so that the
+ * half a crash leaves is known for what it is and not for somebody's loss. A rotation writes
+ * ca.pem first: the old key still finds its root in it, so signing goes on; the root whose key
+ * was lost is dropped by cert_ca_retire. */
 #include "io/cert.h"
 
 #include <string.h>
 
 #include "io/cert_files.h"
 
-enum { ROOTS_PEM_MAX = CERT_FILE_MAX, DIR_ENTRIES_MAX = 64 * 1024 };
-#define DAY_S 86400
+enum { LEAF_NAMES_BYTES_MAX = 4 * 1024 * 1024 };
+#define DAY_S        86400
+#define DEFAULT_NAME "muster-dev-ca"
+#define ROLLOUT_NAME "rollout-dev-ca"
+#define MAKING       ".ca.making" /* there while an authority is being made, and after a crash */
 /* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
@@ -20,17 +25,56 @@ const char *cert_result_text(enum cert_result result)
     return texts[result];
 }
 
+/* Text a terminal can show: UTF-8 without the control characters, U+0080 to U+009F among them. */
+static bool is_printable(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char byte = (unsigned char)text.at[i];
+        unsigned char next = i + 1 < text.len ? (unsigned char)text.at[i + 1] : 0xff;
+        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next < 0xa0)) return false;
+    }
+    return str_is_utf8(text);
+}
+
 static enum err check_options(const struct cert_ca_options *options, struct note *note)
 {
-    size_t name_len = options->common_name ? strlen(options->common_name) : 1;
+    struct str name = options->common_name ? str_from(options->common_name) : STR(DEFAULT_NAME);
 
-    if (!options->dir || !options->dir[0]) note_set(note, "a directory is needed");
-    else if (options->days > CERT_DAYS_MAX) note_set(note, "at most %d days", CERT_DAYS_MAX);
-    else if (name_len == 0 || name_len > CERT_ID_MAX ||
-             (options->common_name && !str_is_utf8(str_from(options->common_name))))
-        note_set(note, "a common name has 1 to %d bytes of text", CERT_ID_MAX);
-    else return ERR_OK;
+    if (!options->dir || !options->dir[0])
+        note_set(note, "a directory is needed");
+    else if (options->days > CERT_DAYS_MAX)
+        note_set(note, "at most %d days", CERT_DAYS_MAX);
+    else if (name.len == 0 || name.len > CERT_ID_MAX || !is_printable(name))
+        note_set(note, "a common name has 1 to %d bytes of text without control characters",
+                 CERT_ID_MAX);
+    else
+        return ERR_OK;
     return ERR_INVALID;
+}
+
+/* One that is there already must be the one asked for; its length is the caller's to compare. */
+static enum err check_same(const struct cert_authority *authority,
+                           const struct cert_ca_options *options, struct note *note)
+{
+    const X509 *signer = authority->roots[authority->signer];
+    const X509_NAME *subject = X509_get_subject_name(signer);
+    const char *wanted = options->rollout ? ROLLOUT_NAME : options->common_name;
+    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    const ASN1_STRING *has =
+        at < 0 ? NULL : X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
+    bool same = wanted && has &&
+                str_equal(str_from(wanted),
+                          str_of(ASN1_STRING_get0_data(has), (size_t)ASN1_STRING_length(has)));
+    char shown[128] = "";
+
+    if (options->rollout)
+        same =
+            same && cert_not_after(signer).ms / MS_PER_SECOND == (uint64_t)rollout_validity.until_s;
+    if (!wanted || same) return ERR_OK;
+    X509_NAME_oneline(subject, shown, sizeof shown); /* "/CN=..." with odd bytes as \xNN */
+    note_set(note, "%s holds another authority: asked for CN=%s%s, has %s; it is not touched",
+             options->dir, wanted, options->rollout ? " until 4096" : "", shown + 1);
+    return ERR_CONFLICT;
 }
 
 static enum err fill_report(const struct cert_authority *authority, enum cert_result result,
@@ -42,6 +86,7 @@ static enum err fill_report(const struct cert_authority *authority, enum cert_re
     struct cert_ca_report report = {
         .result = result,
         .roots = authority->root_count,
+        .not_before = from,
         .not_after = until,
         .key_exposed = authority->key_exposed,
     };
@@ -50,7 +95,8 @@ static enum err fill_report(const struct cert_authority *authority, enum cert_re
         note_set(note, "%s/ca.key.pem may be read by others: chmod 600", options->dir);
         return ERR_DENIED;
     }
-    if (until.ms <= now.ms) note_set(&report.renew_soon, "the root has expired: rotate it");
+    if (until.ms <= now.ms)
+        note_set(&report.renew_soon, "the root has expired: rotate it");
     else if ((until.ms - now.ms) / 2 < (until.ms - from.ms) / 6)
         note_set(&report.renew_soon, "less than a third of the root's life is left: rotate it");
     *ret_report = report;
@@ -64,12 +110,12 @@ static enum err make_root(const struct cert_ca_options *options, wall_time now, 
     int64_t now_s = (int64_t)(now.ms / MS_PER_SECOND);
     int64_t days = options->days ? options->days : CERT_CA_DAYS;
     struct cert_validity validity = {now_s - CERT_BACKDATE_S, now_s + days * DAY_S};
-    struct str name = str_from(options->common_name ? options->common_name : "muster-dev-ca");
+    struct str name = str_from(options->common_name ? options->common_name : DEFAULT_NAME);
     EVP_PKEY *key = NULL;
     enum err err;
 
     if (options->rollout) {
-        name = STR("rollout-dev-ca");
+        name = STR(ROLLOUT_NAME);
         validity = rollout_validity;
     }
     err = cert_key_new(&key);
@@ -88,9 +134,9 @@ static enum err publish_roots(struct fs *fs, const char *dir, X509 *const *roots
 {
     char path[CERT_PATH_CAP];
     struct buf pem;
-    enum err err = cert_path(path, dir, "ca.pem", note);
+    enum err err = cert_path(path, dir, CERT_CA_FILE, note);
 
-    buf_init(&pem, ROOTS_PEM_MAX);
+    buf_init(&pem, CERT_FILE_MAX);
     for (size_t i = 0; !err && i < count; i++) {
         err = cert_put_pem(roots[i], &pem);
         if (err) note_set(note, "%s: %s", path, err_text(err));
@@ -104,7 +150,7 @@ static enum err publish_key(struct fs *fs, const char *dir, EVP_PKEY *key, struc
 {
     char path[CERT_PATH_CAP];
     struct buf pem;
-    enum err err = cert_path(path, dir, "ca.key.pem", note);
+    enum err err = cert_path(path, dir, CERT_CA_KEY_FILE, note);
 
     buf_init(&pem, CERT_FILE_MAX);
     if (!err) {
@@ -117,27 +163,54 @@ static enum err publish_key(struct fs *fs, const char *dir, EVP_PKEY *key, struc
 }
 
 /* Under the lock, and neither file is there. */
-static enum err create(struct fs *fs, const struct cert_ca_options *options, wall_time now,
-                       struct cert_authority *ret_authority, struct note *note)
+static enum err create(struct fs *fs, const struct cert_ca_options *options, const char *mark,
+                       wall_time now, struct cert_authority *ret_authority, struct note *note)
 {
     struct cert_authority made = {0};
-    char key_file[CERT_PATH_CAP];
-    enum err err = cert_path(key_file, options->dir, "ca.key.pem", note);
+    enum err err = make_root(options, now, &made.key, &made.roots[0], note);
 
-    if (!err) err = make_root(options, now, &made.key, &made.roots[0], note);
     if (err) return err;
     made.root_count = 1;
-    err = publish_key(fs, options->dir, made.key, note);
+    err = cert_publish(fs, mark, STR_EMPTY, CERT_MODE_SECRET, note);
+    if (!err) err = publish_key(fs, options->dir, made.key, note);
     if (!err) err = publish_roots(fs, options->dir, made.roots, 1, note);
     if (err) {
-        /* Ours, made a moment ago under the lock, and no certificate names it: without this the next
-         * start would find one file of two and rightly refuse. */
-        (void)fs_remove(fs, key_file);
+        /* Nothing is cleaned up: ca.pem may be there after ERR_UNKNOWN, and then its key must be.
+         * The mark lets the next call put right whatever is left. */
         cert_authority_deinit(&made);
         return err;
     }
     *ret_authority = made;
     return ERR_OK;
+}
+
+/* Under the lock. Half an authority under the mark was never whole, so nobody can have trusted
+ * it. */
+static enum err find_or_create(struct fs *fs, const struct cert_ca_options *options, wall_time now,
+                               enum cert_result *ret_result, struct cert_authority *ret_authority,
+                               struct note *note)
+{
+    char mark[CERT_PATH_CAP], key_file[CERT_PATH_CAP], cert_file[CERT_PATH_CAP];
+    struct fs_info info;
+    enum err err = cert_path(mark, options->dir, MAKING, note);
+
+    if (!err) err = cert_path(key_file, options->dir, CERT_CA_KEY_FILE, note);
+    if (!err) err = cert_path(cert_file, options->dir, CERT_CA_FILE, note);
+    if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
+    if (err == ERR_CONFLICT && !fs_stat(fs, mark, &info) &&
+        fs_stat(fs, cert_file, &info) == ERR_NOT_FOUND && !fs_remove(fs, key_file))
+        err = cert_authority_load(fs, options->dir, ret_authority, note);
+    *ret_result = err == ERR_NOT_FOUND ? CERT_CREATED : CERT_KEPT;
+    if (err == ERR_NOT_FOUND) err = create(fs, options, mark, now, ret_authority, note);
+    return err;
+}
+
+/* The authority is whole, so the mark says nothing any more; a later loss must not look like a
+ * crash. */
+static void remove_mark(struct fs *fs, const char *dir)
+{
+    char mark[CERT_PATH_CAP];
+    if (!cert_path(mark, dir, MAKING, NULL)) (void)fs_remove(fs, mark);
 }
 
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
@@ -155,30 +228,41 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
         err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
         if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
         if (!err) err = cert_lock(fs, options->dir, &lock, note);
-        if (!err) err = cert_authority_load(fs, options->dir, &authority, note);
-        if (err == ERR_NOT_FOUND) {
-            err = create(fs, options, now, &authority, note);
-            result = CERT_CREATED;
-        }
+        if (!err) err = find_or_create(fs, options, now, &result, &authority, note);
+        if (!err) remove_mark(fs, options->dir);
         fs_unlock(fs, lock);
+    } else if (!err) {
+        remove_mark(fs, options->dir);
     }
+    if (!err && result == CERT_KEPT) err = check_same(&authority, options, note);
     if (!err) err = fill_report(&authority, result, options, now, ret_report, note);
     cert_authority_deinit(&authority);
     return err;
+}
+
+/* For a change of what is there: looks before it locks, so that a directory without an authority
+ * gets no lock file, and again after. The lock is the caller's also after an error, or NULL. */
+static enum err lock_and_load(struct fs *fs, const struct cert_ca_options *options,
+                              struct fs_lock **ret_lock, struct cert_authority *ret_authority,
+                              struct note *note)
+{
+    enum err err = check_options(options, note);
+
+    *ret_lock = NULL;
+    if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
+    if (err) return err;
+    cert_authority_deinit(ret_authority);
+    err = cert_lock(fs, options->dir, ret_lock, note);
+    return err ? err : cert_authority_load(fs, options->dir, ret_authority, note);
 }
 
 enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                         struct cert_ca_report *ret_report, struct note *note)
 {
     struct cert_authority old = {0}, made = {0};
-    struct fs_lock *lock = NULL;
-    enum err err = check_options(options, note);
+    struct fs_lock *lock;
+    enum err err = lock_and_load(fs, options, &lock, &old, note);
 
-    if (err) return err;
-    err = cert_authority_load(fs, options->dir, &old, note); /* no lock file where there is no CA */
-    cert_authority_deinit(&old);
-    if (!err) err = cert_lock(fs, options->dir, &lock, note);
-    if (!err) err = cert_authority_load(fs, options->dir, &old, note);
     if (!err && old.root_count == CERT_ROOTS_MAX) {
         note_set(note, "%s/ca.pem holds %d roots already: retire the old ones first", options->dir,
                  CERT_ROOTS_MAX);
@@ -195,7 +279,8 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
     }
     if (!err) {
         err = publish_key(fs, options->dir, made.key, note);
-        if (err) (void)publish_roots(fs, options->dir, old.roots, old.root_count, NULL);
+        if (err && err != ERR_UNKNOWN) /* after "unknown" the new key is there and needs its root */
+            (void)publish_roots(fs, options->dir, old.roots, old.root_count, NULL);
     }
     fs_unlock(fs, lock);
     if (!err) err = fill_report(&made, CERT_RENEWED, options, now, ret_report, note);
@@ -207,7 +292,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
 /* -- retiring ---------------------------------------------------------------------------------- */
 
 struct leaf_names {
-    struct buf names;                   /* each with its closing NUL */
+    struct buf names; /* each with its closing NUL */
     enum err err;
 };
 
@@ -218,7 +303,7 @@ static void gather_leaf(void *context, const char *name, enum fs_kind kind)
 
     if (kind != FS_REGULAR || found->err || name[0] == '.') return;
     if (!str_ends(whole, STR(".pem")) || str_ends(whole, STR(".key.pem"))) return;
-    if (str_equal(whole, STR("ca.pem"))) return;
+    if (str_equal(whole, STR(CERT_CA_FILE))) return;
     found->err = buf_append(&found->names, str_of(name, whole.len + 1));
 }
 
@@ -235,7 +320,8 @@ static enum err check_leaf(struct fs *fs, const char *dir, const char *name,
     buf_init(&pem, CERT_FILE_MAX);
     if (!err) err = cert_read(fs, path, &pem, note);
     if (!err && !cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count)) {
-        signer = cert_signed_by(list[0], authority);
+        /* a copy of an old root is nobody's certificate; it needs no renewing */
+        if (!cert_is_authority(list[0])) signer = cert_signed_by(list[0], authority);
         cert_list_free(list, count);
     }
     if (!err && signer != CERT_ROOTS_MAX && signer != authority->signer) {
@@ -252,7 +338,7 @@ static enum err check_leaves(struct fs *fs, const char *dir, const struct cert_a
     struct leaf_names found = {0};
     enum err err;
 
-    buf_init(&found.names, DIR_ENTRIES_MAX * 64);
+    buf_init(&found.names, LEAF_NAMES_BYTES_MAX);
     err = fs_list(fs, dir, gather_leaf, &found);
     if (!err) err = found.err;
     if (err) note_set(note, "list %s: %s", dir, err_text(err));
@@ -267,14 +353,9 @@ enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bo
 {
     struct cert_authority authority = {0};
     enum cert_result result = CERT_KEPT;
-    struct fs_lock *lock = NULL;
-    enum err err = check_options(options, note);
+    struct fs_lock *lock;
+    enum err err = lock_and_load(fs, options, &lock, &authority, note);
 
-    if (err) return err;
-    err = cert_authority_load(fs, options->dir, &authority, note);
-    cert_authority_deinit(&authority);
-    if (!err) err = cert_lock(fs, options->dir, &lock, note);
-    if (!err) err = cert_authority_load(fs, options->dir, &authority, note);
     if (!err && authority.root_count > 1) {
         result = CERT_RENEWED;
         if (!force) err = check_leaves(fs, options->dir, &authority, note);

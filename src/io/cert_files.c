@@ -11,7 +11,10 @@
 
 #include "io/tls_identity.h"
 
-enum { LOCK_TRIES = 500, LOCK_PAUSE_MS = 10 };  /* five seconds: making a CA takes milliseconds */
+enum {
+    LOCK_TRIES = 500,
+    LOCK_PAUSE_NS = 10000000
+}; /* five seconds: making a CA takes milliseconds */
 
 enum err cert_path(char path[CERT_PATH_CAP], const char *dir, const char *name, struct note *note)
 {
@@ -25,7 +28,12 @@ enum err cert_path(char path[CERT_PATH_CAP], const char *dir, const char *name, 
 enum err cert_read(struct fs *fs, const char *path, struct buf *into, struct note *note)
 {
     enum err err = fs_read_whole(fs, path, CERT_FILE_MAX, into);
-    if (err) note_set(note, "read %s: %s", path, err_text(err));
+    struct fs_info info;
+
+    if (err && err != ERR_NOT_FOUND && !fs_stat(fs, path, &info) && info.kind == FS_DIRECTORY)
+        note_set(note, "read %s: is a directory", path);
+    else if (err)
+        note_set(note, "read %s: %s", path, err_text(err));
     return err;
 }
 
@@ -49,7 +57,7 @@ void cert_wipe(struct buf *secret)
 
 enum err cert_lock(struct fs *fs, const char *dir, struct fs_lock **ret_lock, struct note *note)
 {
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000};
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
     enum err err = ERR_BUSY;
 
     for (int i = 0; i < LOCK_TRIES && err == ERR_BUSY; i++) {
@@ -84,9 +92,25 @@ size_t cert_signed_by(X509 *certificate, const struct cert_authority *authority)
     return found;
 }
 
+bool cert_path_is_authority(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return strcmp(name, CERT_CA_FILE) == 0 || strcmp(name, CERT_CA_KEY_FILE) == 0;
+}
+
+bool cert_key_is_authority(const EVP_PKEY *key, const struct cert_authority *authority)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < authority->root_count && !found; i++)
+        found = EVP_PKEY_eq(X509_get0_pubkey(authority->roots[i]), key) == 1;
+    ERR_clear_error();
+    return found;
+}
+
 /* Both, neither, or a reason to stop. */
-static enum err look(struct fs *fs, const char *cert_path_, const char *key_path, uint32_t *ret_mode,
-                     struct note *note)
+static enum err look(struct fs *fs, const char *cert_path_, const char *key_path,
+                     uint32_t *ret_mode, struct note *note)
 {
     struct fs_info cert, key;
     enum err cert_err = fs_stat(fs, cert_path_, &cert), key_err = fs_stat(fs, key_path, &key);
@@ -125,6 +149,26 @@ static enum err find_signer(struct cert_authority *authority, const char *key_pa
     return ERR_CONFLICT;
 }
 
+static enum err check_roots(const struct cert_authority *authority, const char *cert_file,
+                            struct note *note)
+{
+    for (size_t i = 0; i < authority->root_count; i++) {
+        if (cert_may_sign(authority->roots[i])) continue;
+        note_set(note, "%s holds a certificate that is no authority's: restore it", cert_file);
+        return ERR_CONFLICT;
+    }
+    return ERR_OK;
+}
+
+/* Why a file of the authority could not be understood. */
+static void explain(const char *path, enum err err, struct str content, struct note *note)
+{
+    if (err && content.len == 0)
+        note_set(note, "%s is empty: restore it", path);
+    else if (err)
+        note_set(note, "%s: %s", path, err_text(err));
+}
+
 static enum err load_parts(struct fs *fs, const char *cert_file, const char *key_file,
                            struct cert_authority *authority, struct note *note)
 {
@@ -138,12 +182,13 @@ static enum err load_parts(struct fs *fs, const char *cert_file, const char *key
     if (!err) {
         err = cert_list_from_pem(buf_peek(&cert_pem), authority->roots, CERT_ROOTS_MAX,
                                  &authority->root_count);
-        if (err) note_set(note, "%s: %s", cert_file, err_text(err));
+        explain(cert_file, err, buf_peek(&cert_pem), note);
     }
     if (!err) {
         err = cert_key_from_pem(buf_peek(&key_pem), &authority->key);
-        if (err) note_set(note, "%s: %s", key_file, err_text(err));
+        explain(key_file, err, buf_peek(&key_pem), note);
     }
+    if (!err) err = check_roots(authority, cert_file, note);
     if (!err) err = find_signer(authority, key_file, note);
     buf_deinit(&cert_pem);
     cert_wipe(&key_pem);
@@ -158,8 +203,8 @@ enum err cert_authority_load(struct fs *fs, const char *dir, struct cert_authori
     uint32_t mode = 0;
     enum err err;
 
-    err = cert_path(cert_file, dir, "ca.pem", note);
-    if (!err) err = cert_path(key_file, dir, "ca.key.pem", note);
+    err = cert_path(cert_file, dir, CERT_CA_FILE, note);
+    if (!err) err = cert_path(key_file, dir, CERT_CA_KEY_FILE, note);
     if (!err) err = look(fs, cert_file, key_file, &mode, note);
     if (!err) err = load_parts(fs, cert_file, key_file, &authority, note);
     if (err) {

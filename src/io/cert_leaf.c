@@ -1,7 +1,7 @@
 /* Leaves: which are good enough to keep, and making the others.
  *
- * A leaf's key is written before its certificate; a crash in between leaves a key that the next call
- * makes a certificate for. */
+ * A leaf's key is written before its certificate; a crash in between leaves a key that the next
+ * call makes a certificate for. */
 #include "io/cert.h"
 
 #include <stdio.h>
@@ -61,8 +61,7 @@ static bool all_of(struct str text, const char *others)
 static bool passes_for_worker(struct str name)
 {
     struct ulid ulid;
-    return str_starts(name, STR("worker-")) &&
-           ulid_parse(str_tail(name, 7), &ulid, NULL) == ERR_OK;
+    return str_starts(name, STR("worker-")) && ulid_parse(str_tail(name, 7), &ulid, NULL) == ERR_OK;
 }
 
 static enum err check_id(const struct cert_request *request, struct note *note)
@@ -96,6 +95,17 @@ static enum err check_id(const struct cert_request *request, struct note *note)
     return ERR_OK;
 }
 
+/* No top-level domain is a number, so such a name is an address with a mistake in it. */
+static bool ends_in_number(struct str name)
+{
+    size_t from;
+
+    if (str_ends(name, STR("."))) name.len--;
+    for (from = name.len; from > 0 && name.at[from - 1] != '.'; from--)
+        if (name.at[from - 1] < '0' || name.at[from - 1] > '9') return false;
+    return from < name.len;
+}
+
 static enum err check_name(struct str name, struct note *note)
 {
     unsigned char bytes[16];
@@ -104,7 +114,7 @@ static enum err check_name(struct str name, struct note *note)
 
     if (cert_name_is_address(name, bytes, &len)) return ERR_OK;
     if (name.len > HOST_NAME_MAX_LEN || !all_of(rest, "-._") || rest.at[0] == '.' ||
-        rest.at[0] == '-') {
+        rest.at[0] == '-' || ends_in_number(rest)) {
         note_set(note, "'%.*s' is neither a DNS name nor an address",
                  (int)min_size(name.len, HOST_NAME_MAX_LEN), name.at);
         return ERR_INVALID;
@@ -192,11 +202,11 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
 
 struct leaf_state {
     struct cert_authority authority;
-    X509 *leaf;                         /* NULL: no file */
-    EVP_PKEY *key;                      /* NULL: no file */
-    struct buf key_pem;                 /* as it stands on disk */
+    X509 *leaf;         /* NULL: no file */
+    EVP_PKEY *key;      /* NULL: no file */
+    struct buf key_pem; /* as it stands on disk */
     bool key_exposed;
-    size_t signer;                      /* of `leaf`, among the authority's roots */
+    size_t signer; /* of `leaf`, among the authority's roots */
 };
 
 static void state_deinit(struct leaf_state *state)
@@ -213,23 +223,32 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
     X509 *list[CERT_ROOTS_MAX];
     struct buf pem;
     size_t count = 0;
+    bool holds_authority = false;
     enum err err;
 
     buf_init(&pem, CERT_FILE_MAX);
     err = cert_read(fs, path, &pem, note);
-    if (err == ERR_NOT_FOUND) {
+    if (err) {
         buf_deinit(&pem);
-        return ERR_OK;
+        return err == ERR_NOT_FOUND ? ERR_OK : err;
     }
-    if (!err) err = cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count);
+    err = cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count);
     buf_deinit(&pem);
     if (err == ERR_PARSE || err == ERR_TOO_LARGE) {
         note_set(note, "%s is there and holds no certificate of ours; it is not touched", path);
         return ERR_CONFLICT;
     }
-    if (err) return err;
+    if (err) {
+        note_set(note, "%s: %s", path, err_text(err));
+        return err;
+    }
+    for (size_t i = 0; i < count; i++) holds_authority |= cert_is_authority(list[i]);
     state->leaf = list[0];
     cert_list_free(list + 1, count - 1);
+    if (holds_authority) {
+        note_set(note, "%s holds the certificate of an authority; it is not touched", path);
+        return ERR_CONFLICT;
+    }
     state->signer = cert_signed_by(state->leaf, &state->authority);
     if (state->signer < CERT_ROOTS_MAX) return ERR_OK;
     note_set(note, "%s was not issued by this authority; it is not touched", path);
@@ -239,19 +258,43 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
 static enum err load_key(struct fs *fs, const char *path, struct leaf_state *state,
                          struct note *note)
 {
-    struct fs_info info;
+    struct fs_info info = {0};
     enum err err = cert_read(fs, path, &state->key_pem, note);
 
-    if (err == ERR_NOT_FOUND) return ERR_OK;
-    if (!err) err = cert_key_from_pem(buf_peek(&state->key_pem), &state->key);
+    if (err) return err == ERR_NOT_FOUND ? ERR_OK : err;
+    err = cert_key_from_pem(buf_peek(&state->key_pem), &state->key);
     if (err == ERR_PARSE) {
         note_set(note, "%s is there and holds no key; it is not touched", path);
         return ERR_CONFLICT;
     }
+    if (!err && cert_key_is_authority(state->key, &state->authority)) {
+        note_set(note, "%s holds the key of an authority; it is not touched", path);
+        return ERR_CONFLICT;
+    }
     if (!err) err = fs_stat(fs, path, &info);
-    if (!err) state->key_exposed = (info.mode & 077) != 0;
-    else note_set(note, "%s: %s", path, err_text(err));
+    if (!err)
+        state->key_exposed = (info.mode & 077) != 0;
+    else
+        note_set(note, "%s: %s", path, err_text(err));
     return err;
+}
+
+/* The authority's own names are kept free of leaves everywhere: a leaf under one of them would look
+ * like an authority that is damaged. What the files hold is looked at when they are read. */
+static enum err check_paths(const struct cert_leaf_options *options, struct note *note)
+{
+    bool cert_is = cert_path_is_authority(options->cert_file);
+
+    if (cert_is || cert_path_is_authority(options->key_file)) {
+        note_set(note, "%s belongs to an authority and is no leaf; a root is replaced by rotating",
+                 cert_is ? options->cert_file : options->key_file);
+        return ERR_CONFLICT;
+    }
+    if (strcmp(options->cert_file, options->key_file) == 0) {
+        note_set(note, "%s: a certificate and its key are two files", options->cert_file);
+        return ERR_INVALID;
+    }
+    return ERR_OK;
 }
 
 static enum err state_load(struct fs *fs, const struct cert_leaf_options *options,
@@ -261,11 +304,14 @@ static enum err state_load(struct fs *fs, const struct cert_leaf_options *option
     enum err err;
 
     buf_init(&state.key_pem, CERT_FILE_MAX);
-    err = cert_authority_load(fs, options->ca_dir, &state.authority, note);
+    err = check_paths(options, note);
+    if (!err) err = cert_authority_load(fs, options->ca_dir, &state.authority, note);
     if (!err) err = load_leaf(fs, options->cert_file, &state, note);
     if (!err) err = load_key(fs, options->key_file, &state, note);
-    if (err) state_deinit(&state);
-    else *ret_state = state;
+    if (err)
+        state_deinit(&state);
+    else
+        *ret_state = state;
     return err;
 }
 
@@ -312,7 +358,7 @@ static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *opti
                              struct note *note)
 {
     struct buf cert_pem, key_pem;
-    enum err err;
+    enum err err, key_err = ERR_OK;
 
     buf_init(&cert_pem, CERT_FILE_MAX);
     buf_init(&key_pem, CERT_FILE_MAX);
@@ -321,13 +367,17 @@ static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *opti
     if (err) note_set(note, "make a certificate: %s", err_text(err));
     if (!err) err = make_parents(fs, options->key_file, note);
     if (!err) err = make_parents(fs, options->cert_file, note);
-    if (!err && new_key)
+    if (!err && new_key) {
         err = cert_publish(fs, options->key_file, buf_peek(&key_pem), CERT_MODE_SECRET, note);
+        /* Visible, perhaps not durable: it still needs its certificate beside it. */
+        if (err == ERR_UNKNOWN) key_err = err, err = ERR_OK;
+    }
     if (!err) {
         err = cert_publish(fs, options->cert_file, buf_peek(&cert_pem), CERT_MODE_PUBLIC, note);
         if (err && err != ERR_UNKNOWN && new_key && state->key) /* put the matching pair back */
             (void)cert_publish(fs, options->key_file, buf_peek(&state->key_pem), CERT_MODE_SECRET,
                                NULL);
+        if (!err) err = key_err;
     }
     buf_deinit(&cert_pem);
     cert_wipe(&key_pem);
@@ -348,8 +398,8 @@ static enum err issue(struct fs *fs, const struct cert_leaf_options *options,
         if (err) note_set(note, "make a key: %s", err_text(err));
     }
     if (!err)
-        err = sign_leaf(&state->authority, template, make_key ? made : state->key, life_s, now, &leaf,
-                        note);
+        err = sign_leaf(&state->authority, template, make_key ? made : state->key, life_s, now,
+                        &leaf, note);
     if (!err) err = publish_pair(fs, options, state, leaf, made, note);
     if (!err) {
         report->key_made = make_key;
@@ -376,9 +426,12 @@ static enum err ensure(struct fs *fs, const struct cert_leaf_options *options,
 
     if (err) return err;
     report.key_exposed = state.key_exposed;
-    if (request) err = cert_template_new(request, &template);
-    else if (state.leaf) err = cert_template_from(state.leaf, &template);
-    else err = ERR_NOT_FOUND;
+    if (request)
+        err = cert_template_new(request, &template);
+    else if (state.leaf)
+        err = cert_template_from(state.leaf, &template);
+    else
+        err = ERR_NOT_FOUND;
     if (err) note_set(note, "%s: %s", options->cert_file, err_text(err));
     if (!err && state.leaf) {
         report.result = CERT_RENEWED;

@@ -20,8 +20,10 @@ static enum err put_visible(struct buf *into, struct str bytes)
 
     for (size_t i = 0; !err && i < bytes.len; i++) {
         unsigned char byte = (unsigned char)bytes.at[i];
-        if (byte >= 0x20 && byte < 0x7f && byte != '\\') err = buf_append_byte(into, bytes.at[i]);
-        else err = buf_appendf(into, "\\x%02x", byte);
+        if (byte >= 0x20 && byte < 0x7f && byte != '\\')
+            err = buf_append_byte(into, bytes.at[i]);
+        else
+            err = buf_appendf(into, "\\x%02x", byte);
     }
     return err;
 }
@@ -42,7 +44,8 @@ static enum err name_text(const X509_NAME *name, char **ret_text)
     enum err err = ERR_NOMEM;
 
     buf_init(&text, TEXT_MAX);
-    /* RFC 2253 order turned round and control bytes escaped: "CN=replica-1" reads as it was made. */
+    /* RFC 2253 order turned round and control bytes escaped: "CN=replica-1" reads as it was made.
+     */
     if (bio && X509_NAME_print_ex(bio, name, 0, XN_FLAG_ONELINE & ~XN_FLAG_SPC_EQ) >= 0) {
         len = BIO_get_mem_data(bio, &bytes);
         err = put_visible(&text, str_of(bytes, (size_t)len));
@@ -85,11 +88,12 @@ static enum err key_text(const X509 *certificate, char **ret_text)
     enum err err;
 
     buf_init(&text, TEXT_MAX);
-    if (!kind) err = buf_append_c(&text, "unknown");
+    if (!kind)
+        err = buf_append_c(&text, "unknown");
     else if (EVP_PKEY_get_group_name(key, group, sizeof group, NULL))
-        err = buf_appendf(&text, "%s %s", kind,
-                          strcmp(group, "prime256v1") == 0 ? "P-256" : group);
-    else err = buf_appendf(&text, "%s %d bits", kind, EVP_PKEY_get_bits(key));
+        err = buf_appendf(&text, "%s %s", kind, strcmp(group, "prime256v1") == 0 ? "P-256" : group);
+    else
+        err = buf_appendf(&text, "%s %d bits", kind, EVP_PKEY_get_bits(key));
     return take_text(&text, err, ret_text);
 }
 
@@ -110,9 +114,9 @@ static enum err one_name(const GENERAL_NAME *name, char **ret_text)
     int kind;
     const void *value = GENERAL_NAME_get0_value(name, &kind);
     bool is_text = kind == GEN_URI || kind == GEN_DNS || kind == GEN_EMAIL || kind == GEN_IPADD;
-    struct str bytes = is_text ? str_of(ASN1_STRING_get0_data(value),
-                                        (size_t)ASN1_STRING_length(value))
-                               : STR_EMPTY;
+    struct str bytes = is_text
+                           ? str_of(ASN1_STRING_get0_data(value), (size_t)ASN1_STRING_length(value))
+                           : STR_EMPTY;
     struct buf text;
     enum err err;
 
@@ -198,13 +202,19 @@ enum err cert_describe(struct fs *fs, const char *path, wall_time now,
     err = cert_read(fs, path, &pem, note);
     if (!err) {
         err = cert_list_from_pem(buf_peek(&pem), certificates, SHOWN_MAX, &count);
-        if (err == ERR_PARSE) note_set(note, "%s: holds no certificate that can be read", path);
-        else if (err) note_set(note, "%s: %s", path, err_text(err));
+        if (err == ERR_PARSE && cert_holds_key_pem(buf_peek(&pem)))
+            err = ERR_OK;
+        else if (err == ERR_PARSE)
+            note_set(note, "%s: holds no certificate that can be read", path);
+        else if (err)
+            note_set(note, "%s: %s", path, err_text(err));
     }
-    buf_deinit(&pem);
+    cert_wipe(&pem); /* it may be a key */
     if (err) return err;
-    list = calloc(count, sizeof *list);
-    if (!list) err = ERR_NOMEM;
+    if (count > 0) {
+        list = calloc(count, sizeof *list);
+        if (!list) err = ERR_NOMEM;
+    }
     for (size_t i = 0; !err && i < count; i++) err = describe(certificates[i], now, &list[i]);
     cert_list_free(certificates, count);
     if (err) {

@@ -1,5 +1,5 @@
-/* The calls of fs.h as the caller sees them: arguments are checked here once, and a handle whose sync
- * failed is closed to writers here once, so that no implementation can forget either. */
+/* The calls of fs.h as the caller sees them: arguments are checked here once, and a handle whose
+ * sync failed is closed to writers here once, so that no implementation can forget either. */
 #include "io/fs.h"
 
 #include <inttypes.h>
@@ -161,7 +161,8 @@ size_t fs_lock_text(uint64_t pid, wall_time since, char text[FS_LOCK_TEXT_CAP])
     return (size_t)len;
 }
 
-/* The text comes from a file anyone may have damaged: it is shown only when it reads as ours does. */
+/* The text comes from a file anyone may have damaged: it is shown only when it reads as ours
+ * does. */
 void fs_lock_busy_note(struct note *note, const char *path, struct str lock_text)
 {
     struct str rest = str_trim(lock_text), word, pid, since;

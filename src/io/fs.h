@@ -4,9 +4,9 @@
  * (content) and fs_sync_dir (names) have returned. Paths are plain C strings; a file is a regular
  * file, never a pipe, a device or a directory.
  *
- * The surprising rule: a failed fs_sync is final for its handle. The kernel may have thrown the dirty
- * pages away and would report success the next time, so the handle refuses every later write and sync
- * with the same error. Write the data again, to another file. */
+ * The surprising rule: a failed fs_sync is final for its handle. The kernel may have thrown the
+ * dirty pages away and would report success the next time, so the handle refuses every later write
+ * and sync with the same error. Write the data again, to another file. */
 #ifndef IO_FS_H
 #define IO_FS_H
 #include "base/buf.h"
@@ -40,22 +40,25 @@ struct fs_info {
 /* Must not change the directory that is being listed. */
 typedef void fs_list_fn(void *context, const char *name, enum fs_kind kind);
 
-/* All: ERR_NOT_FOUND, ERR_EXISTS, ERR_DENIED, ERR_NO_SPACE, ERR_NOMEM, ERR_IO; ERR_INVALID for a path
- * or a kind of file that does not fit the call; ERR_FULL when too many files are open; ERR_CLOSED for
- * a handle that did not outlive a crash of its simulated host. */
+/* All: ERR_NOT_FOUND, ERR_EXISTS, ERR_DENIED, ERR_NO_SPACE, ERR_NOMEM, ERR_IO; ERR_INVALID for a
+ * path or a kind of file that does not fit the call; ERR_FULL when too many files are open; rarely
+ * ERR_TOO_LARGE (for one file on this disk), ERR_BUSY (a mount point), ERR_UNSUPPORTED; ERR_CLOSED
+ * for a handle that did not outlive a crash of its simulated host. */
 enum err fs_open(struct fs *fs, const char *path, uint32_t flags, uint32_t mode,
                  struct fs_file **ret_file);
 void fs_close(struct fs *fs, struct fs_file *file); /* NULL is fine */
 /* Reads until `len` or the end of the file; *ret_got < len only at the end. */
 enum err fs_read_at(struct fs *fs, struct fs_file *file, uint64_t offset, void *into, size_t len,
                     size_t *ret_got);
-/* All of it or an error; after an error any part may be there. Past the end leaves zeros between. */
+/* All of it or an error; after an error any part may be there. Past the end leaves zeros
+ * between. */
 enum err fs_write_at(struct fs *fs, struct fs_file *file, uint64_t offset, struct str bytes);
 enum err fs_sync(struct fs *fs, struct fs_file *file); /* content and size: fdatasync */
 enum err fs_truncate(struct fs *fs, struct fs_file *file, uint64_t size); /* grows with zeros */
 enum err fs_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size);
 enum err fs_stat(struct fs *fs, const char *path, struct fs_info *ret_info); /* follows links */
-/* Replaces `to`: a file by a file, an empty directory by a directory. ERR_PRECONDITION: not empty. */
+/* Replaces `to`: a file by a file, an empty directory by a directory. ERR_PRECONDITION: not
+ * empty. */
 enum err fs_rename(struct fs *fs, const char *from, const char *to);
 /* A file or an empty directory. ERR_PRECONDITION: not empty. */
 enum err fs_remove(struct fs *fs, const char *path);
@@ -63,20 +66,22 @@ enum err fs_make_dir(struct fs *fs, const char *path, uint32_t mode);           
 enum err fs_list(struct fs *fs, const char *path, fs_list_fn *each, void *context); /* no order */
 enum err fs_sync_dir(struct fs *fs, const char *path);
 enum err fs_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes);
-/* Held until unlocked or the process dies; a second holder is refused, in this process too. ERR_BUSY
- * names the holder's pid in the note. Works on a full disk once the directory was locked before.
- * Leaves a file LOCK in the directory (docs/formats/data-directory.md); nobody ever removes it. */
+/* Held until unlocked or the process dies; a second holder is refused, in this process too.
+ * ERR_BUSY names the holder's pid in the note. Works on a full disk once the directory was locked
+ * before. Leaves a file LOCK in the directory (docs/formats/data-directory.md); nobody ever removes
+ * it. */
 enum err fs_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock, struct note *note);
 void fs_unlock(struct fs *fs, struct fs_lock *lock); /* NULL is fine */
 
 /* -- built on the calls above, the same on every file system -- */
-/* Appends the whole file to `into`, or leaves it as it was. ERR_TOO_LARGE past `max` bytes, ERR_FULL
- * past the buffer's own ceiling. */
+/* Appends the whole file to `into`, or leaves it as it was. ERR_TOO_LARGE past `max` bytes,
+ * ERR_FULL past the buffer's own ceiling. */
 enum err fs_read_whole(struct fs *fs, const char *path, size_t max, struct buf *into);
-/* Replaces `path` so that a reader sees the old content or the new, never a mix, and so that the new
- * survives a power cut once this returned ERR_OK. ERR_UNKNOWN: visible, perhaps not durable; every
- * other error: the old content stands. The temporary is "<dir>/.<name>.<8 hex of unique>.tmp", so
- * `unique` must be new each time (ERR_EXISTS); leftovers are swept with fs_sweep_temps. */
+/* Replaces `path` so that a reader sees the old content or the new, never a mix, and so that the
+ * new survives a power cut once this returned ERR_OK. ERR_UNKNOWN: visible, perhaps not durable;
+ * every other error: the old content stands. The temporary is "<dir>/.<name>.<8 hex of
+ * unique>.tmp", so `unique` must be new each time (ERR_EXISTS); leftovers are swept with
+ * fs_sweep_temps. */
 enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_t mode,
                     uint64_t unique);
 /* Removes what a dead process's fs_publish left in `dir`. Only while no fs_publish runs there: hold

@@ -178,8 +178,9 @@ static enum err sync_parent(struct fs *fs, const char *path, bool made)
     return err ? ERR_UNKNOWN : ERR_OK;
 }
 
-/* Each level is synced before the next is made. So if an earlier call died half-way, only the deepest
- * level it made can be without its sync, and that is the deepest one found here: it is synced first. */
+/* Each level is synced before the next is made. So if an earlier call died half-way, only the
+ * deepest level it made can be without its sync, and that is the deepest one found here: it is
+ * synced first. */
 enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode)
 {
     char level[FS_PATH_CAP], found[FS_PATH_CAP] = "";

@@ -84,7 +84,8 @@ static enum err real_open(struct fs *fs, const char *path, uint32_t flags, uint3
                           struct fs_file **ret_file)
 {
     (void)fs;
-    /* Not blocking: opening a pipe by mistake must end in an error, not in waiting for its writer. */
+    /* Not blocking: opening a pipe by mistake must end in an error, not in waiting for its
+     * writer. */
     int how = O_NONBLOCK;
     if (flags & FS_WRITE) how |= O_NOFOLLOW | (flags & FS_READ ? O_RDWR : O_WRONLY);
     if (flags & FS_CREATE) how |= O_CREAT;
@@ -105,7 +106,7 @@ static enum err real_open(struct fs *fs, const char *path, uint32_t flags, uint3
         free(file);
         return err;
     }
-    *ret_file = &file->base;
+    *ret_file = (struct fs_file *)file; /* its first member */
     return ERR_OK;
 }
 
@@ -304,8 +305,8 @@ static void tell_holder(int fd, const char *dir, struct note *note)
     fs_lock_busy_note(note, dir, str_of(text, got > 0 ? (size_t)got : 0));
 }
 
-/* A courtesy to whoever comes second. It may fail on a full disk and the lock holds all the same; but
- * the name of an earlier holder must not stay, and making a file shorter needs no space. */
+/* A courtesy to whoever comes second. It may fail on a full disk and the lock holds all the same;
+ * but the name of an earlier holder must not stay, and making a file shorter needs no space. */
 static void write_holder(int fd)
 {
     char text[FS_LOCK_TEXT_CAP];

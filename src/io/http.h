@@ -1,8 +1,8 @@
 /* A small HTTP server for metrics, probes and the dashboard: libmicrohttpd on its own thread.
  *
- * Handlers run on the HTTP thread and see copies only: publish what they may show with
- * http_publish (a named page that is replaced whole), or answer from a handler that touches nothing
- * of the loop's. Server-sent events are pushed to a channel from any thread; a slow reader loses the
+ * Handlers run on the HTTP thread and see copies only: publish what they may show with http_publish
+ * (a named page that is replaced whole), or answer from a handler that touches nothing of the
+ * loop's. Server-sent events are pushed to a channel from any thread; a slow reader loses the
  * oldest events and is told how many, nobody else waits for it.
  *
  * The surprising rule: paths are decoded before they are matched, and a path that is malformed, not
@@ -35,12 +35,13 @@ struct http_response {
     struct buf body;           /* bounded by response_max; freed by the server */
     enum err err; /* set it when an append failed: answered with 500 instead of the body */
 };
-/* HEAD is allowed wherever GET is; the handler then sees HTTP_GET unless its route names HTTP_HEAD. */
+/* HEAD is allowed wherever GET is; the handler then sees HTTP_GET unless its route names
+ * HTTP_HEAD. */
 typedef void http_handler(void *context, const struct http_request *request,
                           struct http_response *response);
 struct http_options {
     const char *address;               /* "127.0.0.1:8790", "[::1]:0"; port 0 takes a free one */
-    const char *cert_file, *key_file;  /* both or none; PEM; TLS 1.2 and 1.3 */
+    const char *cert_file, *key_file;  /* both or none; PEM; TLS 1.2 and 1.3; read once, now */
     uint32_t connections_max;          /* 0: 256; more wait in the kernel until one ends */
     uint32_t connections_per_peer_max; /* 0: 64; more are closed at once */
     uint32_t idle_timeout_s;           /* 0: 60 */
@@ -48,7 +49,9 @@ struct http_options {
     size_t response_max;               /* 0: 16 MiB; more is answered with 500 */
     uint32_t keepalive_ms; /* 0: 15,000; silence after which an event reader is probed */
 };
-/* errors: answers with a status of 400 or more. */
+/* errors: answers of ours with a status of 400 or more. What is not HTTP at all (a malformed
+ * request line, no Host, headers past HTTP_HEAD_MAX) is refused by the library before we see it,
+ * and is counted neither here nor as a request. */
 struct http_stats {
     uint64_t requests, errors, events_sent, events_dropped;
     uint32_t connections, readers;
@@ -58,13 +61,20 @@ struct http_stats {
  * certificate ERR_NOT_FOUND, ERR_PARSE, ERR_UNSUPPORTED. Serves nothing before routes. */
 enum err http_open(const struct http_options *options, struct http_server **ret_server,
                    struct note *note);
-/* Ends open responses and event streams, then the thread, then frees the channels too. NULL is fine.
- * No other call may be under way. */
+/* Ends open responses and event streams, then the thread, then frees the channels too. NULL is
+ * fine. No other call may be under way. */
 void http_close(struct http_server *server);
+/* HTTPS shows this pair from the next handshake on; connections that are open, and the listener,
+ * stay. Nothing is looked for by itself: call it when the files have changed. PEM text, the
+ * certificate's chain after it. Any thread. ERR_PARSE (unreadable, or not of one another; the old
+ * pair stays), ERR_INVALID (opened without TLS), ERR_TOO_LARGE, ERR_NOMEM. */
+enum err http_replace_pair(struct http_server *server, struct str cert_pem, struct str key_pem,
+                           struct note *note);
 const char *http_address(const struct http_server *server); /* with the real port; borrowed */
 struct http_stats http_stats(const struct http_server *server);
-/* Exact path, or every path below it when it ends with '/'; the longest match wins (pages and channels
- * are always exact). Any time, any thread. `path` is copied. ERR_INVALID, ERR_EXISTS, ERR_FULL (HTTP_ROUTES_MAX), ERR_NOMEM. */
+/* Exact path, or every path below it when it ends with '/'; the longest match wins (pages and
+ * channels are always exact). Any time, any thread. `path` is copied. ERR_INVALID, ERR_EXISTS,
+ * ERR_FULL (HTTP_ROUTES_MAX), ERR_NOMEM. */
 enum {
     HTTP_ROUTES_MAX = 128,
     HTTP_HEAD_MAX = 32 * 1024,        /* request line and headers; more is answered with 414, 431 */
@@ -74,12 +84,13 @@ enum {
 };
 enum err http_route(struct http_server *server, const char *path, uint32_t methods,
                     http_handler *handler, void *context);
-/* Takes a handler's or page's path away; afterwards its handler does not run, so its context may go. Waits
- * for a handler that is running. Not from a handler. ERR_NOT_FOUND. */
+/* Takes a handler's or page's path away; afterwards its handler does not run, so its context may
+ * go. Waits for a handler that is running. Not from a handler. ERR_NOT_FOUND. */
 enum err http_unroute(struct http_server *server, const char *path);
-/* A page that is copied in now and served until it is replaced: readers under way finish the old one.
- * It has an ETag, so that a browser that polls gets 304. Any thread. ERR_TOO_LARGE past response_max;
- * ERR_EXISTS when the path is a handler's or a channel's; ERR_INVALID, ERR_FULL, ERR_NOMEM. */
+/* A page that is copied in now and served until it is replaced: readers under way finish the old
+ * one. It has an ETag, so that a browser that polls gets 304. Any thread. ERR_TOO_LARGE past
+ * response_max; ERR_EXISTS when the path is a handler's or a channel's; ERR_INVALID, ERR_FULL,
+ * ERR_NOMEM. */
 enum err http_publish(struct http_server *server, const char *path, const char *content_type,
                       struct str content);
 /* Server-sent events at `path`; the newest `events_max` are kept for readers that lag, and for one
@@ -92,7 +103,8 @@ enum err http_channel_open(struct http_server *server, const char *path, size_t 
  * ERR_INVALID for a name with a line end, ERR_NOMEM. */
 enum err http_channel_send(struct http_channel *channel, struct str name, struct str data);
 /* The value of `key` in a query string, percent-decoded ('+' is a space) and appended to `into`.
- * The first one counts. ERR_NOT_FOUND, ERR_PARSE, and those of buf_append; `into` is then as before. */
+ * The first one counts. ERR_NOT_FOUND, ERR_PARSE, and those of buf_append; `into` is then as
+ * before. */
 enum err http_query(struct str query, struct str key, struct buf *into);
 const char *http_engine_version(void);
 #endif

@@ -1,12 +1,12 @@
 /* Server-sent events.
  *
  * A channel keeps its newest events in one ring, already in wire form, and each reader keeps only a
- * position in it: memory does not grow with readers, and a reader that falls behind the oldest event
- * learns how many it missed. An event that a reader is in the middle of is held by a count, so that
- * it may leave the ring meanwhile.
+ * position in it: memory does not grow with readers, and a reader that falls behind the oldest
+ * event learns how many it missed. An event that a reader is in the middle of is held by a count,
+ * so that it may leave the ring meanwhile.
  *
- * A reader with nothing to read is suspended. Senders only mark the channel and wake the HTTP thread,
- * which alone resumes readers. */
+ * A reader with nothing to read is suspended. Senders only mark the channel and wake the HTTP
+ * thread, which alone resumes readers. */
 #include "io/http_internal.h"
 
 #include <inttypes.h>
@@ -75,7 +75,8 @@ static void ring_add(struct http_channel *channel, struct event *own_event)
     assert(channel->next - channel->first <= channel->events_max);
 }
 
-/* "event: name", one "data: " per line, and an empty line. A CR, or CR LF, ends a line as LF does. */
+/* "event: name", one "data: " per line, and an empty line. A CR, or CR LF, ends a line as LF
+ * does. */
 static struct event *event_make(struct str name, struct str data)
 {
     static const char field[] = "data: ";
@@ -297,7 +298,7 @@ enum err http_channel_open(struct http_server *server, const char *path, size_t 
     channel->server = server;
     channel->events_max = events_max;
     channel->first = channel->next = 1;
-    channel->ring = calloc(events_max, sizeof *channel->ring);
+    channel->ring = calloc(events_max, sizeof(void *));
     if (!channel->ring) {
         free(channel);
         return ERR_NOMEM;

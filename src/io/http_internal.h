@@ -24,6 +24,7 @@ enum {
     HTTP_DRAIN_MAX = 1 << 20,    /* body bytes read and thrown away to be able to say 413 */
     HTTP_ADDRESS_CAP = 320,      /* a DNS name, a port, brackets */
     HTTP_ETAG_CAP = 40,          /* 32 hex digits, quotes, NUL */
+    HTTP_PEM_MAX = 1 << 20,      /* of a certificate or key */
     HTTP_EVENT_BLOCK = 16 * 1024 /* handed to the library at a time */
 };
 
@@ -48,26 +49,31 @@ struct route {
 };
 
 struct http_server {
-    struct MHD_Daemon *daemon;          /* HTTP thread only, once it runs */
+    /* -- fixed once open -- */
     struct MHD_Response *out_of_memory; /* made at open, so that it is there when needed */
     size_t body_max, response_max;
-    uint32_t keepalive_ms, connections_max, readers_max;
-    struct list peers;
-    bool turn_again; /* HTTP thread only: do not sleep before the next turn */
-    char address[HTTP_ADDRESS_CAP];
     uint64_t boot_id; /* in event ids: a reader's position means nothing to the next process */
-    int wake_fd;
     pthread_t thread;
-    bool thread_runs;
+    uint32_t keepalive_ms, connections_max, readers_max;
+    int wake_fd;
+    bool tls;
+    char address[HTTP_ADDRESS_CAP];
+
+    /* -- the HTTP thread's, once it runs -- */
+    struct MHD_Daemon *daemon;
+    struct list peers;
+
+    /* -- any thread's -- */
     atomic_uint_fast64_t requests, errors, events_sent, events_dropped;
     atomic_uint connections, readers;
-
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of what follows, but for the first line of flags */
     pthread_cond_t handler_ended;
-    bool in_handler;
-    struct route routes[HTTP_ROUTES_MAX];
+    struct http_pair *pair; /* newest first; NULL without TLS */
     size_t route_count;
-    bool stopping, woken; /* woken: wake_fd has been written and not been read */
+    struct route routes[HTTP_ROUTES_MAX];
+    bool thread_runs,
+        turn_again; /* turn_again: the HTTP thread does not sleep before its next turn */
+    bool stopping, woken, in_handler; /* woken: wake_fd has been written and not been read */
 };
 
 /* -- http_server.c -- */
@@ -106,6 +112,12 @@ enum MHD_Result http_channel_answer(struct http_channel *channel, struct MHD_Con
 enum resume_why { RESUME_FOR_EVENTS, RESUME_FOR_PULSE, RESUME_FOR_STOP };
 void http_channel_resume(struct http_channel *channel, enum resume_why why);
 void http_channel_free(struct http_channel *channel); /* after the thread has ended */
+
+/* -- http_tls.c -- */
+void *http_on_handshake(void); /* a function of GnuTLS's own type, for the library's option */
+void http_pair_thread(struct http_server *server); /* the HTTP thread says whose it is */
+void http_pairs_trim(struct http_server *server);  /* frees replaced ones: no connection is open */
+void http_pairs_free(struct http_server *server);  /* after the thread has ended */
 
 /* -- http_query.c -- */
 /* Percent-decoding in one pass. '+' becomes a space when `plus_is_space`. ERR_PARSE for "%" without

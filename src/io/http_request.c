@@ -1,9 +1,10 @@
 /* One request from its first byte to its answer, on the HTTP thread.
  *
  * The library calls http_on_uri with the raw request target, then http_on_request once for the
- * headers, once per piece of body, and once at the end; we decide at the first call and answer at the
- * last, so that a body is never left unread in front of the next pipelined request. The one answer
- * given early is 413 to a POST that announces too much: the library then closes the connection. */
+ * headers, once per piece of body, and once at the end; we decide at the first call and answer at
+ * the last, so that a body is never left unread in front of the next pipelined request. Two answers
+ * are given early, and the connection is closed after them: 413 to a POST that announces too much,
+ * and 400 to headers from which two readers could take two different ends of the body. */
 #include "io/http_internal.h"
 
 #include <arpa/inet.h>
@@ -17,6 +18,7 @@ enum { HTTP_PEER_CAP = INET6_ADDRSTRLEN, ALLOW_CAP = 32 };
 
 struct exchange {
     bool started;
+    bool last;               /* nothing after it on this connection can be believed */
     int refuse;              /* status of the refusal decided so far; 0: none */
     enum http_method method; /* as asked; 0: one we do not know */
     struct str path, query, last_event_id;
@@ -42,7 +44,7 @@ void *http_on_uri(void *context, const char *uri, struct MHD_Connection *connect
     struct exchange *exchange = calloc(1, sizeof *exchange + 2 * len + 2);
     (void)connection;
     if (!exchange) return NULL;
-    memcpy(exchange->text, uri, len);
+    memcpy(exchange->text, uri, len + 1);
     exchange->decoded = exchange->text + len + 1;
     buf_init(&exchange->body, server->body_max);
     return exchange;
@@ -127,6 +129,63 @@ static bool body_announced_too_large(struct http_server *server, struct MHD_Conn
     return err == ERR_TOO_LARGE || (!err && len > server->body_max);
 }
 
+/* -- where the body ends --
+ *
+ * A proxy in front of us and the library behind it must agree where a request ends, or what one
+ * takes for a body is a request to the other. The library takes the first Content-Length of two,
+ * ignores it beside Transfer-Encoding, overlooks a header with a space before its colon, and reads
+ * for ever under a coding it does not know. So whatever has more than one reading is refused. (A
+ * NUL inside a value ends it before we see it: the one thing a proxy must refuse for us.) */
+
+struct framing {
+    unsigned lengths, codings, hosts;
+    bool bad;
+};
+
+static bool is_token(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!plain && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c))) return false;
+    }
+    return text.len > 0;
+}
+
+static bool is_digits(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] < '0' || text.at[i] > '9') return false;
+    return text.len > 0;
+}
+
+static enum MHD_Result framing_add(void *context, enum MHD_ValueKind kind, const char *key,
+                                   size_t key_len, const char *value, size_t value_len)
+{
+    struct framing *framing = context;
+    struct str name = str_of(key, key_len), text = str_of(value, value ? value_len : 0);
+    (void)kind;
+    if (!is_token(name)) framing->bad = true;
+    if (str_equal_nocase(name, STR("content-length"))) {
+        framing->lengths++;
+        if (!is_digits(text)) framing->bad = true;
+    } else if (str_equal_nocase(name, STR("transfer-encoding"))) {
+        framing->codings++;
+        if (!str_equal_nocase(text, STR("chunked"))) framing->bad = true;
+    } else if (str_equal_nocase(name, STR("host"))) {
+        framing->hosts++;
+    }
+    return MHD_YES;
+}
+
+static bool framing_is_plain(struct MHD_Connection *connection, const char *version)
+{
+    struct framing framing = {0};
+    (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, framing_add, &framing);
+    if (framing.codings > 0 && strcmp(version, MHD_HTTP_VERSION_1_1) != 0) return false;
+    return !framing.bad && framing.lengths + framing.codings <= 1 && framing.hosts <= 1;
+}
+
 /* -- answers -- */
 
 static enum MHD_Result queue(struct http_server *server, struct MHD_Connection *connection,
@@ -173,20 +232,23 @@ static enum MHD_Result answer_refusal(struct http_server *server, struct MHD_Con
     int len = snprintf(text, sizeof text, "%d %s\n", status, status_text(status));
 
     response = MHD_create_response_from_buffer((size_t)len, text, MHD_RESPMEM_MUST_COPY);
-    if (!response) return answer_no_memory(server, connection);
+    if (!response) return exchange->last ? MHD_NO : answer_no_memory(server, connection);
     if (!http_standard_headers(response, "text/plain; charset=utf-8", "no-store")) goto no_memory;
     if (status == 405) {
         allow_text(exchange->methods, allow);
         if (MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow) != MHD_YES)
             goto no_memory;
     }
+    if (exchange->last &&
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES)
+        goto no_memory;
     result = queue(server, connection, status, response);
     MHD_destroy_response(response);
     return result;
 
 no_memory:
     MHD_destroy_response(response);
-    return answer_no_memory(server, connection);
+    return exchange->last ? MHD_NO : answer_no_memory(server, connection);
 }
 
 static enum MHD_Result answer_not_modified(struct http_server *server,
@@ -358,10 +420,14 @@ static enum MHD_Result answer(struct http_server *server, struct MHD_Connection 
 /* -- the library's calls, in order -- */
 
 static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *connection,
-                             struct exchange *exchange, const char *method)
+                             struct exchange *exchange, const char *method, const char *version)
 {
     atomic_fetch_add(&server->requests, 1);
     exchange->started = true;
+    if (!framing_is_plain(connection, version)) {
+        exchange->last = true;
+        return answer_refusal(server, connection, exchange, 400);
+    }
     exchange->method = method_of(method);
     exchange->refuse = target_read(exchange);
     if (!exchange->refuse) exchange->refuse = route_find(server, exchange);
@@ -392,13 +458,13 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     struct http_server *server = context;
     struct exchange *exchange = *slot;
 
-    (void)url, (void)version;
+    (void)url;
     if (!exchange) { /* there was no memory for it at http_on_uri */
         if (*upload_size > 0) return MHD_NO;
         atomic_fetch_add(&server->requests, 1);
         return answer_no_memory(server, connection);
     }
-    if (!exchange->started) return begin(server, connection, exchange, method);
+    if (!exchange->started) return begin(server, connection, exchange, method, version);
     if (*upload_size > 0) {
         enum MHD_Result result = take_body(exchange, str_of(upload_data, *upload_size));
         *upload_size = 0;

@@ -137,8 +137,8 @@ bool http_standard_headers(struct MHD_Response *response, const char *content_ty
     return true;
 }
 
-/* Equal pages have equal tags, in this process and the next; 128 bits, so that two pages that differ
- * do not meet by chance. */
+/* Equal pages have equal tags, in this process and the next; 128 bits, so that two pages that
+ * differ do not meet by chance. */
 static void etag_of(const char *content_type, struct str content, char etag[HTTP_ETAG_CAP])
 {
     uint64_t seed = str_hash(str_from(content_type), 1);
@@ -162,10 +162,16 @@ bool http_etag_matches(struct str if_none_match, struct str etag)
 static enum err page_make(const char *content_type, struct str content, const char *etag,
                           struct MHD_Response **ret_page)
 {
-    /* The library copies; it does not change the bytes it is given. */
-    struct MHD_Response *page = MHD_create_response_from_buffer(
-        content.len, (void *)(uintptr_t)content.at, MHD_RESPMEM_MUST_COPY);
-    if (!page) return ERR_NOMEM;
+    char *copy = malloc(max_size(content.len, 1));
+    struct MHD_Response *page;
+
+    if (!copy) return ERR_NOMEM;
+    if (content.len > 0) memcpy(copy, content.at, content.len);
+    page = MHD_create_response_from_buffer(content.len, copy, MHD_RESPMEM_MUST_FREE);
+    if (!page) {
+        free(copy);
+        return ERR_NOMEM;
+    }
     if (!http_standard_headers(page, content_type, "no-cache") ||
         MHD_add_response_header(page, MHD_HTTP_HEADER_ETAG, etag) != MHD_YES) {
         MHD_destroy_response(page);

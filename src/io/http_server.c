@@ -1,8 +1,8 @@
 /* Life of the server: the listening socket, the thread, and what wakes it.
  *
  * The library is driven from outside (epoll descriptor plus MHD_run) on a thread of ours and not by
- * its internal thread: so events, keep-alive probes and the end of an event stream are all decided on
- * the one thread that owns the connections, and suspending and resuming cannot race. */
+ * its internal thread: so events, keep-alive probes and the end of an event stream are all decided
+ * on the one thread that owns the connections, and suspending and resuming cannot race. */
 #include "io/http_internal.h"
 
 #include <errno.h>
@@ -21,7 +21,6 @@
 
 enum {
     HTTP_BACKLOG = 256,
-    HTTP_PEM_MAX = 1 << 20,   /* of a certificate or key file */
     HTTP_SWEEP_MS = 1000,     /* between looks for peers that have left */
     HTTP_STOP_ROUNDS = 16,    /* turns given to event streams to say goodbye */
     HTTP_TURN_MS_MAX = 60000, /* the longest sleep; only a guard against a wait for ever */
@@ -46,7 +45,8 @@ void http_wake(struct http_server *server)
 {
     if (server->woken || server->wake_fd < 0) return;
     server->woken = true;
-    /* An eventfd takes this unless its counter is at the top, and then the thread is awake anyway. */
+    /* An eventfd takes this unless its counter is at the top, and then the thread is awake
+     * anyway. */
     (void)!write(server->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
@@ -98,8 +98,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 
 /* The library waits for edges of the socket, and misses the end of a peer whose last bytes came
  * together with it: such a connection would stay until the idle limit. Found by fuzzing. Ending the
- * socket makes an edge it does see. An answer under way may still be wanted by a peer that only said
- * it has no more to ask, so those are left alone. */
+ * socket makes an edge it does see. An answer under way may still be wanted by a peer that only
+ * said it has no more to ask, so those are left alone. */
 static void end_left_peers(struct http_server *server)
 {
     LIST_EACH(&server->peers, node)
@@ -119,9 +119,13 @@ static void resume_readers(struct http_server *server, enum resume_why why)
     http_lock(server);
     count = server->route_count; /* channels are only ever added */
     http_unlock(server);
-    for (size_t i = 0; i < count; i++)
-        if (server->routes[i].kind == ROUTE_CHANNEL)
-            http_channel_resume(server->routes[i].channel, why);
+    for (size_t i = 0; i < count; i++) {
+        struct http_channel *channel;
+        http_lock(server); /* a route beside it may be changing its place's kind right now */
+        channel = server->routes[i].kind == ROUTE_CHANNEL ? server->routes[i].channel : NULL;
+        http_unlock(server);
+        if (channel) http_channel_resume(channel, why);
+    }
 }
 
 static bool take_wakeup(struct http_server *server, bool *ret_woken)
@@ -171,6 +175,7 @@ static void *http_thread(void *argument)
     bool woken;
 
     pthread_setname_np(pthread_self(), "http");
+    http_pair_thread(server);
     while (!take_wakeup(server, &woken)) { /* until http_close */
         mono_time now = http_now();
         if (woken) resume_readers(server, RESUME_FOR_EVENTS);
@@ -180,6 +185,7 @@ static void *http_thread(void *argument)
         }
         if (mono_due(sweep_at, now)) {
             end_left_peers(server);
+            if (server->tls && atomic_load(&server->connections) == 0) http_pairs_trim(server);
             sweep_at = mono_after(now, sweep_ms);
         }
         server->turn_again = false;
@@ -196,10 +202,13 @@ static void *http_thread(void *argument)
 
 static enum err thread_start(struct http_server *server)
 {
+    /* A fault in a handler must reach obs/crash.h: blocked, the kernel would end us unheard. */
+    static const int ours[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
     sigset_t all, old;
     int failed;
 
     sigfillset(&all); /* signals belong to the loop's thread; SIGPIPE then cannot end us either */
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++) sigdelset(&all, ours[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     failed = pthread_create(&server->thread, NULL, http_thread, server);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -304,7 +313,9 @@ static enum err socket_open(struct http_server *server, const char *address, int
         *ret_family = found->ai_family;
     } else {
         note_set(note, "listen %s: %s", address,
-                 err == ERR_BUSY ? "address is in use" : err_text(err));
+                 err == ERR_BUSY      ? "address is in use"
+                 : err == ERR_INVALID ? "address not available on this machine"
+                                      : err_text(err));
         if (fd >= 0) close(fd);
     }
     freeaddrinfo(found);
@@ -366,21 +377,26 @@ static enum err daemon_start(struct http_server *server, const struct http_optio
 {
     uint32_t connections = given_or(options->connections_max, HTTP_CONNECTIONS_MAX);
     struct pem_pair pem = {0};
-    struct MHD_OptionItem tls[4] = {{MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem tls[3] = {{MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
     int fd = -1, family = 0;
     enum err err = pem_load(options, &pem, note);
 
+    if (!err && pem.cert) {
+        server->tls = true;
+        err = http_replace_pair(server, str_from(pem.cert), str_from(pem.key), note);
+        if (err)
+            note_prefix(note, "certificate %s and key %s", options->cert_file, options->key_file);
+    }
     if (!err) err = socket_open(server, options->address, &fd, &family, note);
     if (err) goto done;
     if (family == AF_INET6) flags |= MHD_USE_IPv6;
     if (pem.cert) {
         static char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
         flags |= MHD_USE_TLS;
-        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, pem.cert};
-        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, pem.key};
-        tls[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, versions};
-        tls[3] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0, http_on_handshake()};
+        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, versions};
+        tls[2] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     }
     server->connections_max = connections;
     server->readers_max = connections > 1 ? connections / 2 : 1;
@@ -401,9 +417,8 @@ static enum err daemon_start(struct http_server *server, const struct http_optio
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,              /* */
         MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!server->daemon) {
-        err = pem.cert ? ERR_PARSE : ERR_NOMEM;
-        note_set(note, pem.cert ? "certificate %s and key %s do not work together" : "start http",
-                 options->cert_file, options->key_file);
+        err = ERR_NOMEM;
+        note_set(note, "start http");
         close(fd);
     }
 done:
@@ -469,6 +484,7 @@ void http_close(struct http_server *server)
     assert(atomic_load(&server->readers) == 0);          /* every stream told us it has ended */
     assert(list_empty(&server->peers));
     http_routes_deinit(server);
+    http_pairs_free(server);
     if (server->out_of_memory) MHD_destroy_response(server->out_of_memory);
     if (server->wake_fd >= 0) close(server->wake_fd);
     pthread_mutex_destroy(&server->lock);

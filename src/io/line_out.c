@@ -48,19 +48,23 @@ void line_out_deinit(struct line_out *out)
     *out = (struct line_out){.fd = -1};
 }
 
+/* A pipe is writable for poll when it takes LINE_OUT_ATOMIC bytes. An error is for write to tell.
+ * */
 static bool would_wait(const struct line_out *out)
 {
     struct pollfd fd = {.fd = out->fd, .events = POLLOUT};
-    if (out->kind != LINE_OUT_PIPE || out->owned) return false;
     return poll(&fd, 1, 0) == 0;
 }
 
 static ssize_t put(const struct line_out *out, struct str bytes)
 {
     ssize_t sent;
-    if (would_wait(out)) {
-        errno = EAGAIN;
-        return -1;
+    if (out->kind == LINE_OUT_PIPE && !out->owned) {
+        if (would_wait(out)) {
+            errno = EAGAIN;
+            return -1;
+        }
+        bytes.len = min_size(bytes.len, LINE_OUT_ATOMIC); /* all that poll has promised room for */
     }
     do
         sent = out->kind == LINE_OUT_SOCKET
@@ -83,7 +87,7 @@ static enum err err_of_write(int code)
     }
 }
 
-static enum err flush_rest(struct line_out *out)
+enum err line_out_flush(struct line_out *out)
 {
     while (out->rest.len > 0) {
         ssize_t sent = put(out, buf_peek(&out->rest));
@@ -109,7 +113,7 @@ enum err line_out_write(struct line_out *out, struct str line)
 
     assert(line.len > 0 && line.at[line.len - 1] == '\n');
     if (line.len > LINE_OUT_MAX) return ERR_TOO_LARGE;
-    err = flush_rest(out);
+    err = line_out_flush(out);
     if (!err) err = mend(out);
     if (err) return err;
     sent = put(out, line);
@@ -119,6 +123,7 @@ enum err line_out_write(struct line_out *out, struct str line)
     if (out->kind != LINE_OUT_FILE) {
         err = buf_append(&out->rest, line); /* what has begun is finished before the next line */
         out->torn = err != ERR_OK;
+        if (!err) (void)line_out_flush(out); /* as far as it goes now */
         return err;
     }
     sent = put(out, line); /* a file takes less only at its limit: this asks why */

@@ -45,6 +45,7 @@ struct handshake {
     struct list link;
     struct real_listener *listener; /* NULL: closed, nobody wants the stream any more */
     struct stream *stream;
+    char peer[STREAM_PEER_CAP]; /* for when the stream is gone */
 };
 
 static struct real_listener *from_listener(const struct listener *listener)
@@ -78,14 +79,18 @@ static void on_ready(void *owner, struct stream *own_stream)
 static void on_failed(void *owner, enum err why, const struct note *note)
 {
     struct handshake *handshake = owner;
+    struct real_listener *l = handshake->listener;
 
-    (void)why, (void)note;
-    if (handshake->listener) handshake->listener->stats.failed_handshake++;
     list_remove(&handshake->link);
+    if (l) {
+        l->stats.failed_handshake++;
+        if (l->options.on_refused)
+            l->options.on_refused(l->options.owner, handshake->peer, why, note);
+    }
     free(handshake);
 }
 
-static enum err begin_handshake(struct real_listener *l, struct stream *own_plain)
+static enum err begin_handshake(struct real_listener *l, struct real_stream *own_plain)
 {
     struct handshake *handshake = calloc(1, sizeof *handshake);
     struct tls_accept_options options = {
@@ -100,7 +105,8 @@ static enum err begin_handshake(struct real_listener *l, struct stream *own_plai
     enum err err;
 
     if (!handshake) return ERR_NOMEM;
-    err = tls_accept(&options, own_plain, &handshake->stream, NULL);
+    memcpy(handshake->peer, own_plain->peer, sizeof handshake->peer);
+    err = tls_accept(&options, &own_plain->stream, &handshake->stream, NULL);
     if (err) {
         free(handshake);
         return err;
@@ -116,7 +122,7 @@ static void hand_over(struct real_listener *l, struct real_stream *s)
     l->stats.accepted++;
     if (!l->options.tls) {
         l->options.on_accept(l->options.owner, &s->stream);
-    } else if (begin_handshake(l, &s->stream)) {
+    } else if (begin_handshake(l, s)) {
         l->stats.failed_accept++;
         stream_close(&s->stream);
     }

@@ -7,7 +7,8 @@
  * A turn: events are delivered, then due timers fire in order of time and start, then deferred
  * tasks run until none is left, then turn hooks run once (batch before sleep: flush what the
  * turn gathered), then the loop sleeps. A hook may defer tasks; they run in the same turn, and
- * the hooks after them. */
+ * the hooks after them. Tasks that go on deferring tasks do not hold the loop: after 16 rounds of
+ * them the turn ends, and the next one follows without sleep. */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
 #include "base/err.h"
@@ -122,6 +123,7 @@ void loop_core_deinit(struct loop *loop);
 void loop_core_begin(struct loop *loop, mono_time now);
 void loop_core_set_now(struct loop *loop);             /* loop_core_begin with the clock's time */
 void loop_core_run(struct loop *loop);                 /* due timers, tasks, hooks, tasks, ... */
+void loop_core_run_on(struct loop *loop);              /* the same turn again, without the timers */
 mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER when no timer runs */
 bool loop_core_has_tasks(const struct loop *loop);
 void loop_core_count_turn(struct loop *loop, struct loop_turn turn);

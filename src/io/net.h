@@ -42,6 +42,10 @@ struct listen_options {
     size_t output_max;             /* per stream; 0: 1 MiB */
     /* The stream is open, paused, and the callee's: call stream_start at once or stream_close. */
     void (*on_accept)(void *owner, struct stream *own_stream);
+    /* A TLS handshake came to nothing; `why` and the note as in on_closed (io/tls.h). For the log
+     * and the metrics: the peer is gone. May be NULL; the simulator has no TLS to refuse by. */
+    void (*on_refused)(void *owner, const char *peer_address, enum err why,
+                       const struct note *note);
     void *owner;
 };
 struct listener_stats {

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,14 +104,6 @@ static void close_output(struct output *output)
     if (handle->data && !uv_is_closing(handle)) uv_close(handle, on_pipe_closed);
 }
 
-/* A grandchild that kept the pipes open does not keep the owner waiting. */
-static void on_grace_over(struct timer *timer)
-{
-    struct process *p = CONTAINER_OF(timer, struct process, grace);
-
-    for (int i = 0; i < OUTPUTS; i++) close_output(&p->outputs[i]);
-}
-
 static void on_ended(uv_poll_t *watch, int status, int events)
 {
     struct process *p = watch->data;
@@ -118,9 +111,15 @@ static void on_ended(uv_poll_t *watch, int status, int events)
 
     (void)status, (void)events;
     real_enter(p->real);
-    if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) || info.si_pid == 0) return;
-    p->exit.signalled = info.si_code != CLD_EXITED;
-    p->exit.code = info.si_status;
+    if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG)) {
+        if (errno == EINTR) return; /* the pidfd stays readable */
+        p->exit.unknown = true;     /* so it would now, for ever, and tell nothing */
+    } else if (info.si_pid == 0) {
+        return;
+    } else {
+        p->exit.signalled = info.si_code != CLD_EXITED;
+        p->exit.code = info.si_status;
+    }
     p->ended = true;
     uv_close((uv_handle_t *)&p->watch, on_watch_closed);
     timer_start_in(&p->grace, PROCESS_OUTPUT_GRACE_MS);
@@ -167,6 +166,21 @@ static void take_bytes(struct output *output, struct str bytes)
     }
 }
 
+static void end_output(struct output *output)
+{
+    if (uv_is_closing((uv_handle_t *)&output->pipe)) return;
+    if (output->line.len > 0 || output->cut) end_line(output, STR_EMPTY);
+    close_output(output);
+}
+
+/* A grandchild that kept the pipes open does not keep the owner waiting. */
+static void on_grace_over(struct timer *timer)
+{
+    struct process *p = CONTAINER_OF(timer, struct process, grace);
+
+    for (int i = 0; i < OUTPUTS && p->on_line; i++) end_output(&p->outputs[i]);
+}
+
 static void on_output_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
 {
     struct output *output = handle->data;
@@ -185,8 +199,7 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
     if (got > 0) {
         take_bytes(output, str_of(room->base, (size_t)got));
     } else if (got < 0) { /* the end, or an error that is as good as one */
-        if (output->line.len > 0 || output->cut) end_line(output, STR_EMPTY);
-        close_output(output);
+        end_output(output);
     }
 }
 
@@ -198,7 +211,20 @@ struct launch {
     char path[PROGRAM_PATH_CAP];
     int null_fd, status_fds[2], output_fds[OUTPUTS][2];
     pid_t parent;
+    bool directory_failed; /* the error is about options->directory */
 };
+/* What a child that cannot become the program says. */
+struct child_failure {
+    int error;
+    bool at_directory;
+};
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
 
 static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
 {
@@ -214,16 +240,19 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
         if (part.len == 0) part = STR(".");
         int len = snprintf(path, PROGRAM_PATH_CAP, "%.*s/%s", STR_ARG(part), name);
         if (len >= PROGRAM_PATH_CAP) continue;
-        if (access(path, X_OK) == 0) return 0;
+        if (access(path, X_OK) == 0) {
+            if (is_file(path)) return 0;
+            errno = EACCES; /* a directory, say; the next place may have a program */
+        }
         if (errno == EACCES) error = EACCES; /* there, but not for us */
     }
     return error;
 }
 
-static void child_fail(int status_fd)
+static void child_fail(int status_fd, bool at_directory)
 {
-    int error = errno;
-    ssize_t wrote = write(status_fd, &error, sizeof error);
+    struct child_failure failure = {.error = errno, .at_directory = at_directory};
+    ssize_t wrote = write(status_fd, &failure, sizeof failure);
 
     (void)wrote;
     _exit(CHILD_EXIT_NO_PARENT);
@@ -233,7 +262,7 @@ static void child_fail(int status_fd)
 static void child_main(const struct launch *launch)
 {
     const struct process_options *options = launch->options;
-    char *const *env = options->env ? (char *const *)(uintptr_t)options->env : environ;
+    char *const *env = options->env ? (char *const *)options->env : environ;
     sigset_t none;
     /* Out of the way of 0, 1 and 2, should any of these be one of them. */
     int status_fd = fcntl(launch->status_fds[1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
@@ -242,7 +271,7 @@ static void child_main(const struct launch *launch)
     for (int i = 0; i < OUTPUTS && options->on_line; i++)
         fds[1 + i] = fcntl(launch->output_fds[i][1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
     if (options->die_with_parent) {
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd, false);
         /* Died before it could be asked for? 0: the parent is outside of our pid namespace. */
         if (getppid() != launch->parent && getppid() != 0) _exit(CHILD_EXIT_NO_PARENT);
     }
@@ -252,13 +281,13 @@ static void child_main(const struct launch *launch)
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int target = 0; target <= OUTPUTS; target++) {
         if (target > 0 && !options->on_line) break;
-        if (dup2(fds[target], target) < 0) child_fail(status_fd);
+        if (dup2(fds[target], target) < 0) child_fail(status_fd, false);
     }
     /* Files that a library opened without care are not for the child. */
     close_range(CHILD_FD_FIRST, ~0u, CLOSE_RANGE_CLOEXEC);
-    if (options->directory && chdir(options->directory)) child_fail(status_fd);
-    execve(launch->path, (char *const *)(uintptr_t)options->argv, env);
-    child_fail(status_fd);
+    if (options->directory && chdir(options->directory)) child_fail(status_fd, true);
+    execve(launch->path, (char *const *)options->argv, env);
+    child_fail(status_fd, false);
 }
 
 static void close_fds(const int *fds, size_t count)
@@ -277,16 +306,31 @@ static int open_fds(struct launch *launch)
 }
 
 /* Waits until the child has become the program, or has said why it cannot. */
-static int await_exec(const struct launch *launch, pid_t pid)
+static int await_exec(struct launch *launch, pid_t pid)
 {
-    int error = 0;
+    struct child_failure failure = {0};
     ssize_t got;
 
-    do got = read(launch->status_fds[0], &error, sizeof error);
+    do got = read(launch->status_fds[0], &failure, sizeof failure);
     while (got < 0 && errno == EINTR);
     if (got == 0) return 0;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
-    return got == sizeof error ? error : EIO;
+    if (got != sizeof failure) return EIO;
+    launch->directory_failed = failure.at_directory;
+    return failure.error;
+}
+
+/* A launcher may have left SIGCHLD ignored, and that survives exec: the kernel would then reap our
+ * children itself, and nobody could say how they ended. */
+static void keep_exit_statuses(void)
+{
+    struct sigaction now;
+
+    if (sigaction(SIGCHLD, NULL, &now)) return;
+    if (now.sa_handler != SIG_IGN && !(now.sa_flags & SA_NOCLDWAIT)) return;
+    if (now.sa_handler == SIG_IGN) now.sa_handler = SIG_DFL;
+    now.sa_flags &= ~SA_NOCLDWAIT;
+    sigaction(SIGCHLD, &now, NULL);
 }
 
 static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
@@ -295,6 +339,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     pid_t pid;
     int error;
 
+    keep_exit_statuses();
     launch->parent = getpid();
     sigfillset(&all); /* no handler of ours may run in the child */
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -396,6 +441,26 @@ static enum err process_new(struct real_io *real, const struct process_options *
     return err;
 }
 
+static enum err refuse_start(const struct launch *launch, int error, struct note *note)
+{
+    const struct process_options *options = launch->options;
+    char reason[96];
+
+    uv_strerror_r(-error, reason, sizeof reason);
+    if (launch->directory_failed) {
+        note_set(note, "start %s: directory %s: %s", options->argv[0], options->directory, reason);
+        return ERR_INVALID; /* the program is not what is missing */
+    }
+    note_set(note, "start %s: %s", options->argv[0], reason);
+    switch (real_err(-error)) {
+    case ERR_NOT_FOUND: return ERR_NOT_FOUND;
+    case ERR_DENIED: return ERR_DENIED;
+    case ERR_INVALID: return ERR_INVALID;
+    case ERR_NOMEM: return ERR_NOMEM;
+    default: return ERR_IO;
+    }
+}
+
 enum err process_start(struct loop *loop, const struct process_options *options,
                        struct process **ret_process, struct note *note)
 {
@@ -405,7 +470,6 @@ enum err process_start(struct loop *loop, const struct process_options *options,
                             .output_fds = {{-1, -1}, {-1, -1}}};
     struct real_io *real = real_from_loop(loop);
     struct process *p;
-    char reason[96];
     enum err err;
     int error;
 
@@ -416,16 +480,13 @@ enum err process_start(struct loop *loop, const struct process_options *options,
     error = launch_process(p, &launch);
     close_fds(&launch.null_fd, 1);
     close_fds(launch.status_fds, 2);
-    close_fds(&launch.output_fds[0][0], OUTPUTS * 2);
+    close_fds(&launch.output_fds[0][0], (size_t)OUTPUTS * 2);
     if (!error) {
         *ret_process = p;
         return ERR_OK;
     }
     process_drop(p);
-    uv_strerror_r(-error, reason, sizeof reason);
-    note_set(note, "start %s: %s", options->argv[0], reason);
-    err = real_err(-error);
-    return err == ERR_NOT_FOUND || err == ERR_DENIED || err == ERR_NOMEM ? err : ERR_IO;
+    return refuse_start(&launch, error, note);
 }
 
 int process_pid(const struct process *process)

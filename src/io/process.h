@@ -10,8 +10,9 @@ struct process;
 enum { PROCESS_OUTPUT_GRACE_MS = 2000 };
 struct process_exit {
     bool signalled;
-    int code;
-}; /* code: exit status, or the signal's number */
+    int code;     /* exit status, or the signal's number */
+    bool unknown; /* it ended, but somebody else in this process took its status */
+};
 struct process_options {
     const char *const *argv; /* argv[0] is looked up in PATH */
     const char *const *env;  /* NULL: inherit */
@@ -26,8 +27,11 @@ struct process_options {
 };
 /* Real loops only; ERR_UNSUPPORTED elsewhere. Standard input is empty. A process must have ended
  * (send it a signal, await on_exit) before its loop is closed. Copies what it needs of
- * `options`. ERR_NOT_FOUND (no such program), ERR_DENIED, ERR_INVALID, ERR_NOMEM, ERR_FULL,
- * ERR_IO, with a note. */
+ * `options`. ERR_NOT_FOUND (no such program), ERR_DENIED, ERR_INVALID (no program named, a name
+ * too long, a directory that cannot be entered), ERR_NOMEM, ERR_FULL, ERR_IO, with a note.
+ *
+ * Waits until the child has become the program. A SIGCHLD that is ignored, as some launchers leave
+ * it, is set to its default: the kernel would keep no exit status. */
 enum err process_start(struct loop *loop, const struct process_options *options,
                        struct process **ret_process, struct note *note);
 int process_pid(const struct process *process);

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Rounds of "run, flush" in one turn; each needs somebody who writes because output drained, so
- * a few are usual and this many is two parties feeding each other. */
-enum { TURN_ROUNDS_MAX = 10000 };
+/* Rounds of "run, flush" in one turn. Each needs somebody who writes because output drained, and
+ * a peer that reads fast enough could have it go on for ever: what is left after these waits for
+ * the next turn, which does not sleep first. */
+enum { TURN_ROUNDS_MAX = 8 };
 
 enum err real_err(int uv_code)
 {
@@ -151,17 +152,24 @@ static void count_turn(struct real_io *real)
     loop_core_count_turn(&real->loop, turn);
 }
 
+static bool has_more(const struct real_io *real)
+{
+    return loop_core_has_tasks(&real->loop) || !list_empty(&real->unsent);
+}
+
 static void finish_turn(struct real_io *real)
 {
-    int rounds = 0;
+    bool spent;
 
     real_enter(real); /* a turn that only timers or nothing woke */
-    do {
-        rounds++;
-        assert(rounds < TURN_ROUNDS_MAX);
-        loop_core_run(&real->loop);
+    loop_core_run(&real->loop);
+    spent = loop_core_has_tasks(&real->loop); /* they have had their rounds already */
+    real_flush_streams(real);
+    for (int rounds = 1; !spent && rounds < TURN_ROUNDS_MAX && has_more(real); rounds++) {
+        loop_core_run_on(&real->loop);
+        spent = loop_core_has_tasks(&real->loop);
         real_flush_streams(real);
-    } while (loop_core_has_tasks(&real->loop) || !list_empty(&real->unsent));
+    }
     count_turn(real);
 }
 
@@ -194,11 +202,9 @@ static void set_alarm(struct real_io *real)
 /* Sleeps if it may, and delivers the events there are; with them the turn has begun. */
 static void run_events(struct real_io *real, bool wait)
 {
-    bool ready = loop_core_has_tasks(&real->loop) || !list_empty(&real->unsent);
-
     assert(!real->loop.in_turn); /* never from inside a callback */
     set_alarm(real);
-    uv_run(&real->uv, wait && !ready ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    uv_run(&real->uv, wait && !has_more(real) ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
 
 void real_io_turn(struct real_io *real, bool wait)
@@ -299,7 +305,7 @@ void real_io_close(struct real_io *real)
         else
             run_events(real, true);
         finish_turn(real);
-    } while (uv_loop_alive(&real->uv) || has_posts(real));
+    } while (uv_loop_alive(&real->uv) || has_posts(real) || has_more(real));
     while (atomic_load(&real->posters) > 0) sched_yield(); /* ends: nobody may post any more */
     assert(real->loop.timers_made == 0); /* a timer of ours would outlive its loop */
     close_uv(real);

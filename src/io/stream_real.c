@@ -365,7 +365,7 @@ static size_t send_directly(struct real_stream *s, const struct str *parts, size
 
     for (size_t i = 0; i < count; i++) {
         /* libuv does not write to them; its type has no const */
-        pieces[i].base = (char *)(uintptr_t)parts[i].at;
+        pieces[i].base = (char *)parts[i].at;
         pieces[i].len = parts[i].len;
     }
     sent = uv_try_write(&s->uv.stream, pieces, (unsigned)count);

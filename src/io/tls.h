@@ -1,9 +1,9 @@
 /* TLS: certificates, trust and identity, over OpenSSL with memory BIOs (bytes in, bytes out).
  *
- * A context is one side's material: certificate, key, trusted roots, lowest version, protocols. It is
- * re-read when its files change; a pair that does not load or does not match leaves the old one in
- * force and says so. Several roots may be live at once, which is how a CA is rotated. Connections that
- * exist keep what they were made with. */
+ * A context is one side's material: certificate, key, trusted roots, lowest version, protocols.
+ * It is re-read when its files change; a pair that does not load or does not match leaves the old
+ * one in force and says so. Several roots may be live at once, which is how a CA is rotated.
+ * Connections that exist keep what they were made with. */
 #ifndef IO_TLS_H
 #define IO_TLS_H
 #include "base/note.h"
@@ -13,17 +13,17 @@
 
 /* Who a peer proved to be, read once per connection from its verified leaf certificate.
  *
- * Every URI, DNS name and common name is checked while the handshake runs. One with an embedded NUL,
- * another control byte or bytes that are no text makes the whole certificate unusable, and the peer is
- * refused with an alert: a name that reads differently to two readers is nobody's name. Names of other
- * kinds (addresses, e-mail) are not read. */
-enum { TLS_NAMES_MAX = 64 };            /* of each kind; a certificate with more is refused */
+ * Every URI, DNS name and common name is checked while the handshake runs. One with an embedded
+ * NUL, another control byte or bytes that are no text makes the whole certificate unusable, and
+ * the peer is refused with an alert: a name that reads differently to two readers is nobody's
+ * name. Names of other kinds (addresses, e-mail) are not read. */
+enum { TLS_NAMES_MAX = 64 }; /* of each kind; a certificate with more is refused */
 struct tls_identity {
     const struct str *uris;
     size_t uri_count;
     const struct str *dns_names;
     size_t dns_count;
-    struct str common_name;             /* empty when none, and when there are several */
+    struct str common_name; /* empty when none, and when there are several */
     struct str serial_hex;
     wall_time not_after;
 };
@@ -37,24 +37,25 @@ enum tls_version { TLS_V1_2, TLS_V1_3 };
 struct tls_options {
     enum tls_side side;
     enum tls_version version_min;
-    const char *cert_file, *key_file;   /* PEM; a client may leave both NULL */
-    const char *ca_files[4];            /* PEM bundles, all live; NULL ends the list */
-    bool peer_optional;                 /* server: let in a peer without certificate; default: require */
-    const char *alpn[4];                /* in order of preference; when the list is not empty a peer
-                                           that agrees to none of them is refused, on both sides */
-    /* Instead of the files, for a pair that is never written to disk; copied. Either the three paths
-     * or these, never both. */
+    const char *cert_file, *key_file; /* PEM; a client may leave both NULL */
+    const char *ca_files[4];          /* PEM bundles, all live; NULL ends the list */
+    bool peer_optional; /* server: let in a peer without certificate; default: require */
+    /* In order of preference; when the list is not empty a peer that agrees to none of them is
+     * refused, on both sides. */
+    const char *alpn[4];
+    /* Instead of the files, for a pair that is never written to disk; copied. Either the three
+     * paths or these, never both. */
     struct str cert_pem, key_pem, ca_pem;
 };
 struct tls_context;
 
-/* ERR_INVALID, ERR_NOT_FOUND, ERR_PARSE, ERR_CONFLICT (key does not belong to certificate), ERR_NOMEM,
- * ERR_TOO_LARGE and what reading files gives, with a note that names the file. `fs` is borrowed until
- * the last reference is gone. A context and its streams belong to one thread. */
+/* ERR_INVALID, ERR_NOT_FOUND, ERR_PARSE, ERR_CONFLICT (key does not belong to certificate),
+ * ERR_NOMEM, ERR_TOO_LARGE and what reading files gives, with a note that names the file. `fs` is
+ * borrowed until the last reference is gone. A context and its streams belong to one thread. */
 enum err tls_context_open(struct fs *fs, const struct tls_options *options,
                           struct tls_context **ret_context, struct note *note);
-void tls_context_ref(struct tls_context *context);      /* holders: the opener, each live stream */
-void tls_context_unref(struct tls_context *context);    /* NULL is fine */
+void tls_context_ref(struct tls_context *context);   /* holders: the opener, each live stream */
+void tls_context_unref(struct tls_context *context); /* NULL is fine */
 /* Looks at the files and loads them if any changed (mtime, size or inode). ERR_OK with *ret_changed
  * false: nothing to do. On error the old material stays. Call it from a timer and on SIGHUP. */
 enum err tls_context_reload(struct tls_context *context, bool *ret_changed, struct note *note);
@@ -62,9 +63,9 @@ enum err tls_context_reload(struct tls_context *context, bool *ret_changed, stru
 enum err tls_context_replace(struct tls_context *context, struct str cert_pem, struct str key_pem,
                              struct str ca_pem, struct note *note);
 struct tls_info {
-    wall_time not_before, not_after;    /* of our certificate; both 0 when there is none */
+    wall_time not_before, not_after; /* of our certificate; both 0 when there is none */
     uint64_t loads, failed_loads;
-    struct note last_failure;           /* empty when the last load went well */
+    struct note last_failure; /* empty when what is in force is what the files hold */
 };
 struct tls_info tls_context_info(const struct tls_context *context);
 
@@ -74,45 +75,46 @@ struct tls_info tls_context_info(const struct tls_context *context);
  *  - the end of a stream is close_notify, then the half-close. A connection that is cut without
  *    close_notify is closed with ERR_IO, never reported as an orderly end. stream_close without
  *    stream_end is such a cut for the peer: to part in order, end, and close in on_end;
- *  - on_closed says ERR_UNAUTHENTICATED when we refused the peer (certificate, name), ERR_DENIED when
- *    the peer refused us, ERR_UNSUPPORTED for no common version or protocol, ERR_PARSE for bytes that
- *    are no TLS, ERR_TIMEOUT, else what the plain stream said;
+ *  - on_closed says ERR_UNAUTHENTICATED when we refused the peer (certificate, name), ERR_DENIED
+ *    when the peer refused us, ERR_UNSUPPORTED for no common version or protocol, ERR_PARSE for
+ *    bytes that are no TLS, ERR_TIMEOUT, else what the plain stream said;
  *  - with TLS 1.3 a client is open before the server has judged its certificate, so a refusal may
  *    come after on_open, as on_closed with ERR_DENIED;
  *  - the context's files are looked at again with a new stream, at most once in TLS_RECHECK_MS. */
 enum { TLS_RECHECK_MS = 1000 };
 
-/* What a plain stream that will be wrapped is opened with: the plaintext waits in the TLS stream, and
- * only this much cipher text in the plain one. */
+/* What a plain stream that will be wrapped is opened with: the plaintext waits in the TLS stream,
+ * and only this much cipher text in the plain one. */
 size_t tls_plain_output_max(size_t output_max);
 
 typedef enum err net_dial_fn(struct net *net, const struct dial_options *options,
                              const struct stream_events *events, void *owner,
                              struct stream **ret_stream, struct note *note);
-/* The whole of a TLS dial: calls `dial_plain` once with tls cleared and the output bound set as above,
- * and wraps what it gives. Time-out and defaults are those of `options`. Errors as net_dial. */
+/* The whole of a TLS dial: calls `dial_plain` once with tls cleared and the output bound set as
+ * above, and wraps what it gives. Time-out and defaults are those of `options`. Errors as
+ * net_dial. */
 enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
-                  const struct dial_options *options, const struct stream_events *events, void *owner,
-                  struct stream **ret_stream, struct note *note);
+                  const struct dial_options *options, const struct stream_events *events,
+                  void *owner, struct stream **ret_stream, struct note *note);
 
 struct tls_accept_options {
     struct loop *loop;
-    struct tls_context *context;        /* a reference is taken */
-    uint64_t timeout_ms;                /* of the handshake; 0: 10 s */
-    size_t output_max;                  /* of the TLS stream; 0: 1 MiB */
-    /* Exactly one of the two, once, never from inside tls_accept. on_ready: the handshake is done; the
-     * stream is open, paused and the callee's: stream_start at once, or stream_close. on_failed: the
-     * plain stream is closed and both are gone. */
+    struct tls_context *context; /* a reference is taken */
+    uint64_t timeout_ms;         /* of the handshake; 0: 10 s */
+    size_t output_max;           /* of the TLS stream; 0: 1 MiB */
+    /* Exactly one of the two, once, never from inside tls_accept. on_ready: the handshake is
+     * done; the stream is open, paused and the callee's: stream_start at once, or stream_close.
+     * on_failed: the plain stream is closed and both are gone. */
     void (*on_ready)(void *owner, struct stream *own_stream);
     void (*on_failed)(void *owner, enum err why, const struct note *note);
     void *owner;
 };
 /* Takes an accepted plain stream that is open, paused and not started, and that was made with
  * tls_plain_output_max(output_max). *ret_stream is for giving up early: stream_close on it before
- * on_ready makes on_failed follow, with ERR_CANCELLED. After an error own_plain is still the caller's.
- * ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (a client's context). */
+ * on_ready makes on_failed follow, with ERR_CANCELLED. After an error own_plain is still the
+ * caller's. ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (a client's context). */
 enum err tls_accept(const struct tls_accept_options *options, struct stream *own_plain,
                     struct stream **ret_stream, struct note *note);
 
-const char *tls_engine_version(void);   /* of the library that is loaded */
+const char *tls_engine_version(void); /* of the library that is loaded */
 #endif

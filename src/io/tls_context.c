@@ -1,8 +1,9 @@
-/* One side's TLS material: read, checked, turned into an SSL_CTX, and replaced whole when files change.
+/* One side's TLS material: read, checked, turned into an SSL_CTX, and replaced whole when files
+ * change.
  *
- * A load never changes what is in force before everything has been read and found to fit: a new SSL_CTX
- * is built beside the old one and swapped in at the end. Connections hold their own reference to the
- * SSL_CTX they were made with, so the old one lives as long as they do. */
+ * A load never changes what is in force before everything has been read and found to fit: a new
+ * SSL_CTX is built beside the old one and swapped in at the end. Connections hold their own
+ * reference to the SSL_CTX they were made with, so the old one lives as long as they do. */
 #include "io/tls_context.h"
 
 #include <stdlib.h>
@@ -15,20 +16,20 @@
 #include "io/tls_identity.h"
 
 enum {
-    FILE_BYTES_MAX = 1024 * 1024,  /* a bundle of all public roots is a quarter of this */
-    BUNDLE_CERTS_MAX = 512,        /* roots in all files together */
-    CHAIN_CERTS_MAX = 16,          /* certificates in our own file */
-    PEER_CHAIN_BYTES_MAX = 65536,  /* a peer's chain; stops memory from being filled by it */
+    FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots is a quarter of this */
+    BUNDLE_CERTS_MAX = 512,       /* roots in all files together */
+    CHAIN_CERTS_MAX = 16,         /* certificates in our own file */
+    PEER_CHAIN_BYTES_MAX = 65536, /* a peer's chain; stops memory from being filled by it */
     PEER_CHAIN_DEPTH_MAX = 8,
     ALPN_WIRE_MAX = 4 * 256,
-    SOURCES_MAX = 6,               /* certificate, key, four bundles */
+    SOURCES_MAX = 6, /* certificate, key, four bundles */
 };
 
 /* Where a piece of PEM comes from. */
 enum { SOURCE_CERT, SOURCE_KEY, SOURCE_CA };
 struct source {
-    char *path;                    /* NULL: from memory */
-    struct buf pem;                /* from memory, or during a load */
+    char *path;     /* NULL: from memory */
+    struct buf pem; /* from memory, or during a load */
 };
 struct stamp {
     uint64_t size, inode;
@@ -44,7 +45,7 @@ struct tls_context {
     unsigned char alpn[ALPN_WIRE_MAX]; /* length-prefixed, as on the wire */
     unsigned alpn_len;
     struct source sources[SOURCES_MAX];
-    size_t source_count;           /* cert and key always have a place, maybe empty */
+    size_t source_count; /* cert and key always have a place, maybe empty */
     bool has_pair, has_ca, in_memory;
     SSL_CTX *current;
     struct stamp loaded[SOURCES_MAX], refused[SOURCES_MAX];
@@ -91,8 +92,9 @@ static bool is_in_time(const X509 *certificate)
            X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
 }
 
-/* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would then take
- * the first root of that name and find the signature wrong; here the signature chooses among them. */
+/* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would
+ * then take the first root of that name and find the signature wrong; here the signature chooses
+ * among them. */
 static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certificate)
 {
     STACK_OF(X509) *named = X509_STORE_CTX_get1_certs(verify, X509_get_issuer_name(certificate));
@@ -113,7 +115,8 @@ static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certif
     return 1;
 }
 
-/* The select callback below is only asked when the peer offers something; this one sees the silence. */
+/* The select callback below is only asked when the peer offers something; this one sees the
+ * silence. */
 static int on_client_hello(SSL *ssl, int *alert, void *owner)
 {
     const struct tls_context *context = owner;
@@ -162,8 +165,8 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
 
     SSL_CTX_set_options(made, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                   SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* An idle connection holds no record buffer; and we show what our file holds, not also the roots
-     * we happen to trust. */
+    /* An idle connection holds no record buffer; and we show what our file holds, not also the
+     * roots we happen to trust. */
     SSL_CTX_set_mode(made, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_max_cert_list(made, PEER_CHAIN_BYTES_MAX);
@@ -211,12 +214,13 @@ static int no_password(char *into, int size, int writing, void *owner)
 
 /* Hands each certificate of `pem` to `each`. ERR_PARSE when there is none or one is damaged. */
 typedef bool each_cert_fn(SSL_CTX *made, X509 *certificate, size_t index);
-static enum err each_certificate(struct str pem, size_t max, const char *name, SSL_CTX *made,
-                                 each_cert_fn *each, struct note *note)
+/* At most `max` of them, counted on from *count, which many files may share. */
+static enum err each_certificate(struct str pem, size_t max, size_t *count, const char *name,
+                                 SSL_CTX *made, each_cert_fn *each, struct note *note)
 {
     BIO *bio = BIO_new_mem_buf(pem.at, (int)pem.len);
     enum err err = ERR_OK;
-    size_t count = 0;
+    size_t before = *count;
 
     if (!bio) {
         note_set(note, "%s: out of memory", name);
@@ -225,17 +229,18 @@ static enum err each_certificate(struct str pem, size_t max, const char *name, S
     while (!err) {
         X509 *certificate = PEM_read_bio_X509(bio, NULL, no_password, NULL);
         if (!certificate) break;
-        if (++count > max) {
-            note_set(note, "%s: more than %zu certificates", name, max);
+        if (++*count > max) {
+            note_set(note, "%s: more than %zu certificates%s", name, max,
+                     before > 0 ? " with the files before it" : "");
             err = ERR_TOO_LARGE;
-        } else if (!each(made, certificate, count - 1)) {
+        } else if (!each(made, certificate, *count - 1)) {
             err = engine_failure(note, name);
         }
         X509_free(certificate);
     }
     if (!err && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
         err = engine_failure(note, name);
-    } else if (!err && count == 0) {
+    } else if (!err && *count == before) {
         note_set(note, "%s: holds no certificate", name);
         err = ERR_PARSE;
     }
@@ -281,6 +286,7 @@ static enum err use_key(const struct tls_context *context, SSL_CTX *made, struct
 
 static enum err build(struct tls_context *context, SSL_CTX **ret_made, struct note *note)
 {
+    size_t own = 0, roots = 0;
     SSL_CTX *made;
     enum err err = ERR_OK;
 
@@ -289,16 +295,18 @@ static enum err build(struct tls_context *context, SSL_CTX **ret_made, struct no
     if (!made || !set_versions_and_ciphers(context, made) || !set_behaviour(context, made))
         err = engine_failure(note, "tls");
     if (!err && context->has_pair) {
-        err = each_certificate(buf_peek(&context->sources[SOURCE_CERT].pem), CHAIN_CERTS_MAX,
+        err = each_certificate(buf_peek(&context->sources[SOURCE_CERT].pem), CHAIN_CERTS_MAX, &own,
                                source_name(context, SOURCE_CERT), made, use_own, note);
         if (!err) err = use_key(context, made, note);
     }
     for (size_t i = SOURCE_CA; !err && context->has_ca && i < context->source_count; i++)
-        err = each_certificate(buf_peek(&context->sources[i].pem), BUNDLE_CERTS_MAX,
+        err = each_certificate(buf_peek(&context->sources[i].pem), BUNDLE_CERTS_MAX, &roots,
                                source_name(context, i), made, trust_root, note);
     ERR_clear_error();
-    if (err) SSL_CTX_free(made);
-    else *ret_made = made;
+    if (err)
+        SSL_CTX_free(made);
+    else
+        *ret_made = made;
     return err;
 }
 
@@ -306,7 +314,8 @@ static enum err build(struct tls_context *context, SSL_CTX **ret_made, struct no
 
 static void source_forget(struct source *source)
 {
-    if (source->pem.data) OPENSSL_cleanse(source->pem.data, source->pem.cap); /* it may be the key */
+    if (source->pem.data)
+        OPENSSL_cleanse(source->pem.data, source->pem.cap); /* it may be the key */
     buf_deinit(&source->pem);
     buf_init(&source->pem, FILE_BYTES_MAX);
 }
@@ -368,8 +377,8 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
     (void)tls_wall_from_asn1(X509_get0_notAfter(own), &context->info.not_after);
 }
 
-/* Reads the files and swaps. The stamps were taken before, so a file that changes meanwhile is seen as
- * changed by the next look. */
+/* Reads the files and swaps. The stamps were taken before, so a file that changes meanwhile is
+ * seen as changed by the next look. */
 static enum err load(struct tls_context *context, const struct stamp *stamps, struct note *note)
 {
     SSL_CTX *made = NULL;
@@ -403,6 +412,9 @@ static enum err reload(struct tls_context *context, bool skip_refused, bool *ret
     }
     err = read_stamps(context, stamps, &why);
     if (!err && same_stamps(context, stamps, context->loaded)) {
+        /* What is in force is what is there, whatever was there in between. */
+        context->info.last_failure.text[0] = '\0';
+        context->refused_known = false;
         *ret_changed = false;
         return ERR_OK;
     }
@@ -463,10 +475,14 @@ static enum err check_options(const struct tls_options *options, struct note *no
     bool memory = options->cert_pem.len || options->key_pem.len || options->ca_pem.len;
     const char *why = NULL;
 
-    if (files && memory) why = "files or memory, not both";
-    else if (cert != key) why = "a certificate needs its key, and a key its certificate";
-    else if (options->side == TLS_SERVER && !cert) why = "a server needs a certificate and its key";
-    else if (options->side == TLS_CLIENT && !ca) why = "a client needs a CA to verify servers with";
+    if (files && memory)
+        why = "files or memory, not both";
+    else if (cert != key)
+        why = "a certificate needs its key, and a key its certificate";
+    else if (options->side == TLS_SERVER && !cert)
+        why = "a server needs a certificate and its key";
+    else if (options->side == TLS_CLIENT && !ca)
+        why = "a client needs a CA to verify servers with";
     else if (!ca && !options->peer_optional)
         why = "a server that requires client certificates needs a CA";
     if (!why) return ERR_OK;
@@ -482,7 +498,8 @@ static enum err copy_path(struct tls_context *context, size_t which, const char 
     return context->sources[which].path ? ERR_OK : ERR_NOMEM;
 }
 
-static enum err copy_pem(struct tls_context *context, struct str cert, struct str key, struct str ca)
+static enum err copy_pem(struct tls_context *context, struct str cert, struct str key,
+                         struct str ca)
 {
     const struct str from[] = {cert, key, ca};
     enum err err = ERR_OK;
@@ -539,9 +556,12 @@ enum err tls_context_open(struct fs *fs, const struct tls_options *options,
     if (!err && context->in_memory)
         err = tls_context_replace(context, options->cert_pem, options->key_pem, options->ca_pem,
                                   note);
-    else if (!err) err = load_first(context, options, note);
-    if (err) tls_context_unref(context);
-    else *ret_context = context;
+    else if (!err)
+        err = load_first(context, options, note);
+    if (err)
+        tls_context_unref(context);
+    else
+        *ret_context = context;
     return err;
 }
 
@@ -573,8 +593,10 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
 
     assert(context->in_memory); /* a context with files reads its files */
     err = copy_pem(context, cert_pem, key_pem, ca_pem);
-    if (err) note_set(&why, "tls: %s", err_text(err));
-    else err = build(context, &made, &why);
+    if (err)
+        note_set(&why, "tls: %s", err_text(err));
+    else
+        err = build(context, &made, &why);
     for (size_t i = 0; i < SOURCES_MAX; i++) source_forget(&context->sources[i]);
     if (err) {
         context->info.failed_loads++;

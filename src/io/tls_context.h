@@ -9,8 +9,8 @@
 SSL *tls_context_ssl_new(struct tls_context *context);
 enum tls_side tls_context_side(const struct tls_context *context);
 bool tls_context_wants_alpn(const struct tls_context *context);
-/* Looks at the files if TLS_RECHECK_MS have passed since the last look. A pair that was found bad is
- * not tried again until a file changes; what failed for another reason is. */
+/* Looks at the files if TLS_RECHECK_MS have passed since the last look. A pair that was found bad
+ * is not tried again until a file changes; what failed for another reason is. */
 void tls_context_recheck(struct tls_context *context, mono_time now);
 
 /* The reason OpenSSL gives for its first error, cut loose from its queue; never NULL. */
@@ -18,7 +18,8 @@ const char *tls_reason(void);
 /* True when the queue holds a failed allocation. */
 bool tls_reason_is_nomem(void);
 
-/* Defined by tls_session.c, whose session an SSL's app data is. Called from inside the handshake when
- * the peer's chain, validity, use and name were found good; anything but ERR_OK ends it by an alert. */
+/* Defined by tls_session.c, whose session an SSL's app data is. Called from inside the handshake
+ * when the peer's chain, validity, use and name were found good; anything but ERR_OK ends it by
+ * an alert. */
 enum err tls_session_judge(void *session, X509 *leaf);
 #endif

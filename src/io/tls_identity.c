@@ -80,8 +80,7 @@ static struct str name_of(const GENERAL_NAMES *san, int index, int *ret_kind)
     return *ret_kind < 0 ? STR_EMPTY : view_of(value);
 }
 
-static enum err find_alternative_names(X509 *certificate, struct findings *found,
-                                       struct note *note)
+static enum err find_alternative_names(X509 *certificate, struct findings *found, struct note *note)
 {
     int occurs = 0;
 
@@ -193,16 +192,14 @@ static struct tls_identity *block_build(const struct findings *found, wall_time 
         if (kind == GEN_URI) *uri++ = put(&room, name);
         if (kind == GEN_DNS) *dns++ = put(&room, name);
     }
-    block->identity.common_name =
-        put(&room, str_of(found->common_name, found->common_name_len));
+    block->identity.common_name = put(&room, str_of(found->common_name, found->common_name_len));
     block->identity.serial_hex = put(&room, str_from(found->serial_hex));
     assert(uri == block->names + found->uri_count && dns == block->names + names);
     assert(room == (char *)(block->names + names) + found->bytes);
     return &block->identity;
 }
 
-enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity,
-                           struct note *note)
+enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity, struct note *note)
 {
     struct findings found = {0};
     struct tls_identity *identity = NULL;
@@ -249,8 +246,8 @@ void tls_identity_free(struct tls_identity *identity)
     if (identity) free(CONTAINER_OF(identity, struct block, identity));
 }
 
-/* A scheme is compared without regard to case, so that "BIGFLEET:" beside "bigfleet:" counts as two;
- * the URI itself is given as it stands, and callers compare it exactly. */
+/* A scheme is compared without regard to case, so that "BIGFLEET:" beside "bigfleet:" counts as
+ * two; the URI itself is given as it stands, and callers compare it exactly. */
 static bool has_scheme(struct str uri, struct str scheme)
 {
     struct str head = {uri.at, scheme.len};

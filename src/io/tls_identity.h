@@ -5,8 +5,8 @@
 
 #include "io/tls.h"
 
-/* One block of memory, freed with tls_identity_free. ERR_UNAUTHENTICATED for a certificate whose names
- * cannot be used (see io/tls.h), with a note that says why; ERR_NOMEM. */
+/* One block of memory, freed with tls_identity_free. ERR_UNAUTHENTICATED for a certificate whose
+ * names cannot be used (see io/tls.h), with a note that says why; ERR_NOMEM. */
 enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity,
                            struct note *note);
 /* The same from DER bytes; also ERR_PARSE. What a fuzzer feeds. */

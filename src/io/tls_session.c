@@ -1,6 +1,6 @@
-/* A BIO of our own joins OpenSSL to two runs of memory: it reads from the bytes the caller fed, in
- * place, and writes into one bounded buffer. OpenSSL's memory BIO would copy the input once more and
- * has no ceiling. */
+/* A BIO of our own joins OpenSSL to two runs of memory: it reads from the bytes the caller fed,
+ * in place, and writes into one bounded buffer. OpenSSL's memory BIO would copy the input once
+ * more and has no ceiling. */
 #include "io/tls_session.h"
 
 #include <arpa/inet.h>
@@ -14,17 +14,20 @@
 #include "io/tls_context.h"
 #include "io/tls_identity.h"
 
-enum { HOST_NAME_MAX_LEN = 253 };
+enum {
+    HOST_NAME_MAX_LEN = 253,
+    IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory a session without output may keep */
+};
 
 struct tls_session {
-    struct tls_context *context;        /* a reference */
+    struct tls_context *context; /* a reference */
     SSL *ssl;
     enum tls_state state;
-    struct str input;                   /* not yet read: in the caller's bytes or in `held` */
+    struct str input; /* not yet read: in the caller's bytes or in `held` */
     struct buf held, output;
-    bool borrowed;                      /* `input` is the caller's: settle is due */
+    bool borrowed; /* `input` is the caller's: settle is due */
     bool ended, peer_ended;
-    enum err output_err;                /* the output buffer refused */
+    enum err output_err; /* the output buffer refused */
     enum err failed;
     struct note failure;
     struct tls_identity *identity;
@@ -67,8 +70,8 @@ static BIO_METHOD *bio_method_new(void)
 {
     BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "muster session");
 
-    if (!method || !BIO_meth_set_read(method, bio_read) ||
-        !BIO_meth_set_write(method, bio_write) || !BIO_meth_set_ctrl(method, bio_ctrl)) {
+    if (!method || !BIO_meth_set_read(method, bio_read) || !BIO_meth_set_write(method, bio_write) ||
+        !BIO_meth_set_ctrl(method, bio_ctrl)) {
         BIO_meth_free(method);
         return NULL;
     }
@@ -96,7 +99,8 @@ static bool is_address(const char *name)
     return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-/* What the server has to prove. Its common name is never looked at: only DNS and address SANs are. */
+/* What the server has to prove. Its common name is never looked at: only DNS and address SANs
+ * are. */
 static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
 {
     X509_VERIFY_PARAM *expected = SSL_get0_param(ssl);
@@ -109,10 +113,11 @@ static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
     }
     X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-    if (is_address(name)) good = X509_VERIFY_PARAM_set1_ip_asc(expected, name);
+    if (is_address(name))
+        good = X509_VERIFY_PARAM_set1_ip_asc(expected, name);
     else
-        good = X509_VERIFY_PARAM_set1_host(expected, name, len) &&
-               SSL_set_tlsext_host_name(ssl, name);
+        good =
+            X509_VERIFY_PARAM_set1_host(expected, name, len) && SSL_set_tlsext_host_name(ssl, name);
     if (good) return ERR_OK;
     note_set(note, "tls: out of memory");
     return ERR_NOMEM;
@@ -127,7 +132,11 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
     enum err err = ERR_NOMEM;
 
     ERR_clear_error();
-    if (!session || !method) goto fail;
+    if (!session) {
+        note_set(note, "tls: out of memory");
+        return ERR_NOMEM;
+    }
+    if (!method) goto fail;
     buf_init(&session->held, TLS_HELD_MAX);
     buf_init(&session->output, TLS_OUTPUT_MAX);
     session->input = STR_EMPTY;
@@ -190,7 +199,8 @@ static enum err fail_with(struct tls_session *session, enum err err)
     return err;
 }
 
-/* Alerts as the protocol numbers them; the ones that are about who we are, and what we can speak. */
+/* Alerts as the protocol numbers them; the ones that are about who we are, and what we can speak.
+ */
 static enum err judge_alert(int alert)
 {
     switch (alert) {
@@ -250,8 +260,8 @@ static enum err judge_reason(struct tls_session *session, unsigned long code)
     }
 }
 
-/* The queue holds what each layer had to say, innermost first; a layer below TLS may speak first and mean
- * little. */
+/* The queue holds what each layer had to say, innermost first; a layer below TLS may speak first
+ * and mean little. */
 static enum err fail(struct tls_session *session)
 {
     unsigned long code, first = 0;
@@ -388,15 +398,24 @@ struct str tls_session_output(const struct tls_session *session)
 void tls_session_consume(struct tls_session *session, size_t len)
 {
     buf_consume(&session->output, len);
-    if (session->output.len == 0 && session->output.cap > 2 * TLS_RECORD_MAX) {
+    if (session->output.len == 0 && session->output.cap > IDLE_OUTPUT_MAX) {
         buf_deinit(&session->output); /* a burst is over: an idle connection stays small */
         buf_init(&session->output, TLS_OUTPUT_MAX);
     }
 }
 
-enum tls_state tls_session_state(const struct tls_session *session) { return session->state; }
-bool tls_session_has_input(const struct tls_session *session) { return session->input.len > 0; }
-bool tls_session_peer_ended(const struct tls_session *session) { return session->peer_ended; }
+enum tls_state tls_session_state(const struct tls_session *session)
+{
+    return session->state;
+}
+bool tls_session_has_input(const struct tls_session *session)
+{
+    return session->input.len > 0;
+}
+bool tls_session_peer_ended(const struct tls_session *session)
+{
+    return session->peer_ended;
+}
 const struct note *tls_session_failure(const struct tls_session *session)
 {
     return &session->failure;
@@ -405,7 +424,10 @@ const struct tls_identity *tls_session_identity(const struct tls_session *sessio
 {
     return session->identity;
 }
-const char *tls_session_alpn(const struct tls_session *session) { return session->alpn; }
+const char *tls_session_alpn(const struct tls_session *session)
+{
+    return session->alpn;
+}
 const char *tls_session_version(const struct tls_session *session)
 {
     return SSL_get_version(session->ssl);

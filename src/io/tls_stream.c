@@ -1,13 +1,13 @@
 /* A stream over a stream: plaintext above, TLS records below.
  *
- * Output: what the owner writes waits here as plaintext, and is made into records only as fast as the
- * plain stream empties; so small writes of a turn share a record, and memory stays at output_max. The
- * plain stream is kept between half full and full: past half it owes us on_drained, which is what
- * carries on. Input: a paused owner, or answers of TLS itself that find no room below, stop the reading
- * below, and what was read already is kept by the session.
+ * Output: what the owner writes waits here as plaintext, and is made into records only as fast as
+ * the plain stream empties; so small writes of a turn share a record, and memory stays at
+ * output_max. The plain stream is kept between half full and full: past half it owes us
+ * on_drained, which is what carries on. Input: a paused owner, or answers of TLS itself that find
+ * no room below, stop the reading below, and what was read already is kept by the session.
  *
- * Nothing is called back from inside a call of the owner's: writing, resuming and ending only defer
- * `work`. The memory is freed in one place, when the plain stream reports its end. */
+ * Nothing is called back from inside a call of the owner's: writing, resuming and ending only
+ * defer `work`. The memory is freed in one place, when the plain stream reports its end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,37 +18,38 @@
 enum {
     DEFAULT_TIMEOUT_MS = 10 * 1000,
     DEFAULT_OUTPUT_MAX = 1024 * 1024,
-    PLAIN_OUTPUT_MAX = 256 * 1024,      /* enough for a round trip; the rest waits unencrypted */
+    PLAIN_OUTPUT_MAX = 256 * 1024, /* enough for a round trip; the rest waits unencrypted */
     PLAIN_OUTPUT_MIN = 64,
-    IDLE_OUTPUT_MAX = 64 * 1024,        /* memory a stream without output may keep for the next */
-    LINGER_MS = 1000,                   /* for the peer to take the alert that says why */
+    IDLE_OUTPUT_MAX = 64 * 1024, /* memory a stream without output may keep for the next */
+    LINGER_MS = 1000,            /* for the peer to take the alert that says why */
     NAME_CAP = 256,
 };
 
 struct tls_stream {
-    struct stream stream;               /* first: what the owner holds */
+    struct stream stream; /* first: what the owner holds */
     struct loop *loop;
-    struct stream *plain;               /* ours; NULL only before it exists and once it is gone */
+    struct stream *plain; /* ours; NULL only before it exists and once it is gone */
     struct tls_session *session;
-    struct stream_events events;        /* all NULL before an accepted stream is started */
+    struct stream_events events; /* all NULL before an accepted stream is started */
     void *owner;
-    void (*on_ready)(void *owner, struct stream *own_stream);  /* accepted streams, until ready */
+    void (*on_ready)(void *owner, struct stream *own_stream); /* accepted streams, until ready */
     void (*on_failed)(void *owner, enum err why, const struct note *note);
     void *accept_owner;
-    struct timer timer;                 /* the handshake's deadline, later the linger's */
+    struct timer timer; /* the handshake's deadline, later the linger's */
+    mono_time deadline; /* of a dialed one; until it is connected the plain dial keeps it */
     struct task work;
-    struct buf output;                  /* plaintext; the first `output_done` bytes are encrypted */
+    struct buf output; /* plaintext; the first `output_done` bytes are encrypted */
     size_t output_done, output_max, plain_max;
-    bool connected;                     /* the plain stream is open */
-    bool opened;                        /* the handshake is done and the owner knows */
+    bool connected; /* the plain stream is open */
+    bool opened;    /* the handshake is done and the owner knows */
     bool paused;
-    bool drain_wanted;                  /* on_drained is owed, at `drain_at` pending or less */
+    bool drain_wanted; /* on_drained is owed, at `drain_at` pending or less */
     size_t drain_at;
     bool ending, end_sent, half_closed; /* stream_end called; close_notify made; plain ended */
     bool end_told;                      /* on_end called */
     bool plain_ended;
-    bool closing;                       /* stream_close called: say nothing more but on_closed */
-    bool failed;                        /* `why` is known; lingering */
+    bool closing; /* stream_close called: say nothing more but on_closed */
+    bool failed;  /* `why` is known; lingering */
     enum err why;
     struct note note;
 };
@@ -113,7 +114,12 @@ static void on_timer(struct timer *timer)
         t->why = ERR_TIMEOUT;
         note_set(&t->note, "tls: the handshake took too long");
     }
-    stream_close(t->plain);
+    /* Lingering is for a peer that has all of it and forgets to close; one that has yet to read
+     * the rest holds the stream, as it would without TLS. */
+    if (t->opened && !t->failed && !t->closing && stream_pending(t->plain) > 0)
+        timer_start_in(&t->timer, LINGER_MS);
+    else
+        stream_close(t->plain);
 }
 
 /* -- output ------------------------------------------------------------------------------------ */
@@ -158,7 +164,8 @@ static bool send_step(struct tls_stream *t)
     if (is_blocked(t) || t->failed || t->closing) return false;
     if (left > 0) {
         struct str rest = str_tail(buf_peek(&t->output), t->output_done);
-        if (stream_pending(t->plain) > t->plain_max / 2) return false; /* on_drained is owed to us */
+        if (stream_pending(t->plain) > t->plain_max / 2)
+            return false; /* on_drained is owed to us */
         rest.len = min_size(rest.len, max_size(t->plain_max / 4, TLS_RECORD_MAX));
         err = tls_session_write(t->session, rest);
         t->output_done += rest.len;
@@ -183,8 +190,9 @@ static void want_drain(struct tls_stream *t, size_t drain_at)
     t->drain_wanted = true;
 }
 
-/* Everything left is in the plain stream, which speaks up at half its bound only; but a write that does
- * not fit makes it promise to tell when that write would. The bytes offered are never taken. */
+/* Everything left is in the plain stream, which speaks up at half its bound only; but a write
+ * that does not fit makes it promise to tell when that write would. The bytes offered are never
+ * taken. */
 static void ask_plain_to_tell(struct tls_stream *t)
 {
     static char never_sent[PLAIN_OUTPUT_MAX];
@@ -255,9 +263,12 @@ static void read_session(struct tls_stream *t)
             return;
         }
         push_records(t);
-        if (!t->opened && tls_session_state(t->session) == TLS_OPEN) tell_open(t);
-        else if (got > 0) t->events.on_bytes(t->owner, str_of(plain, got));
-        else return;
+        if (!t->opened && tls_session_state(t->session) == TLS_OPEN)
+            tell_open(t);
+        else if (got > 0)
+            t->events.on_bytes(t->owner, str_of(plain, got));
+        else
+            return;
     }
 }
 
@@ -267,8 +278,10 @@ static void tell_end(struct tls_stream *t)
     if (tls_session_peer_ended(t->session)) {
         if (t->end_told) return;
         t->end_told = true;
-        if (t->events.on_end) t->events.on_end(t->owner);
-        else t->ending = true;
+        if (t->events.on_end)
+            t->events.on_end(t->owner);
+        else
+            t->ending = true;
     } else if (t->plain_ended && !tls_session_has_input(t->session)) {
         fail_text(t, ERR_IO,
                   t->opened ? "cut off by the peer without close_notify"
@@ -286,8 +299,10 @@ static void pump_in(struct tls_stream *t)
     tell_end(t);
     pump_out(t);
     if (t->failed || t->closing) return;
-    if (is_held(t)) stream_pause(t->plain);
-    else stream_resume(t->plain);
+    if (is_held(t))
+        stream_pause(t->plain);
+    else
+        stream_resume(t->plain);
 }
 
 static void on_work(struct task *task)
@@ -302,7 +317,9 @@ static void plain_open(void *owner)
 {
     struct tls_stream *t = owner;
     t->connected = true;
-    if (!t->failed && !t->closing) pump_in(t); /* a client speaks first */
+    if (t->failed || t->closing) return;
+    timer_start(&t->timer, t->deadline);
+    pump_in(t); /* a client speaks first */
 }
 
 static void plain_bytes(void *owner, struct str bytes)
@@ -312,8 +329,10 @@ static void plain_bytes(void *owner, struct str bytes)
 
     if (t->failed || t->closing) return;
     err = tls_session_feed(t->session, bytes);
-    if (err) fail_text(t, err, err_text(err));
-    else pump_in(t);
+    if (err)
+        fail_text(t, err, err_text(err));
+    else
+        pump_in(t);
 }
 
 static void plain_drained(void *owner)
@@ -328,8 +347,10 @@ static void plain_end(void *owner)
 
     t->plain_ended = true;
     if (t->closing) return;
-    if (t->failed) stream_close(t->plain); /* the peer has seen the alert, or does not care */
-    else pump_in(t);
+    if (t->failed)
+        stream_close(t->plain); /* the peer has seen the alert, or does not care */
+    else
+        pump_in(t);
 }
 
 static void destroy(struct tls_stream *t)
@@ -359,8 +380,10 @@ static void plain_closed(void *owner, enum err why, const struct note *note)
         note_set(&text, "tls: cut off by the peer without close_notify");
     }
     t->closing = true;
-    if (t->on_ready) t->on_failed(t->accept_owner, why, &text);
-    else if (t->events.on_closed) t->events.on_closed(t->owner, why, &text);
+    if (t->on_ready)
+        t->on_failed(t->accept_owner, why, &text);
+    else if (t->events.on_closed)
+        t->events.on_closed(t->owner, why, &text);
     destroy(t);
 }
 
@@ -422,7 +445,9 @@ static enum err tls_stream_write(struct stream *stream, const struct str *parts,
 static size_t tls_stream_pending(const struct stream *stream)
 {
     const struct tls_stream *t = self(stream);
-    return min_size(pending(t), t->output_max); /* records are a little longer than what they carry */
+
+    /* Records are a little longer than what they carry. */
+    return min_size(pending(t), t->output_max);
 }
 
 static void tls_stream_pause(struct stream *stream)
@@ -521,8 +546,10 @@ static enum err create(struct loop *loop, struct tls_context *context, const cha
     }
     tls_context_recheck(context, loop_now(loop));
     err = tls_session_open(context, peer_name, &t->session, note);
-    if (err) destroy(t);
-    else *ret_tls = t;
+    if (err)
+        destroy(t);
+    else
+        *ret_tls = t;
     return err;
 }
 
@@ -554,11 +581,12 @@ static enum err name_to_verify(const struct dial_options *options, char name[NAM
 }
 
 enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
-                  const struct dial_options *options, const struct stream_events *events, void *owner,
-                  struct stream **ret_stream, struct note *note)
+                  const struct dial_options *options, const struct stream_events *events,
+                  void *owner, struct stream **ret_stream, struct note *note)
 {
     struct dial_options below = *options;
     char name[NAME_CAP];
+    uint64_t timeout_ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
     struct tls_stream *t;
     enum err err;
 
@@ -572,12 +600,12 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
     below.tls = NULL;
     below.tls_name = NULL;
     below.output_max = t->plain_max;
+    t->deadline = mono_after(loop_now(loop), timeout_ms);
     err = dial_plain(net, &below, &plain_events, t, &t->plain, note);
     if (err) {
         destroy(t);
         return err;
     }
-    timer_start_in(&t->timer, options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS);
     *ret_stream = &t->stream;
     return ERR_OK;
 }

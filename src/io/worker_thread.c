@@ -136,13 +136,16 @@ static void thread_close(struct worker *worker)
 static const struct worker_ops thread_ops = {.submit = thread_submit, .close = thread_close};
 
 /* Signals are for the loop's thread: a handler that runs on a worker would interrupt its system
- * calls. */
+ * calls. But for those by which a thread's own fault is told: blocked, they would end the process
+ * without a word. */
 static int start_thread(struct worker_thread *w)
 {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
     sigset_t all, before;
     int failed;
 
     sigfillset(&all);
+    for (size_t i = 0; i < ARRAY_LEN(faults); i++) sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     failed = pthread_create(&w->thread, NULL, thread_main, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

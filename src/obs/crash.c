@@ -1,6 +1,8 @@
 #include "obs/crash.h"
 
+#include <errno.h>
 #include <execinfo.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +14,14 @@
 
 #include "obs/ring.h"
 
-enum { CRASH_STACK = 64 * 1024, FRAMES_MAX = 64, LINE_CAP = 512, WAIT_FOR_FIRST_MS = 5000 };
+enum {
+    CRASH_STACK = 64 * 1024,
+    FRAMES_MAX = 64,
+    LINE_CAP = 512,
+    WAIT_FOR_FIRST_MS = 5000,
+    READER_WAIT_MS = 200, /* for a reader of standard error that is behind; then we give up */
+    REPORT_S_MAX = 5      /* after it the process ends, by SIGALRM, whatever hangs */
+};
 
 static char build_line[LINE_CAP];
 static size_t build_len;
@@ -28,9 +37,35 @@ static const struct {
              {SIGILL, "SIGILL"},
              {SIGABRT, "SIGABRT"}};
 
+static bool reader_gone; /* of crash_fd; the printing thread's */
+
+/* A full pipe must not keep a dead process alive: its supervisor waits for the end. */
+static bool may_say(void)
+{
+    struct pollfd out = {.fd = crash_fd, .events = POLLOUT};
+    int got;
+    if (reader_gone) return false;
+    do got = poll(&out, 1, READER_WAIT_MS);
+    while (got < 0 && errno == EINTR);
+    reader_gone = got != 1 || !(out.revents & POLLOUT);
+    return !reader_gone;
+}
+
+/* At most PIPE_BUF bytes: what poll promises to be taken without waiting. */
+static bool say_bytes(struct str text)
+{
+    return may_say() && write(crash_fd, text.at, text.len) == (ssize_t)text.len;
+}
+
 static void say(const char *text)
 {
-    (void)!write(crash_fd, text, strlen(text));
+    (void)say_bytes(str_from(text));
+}
+
+static bool say_line(void *unused, struct str line)
+{
+    (void)unused;
+    return say_bytes(line);
 }
 
 static void say_hex(uint64_t value)
@@ -67,7 +102,18 @@ static void say_signal(int number, const siginfo_t *info)
     say(" thread ");
     say_number((uint64_t)syscall(SYS_gettid));
     say("\n");
-    (void)!write(crash_fd, build_line, build_len);
+    (void)say_bytes(str_of(build_line, build_len));
+}
+
+/* Should anything below hang, the process still ends. */
+static void set_alarm(void)
+{
+    sigset_t only;
+    signal(SIGALRM, SIG_DFL);
+    sigemptyset(&only);
+    sigaddset(&only, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+    alarm(REPORT_S_MAX);
 }
 
 static void report(int number, const siginfo_t *info)
@@ -77,10 +123,13 @@ static void report(int number, const siginfo_t *info)
 
     say_signal(number, info);
     say("*** backtrace\n");
+    /* Neither of the two is on the list of what a signal handler may call. They walk the stack and
+     * the list of loaded objects, whose lock a thread that died inside dlopen may hold: then the
+     * alarm ends us, with what has been said so far. The ring comes last for its length only. */
     count = backtrace(frames, FRAMES_MAX);
-    backtrace_symbols_fd(frames, count, crash_fd);
+    for (int i = 0; i < count && may_say(); i++) backtrace_symbols_fd(&frames[i], 1, crash_fd);
     say("*** recent events, oldest first: seconds thread what\n");
-    if (ring_dump_fd(crash_fd) == 0) say("(none)\n");
+    if (ring_dump_with(say_line, NULL) == 0) say("(none)\n");
     say("*** end\n");
 }
 
@@ -90,7 +139,9 @@ static void on_fatal(int number, siginfo_t *info, void *unused)
 
     (void)unused;
     if (atomic_compare_exchange_strong(&dying, &nobody, self)) {
+        set_alarm();
         report(number, info);
+        alarm(0); /* a large core may take its time */
     } else if (nobody != self) {
         /* Another thread is printing and will end the process; let it finish. */
         for (int i = 0; i < WAIT_FOR_FIRST_MS; i++)
@@ -126,7 +177,7 @@ enum err crash_install(const struct crash_options *options)
     int len;
 
     if (err) return err;
-    (void)!backtrace(&frame, 1); /* loads its library now; loading it in the handler could hang */
+    (void)!backtrace(&frame, 1); /* loads its library now: the handler must not load or allocate */
     crash_fd = options->fd ? options->fd : STDERR_FILENO;
     len = snprintf(build_line, sizeof build_line, "*** %s %s, commit %s\n",
                    options->program ? options->program : "?",

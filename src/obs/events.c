@@ -5,14 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/list.h"
 #include "io/line_out.h"
 #include "obs/events_file.h"
 
 enum { FAST_LINE = 2048 }; /* longer lines are put together on the heap */
 
 struct queued {
-    struct list link;
+    struct queued *next;
     enum events_class class;
     size_t len;
     char text[];
@@ -23,7 +22,7 @@ struct events {
     enum events_kind kind;
     struct line_out out;
     struct events_file *file;
-    struct list queue; /* oldest first */
+    struct queued *queue, **queue_end; /* oldest first; where the next one is hung in */
     size_t queue_max, queue_count, queue_bytes, droppable;
     events_trouble_fn *on_trouble;
     void *context;
@@ -88,9 +87,12 @@ static void tell(struct events *events, struct news news)
 
 /* -- the queue, under lock -- */
 
-static void queue_remove(struct events *events, struct queued *line)
+/* Takes out and frees the line that *place points at. */
+static void queue_remove(struct events *events, struct queued **place)
 {
-    list_remove(&line->link);
+    struct queued *line = *place;
+    *place = line->next;
+    if (!line->next) events->queue_end = place;
     events->queue_count--;
     events->queue_bytes -= line->len;
     events->droppable -= line->class == EVENT_MAY_DROP;
@@ -106,15 +108,26 @@ static bool queue_has_room(const struct events *events, size_t len)
 /* Room for a line that must be kept is made of those that may be lost, oldest first. */
 static bool queue_make_room(struct events *events, size_t len, struct news *news)
 {
-    LIST_EACH_SAFE(&events->queue, node, following)
-    {
-        struct queued *line = CONTAINER_OF(node, struct queued, link);
-        if (queue_has_room(events, len) || events->droppable == 0) break;
-        if (line->class != EVENT_MAY_DROP) continue;
-        queue_remove(events, line);
-        lose(events, news);
+    struct queued **place = &events->queue;
+    while (*place && !queue_has_room(events, len) && events->droppable > 0) {
+        if ((*place)->class == EVENT_MAY_DROP) {
+            queue_remove(events, place);
+            lose(events, news);
+        } else {
+            place = &(*place)->next;
+        }
     }
     return queue_has_room(events, len);
+}
+
+static void not_queued(struct events *events, enum events_class class, struct news *news)
+{
+    if (class == EVENT_MAY_DROP) {
+        lose(events, news);
+        return;
+    }
+    events->stats.refused++;
+    events->stats.refusing = true;
 }
 
 static enum err queue_add(struct events *events, enum events_class class, struct str line,
@@ -124,39 +137,43 @@ static enum err queue_add(struct events *events, enum events_class class, struct
 
     if (!queue_has_room(events, line.len) &&
         (class == EVENT_MAY_DROP || !queue_make_room(events, line.len, news))) {
-        if (class == EVENT_MAY_DROP) lose(events, news);
+        not_queued(events, class, news);
         return ERR_FULL;
     }
     queued = malloc(sizeof *queued + line.len);
     if (!queued) {
-        if (class == EVENT_MAY_DROP) lose(events, news);
+        not_queued(events, class, news);
         return ERR_NOMEM;
     }
-    list_init(&queued->link);
+    queued->next = NULL;
     queued->class = class;
     queued->len = line.len;
     memcpy(queued->text, line.at, line.len);
-    list_append(&events->queue, &queued->link);
+    *events->queue_end = queued;
+    events->queue_end = &queued->next;
     events->queue_count++;
     events->queue_bytes += line.len;
     events->droppable += class == EVENT_MAY_DROP;
     return ERR_OK;
 }
 
-/* In order, until the sink stops taking them. True when all are out. */
+/* In order, until the sink stops taking them. True when all are out, to the last byte. */
 static bool drain(struct events *events, struct news *news)
 {
-    while (!list_empty(&events->queue)) {
-        struct queued *line = CONTAINER_OF(events->queue.next, struct queued, link);
-        enum err err = put(events, str_of(line->text, line->len));
+    while (events->queue) {
+        enum err err = put(events, str_of(events->queue->text, events->queue->len));
         if (err) {
             begin_trouble(events, err, news);
             return false;
         }
         events->stats.written++;
-        queue_remove(events, line);
+        events->stats.refusing = false;
+        queue_remove(events, &events->queue);
     }
-    return true;
+    if (events->kind != EVENTS_STDOUT) return true;
+    enum err err = line_out_flush(&events->out); /* the rest of a long line that was begun */
+    if (err) begin_trouble(events, err, news);
+    return !err;
 }
 
 /* -- calls -- */
@@ -165,14 +182,14 @@ static enum err write_locked(struct events *events, enum events_class class, str
                              struct news *news)
 {
     enum err err = ERR_OK;
-    if (!list_empty(&events->queue) && !drain(events, news))
-        return queue_add(events, class, line, news);
+    if (events->queue && !drain(events, news)) return queue_add(events, class, line, news);
     err = put(events, line);
     if (err) {
         begin_trouble(events, err, news);
         return queue_add(events, class, line, news);
     }
     events->stats.written++;
+    events->stats.refusing = false;
     end_trouble(events, news);
     return ERR_OK;
 }
@@ -207,7 +224,10 @@ bool events_flush(struct events *events)
     bool empty;
     pthread_mutex_lock(&events->lock);
     empty = drain(events, &news);
-    if (empty) end_trouble(events, &news);
+    if (empty) {
+        end_trouble(events, &news);
+        events->stats.refusing = false; /* refused for memory, with nothing queued to go out */
+    }
     pthread_mutex_unlock(&events->lock);
     tell(events, news);
     return empty;
@@ -235,7 +255,7 @@ enum err events_open(const struct events_options *options, struct events **ret_e
 
     if (!events) return ERR_NOMEM;
     pthread_mutex_init(&events->lock, NULL);
-    list_init(&events->queue);
+    events->queue_end = &events->queue;
     events->kind = EVENTS_NONE; /* until its sink is there */
     events->queue_max = options->queue_max ? options->queue_max : EVENTS_QUEUE_MAX;
     events->on_trouble = options->on_trouble;
@@ -261,10 +281,7 @@ void events_close(struct events *events)
 {
     if (!events) return;
     (void)events_flush(events);
-    while (!list_empty(&events->queue)) {
-        queue_remove(events, CONTAINER_OF(events->queue.next, struct queued, link));
-        events->stats.lost++;
-    }
+    while (events->queue) queue_remove(events, &events->queue);
     if (events->kind == EVENTS_STDOUT) line_out_deinit(&events->out);
     events_file_close(events->file);
     pthread_mutex_destroy(&events->lock);

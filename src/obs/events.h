@@ -1,14 +1,16 @@
 /* Where event lines go: standard output, a file that rotates, or nowhere.
  *
  * A line is one JSON object; it is written with one write, never mixed with another, by any thread,
- * and a file may be shared by several processes. Nothing waits: when the sink does not take a line (a
- * full pipe, a full disk), lines queue up to queue_max. Then lines that may be lost are dropped and
- * counted, and one that must be kept is refused with ERR_FULL: the caller stops admitting work rather
- * than lose it. events_flush() tries again; trouble and its end are each told once.
+ * and a file may be shared by several processes. Nothing waits: when the sink does not take a line
+ * (a full pipe, a full disk), lines queue up to queue_max. Then lines that may be lost are dropped
+ * and counted, and one that must be kept is refused with ERR_FULL: the caller stops admitting work
+ * rather than lose it. events_flush() tries again; trouble and its end are each told once.
  *
- * The surprising rule: ERR_OK means taken, not durable. Lines are synced when their file is rotated
- * away and at close. In a shared file a write that failed may leave a torn line, or, when only the line
- * end was missing, its line twice. */
+ * The surprising rule: ERR_OK means taken, not durable. Lines are synced when their file is
+ * rotated away and at close. In a shared file a write that failed may leave a torn line, or, when
+ * only the line end was missing, its line twice. Processes that share a file take turns to rotate
+ * it by a mark beside it; when two of them find a dead one's mark in the same instant, both
+ * rotate, and then one rotated file may replace another. */
 #ifndef OBS_EVENTS_H
 #define OBS_EVENTS_H
 #include "base/err.h"
@@ -31,8 +33,8 @@ enum {
     EVENTS_QUEUE_BYTES_MAX = 64 << 20,
     EVENTS_KEEP_MAX = 1000, /* rotated files */
 };
-/* `trouble` ERR_OK: lines flow again, and `lost` were lost since trouble began. Called by whoever was
- * writing, once per change, without the sink's lock. */
+/* `trouble` ERR_OK: lines flow again, and `lost` were lost since trouble began. Called by whoever
+ * was writing, once per change, without the sink's lock. */
 typedef void events_trouble_fn(void *context, enum err trouble, const char *note, uint64_t lost);
 struct events_options {
     enum events_kind kind;
@@ -44,8 +46,8 @@ struct events_options {
     uint64_t rotate_bytes; /* 0: never; else a file that has reached it becomes path.1 */
     uint32_t keep;         /* 0: 5; path.1 is the newest, path.<keep> the oldest */
     bool shared;           /* other processes append to it too */
-    /* Syncs and closes rotated files, if all writes come from its loop's thread. NULL: the writer does
-     * it, and waits. Close it after the events. */
+    /* Syncs and closes rotated files, if all writes come from its loop's thread. NULL: the writer
+     * does it, and waits. Close it after the events. */
     struct worker *worker;
     size_t queue_max; /* lines; 0: EVENTS_QUEUE_MAX */
     events_trouble_fn *on_trouble;
@@ -53,18 +55,21 @@ struct events_options {
 };
 struct events_stats {
     uint64_t written, lost, rotations, failed_rotations;
+    uint64_t refused; /* lines to keep that found no room; each is with its caller */
     size_t queued;
     bool in_trouble;
+    bool refusing; /* a line to keep was refused, and since then none has gone out */
 };
 /* ERR_INVALID; for a file also the errors of fs_open, with a note that names it. */
 enum err events_open(const struct events_options *options, struct events **ret_events,
                      struct note *note);
 /* Writes what is queued if the sink takes it, syncs a file, frees. NULL is fine. */
 void events_close(struct events *events);
-/* `line` without its end and without any line break in it. ERR_FULL (see above; a line that may drop
- * is gone and counted), ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
+/* `line` without its end and without any line break in it. ERR_FULL (see above; a line that may
+ * drop is gone and counted), ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err events_write(struct events *events, enum events_class class, struct str line);
-/* Tries queued lines again; call it from a timer. True when nothing is left. */
+/* Tries queued lines again, and the rest of one that a pipe took in part; call it from a timer.
+ * True when nothing is left. */
 bool events_flush(struct events *events);
 struct events_stats events_stats(struct events *events);
 #endif

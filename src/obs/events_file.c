@@ -36,35 +36,59 @@ struct retire_job {
     struct job job;
     struct fs *fs;
     struct fs_file *file;
+    char *directory; /* whose names changed too; NULL: they did not */
 };
+
+/* Nobody could do anything about a failure; names may take another rotation to be safe. */
+static void retire_now(struct fs *fs, struct fs_file *own_file, const char *directory)
+{
+    (void)fs_sync(fs, own_file);
+    fs_close(fs, own_file);
+    if (directory) (void)fs_sync_dir(fs, directory);
+}
 
 static void retire_run(struct job *job)
 {
     struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
-    (void)fs_sync(retire->fs, retire->file); /* nobody could do anything about it */
-    fs_close(retire->fs, retire->file);
+    retire_now(retire->fs, retire->file, retire->directory);
     retire->file = NULL;
+}
+
+static void retire_free(struct retire_job *retire)
+{
+    if (!retire) return;
+    free(retire->directory);
+    free(retire);
 }
 
 static void retire_done(struct job *job, enum err err)
 {
     struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
     if (err) fs_close(retire->fs, retire->file); /* never ran: closing at least frees it */
-    free(retire);
+    retire_free(retire);
 }
 
-static void retire(struct events_file *f, struct fs_file *own_file)
+static struct retire_job *retire_make(struct fs *fs, struct fs_file *file, const char *directory)
 {
-    struct retire_job *job = f->worker ? calloc(1, sizeof *job) : NULL;
+    struct retire_job *job = calloc(1, sizeof *job);
+    if (!job) return NULL;
+    job->fs = fs;
+    job->file = file;
+    job->directory = directory ? str_dup(str_from(directory)) : NULL;
+    if (!directory || job->directory) return job;
+    free(job);
+    return NULL;
+}
+
+static void retire(struct events_file *f, struct fs_file *own_file, const char *directory)
+{
+    struct retire_job *job = f->worker ? retire_make(f->fs, own_file, directory) : NULL;
     if (job) {
-        job->fs = f->fs;
-        job->file = own_file;
         job_init(&job->job, retire_run, retire_done);
         if (worker_submit(f->worker, &job->job) == ERR_OK) return;
-        free(job);
+        retire_free(job);
     }
-    (void)fs_sync(f->fs, own_file);
-    fs_close(f->fs, own_file);
+    retire_now(f->fs, own_file, directory);
 }
 
 /* -- opening -- */
@@ -222,7 +246,7 @@ static bool moved_away(struct events_file *f)
 static void follow(struct events_file *f)
 {
     struct fs_file *old = f->file;
-    if (reopen(f) == ERR_OK) retire(f, old); /* else go on with the old one */
+    if (reopen(f) == ERR_OK) retire(f, old, NULL); /* else go on with the old one */
 }
 
 static void rotate(struct events_file *f)
@@ -239,8 +263,7 @@ static void rotate(struct events_file *f)
         if (!err) err = reopen(f);
         if (!err) {
             f->rotations++;
-            retire(f, old);
-            (void)fs_sync_dir(f->fs, f->directory); /* names may take another rotation to be safe */
+            retire(f, old, f->directory);
         } else {
             f->failed_rotations++; /* the old file goes on, whatever its name is now */
             f->rotate_after = mono_after(clock_mono(f->clock), LOOK_EVERY_MS);

@@ -21,12 +21,20 @@ static void snapshot(struct health *h)
     atomic_store(&h->beat_ms, clock_mono(h->clock).ms);
 }
 
+/* Whoever may not lose a transition must not be given work that makes one. */
+static void look_at_events(struct health *h)
+{
+    (void)events_flush(h->events);
+    health_check_set(h->events_check, !events_stats(h->events).refusing,
+                     "event lines that must be kept cannot be written");
+}
+
 static void on_tick(struct timer *timer)
 {
     struct health *h = CONTAINER_OF(timer, struct health, timer);
     snapshot(h);
     if (h->logger) logger_tick(h->logger);
-    if (h->events) (void)events_flush(h->events);
+    if (h->events) look_at_events(h);
     timer_start_in(timer, HEALTH_TICK_MS);
 }
 
@@ -116,6 +124,7 @@ enum err health_move(struct health *h, struct http_server *server, struct note *
     enum err err;
 
     pages_remove(h);
+    health_metrics_keep(h, server);
     h->server = server; /* no page is served at this moment, so nobody reads it meanwhile */
     if (!server) return ERR_OK;
     err = pages_add(h, note);
@@ -144,6 +153,8 @@ enum err health_open(const struct health_options *options, struct health **ret_h
     h->events = options->events;
     h->stale_after_ms = options->stale_after_ms ? options->stale_after_ms : HEALTH_STALE_MS;
     err = timer_init(&h->timer, h->loop, on_tick);
+    if (!err && h->events) err = health_check_add(h, "events", "", &h->events_check);
+    if (!err && h->events) health_check_set(h->events_check, true, NULL);
     if (!err) err = health_metrics_add(h, note);
     if (!err) {
         snapshot(h);

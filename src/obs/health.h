@@ -1,12 +1,13 @@
 /* The pages an operator and a supervisor look at: /healthz, /readyz, /metrics, /debug/loop and
  * /debug/ring, on an HTTP server that runs beside the loop.
  *
- * The loop copies what it has to say once a second; the HTTP thread answers from the copy and touches
- * nothing of the loop's. So a loop that hangs does not take its probes with it: they answer, and say
- * how long it has been silent. /healthz asks "is the loop alive", /readyz "may it be given work":
- * restart on the first, route around on the second.
+ * The loop copies what it has to say once a second; the HTTP thread answers from the copy and
+ * touches nothing of the loop's. So a loop that hangs does not take its probes with it: they
+ * answer, and say how long it has been silent. /healthz asks "is the loop alive", /readyz "may it
+ * be given work": restart on the first, route around on the second.
  *
- * The second's timer also ticks the log and flushes the events, if they are given.
+ * The second's timer also ticks the log and flushes the events, if they are given; a check named
+ * "events" fails while lines that must be kept are refused.
  *
  * Close it before all it was given: server, loop, metrics, log and events. */
 #ifndef OBS_HEALTH_H
@@ -36,18 +37,19 @@ struct health_options {
     struct events *events;   /* or NULL */
     uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; silence after which the loop counts as hung */
 };
-/* On the loop's thread, as health_close. Takes the loop's slow-turn hook. ERR_INVALID, ERR_EXISTS when a
- * path or metric is taken, ERR_FULL, ERR_NOMEM. Metrics that were added stay in the registry. */
+/* On the loop's thread, as health_close. Takes the loop's slow-turn hook. ERR_INVALID, ERR_EXISTS
+ * when a path or metric is taken, ERR_FULL, ERR_NOMEM. Metrics that were added stay in the
+ * registry. */
 enum err health_open(const struct health_options *options, struct health **ret_health,
                      struct note *note);
 void health_close(struct health *health); /* NULL is fine */
 /* Takes the pages off their server, which may be closed after, and puts them on another, as when a
- * listener is opened anew; `server` NULL: on none for now. Loop's thread. Errors as http_route, and then
- * they are on none. */
+ * listener is opened anew; `server` NULL: on none for now. Loop's thread. Errors as http_route, and
+ * then they are on none. */
 enum err health_move(struct health *health, struct http_server *server, struct note *note);
 
-/* A named reason not to be ready. It fails with `reason` until it is set. Any thread. `name` is static
- * text. ERR_FULL, ERR_EXISTS. */
+/* A named reason not to be ready. It fails with `reason` until it is set. Any thread. `name` is
+ * static text. ERR_FULL, ERR_EXISTS. */
 enum err health_check_add(struct health *health, const char *name, const char *reason,
                           struct health_check **ret_check);
 /* Any thread; seen by the next request. `reason` is copied and not looked at when ready. */

@@ -33,16 +33,18 @@ struct health {
     uint64_t stale_after_ms;
     struct timer timer;
     bool hooked;
-    size_t page_count;            /* routed so far */
-    atomic_uint_fast64_t beat_ms; /* the loop's last sign of life, on its monotonic clock */
+    struct http_stats http_before; /* of servers the pages were on before */
+    struct http_stats http_base;   /* of this one when the pages came to it: it may be a return */
+    size_t page_count;             /* routed so far */
+    atomic_uint_fast64_t beat_ms;  /* the loop's last sign of life, on its monotonic clock */
 
     struct {
         struct counter *turns, *slow[BY_COUNT], *busy[BY_COUNT];
         struct gauge *longest[BY_COUNT], *silence;
         struct counter *http_requests, *http_errors, *sse_sent, *sse_dropped;
         struct gauge *http_connections, *sse_readers;
-        struct counter *log_written, *log_dropped, *log_repeats;
-        struct counter *events_written, *events_lost, *events_rotations;
+        struct counter *log_written, *log_dropped[LOG_LOSS_COUNT], *log_repeats;
+        struct counter *events_written, *events_lost, *events_refused, *events_rotations;
         struct gauge *events_queued;
     } metric;
 
@@ -53,11 +55,14 @@ struct health {
     uint64_t slow_count;
     struct health_check checks[HEALTH_CHECKS_MAX];
     size_t check_count;
+    struct health_check *events_check; /* NULL without events; fixed once open */
 };
 
 uint64_t health_silence_ms(struct health *h);
 http_handler health_page_alive, health_page_ready, health_page_loop, health_page_ring,
     health_page_metrics;
 enum err health_metrics_add(struct health *h, struct note *note);
+/* Before the pages move to `next`, which may be NULL: counters never fall, nor count twice. */
+void health_metrics_keep(struct health *h, const struct http_server *next);
 void health_metrics_remove(struct health *h); /* fine when they were never added */
 #endif

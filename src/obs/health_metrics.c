@@ -1,4 +1,5 @@
-/* Loop, HTTP server, log and events as metrics: copied from their own counts when the page is made. */
+/* Loop, HTTP server, log and events as metrics: copied from their own counts when the page is
+ * made. */
 #include "obs/health_impl.h"
 
 static enum err add(struct health *h, struct metric_options options,
@@ -71,7 +72,8 @@ static enum err add_http(struct health *h, struct note *note)
     enum err err = add_counter(h, "muster_http_requests_total", "Requests to this HTTP server.",
                                &h->metric.http_requests, note);
     if (!err)
-        err = add_counter(h, "muster_http_errors_total", "Answers with a status of 400 or more.",
+        err = add_counter(h, "muster_http_errors_total",
+                          "Answers with a status of 400 or more, but for what is no HTTP at all.",
                           &h->metric.http_errors, note);
     if (!err)
         err = add_gauge(h, "muster_http_connections", "Open connections to this HTTP server.",
@@ -91,11 +93,17 @@ static enum err add_http(struct health *h, struct note *note)
 
 static enum err add_log(struct health *h, struct note *note)
 {
+    static const char *const why[LOG_LOSS_COUNT] = {"unread", "no_space", "failed"};
+    struct metric_options dropped = {.name = "muster_log_dropped_total",
+                                     .help = "Log lines that were not taken, by reason.",
+                                     .labels = {"why"},
+                                     .series_max = LOG_LOSS_COUNT};
+    struct metric_family *family;
     enum err err = add_counter(h, "muster_log_lines_total", "Log lines written.",
                                &h->metric.log_written, note);
-    if (!err)
-        err = add_counter(h, "muster_log_dropped_total", "Log lines nobody took.",
-                          &h->metric.log_dropped, note);
+    if (!err) err = add(h, dropped, &family, note);
+    for (int i = 0; i < LOG_LOSS_COUNT && !err; i++)
+        h->metric.log_dropped[i] = metric_counter(family, (const struct str[]){str_from(why[i])});
     if (!err)
         err = add_counter(h, "muster_log_repeats_total", "Log lines counted instead of written.",
                           &h->metric.log_repeats, note);
@@ -110,6 +118,10 @@ static enum err add_events(struct health *h, struct note *note)
         err = add_counter(h, "muster_events_lost_total",
                           "Event lines dropped because the sink was full.", &h->metric.events_lost,
                           note);
+    if (!err)
+        err = add_counter(h, "muster_events_refused_total",
+                          "Event lines that must be kept and found no room to wait.",
+                          &h->metric.events_refused, note);
     if (!err)
         err = add_counter(h, "muster_events_rotations_total", "Event files rotated away.",
                           &h->metric.events_rotations, note);
@@ -135,10 +147,30 @@ static void collect_loop(struct health *h)
     gauge_set(h->metric.silence, (double)health_silence_ms(h) / 1e3);
 }
 
+/* Counts go on where the server before left off; connections and readers are those of now. */
+static struct http_stats http_totals(const struct health *h)
+{
+    struct http_stats total = {0};
+    if (!h->server) return h->http_before;
+    total = http_stats(h->server);
+    total.requests += h->http_before.requests - h->http_base.requests;
+    total.errors += h->http_before.errors - h->http_base.errors;
+    total.events_sent += h->http_before.events_sent - h->http_base.events_sent;
+    total.events_dropped += h->http_before.events_dropped - h->http_base.events_dropped;
+    return total;
+}
+
+void health_metrics_keep(struct health *h, const struct http_server *next)
+{
+    h->http_before = http_totals(h);
+    h->http_before.connections = h->http_before.readers = 0;
+    h->http_base = next ? http_stats(next) : (struct http_stats){0};
+}
+
 static void collect(void *context)
 {
     struct health *h = context;
-    struct http_stats http = h->server ? http_stats(h->server) : (struct http_stats){0};
+    struct http_stats http = http_totals(h);
 
     collect_loop(h);
     counter_raise_to(h->metric.http_requests, http.requests);
@@ -150,13 +182,15 @@ static void collect(void *context)
     if (h->logger) {
         struct logger_stats log = logger_stats(h->logger);
         counter_raise_to(h->metric.log_written, log.written);
-        counter_raise_to(h->metric.log_dropped, log.dropped);
+        for (int i = 0; i < LOG_LOSS_COUNT; i++)
+            counter_raise_to(h->metric.log_dropped[i], log.dropped[i]);
         counter_raise_to(h->metric.log_repeats, log.repeats);
     }
     if (h->events) {
         struct events_stats events = events_stats(h->events);
         counter_raise_to(h->metric.events_written, events.written);
         counter_raise_to(h->metric.events_lost, events.lost);
+        counter_raise_to(h->metric.events_refused, events.refused);
         counter_raise_to(h->metric.events_rotations, events.rotations);
         gauge_set(h->metric.events_queued, (double)events.queued);
     }

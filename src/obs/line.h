@@ -19,7 +19,8 @@ void line_add_u64(struct line *line, uint64_t value);
 void line_add_i64(struct line *line, int64_t value);
 void line_addf(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Inside quotes, as in JSON: no control character, line separator or direction mark stays as it is,
- * bytes that are not UTF-8 become U+FFFD. At most `max` bytes of text; more is cut and ends in "...". */
+ * bytes that are not UTF-8 become U+FFFD. At most `max` bytes of text; more is cut and ends in
+ * "...". */
 void line_add_quoted(struct line *line, struct str text, size_t max);
 /* As it is when it can be read back so, else quoted. */
 void line_add_word(struct line *line, struct str text, size_t max);

@@ -23,8 +23,8 @@ struct logger {
     void *sink_context;
     struct line_out out;
     uint32_t repeats_per_second;
-    struct list sites; /* places with suppressed lines */
-    uint64_t lost;     /* dropped and not yet told */
+    struct list sites;             /* places with suppressed lines */
+    uint64_t lost[LOG_LOSS_COUNT]; /* dropped and not yet told */
     struct logger_stats stats;
 };
 
@@ -80,7 +80,8 @@ static void add_value(struct line *line, enum log_format format, const struct lo
 static bool key_is_valid(const char *key)
 {
     const char *at = key;
-    while ((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || *at == '_' || *at == '.') at++;
+    while ((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || *at == '_' || *at == '.')
+        at++;
     return at > key && *at == '\0';
 }
 
@@ -157,39 +158,73 @@ static struct str make_line(struct logger *logger, const struct content *c, char
 
 /* -- handing it over, under lock -- */
 
-static bool hand_over(struct logger *logger, enum log_level level, struct str line)
+static enum err hand_over(struct logger *logger, enum log_level level, struct str line)
 {
-    if (logger->sink) {
+    enum err err = ERR_OK;
+    if (logger->sink)
         logger->sink(logger->sink_context, level, line);
-    } else if (line_out_write(&logger->out, line) != ERR_OK) {
-        return false; /* nobody is left to tell; the count is */
-    }
-    logger->stats.written++;
-    return true;
+    else
+        err = line_out_write(&logger->out, line);
+    if (!err) logger->stats.written++;
+    return err;
 }
 
-static bool tell_lost(struct logger *logger)
+static enum log_loss loss_of(enum err err)
 {
+    if (err == ERR_FULL) return LOG_LOSS_UNREAD;
+    return err == ERR_NO_SPACE ? LOG_LOSS_NO_SPACE : LOG_LOSS_FAILED;
+}
+
+/* The count of each reason, in its own words: a full disk is not a slow reader. */
+static enum err tell_lost(struct logger *logger)
+{
+    static const char *const messages[LOG_LOSS_COUNT] = {
+        [LOG_LOSS_UNREAD] = "lines were dropped: nobody read them",
+        [LOG_LOSS_NO_SPACE] = "lines were dropped: no space for them",
+        [LOG_LOSS_FAILED] = "lines were dropped: they could not be written",
+    };
     char room[LOG_LINE_MAX];
-    struct content c = {.level = LOG_LEVEL_WARN,
-                        .component = "log",
-                        .message = "lines were dropped: nobody read them",
-                        .fields =
-                            (const struct log_field[]){log_u64("count", logger->lost), LOG_END}};
-    if (logger->lost == 0) return true;
-    if (!hand_over(logger, c.level, make_line(logger, &c, room))) return false;
-    logger->lost = 0;
-    return true;
+    for (int i = 0; i < LOG_LOSS_COUNT; i++) {
+        const struct log_field fields[] = {log_u64("count", logger->lost[i]), LOG_END};
+        struct content c = {
+            .level = LOG_LEVEL_WARN, .component = "log", .message = messages[i], .fields = fields};
+        enum err err;
+        if (logger->lost[i] == 0) continue;
+        err = hand_over(logger, c.level, make_line(logger, &c, room));
+        if (err) return err; /* nobody is left to tell; the count is */
+        logger->lost[i] = 0;
+    }
+    return ERR_OK;
+}
+
+/* The message, then as many whole fields as there is room for: those of this line before those that
+ * every line of its source carries. */
+static void remember(const struct content *c)
+{
+    char room[RING_TEXT_MAX];
+    struct line line;
+    struct str message = str_from(c->message);
+    line_init(&line, room, sizeof room);
+    line_add(&line, str_of(message.at, min_size(message.len, sizeof room)));
+    add_fields(&line, LOG_FORMAT_LOGFMT, c->fields);
+    if (!line.cut) line_add(&line, c->bound); /* as it was made, so in the log's own format */
+    ring_put_text(levels[c->level].ring, line_peek(&line));
 }
 
 static void emit(struct logger *logger, const struct content *c)
 {
     char room[LOG_LINE_MAX];
     struct str line = make_line(logger, c, room);
-    ring_put_text(levels[c->level].ring, str_from(c->message));
-    if (tell_lost(logger) && hand_over(logger, c->level, line)) return;
-    logger->lost++;
-    logger->stats.dropped++;
+    enum log_loss loss;
+    enum err err;
+
+    remember(c);
+    err = tell_lost(logger);
+    if (!err) err = hand_over(logger, c->level, line);
+    if (!err) return;
+    loss = loss_of(err);
+    logger->lost[loss]++;
+    logger->stats.dropped[loss]++;
 }
 
 /* -- repeats, under lock -- */
@@ -279,6 +314,7 @@ void logger_tick(struct logger *logger)
     pthread_mutex_lock(&lock);
     tell_all_repeats(logger, false);
     (void)tell_lost(logger);
+    if (!logger->sink) (void)line_out_flush(&logger->out);
     pthread_mutex_unlock(&lock);
 }
 
@@ -318,6 +354,7 @@ void logger_close(struct logger *logger)
     pthread_mutex_lock(&lock);
     tell_all_repeats(logger, true);
     (void)tell_lost(logger);
+    if (!logger->sink) (void)line_out_flush(&logger->out);
     pthread_mutex_unlock(&lock);
     if (!logger->sink) line_out_deinit(&logger->out);
     free(logger);

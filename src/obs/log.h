@@ -3,15 +3,16 @@
  *     LOG_WARN(&shard->log, "action failed", log_str("machine", id), log_err("err", err));
  *
  * A line is one write(2). It never waits: what a full pipe does not take is dropped, counted, and
- * reported when lines flow again. Bytes from outside cannot forge a line: whatever is not plain text
- * is quoted and escaped. The message is a literal, so that one place in the source is one message;
- * what varies goes into fields. The same place more than repeats_per_second times a second is counted
- * and told as a line with the field `repeated`.
+ * reported when lines flow again. Bytes from outside cannot forge a line: whatever is not plain
+ * text is quoted and escaped. The message is a literal, so that one place in the source is one
+ * message; what varies goes into fields. The same place more than repeats_per_second times a second
+ * is counted and told as a line with the field `repeated`.
  *
  * Safe from any thread. Written lines go into the recent-events ring too (obs/ring.h).
  *
  * logfmt: ts=2026-01-01T00:00:00.000Z level=warn component=shard msg="action failed" machine=m-1
- * JSON:   {"timestamp":"...","level":"WARN","fields":{"message":"...","machine":"m-1"},"target":"shard"} */
+ * JSON:   {"timestamp":"...","level":"WARN","fields":{"message":"...","machine":"m-1"},
+ *          "target":"shard"}, on one line */
 #ifndef OBS_LOG_H
 #define OBS_LOG_H
 #include <stdatomic.h>
@@ -103,9 +104,15 @@ struct logger_options {
     void *sink_context;
     uint32_t repeats_per_second; /* 0: 10 */
 };
+enum log_loss {                  /* why fd did not take a line */
+                LOG_LOSS_UNREAD, /* its reader is behind */
+                LOG_LOSS_NO_SPACE,
+                LOG_LOSS_FAILED, /* anything else: no reader, an I/O error */
+                LOG_LOSS_COUNT,
+};
 struct logger_stats {
-    uint64_t written, dropped, repeats,
-        cut; /* dropped: not taken by fd; repeats: counted instead */
+    uint64_t written, repeats, cut; /* repeats: counted instead */
+    uint64_t dropped[LOG_LOSS_COUNT];
 };
 /* ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger);
@@ -113,8 +120,8 @@ void logger_close(struct logger *logger); /* tells the repeats that are left; NU
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
 enum log_level logger_level(const struct logger *logger);
 struct logger_stats logger_stats(struct logger *logger);
-/* Tells repeats whose second is over. Call it about once a second; else they are told with the next
- * line of the same place. */
+/* Tells repeats whose second is over, and what was dropped. Call it about once a second; else
+ * they are told with the next line of the same place. */
 void logger_tick(struct logger *logger);
 
 const char *log_level_name(enum log_level level);                     /* "warn" */

@@ -116,19 +116,38 @@ failed:
     return NULL;
 }
 
-/* Values cut to their limit, never inside a character, each followed by NUL. A NUL inside a value
- * ends it: the text format could not show what follows. */
+/* Appends `value` as valid UTF-8 and at most METRIC_LABEL_MAX bytes of it, never part of a
+ * character. Text that is not UTF-8 has U+FFFD for each byte above ASCII: here and not when it is
+ * printed, so that values which print alike are one series, which a scraper insists on. */
+static size_t value_put(struct str value, char *into)
+{
+    static const char unknown[] = "\xef\xbf\xbd";
+    size_t len = min_size(value.len, METRIC_LABEL_MAX);
+    if (str_is_utf8(value)) {
+        if (len < value.len)
+            while (len > 0 && ((unsigned char)value.at[len] & 0xc0) == 0x80) len--;
+        if (len > 0) memcpy(into, value.at, len);
+        return len;
+    }
+    len = 0;
+    for (size_t i = 0; i < value.len; i++) {
+        bool plain = (unsigned char)value.at[i] < 0x80;
+        size_t size = plain ? 1 : sizeof unknown - 1;
+        if (len + size > METRIC_LABEL_MAX) break;
+        memcpy(into + len, plain ? &value.at[i] : unknown, size);
+        len += size;
+    }
+    return len;
+}
+
+/* Each value followed by NUL. A NUL inside a value ends it: the text format could not show what
+ * follows. */
 static struct str key_make(const struct metric_family *family, const struct str *values,
                            char key[METRIC_KEY_MAX])
 {
     size_t len = 0;
     for (size_t i = 0; i < family->label_count; i++) {
-        struct str value = str_of(values[i].at, str_find(values[i], '\0'));
-        size_t room = min_size(value.len, METRIC_LABEL_MAX);
-        if (room < value.len)
-            while (room > 0 && ((unsigned char)value.at[room] & 0xc0) == 0x80) room--;
-        if (room > 0) memcpy(key + len, value.at, room);
-        len += room;
+        len += value_put(str_of(values[i].at, str_find(values[i], '\0')), key + len);
         key[len++] = '\0';
     }
     return str_of(key, len);
@@ -334,13 +353,13 @@ static enum err family_insert(struct metrics *metrics, struct metric_family *own
     if (metrics->family_count == METRIC_FAMILIES_MAX) return ERR_FULL;
     if (metrics->family_count == metrics->family_cap) {
         size_t cap = metrics->family_cap ? metrics->family_cap * 2 : 32;
-        struct metric_family **grown = realloc(metrics->families, cap * sizeof *grown);
+        struct metric_family **grown = realloc(metrics->families, cap * sizeof(void *));
         if (!grown) return ERR_NOMEM;
         metrics->families = grown;
         metrics->family_cap = cap;
     }
     memmove(metrics->families + place + 1, metrics->families + place,
-            (metrics->family_count - place) * sizeof *metrics->families);
+            (metrics->family_count - place) * sizeof(void *));
     metrics->families[place] = own_family;
     metrics->family_count++;
     return ERR_OK;
@@ -391,15 +410,13 @@ void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *co
     pthread_mutex_unlock(&metrics->lock);
 }
 
-uint64_t metrics_overflows(const struct metrics *metrics)
+uint64_t metrics_overflows(struct metrics *metrics)
 {
-    /* The lock is not part of what `const` promises. */
-    struct metrics *shared = (struct metrics *)(uintptr_t)metrics;
     uint64_t total = 0;
-    pthread_mutex_lock(&shared->lock);
+    pthread_mutex_lock(&metrics->lock);
     for (size_t i = 0; i < metrics->family_count; i++)
         total += atomic_load(&metrics->families[i]->overflows);
-    pthread_mutex_unlock(&shared->lock);
+    pthread_mutex_unlock(&metrics->lock);
     return total;
 }
 

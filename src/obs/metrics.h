@@ -1,10 +1,10 @@
 /* Counters, gauges and histograms, and their text for Prometheus (format 0.0.4).
  *
- * A family is declared once with its name, help, labels and the most series it may have; a series is
- * a handle, found once and then updated from any thread with one atomic instruction. Label values
- * come from outside, so their number is bounded: past series_max every further set of values shares
- * one series whose values all read "other", and muster_metrics_overflow_total{metric} says how often
- * that was asked for. Everything lives until metrics_close.
+ * A family is declared once with its name, help, labels and the most series it may have; a series
+ * is a handle, found once and then updated from any thread with one atomic instruction. Label
+ * values come from outside, so their number is bounded: past series_max every further set of values
+ * shares one series whose values all read "other", and muster_metrics_overflow_total{metric} says
+ * how often that was asked for. Everything lives until metrics_close.
  *
  * The text is the same for the same values: families by name, series by label values. */
 #ifndef OBS_METRICS_H
@@ -32,7 +32,8 @@ struct metric_options {
     enum metric_kind kind;
     const char *labels[METRIC_LABELS_MAX + 1]; /* NULL ends the list; copied */
     uint32_t series_max;                       /* 0: 64; without labels it is 1 */
-    /* Counters hold whole numbers. With per_unit 1e9 a counter of nanoseconds is shown in seconds. */
+    /* Counters hold whole numbers. With per_unit 1e9 a counter of nanoseconds is shown in
+     * seconds. */
     double per_unit;       /* 0: 1 */
     const double *buckets; /* histogram: upper bounds, growing, without +Inf; copied */
     size_t bucket_count;
@@ -48,8 +49,8 @@ struct histogram;
 
 enum err metrics_open(struct metrics **ret_metrics); /* ERR_NOMEM */
 void metrics_close(struct metrics *metrics);         /* every handle dies; NULL is fine */
-/* Any thread. ERR_INVALID with a note (bad name, label or buckets), ERR_EXISTS, ERR_FULL, ERR_NOMEM.
- * A family without labels has its one series at once, so that 0 is shown. */
+/* Any thread. ERR_INVALID with a note (bad name, label or buckets), ERR_EXISTS, ERR_FULL,
+ * ERR_NOMEM. A family without labels has its one series at once, so that 0 is shown. */
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note);
 
@@ -59,9 +60,9 @@ enum err metrics_add(struct metrics *metrics, const struct metric_options *optio
 struct counter *metric_counter(struct metric_family *family, const struct str *values);
 struct gauge *metric_gauge(struct metric_family *family, const struct str *values);
 struct histogram *metric_histogram(struct metric_family *family, const struct str *values);
-/* For gauges recomputed in rounds: series not asked for between begin and end are removed, so that a
- * cluster that is gone does not keep its last value. Handles from before `begin` die at `end`. One
- * round at a time per family, and no update of it from other threads meanwhile. */
+/* For gauges recomputed in rounds: series not asked for between begin and end are removed, so that
+ * a cluster that is gone does not keep its last value. Handles from before `begin` die at `end`.
+ * One round at a time per family, and no update of it from other threads meanwhile. */
 void metric_round_begin(struct metric_family *family);
 void metric_round_end(struct metric_family *family);
 
@@ -93,7 +94,7 @@ void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *co
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 /* Appends the whole text. Any thread. ERR_FULL, ERR_NOMEM: `into` is then as before. */
 enum err metrics_write(struct metrics *metrics, struct buf *into);
-uint64_t metrics_overflows(const struct metrics *metrics);
+uint64_t metrics_overflows(struct metrics *metrics);
 
 /* process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
  * process_open_fds, process_max_fds, process_start_time_seconds, process_threads, and

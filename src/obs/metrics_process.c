@@ -8,7 +8,7 @@
 #include "io/fs.h"
 #include "obs/metrics_impl.h"
 
-enum { PROC_TEXT_MAX = 16 * 1024 };
+enum { PROC_TEXT_MAX = 16 * 1024, PROC_STAT_MAX = 1 << 20 };
 
 struct metric_process {
     struct counter *cpu_ns;
@@ -22,8 +22,8 @@ static void count_one(void *context, const char *name, enum fs_kind kind)
     ++*(size_t *)context;
 }
 
-/* Field `number` of /proc/self/stat, counted as the manual does. The name in field 2 may hold blanks
- * and brackets, so counting begins after its last bracket. */
+/* Field `number` of /proc/self/stat, counted as the manual does. The name in field 2 may hold
+ * blanks and brackets, so counting begins after its last bracket. */
 static uint64_t stat_field(struct str text, int number)
 {
     size_t close = text.len;
@@ -62,8 +62,8 @@ static double start_time(void)
     struct str rest, line;
     uint64_t boot = 0, ticks = 0;
 
-    buf_init(&text, 1024 * 1024);
-    if (fs_read_whole(fs_real(), "/proc/stat", 1024 * 1024, &text) == ERR_OK) {
+    buf_init(&text, PROC_STAT_MAX);
+    if (fs_read_whole(fs_real(), "/proc/stat", PROC_STAT_MAX, &text) == ERR_OK) {
         rest = buf_peek(&text);
         while (str_split(&rest, '\n', &line))
             if (str_starts(line, STR("btime "))) (void)str_to_u64(str_tail(line, 6), &boot);
@@ -105,6 +105,13 @@ static enum err add_gauge(struct metrics *metrics, const char *name, const char 
     return err;
 }
 
+/* gcc's own text is a bare number, clang's begins with its name or its packager's. */
+#ifdef __clang__
+#define COMPILER_TEXT __VERSION__
+#else
+#define COMPILER_TEXT "gcc " __VERSION__
+#endif
+
 static enum err add_build(struct metrics *metrics, const struct metrics_build *build,
                           struct note *note)
 {
@@ -116,9 +123,10 @@ static enum err add_build(struct metrics *metrics, const struct metrics_build *b
     struct metric_family *family;
     enum err err = metrics_add(metrics, &options, &family, note);
     if (err) return err;
-    gauge_set(metric_gauge(family, (const struct str[]){str_from(build->version),
-                                                        str_from(build->commit), STR(__VERSION__)}),
-              1);
+    gauge_set(
+        metric_gauge(family, (const struct str[]){str_from(build->version), str_from(build->commit),
+                                                  STR(COMPILER_TEXT)}),
+        1);
     return ERR_OK;
 }
 

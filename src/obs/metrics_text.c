@@ -25,21 +25,19 @@ static void put_c(struct writer *w, const char *text)
     put(w, str_from(text));
 }
 
-/* Backslash and line end are escaped, quotes where quotes stand around; bytes that are not UTF-8 make
- * a scraper drop the whole page, so each becomes U+FFFD. */
+/* Backslash and line end are escaped, quotes where quotes stand around. The text is UTF-8: a
+ * scraper would drop the whole page, so help texts are refused and values made so when they come
+ * in. */
 static void put_escaped(struct writer *w, struct str text, bool quoted)
 {
-    bool valid = str_is_utf8(text);
     for (size_t i = 0; i < text.len && !w->err; i++) {
-        unsigned char c = (unsigned char)text.at[i];
+        char c = text.at[i];
         if (c == '\\')
             put(w, STR("\\\\"));
         else if (c == '\n')
             put(w, STR("\\n"));
         else if (c == '"' && quoted)
             put(w, STR("\\\""));
-        else if (c >= 0x80 && !valid)
-            put(w, STR("\xef\xbf\xbd"));
         else
             put(w, str_of(&text.at[i], 1));
     }
@@ -176,7 +174,7 @@ static void put_family(struct writer *w, struct metric_family *family,
     while ((entry = map_next(&family->series, &cursor))) room[count++] = entry->value;
     if (family->other_used) room[count++] = family->other;
     put_head(w, family->name, family->help, family->kind);
-    qsort(room, count, sizeof *room, by_key);
+    qsort(room, count, sizeof(void *), by_key);
     for (size_t i = 0; i < count; i++) put_series(w, family, room[i]);
 }
 
@@ -209,7 +207,7 @@ enum err metrics_write(struct metrics *metrics, struct buf *into)
     struct writer w = {.out = into};
     size_t before = into->len;
     bool told = false;
-    const struct metric_series **room = malloc((METRIC_SERIES_MAX + 1) * sizeof *room);
+    const struct metric_series **room = malloc((METRIC_SERIES_MAX + 1) * sizeof(void *));
 
     if (!room) return ERR_NOMEM;
     collect(metrics);

@@ -1,7 +1,7 @@
 /* Entries are claimed with one atomic addition. Each slot carries a stamp: 2n + 1 while entry n is
- * being written, 2n + 2 when it is whole. A reader takes a slot only if the stamp is even and the same
- * before and after. All words are atomic, stored with release and loaded with acquire: whoever sees a
- * word of a newer entry also sees its stamp. */
+ * being written, 2n + 2 when it is whole. A reader takes a slot only if the stamp is even and the
+ * same before and after. All words are atomic, stored with release and loaded with acquire: whoever
+ * sees a word of a newer entry also sees its stamp. */
 #include "obs/ring.h"
 
 #include <inttypes.h>
@@ -169,9 +169,7 @@ static void entry_text(const struct copy *copy, struct text *t)
     add_c(t, "\n");
 }
 
-typedef bool put_fn(void *context, struct str line);
-
-static size_t dump(put_fn *put, void *context)
+size_t ring_dump_with(ring_line_fn *put, void *context)
 {
     uint64_t end = atomic_load(&next_entry), from = end > RING_SLOTS ? end - RING_SLOTS : 0;
     struct copy copy;
@@ -194,7 +192,7 @@ static bool put_fd(void *context, struct str line)
 
 size_t ring_dump_fd(int fd)
 {
-    return dump(put_fd, &fd);
+    return ring_dump_with(put_fd, &fd);
 }
 
 struct into {
@@ -212,6 +210,6 @@ static bool put_buf(void *context, struct str line)
 enum err ring_dump(struct buf *buf)
 {
     struct into into = {buf, ERR_OK};
-    dump(put_buf, &into);
+    ring_dump_with(put_buf, &into);
     return into.err;
 }

@@ -17,8 +17,8 @@ enum {
     RING_TEXT_MAX = 88, /* more is cut */
 };
 
-/* The clock for entries from now on; NULL (at start): entries carry no time. Under the simulator give
- * the virtual one. It must outlive its use. */
+/* The clock for entries from now on; NULL (at start): entries carry no time. Under the simulator
+ * give the virtual one. It must outlive its use. */
 void ring_use_clock(struct clock *clock);
 /* `what` is static text; `a` and `b` are whatever it says. */
 void ring_put(const char *what, uint64_t a, uint64_t b);
@@ -28,6 +28,9 @@ void ring_put_text(const char *what, struct str text);
 /* Oldest first, one line each: "<seconds> <thread> what ...". Async-signal-safe: no lock, no
  * allocation, write(2) only. Returns the number of lines. */
 size_t ring_dump_fd(int fd);
+/* The same, line by line (at most 256 bytes, with its end) to `put`, until it answers false. */
+typedef bool ring_line_fn(void *context, struct str line);
+size_t ring_dump_with(ring_line_fn *put, void *context);
 /* The same into a buffer. ERR_FULL, ERR_NOMEM: what fitted is there. */
 enum err ring_dump(struct buf *into);
 uint64_t ring_total(void); /* entries ever put; those not kept are the difference */

@@ -51,7 +51,6 @@ struct sim *scenario_sim(struct scenario_world *world);
 uint32_t scenario_bug(const struct scenario_world *world);
 /* Generator for the scenario's workload; independent of the faults. */
 struct prng *scenario_prng(struct scenario_world *world);
-bool scenario_healed(const struct scenario_world *world);
 enum scenario_may {
     SCENARIO_MAY_DIE = BIT(0),
     SCENARIO_MAY_PAUSE = BIT(1),

@@ -24,7 +24,6 @@ enum err sim_open(const struct sim_options *options, struct sim **ret_sim)
     heap_init(&sim->queue, SIM_EVENTS_WAITING_MAX);
     prng_seed(&root, options->seed);
     prng_fork(&root, &sim->net_prng);
-    prng_fork(&root, &sim->caller_prng);
     prng_fork(&root, &sim->host_prng);
     sim->new_link = sim_link_calm;
     sim->hash = options->seed;
@@ -45,11 +44,6 @@ uint64_t sim_events(const struct sim *sim)
 uint64_t sim_hash(const struct sim *sim)
 {
     return sim->hash;
-}
-
-struct prng *sim_prng(struct sim *sim)
-{
-    return &sim->caller_prng;
 }
 
 uint64_t sim_draw(struct prng *prng, struct sim_cost cost)
@@ -181,11 +175,6 @@ static enum sim_end run(struct sim *sim, bool (*holds)(void *), void *context, s
     if (holds && !heap_peek(&sim->queue)) return SIM_QUIET;
     sim->now.ns = max_u64(sim->now.ns, until.ns);
     return holds ? SIM_LATE : SIM_REACHED;
-}
-
-enum sim_end sim_run_until(struct sim *sim, sim_time until)
-{
-    return run(sim, NULL, NULL, until);
 }
 
 enum sim_end sim_run_for(struct sim *sim, uint64_t ms)

@@ -54,8 +54,6 @@ void sim_close(struct sim *sim); /* every process is destroyed first; NULL is fi
 sim_time sim_now(const struct sim *sim);
 uint64_t sim_events(const struct sim *sim); /* run so far */
 uint64_t sim_hash(const struct sim *sim);   /* of everything that happened so far */
-/* A generator for the caller's own draws, apart from those of the world. */
-struct prng *sim_prng(struct sim *sim);
 /* Puts a fact of the caller's into the trace and the hash. `host` may be NULL. */
 void sim_trace(struct sim *sim, const struct sim_host *host, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -68,7 +66,6 @@ enum sim_end {
     SIM_EXHAUSTED, /* events_max */
 };
 bool sim_step(struct sim *sim); /* one event; false when there is none or at events_max */
-enum sim_end sim_run_until(struct sim *sim, sim_time until);
 enum sim_end sim_run_for(struct sim *sim, uint64_t ms);
 /* Looks at `holds` after every event. */
 enum sim_end sim_wait(struct sim *sim, bool (*holds)(void *context), void *context, uint64_t ms);
@@ -109,10 +106,6 @@ struct sim_host_options {
  * ERR_FULL, ERR_NOMEM. It lives as long as the world. */
 enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
                       struct sim_host **ret_host);
-size_t sim_host_count(const struct sim *sim);
-struct sim_host *sim_host_at(const struct sim *sim, size_t index);
-size_t sim_host_index(const struct sim_host *host);
-const char *sim_host_name(const struct sim_host *host);
 /* The same pointer for the life of the host; what it leads to is new after every death. */
 struct io *sim_host_io(struct sim_host *host);
 struct sim_fs *sim_host_disk(struct sim_host *host); /* for its fault switches, see sim_fs.h */
@@ -148,7 +141,6 @@ void sim_host_resume(struct sim_host *host); /* time has jumped for it; fine whe
 bool sim_host_powered(const struct sim_host *host);
 bool sim_host_running(const struct sim_host *host); /* it has a process; perhaps a paused one */
 bool sim_host_paused(const struct sim_host *host);
-void *sim_host_state(const struct sim_host *host); /* what start returned; NULL without process */
 uint64_t sim_host_boots(const struct sim_host *host);
 
 /* -- clocks -- */

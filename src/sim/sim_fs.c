@@ -1,5 +1,5 @@
-/* The calls of the simulated disk: each finds its file, pays its price, perhaps fails, and leaves the
- * work to sim_fs_data.c and sim_fs_names.c. */
+/* The calls of the simulated disk: each finds its file, pays its price, perhaps fails, and leaves
+ * the work to sim_fs_data.c and sim_fs_names.c. */
 #include "sim/sim_fs.h"
 
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static enum err disk_open(struct fs *fs, const char *path, uint32_t flags, uint3
     list_init(&file->link);
     list_append(&disk->files, &file->link);
     disk->files_live++;
-    *ret_file = &file->base;
+    *ret_file = (struct fs_file *)file; /* its first member */
     return ERR_OK;
 }
 
@@ -146,9 +146,9 @@ static void flip_bit(struct sim_fs *disk, struct node *node, uint64_t offset, si
     uint64_t end = min_u64(offset + len, min_size(node->live.len, node->durable.len));
     if (offset >= end) return;
     uint64_t at = prng_between(&disk->prng, offset, end - 1);
-    char mask = (char)(1 << prng_below(&disk->prng, 8));
-    node->live.at[at] ^= mask;
-    node->durable.at[at] ^= mask;
+    unsigned mask = BIT(prng_below(&disk->prng, 8));
+    node->live.at[at] = (char)((unsigned char)node->live.at[at] ^ mask);
+    node->durable.at[at] = (char)((unsigned char)node->durable.at[at] ^ mask);
     disk->stats.flips++;
 }
 
@@ -179,6 +179,7 @@ static enum err disk_write_at(struct fs *fs, struct fs_file *file, uint64_t offs
     struct sim_fs *disk = disk_of(fs);
     struct node *node = node_of(file);
     if (!node) return ERR_CLOSED;
+    if (file->flags & FS_APPEND) offset = node->live.len;
     enum err err = begin(disk, SIM_FS_WRITE, bytes.len);
     if (!err) return data_write(disk, node, offset, bytes);
     /* "After an error any part may be there." */
@@ -257,9 +258,10 @@ static enum err disk_rename(struct fs *fs, const char *from_path, const char *to
     struct sim_fs *disk = disk_of(fs);
     struct place from, to;
     enum err err = begin(disk, SIM_FS_NAME, 0);
-    if (!err) err = names_find(disk, from_path, &from);
-    if (!err) err = names_find(disk, to_path, &to);
-    if (!err) err = may_rename(&from, &to);
+    if (err) return err;
+    if ((err = names_find(disk, from_path, &from))) return err;
+    if ((err = names_find(disk, to_path, &to))) return err;
+    err = may_rename(&from, &to);
     if (err || from.node == to.node) return err;
     return names_rename(disk, place_dir(&from), from.entry, place_dir(&to), to.name, to.entry);
 }
@@ -506,6 +508,12 @@ void sim_fs_reclaim(struct sim_fs *disk)
     }
 }
 
+void disk_settle(struct sim_fs *disk)
+{
+    names_sync_all(disk);
+    LIST_EACH(&disk->nodes, link) data_sync(disk, CONTAINER_OF(link, struct node, link));
+}
+
 void sim_fs_crash(struct sim_fs *disk)
 {
     disk->stats.crashes++;
@@ -514,8 +522,8 @@ void sim_fs_crash(struct sim_fs *disk)
     LIST_EACH(&disk->nodes, link) data_crash(disk, CONTAINER_OF(link, struct node, link));
 }
 
-/* Half of the seeds have a given fault at all; its rate is drawn over orders of magnitude, because a
- * fault that is always there hides what one at the wrong moment would show. */
+/* Half of the seeds have a given fault at all; its rate is drawn over orders of magnitude, because
+ * a fault that is always there hides what one at the wrong moment would show. */
 static uint32_t draw_rate(struct prng *prng, uint32_t max)
 {
     if (prng_below(prng, 2)) return 0;

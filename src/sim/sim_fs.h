@@ -1,11 +1,11 @@
 /* A disk in memory behind the same struct fs as the kernel's: one per simulated host.
  *
- * It decides what a power cut leaves. Content that was synced always survives; a write that was not is
- * kept, lost or torn on its own, whatever stands beside it. Names (create, rename, remove) are kept in
- * the order of the journal: a power cut keeps a beginning of what sync_dir had not yet covered; with
- * `reorder_names` each name goes its own way and only operations on the same name stay in order. A
- * rename is kept or lost whole. Syncing a file says nothing about its name, which is harsher than most
- * real file systems and what fs.h promises.
+ * It decides what a power cut leaves. Content that was synced always survives; a write that was not
+ * is kept, lost or torn on its own, whatever stands beside it. Names (create, rename, remove) are
+ * kept in the order of the journal: a power cut keeps a beginning of what sync_dir had not yet
+ * covered; with `reorder_names` each name goes its own way and only operations on the same name
+ * stay in order. A rename is kept or lost whole. Syncing a file says nothing about its name, which
+ * is harsher than most real file systems and what fs.h promises.
  *
  * Purely a function of the options, the generator given in, and the sequence of calls. A zeroed
  * options struct is a perfect disk: nothing fails, and a power cut keeps everything. One thread. */
@@ -31,25 +31,27 @@ typedef void sim_fs_cost_fn(void *context, uint64_t ns);
 
 struct sim_fs_options {
     uint64_t capacity; /* bytes, and so the bound on memory; 0: the default */
-    /* What a power cut does to each un-synced write; the rest is kept. Together at most 1,000,000. */
+    /* What a power cut does to each un-synced write; the rest is kept. Together at most
+     * 1,000,000. */
     uint32_t write_lost_per_million;
     uint32_t write_torn_per_million; /* cut at a byte or a sector, or sector by sector */
-    /* What it does to un-synced names: in order, the chance that the journal ends before the next one;
-     * with reorder_names, the chance of each one. */
+    /* What it does to un-synced names: in order, the chance that the journal ends before the next
+     * one; with reorder_names, the chance of each one. */
     uint32_t name_lost_per_million;
     bool reorder_names; /* also lets a write outlive the truncation before it */
     /* Failures, ERR_IO. A failed write leaves any beginning of it. */
     uint32_t read_fails_per_million;
     uint32_t write_fails_per_million; /* truncation too */
     uint32_t sync_fails_per_million;  /* of files and directories */
-    /* For each un-synced write under a failed sync: dropped although reads still show it, as kernels
-     * do. A later sync through another handle succeeds without it. */
+    /* For each un-synced write under a failed sync: dropped although reads still show it, as
+     * kernels do. A later sync through another handle succeeds without it. */
     uint32_t failed_sync_drops_per_million;
-    /* Damage in synced content, found by a read: a bit that stays flipped; another place's bytes, once. */
+    /* Damage in synced content, found by a read: a bit that stays flipped; another place's bytes,
+     * once. */
     uint32_t read_flips_per_million;
     uint32_t read_misdirected_per_million;
-    /* Virtual cost of each call: fixed, per KiB moved, and for a sync a draw between two ends; a stall
-     * comes on top. Nothing is told when cost is NULL. */
+    /* Virtual cost of each call: fixed, per KiB moved, and for a sync a draw between two ends; a
+     * stall comes on top. Nothing is told when cost is NULL. */
     sim_fs_cost_fn *cost;
     void *cost_context;
     uint64_t call_ns, kib_ns, sync_ns_min, sync_ns_max;
@@ -66,16 +68,19 @@ enum err sim_fs_open(const struct sim_fs_options *options, struct prng *prng,
 /* Frees everything, handles and locks that are still open too. NULL is fine. */
 void sim_fs_close(struct sim_fs *disk);
 struct fs *sim_fs_fs(struct sim_fs *disk);
-/* From now on: heal a disk, fill it up (a capacity below what is used), make it slow. ERR_INVALID. */
+/* From now on: heal a disk, fill it up (a capacity below what is used), make it slow.
+ * ERR_INVALID. */
 enum err sim_fs_set_options(struct sim_fs *disk, const struct sim_fs_options *options);
 struct sim_fs_options sim_fs_options(const struct sim_fs *disk);
-/* Faults drawn anew for each seed, some of them off entirely; costs, clock and pid are untouched. */
+/* Faults drawn anew for each seed, some of them off entirely; costs, clock and pid are
+ * untouched. */
 void sim_fs_draw_faults(struct prng *prng, struct sim_fs_options *options);
 
 /* The power is cut and comes back. Handles and locks are dead: calls on them answer ERR_CLOSED, and
  * they must still be closed, or are freed with the disk. Never fails. */
 void sim_fs_crash(struct sim_fs *disk);
-/* The process died and the machine did not: handles and locks are dead, all written content stays. */
+/* The process died and the machine did not: handles and locks are dead, all written content
+ * stays. */
 void sim_fs_process_died(struct sim_fs *disk);
 /* Frees dead handles and locks that nobody will close any more, because their owner is gone. */
 void sim_fs_reclaim(struct sim_fs *disk);
@@ -98,10 +103,10 @@ struct sim_fs_stats {
     uint64_t writes_dropped, flips, misdirected, stalls;
 };
 struct sim_fs_stats sim_fs_stats(const struct sim_fs *disk);
-/* Everything that can ever be seen, content, names, what is pending and the generator, in one number:
- * equal runs have equal hashes. */
+/* Everything that can ever be seen, content, names, what is pending and the generator, in one
+ * number: equal runs have equal hashes. */
 uint64_t sim_fs_hash(const struct sim_fs *disk);
-/* One line per file and directory, sorted by path: what stands there and what a sync would still have
- * to write. ERR_FULL, ERR_NOMEM. */
+/* One line per file and directory, sorted by path: what stands there and what a sync would still
+ * have to write. ERR_FULL, ERR_NOMEM. */
 enum err sim_fs_dump(const struct sim_fs *disk, struct buf *into);
 #endif

@@ -1,9 +1,11 @@
-/* The content of files on the simulated disk: what was written, what was synced, and what a power cut
- * makes of the difference. */
+/* The content of files on the simulated disk: what was written, what was synced, and what a power
+ * cut makes of the difference. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/sim_fs_int.h"
+
+enum { SHRINK_FROM = 64 * 1024 }; /* bytes; below it giving back is not worth a move */
 
 void data_init(struct node *node)
 {
@@ -52,12 +54,6 @@ static bool fits(const struct sim_fs *disk, uint64_t bytes)
     return disk->used <= disk->options.capacity && bytes <= disk->options.capacity - disk->used;
 }
 
-void disk_settle(struct sim_fs *disk)
-{
-    names_sync_all(disk);
-    LIST_EACH(&disk->nodes, link) data_sync(disk, CONTAINER_OF(link, struct node, link));
-}
-
 bool disk_has_room(struct sim_fs *disk, uint64_t bytes)
 {
     if (bytes == 0 || fits(disk, bytes)) return true;
@@ -90,17 +86,17 @@ static void make_durable(struct sim_fs *disk, struct node *node, struct pending_
     forget(disk, node, write);
 }
 
-static struct pending_write *oldest(const struct node *node)
-{
-    return CONTAINER_OF(node->writes.next, struct pending_write, link);
-}
-
-/* A kernel writes back when much is dirty; so memory stays bounded however rarely a file is synced. */
+/* A kernel writes back when much is dirty; so memory stays bounded however rarely a file is
+ * synced. */
 static void write_back(struct sim_fs *disk, struct node *node)
 {
-    while (!list_empty(&node->writes) && (node->write_count > SIM_FS_WRITES_PENDING_MAX ||
-                                          disk->write_bytes_pending > disk->options.capacity))
-        make_durable(disk, node, oldest(node));
+    LIST_EACH_SAFE(&node->writes, link, following)
+    {
+        if (node->write_count <= SIM_FS_WRITES_PENDING_MAX &&
+            disk->write_bytes_pending <= disk->options.capacity)
+            break;
+        make_durable(disk, node, CONTAINER_OF(link, struct pending_write, link));
+    }
 }
 
 static void remember(struct sim_fs *disk, struct node *node, struct pending_write *own_write)
@@ -170,19 +166,23 @@ enum err data_truncate(struct sim_fs *disk, struct node *node, uint64_t size)
 /* Gives back what a file that became much shorter holds; losing the chance is no failure. */
 static void content_shrink(struct content *content, size_t want)
 {
-    if (content->cap / 4 <= want || content->cap < 64 * 1024) return;
-    char *at = want > 0 ? realloc(content->at, want) : NULL;
+    if (content->cap < SHRINK_FROM || content->cap / 4 <= want) return;
+    char *at = realloc(content->at, want + 1);
     if (!at) return;
     content->at = at;
-    content->cap = want;
+    content->cap = want + 1;
 }
 
 void data_sync(struct sim_fs *disk, struct node *node)
 {
-    while (!list_empty(&node->writes)) make_durable(disk, node, oldest(node));
+    LIST_EACH_SAFE(&node->writes, link, following)
+    {
+        make_durable(disk, node, CONTAINER_OF(link, struct pending_write, link));
+    }
     if (!node->diverged) assert(node->live.len == node->durable.len);
-    content_shrink(&node->live, max_size(node->live.len, node->durable.len));
-    content_shrink(&node->durable, max_size(node->live.len, node->durable.len));
+    size_t want = max_size(node->live.len, node->durable.len);
+    content_shrink(&node->live, want);
+    content_shrink(&node->durable, want);
     recharge(disk, node);
 }
 
@@ -241,13 +241,14 @@ static void tear(struct sim_fs *disk, struct node *node, const struct pending_wr
     }
 }
 
-/* In the journal's order a truncation that was lost takes with it what was written past the new end:
- * those blocks were given out by later entries of the same journal. */
+/* In the journal's order a truncation that was lost takes with it what was written past the new
+ * end: those blocks were given out by later entries of the same journal. */
 void data_crash(struct sim_fs *disk, struct node *node)
 {
     uint64_t limit = UINT64_MAX;
-    while (!list_empty(&node->writes)) {
-        struct pending_write *write = oldest(node);
+    LIST_EACH_SAFE(&node->writes, link, following)
+    {
+        struct pending_write *write = CONTAINER_OF(link, struct pending_write, link);
         enum fate fate = draw_fate(disk, write);
         bool ordered = !disk->options.reorder_names;
         if (ordered && write->truncation && limit != UINT64_MAX) fate = LOST;
@@ -271,7 +272,10 @@ void data_crash(struct sim_fs *disk, struct node *node)
 
 void data_deinit(struct sim_fs *disk, struct node *node)
 {
-    while (!list_empty(&node->writes)) forget(disk, node, oldest(node));
+    LIST_EACH_SAFE(&node->writes, link, following)
+    {
+        forget(disk, node, CONTAINER_OF(link, struct pending_write, link));
+    }
     free(node->live.at);
     free(node->durable.at);
     disk->used -= node->charged;

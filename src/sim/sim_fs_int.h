@@ -1,17 +1,17 @@
 /* What the files of the simulated disk share. Nothing outside src/sim/sim_fs*.c includes this.
  *
- * A node is a file or a directory. A file has its content twice: `live` is what reads see, `durable`
- * what a power cut would find, and `writes` is what lies between the two, oldest first.
+ * A node is a file or a directory. A file has its content twice: `live` is what reads see,
+ * `durable` what a power cut would find, and `writes` is what lies between the two, oldest first.
  *
- *   1. Both contents have room for the longer of the two, and for all of `writes`: neither a sync nor
- *      a power cut takes memory, so neither can fail for lack of it.
+ *   1. Both contents have room for the longer of the two, and for all of `writes`: neither a sync
+ *      nor a power cut takes memory, so neither can fail for lack of it.
  *   2. Without writes pending the two are equal, unless a failed sync dropped some (`diverged`).
  *
  * Names exist once, as they are now; the journal remembers how to take each un-synced change back:
  *
  *   3. Operations on the same name are undone newest first and made durable oldest first.
- *   4. An entry is in its directory or held by one pending operation (`gone`, `replaced`), never both,
- *      and owns one reference on its node either way. */
+ *   4. An entry is in its directory or held by one pending operation (`gone`, `replaced`), never
+ *      both, and owns one reference on its node either way. */
 #ifndef SIM_SIM_FS_INT_H
 #define SIM_SIM_FS_INT_H
 #include "base/list.h"
@@ -92,10 +92,12 @@ enum err data_truncate(struct sim_fs *disk, struct node *node, uint64_t size);
 void data_sync(struct sim_fs *disk, struct node *node);
 void data_sync_failed(struct sim_fs *disk, struct node *node);
 void data_crash(struct sim_fs *disk, struct node *node);
-/* Makes room as a kernel does before it says "full": writes back all that is pending. */
-void disk_settle(struct sim_fs *disk);
 bool disk_has_room(struct sim_fs *disk, uint64_t bytes);
 int64_t disk_now_ns(struct sim_fs *disk);
+
+/* -- sim_fs.c -- */
+/* Makes room as a kernel does before it says "full": writes back all that is pending. */
+void disk_settle(struct sim_fs *disk);
 
 /* -- sim_fs_names.c: the tree and its journal -- */
 struct place {

@@ -1,5 +1,5 @@
-/* Looking at a simulated disk from outside: one number that is equal for equal runs, and a listing a
- * person can read. */
+/* Looking at a simulated disk from outside: one number that is equal for equal runs, and a listing
+ * a person can read. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -112,7 +112,7 @@ enum err sim_fs_dump(const struct sim_fs *disk, struct buf *into)
 {
     struct buf path;
     size_t names = 0;
-    buf_init(&path, 16 * FS_PATH_CAP);
+    buf_init(&path, (size_t)SIM_FS_DEPTH_MAX * (FS_NAME_MAX + 1));
     enum err err = dump_dir(disk->root, &path, into);
     buf_deinit(&path);
     LIST_EACH(&disk->journal, link) names++;

@@ -1,8 +1,8 @@
 /* Names on the simulated disk: the tree, and the journal of changes that sync_dir has not covered.
  *
  * The tree is kept once, as it is now. Each pending operation knows how to take itself back, so a
- * power cut chooses which are lost and undoes those, newest first. Losing an operation loses the later
- * ones that build on it (depends_on), so what remains is always a tree. */
+ * power cut chooses which are lost and undoes those, newest first. Losing an operation loses the
+ * later ones that build on it (depends_on), so what remains is always a tree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +49,10 @@ void node_unref(struct sim_fs *disk, struct node *node)
     assert(node->refs > 0);
     if (--node->refs > 0) return;
     /* A directory that a power cut took back may still hold entries: they go with it. */
-    while (!list_empty(&node->entries))
-        entry_free(disk, CONTAINER_OF(node->entries.next, struct entry, link));
+    LIST_EACH_SAFE(&node->entries, link, following)
+    {
+        entry_free(disk, CONTAINER_OF(link, struct entry, link));
+    }
     list_remove(&node->link);
     data_deinit(disk, node);
     free(node);
@@ -185,8 +187,9 @@ static bool moves_dir(const struct name_op *op)
     return op->gone && op->made && takes_dir(op->made);
 }
 
-/* True when `later` cannot be on disk without `earlier`: they name the same thing; or `later` removes
- * a directory that `earlier` emptied; or both move directories, which out of order could make a ring. */
+/* True when `later` cannot be on disk without `earlier`: they name the same thing; or `later`
+ * removes a directory that `earlier` emptied; or both move directories, which out of order could
+ * make a ring. */
 static bool depends_on(const struct name_op *later, const struct name_op *earlier)
 {
     if (shares_name(later, earlier)) return true;
@@ -348,23 +351,22 @@ void names_crash(struct sim_fs *disk)
 
 /* -- end -- */
 
-static void free_entries(struct list *entries)
-{
-    for (struct list *link; (link = list_pop(entries));)
-        free(CONTAINER_OF(link, struct entry, link));
-}
-
 void names_discard(struct sim_fs *disk)
 {
-    for (struct list *link; (link = list_pop(&disk->journal));) {
+    LIST_EACH_SAFE(&disk->journal, link, following)
+    {
         struct name_op *op = op_of(link);
         free(op->gone);
         free(op->replaced);
         free(op);
     }
-    for (struct list *link; (link = list_pop(&disk->nodes));) {
+    LIST_EACH_SAFE(&disk->nodes, link, following)
+    {
         struct node *node = CONTAINER_OF(link, struct node, link);
-        free_entries(&node->entries);
+        LIST_EACH_SAFE(&node->entries, inner, following_inner)
+        {
+            free(CONTAINER_OF(inner, struct entry, link));
+        }
         data_deinit(disk, node);
         free(node);
     }

@@ -360,27 +360,6 @@ void sim_close(struct sim *sim)
 
 /* -- looking -- */
 
-size_t sim_host_count(const struct sim *sim)
-{
-    return sim->host_count;
-}
-
-struct sim_host *sim_host_at(const struct sim *sim, size_t index)
-{
-    assert(index < sim->host_count);
-    return sim->hosts[index];
-}
-
-size_t sim_host_index(const struct sim_host *host)
-{
-    return host->index;
-}
-
-const char *sim_host_name(const struct sim_host *host)
-{
-    return host->name;
-}
-
 struct io *sim_host_io(struct sim_host *host)
 {
     return &host->io;
@@ -404,11 +383,6 @@ bool sim_host_running(const struct sim_host *host)
 bool sim_host_paused(const struct sim_host *host)
 {
     return host->paused;
-}
-
-void *sim_host_state(const struct sim_host *host)
-{
-    return host->state;
 }
 
 uint64_t sim_host_boots(const struct sim_host *host)

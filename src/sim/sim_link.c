@@ -175,11 +175,6 @@ void sim_links_init(struct sim_host *host)
     }
 }
 
-void sim_link_set(struct sim_host *from, struct sim_host *to, const struct sim_link_faults *faults)
-{
-    from->links[to->index].faults = *faults;
-}
-
 void sim_link_set_all(struct sim *sim, const struct sim_link_faults *faults)
 {
     sim->new_link = *faults;
@@ -192,11 +187,6 @@ void sim_link_block(struct sim_host *from, struct sim_host *to, bool blocked)
 {
     sim_mark(from->sim, SIM_MARK_LINK, from, to->index, blocked);
     from->links[to->index].blocked = blocked;
-}
-
-bool sim_link_blocked(const struct sim_host *from, const struct sim_host *to)
-{
-    return from->links[to->index].blocked;
 }
 
 void sim_link_clog(struct sim_host *from, struct sim_host *to, uint64_t ms)

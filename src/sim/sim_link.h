@@ -36,11 +36,9 @@ struct sim_link_stats {
 /* What a new link has: 100 us and a spread of 100 us, nothing else. */
 extern const struct sim_link_faults sim_link_calm;
 
-void sim_link_set(struct sim_host *from, struct sim_host *to, const struct sim_link_faults *faults);
 void sim_link_set_all(struct sim *sim, const struct sim_link_faults *faults); /* future hosts too */
 /* A blocked direction loses everything, including what is on its way. */
 void sim_link_block(struct sim_host *from, struct sim_host *to, bool blocked);
-bool sim_link_blocked(const struct sim_host *from, const struct sim_host *to);
 /* Holds all packets of this direction until `ms` from now, those on their way too. */
 void sim_link_clog(struct sim_host *from, struct sim_host *to, uint64_t ms);
 /* No blocks, no clogs, calm links everywhere; packets held by a clog arrive now. */

@@ -480,6 +480,7 @@ void sim_tcp_receive(struct sim_packet *packet)
 {
     struct sim_socket *s;
 
+    assert(packet->kind != SIM_DATAGRAM);
     if (packet->kind == SIM_SYN) {
         receive_syn(packet);
         sim_packet_free(packet);
@@ -514,7 +515,7 @@ void sim_tcp_receive(struct sim_packet *packet)
             fail(s, ERR_IO, "connection reset by peer");
         break;
     case SIM_SYN:
-    case SIM_DATAGRAM: assert(!"not for a connection");
+    case SIM_DATAGRAM: break;
     }
 }
 
@@ -567,9 +568,9 @@ void sim_socket_abandon(struct sim_socket *s)
 void sim_sockets_power_cut(struct sim_host *host)
 {
     for (size_t i = 0; i < SIM_BUCKETS; i++) {
-        struct list *head = &host->sockets[i];
-        while (!list_empty(head)) {
-            struct sim_socket *s = CONTAINER_OF(head->next, struct sim_socket, link);
+        LIST_EACH_SAFE(&host->sockets[i], node, next)
+        {
+            struct sim_socket *s = CONTAINER_OF(node, struct sim_socket, link);
             if (s->stream) {
                 forget(s); /* freed with the handle */
                 s->why = ERR_IO;

@@ -170,7 +170,8 @@ void sim_workers_thaw(struct sim_host *host)
 
 void sim_workers_reclaim(struct sim_host *host)
 {
-    while (!list_empty(&host->workers)) {
-        worker_free(CONTAINER_OF(host->workers.next, struct sim_worker, link));
+    LIST_EACH_SAFE(&host->workers, node, next)
+    {
+        worker_free(CONTAINER_OF(node, struct sim_worker, link));
     }
 }

@@ -1,4 +1,5 @@
-/* The two halves of a connection's end, shared by sim_tcp.c and sim_net.c; nobody else includes it.
+/* The two halves of a connection's end, shared by sim_tcp.c, sim_stream.c and sim_net.c; nobody
+ * else includes it.
  *
  * A socket is the kernel's: numbered bytes, acknowledgements, timers. It outlives the process's
  * handle (what was taken is still sent after a close) and dies with the power. A stream is the
@@ -15,7 +16,8 @@ enum {
     SIM_RECEIVE_BUFFER = 64 * 1024, /* acknowledged, not yet read: the window */
     SIM_BACKLOG_MAX = 128,          /* connections of a listener that wait for accept */
     SIM_SOCKETS_MAX = 65536,        /* per host; further ones are refused */
-    SIM_KEY_CAP = 128,              /* "7000", "lo:7000" or "unix:/path" */
+    SIM_ADDRESS_CAP = 160,
+    SIM_KEY_CAP = 128, /* "7000", "lo:7000" or "unix:/path" */
 };
 #define SIM_RESEND_NS            (200 * NS_PER_MS) /* first; doubles */
 #define SIM_RESEND_DOUBLINGS_MAX 5
@@ -34,8 +36,41 @@ enum err sim_bytes_append(struct sim_bytes *b, struct str bytes); /* ERR_FULL, E
 struct str sim_bytes_peek(const struct sim_bytes *b, size_t from, size_t len);
 void sim_bytes_consume(struct sim_bytes *b, size_t len);
 
-struct sim_stream;
-struct sim_listener;
+struct sim_socket;
+
+struct sim_listener {
+    struct listener base;
+    struct list link; /* on its host */
+    struct sim_host *host;
+    char key[SIM_KEY_CAP], address[SIM_ADDRESS_CAP];
+    struct listen_options options;
+    struct list backlog; /* sockets, half open or waiting for accept */
+    size_t backlog_count;
+    struct listener_stats stats;
+    struct sim_ready ready;
+    bool accepting, closed;
+};
+struct sim_stream {
+    struct stream base;
+    struct list link, unsent; /* on its host */
+    struct sim_host *host;
+    struct sim_socket *socket;     /* NULL: never had one, or the process closed it */
+    struct sim_listener *listener; /* that counts it as open */
+    struct stream_events events;
+    void *owner;
+    bool started; /* it has events; an accepted one gets them later */
+    bool opened, paused, ended, end_told, closing, failed;
+    struct sim_bytes pending;    /* written, not yet taken by the kernel */
+    size_t output_max, drain_at; /* on_drained is due when no more than drain_at is pending */
+    bool drain_wanted;
+    struct sim_event deadline; /* of a dial */
+    struct sim_ready ready;
+    enum err why;
+    struct note note;
+    char peer_address[SIM_ADDRESS_CAP];
+    const struct tls_identity *identity;
+    const char *alpn;
+};
 
 enum sim_socket_state {
     SIM_SYN_SENT,
@@ -90,7 +125,12 @@ void sim_socket_abandon(struct sim_socket *s);
 void sim_socket_reset(struct sim_socket *s); /* tells the peer, then frees */
 void sim_sockets_power_cut(struct sim_host *host);
 
-/* -- sim_net.c: what the kernel tells -- */
+/* -- sim_stream.c -- */
+struct sim_stream *sim_stream_new(struct sim_host *host, size_t output_max); /* NULL: no memory */
+void sim_stream_attach(struct sim_stream *stream, struct sim_socket *socket);
+void sim_stream_free(struct sim_stream *stream); /* without a callback */
+
+/* -- sim_net.c and sim_stream.c: what the kernel tells -- */
 void sim_stream_progress(struct sim_stream *stream); /* something changed; look at it in a turn */
 struct sim_listener *sim_listener_find(struct sim_host *host, struct str key);
 bool sim_listener_wants(struct sim_listener *listener, bool tls); /* false: count and refuse */

@@ -7,7 +7,8 @@
  *   sim_disk.c      the gate between a process and its disk: costs, and silence after death
  *   sim_link.c      packets between hosts, and every fault that can happen to them
  *   sim_tcp.c       the kernel's side of a connection: bytes out of packets
- *   sim_net.c       the process's side: struct net, listeners, streams
+ *   sim_stream.c    the process's side of a connection
+ *   sim_net.c       addresses, dialing, listening
  *   sim_datagram.c  messages without a transport */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -24,7 +25,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, caller_prng, host_prng; /* one consumer's draws shift no other's */
+    struct prng net_prng, host_prng; /* one consumer's draws shift no other's */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
@@ -172,7 +173,7 @@ void sim_links_drop(struct sim *sim); /* everything in flight, at the end */
 void sim_tcp_receive(struct sim_packet *own_packet);
 void sim_datagram_receive(struct sim_packet *own_packet);
 
-/* -- sim_net.c -- */
+/* -- sim_net.c and sim_stream.c -- */
 void sim_net_init(struct sim_host *host);
 void sim_net_flush(struct sim_host *host); /* at the end of a turn: what it wrote leaves */
 void sim_net_death(struct sim_host *host, enum sim_death death);

@@ -1,5 +1,5 @@
-/* Raw bytes to the real HTTP server over loopback: it answers or closes, always, and goes on serving.
- * The same bytes are also read as a query string. */
+/* Raw bytes to the real HTTP server over loopback: it answers or closes, always, and goes on
+ * serving. The same bytes are also read as a query string. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
@@ -110,8 +110,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ask_query(str_of(data, size));
     fd = dial();
     (void)!send(fd, data, size, MSG_NOSIGNAL);
-    /* Ends most requests that were begun, and asks to close. The half-close ends the rest, but only at
-     * the server's next look for peers that have left. */
+    /* Ends most requests that were begun, and asks to close. The half-close ends the rest, but only
+     * at the server's next look for peers that have left. */
     (void)!send(fd, finish, sizeof finish - 1, MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
     hear_out(fd, false);

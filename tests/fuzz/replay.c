@@ -1,5 +1,6 @@
-/* Replays a kept corpus through a fuzz target without libFuzzer, so that `make test` runs every input
- * that ever mattered, under gcc's sanitizers too. usage: replay_NAME DIRECTORY   (prints TAP) */
+/* Replays a kept corpus through a fuzz target without libFuzzer, so that `make test` runs every
+ * input that ever mattered, under gcc's sanitizers too. Prints TAP.
+ *   replay_NAME DIRECTORY */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

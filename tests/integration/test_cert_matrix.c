@@ -1,5 +1,5 @@
-/* The certificate matrix over loopback sockets and files, foreign peers (openssl s_client, s_server), and
- * certificates that change while connections are made all the time. */
+/* The certificate matrix over loopback sockets and files, foreign peers (openssl s_client,
+ * s_server), and certificates that change while connections are made all the time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +23,34 @@ static void close_all(void)
     rig_close(&rig);
 }
 
+static struct {
+    unsigned count;
+    enum err why;
+    char peer[80];
+    struct note note;
+} refused;
+
+static void on_refused(void *owner, const char *peer_address, enum err why, const struct note *note)
+{
+    CHECK("the listener's owner", owner == &server);
+    refused.count++;
+    refused.why = why;
+    refused.note = *note;
+    snprintf(refused.peer, sizeof refused.peer, "%s", peer_address);
+}
+
 static void open_server(struct tls_context *context)
 {
     rig_open(&rig);
     client = served = (struct end){0};
+    memset(&refused, 0, sizeof refused);
     server = (struct server){.ends = &served, .count = 1};
-    server_open(&rig, &server, (struct listen_options){.address = "127.0.0.1:0", .tls = context});
+    server_open(&rig, &server,
+                (struct listen_options){
+                    .address = "127.0.0.1:0", .tls = context, .on_refused = on_refused});
 }
 
-/* -- our client against our server ---------------------------------------------------------------- */
+/* -- our client against our server ------------------------------------------------------------- */
 
 static void check_good(const struct row *row)
 {
@@ -40,14 +59,17 @@ static void check_good(const struct row *row)
 
     RIG_UNTIL(row->why, &rig, (client.opened && served.opened) || client.closed);
     CHECK_ERR(row->why, client.why, ERR_OK);
+    CHECK_U64("nobody is refused", refused.count, 0);
     CHECK_OK("words", end_write(&client, "words"));
     RIG_UNTIL(row->why, &rig, served.got == 5);
     CHECK(row->why, !stream_peer_identity(served.stream) == row->client.none);
     err = tls_identity_uri(stream_peer_identity(served.stream), STR("bigfleet"), &uri);
-    if (row->client.spec.names[1].kind == FORGE_URI) CHECK_ERR(row->why, err, ERR_CONFLICT);
+    if (row->client.spec.names[1].kind == FORGE_URI)
+        CHECK_ERR(row->why, err, ERR_CONFLICT);
     else if (row->client.none || row->client.spec.common_names[0].len)
         CHECK_ERR(row->why, err, ERR_NOT_FOUND);
-    else CHECK_STR(row->why, uri, STR("bigfleet://admin"));
+    else
+        CHECK_STR(row->why, uri, STR("bigfleet://admin"));
 }
 
 static void check_refused(const struct row *row)
@@ -62,6 +84,11 @@ static void check_refused(const struct row *row)
     RIG_UNTIL("the listener counts it", &rig,
               listener_stats(server.listener).failed_handshake == 1);
     CHECK_SIZE("no handler is reached", server.accepted, 0);
+    CHECK_U64("and its owner is told", refused.count, 1);
+    CHECK_ERR(row->why, refused.why, row->want_server);
+    CHECK_HAS("of whom", refused.peer, "127.0.0.1:");
+    CHECK("with words", refused.note.text[0] != '\0');
+    if (row->want_server != ERR_DENIED) CHECK_HAS(row->why, refused.note.text, row->says);
 }
 
 TEST(certificate_matrix_over_sockets_and_files)
@@ -81,15 +108,17 @@ TEST(certificate_matrix_over_sockets_and_files)
                                        .tls = for_client,
                                        .tls_name = row->name ? row->name : "localhost"});
         tls_context_unref(for_client); /* the stream holds what it needs */
-        if (row->want_client) check_refused(row);
-        else check_good(row);
+        if (row->want_client)
+            check_refused(row);
+        else
+            check_good(row);
         close_all();
         tls_context_unref(for_server);
     }
     roots_free(&roots);
 }
 
-/* -- foreign clients: openssl s_client ------------------------------------------------------------ */
+/* -- foreign clients: openssl s_client --------------------------------------------------------- */
 
 struct site {
     char dir[300], ca[400], cert[400], key[400], client_cert[400], client_key[400];
@@ -171,9 +200,9 @@ static void run_with(struct proc *proc, int deadline_ms)
 static const struct {
     const char *why;
     enum tls_version lowest;
-    const char *options;                /* of s_client; CERT, OTHER and CA stand for files */
+    const char *options; /* of s_client; CERT, OTHER and CA stand for files */
     bool good;
-    const char *says;                   /* in its output */
+    const char *says; /* in its output */
 } s_clients[] = {
     {"an honest client", TLS_V1_3, "CERT -alpn h2", true, "world"},
     {"a 1.2 client where 1.2 is allowed", TLS_V1_2, "CERT -alpn h2 -tls1_2", true, "world"},
@@ -207,14 +236,16 @@ static void expand(char *command, size_t size, const char *options, const struct
                                                                  : NULL;
     size_t len;
 
-    len = (size_t)snprintf(command, size,
-                           "echo hello | openssl s_client -connect %s -servername localhost -CAfile "
-                           "%s -verify_return_error -quiet -ign_eof ",
-                           listener_address(server.listener), site->ca);
+    len =
+        (size_t)snprintf(command, size,
+                         "echo hello | openssl s_client -connect %s -servername localhost -CAfile "
+                         "%s -verify_return_error -quiet -ign_eof ",
+                         listener_address(server.listener), site->ca);
     if (from)
         snprintf(command + len, size - len, "-cert %s -key %s %s", from->client_cert,
                  from->client_key, rest ? rest : "");
-    else snprintf(command + len, size - len, "%s", options);
+    else
+        snprintf(command + len, size - len, "%s", options);
 }
 
 TEST(openssl_as_a_foreign_client)
@@ -246,7 +277,7 @@ TEST(openssl_as_a_foreign_client)
     }
 }
 
-/* -- a foreign server: openssl s_server ------------------------------------------------------------ */
+/* -- a foreign server: openssl s_server -------------------------------------------------------- */
 
 TEST(openssl_as_a_foreign_server)
 {
@@ -259,7 +290,8 @@ TEST(openssl_as_a_foreign_server)
     if (!has_openssl()) SKIP("no openssl command to talk to");
     site_make(&site);
     site_make(&other);
-    snprintf(other.ca, sizeof other.ca, "%s", site.ca); /* trusts the server, is not trusted by it */
+    snprintf(other.ca, sizeof other.ca, "%s",
+             site.ca); /* trusts the server, is not trusted by it */
     good = site_context(&site, TLS_CLIENT, TLS_V1_3, "h2");
     stranger = site_context(&other, TLS_CLIENT, TLS_V1_3, "h2");
     rig_open(&rig);
@@ -268,8 +300,8 @@ TEST(openssl_as_a_foreign_server)
     CHECK("starts",
           proc_start(&proc,
                      (const char *[]){"openssl", "s_server", "-accept", "127.0.0.1:0", "-cert",
-                                      site.cert, "-key", site.key, "-CAfile", site.ca, "-Verify", "1",
-                                      "-verify_return_error", "-alpn", "h2", "-rev", NULL},
+                                      site.cert, "-key", site.key, "-CAfile", site.ca, "-Verify",
+                                      "1", "-verify_return_error", "-alpn", "h2", "-rev", NULL},
                      NULL));
     CHECK("listens", proc_wait_output(&proc, "ACCEPT ", PROC_DEADLINE_MS));
     CHECK("says where", proc_wait_output(&proc, "\n", PROC_DEADLINE_MS));
@@ -281,7 +313,8 @@ TEST(openssl_as_a_foreign_server)
     end_dial(&rig, &client, (struct dial_options){.address = address, .tls = good});
     RIG_UNTIL("opens", &rig, client.opened || client.closed);
     CHECK_TEXT("no failure", client.note.text, "");
-    CHECK_OK("knows it", tls_identity_uri(stream_peer_identity(client.stream), STR("muster"), &uri));
+    CHECK_OK("knows it",
+             tls_identity_uri(stream_peer_identity(client.stream), STR("muster"), &uri));
     CHECK_STR("as the replica", uri, STR("muster://replica/1"));
     CHECK_OK("words", end_write(&client, "amen\n"));
     RIG_UNTIL("turned round", &rig, client.got >= 5 || client.closed);
@@ -305,13 +338,13 @@ TEST(openssl_as_a_foreign_server)
     tls_context_unref(stranger);
 }
 
-/* -- certificates that change under load ----------------------------------------------------------- */
+/* -- certificates that change under load ------------------------------------------------------- */
 
 enum { CALLERS = 4 };
 struct caller {
     struct stream *stream;
     struct task again;
-    char serial[80];                    /* of the server, as last seen */
+    char serial[80]; /* of the server, as last seen */
     uint64_t calls, failed;
     bool open;
 };
@@ -382,7 +415,8 @@ static void callee_closed(void *owner, enum err why, const struct note *note)
 }
 static void callee_accept(void *owner, struct stream *own_stream)
 {
-    static const struct stream_events events = {.on_bytes = callee_bytes, .on_closed = callee_closed};
+    static const struct stream_events events = {.on_bytes = callee_bytes,
+                                                .on_closed = callee_closed};
     struct callee *callee = calloc(1, sizeof *callee);
     (void)owner;
     callee->stream = own_stream;
@@ -418,8 +452,8 @@ static bool all_see(const char *serial)
 
 static void load_begin(struct tls_context *for_server, struct tls_context *for_client)
 {
-    struct listen_options options = {.address = "127.0.0.1:0", .tls = for_server,
-                                     .on_accept = callee_accept};
+    struct listen_options options = {
+        .address = "127.0.0.1:0", .tls = for_server, .on_accept = callee_accept};
 
     rig_open(&rig);
     CHECK_OK("listen", net_listen(rig.net, &options, &called, NULL));
@@ -501,8 +535,8 @@ TEST(certificates_are_replaced_under_load_and_no_call_fails)
     /* Nobody calls reload now: handshakes look by themselves, at most once a second. */
     CHECK_OK("a third pair", cert_leaf_renew(fs_real(), &site.for_server, now(), &report, NULL));
     RIG_UNTIL("it is found without being told", &rig,
-              calls_failed() > 0 || (strcmp(callers[0].serial, second) != 0 &&
-                                     all_see(callers[0].serial)));
+              calls_failed() > 0 ||
+                  (strcmp(callers[0].serial, second) != 0 && all_see(callers[0].serial)));
     snprintf(third, sizeof third, "%s", callers[0].serial);
     call_more("the third pair serves", 40);
     CHECK("and stays", all_see(third));
@@ -544,8 +578,8 @@ TEST(a_root_is_rotated_under_load_and_then_old_clients_are_refused)
     CHECK_OK("client renews", cert_leaf_renew(fs_real(), &site.for_client, now(), &report, NULL));
     CHECK_OK("and shows it", tls_context_reload(for_client, &changed, NULL));
     call_more("both new", 20);
-    CHECK_OK("the old root goes", cert_ca_retire(fs_real(), &site.ca_options, false, now(),
-                                                 &ca_report, NULL));
+    CHECK_OK("the old root goes",
+             cert_ca_retire(fs_real(), &site.ca_options, false, now(), &ca_report, NULL));
     CHECK_OK("server forgets it", tls_context_reload(for_server, &changed, NULL));
     call_more("both new, one root", 20);
     load_end();
@@ -560,7 +594,8 @@ TEST(a_root_is_rotated_under_load_and_then_old_clients_are_refused)
                                              &left_behind, NULL));
     open_server(for_server);
     end_dial(&rig, &client,
-             (struct dial_options){.address = listener_address(server.listener), .tls = left_behind,
+             (struct dial_options){.address = listener_address(server.listener),
+                                   .tls = left_behind,
                                    .tls_name = "localhost"});
     RIG_UNTIL("refused", &rig, client.closed);
     CHECK_ERR("by the server", client.why, ERR_DENIED);

@@ -1,5 +1,5 @@
-/* The processes that run in the simulator run over the operating system unchanged: the very sources of
- * tests/sim/register_*.c, here on kernel sockets, files and threads in real time. */
+/* The processes that run in the simulator run over the operating system unchanged: the very sources
+ * of tests/sim/register_*.c, here on kernel sockets, files and threads in real time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,16 +3,16 @@
  *
  *     FAULT_SWEEP_ALLOC(k) { run the scenario; it must clean up after itself, whatever failed }
  *
- * runs the body with the 1st, 2nd, ... allocation failing until a run needs fewer than k of them. */
+ * runs the body with the 1st, 2nd, ... allocation failing until a run needs fewer than k. */
 #ifndef TESTS_LIB_FAULT_ALLOC_H
 #define TESTS_LIB_FAULT_ALLOC_H
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FAULT_SWEEP_MAX = 100000 };      /* a sweep longer than this is a loop that never ends */
+enum { FAULT_SWEEP_MAX = 100000 }; /* a sweep longer than this is a loop that never ends */
 
-void fault_alloc_arm(uint64_t nth);     /* the nth from now fails, once; 0 disarms */
-bool fault_alloc_fired(void);           /* since the last arm */
+void fault_alloc_arm(uint64_t nth); /* the nth from now fails, once; 0 disarms */
+bool fault_alloc_fired(void);       /* since the last arm */
 bool fault_sweep_next(uint64_t *k);
 
 #define FAULT_SWEEP_ALLOC(k) for (uint64_t k = 0; fault_sweep_next(&k);)

@@ -1,9 +1,9 @@
 /* A file system that wraps another and makes the k-th call of a chosen kind fail.
  *
- *     FAULT_SWEEP_FS(&fault, k, FAULT_FS_SYNC, ERR_IO) { run the scenario through fault_fs_fs(&fault) }
+ *     FAULT_SWEEP_FS(&fault, k, FAULT_FS_SYNC, ERR_IO) { run it over fault_fs_fs(&fault) }
  *
- * runs the body with the 1st, 2nd, ... call of the kind failing until a run needs fewer than k of them.
- * Handles are those of the wrapped file system. */
+ * runs the body with the 1st, 2nd, ... call of the kind failing until a run needs fewer than k of
+ * them. Handles are those of the wrapped file system. */
 #ifndef TESTS_LIB_FAULT_FS_H
 #define TESTS_LIB_FAULT_FS_H
 #include "io/fs.h"

@@ -2,8 +2,8 @@
  *
  *     golden_check("obs/log.txt", buf_peek(&out));
  *
- * On a difference the test fails and a unified diff is printed. MUSTER_TEST_GOLDEN_UPDATE=1 writes the
- * transcript instead and passes; read the diff of the working tree before committing it. */
+ * On a difference the test fails and a unified diff is printed. MUSTER_TEST_GOLDEN_UPDATE=1 writes
+ * the transcript instead and passes; read the diff of the working tree before committing it. */
 #ifndef TESTS_LIB_GOLDEN_H
 #define TESTS_LIB_GOLDEN_H
 #include "base/str.h"

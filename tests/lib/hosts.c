@@ -23,7 +23,8 @@ static bool run(const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    for (char *word = strtok(line, " "); word && count + 1 < PROC_ARGS_MAX; word = strtok(NULL, " "))
+    for (char *word = strtok(line, " "); word && count + 1 < PROC_ARGS_MAX;
+         word = strtok(NULL, " "))
         words[count++] = word;
     words[count] = NULL;
     struct proc *proc = malloc(sizeof *proc);
@@ -55,18 +56,21 @@ bool sandbox_enter(char *reason, size_t cap)
     }
     if (uid) {
         snprintf(map, sizeof map, "0 %u 1", uid);
-        bool mapped = write_file("/proc/self/setgroups", "deny") && write_file("/proc/self/uid_map", map);
+        bool mapped =
+            write_file("/proc/self/setgroups", "deny") && write_file("/proc/self/uid_map", map);
         snprintf(map, sizeof map, "0 %u 1", gid);
         if (!mapped || !write_file("/proc/self/gid_map", map)) {
             snprintf(reason, cap, "mapping root in a user namespace: %s", strerror(errno));
             return false;
         }
     }
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || mount("tmpfs", "/run", "tmpfs", 0, NULL)) {
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("tmpfs", "/run", "tmpfs", 0, NULL)) {
         snprintf(reason, cap, "private mounts: %s", strerror(errno));
         return false;
     }
-    if (!run("ip link set lo up") || !run("ip link add br0 type bridge") || !run("ip link set br0 up")) {
+    if (!run("ip link set lo up") || !run("ip link add br0 type bridge") ||
+        !run("ip link set br0 up")) {
         snprintf(reason, cap, "no bridge can be made in a network namespace here");
         return false;
     }

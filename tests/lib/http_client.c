@@ -146,7 +146,7 @@ bool client_reply(struct client *c, bool head_only, struct reply *ret_reply)
         reply.head = str_of(c->received.data, head_end);
         if (is_chunked(&reply)) {
             char *copy = malloc(have + 1); /* decode a copy until all of it is there */
-            if (!copy) return false; /* a sweep may fail ours as well */
+            if (!copy) return false;       /* a sweep may fail ours as well */
             memcpy(copy, body, have);
             copy[have] = '\0';
             used = unchunk(copy, have, &body_len);

@@ -1,5 +1,5 @@
-/* A raw HTTP client for tests: sends exactly the bytes it is given and shows exactly what came back.
- * Waits are bounded by CLIENT_WAIT_MS, only so that a hang becomes a failure. */
+/* A raw HTTP client for tests: sends exactly the bytes it is given and shows exactly what came
+ * back. Waits are bounded by CLIENT_WAIT_MS, only so that a hang becomes a failure. */
 #ifndef TESTS_LIB_HTTP_CLIENT_H
 #define TESTS_LIB_HTTP_CLIENT_H
 #include "base/buf.h"
@@ -23,8 +23,8 @@ struct reply {
     int status;
     struct str head, body; /* a NUL follows the body; valid until the next call on the client */
 };
-/* One whole answer with its Content-Length or chunked body (decoded in place). `head_only` for HEAD.
- * False when the connection ended or fell silent first. */
+/* One whole answer with its Content-Length or chunked body (decoded in place). `head_only` for
+ * HEAD. False when the connection ended or fell silent first. */
 bool client_reply(struct client *c, bool head_only, struct reply *ret_reply);
 /* Waits until the received bytes contain `part` and takes everything up to its end. */
 bool client_await(struct client *c, const char *part);

@@ -43,8 +43,10 @@ bool proc_start(struct proc *proc, const char *const *argv, const char *const *e
         if (getppid() != parent) _exit(127); /* the test died before the line above */
         dup2(pipes[1], STDOUT_FILENO);
         dup2(pipes[1], STDERR_FILENO);
-        if (environment) execvpe(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)environment);
-        else execvp(argv[0], (char *const *)(uintptr_t)argv);
+        if (environment)
+            execvpe(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)environment);
+        else
+            execvp(argv[0], (char *const *)(uintptr_t)argv);
         child_errno = errno;
         if (write(failure[1], &child_errno, sizeof child_errno) < 0) _exit(126);
         _exit(127);
@@ -87,18 +89,19 @@ static bool collect(struct proc *proc, int flags)
     return true;
 }
 
-/* Waits until the text is there (text given) or the process has ended (text NULL). */
-static bool wait_for(struct proc *proc, const char *text, int deadline_ms)
+/* Waits until the text is there, behind `mark` (text given), or the process has ended (text
+ * NULL). */
+static bool wait_for(struct proc *proc, size_t mark, const char *text, int deadline_ms)
 {
     int64_t deadline = now_ms() + deadline_ms;
     bool open = proc->output_fd >= 0;
 
     for (;;) {
         if (open) open = read_some(proc);
-        if (text && strstr(proc->output, text)) return true;
+        if (text && strstr(proc->output + mark, text)) return true;
         if (collect(proc, WNOHANG)) {
             if (proc->output_fd >= 0) read_some(proc);
-            return text ? strstr(proc->output, text) != NULL : true;
+            return text ? strstr(proc->output + mark, text) != NULL : true;
         }
         int64_t left = deadline - now_ms();
         if (left <= 0) return false;
@@ -109,14 +112,25 @@ static bool wait_for(struct proc *proc, const char *text, int deadline_ms)
 
 bool proc_wait_output(struct proc *proc, const char *text, int deadline_ms)
 {
-    if (wait_for(proc, text, deadline_ms)) return true;
-    fprintf(stderr, "\"%s\" did not come; the output was:\n%s\n", text, proc->output);
+    return proc_wait_output_after(proc, 0, text, deadline_ms);
+}
+
+size_t proc_mark(struct proc *proc)
+{
+    if (proc->output_fd >= 0) read_some(proc);
+    return proc->output_len;
+}
+
+bool proc_wait_output_after(struct proc *proc, size_t mark, const char *text, int deadline_ms)
+{
+    if (wait_for(proc, mark, text, deadline_ms)) return true;
+    fprintf(stderr, "\"%s\" did not come; the output was:\n%s\n", text, proc->output + mark);
     return false;
 }
 
 bool proc_wait_end(struct proc *proc, int deadline_ms)
 {
-    return wait_for(proc, NULL, deadline_ms);
+    return wait_for(proc, 0, NULL, deadline_ms);
 }
 
 bool proc_signal(struct proc *proc, int signal)

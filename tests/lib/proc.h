@@ -11,25 +11,30 @@
 enum { PROC_OUTPUT_CAP = 256 * 1024, PROC_ARGS_MAX = 32, PROC_DEADLINE_MS = 30000 };
 
 struct proc {
-    pid_t pid;                  /* 0: ended and collected */
+    pid_t pid; /* 0: ended and collected */
     int output_fd;
-    int status;                 /* as waitpid gives it, once collected */
+    int status; /* as waitpid gives it, once collected */
     size_t output_len;
-    char output[PROC_OUTPUT_CAP]; /* stdout and stderr together, NUL-terminated; the rest is dropped */
+    char output
+        [PROC_OUTPUT_CAP]; /* stdout and stderr together, NUL-terminated; the rest is dropped */
 };
 
-/* argv ends with NULL. `environment` NULL inherits. False (with perror) when it cannot be started. */
+/* argv ends with NULL. `environment` NULL inherits. False (with perror) when it cannot start. */
 bool proc_start(struct proc *proc, const char *const *argv, const char *const *environment);
 /* Reads until the output contains `text`, the process ends, or the deadline passes. */
 bool proc_wait_output(struct proc *proc, const char *text, int deadline_ms);
+/* The same for output that comes after `mark`, so that a line of an earlier round is not taken for
+ * this one's. Take the mark before what makes the process speak. */
+size_t proc_mark(struct proc *proc);
+bool proc_wait_output_after(struct proc *proc, size_t mark, const char *text, int deadline_ms);
 /* True when it ended in time; then `status` is set and all output read. */
 bool proc_wait_end(struct proc *proc, int deadline_ms);
 bool proc_signal(struct proc *proc, int signal);
-bool proc_pause(struct proc *proc);     /* SIGSTOP, and waits until it is stopped */
+bool proc_pause(struct proc *proc); /* SIGSTOP, and waits until it is stopped */
 bool proc_resume(struct proc *proc);
-void proc_end(struct proc *proc);       /* SIGKILL if it still runs; closes everything */
-int proc_exit_code(const struct proc *proc);    /* -1: killed by a signal */
-int proc_exit_signal(const struct proc *proc);  /* 0: it exited by itself */
+void proc_end(struct proc *proc);              /* SIGKILL if it still runs; closes everything */
+int proc_exit_code(const struct proc *proc);   /* -1: killed by a signal */
+int proc_exit_signal(const struct proc *proc); /* 0: it exited by itself */
 /* Runs to the end within the deadline and returns the exit code; -1 otherwise. */
 int proc_run(struct proc *proc, const char *const *argv);
 #endif

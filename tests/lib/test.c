@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 enum { TESTS_MAX = 512 };
-static struct { const char *name; test_fn *fn; } tests[TESTS_MAX];
+static struct {
+    const char *name;
+    test_fn *fn;
+} tests[TESTS_MAX];
 static size_t test_count;
 static char skip_reason[512];
 static char directory[64];
@@ -29,7 +32,7 @@ void test_skip(const char *reason, ...)
     vsnprintf(skip_reason, sizeof skip_reason, reason, args);
     va_end(args);
     skip();
-    abort();        /* skip() never returns, but is not declared so */
+    abort(); /* skip() never returns, but is not declared so */
 }
 
 static void failed(const char *file, int line)
@@ -48,8 +51,8 @@ void check_u64(const char *why, uint64_t got, uint64_t want, const char *what, c
                int line)
 {
     if (got == want) return;
-    print_error("%s\n  %s: got %" PRIu64 " (0x%" PRIx64 "), want %" PRIu64 " (0x%" PRIx64 ")\n", why,
-                what, got, got, want, want);
+    print_error("%s\n  %s: got %" PRIu64 " (0x%" PRIx64 "), want %" PRIu64 " (0x%" PRIx64 ")\n",
+                why, what, got, got, want, want);
     failed(file, line);
 }
 
@@ -73,8 +76,8 @@ void check_str(const char *why, struct str got, struct str want, const char *wha
                int line)
 {
     if (str_equal(got, want)) return;
-    print_error("%s\n  %s:\n  got  (%zu) %.*s\n  want (%zu) %.*s\n", why, what, got.len, STR_ARG(got),
-                want.len, STR_ARG(want));
+    print_error("%s\n  %s:\n  got  (%zu) %.*s\n  want (%zu) %.*s\n", why, what, got.len,
+                STR_ARG(got), want.len, STR_ARG(want));
     failed(file, line);
 }
 

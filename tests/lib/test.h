@@ -19,12 +19,12 @@
 typedef void test_fn(void **state);
 void test_register(const char *name, test_fn *fn);
 
-#define TEST(name)                                                                              \
-    static void test_##name(void **state);                                                      \
-    __attribute__((constructor)) static void register_##name(void)                              \
-    {                                                                                           \
-        test_register(#name, test_##name);                                                      \
-    }                                                                                           \
+#define TEST(name)                                                                                 \
+    static void test_##name(void **state);                                                         \
+    __attribute__((constructor)) static void register_##name(void)                                 \
+    {                                                                                              \
+        test_register(#name, test_##name);                                                         \
+    }                                                                                              \
     static void test_##name(void **state __attribute__((unused)))
 
 /* Ends the test as skipped. The reason is printed with the suite's name and counted at the end. */
@@ -32,19 +32,19 @@ void test_register(const char *name, test_fn *fn);
 void test_skip(const char *reason, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #define CHECK(why, condition) check_true((why), (condition), #condition, __FILE__, __LINE__)
-#define CHECK_U64(why, got, want) \
+#define CHECK_U64(why, got, want)                                                                  \
     check_u64((why), (uint64_t)(got), (uint64_t)(want), #got, __FILE__, __LINE__)
-#define CHECK_U32(why, got, want) CHECK_U64(why, got, want)
+#define CHECK_U32(why, got, want)  CHECK_U64(why, got, want)
 #define CHECK_SIZE(why, got, want) CHECK_U64(why, got, want)
-#define CHECK_I64(why, got, want) \
+#define CHECK_I64(why, got, want)                                                                  \
     check_i64((why), (int64_t)(got), (int64_t)(want), #got, __FILE__, __LINE__)
 #define CHECK_ERR(why, got, want) check_err((why), (got), (want), #got, __FILE__, __LINE__)
-#define CHECK_OK(why, got) check_err((why), (got), ERR_OK, #got, __FILE__, __LINE__)
+#define CHECK_OK(why, got)        check_err((why), (got), ERR_OK, #got, __FILE__, __LINE__)
 #define CHECK_STR(why, got, want) check_str((why), (got), (want), #got, __FILE__, __LINE__)
-#define CHECK_TEXT(why, got, want) \
+#define CHECK_TEXT(why, got, want)                                                                 \
     check_str((why), str_from(got), str_from(want), #got, __FILE__, __LINE__)
 /* `got` contains `part`. */
-#define CHECK_HAS(why, got, part) \
+#define CHECK_HAS(why, got, part)                                                                  \
     check_has((why), str_from(got), str_from(part), #got, __FILE__, __LINE__)
 
 void check_true(const char *why, bool holds, const char *what, const char *file, int line);

@@ -28,7 +28,9 @@ mirror=$(cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null
 [ -n "$mirror" ] || skip "no Debian source for $codename on this machine"
 
 unmount() {
-    umount "$bare/proc" "$bare/dev/pts" "$bare/dev/shm" "$bare/dev" "$bare/sys" 2>/dev/null
+    for place in proc sys dev; do
+        mountpoint -q "$bare/$place" && umount -R "$bare/$place"
+    done
 }
 trap unmount EXIT
 unmount
@@ -50,16 +52,19 @@ verdict $? "a clone of the committed tree"
 chroot "$bare" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
     sh -c 'cd /muster && make test' >"$log" 2>&1
 verdict $? "make test on the bare system: $(tail -1 "$log")"
+grep -E '^(skipped|FAILED|all of it)' "$log" | sed 's/^/# /'
 
 chroot "$bare" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C sh -c '
     cd /muster && make build || exit 1
-    make run ARGS="--http-listen 127.0.0.1:18790" & fleet=$!
-    for try in $(seq 100); do
-        curl -sf http://127.0.0.1:18790/healthz && break
+    make run ARGS="--http-listen 127.0.0.1:0" >/tmp/run.log 2>&1 & fleet=$!
+    for try in $(seq 150); do
+        address=$(grep -o "http://127.0.0.1:[0-9]*" /tmp/run.log | head -1)
+        [ -n "$address" ] && curl -sf "$address/healthz" && break
         sleep 0.2
     done
-    curl -sf http://127.0.0.1:18790/healthz; answer=$?
+    curl -sf "$address/healthz"; answer=$?
     kill -TERM $fleet; wait $fleet
+    cat /tmp/run.log
     exit $answer' >"$log" 2>&1
 verdict $? "make run on the bare system answers /healthz"
 echo "1..$number"

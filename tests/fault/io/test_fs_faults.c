@@ -79,8 +79,8 @@ static bool has_content(struct fs *fs, const char *path, struct str want)
     return same;
 }
 
-/* Runs `scenario` for both beds, every kind of call, both errors, every k. It makes at least `calls`
- * calls, so a sweep over any of them that ended sooner was empty. */
+/* Runs `scenario` for both beds, every kind of call, both errors, every k. It makes at least
+ * `calls` calls, so a sweep over any of them that ended sooner was empty. */
 typedef void sweep_fn(struct bed *bed, struct fault_fs *fault, const char *why, enum err injected);
 static void sweep_all(sweep_fn *scenario, uint64_t calls)
 {
@@ -440,7 +440,8 @@ static const char *cut_publish(publish_fn *publish, const struct cut *cut, bool 
     return wrong;
 }
 
-/* The first thing wrong over all seeds and boundaries, with the cut that showed it; NULL when none. */
+/* The first thing wrong over all seeds and boundaries, with the cut that showed it; NULL when
+ * none. */
 static const char *hunt(publish_fn *publish, bool failing_disk, struct cut *ret_cut,
                         uint64_t *ret_cuts)
 {
@@ -598,7 +599,8 @@ TEST(the_checker_catches_every_planted_mistake)
 typedef enum err make_dirs_fn(struct fs *fs, const char *path, uint32_t mode);
 
 /* The process is killed before call k of the first try (the kernel lives), and the next one does it
- * again and is told ERR_OK: then the directories, and what is published in them, are there for good. */
+ * again and is told ERR_OK: then the directories, and what is published in them, are there for
+ * good. */
 static bool dirs_survive(make_dirs_fn *make_dirs, uint64_t seed, uint64_t k, bool *ret_fired)
 {
     const struct sim_fs_options options = {.name_lost_per_million = 600000, .reorder_names = true};

@@ -1,5 +1,5 @@
-/* What the kernel may answer and rarely does: interrupted calls, short reads and writes, a sync that
- * fails once. The system calls of fs_real.c are replaced by the linker (see meson.build). */
+/* What the kernel may answer and rarely does: interrupted calls, short reads and writes, a sync
+ * that fails once. The system calls of fs_real.c are replaced by the linker (see meson.build). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The k-th allocation of the HTTP server fails: it opens clean or not at all, answers or closes, and
- * leaves nothing behind. The library's own allocations are its own affair. */
+/* The k-th allocation of the HTTP server fails: it opens clean or not at all, answers or closes,
+ * and leaves nothing behind. The library's own allocations are its own affair. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

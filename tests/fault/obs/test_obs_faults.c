@@ -1,5 +1,5 @@
-/* The k-th allocation or file call of the observers fails. None of them may take the process with it:
- * a line may be lost, and then it is counted. */
+/* The k-th allocation or file call of the observers fails. None of them may take the process with
+ * it: a line may be lost, and then it is counted. */
 #include <stdio.h>
 #include <string.h>
 
@@ -136,8 +136,8 @@ static void sweep_away(void)
     (void)fs_remove(disk_fs, name);
 }
 
-/* Whole lines in all files, each number once. `torn`: pieces are allowed, and a piece that happens to be
- * all but the line end makes its line appear twice. */
+/* Whole lines in all files, each number once. `torn`: pieces are allowed, and a piece that happens
+ * to be all but the line end makes its line appear twice. */
 static uint32_t lines_found(bool torn)
 {
     uint32_t found = 0;

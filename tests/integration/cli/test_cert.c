@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "lib/golden.h"
 
 static struct proc proc;
 
@@ -140,6 +141,20 @@ static const struct {
      {"cert", "issue", "admin", "--days=36501"},
      2,
      "--days: must be between 1 and 36500"},
+    {"an address with a mistake in it",
+     {"cert", "issue", "server", "--names", "999.1.1.1"},
+     2,
+     "'999.1.1.1' is neither a DNS name nor an address"},
+    {"control bytes in a name",
+     {"cert", "ca", "--dir", "/nowhere", "--common-name", "a\nb"},
+     2,
+     "a common name has"},
+    {"a directory", {"cert", "show", "/tmp"}, 2, "/tmp: is a directory"},
+    {"a key to write to",
+     {"cert", "issue", "admin", "--out", "x.key.pem"},
+     2,
+     "--out x.key.pem: give PATH or PATH.pem"},
+    {"a directory to write to", {"cert", "issue", "admin", "--out", "x/"}, 2, "--out x/: give"},
     {"no certificate", {"cert", "show", "/dev/null"}, 2, "/dev/null"},
     {"no file", {"cert", "show", "/nowhere/x.pem"}, 5, "/nowhere/x.pem"},
     {"a key is not what is renewed", {"cert", "renew", "x.key.pem"}, 2, "give the certificate"},
@@ -176,4 +191,172 @@ TEST(a_key_that_others_may_read_is_warned_about)
     CHECK_I64("works", ctl(WORDS("cert", "ca", "--dir", dir)), 0);
     CHECK_HAS("warns", proc.output, "may be read by others; chmod 600 it");
     CHECK("or is refused", ctl(WORDS("cert", "ca", "--dir", dir, "--strict-permissions")) != 0);
+}
+
+static const char *in(const char *dir, const char *name)
+{
+    static char paths[8][4300];
+    static size_t next;
+    char *path = paths[next++ % ARRAY_LEN(paths)];
+    snprintf(path, sizeof paths[0], "%s/%s", dir, name);
+    return path;
+}
+
+static void copy(const char *from, const char *to)
+{
+    char bytes[8192];
+    FILE *file = fopen(from, "r");
+    CHECK(from, file != NULL);
+    bytes[fread(bytes, 1, sizeof bytes - 1, file)] = '\0';
+    fclose(file);
+    cli_write(to, bytes);
+}
+
+TEST(the_authority_survives_being_named_as_a_leaf)
+{
+    const char *dir = new_ca("survives");
+    CHECK_I64("as --out",
+              ctl(WORDS("cert", "issue", "readonly", "--dir", dir, "--out", in(dir, "ca"))), 4);
+    CHECK_HAS("said", proc.output, "ca.pem belongs to an authority");
+    CHECK_I64("as what to renew",
+              ctl(WORDS("cert", "renew", "--dir", dir, "--force", in(dir, "ca.pem"))), 4);
+    copy(in(dir, "ca.pem"), in(dir, "admin.pem"));
+    CHECK_I64("copied", ctl(WORDS("cert", "issue", "admin", "--dir", dir)), 4);
+    CHECK_HAS("said", proc.output, "admin.pem holds the certificate of an authority");
+    CHECK_I64("it stands", ctl(WORDS("cert", "ca", "--dir", dir)), 0);
+    CHECK_I64("and signs", ctl(WORDS("cert", "issue", "readonly", "--dir", dir)), 0);
+}
+
+TEST(out_takes_the_name_with_or_without_its_ending)
+{
+    const char *dir = new_ca("out");
+    CHECK_I64("with", ctl(WORDS("cert", "issue", "admin", "--dir", dir, "--out", in(dir, "x.pem"))),
+              0);
+    CHECK_HAS("once", proc.output, "/x.pem  valid until");
+    CHECK_I64("without", ctl(WORDS("cert", "issue", "admin", "--dir", dir, "--out", in(dir, "x"))),
+              0);
+    CHECK("the same", strncmp(proc.output, "kept ", 5) == 0);
+}
+
+TEST(one_refused_file_does_not_stop_the_others)
+{
+    const char *dir = new_ca("others");
+    cli_write(in(dir, "a.pem"), "my notes\n");
+    CHECK_I64("one", ctl(WORDS("cert", "issue", "admin", "--dir", dir)), 0);
+    CHECK_I64("another", ctl(WORDS("cert", "issue", "readonly", "--dir", dir)), 0);
+    cli_write(in(dir, "b.pem"), "more notes\n");
+    CHECK_I64("all", ctl(WORDS("cert", "renew", "--dir", dir, "--force")), 4);
+    CHECK_HAS("before", proc.output, "a.pem is there and holds no certificate of ours");
+    CHECK_HAS("between", proc.output, "b.pem is there and holds no certificate of ours");
+    CHECK_HAS("done", proc.output, "admin.pem  valid until");
+    CHECK_HAS("done", proc.output, "readonly.pem  valid until");
+    CHECK_I64("the worst of them",
+              ctl(WORDS("cert", "renew", "--dir", dir, in(dir, "a.pem"), in(dir, "none.pem"),
+                        in(dir, "admin.key.pem"), in(dir, "admin.pem"))),
+              5);
+    CHECK_HAS("the last one", proc.output, "admin.pem  valid until");
+    CHECK_I64("keys are called so",
+              ctl(WORDS("cert", "show", in(dir, "admin.key.pem"), in(dir, "admin.pem"))), 0);
+    CHECK_HAS("text", proc.output, "admin.key.pem\n  a private key\n");
+    CHECK("nothing of it", !strstr(proc.output, "BEGIN"));
+    CHECK_HAS("and then", proc.output, "CN=admin");
+    CHECK_I64("json",
+              ctl(WORDS("cert", "show", "--json", in(dir, "admin.key.pem"), in(dir, "a.pem"),
+                        in(dir, "admin.pem"))),
+              2);
+    CHECK_HAS("a line of its own", proc.output, "admin.key.pem\",\"private_key\":true}\n");
+    CHECK_HAS("and then", proc.output, "\"subject\":\"CN=admin\"");
+    CHECK_I64("said once", ctl(WORDS("cert", "renew", "--dir", "/nowhere", "x.pem", "y.pem")), 5);
+    CHECK("not of each", !strstr(strstr(proc.output, "no authority") + 1, "no authority"));
+}
+
+/* What differs from run to run is masked: the path, the dates, the random numbers. */
+static void mask(const char *text, char *into, size_t cap)
+{
+    size_t used = 0;
+    const char *at = text, *end;
+
+    for (; *at && used + 2 < cap; at = *end ? end + 1 : end) {
+        end = at + strcspn(at, "\n");
+        bool varies = strncmp(at, "  valid ", 8) == 0 || strncmp(at, "  serial ", 9) == 0 ||
+                      strncmp(at, "  fingerprint ", 14) == 0 || at[0] == '/';
+        int kept = at[0] == '/' ? 0 : varies ? 15 : (int)(end - at);
+        used +=
+            (size_t)snprintf(into + used, cap - used, "%.*s%s\n", kept, at, varies ? "..." : "");
+    }
+}
+
+TEST(show_reads_as_the_transcript)
+{
+    const char *dir = new_ca("golden");
+    char text[4096] = "";
+    CHECK_I64("issue",
+              ctl(WORDS("cert", "issue", "--dir", dir, "worker", "--id",
+                        "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--out", in(dir, "w"))),
+              0);
+    CHECK_I64("issue", ctl(WORDS("cert", "issue", "--dir", dir, "admin")), 0);
+    CHECK_I64("show",
+              ctl(WORDS("cert", "show", in(dir, "ca.pem"), in(dir, "ca.key.pem"),
+                        in(dir, "admin.pem"), in(dir, "w.pem"))),
+              0);
+    mask(proc.output, text, sizeof text);
+    golden_check("cli/cert-show.txt", str_from(text));
+}
+
+TEST(what_was_asked_for_and_is_not_so_is_said)
+{
+    const char *dir = new_ca("wish");
+    CHECK_I64("another name", ctl(WORDS("cert", "ca", "--dir", dir, "--common-name", "acme")), 4);
+    CHECK_HAS("said", proc.output, "asked for CN=acme, has CN=muster-dev-ca");
+    CHECK_I64("another kind", ctl(WORDS("cert", "ca", "--dir", dir, "--rollout")), 4);
+    CHECK_HAS("said", proc.output, "asked for CN=rollout-dev-ca");
+    CHECK_I64("other days", ctl(WORDS("cert", "ca", "--dir", dir, "--days", "365")), 0);
+    CHECK_HAS("said", proc.output, "asked for 365 days, has 3650; rotate makes a new root");
+    CHECK_I64("the same", ctl(WORDS("cert", "ca", "--dir", dir, "--days", "3650")), 0);
+    CHECK("no words", !strstr(proc.output, "asked"));
+    CHECK_I64("issue", ctl(WORDS("cert", "issue", "--dir", dir, "admin")), 0);
+    CHECK_I64("other days", ctl(WORDS("cert", "issue", "--dir", dir, "admin", "--days", "1")), 0);
+    CHECK("kept", strncmp(proc.output, "kept ", 5) == 0);
+    CHECK_HAS("said", proc.output, "asked for 1 days, has 90; --force renews it");
+    CHECK_I64("json", ctl(WORDS("cert", "issue", "--dir", dir, "admin", "--days", "1", "--json")),
+              0);
+    CHECK_HAS("said", proc.output, "\"why\":\"asked for 1 days, has 90");
+    CHECK_I64("a new key", ctl(WORDS("cert", "issue", "--dir", dir, "admin", "--new-key")), 0);
+    CHECK_HAS("said", proc.output, "its key too; --force renews both");
+}
+
+TEST(help_names_a_page_that_exists)
+{
+    CHECK_I64("a group", ctl(WORDS("cert", "--help")), 0);
+    CHECK_HAS("says", proc.output, "See musterctl help cert COMMAND for one of them.");
+    CHECK_I64("and so it is", ctl(WORDS("help", "cert", "ca")), 0);
+}
+
+/* -- the manual -------------------------------------------------------------------------------- */
+
+#define RUN_MARK "<!-- run by tests/integration/cli/test_cert.c -->\n```\n"
+TEST(the_commands_of_the_manual_work_as_they_stand)
+{
+    enum { BLOCKS = 4 };
+    static char text[64 * 1024];
+    char script[8192];
+    const char *at = text;
+    int found = 0;
+    FILE *file = fopen(in(cli_source(), "docs/certificates.md"), "r");
+
+    CHECK("the manual", file != NULL);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (; (at = strstr(at, RUN_MARK)); found++) { /* one after the other, in one directory */
+        const char *end = strstr(at += sizeof RUN_MARK - 1, "\n```");
+        CHECK("closed", end != NULL);
+        int len = snprintf(
+            script, sizeof script, "mkdir -p '%s'; cd '%s'; musterctl() { '%s' \"$@\"; }\n%.*s\n",
+            cli_path("manual"), cli_path("manual"), cli_musterctl(), (int)(end - at), at);
+        CHECK("fits", len > 0 && (size_t)len < sizeof script);
+        int code = cli_run(&proc, "/bin/sh", WORDS("-e", "-c", script), NULL);
+        if (code != 0) fprintf(stderr, "%s\nsays: %s\n", script, proc.output);
+        CHECK_I64("a block of the manual", code, 0);
+    }
+    CHECK_I64("blocks", found, BLOCKS);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -88,6 +89,75 @@ TEST(a_file_that_is_not_there_is_named)
         cli_run(&proc, cli_musterctl(), WORDS("config", "check", "/nowhere/muster.toml"), NULL), 5);
     CHECK_HAS("says which", proc.output,
               "musterctl config check: /nowhere/muster.toml: not found\n");
+}
+
+TEST(a_file_that_is_no_regular_file_is_refused_everywhere)
+{
+    const char *fifo = cli_path("pipe.toml"), *dir = cli_path("");
+    CHECK("a pipe", mkfifo(fifo, 0600) == 0);
+    const struct {
+        const char *path, *why;
+    } cases[] = {
+        {dir, ": is a directory\n"},
+        {fifo, ": is not a regular file\n"},
+        {"/dev/null", ": is not a regular file\n"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *words[] = {"dev", "--print-config", "--config", cases[i].path, NULL};
+        int code = cli_run(&proc, cli_muster(), words, NULL);
+        CHECK_HAS("start", proc.output, cases[i].why);
+        CHECK_I64(proc.output, code, 2);
+        code = cli_run(&proc, cli_musterctl(), WORDS("config", "check", cases[i].path), NULL);
+        CHECK_HAS("check", proc.output, cases[i].why);
+        CHECK_I64(proc.output, code, 2);
+    }
+}
+
+/* What check calls good must start, as far as the settings alone can say. */
+TEST(check_refuses_what_dev_refuses)
+{
+    static const struct {
+        const char *file, *says;
+    } cases[] = {
+        {"[tls]\ncert-file = 'x.pem'\n", "tls.cert-file and tls.key-file belong together"},
+        {"[http]\nlisten = '0.0.0.0:1'\n", "not loopback"},
+        {"[http]\nlisten = 'unix:/tmp/x'\n", "host:port"},
+        {"data-dir = ''\n", "data-dir must not be empty"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *file = cli_path("contradiction.toml");
+        cli_write(file, cases[i].file);
+        CHECK_I64(cases[i].file, cli_run(&proc, cli_muster(), WORDS("dev", "--config", file), NULL),
+                  2);
+        CHECK_HAS("dev", proc.output, cases[i].says);
+        int code = cli_run(&proc, cli_musterctl(), WORDS("config", "check", file), NULL);
+        CHECK_HAS("check", proc.output, cases[i].says);
+        CHECK_I64(cases[i].file, code, 2);
+    }
+}
+
+TEST(nothing_foreign_reaches_the_terminal_raw)
+{
+    static const char *const hostile = "\033[2J\xc2\x9b-\nforged: line";
+    char flag[128], path[4200];
+    snprintf(flag, sizeof flag, "--log-level=%s", hostile);
+    snprintf(path, sizeof path, "%s/%s", "/nowhere", hostile);
+    const struct {
+        const char *program, *words[4];
+    } cases[] = {
+        {cli_muster(), {hostile}},
+        {cli_muster(), {"dev", flag}},
+        {cli_muster(), {"dev", hostile}},
+        {cli_muster(), {"dev", "--config", path}},
+        {cli_musterctl(), {"config", "check", path}},
+        {cli_musterctl(), {"cert", "show", path}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *words[] = {cases[i].words[0], cases[i].words[1], cases[i].words[2], NULL};
+        CHECK("refused", cli_run(&proc, cases[i].program, words, NULL) != 0);
+        CHECK(proc.output, !strchr(proc.output, '\033') && !strstr(proc.output, "\xc2\x9b"));
+        CHECK(proc.output, strchr(proc.output, '\n') == proc.output + proc.output_len - 1);
+    }
 }
 
 TEST(variables_of_other_commands_and_of_tests_are_let_be)

@@ -197,4 +197,9 @@ TEST(a_reader_that_went_away_is_a_failure_not_a_success)
     snprintf(script, sizeof script, "'%s' --help > /dev/full; echo \"code $?\"", cli_muster());
     CHECK_I64("runs", cli_run(&proc, "sh", WORDS("-c", script), NULL), 0);
     CHECK_HAS("could not print", proc.output, "code 1\n");
+    CHECK_HAS("and says so", proc.output, "cannot write to standard output: No space left");
+    snprintf(script, sizeof script, "'%s' --version > /dev/full; echo \"code $?\"", cli_muster());
+    CHECK_I64("runs", cli_run(&proc, "sh", WORDS("-c", script), NULL), 0);
+    CHECK_HAS("could not print", proc.output, "code 1\n");
+    CHECK_HAS("and says so", proc.output, "cannot write to standard output: No space left");
 }

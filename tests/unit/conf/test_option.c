@@ -112,6 +112,8 @@ static const struct {
     {"an empty string is a string", OPTION_STRING, "", ERR_OK, "\"\""},
     {"what TOML escapes", OPTION_STRING, "a\"b\\c\td\x7f", ERR_OK,
      "\"a\\\"b\\\\c\\u0009d\\u007F\""},
+    {"what steers a terminal", OPTION_STRING, "a\xc2\x9b\xe2\x80\xae!", ERR_OK,
+     "\"a\\u009B\\u202E!\""},
     {"letters of the world", OPTION_STRING, "K\xc3\xb6ln", ERR_OK, "\"K\xc3\xb6ln\""},
     {"not UTF-8", OPTION_STRING, "K\xf6ln", ERR_PARSE, "UTF-8"},
     {"at the lower bound", OPTION_U64, "3", ERR_OK, "3"},

@@ -1,5 +1,5 @@
-/* The small authority: made once, found again, never overwritten; leaves kept, renewed, judged by the
- * openssl command as a foreign reader. */
+/* The small authority: made once, found again, never overwritten; leaves kept, renewed, judged by
+ * the openssl command as a foreign reader. */
 #include "io/cert.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "lib/test.h"
 #include "unit/io/tls_forge.h"
 
-#define DAY_MS (86400ull * 1000)
+#define DAY_MS    (86400ull * 1000)
 #define ULID_TEXT "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 /* Every test has a place of its own. */
@@ -79,7 +79,8 @@ static struct cert_ca_report make_ca(struct place *place)
 {
     struct cert_ca_report report;
     struct note note = {0};
-    CHECK_ERR(note.text, cert_ca_ensure(fs_real(), &place->ca_options, now(), &report, &note), ERR_OK);
+    CHECK_ERR(note.text, cert_ca_ensure(fs_real(), &place->ca_options, now(), &report, &note),
+              ERR_OK);
     return report;
 }
 
@@ -88,15 +89,14 @@ static struct cert_leaf_report make_leaf(struct place *place, const struct cert_
 {
     struct cert_leaf_report report;
     struct note note = {0};
-    enum err err =
-        cert_leaf_ensure(fs_real(), &place->leaf_options, request, at, &report, &note);
+    enum err err = cert_leaf_ensure(fs_real(), &place->leaf_options, request, at, &report, &note);
     CHECK_ERR(note.text, err, ERR_OK);
     return report;
 }
 
 static const struct cert_request shard = {.kind = CERT_SHARD, .id = FORGE_TEXT("shard-0")};
 
-/* -- the authority ------------------------------------------------------------------------------ */
+/* -- the authority ----------------------------------------------------------------------------- */
 
 TEST(an_authority_is_made_once_and_found_again)
 {
@@ -179,6 +179,86 @@ TEST(a_foreign_authority_is_not_touched)
     free(ours);
 }
 
+TEST(an_authority_that_is_not_the_one_asked_for_is_a_conflict)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct note note;
+
+    place_init(&p);
+    p.ca_options.common_name = "acme";
+    make_ca(&p);
+    CHECK_TEXT("the same", cert_result_text(make_ca(&p).result), "kept");
+    p.ca_options.common_name = NULL;
+    CHECK_TEXT("whatever is there", cert_result_text(make_ca(&p).result), "kept");
+    p.ca_options.common_name = "acm";
+    CHECK_ERR("another name", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("said", note.text, "asked for CN=acm, has CN=acme");
+    p.ca_options.common_name = NULL;
+    p.ca_options.rollout = true;
+    CHECK_ERR("another kind", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("said", note.text, "asked for CN=rollout-dev-ca until 4096, has CN=acme");
+}
+
+static const struct {
+    const char *why, *name;
+} bad_names[] = {
+    {"none", ""},
+    {"a line feed", "a\nb"},
+    {"an escape", "a\x1b[2J"},
+    {"a delete", "a\x7f"},
+    {"a control of the second set", "a\xc2\x9b"},
+    {"no text", "a\xff"},
+};
+TEST(a_common_name_is_text_that_can_be_printed)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct note note;
+
+    for (size_t i = 0; i < ARRAY_LEN(bad_names); i++) {
+        place_init(&p);
+        p.ca_options.common_name = bad_names[i].name;
+        CHECK_ERR(bad_names[i].why, cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+                  ERR_INVALID);
+        CHECK_HAS(bad_names[i].why, note.text, "a common name");
+        CHECK("nothing was made", access(p.dir, F_OK) != 0);
+    }
+    place_init(&p);
+    p.ca_options.common_name = "M\xc3\xbcller \xe2\x80\x9c"
+                               "A\xe2\x80\x9d";
+    make_ca(&p);
+    CHECK_TEXT("others are fine", cert_result_text(make_ca(&p).result), "kept");
+}
+
+TEST(an_empty_or_odd_file_is_called_so)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct cert_description *list;
+    size_t count = 7;
+    struct note note;
+
+    place_init(&p);
+    make_ca(&p);
+    CHECK_OK("one", cert_describe(fs_real(), p.key, now(), &list, &count, &note));
+    CHECK_SIZE("a key holds no certificate", count, 0);
+    cert_descriptions_free(list, count);
+    CHECK_ERR("a directory", cert_describe(fs_real(), p.dir, now(), &list, &count, &note),
+              ERR_INVALID);
+    CHECK_HAS("said", note.text, "is a directory");
+    CHECK_OK("emptied", fs_publish(fs_real(), p.key, STR_EMPTY, 0600, 20));
+    CHECK_ERR("the key", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_PARSE);
+    CHECK_HAS("said", note.text, "ca.key.pem is empty");
+    CHECK_OK("emptied", fs_publish(fs_real(), p.ca, STR_EMPTY, 0644, 21));
+    CHECK_ERR("the root", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_PARSE);
+    CHECK_HAS("said", note.text, "ca.pem is empty");
+}
+
 TEST(a_key_that_others_may_read_is_told_or_refused)
 {
     struct place p;
@@ -190,7 +270,8 @@ TEST(a_key_that_others_may_read_is_told_or_refused)
     CHECK("opened up", chmod(p.key, 0640) == 0);
     CHECK("told", make_ca(&p).key_exposed);
     p.ca_options.strict_permissions = true;
-    CHECK_ERR("refused", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note), ERR_DENIED);
+    CHECK_ERR("refused", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_DENIED);
     CHECK_HAS("with advice", note.text, "chmod 600");
 }
 
@@ -269,13 +350,13 @@ TEST(a_root_near_its_end_asks_to_be_rotated)
               ERR_PRECONDITION);
 }
 
-/* -- leaves ------------------------------------------------------------------------------------- */
+/* -- leaves ------------------------------------------------------------------------------------ */
 
 static const struct {
     enum cert_kind kind;
     struct str id;
     const char *subject;
-    const char *names;                  /* as cert_describe lists them */
+    const char *names; /* as cert_describe lists them */
     bool server, client;
 } kinds[] = {
     {CERT_REPLICA, FORGE_TEXT("7"), "CN=replica-7",
@@ -288,11 +369,12 @@ static const struct {
      "URI:bigfleet://shard/shard-0 DNS:localhost IP:127.0.0.1 IP:::1 ", true, true},
     {CERT_CLUSTER, FORGE_TEXT("prod-eu-1"), "CN=cluster-prod-eu-1",
      "URI:bigfleet://cluster/prod-eu-1 DNS:localhost IP:127.0.0.1 IP:::1 ", true, true},
-    {CERT_PROVIDER, FORGE_TEXT("aws"), "CN=provider-aws", "DNS:localhost IP:127.0.0.1 IP:::1 ", true,
-     true},
+    {CERT_PROVIDER, FORGE_TEXT("aws"), "CN=provider-aws", "DNS:localhost IP:127.0.0.1 IP:::1 ",
+     true, true},
     {CERT_WORKER, FORGE_TEXT(ULID_TEXT), "CN=worker-" ULID_TEXT,
      "DNS:worker-" ULID_TEXT " DNS:localhost ", false, true},
-    {CERT_WORKER_SERVICE, FORGE_TEXT(""), "CN=localhost", "DNS:localhost IP:127.0.0.1 ", true, false},
+    {CERT_WORKER_SERVICE, FORGE_TEXT(""), "CN=localhost", "DNS:localhost IP:127.0.0.1 ", true,
+     false},
     {CERT_STORE, FORGE_TEXT("billing"), "CN=billing", "", true, true},
     {CERT_SERVER, FORGE_TEXT(""), "CN=localhost", "DNS:localhost IP:127.0.0.1 IP:::1 ", true, true},
 };
@@ -308,10 +390,18 @@ static bool openssl_says(const char *want, const char *const *argv)
 
 static void judge_by_openssl(const struct place *p, const char *cert, size_t i)
 {
-    const char *verify[] = {"openssl", "verify", "-x509_strict", "-CAfile", p->ca, "-purpose",
-                            kinds[i].client ? "sslclient" : "sslserver", cert, NULL};
-    const char *other[] = {"openssl", "verify", "-CAfile", p->ca, "-purpose",
-                           kinds[i].client ? "sslserver" : "sslclient", cert, NULL};
+    const char *verify[] = {"openssl",
+                            "verify",
+                            "-x509_strict",
+                            "-CAfile",
+                            p->ca,
+                            "-purpose",
+                            kinds[i].client ? "sslclient" : "sslserver",
+                            cert,
+                            NULL};
+    const char *other[] = {"openssl", "verify",   "-CAfile",
+                           p->ca,     "-purpose", kinds[i].client ? "sslserver" : "sslclient",
+                           cert,      NULL};
     const char *text[] = {"openssl", "x509", "-in", cert, "-noout", "-text", NULL};
     static struct proc proc;
     char names[512];
@@ -323,7 +413,8 @@ static void judge_by_openssl(const struct place *p, const char *cert, size_t i)
         char shown[256];
         snprintf(shown, sizeof shown, "%s%s", strncmp(name, "IP:", 3) == 0 ? "IP Address:" : "",
                  strncmp(name, "IP:", 3) == 0 ? name + 3 : name);
-        if (strcmp(name, "IP:::1") == 0) snprintf(shown, sizeof shown, "IP Address:0:0:0:0:0:0:0:1");
+        if (strcmp(name, "IP:::1") == 0)
+            snprintf(shown, sizeof shown, "IP Address:0:0:0:0:0:0:0:1");
         CHECK(name, openssl_says(shown, text));
     }
     CHECK("prime256v1", openssl_says("prime256v1", text));
@@ -335,7 +426,8 @@ TEST(each_kind_carries_its_identity_and_openssl_agrees)
 {
     struct place p;
     const wall_time at = now();
-    bool has_openssl = proc_run(&(struct proc){0}, (const char *[]){"openssl", "version", NULL}) == 0;
+    bool has_openssl =
+        proc_run(&(struct proc){0}, (const char *[]){"openssl", "version", NULL}) == 0;
 
     CHECK_SIZE("every kind stands in the table", ARRAY_LEN(kinds), CERT_KIND_COUNT);
     place_init(&p);
@@ -372,7 +464,7 @@ TEST(each_kind_carries_its_identity_and_openssl_agrees)
 static const struct {
     const char *why;
     struct cert_request request;
-    const char *says;                   /* NULL: fine */
+    const char *says; /* NULL: fine */
 } requests[] = {
     {"an id where one is needed", {.kind = CERT_SHARD}, "shard needs a shard id"},
     {"no id where none is", {.kind = CERT_ADMIN, .id = FORGE_TEXT("x")}, "admin takes no id"},
@@ -381,24 +473,44 @@ static const struct {
     {"a NUL", {.kind = CERT_SHARD, .id = FORGE_TEXT("a\0b")}, "needs a"},
     {"the whole alphabet of ids", {.kind = CERT_SHARD, .id = FORGE_TEXT("Az09-._~")}, NULL},
     {"too long an id",
-     {.kind = CERT_SHARD, .id = FORGE_TEXT("0123456789012345678901234567890123456789"
-                                           "0123456789012345678901234")}, "needs a"},
+     {.kind = CERT_SHARD,
+      .id = FORGE_TEXT("0123456789012345678901234567890123456789"
+                       "0123456789012345678901234")},
+     "needs a"},
     {"a worker is a ULID", {.kind = CERT_WORKER, .id = FORGE_TEXT("one")}, "ulid"},
     {"in the letters it is compared in",
-     {.kind = CERT_WORKER, .id = FORGE_TEXT("01arz3ndektsv4rrffq69g5fav")}, "write it " ULID_TEXT},
+     {.kind = CERT_WORKER, .id = FORGE_TEXT("01arz3ndektsv4rrffq69g5fav")},
+     "write it " ULID_TEXT},
     {"a store client must not pass for a worker",
-     {.kind = CERT_STORE, .id = FORGE_TEXT("worker-" ULID_TEXT)}, "pass for a worker"},
+     {.kind = CERT_STORE, .id = FORGE_TEXT("worker-" ULID_TEXT)},
+     "pass for a worker"},
     {"nor a server's name",
      {.kind = CERT_SERVER, .names = {FORGE_TEXT("worker-" ULID_TEXT)}, .name_count = 1},
      "pass for a worker"},
     {"a host that is called worker may",
-     {.kind = CERT_SERVER, .names = {FORGE_TEXT("worker-7.example")}, .name_count = 1}, NULL},
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("worker-7.example")}, .name_count = 1},
+     NULL},
     {"names and addresses of both kinds",
-     {.kind = CERT_SERVER, .names = {FORGE_TEXT("a.example"), FORGE_TEXT("10.0.0.7"),
-                                     FORGE_TEXT("fe80::1"), FORGE_TEXT("*.b.example")},
-      .name_count = 4}, NULL},
+     {.kind = CERT_SERVER,
+      .names = {FORGE_TEXT("a.example"), FORGE_TEXT("10.0.0.7"), FORGE_TEXT("fe80::1"),
+                FORGE_TEXT("*.b.example")},
+      .name_count = 4},
+     NULL},
     {"a comma would be two names to some",
-     {.kind = CERT_SERVER, .names = {FORGE_TEXT("a,DNS:b")}, .name_count = 1}, "neither"},
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("a,DNS:b")}, .name_count = 1},
+     "neither"},
+    {"a number at the end is an address gone wrong",
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("999.1.1.1")}, .name_count = 1},
+     "'999.1.1.1' is neither"},
+    {"with a dot after it too",
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("10.0.0.300.")}, .name_count = 1},
+     "neither"},
+    {"a number alone",
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("2130706433")}, .name_count = 1},
+     "neither"},
+    {"a number elsewhere is fine",
+     {.kind = CERT_SERVER, .names = {FORGE_TEXT("7.example"), FORGE_TEXT("a.b3")}, .name_count = 2},
+     NULL},
     {"an empty name", {.kind = CERT_SERVER, .name_count = 1}, "neither"},
     {"a hundred years are enough", {.kind = CERT_ADMIN, .days = CERT_DAYS_MAX + 1}, "days"},
 };
@@ -490,12 +602,14 @@ TEST(what_a_crash_left_is_repaired)
     key = content(p.leaf_key);
     CHECK("a key without certificate", unlink(p.leaf) == 0);
     report = make_leaf(&p, &shard, now());
-    CHECK("gets one", report.result == CERT_CREATED && !report.key_made && is_same(p.leaf_key, key));
+    CHECK("gets one",
+          report.result == CERT_CREATED && !report.key_made && is_same(p.leaf_key, key));
     CHECK("a certificate without key", unlink(p.leaf_key) == 0);
     report = make_leaf(&p, &shard, now());
     CHECK_TEXT("gets both", report.why, "its key was missing");
     CHECK("anew", report.key_made);
-    CHECK_OK("a key that is not its own", fs_publish(fs_real(), p.leaf_key, str_from(key), 0600, 5));
+    CHECK_OK("a key that is not its own",
+             fs_publish(fs_real(), p.leaf_key, str_from(key), 0600, 5));
     report = make_leaf(&p, &shard, now());
     CHECK_TEXT("is made to fit", report.why, "its key did not match");
     CHECK("by keeping it", is_same(p.leaf_key, key));
@@ -517,18 +631,23 @@ TEST(a_foreign_leaf_is_not_touched)
     foreign = content(other.leaf);
     CHECK_OK("another's leaf", fs_publish(fs_real(), p.leaf, str_from(foreign), 0644, 6));
     p.leaf_options.force = true;
-    CHECK_ERR("refused", cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, now(), &report, &note),
+    CHECK_ERR("refused",
+              cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, now(), &report, &note),
               ERR_CONFLICT);
     CHECK_HAS("said", note.text, "not issued by this authority");
     CHECK("untouched", is_same(p.leaf, foreign));
     CHECK_OK("rubbish", fs_publish(fs_real(), p.leaf, STR("my notes"), 0644, 7));
-    CHECK_ERR("refused", cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, now(), &report, &note),
+    CHECK_ERR("refused",
+              cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, now(), &report, &note),
               ERR_CONFLICT);
     CHECK("untouched", is_same(p.leaf, "my notes"));
     CHECK_ERR("no authority, no leaf",
-              cert_leaf_ensure(fs_real(), &(struct cert_leaf_options){.ca_dir = "/nonexistent",
-                               .cert_file = "/nonexistent/a", .key_file = "/nonexistent/b"},
-                               &shard, now(), &report, &note), ERR_NOT_FOUND);
+              cert_leaf_ensure(fs_real(),
+                               &(struct cert_leaf_options){.ca_dir = "/nonexistent",
+                                                           .cert_file = "/nonexistent/a",
+                                                           .key_file = "/nonexistent/b"},
+                               &shard, now(), &report, &note),
+              ERR_NOT_FOUND);
     free(foreign);
 }
 
@@ -573,15 +692,100 @@ TEST(a_leaf_can_live_in_memory_only)
     CHECK_OK("made", cert_leaf_make(fs_real(), p.dir, &request, now(), &cert, &key, NULL));
     CHECK("a certificate", str_starts(buf_peek(&cert), STR("-----BEGIN CERTIFICATE-----")));
     CHECK("a key", str_starts(buf_peek(&key), STR("-----BEGIN PRIVATE KEY-----")));
-    CHECK_ERR("both or none",
-              cert_leaf_make(fs_real(), p.dir, &request, now(), &cert, &none, NULL), ERR_FULL);
+    CHECK_ERR("both or none", cert_leaf_make(fs_real(), p.dir, &request, now(), &cert, &none, NULL),
+              ERR_FULL);
     CHECK_SIZE("none", none.len, 0);
     buf_deinit(&cert);
     buf_deinit(&key);
     buf_deinit(&none);
 }
 
-/* -- rotation ----------------------------------------------------------------------------------- */
+/* -- the authority is no leaf ------------------------------------------------------------------ */
+
+/* Both ways of asking for a leaf are refused, and neither file changes. */
+static void authority_stands(struct place *p, const char *cert, const char *key, const char *says)
+{
+    struct cert_leaf_report report;
+    struct note note = {0};
+    char *ca = content(p->ca), *ca_key = content(p->key);
+
+    p->leaf_options.cert_file = cert;
+    p->leaf_options.key_file = key;
+    p->leaf_options.force = true;
+    CHECK_ERR(says, cert_leaf_ensure(fs_real(), &p->leaf_options, &shard, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("asked for", note.text, says);
+    note = (struct note){0};
+    CHECK_ERR(says, cert_leaf_renew(fs_real(), &p->leaf_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("renewed", note.text, says);
+    CHECK("the authority stands", is_same(p->ca, ca) && is_same(p->key, ca_key));
+    free(ca);
+    free(ca_key);
+}
+
+static void copy_file(const char *from, const char *to, uint32_t mode)
+{
+    static uint64_t unique = 100;
+    char *bytes = content(from);
+    CHECK_OK("copied", fs_publish(fs_real(), to, str_from(bytes), mode, unique++));
+    free(bytes);
+}
+
+TEST(the_authority_is_never_taken_for_a_leaf)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct note note;
+    char other[700], link_name[700];
+
+    place_init(&p);
+    make_ca(&p);
+    snprintf(other, sizeof other, "%s/other.pem", p.dir);
+    snprintf(link_name, sizeof link_name, "%s/link.pem", p.dir);
+    authority_stands(&p, p.ca, p.key, "belongs to an authority");
+    authority_stands(&p, p.ca, p.leaf_key, "belongs to an authority");
+    authority_stands(&p, p.leaf, p.key, "belongs to an authority");
+    CHECK("nothing was made", access(p.leaf, F_OK) != 0 && access(p.leaf_key, F_OK) != 0);
+    CHECK("by another name", symlink(p.ca, link_name) == 0);
+    authority_stands(&p, link_name, p.leaf_key, "holds the certificate of an authority");
+    copy_file(p.ca, p.leaf, 0644);
+    authority_stands(&p, p.leaf, p.leaf_key, "holds the certificate of an authority");
+    CHECK("the copy stands too", access(p.leaf_key, F_OK) != 0);
+    copy_file(p.key, p.leaf_key, 0600);
+    authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
+    CHECK_OK("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note));
+    authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
+    CHECK("nothing was made", access(other, F_OK) != 0);
+    CHECK_OK("a copy of an old root needs no renewing",
+             cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note));
+}
+
+TEST(what_cannot_sign_is_no_authority)
+{
+    struct place p;
+    struct cert_ca_report report;
+    struct cert_leaf_report leaf;
+    struct note note;
+
+    place_init(&p);
+    make_ca(&p);
+    make_leaf(&p, &shard, now());
+    copy_file(p.leaf, p.ca, 0644); /* a pair that matches, and signs nothing anybody accepts */
+    copy_file(p.leaf_key, p.key, 0600);
+    CHECK_ERR("found", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_HAS("said", note.text, "ca.pem holds a certificate that is no authority's");
+    CHECK_ERR("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_ERR("retired", cert_ca_retire(fs_real(), &p.ca_options, true, now(), &report, &note),
+              ERR_CONFLICT);
+    CHECK_ERR("issued from",
+              cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, now(), &leaf, &note),
+              ERR_CONFLICT);
+}
+
+/* -- rotation ---------------------------------------------------------------------------------- */
 
 TEST(a_rotation_keeps_the_old_root_until_nobody_needs_it)
 {
@@ -632,7 +836,7 @@ TEST(roots_do_not_pile_up_for_ever)
     CHECK_SIZE("one", report.roots, 1);
 }
 
-/* -- looking ------------------------------------------------------------------------------------ */
+/* -- looking ----------------------------------------------------------------------------------- */
 
 TEST(foreign_bytes_are_shown_as_text)
 {
@@ -641,9 +845,11 @@ TEST(foreign_bytes_are_shown_as_text)
     size_t count;
     char path[600];
 
-    forge(&odd, NULL, &(struct forge_spec){.common_names = {STR("a\nb")},
-                                           .names = {{FORGE_URI, STR("x://\0\x1b[2J")}},
-                                           .from_s = -7200, .until_s = -3600});
+    forge(&odd, NULL,
+          &(struct forge_spec){.common_names = {STR("a\nb")},
+                               .names = {{FORGE_URI, STR("x://\0\x1b[2J")}},
+                               .from_s = -7200,
+                               .until_s = -3600});
     snprintf(path, sizeof path, "%s/odd.pem", test_dir());
     CHECK_OK("written", fs_publish(fs_real(), path, forge_cert(&odd), 0644, 8));
     CHECK_OK("described", cert_describe(fs_real(), path, now(), &list, &count, NULL));
@@ -652,7 +858,8 @@ TEST(foreign_bytes_are_shown_as_text)
     CHECK_I64("expired", list[0].days_left, -1);
     cert_descriptions_free(list, count);
     CHECK_OK("written", fs_publish(fs_real(), path, STR("text"), 0644, 9));
-    CHECK_ERR("no certificate", cert_describe(fs_real(), path, now(), &list, &count, NULL), ERR_PARSE);
+    CHECK_ERR("no certificate", cert_describe(fs_real(), path, now(), &list, &count, NULL),
+              ERR_PARSE);
     CHECK_ERR("no file", cert_describe(fs_real(), "/nonexistent", now(), &list, &count, NULL),
               ERR_NOT_FOUND);
     cert_descriptions_free(NULL, 0);

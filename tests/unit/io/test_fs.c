@@ -1,11 +1,12 @@
-/* The promises of io/fs.h, checked over the kernel's file system and over the simulated disk: what is
- * proved about code on the one holds on the other. */
+/* The promises of io/fs.h, checked over the kernel's file system and over the simulated disk: what
+ * is proved about code on the one holds on the other. */
 #include "io/fs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +114,7 @@ static const struct {
     {"neither read nor write", "file", 0, ERR_INVALID},
     {"making needs writing", "file", FS_READ | FS_CREATE, ERR_INVALID},
     {"truncating needs writing", "file", FS_READ | FS_TRUNCATE, ERR_INVALID},
+    {"appending needs writing", "file", FS_READ | FS_APPEND, ERR_INVALID},
     {"exclusive needs making", "file", FS_WRITE | FS_EXCLUSIVE, ERR_INVALID},
     {"an unknown flag", "file", FS_READ | BIT(20), ERR_INVALID},
 };
@@ -207,6 +209,26 @@ TEST(a_write_past_the_end_leaves_zeros_between)
         CHECK_OK("size", fs_file_size(bed.fs, file, &size));
         CHECK_U64(on(&bed, "writing nothing changes nothing"), size, 8);
         fs_close(bed.fs, file);
+    }
+}
+
+TEST(appending_goes_to_the_end_whatever_the_offset)
+{
+    EACH_BED(bed)
+    {
+        struct fs_file *one, *two;
+        const uint32_t flags = FS_WRITE | FS_CREATE | FS_APPEND;
+        CHECK_OK("open", fs_open(bed.fs, in(&bed, "f"), flags, 0644, &one));
+        CHECK_OK("open", fs_open(bed.fs, in(&bed, "f"), flags, 0644, &two));
+        CHECK_OK("one", fs_write_at(bed.fs, one, 0, STR("a")));
+        CHECK_OK("two", fs_write_at(bed.fs, two, 0, STR("bc")));
+        CHECK_OK("one", fs_write_at(bed.fs, one, 1000, STR("d")));
+        check_content(&bed, "f", STR("abcd"), "in the order of the calls");
+        CHECK_OK("cut", fs_truncate(bed.fs, one, 1));
+        CHECK_OK("two", fs_write_at(bed.fs, two, 3, STR("e")));
+        check_content(&bed, "f", STR("ae"), "at the end there is now");
+        fs_close(bed.fs, one);
+        fs_close(bed.fs, two);
     }
 }
 
@@ -721,6 +743,59 @@ TEST(only_regular_files_are_opened_and_links_only_to_read)
     CHECK_OK("publishing replaces the link",
              fs_publish(bed.fs, in(&bed, "link"), STR("n"), 0644, 1));
     check_content(&bed, "file", STR("content"), "not what it led to");
+}
+
+TEST(out_of_descriptors_is_full)
+{
+    struct bed bed = {0};
+    struct fs_file *file = NULL;
+    struct rlimit before, none;
+    int round = 0;
+    next_bed(&bed, &round);
+    put(&bed, "f", "x");
+    CHECK("limit", getrlimit(RLIMIT_NOFILE, &before) == 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    CHECK("limit", setrlimit(RLIMIT_NOFILE, &none) == 0);
+    enum err err = fs_open(bed.fs, in(&bed, "f"), FS_READ, 0, &file);
+    struct fs_lock *lock = NULL;
+    enum err lock_err = fs_lock_dir(bed.fs, bed.root, &lock, NULL);
+    CHECK("limit", setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK_ERR("a limit, not a failing disk", err, ERR_FULL);
+    CHECK_ERR("a limit, not a failing disk", lock_err, ERR_FULL);
+}
+
+/* As somebody who is not root, whoever runs the test. */
+TEST(what_may_not_be_read_is_denied_and_need_not_be_synced)
+{
+    enum { NOBODY = 65534 };
+    struct fs *fs = fs_real();
+    struct fs_file *file = NULL;
+    char shut[PATH_CAP], inside[PATH_CAP], deeper[PATH_CAP];
+    bool root = geteuid() == 0;
+    int len = snprintf(shut, sizeof shut, "%s/shut", test_dir());
+    CHECK("it fits", len < PATH_CAP - 20);
+    snprintf(inside, sizeof inside, "%.200s/own", shut);
+    snprintf(deeper, sizeof deeper, "%.200s/own/data", shut);
+    CHECK("open to all", chmod(test_dir(), 0777) == 0);
+    if (root && seteuid(NOBODY) != 0) SKIP("this root may not become anybody else");
+    bool made = mkdir(shut, 0755) == 0 && mkdir(inside, 0755) == 0 && chmod(shut, 0311) == 0;
+    enum err sync = fs_sync_dir(fs, shut), there = fs_make_dirs(fs, inside, 0755);
+    enum err below = fs_make_dirs(fs, deeper, 0755), secret = ERR_OK, write = ERR_OK;
+    made = made && chmod(deeper, 0) == 0;
+    struct fs_info info;
+    char hidden[PATH_CAP + 8];
+    snprintf(hidden, sizeof hidden, "%s/x", deeper);
+    secret = fs_stat(fs, hidden, &info);
+    write = fs_open(fs, hidden, FS_WRITE | FS_CREATE, 0644, &file);
+    chmod(deeper, 0755);
+    chmod(shut, 0755);
+    if (root) CHECK("root again", seteuid(0) == 0);
+    CHECK("the place", made);
+    CHECK_ERR("a directory that may be searched and not read", sync, ERR_DENIED);
+    CHECK_OK("what stands in it was not ours to sync", there);
+    CHECK_OK("and what we make below is", below);
+    CHECK_ERR("behind a shut door", secret, ERR_DENIED);
+    CHECK_ERR("behind a shut door", write, ERR_DENIED);
 }
 
 TEST(descriptors_do_not_leak_into_children)

@@ -1,5 +1,5 @@
-/* Random calls on the kernel's file system and on the simulated disk, side by side: every answer and
- * every byte read must be equal. The few names are chosen so that calls meet often. */
+/* Random calls on the kernel's file system and on the simulated disk, side by side: every answer
+ * and every byte read must be equal. The few names are chosen so that calls meet often. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include "lib/test.h"
 #include "sim/sim_fs.h"
 
-enum { SIDES = 2, HANDLES = 4, STEPS = 1500, SEEDS = 8, PATH_CAP = 256, DATA_MAX = 3000 };
+enum { SIDES = 2, HANDLES = 4, STEPS = 1000, SEEDS = 4, PATH_CAP = 256, DATA_MAX = 3000 };
 
 static const char *const names[] = {
     "a",     "b",     "c",       "d",   "d/a", "d/b",  "d/e",
@@ -53,6 +53,7 @@ static void step_open(struct pair *p)
         FS_WRITE | FS_CREATE,
         FS_READ | FS_WRITE | FS_CREATE,
         FS_WRITE | FS_CREATE | FS_EXCLUSIVE,
+        FS_READ | FS_WRITE | FS_APPEND,
         FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE,
     };
     const char *name = any_name(p);

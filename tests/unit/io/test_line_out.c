@@ -85,6 +85,51 @@ TEST(a_line_larger_than_the_pipe_is_finished_before_the_next)
     close(ends[1]);
 }
 
+/* A large line to a pipe that is read piece by piece; nothing is written after it. */
+static void large_line_by_flush(bool second_opening)
+{
+    enum { LARGE = 200000 };
+    int ends[2];
+    struct line_out out;
+    struct buf all;
+    char *line = malloc(LARGE);
+    memset(line, 'a', LARGE);
+    line[LARGE - 1] = '\n';
+    buf_init(&all, 16 << 20);
+    CHECK("pipe", pipe(ends) == 0);
+    CHECK_OK("init", line_out_init(&out, ends[1]));
+    CHECK_OK("nothing to flush", line_out_flush(&out));
+    if (!second_opening) { /* as without /proc */
+        close(out.fd);
+        out.fd = ends[1];
+        out.owned = false;
+    }
+    alarm(30); /* a write that waits would wait for us */
+    CHECK_OK("taken", line_out_write(&out, str_of(line, LARGE)));
+    CHECK_ERR("some of it is left", line_out_flush(&out), ERR_FULL);
+    do drain(ends[0], &all);
+    while (line_out_flush(&out) == ERR_FULL);
+    alarm(0);
+    drain(ends[0], &all);
+    CHECK_SIZE("all of it", all.len, LARGE);
+    CHECK("as it was", memcmp(all.data, line, LARGE) == 0);
+    line_out_deinit(&out);
+    buf_deinit(&all);
+    free(line);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(the_rest_of_a_large_line_goes_out_without_another_line)
+{
+    large_line_by_flush(true);
+}
+
+TEST(a_pipe_that_cannot_be_opened_again_is_not_waited_for)
+{
+    large_line_by_flush(false);
+}
+
 TEST(a_reader_that_is_gone_and_a_bad_descriptor_are_told)
 {
     int ends[2];

@@ -36,7 +36,7 @@ static void close_pair(void)
 
 /* -- 64 MiB there and back through small bounds -- */
 
-enum { BOUND = 64 * 1024, PIECE = 24 * 1024 };
+enum { BOUND = 64 * 1024, PIECE = 24 * 1024, SMALL_BOUND = 4096 };
 static const uint64_t BULK = 64ull << 20;
 static uint64_t sent, stashed_most;
 static unsigned told_full;
@@ -159,6 +159,47 @@ TEST(small_writes_of_one_turn_leave_in_one_system_call)
     CHECK_U64("one call for all", write_calls(), before + 1);
     CHECK_SIZE("gone", stream_pending(client.stream), 0);
     RIG_UNTIL("arrive", &rig, served.got == 1000);
+    close_pair();
+}
+
+static unsigned ticks;
+static void on_tick(struct timer *timer)
+{
+    ticks++;
+    timer_start_in(timer, 0);
+}
+static void write_again(struct end *end)
+{
+    static char piece[SMALL_BOUND / 2 + 100];
+    struct str part = {piece, sizeof piece};
+    while (end->stream && stream_write(end->stream, &part, 1) == ERR_OK) continue;
+}
+
+/* The kernel takes hundreds of such writes; each makes room for the next, and a peer that reads
+ * as fast would have it go on for ever. */
+TEST(a_peer_that_takes_everything_does_not_hold_the_turn)
+{
+    struct timer timer;
+    uint64_t most = 0;
+
+    open_pair("127.0.0.1:0", SMALL_BOUND, SMALL_BOUND, NULL);
+    meet();
+    ticks = 0;
+    CHECK_OK("timer", timer_init(&timer, rig.loop, on_tick));
+    timer_start_in(&timer, 0);
+    client.on_drained = write_again;
+    write_again(&client);
+    for (int turn = 0; turn < 200; turn++) {
+        unsigned drained = client.drained, before = ticks;
+        real_io_turn(rig.real, false);
+        most = max_u64(most, client.drained - drained);
+        CHECK("a restarted timer waits for the next turn", ticks <= before + 1);
+    }
+    CHECK("it is written again when there is room", client.drained > 20);
+    CHECK("but not without end in one turn", most <= 32);
+    CHECK("and the timer has its go", ticks > 1);
+    client.on_drained = NULL;
+    timer_deinit(&timer);
     close_pair();
 }
 

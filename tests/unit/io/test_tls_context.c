@@ -10,8 +10,8 @@
 #define NAME FORGE_NAME
 #define TEXT FORGE_TEXT
 
-static const struct forge_spec usual = {.names = {NAME(URI, "bigfleet://admin"),
-                                                  NAME(DNS, "localhost")}};
+static const struct forge_spec usual = {
+    .names = {NAME(URI, "bigfleet://admin"), NAME(DNS, "localhost")}};
 
 static const char *path_of(const char *name)
 {
@@ -25,8 +25,7 @@ static const char *path_of(const char *name)
 static void put(const char *name, struct str content)
 {
     static uint64_t unique;
-    CHECK_OK("a file is written",
-             fs_publish(fs_real(), path_of(name), content, 0600, ++unique));
+    CHECK_OK("a file is written", fs_publish(fs_real(), path_of(name), content, 0600, ++unique));
 }
 
 static void put_pair(const char *cert, const char *key, const struct forge_pair *pair)
@@ -49,7 +48,8 @@ static struct tls_options server_files(void)
 static enum err serial_seen(struct tls_context *server_context, const struct forge_pair *root,
                             const struct forge_pair *client_pair, char serial[80])
 {
-    struct tls_options options = {.side = TLS_CLIENT, .ca_pem = forge_cert(root),
+    struct tls_options options = {.side = TLS_CLIENT,
+                                  .ca_pem = forge_cert(root),
                                   .cert_pem = forge_cert(client_pair),
                                   .key_pem = forge_key(client_pair)};
     struct tls_context *client_context;
@@ -71,7 +71,7 @@ static enum err serial_seen(struct tls_context *server_context, const struct for
 
 static const struct {
     const char *why;
-    const char *cert, *key, *ca;        /* names of files below; NULL: not given */
+    const char *cert, *key, *ca; /* names of files below; NULL: not given */
     enum tls_side side;
     bool optional;
     enum err want;
@@ -81,10 +81,11 @@ static const struct {
     {"a client without certificate", NULL, NULL, "root.pem", TLS_CLIENT, false, ERR_OK, ""},
     {"a server that asks for no certificate", "good.pem", "good.key.pem", NULL, TLS_SERVER, true,
      ERR_OK, ""},
-    {"a server without pair", NULL, NULL, "root.pem", TLS_SERVER, false, ERR_INVALID, "server needs"},
+    {"a server without pair", NULL, NULL, "root.pem", TLS_SERVER, false, ERR_INVALID,
+     "server needs"},
     {"half a pair", "good.pem", NULL, "root.pem", TLS_CLIENT, false, ERR_INVALID, "its key"},
-    {"a server that requires but trusts nobody", "good.pem", "good.key.pem", NULL, TLS_SERVER, false,
-     ERR_INVALID, "needs a CA"},
+    {"a server that requires but trusts nobody", "good.pem", "good.key.pem", NULL, TLS_SERVER,
+     false, ERR_INVALID, "needs a CA"},
     {"a client that trusts nobody", NULL, NULL, NULL, TLS_CLIENT, false, ERR_INVALID, "needs a CA"},
     {"no such certificate", "absent.pem", "good.key.pem", "root.pem", TLS_SERVER, false,
      ERR_NOT_FOUND, "absent.pem"},
@@ -96,8 +97,8 @@ static const struct {
      "other.key.pem: the key does not belong to the certificate in"},
     {"an empty certificate file", "empty.pem", "good.key.pem", "root.pem", TLS_SERVER, false,
      ERR_PARSE, "empty.pem: holds no certificate"},
-    {"a damaged certificate", "damaged.pem", "good.key.pem", "root.pem", TLS_SERVER, false, ERR_PARSE,
-     "damaged.pem: "},
+    {"a damaged certificate", "damaged.pem", "good.key.pem", "root.pem", TLS_SERVER, false,
+     ERR_PARSE, "damaged.pem: "},
     {"a cut certificate", "cut.pem", "good.key.pem", "root.pem", TLS_SERVER, false, ERR_PARSE,
      "cut.pem: "},
     {"a key file without key", "good.pem", "empty.pem", "root.pem", TLS_SERVER, false, ERR_PARSE,
@@ -146,7 +147,8 @@ TEST(unusable_material_is_refused_by_the_name_of_its_file)
                                                     "-----END CERTIFICATE-----\n")));
     put("half.pem", buf_peek(&half));
     for (size_t i = 0; i < ARRAY_LEN(openings); i++) {
-        struct tls_options options = {.side = openings[i].side, .peer_optional = openings[i].optional};
+        struct tls_options options = {.side = openings[i].side,
+                                      .peer_optional = openings[i].optional};
         struct tls_context *context = NULL;
         struct note note = {0};
         enum err err;
@@ -154,8 +156,10 @@ TEST(unusable_material_is_refused_by_the_name_of_its_file)
         if (openings[i].key) options.key_file = path_of(openings[i].key);
         if (openings[i].ca) options.ca_files[0] = path_of(openings[i].ca);
         err = tls_context_open(fs_real(), &options, &context, &note);
-        if (openings[i].want == ERR_COUNT) CHECK(openings[i].why, err != ERR_OK);
-        else CHECK_ERR(openings[i].why, err, openings[i].want);
+        if (openings[i].want == ERR_COUNT)
+            CHECK(openings[i].why, err != ERR_OK);
+        else
+            CHECK_ERR(openings[i].why, err, openings[i].want);
         CHECK_HAS(openings[i].why, note.text, openings[i].says);
         CHECK("the output is set only on success", !context == (err != ERR_OK));
         tls_context_unref(context);
@@ -173,7 +177,8 @@ TEST(files_or_memory_but_not_both_and_protocols_have_a_length)
     struct tls_context *context = NULL;
 
     CHECK_ERR("both", tls_context_open(fs_real(), &both, &context, NULL), ERR_INVALID);
-    CHECK_ERR("an empty protocol", tls_context_open(fs_real(), &empty, &context, NULL), ERR_INVALID);
+    CHECK_ERR("an empty protocol", tls_context_open(fs_real(), &empty, &context, NULL),
+              ERR_INVALID);
     CHECK("untouched", context == NULL);
 }
 
@@ -186,8 +191,7 @@ TEST(a_chain_is_shown_with_its_intermediate)
     char serial[80];
 
     forge_root(&root, "root");
-    forge(&middle, &root,
-          &(struct forge_spec){.common_names = {TEXT("middle")}, .is_ca = true});
+    forge(&middle, &root, &(struct forge_spec){.common_names = {TEXT("middle")}, .is_ca = true});
     forge(&leaf, &middle, &usual);
     buf_init(&chain, 1 << 20);
     CHECK_OK("leaf", buf_append(&chain, forge_cert(&leaf)));
@@ -272,6 +276,61 @@ TEST(a_reload_takes_a_good_pair_and_keeps_the_old_one_over_a_bad)
     forge_free(&root);
 }
 
+TEST(a_failure_is_history_once_the_loaded_files_are_back)
+{
+    struct forge_pair root, leaf;
+    struct tls_context *context;
+    struct tls_options options = server_files();
+    bool changed = true;
+
+    forge_root(&root, "root");
+    forge(&leaf, &root, &usual);
+    put("ca.pem", forge_cert(&root));
+    put_pair("cert.pem", "key.pem", &leaf);
+    CHECK_OK("opens", tls_context_open(fs_real(), &options, &context, NULL));
+    CHECK("away", rename(path_of("key.pem"), path_of("key.away")) == 0);
+    CHECK_ERR("a key that is gone", tls_context_reload(context, &changed, NULL), ERR_NOT_FOUND);
+    CHECK_HAS("remembered", tls_context_info(context).last_failure.text, "key.pem");
+    CHECK("back", rename(path_of("key.away"), path_of("key.pem")) == 0);
+    CHECK_OK("the very file", tls_context_reload(context, &changed, NULL));
+    CHECK("nothing to load", !changed);
+    CHECK_TEXT("the failure is history", tls_context_info(context).last_failure.text, "");
+    CHECK_U64("and still counted", tls_context_info(context).failed_loads, 1);
+    tls_context_unref(context);
+    forge_free(&leaf);
+    forge_free(&root);
+}
+
+TEST(roots_are_counted_over_all_files_together)
+{
+    enum { EACH = 257, FILES = 2 }; /* 512 is the bound */
+    static const char *const names[FILES] = {"many-a.pem", "many-b.pem"};
+    struct forge_pair root, leaf;
+    struct tls_context *context = NULL;
+    struct tls_options options;
+    struct note note = {""};
+    struct buf many;
+
+    forge_root(&root, "root");
+    forge(&leaf, &root, &usual);
+    put_pair("cert.pem", "key.pem", &leaf);
+    buf_init(&many, 1 << 20);
+    for (int i = 0; i < EACH; i++) CHECK_OK("one", buf_append(&many, forge_cert(&root)));
+    for (int i = 0; i < FILES; i++) put(names[i], buf_peek(&many));
+    options = server_files();
+    for (int i = 0; i < FILES; i++) options.ca_files[i] = path_of(names[i]);
+    CHECK_ERR("one file too many", tls_context_open(fs_real(), &options, &context, &note),
+              ERR_TOO_LARGE);
+    CHECK_HAS("named", note.text, "many-b.pem: ");
+    CHECK_HAS("counted together", note.text, "512");
+    options.ca_files[1] = NULL;
+    CHECK_OK("one of them is fine", tls_context_open(fs_real(), &options, &context, &note));
+    tls_context_unref(context);
+    buf_deinit(&many);
+    forge_free(&leaf);
+    forge_free(&root);
+}
+
 TEST(two_roots_are_live_during_a_rotation)
 {
     struct forge_pair old_root, new_root, old_client, new_client, server;
@@ -351,8 +410,8 @@ TEST(a_context_from_memory_is_replaced_whole)
     CHECK_OK("opens", tls_context_open(NULL, &options, &context, NULL));
     CHECK_OK("first", serial_seen(context, &root, &first, one));
     CHECK_ERR("a pair that does not match",
-              tls_context_replace(context, forge_cert(&second), forge_key(&first), forge_cert(&root),
-                                  NULL),
+              tls_context_replace(context, forge_cert(&second), forge_key(&first),
+                                  forge_cert(&root), NULL),
               ERR_CONFLICT);
     CHECK_OK("still first", serial_seen(context, &root, &first, two));
     CHECK_TEXT("unchanged", two, one);
@@ -362,8 +421,8 @@ TEST(a_context_from_memory_is_replaced_whole)
     CHECK("shown", strcmp(one, two) != 0);
     CHECK_OK("nothing to look at", tls_context_reload(context, &changed, NULL));
     CHECK("nothing changed", !changed);
-    CHECK("dates are known", tls_context_info(context).not_after.ms >
-                                 tls_context_info(context).not_before.ms);
+    CHECK("dates are known",
+          tls_context_info(context).not_after.ms > tls_context_info(context).not_before.ms);
     tls_context_unref(context);
     forge_free(&second);
     forge_free(&first);

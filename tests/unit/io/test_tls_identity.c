@@ -31,14 +31,14 @@ TEST(every_uri_dns_name_and_the_common_name_are_read)
     struct tls_identity *id;
     struct note note;
 
-    CHECK_OK("an honest certificate",
-             read_spec(&(struct forge_spec){.common_names = {TEXT("replica-1")},
-                                            .names = {NAME(URI, "muster://replica/1"),
-                                                      NAME(DNS, "a.example"),
-                                                      NAME(IP, "\x7f\x00\x00\x01"),
-                                                      NAME(URI, "bigfleet://admin"),
-                                                      NAME(DNS, "b.example")}},
-                       &id, &note));
+    CHECK_OK(
+        "an honest certificate",
+        read_spec(
+            &(struct forge_spec){.common_names = {TEXT("replica-1")},
+                                 .names = {NAME(URI, "muster://replica/1"), NAME(DNS, "a.example"),
+                                           NAME(IP, "\x7f\x00\x00\x01"),
+                                           NAME(URI, "bigfleet://admin"), NAME(DNS, "b.example")}},
+            &id, &note));
     CHECK_SIZE("URIs", id->uri_count, 2);
     CHECK_STR("in their order", id->uris[0], STR("muster://replica/1"));
     CHECK_STR("in their order", id->uris[1], STR("bigfleet://admin"));
@@ -70,25 +70,34 @@ static const struct {
     const char *says;
 } refused[] = {
     {"a NUL ends the URI for C but not for the issuer",
-     {.names = {NAME(URI, "bigfleet://admin\0.evil")}}, "byte 0x00 in a URI"},
-    {"the same in a DNS name", {.names = {NAME(DNS, "good.example\0.evil")}},
+     {.names = {NAME(URI, "bigfleet://admin\0.evil")}},
+     "byte 0x00 in a URI"},
+    {"the same in a DNS name",
+     {.names = {NAME(DNS, "good.example\0.evil")}},
      "byte 0x00 in a DNS name"},
-    {"the same in a common name", {.common_names = {TEXT("worker-1\0x")}},
+    {"the same in a common name",
+     {.common_names = {TEXT("worker-1\0x")}},
      "control byte 0x00 in a common name"},
-    {"in the second common name too", {.common_names = {TEXT("fine"), TEXT("b\0d")}},
+    {"in the second common name too",
+     {.common_names = {TEXT("fine"), TEXT("b\0d")}},
      "control byte 0x00"},
-    {"a line feed would forge a log line", {.names = {NAME(URI, "bigfleet://x\nadmin")}},
+    {"a line feed would forge a log line",
+     {.names = {NAME(URI, "bigfleet://x\nadmin")}},
      "byte 0x0a in a URI"},
     {"delete is a control byte", {.common_names = {TEXT("a\x7f")}}, "0x7f"},
     {"C1 controls hide in UTF-8", {.common_names = {TEXT("a\xc2\x85z")}}, "0xc2"},
     {"a blank is no part of a URI", {.names = {NAME(URI, "bigfleet://a b")}}, "byte 0x20"},
-    {"an IA5String is ASCII", {.names = {NAME(DNS, "b\xc3\xbc" "cher")}}, "byte 0xc3"},
+    {"an IA5String is ASCII",
+     {.names = {NAME(DNS, "b\xc3\xbc"
+                          "cher")}},
+     "byte 0xc3"},
     {"the same NUL in sixteen bits",
      {.common_names = {TEXT("\0a\0\0\0b")}, .common_name_type = V_ASN1_BMPSTRING},
      "control byte 0x00"},
     {"a name that names nothing", {.names = {NAME(URI, "")}}, "an empty URI"},
     {"a bad name anywhere spoils the rest",
-     {.names = {NAME(URI, "bigfleet://admin"), NAME(DNS, "x\0y")}}, "byte 0x00"},
+     {.names = {NAME(URI, "bigfleet://admin"), NAME(DNS, "x\0y")}},
+     "byte 0x00"},
     {"65 URIs are over the limit", {.repeat_uris = TLS_NAMES_MAX + 1}, "limit"},
     {"65 DNS names are over the limit", {.repeat_dns = TLS_NAMES_MAX + 1}, "limit"},
     {"two lists of names", {.names = {NAME(URI, "a://b")}, .two_san_lists = true}, "two lists"},
@@ -112,10 +121,18 @@ static const struct {
     struct str common_name;
 } accepted[] = {
     {"64 of each kind are within the limit",
-     {.repeat_uris = TLS_NAMES_MAX, .repeat_dns = TLS_NAMES_MAX}, TLS_NAMES_MAX, TLS_NAMES_MAX,
+     {.repeat_uris = TLS_NAMES_MAX, .repeat_dns = TLS_NAMES_MAX},
+     TLS_NAMES_MAX,
+     TLS_NAMES_MAX,
      {"", 0}},
-    {"a common name may hold any letters", {.common_names = {TEXT("b\xc3\xbc" "cher")}}, 0, 0,
-     {"b\xc3\xbc" "cher", 7}},
+    {"a common name may hold any letters",
+     {.common_names = {TEXT("b\xc3\xbc"
+                            "cher")}},
+     0,
+     0,
+     {"b\xc3\xbc"
+      "cher",
+      7}},
     {"of two common names neither counts", {.common_names = {TEXT("a"), TEXT("b")}}, 0, 0, {"", 0}},
 };
 
@@ -139,16 +156,24 @@ static const struct {
 } choices[] = {
     {"exactly one", {"bigfleet://admin"}, ERR_OK, "bigfleet://admin"},
     {"other schemes beside it are ignored",
-     {"spiffe://x", "bigfleet://shard/s-1", "muster://replica/1"}, ERR_OK, "bigfleet://shard/s-1"},
+     {"spiffe://x", "bigfleet://shard/s-1", "muster://replica/1"},
+     ERR_OK,
+     "bigfleet://shard/s-1"},
     {"none", {"spiffe://x"}, ERR_NOT_FOUND, NULL},
     {"two", {"bigfleet://admin", "bigfleet://readonly"}, ERR_CONFLICT, NULL},
-    {"the same one twice is still two", {"bigfleet://admin", "bigfleet://admin"}, ERR_CONFLICT,
+    {"the same one twice is still two",
+     {"bigfleet://admin", "bigfleet://admin"},
+     ERR_CONFLICT,
      NULL},
-    {"case of the scheme does not hide the second", {"bigfleet://admin", "BigFleet://x"},
-     ERR_CONFLICT, NULL},
+    {"case of the scheme does not hide the second",
+     {"bigfleet://admin", "BigFleet://x"},
+     ERR_CONFLICT,
+     NULL},
     {"a scheme ends at its colon", {"bigfleets://admin"}, ERR_NOT_FOUND, NULL},
     {"and has one", {"bigfleet"}, ERR_NOT_FOUND, NULL},
-    {"without slashes it is one, and equals nothing we ask for", {"bigfleet:admin"}, ERR_OK,
+    {"without slashes it is one, and equals nothing we ask for",
+     {"bigfleet:admin"},
+     ERR_OK,
      "bigfleet:admin"},
 };
 
@@ -170,6 +195,10 @@ TEST(bytes_that_are_no_certificate_are_refused)
     struct note note;
 
     CHECK_ERR("nothing", tls_identity_from_der(STR(""), &id, &note), ERR_PARSE);
-    CHECK_ERR("garbage", tls_identity_from_der(STR("\x30\x82\xff\xff" "abc"), &id, &note), ERR_PARSE);
+    CHECK_ERR("garbage",
+              tls_identity_from_der(STR("\x30\x82\xff\xff"
+                                        "abc"),
+                                    &id, &note),
+              ERR_PARSE);
     tls_identity_free(NULL);
 }

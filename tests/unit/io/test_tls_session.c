@@ -33,11 +33,11 @@ static void check_row(const struct row *row, const struct rooted *roots, enum tl
 
     CHECK_ERR(row->why, server.err, row->want_server);
     CHECK_ERR(row->why, client.err, row->want_client);
-    first = tls_session_failure(row->want_server == ERR_UNAUTHENTICATED ||
-                                        row->want_client == ERR_OK ||
-                                        (row->want_server == ERR_UNSUPPORTED)
-                                    ? server.session
-                                    : client.session);
+    first =
+        tls_session_failure(row->want_server == ERR_UNAUTHENTICATED || row->want_client == ERR_OK ||
+                                    (row->want_server == ERR_UNSUPPORTED)
+                                ? server.session
+                                : client.session);
     CHECK_HAS(row->why, first->text, row->says ? row->says : "");
     if (!row->want_server && !row->want_client) {
         CHECK(row->why, server.open && client.open);
@@ -56,7 +56,8 @@ TEST(certificate_matrix_with_tls_1_3)
 {
     struct rooted roots;
     roots_make(&roots);
-    for (size_t i = 0; i < ARRAY_LEN(matrix); i++) check_row(&matrix[i], &roots, TLS_V1_3, SIZE_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(matrix); i++)
+        check_row(&matrix[i], &roots, TLS_V1_3, SIZE_MAX);
     roots_free(&roots);
 }
 
@@ -64,7 +65,8 @@ TEST(certificate_matrix_on_a_listener_that_also_allows_1_2)
 {
     struct rooted roots;
     roots_make(&roots);
-    for (size_t i = 0; i < ARRAY_LEN(matrix); i++) check_row(&matrix[i], &roots, TLS_V1_2, SIZE_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(matrix); i++)
+        check_row(&matrix[i], &roots, TLS_V1_2, SIZE_MAX);
     roots_free(&roots);
 }
 
@@ -76,7 +78,7 @@ TEST(certificate_matrix_when_bytes_arrive_one_by_one)
     roots_free(&roots);
 }
 
-/* -- foreign peers: OpenSSL's own client, driven by hand ---------------------------------------- */
+/* -- foreign peers: OpenSSL's own client, driven by hand --------------------------------------- */
 
 struct raw {
     SSL_CTX *context;
@@ -112,8 +114,10 @@ static void raw_converse(struct raw *raw, struct tls_end *server)
         struct str out;
         int got;
         any = false;
-        if (!SSL_is_init_finished(raw->ssl)) SSL_do_handshake(raw->ssl);
-        else SSL_read(raw->ssl, bytes, sizeof bytes);
+        if (!SSL_is_init_finished(raw->ssl))
+            SSL_do_handshake(raw->ssl);
+        else
+            SSL_read(raw->ssl, bytes, sizeof bytes);
         got = BIO_read(raw->out, bytes, sizeof bytes);
         if (got > 0 && !server->err) {
             CHECK_OK("feed", tls_session_feed(server->session, str_of(bytes, (size_t)got)));
@@ -152,8 +156,8 @@ TEST(the_lowest_version_is_kept)
 
     roots_make(&roots);
     for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
-        struct tls_context *context = context_of(
-            &(struct party){.version_min = versions[i].lowest}, TLS_SERVER, true, &roots);
+        struct tls_context *context = context_of(&(struct party){.version_min = versions[i].lowest},
+                                                 TLS_SERVER, true, &roots);
         struct tls_end server;
         struct raw raw;
         tls_end_open(&server, context, NULL);
@@ -188,8 +192,8 @@ TEST(no_session_can_be_resumed_and_none_renegotiated)
             CHECK("the client may ask", SSL_renegotiate(raw.ssl) == 1);
             SSL_do_handshake(raw.ssl);
             raw_converse(&raw, &server);
-            CHECK("but is not heard", SSL_num_renegotiations(raw.ssl) == 0 ||
-                                          !SSL_is_init_finished(raw.ssl));
+            CHECK("but is not heard",
+                  SSL_num_renegotiations(raw.ssl) == 0 || !SSL_is_init_finished(raw.ssl));
         }
         raw_close(&raw);
         tls_end_close(&server);
@@ -233,7 +237,7 @@ TEST(bytes_that_are_no_tls_end_the_session)
     roots_free(&roots);
 }
 
-/* -- the ways of bytes -------------------------------------------------------------------------- */
+/* -- the ways of bytes ------------------------------------------------------------------------- */
 
 struct joined {
     struct tls_end client, server;
@@ -334,7 +338,8 @@ TEST(what_is_held_is_bounded)
     static char much[TLS_HELD_MAX];
 
     join(&j);
-    CHECK_OK("as much as may be held", tls_session_feed(j.server.session, str_of(much, sizeof much)));
+    CHECK_OK("as much as may be held",
+             tls_session_feed(j.server.session, str_of(much, sizeof much)));
     CHECK_OK("settled", tls_session_settle(j.server.session));
     CHECK_ERR("one more", tls_session_feed(j.server.session, STR("x")), ERR_FULL);
     part(&j);

@@ -1,4 +1,9 @@
-/* TLS streams over real sockets, in what is particular to them: refusals, cuts, silence, garbage. */
+/* TLS streams over real sockets, in what is particular to them: refusals, cuts, silence, garbage.
+ */
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "ends.h"
 #include "io/tls_session.h"
 #include "unit/io/tls_forge.h"
@@ -13,9 +18,9 @@ static struct tls_context *for_server, *for_client, *for_stranger;
 
 static struct tls_context *context_of(enum tls_side side, const struct forge_pair *issuer)
 {
-    static const struct forge_spec spec = {
-        .names = {NAME(URI, "bigfleet://shard/s-1"), NAME(DNS, "localhost"),
-                  NAME(IP, "\x7f\x00\x00\x01")}};
+    static const struct forge_spec spec = {.names = {NAME(URI, "bigfleet://shard/s-1"),
+                                                     NAME(DNS, "localhost"),
+                                                     NAME(IP, "\x7f\x00\x00\x01")}};
     struct forge_pair leaf;
     struct tls_context *context;
 
@@ -42,7 +47,7 @@ static void begin(struct listen_options options)
     for_server = context_of(TLS_SERVER, &root);
     for_client = context_of(TLS_CLIENT, &root);
     for_stranger = context_of(TLS_CLIENT, &other_root);
-    options.address = "127.0.0.1:0";
+    if (!options.address) options.address = "127.0.0.1:0";
     options.tls = for_server;
     server_open(&rig, &server, options);
 }
@@ -63,8 +68,8 @@ static void finish(void)
 
 static void dial(struct tls_context *context)
 {
-    end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener),
-                                                  .tls = context});
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener), .tls = context});
 }
 
 static void meet(void)
@@ -73,7 +78,7 @@ static void meet(void)
     RIG_UNTIL("they meet", &rig, client.opened && served.opened);
 }
 
-/* -- a peer whose every byte the test decides: a session by hand over a plain stream -------------- */
+/* -- a peer whose every byte the test decides: a session by hand over a plain stream ----------- */
 
 static struct tls_session *hand;
 static char hand_plain[TLS_RECORD_MAX];
@@ -143,6 +148,48 @@ TEST(a_connection_that_ends_with_close_notify_is_orderly)
     finish();
 }
 
+static struct timer pause_timer;
+static bool pause_over;
+
+static void on_pause_over(struct timer *timer)
+{
+    (void)timer;
+    pause_over = true;
+}
+
+/* The answer is more than the kernel holds and little enough to be all encrypted: what is left
+ * waits below TLS, where the end of the stream must wait for it. */
+TEST(a_peer_that_asked_ended_and_reads_late_gets_the_whole_answer)
+{
+    static char answer[384 * 1024];
+    struct str part = {answer, sizeof answer};
+    char address[128];
+
+    snprintf(address, sizeof address, "unix:%s/late.sock", test_dir());
+    begin((struct listen_options){.address = address});
+    CHECK_OK("timer", timer_init(&pause_timer, rig.loop, on_pause_over));
+    end_dial(&rig, &client,
+             (struct dial_options){.address = address, .tls = for_client, .tls_name = "localhost"});
+    RIG_UNTIL("they meet", &rig, client.opened && served.opened);
+    stream_pause(client.stream);
+    CHECK_OK("ask", end_write(&client, "everything, please"));
+    stream_end(client.stream);
+    RIG_UNTIL("asked", &rig, served.ended);
+    CHECK_OK("answer", stream_write(served.stream, &part, 1));
+    stream_end(served.stream);
+    pause_over = false;
+    timer_start_in(&pause_timer, 2500); /* past the linger, twice */
+    RIG_UNTIL("the peer is away", &rig, pause_over);
+    CHECK_U64("a stuck peer holds the stream, as without TLS", served.closed, 0);
+    stream_resume(client.stream);
+    RIG_UNTIL("both end", &rig, client.closed && served.closed);
+    CHECK_U64("the whole answer", client.got, sizeof answer);
+    CHECK_ERR("orderly", client.why, ERR_CLOSED);
+    CHECK_ERR("orderly", served.why, ERR_CLOSED);
+    timer_deinit(&pause_timer);
+    finish();
+}
+
 TEST(closing_without_ending_is_a_cut_for_the_peer)
 {
     begin((struct listen_options){0});
@@ -169,9 +216,11 @@ TEST(peers_are_known_when_they_are_handed_over)
     dial(for_client);
     CHECK("nobody is known before the handshake", !stream_peer_identity(client.stream));
     RIG_UNTIL("they meet", &rig, client.opened && served.opened);
-    CHECK_OK("server knows", tls_identity_uri(stream_peer_identity(served.stream), STR("bigfleet"), &uri));
+    CHECK_OK("server knows",
+             tls_identity_uri(stream_peer_identity(served.stream), STR("bigfleet"), &uri));
     CHECK_STR("whom", uri, STR("bigfleet://shard/s-1"));
-    CHECK_OK("client knows", tls_identity_uri(stream_peer_identity(client.stream), STR("bigfleet"), &uri));
+    CHECK_OK("client knows",
+             tls_identity_uri(stream_peer_identity(client.stream), STR("bigfleet"), &uri));
     CHECK_TEXT("protocol", stream_alpn(served.stream), "h2");
     CHECK_TEXT("protocol", stream_alpn(client.stream), "h2");
     CHECK_HAS("address", client.peer, "127.0.0.1:");
@@ -191,11 +240,33 @@ TEST(a_refused_client_learns_why_and_reaches_no_handler)
     finish();
 }
 
+static void close_on_refused(void *owner, const char *peer_address, enum err why,
+                             const struct note *note)
+{
+    struct server *own = owner;
+
+    CHECK_HAS("whom", peer_address, "127.0.0.1:");
+    CHECK_ERR("why", why, ERR_UNAUTHENTICATED);
+    CHECK_HAS("in words", note->text, "issuer");
+    listener_close(own->listener);
+    own->listener = NULL;
+}
+
+TEST(a_listener_may_be_closed_when_it_tells_of_a_refusal)
+{
+    begin((struct listen_options){.on_refused = close_on_refused});
+    dial(for_stranger);
+    RIG_UNTIL("refused, and closed", &rig, client.closed && !server.listener);
+    finish();
+}
+
 TEST(a_server_that_is_not_who_we_dialled_is_refused)
 {
     begin((struct listen_options){0});
-    end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener),
-                                                  .tls = for_client, .tls_name = "other.example"});
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener),
+                                   .tls = for_client,
+                                   .tls_name = "other.example"});
     RIG_UNTIL("refused", &rig, client.closed);
     CHECK_ERR("by us", client.why, ERR_UNAUTHENTICATED);
     CHECK_HAS("for its name", client.note.text, "ostname mismatch");
@@ -212,7 +283,8 @@ static const struct {
     {"HTTP/2 without TLS", FORGE_TEXT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")},
     {"zeros", FORGE_TEXT("\0\0\0\0\0\0\0\0\0\0\0\0")},
     {"half a hello and then nothing like it",
-     FORGE_TEXT("\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03garbagegarbage\x16\x03\x01zzzzzzzzzz")},
+     FORGE_TEXT(
+         "\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03garbagegarbage\x16\x03\x01zzzzzzzzzz")},
 };
 
 TEST(bytes_that_are_no_tls_are_closed_and_counted)
@@ -261,7 +333,7 @@ TEST(a_listener_closes_with_handshakes_under_way)
     finish();
 }
 
-/* -- dialling somebody who is no TLS server ------------------------------------------------------ */
+/* -- dialling somebody who is no TLS server ---------------------------------------------------- */
 
 static void answer_nonsense(struct end *end, struct str bytes)
 {
@@ -287,11 +359,41 @@ TEST(a_server_that_never_answers_is_a_time_out)
     begin((struct listen_options){0});
     listener_close(server.listener);
     server_open(&rig, &server, (struct listen_options){.address = "127.0.0.1:0"});
-    end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener),
-                                                  .tls = for_client, .timeout_ms = 30});
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener),
+                                   .tls = for_client,
+                                   .timeout_ms = 30});
     RIG_UNTIL("given up", &rig, client.closed);
     CHECK_ERR("in time", client.why, ERR_TIMEOUT);
     finish();
+}
+
+TEST(a_dial_that_never_connected_does_not_blame_the_handshake)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int listening = socket(AF_INET, SOCK_STREAM, 0), fillers[4];
+    char text[32], want[64];
+
+    /* A listener whose queue is full and who never accepts: the kernel drops what comes. */
+    CHECK("bind", bind(listening, (struct sockaddr *)&address, len) == 0);
+    CHECK("listen", listen(listening, 0) == 0);
+    CHECK("name", getsockname(listening, (struct sockaddr *)&address, &len) == 0);
+    for (size_t i = 0; i < ARRAY_LEN(fillers); i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(fillers[i], (struct sockaddr *)&address, len);
+    }
+    begin((struct listen_options){0});
+    snprintf(text, sizeof text, "127.0.0.1:%u", ntohs(address.sin_port));
+    snprintf(want, sizeof want, "dial %s: ", text);
+    end_dial(&rig, &client,
+             (struct dial_options){.address = text, .tls = for_client, .timeout_ms = 100});
+    RIG_UNTIL("given up", &rig, client.closed);
+    CHECK_ERR("in time", client.why, ERR_TIMEOUT);
+    CHECK_HAS("the dial's own words", client.note.text, want);
+    finish();
+    for (size_t i = 0; i < ARRAY_LEN(fillers); i++) close(fillers[i]);
+    close(listening);
 }
 
 TEST(nobody_listening_is_unavailable_as_without_tls)
@@ -324,8 +426,8 @@ TEST(a_dial_that_cannot_begin_says_so_at_once)
     CHECK_HAS("said", note.text, "needs a name to verify");
     CHECK_ERR("too long a name",
               net_dial(rig.net,
-                       &(struct dial_options){.address = "localhost:1", .tls = for_client,
-                                              .tls_name = long_name},
+                       &(struct dial_options){
+                           .address = "localhost:1", .tls = for_client, .tls_name = long_name},
                        &end_events, &client, &stream, &note),
               ERR_INVALID);
     CHECK_ERR("no address",
@@ -336,7 +438,7 @@ TEST(a_dial_that_cannot_begin_says_so_at_once)
     finish();
 }
 
-/* -- closing from inside each callback ------------------------------------------------------------ */
+/* -- closing from inside each callback --------------------------------------------------------- */
 
 TEST(a_stream_may_be_closed_from_inside_any_of_its_callbacks)
 {
@@ -372,5 +474,44 @@ TEST(early_bytes_of_an_accepted_stream_wait_for_its_owner)
     RIG_UNTIL("orderly", &rig, client.closed && served.closed);
     CHECK_ERR("orderly", client.why, ERR_CLOSED);
     CHECK_ERR("orderly", served.why, ERR_CLOSED);
+    finish();
+}
+
+/* -- the bound, where TLS and the stream below have to agree about it -------------------------- */
+
+enum { BOUND = 64 * 1024 };
+static unsigned retries;
+
+static void retry_large(struct end *end)
+{
+    static char large[BOUND - 1000];
+    struct str part = {large, sizeof large};
+
+    if (retries++ > 0) return; /* that is about the write below, at half the bound */
+    CHECK_OK("after on_drained it fits", stream_write(end->stream, &part, 1));
+}
+
+TEST(a_write_that_needs_nearly_all_room_is_told_when_it_fits)
+{
+    static char piece[4096], large[BOUND - 1000];
+    struct str part = {piece, sizeof piece}, whole = {large, sizeof large};
+
+    begin((struct listen_options){0});
+    retries = 0;
+    end_dial(&rig, &client,
+             (struct dial_options){.address = listener_address(server.listener),
+                                   .tls = for_client,
+                                   .output_max = BOUND});
+    RIG_UNTIL("they meet", &rig, client.opened && served.opened);
+    stream_pause(served.stream);
+    for (int idle = 0; idle < 20; idle++) { /* until the kernel's buffers are full, too */
+        while (stream_write(client.stream, &part, 1) == ERR_OK) idle = 0;
+        real_io_turn(rig.real, false);
+    }
+    CHECK_ERR("no room", stream_write(client.stream, &whole, 1), ERR_FULL);
+    client.on_drained = retry_large;
+    stream_resume(served.stream);
+    RIG_UNTIL("told", &rig, retries > 0);
+    client.on_drained = NULL;
     finish();
 }

@@ -16,24 +16,23 @@ __attribute__((destructor)) static void forget(void)
 /* Made once: what is tested is the streams. */
 static struct tls_context *context_of(enum tls_side side)
 {
-    static const struct forge_spec spec = {
-        .names = {FORGE_NAME(URI, "bigfleet://admin"), FORGE_NAME(DNS, "localhost"),
-                  FORGE_NAME(IP, "\x7f\x00\x00\x01")}};
+    static const struct forge_spec spec = {.names = {FORGE_NAME(URI, "bigfleet://admin"),
+                                                     FORGE_NAME(DNS, "localhost"),
+                                                     FORGE_NAME(IP, "\x7f\x00\x00\x01")}};
     struct forge_pair root, leaf;
 
     if (contexts[side]) return contexts[side];
     forge_root(&root, "root");
     forge(&leaf, &root, &spec);
     for (int i = 0; i < 2; i++)
-        CHECK_OK("context",
-                 tls_context_open(NULL,
-                                  &(struct tls_options){.side = (enum tls_side)i,
-                                                        .version_min = TLS_V1_3,
-                                                        .cert_pem = forge_cert(&leaf),
-                                                        .key_pem = forge_key(&leaf),
-                                                        .ca_pem = forge_cert(&root),
-                                                        .alpn = {"h2"}},
-                                  &contexts[i], NULL));
+        CHECK_OK("context", tls_context_open(NULL,
+                                             &(struct tls_options){.side = (enum tls_side)i,
+                                                                   .version_min = TLS_V1_3,
+                                                                   .cert_pem = forge_cert(&leaf),
+                                                                   .key_pem = forge_key(&leaf),
+                                                                   .ca_pem = forge_cert(&root),
+                                                                   .alpn = {"h2"}},
+                                             &contexts[i], NULL));
     forge_free(&leaf);
     forge_free(&root);
     return contexts[side];

@@ -1,5 +1,5 @@
-/* Put before a test of plain streams, makes every dial and every listener of it speak TLS: the rules of
- * io/net.h are the same for both, so the same tests must pass. */
+/* Put before a test of plain streams, makes every dial and every listener of it speak TLS: the
+ * rules of io/net.h are the same for both, so the same tests must pass. */
 #ifndef TESTS_TLS_EVERYWHERE_H
 #define TESTS_TLS_EVERYWHERE_H
 #include "io/net.h"
@@ -10,7 +10,7 @@ enum err tls_everywhere_dial(struct net *net, const struct dial_options *options
 enum err tls_everywhere_listen(struct net *net, const struct listen_options *options,
                                struct listener **ret_listener, struct note *note);
 #ifndef TLS_EVERYWHERE_ITSELF
-#define net_dial tls_everywhere_dial
+#define net_dial   tls_everywhere_dial
 #define net_listen tls_everywhere_listen
 #endif
 #endif

@@ -9,12 +9,12 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
-#define MUST(condition)                                                                         \
-    do {                                                                                        \
-        if (!(condition)) {                                                                     \
-            fprintf(stderr, "forge: %s failed\n", #condition);                                  \
-            abort();                                                                            \
-        }                                                                                       \
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "forge: %s failed\n", #condition);                                     \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 static void put_name(GENERAL_NAMES *names, enum forge_kind kind, struct str text)
@@ -42,8 +42,9 @@ static void put_extension(X509 *certificate, int nid, const char *value)
 static void put_common_name(X509_NAME *subject, int type, struct str name)
 {
     /* Through the entry itself: the usual call would look at the bytes. */
-    X509_NAME_ENTRY *entry = X509_NAME_ENTRY_create_by_NID(
-        NULL, NID_commonName, type ? type : V_ASN1_UTF8STRING, (const unsigned char *)name.at, (int)name.len);
+    X509_NAME_ENTRY *entry =
+        X509_NAME_ENTRY_create_by_NID(NULL, NID_commonName, type ? type : V_ASN1_UTF8STRING,
+                                      (const unsigned char *)name.at, (int)name.len);
     MUST(entry && X509_NAME_add_entry(subject, entry, -1, 0));
     X509_NAME_ENTRY_free(entry);
 }
@@ -64,9 +65,11 @@ static void put_names(X509 *certificate, const struct forge_spec *spec)
         put_name(names, FORGE_DNS, str_from(text));
     }
     if (sk_GENERAL_NAME_num(names) > 0)
-        MUST(X509_add1_ext_i2d(certificate, NID_subject_alt_name, names, 0, X509V3_ADD_APPEND) == 1);
+        MUST(X509_add1_ext_i2d(certificate, NID_subject_alt_name, names, 0, X509V3_ADD_APPEND) ==
+             1);
     if (spec->two_san_lists)
-        MUST(X509_add1_ext_i2d(certificate, NID_subject_alt_name, names, 0, X509V3_ADD_APPEND) == 1);
+        MUST(X509_add1_ext_i2d(certificate, NID_subject_alt_name, names, 0, X509V3_ADD_APPEND) ==
+             1);
     GENERAL_NAMES_free(names);
 }
 
@@ -95,8 +98,8 @@ void forge(struct forge_pair *made, const struct forge_pair *issuer, const struc
     for (size_t i = 0; i < ARRAY_LEN(spec->common_names) && spec->common_names[i].len; i++)
         put_common_name(X509_get_subject_name(certificate), spec->common_name_type,
                         spec->common_names[i]);
-    MUST(X509_set_issuer_name(certificate, X509_get_subject_name(issuer ? issuer->certificate
-                                                                        : certificate)));
+    MUST(X509_set_issuer_name(certificate,
+                              X509_get_subject_name(issuer ? issuer->certificate : certificate)));
     MUST(X509_set_pubkey(certificate, made->key));
     put_extension(certificate, NID_basic_constraints,
                   spec->is_ca ? "critical,CA:TRUE" : "critical,CA:FALSE");
@@ -116,8 +119,7 @@ void forge(struct forge_pair *made, const struct forge_pair *issuer, const struc
 
 void forge_root(struct forge_pair *made, const char *common_name)
 {
-    forge(made, NULL,
-          &(struct forge_spec){.common_names = {str_from(common_name)}, .is_ca = true});
+    forge(made, NULL, &(struct forge_spec){.common_names = {str_from(common_name)}, .is_ca = true});
 }
 
 void forge_free(struct forge_pair *made)
@@ -128,5 +130,11 @@ void forge_free(struct forge_pair *made)
     buf_deinit(&made->key_pem);
 }
 
-struct str forge_cert(const struct forge_pair *pair) { return buf_peek(&pair->cert_pem); }
-struct str forge_key(const struct forge_pair *pair) { return buf_peek(&pair->key_pem); }
+struct str forge_cert(const struct forge_pair *pair)
+{
+    return buf_peek(&pair->cert_pem);
+}
+struct str forge_key(const struct forge_pair *pair)
+{
+    return buf_peek(&pair->key_pem);
+}

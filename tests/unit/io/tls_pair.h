@@ -8,7 +8,7 @@
 struct tls_end {
     struct tls_session *session;
     enum err err;
-    struct buf got;                     /* plaintext */
+    struct buf got; /* plaintext */
     bool open;
 };
 
@@ -48,8 +48,13 @@ static inline bool tls_carry(struct tls_end *from, struct tls_end *to, size_t st
 
 static inline void tls_converse(struct tls_end *client, struct tls_end *server, size_t step)
 {
+    bool any = true;
+
     if (!client->err) tls_end_read(client);
-    while (tls_carry(client, server, step) | tls_carry(server, client, step)) continue;
+    while (any) {
+        any = tls_carry(client, server, step);
+        any = tls_carry(server, client, step) || any;
+    }
 }
 
 static inline void tls_end_open(struct tls_end *end, struct tls_context *context, const char *name)

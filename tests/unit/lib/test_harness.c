@@ -115,7 +115,8 @@ static int two_hosts(void)
 {
     static const char *const serve[] = {"python3", "-u", "-m", "http.server", "8000", NULL};
     static const char *const fetch[] = {"curl", "-sS", "-m", "5", "http://10.77.0.1:8000/", NULL};
-    static const char *const fetch_cut[] = {"curl", "-sS", "-m", "1", "http://10.77.0.1:8000/", NULL};
+    static const char *const fetch_cut[] = {"curl", "-sS", "-m", "1", "http://10.77.0.1:8000/",
+                                            NULL};
 
     if (!enter()) return 77;
     HOLDS(host_add(1) && host_add(2));
@@ -137,7 +138,10 @@ static int two_hosts(void)
     return 0;
 }
 
-TEST(hosts_reach_each_other_until_they_are_cut) { in_child(two_hosts); }
+TEST(hosts_reach_each_other_until_they_are_cut)
+{
+    in_child(two_hosts);
+}
 
 static int full_disk(void)
 {

@@ -1,6 +1,6 @@
-/* A strict reader of the Prometheus text format 0.0.4, for tests: what it accepts, a scraper accepts.
- * It also refuses what a scraper would let pass but we never mean: samples without HELP and TYPE, a
- * family in two places, a series twice, buckets that shrink, counts that disagree. */
+/* A strict reader of the Prometheus text format 0.0.4, for tests: what it accepts, a scraper
+ * accepts. It also refuses what a scraper would let pass but we never mean: samples without HELP
+ * and TYPE, a family in two places, a series twice, buckets that shrink, counts that disagree. */
 #ifndef TESTS_OBS_PROM_PARSE_H
 #define TESTS_OBS_PROM_PARSE_H
 #include <ctype.h>

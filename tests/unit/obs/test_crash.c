@@ -1,6 +1,7 @@
 /* Children that die on purpose, and what they say. */
 #include "obs/crash.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,10 +9,16 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "io/clock.h"
+#include "io/http.h"
+#include "io/io.h"
+#include "io/real.h"
+#include "io/worker.h"
+#include "lib/http_client.h"
 #include "lib/test.h"
 #include "obs/ring.h"
 
@@ -55,6 +62,48 @@ static void die_in_thread(void)
     pthread_t thread;
     pthread_create(&thread, NULL, segv_thread, NULL);
     pthread_join(thread, NULL);
+}
+
+static void run_and_die(struct job *job)
+{
+    (void)job;
+    die_by_segv();
+}
+
+static void never_done(struct job *job, enum err err)
+{
+    (void)job, (void)err;
+}
+
+/* The way our threads come to be: their signals are blocked, but for a fault's. */
+static void die_in_worker(void)
+{
+    struct real_io *real;
+    struct worker *worker;
+    struct job job;
+
+    if (real_io_open(&real)) return;
+    if (worker_open(real_io_io(real)->loop, &(struct worker_options){"doomed", 1}, &worker)) return;
+    job_init(&job, run_and_die, never_done);
+    if (worker_submit(worker, &job)) return;
+    real_io_run(real);
+}
+
+static void segv_handler(void *context, const struct http_request *request,
+                         struct http_response *response)
+{
+    (void)context, (void)request, (void)response;
+    die_by_segv();
+}
+
+static void die_in_http_handler(void)
+{
+    struct http_server *server;
+    struct note note;
+    if (http_open(&(struct http_options){.address = "127.0.0.1:0"}, &server, &note) != ERR_OK ||
+        http_route(server, "/die", HTTP_GET, segv_handler, NULL) != ERR_OK)
+        _exit(97);
+    client_ask(http_address(server), "GET /die HTTP/1.1\r\nHost: x\r\n\r\n", NULL);
 }
 
 /* The child's standard error, and how it ended. */
@@ -106,6 +155,9 @@ static const struct {
     {"raised by itself", die_by_fpe, SIGFPE, "*** died by SIGFPE, process", true},
     {"sent from outside", die_by_kill, SIGSEGV, "*** died by SIGSEGV, process", true},
     {"on another thread", die_in_thread, SIGSEGV, "*** died by SIGSEGV at address", true},
+    {"on the HTTP server's thread", die_in_http_handler, SIGSEGV, "*** died by SIGSEGV at address",
+     true},
+    {"on a worker", die_in_worker, SIGSEGV, "*** died by SIGSEGV at address", true},
 };
 
 TEST(a_dying_process_says_where_and_what_and_dies_by_its_signal)
@@ -149,4 +201,43 @@ TEST(an_overflowed_stack_still_has_last_words)
     CHECK_I64("the right one", WTERMSIG(status), SIGSEGV);
     CHECK_HAS("the ring", said, " about to die 4 2\n");
     free(said);
+}
+
+/* Bounded, so that a hang becomes a failure. */
+static bool ends_in_time(pid_t child, int *ret_status)
+{
+    for (int i = 0; i < 3000; i++) {
+        if (waitpid(child, ret_status, WNOHANG) == child) return true;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, ret_status, 0);
+    return false;
+}
+
+TEST(a_full_standard_error_that_nobody_reads_does_not_keep_a_dead_process)
+{
+    int ends[2], status = 0;
+    pid_t child;
+
+    CHECK("pipe", pipe(ends) == 0);
+    CHECK("does not wait", fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+    while (write(ends[1], "x", 1) == 1) { /* ends: nobody reads */
+    }
+    CHECK("waits, as standard error does", fcntl(ends[1], F_SETFL, 0) == 0);
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        if (crash_install(&(struct crash_options){.program = "test", .fd = ends[1]}) != ERR_OK)
+            _exit(99);
+        ring_put("nobody will read this", 4, 2);
+        die_by_segv();
+        _exit(98);
+    }
+    CHECK("fork", child > 0);
+    CHECK("it ends", ends_in_time(child, &status));
+    CHECK("by its signal", WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    close(ends[0]);
+    close(ends[1]);
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,8 +191,18 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK_ERR("that it is over", told.last, ERR_OK);
     CHECK_U64("and what it cost", told.lost, 3);
     CHECK_OK("go on", events_write(events, EVENT_KEEP, STR("{\"n\":5}")));
+    fault_fs_arm(&fault,
+                 (struct fault_fs_plan){
+                     .calls = FAULT_FS_WRITE, .nth = 1, .err = ERR_IO, .from_then_on = true});
+    CHECK_OK("queued again", events_write(events, EVENT_KEEP, STR("{\"n\":6}")));
+    CHECK_I64("new trouble is told anew", told.times, 3);
+    CHECK_ERR("what", told.last, ERR_IO);
+    fault_fs_disarm(&fault);
+    CHECK_OK("the next line takes it along", events_write(events, EVENT_KEEP, STR("{\"n\":7}")));
+    CHECK_I64("and its end", told.times, 4);
+    CHECK_U64("this time without loss", told.lost, 0);
     char *all = content(path, "");
-    for (int n = 1; n <= 5; n++) {
+    for (int n = 1; n <= 7; n++) {
         char want[32];
         snprintf(want, sizeof want, "{\"n\":%d}\n", n);
         CHECK_HAS("every transition is there", all, want);
@@ -291,6 +302,30 @@ TEST(a_reader_that_stops_holds_up_nobody)
     CHECK_I64("recovery is told", told.times, 2);
     buf_deinit(&all);
     events_close(events);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(the_rest_of_a_long_line_is_flushed_and_until_then_not_all_is_out)
+{
+    enum { LONG = 200000 };
+    static char line[LONG], in[300000];
+    int ends[2];
+    size_t got = 0;
+    ssize_t piece;
+    memset(line, 'x', sizeof line);
+    CHECK("pipe", pipe(ends) == 0);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    struct events *events = sink((struct events_options){.kind = EVENTS_STDOUT, .fd = ends[1]});
+    CHECK_OK("taken", events_write(events, EVENT_KEEP, str_of(line, LONG)));
+    CHECK("not all is out", !events_flush(events));
+    for (int i = 0; i < 3; i++) {
+        while ((piece = read(ends[0], in, sizeof in)) > 0) got += (size_t)piece;
+        if (got < LONG - 65536) (void)events_flush(events);
+    }
+    events_close(events); /* there is room for what is left */
+    while ((piece = read(ends[0], in, sizeof in)) > 0) got += (size_t)piece;
+    CHECK_SIZE("all of it", got, LONG + 1);
     close(ends[0]);
     close(ends[1]);
 }
@@ -415,6 +450,42 @@ TEST(with_a_worker_rotation_does_not_wait_for_the_disk)
     events_close(events);
     worker_close(worker);
     real_io_close(real);
+}
+
+static atomic_int dir_syncs;
+static _Atomic(pid_t) dir_sync_thread;
+static enum err noted_sync_dir(struct fs *fs, const char *path)
+{
+    (void)fs, (void)path;
+    atomic_store(&dir_sync_thread, gettid());
+    atomic_fetch_add(&dir_syncs, 1);
+    return ERR_OK;
+}
+
+TEST(with_a_worker_the_directory_is_synced_there_too)
+{
+    const char *path = fresh_path();
+    struct real_io *real;
+    struct worker *worker;
+    struct fs noted = *fs_real(); /* with one call watched; used from two threads */
+    struct events_options options = file_options(path);
+    noted.sync_dir = noted_sync_dir;
+    atomic_store(&dir_syncs, 0);
+    CHECK_OK("real", real_io_open(&real));
+    CHECK_OK("worker",
+             worker_open(real_io_io(real)->loop,
+                         &(struct worker_options){.name = "retire", .jobs_max = 8}, &worker));
+    options.fs = &noted;
+    options.worker = worker;
+    options.rotate_bytes = 1;
+    struct events *events = sink(options);
+    for (int i = 0; i < 2; i++) CHECK_OK("write", events_write(events, EVENT_KEEP, STR("x")));
+    CHECK_U64("rotated", events_stats(events).rotations, 1);
+    events_close(events);
+    worker_close(worker); /* ends what it was given */
+    real_io_close(real);
+    CHECK_I64("synced, once", atomic_load(&dir_syncs), 1);
+    CHECK("not by the writer", atomic_load(&dir_sync_thread) != gettid());
 }
 
 TEST(a_path_that_does_not_work_is_named)

@@ -2,6 +2,7 @@
 #include "obs/health.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void drop_line(void *context, enum log_level level, struct str line)
     (void)context, (void)level, (void)line;
 }
 
-static void rig_open(struct rig *r)
+static void rig_open_with(struct rig *r, struct events_options events)
 {
     struct note note = {""};
     *r = (struct rig){.clock = {.clock = {.mono = shared_mono, .wall = shared_wall}}};
@@ -73,8 +74,7 @@ static void rig_open(struct rig *r)
              logger_open(&(struct logger_options){.clock = &r->clock.clock, .sink = drop_line},
                          &r->logger));
     log_source_init(&r->log, r->logger, "test", NULL);
-    CHECK_OK("events",
-             events_open(&(struct events_options){.kind = EVENTS_NONE}, &r->events, &note));
+    CHECK_OK("events", events_open(&events, &r->events, &note));
     struct health_options options = {.server = r->server,
                                      .loop = &r->loop,
                                      .metrics = r->metrics,
@@ -83,6 +83,11 @@ static void rig_open(struct rig *r)
     enum err err = health_open(&options, &r->health, &note);
     if (err) print_error("%s\n", note.text);
     CHECK_OK("health", err);
+}
+
+static void rig_open(struct rig *r)
+{
+    rig_open_with(r, (struct events_options){.kind = EVENTS_NONE});
 }
 
 static void rig_close(struct rig *r)
@@ -156,7 +161,8 @@ TEST(readyz_names_what_is_missing)
     page_is(&r, "one: exactly its text", "/readyz", 503,
             "first provider reconcile not yet complete\n");
     page_is(&r, "all, for people", "/readyz?verbose", 503,
-            "fail provider: first provider reconcile not yet complete\nok   leader\n");
+            "ok   events\nfail provider: first provider reconcile not yet complete\n"
+            "ok   leader\n");
     CHECK("not ready", !health_ready(r.health));
     health_check_set(provider, true, "");
     page_is(&r, "ready", "/readyz", 200, "ok\n");
@@ -168,13 +174,39 @@ TEST(readyz_names_what_is_missing)
     CHECK_I64("again not", get(&r, "/readyz", &got), 503);
     CHECK_SIZE("a long reason is cut", strlen(got), HEALTH_REASON_MAX);
     free(got);
-    for (int i = 2; i < HEALTH_CHECKS_MAX; i++) {
+    for (int i = 3; i < HEALTH_CHECKS_MAX; i++) {
         static char names[HEALTH_CHECKS_MAX][8];
         snprintf(names[i], sizeof names[i], "c%d", i);
         CHECK_OK("up to the bound", health_check_add(r.health, names[i], "x", &more));
     }
     CHECK_ERR("no further", health_check_add(r.health, "one more", "x", &more), ERR_FULL);
     rig_close(&r);
+}
+
+TEST(a_sink_that_refuses_lines_to_keep_makes_it_not_ready)
+{
+    static char line[100000], in[300000];
+    struct rig r;
+    int ends[2];
+    CHECK("pipe", pipe(ends) == 0);
+    memset(line, 'x', sizeof line);
+    rig_open_with(&r,
+                  (struct events_options){.kind = EVENTS_STDOUT, .fd = ends[1], .queue_max = 1});
+    CHECK_OK("as much as the pipe takes",
+             events_write(r.events, EVENT_KEEP, str_of(line, sizeof line)));
+    CHECK_OK("queued", events_write(r.events, EVENT_KEEP, STR("{}")));
+    turn(&r, 1000, (struct loop_turn){1000, 1000});
+    page_is(&r, "waiting is no reason", "/readyz", 200, "ok\n");
+    CHECK_ERR("refused", events_write(r.events, EVENT_KEEP, STR("{}")), ERR_FULL);
+    turn(&r, 1000, (struct loop_turn){1000, 1000});
+    page_is(&r, "refusing is", "/readyz", 503, "event lines that must be kept cannot be written\n");
+    CHECK_U64("and counted", events_stats(r.events).refused, 1);
+    CHECK("somebody reads", read(ends[0], in, sizeof in) > 0);
+    turn(&r, 1000, (struct loop_turn){1000, 1000});
+    page_is(&r, "ready again", "/readyz", 200, "ok\n");
+    rig_close(&r);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 TEST(debug_loop_reads_as_the_transcript_says)
@@ -295,6 +327,46 @@ TEST(it_can_be_closed_and_what_is_taken_is_told)
     rig_close(&r);
 }
 
+TEST(the_pages_move_to_another_server_and_counts_go_on)
+{
+    struct rig r;
+    struct http_server *old, *other;
+    struct note note = {""};
+    char *got = NULL;
+    struct prom parsed;
+    rig_open(&r);
+    old = r.server;
+    page_is(&r, "on the first", "/healthz", 200, "ok\n");
+    CHECK_OK("http", http_open(&(struct http_options){.address = "127.0.0.1:0"}, &other, &note));
+    CHECK_OK("move", health_move(r.health, other, &note));
+    CHECK_I64("gone from there", get(&r, "/healthz", NULL), 404);
+    http_close(old);
+    r.server = other;
+    page_is(&r, "here now", "/healthz", 200, "ok\n");
+    CHECK_I64("page", get(&r, "/metrics", &got), 200);
+    CHECK("parse", prom_parse(&parsed, str_from(got)));
+    CHECK_I64("1 there until it moved, 2 here",
+              (int64_t)prom_find(&parsed, "muster_http_requests_total", "")->value, 3);
+    free(parsed.samples);
+    free(got);
+    CHECK_OK("taken", http_open(&(struct http_options){.address = "127.0.0.1:0"}, &other, &note));
+    CHECK_OK("page", http_publish(other, "/metrics", "a/b", STR("")));
+    CHECK_ERR("a path that is taken", health_move(r.health, other, &note), ERR_EXISTS);
+    http_close(other);
+    CHECK_I64("then they are on none", get(&r, "/healthz", NULL), 404);
+    CHECK_OK("and may come back", health_move(r.health, r.server, &note));
+    page_is(&r, "back", "/healthz", 200, "ok\n");
+    CHECK_OK("on none", health_move(r.health, NULL, &note));
+    CHECK_OK("and to the same again", health_move(r.health, r.server, &note));
+    CHECK_I64("page", get(&r, "/metrics", &got), 200);
+    CHECK("parse", prom_parse(&parsed, str_from(got)));
+    CHECK_I64("its requests are counted once: 2 more, and none while they were away",
+              (int64_t)prom_find(&parsed, "muster_http_requests_total", "")->value, 5);
+    free(parsed.samples);
+    free(got);
+    rig_close(&r);
+}
+
 /* -- on a real loop -- */
 
 static void on_stop(struct timer *timer);
@@ -302,16 +374,13 @@ struct real_rig {
     struct real_io *real;
     struct timer stop;
     struct rig r;
-    atomic_bool opened, may_stop;
-    atomic_int hang_ms;
+    atomic_bool opened, may_stop, hang;
+    sem_t release; /* ends the hang */
 };
 static void on_stop(struct timer *timer)
 {
     struct real_rig *rig = CONTAINER_OF(timer, struct real_rig, stop);
-    int hang = atomic_exchange(&rig->hang_ms, 0);
-    if (hang)
-        nanosleep(&(struct timespec){.tv_sec = hang / 1000, .tv_nsec = hang % 1000 * 1000000},
-                  NULL);
+    if (atomic_exchange(&rig->hang, false)) sem_wait(&rig->release);
     if (atomic_load(&rig->may_stop)) real_io_stop(rig->real);
     timer_start_in(timer, 5);
 }
@@ -349,13 +418,15 @@ TEST(a_real_loop_that_hangs_is_noticed_and_forgiven)
     struct real_rig rig = {0};
     pthread_t thread;
     char *got = NULL;
+    CHECK("semaphore", sem_init(&rig.release, 0, 0) == 0);
     CHECK_OK("http",
              http_open(&(struct http_options){.address = "127.0.0.1:0"}, &rig.r.server, NULL));
     CHECK_OK("metrics", metrics_open(&rig.r.metrics));
     CHECK("thread", pthread_create(&thread, NULL, loop_thread, &rig) == 0);
     CHECK("alive", becomes(&rig.r, 200));
-    atomic_store(&rig.hang_ms, 2500);
+    atomic_store(&rig.hang, true);
     CHECK("it hangs", becomes(&rig.r, 503));
+    sem_post(&rig.release);
     CHECK("it is back", becomes(&rig.r, 200));
     CHECK_I64("page", get(&rig.r, "/debug/loop", &got), 200);
     CHECK_HAS("the turn that hung is there, and did not work", got, "waited");
@@ -364,4 +435,5 @@ TEST(a_real_loop_that_hangs_is_noticed_and_forgiven)
     pthread_join(thread, NULL);
     http_close(rig.r.server);
     metrics_close(rig.r.metrics);
+    sem_destroy(&rig.release);
 }

@@ -5,9 +5,11 @@
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -253,7 +255,7 @@ TEST(a_full_pipe_drops_counts_and_reports_but_never_waits)
     log_source_init(&log, logger, "x", NULL);
     for (uint64_t i = 0; i < 5000; i++)
         LOG_INFO(&log, "line", log_u64("n", i)); /* a pipe holds 64 KiB */
-    dropped = logger_stats(logger).dropped;
+    dropped = logger_stats(logger).dropped[LOG_LOSS_UNREAD];
     CHECK("some were dropped", dropped > 0);
     CHECK_U64("all are accounted for", logger_stats(logger).written + dropped, 5000);
     CHECK("the reader reads", read(ends[0], text, sizeof text) == sizeof text);
@@ -272,6 +274,45 @@ TEST(a_full_pipe_drops_counts_and_reports_but_never_waits)
     CHECK_HAS("the loss is told", rest.data, want);
     CHECK_HAS("before the line that got through", strstr(rest.data, want), "msg=after\n");
     buf_deinit(&rest);
+}
+
+TEST(a_full_disk_is_told_as_what_it_is)
+{
+    struct fake_clock clock;
+    struct logger *logger;
+    struct log_source log;
+    char path[256], text[4096] = "";
+    struct rlimit old;
+
+    fake_clock_init(&clock);
+    snprintf(path, sizeof path, "%s/full.log", test_dir());
+    int fd = open(path, O_CREAT | O_RDWR | O_APPEND, 0600);
+    int full = open("/dev/full", O_WRONLY);
+    CHECK("open", fd >= 0 && full >= 0);
+    struct logger_options options = {.clock = &clock.clock, .fd = full};
+    CHECK_OK("open", logger_open(&options, &logger));
+    log_source_init(&log, logger, "x", NULL);
+    LOG_INFO(&log, "one");
+    LOG_INFO(&log, "two");
+    CHECK_U64("no space", logger_stats(logger).dropped[LOG_LOSS_NO_SPACE], 2);
+    CHECK_U64("is not an unread pipe", logger_stats(logger).dropped[LOG_LOSS_UNREAD], 0);
+    logger_close(logger);
+
+    signal(SIGXFSZ, SIG_IGN);
+    options.fd = fd;
+    CHECK_OK("open", logger_open(&options, &logger));
+    log_source_init(&log, logger, "x", NULL);
+    getrlimit(RLIMIT_FSIZE, &old);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, old.rlim_max});
+    LOG_INFO(&log, "lost");
+    setrlimit(RLIMIT_FSIZE, &old);
+    CHECK_U64("any other failure", logger_stats(logger).dropped[LOG_LOSS_FAILED], 1);
+    LOG_INFO(&log, "after");
+    CHECK("read", pread(fd, text, sizeof text - 1, 0) > 0);
+    CHECK_HAS("in its own words", text, "dropped: they could not be written\" count=1\n");
+    logger_close(logger);
+    close(full);
+    close(fd);
 }
 
 TEST(bad_options_are_refused)
@@ -335,6 +376,9 @@ TEST(the_ring_remembers_what_was_logged)
     struct capture c;
     struct log_source log;
     struct buf ring;
+    char text[200];
+    memset(text, 't', sizeof text);
+    text[sizeof text - 1] = '\0';
     ring_clear();
     buf_init(&ring, 1 << 20);
     capture_open(&c, LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO);
@@ -343,6 +387,17 @@ TEST(the_ring_remembers_what_was_logged)
     CHECK_OK("dump", ring_dump(&ring));
     buf_append(&ring, str_of("", 1));
     CHECK_HAS("there", ring.data, " log.error the last words\n");
+    ring_clear();
+    ring.len = 0;
+    log_source_init(&log, c.logger, "x",
+                    (const struct log_field[]){log_text("shard", "s1"), LOG_END});
+    LOG_ERROR(&log, "action failed", log_text("machine", "m-1"), log_u64("epoch", 4));
+    LOG_ERROR(&log, "long", log_u64("n", 1), log_text("text", text), log_u64("later", 2));
+    CHECK_OK("dump", ring_dump(&ring));
+    buf_append(&ring, str_of("", 1));
+    CHECK_HAS("with its fields", ring.data,
+              " log.error action failed machine=m-1 epoch=4 shard=s1\n");
+    CHECK_HAS("whole fields only", ring.data, " log.error long n=1\n");
     buf_deinit(&ring);
     capture_close(&c);
 }

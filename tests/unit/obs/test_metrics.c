@@ -124,7 +124,7 @@ TEST(prometheus_itself_takes_the_text)
     struct buf text;
     struct prom parsed;
     bool promtool = system("command -v promtool >/dev/null 2>&1") == 0;
-    bool python = system("python3 -c 'import prometheus_client' >/dev/null 2>&1") == 0;
+    bool python = system("/usr/bin/python3 -c 'import prometheus_client' >/dev/null 2>&1") == 0;
     if (!promtool && !python) {
         metrics_close(metrics);
         SKIP("neither promtool nor python3 prometheus_client is installed");
@@ -135,7 +135,7 @@ TEST(prometheus_itself_takes_the_text)
     if (promtool)
         check_with("promtool check metrics >/dev/null 2>&1; test $? -ne 1", buf_peek(&text));
     if (python)
-        check_with("python3 -c 'import sys; from prometheus_client.parser import "
+        check_with("/usr/bin/python3 -c 'import sys; from prometheus_client.parser import "
                    "text_string_to_metric_families as f;"
                    "sys.exit(0 if len(list(f(sys.stdin.read()))) >= 7 else 1)'",
                    buf_peek(&text));
@@ -302,8 +302,29 @@ TEST(process_metrics_are_there_and_true)
     close(extra);
     CHECK("limit", sample(metrics, "process_max_fds", "") >= fds);
     char labels[256];
-    snprintf(labels, sizeof labels, "version=1.2.3;commit=abc;compiler=%s;", __VERSION__);
+    snprintf(labels, sizeof labels, "version=1.2.3;commit=abc;compiler=%s%s;",
+             strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     CHECK_I64("build", (int64_t)sample(metrics, "muster_build_info", labels), 1);
+    metrics_close(metrics);
+}
+
+TEST(values_that_print_alike_are_one_series)
+{
+    struct metrics *metrics;
+    struct metric_family *f;
+    struct note note;
+    char text[METRIC_LABEL_MAX + 10];
+    CHECK_OK("open", metrics_open(&metrics));
+    CHECK_OK("add", metrics_add(metrics,
+                                &(struct metric_options){
+                                    .name = "x_total", .help = "h", .labels = {"peer"}},
+                                &f, &note));
+    counter_add(metric_counter(f, &STR("a\xff")), 1);
+    counter_add(metric_counter(f, &STR("a\xfe")), 2);
+    counter_add(metric_counter(f, &STR("a\xef\xbf\xbd")), 4);
+    CHECK_I64("one", (int64_t)sample(metrics, "x_total", "peer=a\xef\xbf\xbd;"), 7);
+    memset(text, 0xff, sizeof text); /* grows to three times its length, and is cut to the limit */
+    counter_add(metric_counter(f, &(struct str){text, sizeof text}), 1);
     metrics_close(metrics);
 }
 

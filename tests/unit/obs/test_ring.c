@@ -92,7 +92,7 @@ TEST(a_reader_beside_writers_never_sees_a_mix)
     ring_clear();
     atomic_store(&stop, false);
     for (uintptr_t i = 0; i < 4; i++) pthread_create(&threads[i], NULL, writer, (void *)i);
-    for (int round = 0; round < 200 || lines < 1000; round++) {
+    for (int round = 0; round < 1000 || lines < 1000; round++) {
         char *got = dumped(), *rest = got;
         for (char *line; (line = strsep(&rest, "\n")) && *line; lines++) {
             char *pair = strstr(line, " pair "), *text = strstr(line, " text ");

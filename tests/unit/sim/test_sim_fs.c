@@ -351,8 +351,8 @@ TEST(each_write_has_its_own_fate)
     for (size_t i = 0; i < ARRAY_LEN(seen); i++) CHECK("every combination comes up", seen[i] > 0);
 }
 
-/* Rewriting in place: empty, then write. In order, new bytes past the cut need the cut; out of order
- * the new ones can stand before the rest of the old. */
+/* Rewriting in place: empty, then write. In order, new bytes past the cut need the cut; out of
+ * order the new ones can stand before the rest of the old. */
 TEST(a_truncation_comes_before_what_is_written_past_it)
 {
     unsigned empty = 0, mixed[2] = {0};
@@ -420,6 +420,32 @@ TEST(no_byte_comes_from_nowhere)
         fs_close(rig.fs, file);
         sim_fs_close(rig.disk);
     }
+}
+
+TEST(a_file_much_shorter_and_long_again_keeps_its_bytes)
+{
+    enum { LONG = 300000 };
+    const struct sim_fs_options perfect = {0};
+    struct rig rig = rig_open(&perfect, 1);
+    struct fs_file *file = opened(rig.fs, "/f");
+    uint64_t size;
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK("long", fs_allocate_zeroed(rig.fs, file, 0, LONG));
+        CHECK_OK("begins", fs_write_at(rig.fs, file, 0, STR("begin")));
+        CHECK_OK("sync", fs_sync(rig.fs, file));
+        CHECK_OK("short", fs_truncate(rig.fs, file, i == 1 ? 0 : 5));
+        if (i != 2) CHECK_OK("sync", fs_sync(rig.fs, file));
+        CHECK_TEXT("what is left", text_of(rig.fs, "/f"), i == 1 ? "" : "begin");
+    }
+    const struct sim_fs_options losing = {.write_lost_per_million = MILLION};
+    CHECK_OK("lose the cut", sim_fs_set_options(rig.disk, &losing));
+    sim_fs_crash(rig.disk);
+    fs_close(rig.fs, file);
+    file = opened(rig.fs, "/f");
+    CHECK_OK("size", fs_file_size(rig.fs, file, &size));
+    CHECK_U64("long as it was synced", size, LONG);
+    fs_close(rig.fs, file);
+    sim_fs_close(rig.disk);
 }
 
 /* -- handles and locks -- */
@@ -891,8 +917,8 @@ static void walk_entry(void *context, const char *name, enum fs_kind kind)
     walk->bytes += below.bytes;
 }
 
-/* After a power cut nothing is open and nothing pending: what a walk finds is all that is charged. If
- * a node were lost from the tree and not freed, or freed twice, the two would differ. */
+/* After a power cut nothing is open and nothing pending: what a walk finds is all that is charged.
+ * If a node were lost from the tree and not freed, or freed twice, the two would differ. */
 TEST(after_a_power_cut_all_that_is_used_can_be_found)
 {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {

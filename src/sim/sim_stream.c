@@ -1,0 +1,341 @@
+/* Streams: the process's side of a connection. What the kernel's side did is told in a turn, in the
+ * order open, drained, bytes, end, closed; what the process writes leaves when its turn ends. */
+#include "sim/tcp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    READ_MAX = 64 * 1024, /* bytes in one on_bytes */
+    OUTPUT_MAX_DEFAULT = 1024 * 1024,
+};
+
+static struct sim_stream *stream_of(const struct stream *stream)
+{
+    return CONTAINER_OF(stream, struct sim_stream, base);
+}
+
+/* -- streams: life -- */
+
+static void stream_turn(struct sim_ready *ready);
+static const struct stream_ops stream_ops;
+
+static void dial_timed_out(struct sim_event *event)
+{
+    struct sim_stream *stream = CONTAINER_OF(event, struct sim_stream, deadline);
+
+    if (stream->opened || stream->closing || stream->failed) return;
+    if (stream->socket) sim_socket_abandon(stream->socket);
+    stream->socket = NULL;
+    stream->failed = true;
+    stream->why = ERR_TIMEOUT;
+    note_set(&stream->note, "dial %s: no answer in time", stream->peer_address);
+    sim_host_ready(stream->host, &stream->ready);
+}
+
+struct sim_stream *sim_stream_new(struct sim_host *host, size_t output_max)
+{
+    struct sim_stream *stream = calloc(1, sizeof *stream);
+
+    if (!stream) return NULL;
+    if (sim_event_init(&stream->deadline, host->sim, dial_timed_out)) {
+        free(stream);
+        return NULL;
+    }
+    stream->base.ops = &stream_ops;
+    stream->host = host;
+    stream->output_max = output_max ? output_max : OUTPUT_MAX_DEFAULT;
+    stream->alpn = "";
+    sim_bytes_init(&stream->pending, stream->output_max);
+    sim_ready_init(&stream->ready, stream_turn);
+    list_init(&stream->unsent);
+    list_init(&stream->link);
+    list_append(&host->streams, &stream->link);
+    return stream;
+}
+
+void sim_stream_attach(struct sim_stream *stream, struct sim_socket *socket)
+{
+    stream->socket = socket;
+    socket->stream = stream;
+    if (socket->tls) {
+        stream->identity = socket->peer->options.identity;
+        stream->alpn = socket->host->alpn;
+    }
+}
+
+void sim_stream_free(struct sim_stream *stream)
+{
+    if (stream->socket) sim_socket_abandon(stream->socket);
+    if (stream->listener) stream->listener->stats.open--;
+    list_remove(&stream->link);
+    list_remove(&stream->unsent);
+    list_remove(&stream->ready.link);
+    sim_event_deinit(&stream->deadline);
+    sim_bytes_deinit(&stream->pending);
+    free(stream);
+}
+
+/* The last word. */
+static void finish(struct sim_stream *stream, enum err why, const struct note *note)
+{
+    static const struct note orderly = {"closed"};
+
+    stream->closing = true; /* refuses whatever the callback still tries */
+    if (stream->listener) stream->listener->stats.open--; /* its place is free in on_closed */
+    stream->listener = NULL;
+    if (stream->started) stream->events.on_closed(stream->owner, why, note ? note : &orderly);
+    sim_stream_free(stream);
+}
+
+/* -- streams: a turn -- */
+
+static void mark_unsent(struct sim_stream *stream)
+{
+    if (list_empty(&stream->unsent)) list_append(&stream->host->unsent, &stream->unsent);
+    sim_host_schedule(stream->host);
+}
+
+/* Hands the kernel what it has room for. */
+static void feed(struct sim_stream *stream)
+{
+    struct sim_socket *socket = stream->socket;
+    size_t len = sim_bytes_len(&stream->pending);
+
+    if (!socket || socket->state == SIM_GONE || socket->fin_wanted) return;
+    if (len) {
+        size_t taken = sim_socket_take(socket, sim_bytes_peek(&stream->pending, 0, len));
+        sim_bytes_consume(&stream->pending, taken);
+        /* Nothing in flight, so no answer will call us: the kernel had no memory; try again. */
+        if (!taken && !sim_bytes_len(&socket->out)) mark_unsent(stream);
+    }
+    sim_socket_push(socket);
+    if (stream->ended && !sim_bytes_len(&stream->pending)) sim_socket_end(socket);
+    if (stream->drain_wanted && sim_bytes_len(&stream->pending) <= stream->drain_at) {
+        sim_host_ready(stream->host, &stream->ready); /* on_drained, in the next turn */
+    }
+}
+
+void sim_net_flush(struct sim_host *host)
+{
+    struct list batch;
+
+    list_init(&batch);
+    list_splice(&batch, &host->unsent); /* one that stays behind waits for the next turn */
+    for (struct list *node; (node = list_pop(&batch));) {
+        feed(CONTAINER_OF(node, struct sim_stream, unsent));
+    }
+}
+
+static void tell_open(struct sim_stream *stream)
+{
+    if (stream->opened || !stream->socket || stream->socket->state == SIM_SYN_SENT) return;
+    if (stream->socket->state == SIM_GONE && !stream->socket->was_open) return;
+    stream->opened = true;
+    sim_event_cancel(&stream->deadline);
+    if (stream->events.on_open) stream->events.on_open(stream->owner);
+}
+
+static void tell_drained(struct sim_stream *stream)
+{
+    if (stream->closing || !stream->drain_wanted) return;
+    if (sim_bytes_len(&stream->pending) > stream->drain_at) return;
+    stream->drain_wanted = false;
+    if (stream->events.on_drained) stream->events.on_drained(stream->owner);
+}
+
+static bool readable(const struct sim_stream *stream)
+{
+    return !stream->closing && !stream->paused && stream->socket &&
+           sim_bytes_len(&stream->socket->in);
+}
+
+/* Copied out first, as a read would: the callback may close the stream and still look at its
+ * bytes. */
+static void tell_bytes(struct sim_stream *stream)
+{
+    static char room[READ_MAX];
+
+    while (readable(stream)) { /* ends: nothing arrives during a turn */
+        size_t len = min_size(sim_bytes_len(&stream->socket->in), READ_MAX);
+        memcpy(room, sim_bytes_peek(&stream->socket->in, 0, len).at, len);
+        sim_socket_read(stream->socket, len);
+        stream->events.on_bytes(stream->owner, str_of(room, len));
+    }
+}
+
+static void tell_end(struct sim_stream *stream)
+{
+    const struct sim_socket *socket = stream->socket;
+
+    if (stream->closing || stream->paused || stream->end_told || !socket || !socket->fin_received ||
+        sim_bytes_len(&socket->in)) {
+        return;
+    }
+    stream->end_told = true;
+    if (stream->events.on_end)
+        stream->events.on_end(stream->owner);
+    else
+        stream_end(&stream->base);
+}
+
+static void tell_failure(struct sim_stream *stream)
+{
+    const struct sim_socket *socket = stream->socket;
+
+    if (stream->closing) return;
+    if (stream->failed) {
+        finish(stream, stream->why, &stream->note);
+    } else if (socket && stream->end_told && socket->fin_wanted) {
+        finish(stream, ERR_CLOSED, NULL); /* the kernel has the rest; nothing more can happen */
+    } else if (socket && socket->state == SIM_GONE) {
+        note_set(&stream->note, "%s %s: %s", stream->opened ? "read from" : "dial",
+                 stream->peer_address, socket->why_text);
+        finish(stream, socket->why, &stream->note);
+    }
+}
+
+static void stream_turn(struct sim_ready *ready)
+{
+    struct sim_stream *stream = CONTAINER_OF(ready, struct sim_stream, ready);
+
+    if (stream->closing) {
+        finish(stream, ERR_CLOSED, NULL);
+        return;
+    }
+    if (stream->host->dead || !stream->started) return;
+    tell_open(stream);
+    if (!stream->closing) feed(stream);
+    tell_drained(stream);
+    tell_bytes(stream);
+    tell_end(stream);
+    tell_failure(stream);
+}
+
+void sim_stream_progress(struct sim_stream *stream)
+{
+    sim_host_ready(stream->host, &stream->ready);
+}
+
+/* -- streams: calls -- */
+
+static void stream_begin(struct stream *base, const struct stream_events *events, void *owner)
+{
+    struct sim_stream *stream = stream_of(base);
+
+    assert(!stream->started); /* accepted ones only, and once */
+    assert(events->on_bytes && events->on_closed);
+    stream->started = true;
+    stream->events = *events;
+    stream->owner = owner;
+    stream->paused = false;
+    sim_host_ready(stream->host, &stream->ready);
+}
+
+static void want_drain(struct sim_stream *stream, size_t drain_at)
+{
+    stream->drain_at = stream->drain_wanted ? min_size(stream->drain_at, drain_at) : drain_at;
+    stream->drain_wanted = true;
+}
+
+static enum err stream_put(struct stream *base, const struct str *parts, size_t count)
+{
+    struct sim_stream *stream = stream_of(base);
+    size_t len = 0, before = stream->pending.buf.len, max = stream->output_max;
+
+    if (stream->closing || stream->ended || stream->failed) return ERR_CLOSED;
+    if (stream->socket && stream->socket->state == SIM_GONE) return ERR_CLOSED;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].len > max - len) return ERR_TOO_LARGE;
+        len += parts[i].len;
+    }
+    if (!len) return ERR_OK;
+    if (len > max - min_size(sim_bytes_len(&stream->pending), max)) {
+        want_drain(stream, min_size(max / 2, max - len)); /* when this very write fits */
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        enum err err = parts[i].len ? sim_bytes_append(&stream->pending, parts[i]) : ERR_OK;
+        if (err) {
+            stream->pending.buf.len = before;
+            return ERR_NOMEM;
+        }
+    }
+    if (sim_bytes_len(&stream->pending) > max / 2) want_drain(stream, max / 2);
+    mark_unsent(stream);
+    return ERR_OK;
+}
+
+static size_t stream_waiting(const struct stream *base)
+{
+    return sim_bytes_len(&stream_of(base)->pending);
+}
+
+static void stream_hold(struct stream *base)
+{
+    stream_of(base)->paused = true;
+}
+
+static void stream_go_on(struct stream *base)
+{
+    struct sim_stream *stream = stream_of(base);
+
+    if (!stream->paused) return;
+    stream->paused = false;
+    sim_host_ready(stream->host, &stream->ready);
+}
+
+static void stream_half_close(struct stream *base)
+{
+    struct sim_stream *stream = stream_of(base);
+
+    if (stream->closing || stream->ended) return;
+    stream->ended = true;
+    mark_unsent(stream);
+    sim_host_ready(stream->host, &stream->ready); /* it may be over when this has left */
+}
+
+static void stream_stop(struct stream *base)
+{
+    struct sim_stream *stream = stream_of(base);
+
+    if (stream->closing) return;
+    stream->closing = true;
+    sim_bytes_consume(&stream->pending, sim_bytes_len(&stream->pending));
+    sim_event_cancel(&stream->deadline);
+    /* The doomed still hold their sockets: what the kernel does with them is decided at the
+     * burial. */
+    if (stream->socket && sim_host_heard(stream->host)) {
+        sim_socket_abandon(stream->socket);
+        stream->socket = NULL;
+    }
+    sim_host_ready(stream->host, &stream->ready);
+}
+
+static const char *stream_peer(const struct stream *base)
+{
+    return stream_of(base)->peer_address;
+}
+
+static const struct tls_identity *stream_identity(const struct stream *base)
+{
+    return stream_of(base)->identity;
+}
+
+static const char *stream_protocol(const struct stream *base)
+{
+    return stream_of(base)->alpn;
+}
+
+static const struct stream_ops stream_ops = {
+    .start = stream_begin,
+    .write = stream_put,
+    .pending = stream_waiting,
+    .pause = stream_hold,
+    .resume = stream_go_on,
+    .end = stream_half_close,
+    .close = stream_stop,
+    .peer_address = stream_peer,
+    .peer_identity = stream_identity,
+    .alpn = stream_protocol,
+};
