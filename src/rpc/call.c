@@ -33,6 +33,7 @@ struct rpc_call *call_new(struct connection *c, int32_t stream)
     list_init(&call->due);
     call->server = s;
     call->connection = c;
+    call->caller = c->identity; /* until a replica names another */
     call->method = &s->unknown;
     call->stream = stream;
     call->head.max = HEAD_ARENA_MAX;
@@ -176,7 +177,7 @@ struct str rpc_call_path(const struct rpc_call *call)
 
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call)
 {
-    return call->connection->identity;
+    return call->caller;
 }
 
 const char *rpc_call_peer(const struct rpc_call *call)

@@ -5,6 +5,7 @@
  * the reader takes them; while nobody reads they wait, unconsumed, in the inbox. */
 #include <string.h>
 
+#include "rpc/forward.h"
 #include "rpc/server_internal.h"
 
 /* What of the headers is not metadata. */
@@ -176,6 +177,16 @@ static enum err take_encoding(struct rpc_call *call, struct str encoding, struct
     return ERR_UNSUPPORTED;
 }
 
+/* Access is judged by the original caller, which only a replica may name (rpc/forward.h). */
+static enum err take_caller(struct rpc_call *call, struct note *note)
+{
+    struct str value = STR_EMPTY;
+    bool has = rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value);
+
+    return rpc_forward_identity(call->connection->identity, has, value, &call->head, &call->caller,
+                                note);
+}
+
 static enum err find_method(struct rpc_call *call, struct str path, struct note *note)
 {
     struct rpc_server *s = call->server;
@@ -184,7 +195,8 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
     if (m) {
         call->method = m;
         call->path = m->path;
-        return rpc_access_check(m->rpc.access, call->connection->identity, note);
+        enum err err = take_caller(call, note);
+        return err ? err : rpc_access_check(m->rpc.access, call->caller, note);
     }
     call->path = in_head(call, path);
     note_set(note, "unknown method %.*s", (int)min_size(path.len, 200), path.at);

@@ -146,6 +146,7 @@ struct rpc_call {
     struct rpc_server *server;
     struct connection *connection;
     struct method *method;
+    const struct tls_identity *caller; /* the peer, or whom a replica names */
     int32_t stream;
     struct str path;
     struct arena head, arena; /* metadata, for the whole call; messages */
