@@ -135,7 +135,7 @@ TEST(the_guard_passes_what_is_right_and_names_what_is_not)
         /* A copy of just that size, so that a read past the end is seen. */
         char *copy = malloc(everything_cases[i].bytes.len + 1);
         enum err err;
-        everything *message;
+        everything *message = NULL;
         struct arena arena;
 
         memcpy(copy, everything_cases[i].bytes.at, everything_cases[i].bytes.len);
@@ -224,9 +224,9 @@ TEST(one_bad_byte_is_seen_at_every_place_of_a_text_of_any_length)
 
 TEST(text_that_may_hold_nul_is_kept_whole)
 {
-    Bigfleet__V1alpha1__ClusterCapacityNeeds *needs;
-    Bigfleet__V1alpha1__Machine *machine;
-    Bigfleet__V1alpha1__ConfigureRequest *configure;
+    Bigfleet__V1alpha1__ClusterCapacityNeeds *needs = NULL;
+    Bigfleet__V1alpha1__Machine *machine = NULL;
+    Bigfleet__V1alpha1__ConfigureRequest *configure = NULL;
     struct note note = {""};
     struct arena arena;
 
@@ -296,7 +296,7 @@ TEST(nesting_is_bounded_whatever_its_depth)
         struct arena arena;
         struct buf bytes;
         ProtobufCMessage *message = NULL;
-        everything *inner;
+        everything *inner = NULL;
         uint32_t levels = 1;
 
         buf_init(&bytes, MEMORY);
@@ -371,7 +371,7 @@ TEST(every_kind_of_field_arrives)
         "\xea\x01\x06\x08\x05\x12\x02\x08\x06"
         "\xf2\x01\x01\x61\xf8\x01\x05" /* oneof: the last one counts */
         "\xf8\xff\xff\xff\x0f\x07";
-    everything *m;
+    everything *m = NULL;
     struct note note = {""};
     struct arena arena;
 
@@ -475,7 +475,7 @@ TEST(what_is_written_is_read_back_the_same)
     for (int turn = 0; turn < 300; turn++) {
         struct arena arena, again;
         struct buf once, twice;
-        everything *back;
+        everything *back = NULL;
         struct note note = {""};
 
         arena_init(&arena, MEMORY);
@@ -508,7 +508,7 @@ TEST(a_message_cut_anywhere_is_refused_unless_cut_between_fields)
         CHECK_OK("write", message_write(&random_message(&prng, &arena, 2)->base, &bytes));
         for (size_t len = 0; len < bytes.len && len < 2000; len++) {
             uint8_t *cut = malloc(len ? len : 1);
-            ProtobufCMessage *judge;
+            ProtobufCMessage *judge = NULL;
             enum err err;
             struct note note = {""};
 
@@ -533,7 +533,7 @@ TEST(unknown_fields_and_enum_numbers_survive_a_round)
     struct str bytes =
         STR("\x80\x01\x4d\x8a\x01\x03\xa0\x06\x07"
             "\xa0\x06\x01\xa9\x06\1\2\3\4\5\6\7\x08\xb2\x06\x02\xff\x00\xbd\x06\1\2\3\4");
-    everything *m;
+    everything *m = NULL;
     struct arena arena;
     struct buf out;
     struct note note = {""};
@@ -636,7 +636,7 @@ TEST(writing_is_all_or_nothing)
 
 TEST(presence_of_a_child_is_kept)
 {
-    Rollout__Transport__V1__BeatResponse *beat;
+    Rollout__Transport__V1__BeatResponse *beat = NULL;
     struct arena arena;
     struct note note = {""};
 
