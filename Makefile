@@ -29,7 +29,7 @@ test-long: ## everything too long for `make test`: bare chroot, thousands of see
 	@scripts/test --long
 
 bench: ## measures each claim beside a peer in the same run; figures go to docs/benchmarks.md
-	@scripts/setup build test
+	@scripts/setup build test bench
 	@scripts/bench $(ARGS)
 
 fuzz: ## every libFuzzer target for FUZZ_SECONDS=60 each (FUZZ=name for one)

@@ -16,7 +16,8 @@ import tempfile
 
 PURE = ["base", "model", "shard/state", "shard/decide", "fleet/core", "member/core", "store/core"]
 # What the system libraries under a module need at link time.
-EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "gnutls", "jansson"]
+EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "gnutls", "jansson", "libnghttp2", "libprotobuf-c",
+            "zlib"]
 
 
 def run(command, **kwargs):

@@ -1,9 +1,11 @@
 #include "scenarios.h"
 
 #include "register_scenario.h"
+#include "rpc_scenario.h"
 
 static const struct scenario *const all[] = {
     &register_scenario,
+    &rpc_scenario,
 };
 
 struct scenario_table scenarios_all(void)

@@ -1,0 +1,603 @@
+/* muster-load: a gRPC load generator, for every bench that needs one.
+ *
+ * Closed loop (default): `--streams` calls are always under way, spread over `--connections`; the
+ * next begins when one ends. Open loop (`--rate`): calls begin at fixed moments whether or not
+ * others have ended, and a latency counts from the moment the call was meant to begin, so a server
+ * that stalls is not flattered by a client that waits for it. `--kind bidi`: each stream is one
+ * long call, and what is counted is a message and its answer.
+ *
+ * One thread; latencies in a histogram that is right to 1.6 %. The CPU time of the servers given by
+ * `--pid` is read from /proc over the measured part only, after `--warmup`. */
+#include <dirent.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/real.h"
+#include "latency.h"
+#include "rpc/client.h"
+#include "wire/grpc.h"
+
+enum {
+    TARGETS_MAX = 16,
+    PIDS_MAX = 16,
+    CONNECTIONS_MAX = 4096,
+    STREAMS_MAX = 1 << 20,
+    REQUEST_MAX = 64 << 20,
+    STOP_WITHIN_MS = 10000,
+    TICK_MS = 1,
+};
+#define NS_PER_SECOND 1000000000ull
+
+struct plan {
+    const char *targets[TARGETS_MAX + 1];
+    size_t target_count, connections, streams;
+    double rate, seconds, warmup_seconds;
+    size_t payload;
+    const char *path, *request_file, *tls_cert, *tls_key, *tls_ca, *tls_name;
+    uint64_t timeout_ms;
+    bool bidi, raw, json, allow_errors, idempotent;
+    pid_t pids[PIDS_MAX];
+    size_t pid_count;
+};
+struct slot { /* a stream of the closed loop, or one call of the open one */
+    struct load *load;
+    struct rpc_channel *channel;
+    struct rpc_client_call *call; /* bidi */
+    uint64_t began_ns;
+};
+struct load {
+    struct plan plan;
+    struct real_io *real;
+    struct io *io;
+    struct tls_context *tls;
+    struct rpc_channel **channels;
+    struct slot *slots;
+    struct buf request;
+    struct timer phase, tick;
+    enum { WARMING, MEASURING, STOPPING } state;
+    struct latency latency;
+    uint64_t calls, errors, unknown, by_status[GRPC_UNAUTHENTICATED + 1];
+    uint64_t running, missed; /* missed: the open loop could not begin in time */
+    uint64_t began_ns, ended_ns, due_calls;
+    uint64_t cpu_before_ns[PIDS_MAX], cpu_ns[PIDS_MAX];
+    uint64_t own_cpu_before_ns, own_cpu_ns;
+    size_t next_channel, channels_open;
+    char first_error[256];
+};
+
+static uint64_t now_ns(struct load *l)
+{
+    return clock_mono_ns(l->io->clock).ns;
+}
+
+/* -- CPU of a process, all threads; 0 when it cannot be read -- */
+
+static uint64_t thread_cpu_ns(const char *path)
+{
+    uint64_t ns = 0;
+    FILE *file = fopen(path, "r");
+
+    if (!file) return 0;
+    if (fscanf(file, "%" SCNu64, &ns) != 1) ns = 0;
+    fclose(file);
+    return ns;
+}
+
+static uint64_t process_cpu_ns(pid_t pid)
+{
+    char path[300];
+    uint64_t total = 0;
+    DIR *tasks;
+    const struct dirent *entry;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    tasks = opendir(path);
+    if (!tasks) return 0;
+    while ((entry = readdir(tasks)) != NULL) {
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/schedstat", (int)pid, entry->d_name);
+        total += thread_cpu_ns(path);
+    }
+    closedir(tasks);
+    return total;
+}
+
+static uint64_t own_cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NS_PER_SECOND + (uint64_t)t.tv_nsec;
+}
+
+/* -- results -- */
+
+static void count(struct load *l, const struct rpc_outcome *outcome)
+{
+    if (l->state != MEASURING) return;
+    l->by_status[outcome->status]++;
+    if (!outcome->err) return;
+    l->errors++;
+    l->unknown += outcome->err == ERR_UNKNOWN;
+    if (!l->first_error[0])
+        snprintf(l->first_error, sizeof l->first_error, "%s: %.*s", err_name(outcome->err),
+                 STR_ARG(outcome->text));
+}
+
+static void count_good(struct load *l, uint64_t began_ns)
+{
+    if (l->state != MEASURING || began_ns < l->began_ns) return;
+    l->calls++;
+    latency_add(&l->latency, now_ns(l) - began_ns);
+}
+
+static void stop_if_done(struct load *l)
+{
+    if (l->state == STOPPING && l->running == 0) real_io_stop(l->real);
+}
+
+/* -- unary -- */
+
+static void begin(struct slot *slot);
+
+static void unary_done(void *owner, const struct rpc_client_call *call,
+                       const struct rpc_outcome *outcome, struct str message)
+{
+    struct slot *slot = owner;
+    struct load *l = slot->load;
+
+    (void)call, (void)message;
+    l->running--;
+    count(l, outcome);
+    if (!outcome->err) count_good(l, slot->began_ns);
+    if (l->plan.rate > 0)
+        free(slot);
+    else if (l->state != STOPPING)
+        begin(slot);
+    stop_if_done(l);
+}
+
+static struct rpc_call_options call_options(const struct load *l)
+{
+    return (struct rpc_call_options){.path = l->plan.path,
+                                     .timeout_ms = l->plan.timeout_ms,
+                                     .wait_for_ready = true,
+                                     .idempotent = l->plan.idempotent,
+                                     .response_max = REQUEST_MAX};
+}
+
+/* -- bidi: one long call per stream -- */
+
+static void bidi_send(struct slot *slot)
+{
+    slot->began_ns = now_ns(slot->load);
+    if (rpc_call_send(slot->call, buf_peek(&slot->load->request))) rpc_call_cancel(slot->call);
+}
+
+static void bidi_message(void *owner, struct rpc_client_call *call, struct str message)
+{
+    struct slot *slot = owner;
+
+    (void)message;
+    count_good(slot->load, slot->began_ns);
+    if (slot->load->state == STOPPING)
+        rpc_call_end(call);
+    else
+        bidi_send(slot);
+}
+
+static void bidi_end(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome)
+{
+    struct slot *slot = owner;
+    struct load *l = slot->load;
+
+    (void)call;
+    l->running--;
+    slot->call = NULL;
+    if (l->state != STOPPING) {
+        count(l, outcome);
+        begin(slot);
+    }
+    stop_if_done(l);
+}
+
+static const struct rpc_call_events bidi_events = {bidi_message, NULL, bidi_end};
+
+static void begin(struct slot *slot)
+{
+    struct load *l = slot->load;
+    struct rpc_call_options options = call_options(l);
+    enum err err;
+
+    if (l->plan.rate <= 0) slot->began_ns = now_ns(l);
+    if (l->plan.bidi)
+        err = rpc_call_start(slot->channel, &options, &bidi_events, slot, &slot->call);
+    else
+        err = rpc_unary(slot->channel, &options, buf_peek(&l->request), unary_done, slot, NULL);
+    if (err) {
+        fprintf(stderr, "muster-load: cannot begin a call: %s\n", err_text(err));
+        exit(1);
+    }
+    l->running++;
+    if (l->plan.bidi) bidi_send(slot);
+}
+
+/* -- the open loop: what is due by now begins now, and counts from when it was due -- */
+
+static void on_tick(struct timer *timer)
+{
+    struct load *l = CONTAINER_OF(timer, struct load, tick);
+    uint64_t step_ns = (uint64_t)((double)NS_PER_SECOND / l->plan.rate);
+    uint64_t now = now_ns(l);
+
+    while (l->state != STOPPING) {
+        uint64_t due_ns = l->ended_ns + l->due_calls * step_ns; /* ended_ns: when ticking began */
+        struct slot *slot;
+        if (due_ns > now) break;
+        l->due_calls++;
+        if (l->running >= l->plan.streams) {
+            l->missed += l->state == MEASURING; /* the bound on what may wait for the server */
+            continue;
+        }
+        slot = malloc(sizeof *slot);
+        if (!slot) break;
+        *slot = (struct slot){.load = l,
+                              .channel = l->channels[l->next_channel++ % l->plan.connections],
+                              .began_ns = due_ns};
+        begin(slot);
+    }
+    if (l->state != STOPPING) timer_start_in(timer, TICK_MS);
+}
+
+/* -- phases -- */
+
+static void start_measuring(struct load *l)
+{
+    l->state = MEASURING;
+    l->began_ns = now_ns(l);
+    for (size_t i = 0; i < l->plan.pid_count; i++)
+        l->cpu_before_ns[i] = process_cpu_ns(l->plan.pids[i]);
+    l->own_cpu_before_ns = own_cpu_ns();
+    timer_start_in(&l->phase, (uint64_t)(l->plan.seconds * MS_PER_SECOND));
+}
+
+static void stop_measuring(struct load *l)
+{
+    l->ended_ns = now_ns(l);
+    l->own_cpu_ns = own_cpu_ns() - l->own_cpu_before_ns;
+    for (size_t i = 0; i < l->plan.pid_count; i++) {
+        uint64_t now = process_cpu_ns(l->plan.pids[i]);
+        l->cpu_ns[i] = now > l->cpu_before_ns[i] ? now - l->cpu_before_ns[i] : 0;
+    }
+    l->state = STOPPING;
+    timer_stop(&l->tick);
+    timer_start_in(&l->phase, STOP_WITHIN_MS);
+    stop_if_done(l);
+}
+
+static void on_phase(struct timer *timer)
+{
+    struct load *l = CONTAINER_OF(timer, struct load, phase);
+
+    if (l->state == WARMING)
+        start_measuring(l);
+    else if (l->state == MEASURING)
+        stop_measuring(l);
+    else
+        real_io_stop(l->real); /* some never ended; closing ends them */
+}
+
+static void channel_closed(void *owner)
+{
+    struct load *l = owner;
+
+    if (--l->channels_open == 0) real_io_stop(l->real);
+}
+
+/* -- printing -- */
+
+static double us(uint64_t ns)
+{
+    return (double)ns / 1000;
+}
+
+static uint64_t servers_cpu_ns(const struct load *l)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < l->plan.pid_count; i++) total += l->cpu_ns[i];
+    return total;
+}
+
+static void print_json(const struct load *l, double seconds)
+{
+    const struct latency *h = &l->latency;
+
+    printf("{\"calls\":%" PRIu64 ",\"seconds\":%.3f,\"rate\":%.1f,\"errors\":%" PRIu64
+           ",\"unknown\":%" PRIu64 ",\"missed\":%" PRIu64
+           ",\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f"
+           ",\"mean_us\":%.1f,\"server_cpu_us_per_call\":%.3f,\"client_cpu_us_per_call\":%.3f}\n",
+           l->calls, seconds, (double)l->calls / seconds, l->errors, l->unknown, l->missed,
+           us(latency_at(h, 0.5)), us(latency_at(h, 0.9)), us(latency_at(h, 0.99)),
+           us(latency_at(h, 0.999)), us(h->max_ns),
+           h->count ? h->sum_ns / (double)h->count / 1000 : 0,
+           l->calls ? (double)servers_cpu_ns(l) / (double)l->calls / 1000 : 0,
+           l->calls ? (double)l->own_cpu_ns / (double)l->calls / 1000 : 0);
+}
+
+static void print_text(const struct load *l, double seconds)
+{
+    const struct latency *h = &l->latency;
+
+    if (l->plan.rate > 0)
+        printf("open loop, %.0f/s over %zu connections", l->plan.rate, l->plan.connections);
+    else
+        printf("closed loop, %zu streams over %zu connections", l->plan.streams,
+               l->plan.connections);
+    printf(", %s %s, %.1f s\n", l->plan.bidi ? "bidi" : "unary", l->plan.path, seconds);
+    printf("  rate     %10.0f /s   (%" PRIu64 " done, %" PRIu64 " errors, %" PRIu64
+           " of unknown outcome, %" PRIu64 " missed)\n",
+           (double)l->calls / seconds, l->calls, l->errors, l->unknown, l->missed);
+    printf("  latency  p50 %.0f us, p90 %.0f us, p99 %.0f us, p99.9 %.0f us, max %.0f us\n",
+           us(latency_at(h, 0.5)), us(latency_at(h, 0.9)), us(latency_at(h, 0.99)),
+           us(latency_at(h, 0.999)), us(h->max_ns));
+    for (size_t i = 0; i < l->plan.pid_count; i++)
+        printf("  cpu      pid %d: %.2f us per call, %.2f cores\n", (int)l->plan.pids[i],
+               l->calls ? (double)l->cpu_ns[i] / (double)l->calls / 1000 : 0,
+               (double)l->cpu_ns[i] / (seconds * 1e9));
+    printf("  cpu      this generator: %.2f us per call, %.2f cores\n",
+           l->calls ? (double)l->own_cpu_ns / (double)l->calls / 1000 : 0,
+           (double)l->own_cpu_ns / (seconds * 1e9));
+    for (size_t i = 1; i < ARRAY_LEN(l->by_status); i++)
+        if (l->by_status[i])
+            printf("  status   %s: %" PRIu64 "\n", grpc_status_name((enum grpc_status)i),
+                   l->by_status[i]);
+    if (l->first_error[0]) printf("  first    %s\n", l->first_error);
+}
+
+/* -- set-up -- */
+
+static void fail(const char *what, enum err err, const struct note *note)
+{
+    fprintf(stderr, "muster-load: %s: %s: %s\n", what, err_text(err), note->text);
+    exit(1);
+}
+
+/* An EchoRequest with a payload (field 2), or plain bytes, or the bytes of a file. */
+static void make_request(struct load *l)
+{
+    size_t len = l->plan.payload;
+    char *room;
+
+    buf_init(&l->request, REQUEST_MAX);
+    if (l->plan.request_file) {
+        FILE *file = fopen(l->plan.request_file, "rb");
+        char block[4096];
+        size_t got;
+        if (!file) fail(l->plan.request_file, ERR_NOT_FOUND, &(struct note){0});
+        while ((got = fread(block, 1, sizeof block, file)) > 0)
+            if (buf_append(&l->request, str_of(block, got))) exit(1);
+        fclose(file);
+        return;
+    }
+    if (!l->plan.raw && len > 0) {
+        if (buf_append_byte(&l->request, 0x12)) exit(1);
+        for (size_t n = len;; n >>= 7) {
+            if (buf_append_byte(&l->request, (char)(n > 127 ? (n & 127) | 128 : n))) exit(1);
+            if (n <= 127) break;
+        }
+    }
+    if (buf_reserve(&l->request, len, &room)) exit(1);
+    if (len > 0) memset(room, 'x', len);
+    buf_commit(&l->request, len);
+}
+
+static void open_channels(struct load *l)
+{
+    struct note note = {0};
+    enum err err = ERR_OK;
+
+    if (l->plan.tls_ca)
+        err = tls_context_open(l->io->fs,
+                               &(struct tls_options){.side = TLS_CLIENT,
+                                                     .version_min = TLS_V1_2,
+                                                     .cert_file = l->plan.tls_cert,
+                                                     .key_file = l->plan.tls_key,
+                                                     .ca_files = {l->plan.tls_ca},
+                                                     .alpn = {"h2"}},
+                               &l->tls, &note);
+    l->channels = calloc(l->plan.connections, sizeof *l->channels);
+    l->slots = calloc(l->plan.streams, sizeof *l->slots);
+    if (!l->channels || !l->slots) err = ERR_NOMEM;
+    for (size_t i = 0; !err && i < l->plan.connections; i++) {
+        /* Each connection begins with its own target, so several share the load. */
+        const char *addresses[] = {l->plan.targets[i % l->plan.target_count], NULL};
+        err = rpc_channel_open(&(struct rpc_channel_options){.io = l->io,
+                                                             .addresses = addresses,
+                                                             .tls = l->tls,
+                                                             .tls_name = l->plan.tls_name,
+                                                             .calls_max = STREAMS_MAX},
+                               &l->channels[i], &note);
+    }
+    if (err) fail("open", err, &note);
+}
+
+static bool all_ready(const struct load *l)
+{
+    for (size_t i = 0; i < l->plan.connections; i++)
+        if (!rpc_channel_ready(l->channels[i])) return false;
+    return true;
+}
+
+static void run(struct load *l)
+{
+    while (!all_ready(l)) real_io_turn(l->real, true);
+    l->state = WARMING;
+    timer_start_in(&l->phase, (uint64_t)(l->plan.warmup_seconds * MS_PER_SECOND));
+    if (l->plan.rate > 0) {
+        l->ended_ns = now_ns(l);
+        timer_start_in(&l->tick, 0);
+    } else {
+        for (size_t i = 0; i < l->plan.streams; i++) {
+            l->slots[i] = (struct slot){.load = l, .channel = l->channels[i % l->plan.connections]};
+            begin(&l->slots[i]);
+        }
+    }
+    real_io_run(l->real);
+    l->channels_open = l->plan.connections;
+    for (size_t i = 0; i < l->plan.connections; i++)
+        rpc_channel_close(l->channels[i], channel_closed, l);
+    real_io_run(l->real);
+}
+
+static const char usage[] =
+    "usage: muster-load --target ADDRESS [--target ...] [options]\n"
+    "  --connections M      1       --streams N   64 (closed loop: under way; open loop: at most)\n"
+    "  --seconds S          5       --warmup S    1\n"
+    "  --rate R             open loop, calls a second\n"
+    "  --kind unary|bidi    unary\n"
+    "  --path /S/M          /muster.test.v1.Echo/Unary (or /Bidi)\n"
+    "  --payload BYTES      16, in an EchoRequest; --raw: as they are; --request-file F: F's "
+    "bytes\n"
+    "  --timeout-ms T       none    --idempotent  a lost call is asked again\n"
+    "  --tls-ca F [--tls-cert F --tls-key F] [--tls-name HOST]\n"
+    "  --pid P              a server whose CPU to read; may be repeated\n"
+    "  --json               one line for programs    --allow-errors  exit 0 all the same\n"
+    "exit codes: 0 done, 1 failed or calls failed, 2 wrong options\n";
+
+static int misused(const char *what)
+{
+    fprintf(stderr, "muster-load: %s\n%s", what, usage);
+    return 2;
+}
+
+static bool parse(struct plan *p, int argc, char **argv)
+{
+    enum {
+        CONNECTIONS = 256,
+        STREAMS,
+        SECONDS,
+        WARMUP,
+        RATE,
+        KIND,
+        PATH,
+        PAYLOAD,
+        RAW,
+        REQUEST,
+        TIMEOUT,
+        IDEMPOTENT,
+        CA,
+        CERT,
+        KEY,
+        NAME,
+        PID,
+        JSON,
+        ALLOW,
+        TARGET
+    };
+    static const struct option options[] = {
+        {"target", 1, NULL, TARGET},
+        {"connections", 1, NULL, CONNECTIONS},
+        {"streams", 1, NULL, STREAMS},
+        {"seconds", 1, NULL, SECONDS},
+        {"warmup", 1, NULL, WARMUP},
+        {"rate", 1, NULL, RATE},
+        {"kind", 1, NULL, KIND},
+        {"path", 1, NULL, PATH},
+        {"payload", 1, NULL, PAYLOAD},
+        {"raw", 0, NULL, RAW},
+        {"request-file", 1, NULL, REQUEST},
+        {"timeout-ms", 1, NULL, TIMEOUT},
+        {"idempotent", 0, NULL, IDEMPOTENT},
+        {"tls-ca", 1, NULL, CA},
+        {"tls-cert", 1, NULL, CERT},
+        {"tls-key", 1, NULL, KEY},
+        {"tls-name", 1, NULL, NAME},
+        {"pid", 1, NULL, PID},
+        {"json", 0, NULL, JSON},
+        {"allow-errors", 0, NULL, ALLOW},
+        {0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case TARGET:
+            if (p->target_count == TARGETS_MAX) return false;
+            p->targets[p->target_count++] = optarg;
+            break;
+        case CONNECTIONS: p->connections = strtoul(optarg, NULL, 10); break;
+        case STREAMS: p->streams = strtoul(optarg, NULL, 10); break;
+        case SECONDS: p->seconds = strtod(optarg, NULL); break;
+        case WARMUP: p->warmup_seconds = strtod(optarg, NULL); break;
+        case RATE: p->rate = strtod(optarg, NULL); break;
+        case KIND:
+            p->bidi = strcmp(optarg, "bidi") == 0;
+            if (!p->bidi && strcmp(optarg, "unary") != 0) return false;
+            break;
+        case PATH: p->path = optarg; break;
+        case PAYLOAD: p->payload = strtoul(optarg, NULL, 10); break;
+        case RAW: p->raw = true; break;
+        case REQUEST: p->request_file = optarg; break;
+        case TIMEOUT: p->timeout_ms = strtoull(optarg, NULL, 10); break;
+        case IDEMPOTENT: p->idempotent = true; break;
+        case CA: p->tls_ca = optarg; break;
+        case CERT: p->tls_cert = optarg; break;
+        case KEY: p->tls_key = optarg; break;
+        case NAME: p->tls_name = optarg; break;
+        case PID:
+            if (p->pid_count == PIDS_MAX) return false;
+            p->pids[p->pid_count++] = (pid_t)strtol(optarg, NULL, 10);
+            break;
+        case JSON: p->json = true; break;
+        case ALLOW: p->allow_errors = true; break;
+        default: return false;
+        }
+    }
+    if (!p->path) p->path = p->bidi ? "/muster.test.v1.Echo/Bidi" : "/muster.test.v1.Echo/Unary";
+    return optind == argc;
+}
+
+int main(int argc, char **argv)
+{
+    static struct load load;
+    struct load *l = &load;
+    double seconds;
+    bool failed;
+
+    l->plan = (struct plan){
+        .connections = 1, .streams = 64, .seconds = 5, .warmup_seconds = 1, .payload = 16};
+    if (!parse(&l->plan, argc, argv)) return misused("wrong options");
+    if (l->plan.target_count == 0) return misused("--target is missing");
+    if (l->plan.connections < 1 || l->plan.connections > CONNECTIONS_MAX || l->plan.streams < 1 ||
+        l->plan.streams > STREAMS_MAX || !(l->plan.seconds > 0) || !(l->plan.warmup_seconds >= 0) ||
+        l->plan.payload > REQUEST_MAX / 2)
+        return misused("a number is out of range");
+    if (l->plan.bidi && l->plan.rate > 0) return misused("bidi has no open loop");
+    if (real_io_open(&l->real)) return 1;
+    l->io = real_io_io(l->real);
+    if (timer_init(&l->phase, l->io->loop, on_phase) || timer_init(&l->tick, l->io->loop, on_tick))
+        return 1;
+    make_request(l);
+    open_channels(l);
+    run(l);
+    seconds = (double)(l->ended_ns - l->began_ns) / 1e9;
+    if (l->plan.json)
+        print_json(l, seconds);
+    else
+        print_text(l, seconds);
+    failed = l->errors > 0 || l->calls == 0;
+    timer_deinit(&l->phase);
+    timer_deinit(&l->tick);
+    tls_context_unref(l->tls);
+    buf_deinit(&l->request);
+    free(l->channels);
+    free(l->slots);
+    real_io_close(l->real);
+    return failed && !l->plan.allow_errors ? 1 : 0;
+}

@@ -1,0 +1,259 @@
+/* Life of a call, and what a handler may ask of it.
+ *
+ * A call has two ends: for its handler (on_done) and for its stream (on_closed of h2). Either may come
+ * first, and its memory goes with the later one. A handler that has answered is told at the end of the
+ * turn, never from inside rpc_finish. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/server_internal.h"
+
+static void on_deadline(struct timer *timer);
+
+static struct rpc_call *take_kept(struct rpc_server *s)
+{
+    struct rpc_call *call = s->kept, fresh = {0};
+
+    if (!call) return calloc(1, sizeof *call);
+    s->kept = call->chain;
+    s->kept_count--;
+    fresh.head = call->head;
+    fresh.arena = call->arena;
+    fresh.reader.message = call->reader.message;
+    *call = fresh;
+    return call;
+}
+
+struct rpc_call *call_new(struct connection *c, int32_t stream)
+{
+    struct rpc_server *s = c->server;
+    struct rpc_call *call = take_kept(s);
+
+    if (!call) return NULL;
+    list_init(&call->due);
+    call->server = s;
+    call->connection = c;
+    call->caller = c->identity; /* until a replica names another */
+    call->method = &s->unknown;
+    call->stream = stream;
+    call->head.max = HEAD_ARENA_MAX;
+    call->deadline = MONO_NEVER;
+    call->began = clock_mono_ns(s->io->clock);
+    buf_init(&call->inbox, SIZE_MAX / 2); /* both bounded by what limits_charge lets in */
+    buf_init(&call->outbox, SIZE_MAX / 2);
+    if (timer_init(&call->timer, s->io->loop, on_deadline) || !connection_put(c, call)) {
+        call_free(call);
+        return NULL;
+    }
+    meter_call_began(s);
+    return call;
+}
+
+static void arena_keep(struct arena *a)
+{
+    if (a->used > ARENA_KEPT_MAX)
+        arena_deinit(a);
+    else
+        arena_reset(a);
+}
+
+void call_free(struct rpc_call *call)
+{
+    struct rpc_server *s = call->server;
+
+    limits_refund(call, call->charged);
+    timer_deinit(&call->timer);
+    list_remove(&call->due);
+    buf_deinit(&call->inbox);
+    buf_deinit(&call->outbox);
+    arena_keep(&call->head);
+    arena_keep(&call->arena);
+    if (call->reader.message.cap > ARENA_KEPT_MAX) buf_deinit(&call->reader.message);
+    if (s->kept_count >= CALLS_KEPT_MAX || s->closing) {
+        arena_deinit(&call->head);
+        arena_deinit(&call->arena);
+        buf_deinit(&call->reader.message);
+        free(call);
+        return;
+    }
+    call->chain = s->kept;
+    s->kept = call;
+    s->kept_count++;
+}
+
+/* -- the two ends -- */
+
+void call_finished(struct rpc_call *call, enum grpc_status status)
+{
+    assert(!call->finished);
+    call->finished = true;
+    call->status = status;
+    meter_call_ended(call);
+}
+
+static void tell_done(struct rpc_call *call)
+{
+    const struct rpc_handler *handler = call->method->rpc.handler;
+
+    assert(call->finished);
+    if (call->done_told) return;
+    call->done_told = true;
+    arena_keep(&call->arena); /* the handler needs it no more */
+    if (call->begun && handler->on_done) handler->on_done(call->method->rpc.service, call);
+}
+
+void call_due(struct rpc_call *call)
+{
+    if (!list_empty(&call->due)) return;
+    list_append(&call->server->due, &call->due);
+    server_wake(call->server);
+}
+
+void call_look(struct rpc_call *call)
+{
+    if (call->finished)
+        tell_done(call);
+    else
+        call_advance(call, STR_EMPTY);
+}
+
+void call_gone(struct rpc_call *call)
+{
+    struct rpc_server *s = call->server;
+
+    call->gone = true;
+    if (!call->finished) {
+        call->cancelled = true;
+        call_finished(call, GRPC_CANCELLED);
+    }
+    call_drop_outbox(call);
+    tell_done(call);
+    s->stats.calls--;
+    if (s->meter) gauge_add(s->meter->running, -1);
+    call_free(call);
+}
+
+void call_abort(struct rpc_call *call, enum grpc_status status, const char *text)
+{
+    /* A message that has left in part cannot be followed by a status. */
+    bool torn = call->outbox_at > 0;
+
+    if (call->gone || (call->finished && call->trailers_sent)) return;
+    call->cancelled = true;
+    if (call->finished || torn) {
+        call_drop_outbox(call);
+        if (!call->finished) call_finished(call, status);
+        h2_reset(call->connection->h2, call->stream, H2_CANCEL);
+        call->trailers_sent = true;
+    } else {
+        call_drop_outbox(call);
+        rpc_finish(call, status, str_from(text), STR_EMPTY);
+    }
+    connection_mark_dirty(call->connection);
+    tell_done(call);
+}
+
+void call_drain(struct rpc_call *call)
+{
+    const struct rpc_method *m = &call->method->rpc;
+
+    if (call->begun && !call->finished && m->handler->on_drain)
+        m->handler->on_drain(m->service, call);
+}
+
+static void on_deadline(struct timer *timer)
+{
+    struct rpc_call *call = CONTAINER_OF(timer, struct rpc_call, timer);
+
+    call_abort(call, GRPC_DEADLINE_EXCEEDED, "deadline exceeded");
+}
+
+/* -- what is known of it -- */
+
+struct str rpc_call_path(const struct rpc_call *call)
+{
+    return call->path;
+}
+
+const struct tls_identity *rpc_call_identity(const struct rpc_call *call)
+{
+    return call->caller;
+}
+
+const char *rpc_call_peer(const struct rpc_call *call)
+{
+    return stream_peer_address(call->connection->stream);
+}
+
+mono_time rpc_call_deadline(const struct rpc_call *call)
+{
+    return call->deadline;
+}
+
+bool rpc_call_cancelled(const struct rpc_call *call)
+{
+    return call->cancelled;
+}
+
+bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value)
+{
+    for (size_t i = 0; i < call->metadata_count; i++) {
+        if (!str_equal(call->metadata[i].name, name)) continue;
+        *ret_value = call->metadata[i].value;
+        return true;
+    }
+    return false;
+}
+
+bool rpc_call_metadata_next(const struct rpc_call *call, size_t *cursor, struct str *ret_name,
+                            struct str *ret_value)
+{
+    if (*cursor >= call->metadata_count) return false;
+    *ret_name = call->metadata[*cursor].name;
+    *ret_value = call->metadata[*cursor].value;
+    (*cursor)++;
+    return true;
+}
+
+struct str rpc_call_trace(const struct rpc_call *call)
+{
+    return str_of(call->trace, RPC_TRACE_LEN);
+}
+
+struct arena *rpc_call_arena(struct rpc_call *call)
+{
+    return &call->arena;
+}
+
+void rpc_call_set_data(struct rpc_call *call, void *data)
+{
+    call->data = data;
+}
+
+void *rpc_call_data(const struct rpc_call *call)
+{
+    return call->data;
+}
+
+void rpc_call_mark(struct rpc_call *call, const char *stage)
+{
+    if (call->stage_count == RPC_STAGES_MAX) return;
+    call->stages[call->stage_count++] = (struct stage){
+        .name = stage,
+        .ns = clock_mono_ns(call->server->io->clock).ns - call->began.ns,
+    };
+}
+
+/* -- reading on and off -- */
+
+void rpc_pause(struct rpc_call *call)
+{
+    call->paused = true;
+}
+
+void rpc_resume(struct rpc_call *call)
+{
+    if (!call->paused) return;
+    call->paused = false;
+    if (!call->finished) call_due(call);
+}

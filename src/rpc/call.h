@@ -1,0 +1,86 @@
+/* A call as a handler sees it, on the server's side.
+ *
+ * All four kinds are one shape: messages come in until on_half_closed, messages go out until
+ * rpc_finish. A unary method is given its one message and answers with rpc_reply. The call's memory is
+ * the server's; a handler that answers later keeps the pointer and forgets it in on_done, which comes
+ * exactly once to a call that was begun, also after a reset, a deadline or a lost connection. It never
+ * comes from inside a function of this page, and nothing comes after it. All on the loop's thread. */
+#ifndef RPC_CALL_H
+#define RPC_CALL_H
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/note.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "io/tls.h"
+#include "wire/message.h"
+
+struct rpc_call;
+enum rpc_kind { RPC_UNARY, RPC_CLIENT_STREAM, RPC_SERVER_STREAM, RPC_BIDI };
+
+struct rpc_handler {
+    /* The call begins. Unary and server-streaming: not called; on_message is the beginning, and it
+     * comes when the request is whole. */
+    void (*on_start)(void *service, struct rpc_call *call); /* or NULL */
+    /* One message, decoded in the call's arena (unary: for the whole call; streams: until the next).
+     * Raw methods (message type NULL) get bytes instead, which are valid during the call only. */
+    void (*on_message)(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes);
+    void (*on_half_closed)(void *service, struct rpc_call *call); /* streams; or NULL */
+    void (*on_writable)(void *service, struct rpc_call *call);    /* after ERR_FULL; or NULL */
+    /* The server wants to stop: a stream without an end of its own ends soon. Or NULL. */
+    void (*on_drain)(void *service, struct rpc_call *call);
+    void (*on_done)(void *service, struct rpc_call *call); /* always last; or NULL */
+};
+
+enum {
+    RPC_STAGES_MAX = 8,
+    RPC_METADATA_OUT_MAX = 64,     /* names a handler may add, headers and trailers together */
+    RPC_STATUS_TEXT_MAX = 4 << 10, /* bytes of a status message; more is cut */
+    RPC_TRACE_LEN = 32,
+};
+
+/* -- what is known of it -- */
+struct str rpc_call_path(const struct rpc_call *call); /* "/pkg.Service/Method" */
+const struct tls_identity *rpc_call_identity(const struct rpc_call *call); /* NULL: plaintext */
+const char *rpc_call_peer(const struct rpc_call *call);                    /* address */
+mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER when none */
+/* Nobody waits for the answer any more: reset, deadline or lost connection. */
+bool rpc_call_cancelled(const struct rpc_call *call);
+/* Metadata by lower-case name; -bin values are decoded. False when absent; the first of several.
+ * Borrowed from the call. */
+bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value);
+/* All of it, without what HTTP/2 and gRPC use themselves: start with *cursor 0. */
+bool rpc_call_metadata_next(const struct rpc_call *call, size_t *cursor, struct str *ret_name,
+                            struct str *ret_value);
+struct str rpc_call_trace(const struct rpc_call *call); /* 32 hex digits, never empty */
+/* Lives as the message does; a good place for the answer. */
+struct arena *rpc_call_arena(struct rpc_call *call);
+void rpc_call_set_data(struct rpc_call *call, void *data); /* the handler's own */
+void *rpc_call_data(const struct rpc_call *call);
+/* Stage marks for the slow-request log: "proposed", "applied". At most RPC_STAGES_MAX, the server's
+ * own two ("received", "decoded") among them; further ones are left out. Static names. */
+void rpc_call_mark(struct rpc_call *call, const char *stage);
+
+/* -- answering: after the end of the call each of these does nothing, or says ERR_CLOSED -- */
+/* ERR_FULL: too much waits for this peer; wait for on_writable. ERR_CLOSED: nobody listens any more.
+ * ERR_TOO_LARGE: past response_max. ERR_NOMEM. */
+enum err rpc_send(struct rpc_call *call, const ProtobufCMessage *message);
+enum err rpc_send_bytes(struct rpc_call *call, struct str message);
+/* Metadata for the headers (before the first message) or the trailers (before the end); -bin values
+ * are given raw. ERR_INVALID (a name that is not lower case or is gRPC's own, a value HTTP/2 cannot
+ * carry), ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
+enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value);
+enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value);
+/* Ends the call. `text` is percent-encoded; `details` (grpc-status-details-bin) may be empty. */
+void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
+                struct str details);
+/* Sends, then ends with OK. Takes the answer whatever waits already; past response_max or the limits
+ * on what is buffered the call ends with RESOURCE_EXHAUSTED instead. */
+void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message);
+void rpc_reply_bytes(struct rpc_call *call, struct str message);
+void rpc_fail(struct rpc_call *call, enum err err, const struct note *note); /* status from err */
+/* No more messages are read until resumed: back-pressure that reaches the peer. */
+void rpc_pause(struct rpc_call *call);
+void rpc_resume(struct rpc_call *call);
+#endif

@@ -1,0 +1,455 @@
+/* From headers to a call, from data to messages.
+ *
+ * A request is judged in one order: is it gRPC at all, is there room, is there such a method, may this
+ * peer call it, are its headers well formed. Bytes are consumed (and so the peer's window opened) when
+ * the reader takes them; while nobody reads they wait, unconsumed, in the inbox. */
+#include <string.h>
+
+#include "rpc/forward.h"
+#include "rpc/server_internal.h"
+
+/* What of the headers is not metadata. */
+struct request {
+    struct str method, path, content_type, timeout, encoding;
+    size_t metadata_count;
+};
+
+enum field {
+    FIELD_METADATA,
+    FIELD_METHOD,
+    FIELD_PATH,
+    FIELD_CONTENT_TYPE,
+    FIELD_TIMEOUT,
+    FIELD_ENCODING,
+    FIELD_OTHER
+};
+
+/* What gRPC reserves, but for three that are the user's. */
+static enum field grpc_field(struct str name)
+{
+    if (str_equal(name, STR("grpc-timeout"))) return FIELD_TIMEOUT;
+    if (str_equal(name, STR("grpc-encoding"))) return FIELD_ENCODING;
+    if (str_equal(name, STR("grpc-trace-bin")) || str_equal(name, STR("grpc-tags-bin")) ||
+        str_equal(name, STR("grpc-previous-rpc-attempts")))
+        return FIELD_METADATA;
+    return FIELD_OTHER;
+}
+
+/* Asked for every field of every request, so the first letter decides where it can. */
+static enum field field_of(struct str name)
+{
+    switch (name.len > 0 ? name.at[0] : ':') {
+    case ':':
+        if (str_equal(name, STR(":path"))) return FIELD_PATH;
+        return str_equal(name, STR(":method")) ? FIELD_METHOD : FIELD_OTHER;
+    case 'c': return str_equal(name, STR("content-type")) ? FIELD_CONTENT_TYPE : FIELD_METADATA;
+    case 'g': return str_starts(name, STR("grpc-")) ? grpc_field(name) : FIELD_METADATA;
+    case 't': return str_equal(name, STR("te")) ? FIELD_OTHER : FIELD_METADATA;
+    default: return FIELD_METADATA;
+    }
+}
+
+static void sort_headers(const struct h2_header *headers, size_t count, struct request *r)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct str value = headers[i].value;
+        switch (field_of(headers[i].name)) {
+        case FIELD_METADATA: r->metadata_count++; break;
+        case FIELD_METHOD: r->method = value; break;
+        case FIELD_PATH: r->path = value; break;
+        case FIELD_CONTENT_TYPE: r->content_type = value; break;
+        case FIELD_TIMEOUT: r->timeout = value; break;
+        case FIELD_ENCODING: r->encoding = value; break;
+        case FIELD_OTHER: break;
+        }
+    }
+}
+
+/* "application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8" */
+static bool is_grpc(struct str content_type)
+{
+    struct str rest;
+
+    if (!str_starts(content_type, STR("application/grpc"))) return false;
+    rest = str_tail(content_type, 16);
+    return rest.len == 0 || rest.at[0] == '+' || rest.at[0] == ';';
+}
+
+/* An answer to what never becomes a call. */
+static void refuse(struct connection *c, int32_t stream, const char *http_status,
+                   enum grpc_status status, struct str text)
+{
+    char code[4] = {0};
+    struct h2_header headers[] = {
+        {STR(":status"), str_from(http_status)},
+        {STR("content-type"), STR("application/grpc")},
+        {STR("grpc-status"), {code, 0}},
+        {STR("grpc-message"), text},
+    };
+
+    if (status >= 10) code[headers[2].value.len++] = (char)('0' + status / 10);
+    code[headers[2].value.len++] = (char)('0' + status % 10);
+    if (h2_respond(c->h2, stream, headers, ARRAY_LEN(headers), true))
+        h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
+    c->answers++;
+}
+
+static void refuse_stranger(struct connection *c, int32_t stream, const struct request *r,
+                            const char *http_status, struct str text, bool end)
+{
+    stranger_refuse(c,
+                    &(struct stranger){.stream = stream,
+                                       .http_status = http_status,
+                                       .text = text,
+                                       .head = str_equal(r->method, STR("HEAD"))},
+                    end);
+}
+
+static struct str in_head(struct rpc_call *call, struct str s)
+{
+    char *copy = arena_dup(&call->head, s);
+
+    return copy ? str_of(copy, s.len) : STR_EMPTY;
+}
+
+/* ERR_PARSE: a -bin value that is no base64. */
+static enum err keep_value(struct rpc_call *call, struct str name, struct str value,
+                           struct str *ret_value)
+{
+    struct buf *scratch = &call->server->message;
+    enum err err;
+
+    if (!str_ends(name, STR("-bin"))) {
+        *ret_value = in_head(call, value);
+        return ERR_OK;
+    }
+    buf_clear(scratch);
+    err = grpc_bin_decode(value, scratch);
+    if (!err) *ret_value = in_head(call, buf_peek(scratch));
+    return err;
+}
+
+static enum err keep_metadata(struct rpc_call *call, const struct h2_header *headers, size_t count,
+                              const struct request *r, struct note *note)
+{
+    struct metadata *kept = arena_calloc(&call->head, r->metadata_count, sizeof *kept);
+
+    if (!kept) return ERR_NOMEM;
+    call->metadata = kept;
+    for (size_t i = 0; i < count; i++) {
+        struct metadata *m = &kept[call->metadata_count];
+        enum err err;
+        if (field_of(headers[i].name) != FIELD_METADATA) continue;
+        err = keep_value(call, headers[i].name, headers[i].value, &m->value);
+        if (err) {
+            note_set(note, "metadata %.*s: not base64", STR_ARG(headers[i].name));
+            return err == ERR_PARSE ? ERR_INVALID : err;
+        }
+        m->name = in_head(call, headers[i].name);
+        call->metadata_count++;
+    }
+    return ERR_OK;
+}
+
+static enum err take_timeout(struct rpc_call *call, struct str timeout, struct note *note)
+{
+    uint64_t us, due_us;
+
+    if (timeout.len == 0) return ERR_OK;
+    if (grpc_timeout_parse(timeout, &us)) {
+        note_set(note, "grpc-timeout: not a time");
+        return ERR_INVALID;
+    }
+    /* What is told is never more than was given; what is kept counts from the nanosecond the call came
+     * and is rounded up, so that it never ends before its time. */
+    call->deadline = mono_after(loop_now(call->server->io->loop), us / 1000);
+    due_us = add_sat_u64(call->began.ns / NS_PER_US + 1, us);
+    timer_start(&call->timer, (mono_time){due_us / 1000 + 1});
+    return ERR_OK;
+}
+
+static enum err take_encoding(struct rpc_call *call, struct str encoding, struct note *note)
+{
+    call->gzip = str_equal(encoding, STR("gzip"));
+    if (call->gzip || encoding.len == 0 || str_equal(encoding, STR("identity"))) return ERR_OK;
+    note_set(note, "grpc-encoding %.*s: only gzip and identity are understood",
+             (int)min_size(encoding.len, 64), encoding.at);
+    return ERR_UNSUPPORTED;
+}
+
+/* Access is judged by the original caller, which only a replica may name (rpc/forward.h). */
+static enum err take_caller(struct rpc_call *call, struct note *note)
+{
+    struct str value = STR_EMPTY;
+    bool has = rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value);
+
+    return rpc_forward_identity(call->connection->identity, has, value, &call->head, &call->caller,
+                                note);
+}
+
+static enum err find_method(struct rpc_call *call, struct str path, struct note *note)
+{
+    struct rpc_server *s = call->server;
+    struct method *m = map_get(&s->by_path, path);
+
+    if (m) {
+        call->method = m;
+        call->path = m->path;
+        enum err err = take_caller(call, note);
+        return err ? err : rpc_access_check(m->rpc.access, call->caller, note);
+    }
+    call->path = in_head(call, path);
+    note_set(note, "unknown method %.*s", (int)min_size(path.len, 200), path.at);
+    return ERR_UNSUPPORTED;
+}
+
+/* Everything before the handler hears of it. */
+static enum err open_call(struct rpc_call *call, const struct h2_header *headers, size_t count,
+                          const struct request *r, struct note *note)
+{
+    enum err err = keep_metadata(call, headers, count, r, note), later;
+
+    trace_take(call);
+    later = find_method(call, r->path, note); /* always, so that it is counted where it belongs */
+    if (err != ERR_OK && !later) return err;
+    if (!later) later = take_timeout(call, r->timeout, note);
+    if (!later) later = take_encoding(call, r->encoding, note);
+    return later;
+}
+
+static void start(struct rpc_call *call)
+{
+    const struct rpc_method *m = &call->method->rpc;
+    struct buf kept = call->reader.message;
+
+    grpc_reader_init(&call->reader, m->request_max);
+    kept.len = 0;
+    kept.max = m->request_max;
+    if (kept.cap <= kept.max)
+        call->reader.message = kept; /* memory of an earlier call */
+    else
+        buf_deinit(&kept);
+    call->arena.max = m->arena_max;
+    if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return; /* begins with its message */
+    call->begun = true;
+    if (m->handler->on_start) m->handler->on_start(m->service, call);
+    if (call->server->draining) call_drain(call);
+}
+
+void call_headers(struct connection *c, int32_t stream, const struct h2_header *headers,
+                  size_t count, bool end)
+{
+    struct rpc_server *s = c->server;
+    struct request r = {0};
+    struct rpc_call *call;
+    struct note note = {0};
+    enum err err;
+
+    sort_headers(headers, count, &r);
+    if (!str_equal(r.method, STR("POST"))) {
+        refuse_stranger(c, stream, &r, "405", STR("only POST"), end);
+        return;
+    }
+    if (!is_grpc(r.content_type)) {
+        refuse_stranger(c, stream, &r, "415", STR("content-type is not application/grpc"), end);
+        return;
+    }
+    call = s->stats.calls < s->limits.calls_max ? call_new(c, stream) : NULL;
+    if (!call) {
+        meter_refused(s, REFUSED_CALLS);
+        refuse(c, stream, "200", GRPC_RESOURCE_EXHAUSTED, STR("too many calls"));
+        return;
+    }
+    call->ended = end;
+    err = open_call(call, headers, count, &r, &note);
+    if (err) {
+        rpc_fail(call, err, &note);
+        return;
+    }
+    start(call);
+    if (end) call_advance(call, STR_EMPTY);
+}
+
+/* -- messages -- */
+
+static bool is_one_request(const struct rpc_call *call)
+{
+    return call->method->rpc.kind == RPC_UNARY || call->method->rpc.kind == RPC_SERVER_STREAM;
+}
+
+static void fail(struct rpc_call *call, enum grpc_status status, struct str text)
+{
+    rpc_finish(call, status, text, STR_EMPTY);
+}
+
+/* The bytes of the message in the reader, inflated if need be. False: the call has ended. */
+static bool message_bytes(struct rpc_call *call, struct str *ret_bytes)
+{
+    struct rpc_server *s = call->server;
+    enum err err;
+
+    *ret_bytes = buf_peek(&call->reader.message);
+    if (!call->reader.compressed) return true;
+    if (!call->gzip) {
+        fail(call, GRPC_INTERNAL, STR("compressed message without grpc-encoding"));
+        return false;
+    }
+    buf_clear(&s->inflated);
+    err = grpc_gunzip(*ret_bytes, call->method->rpc.request_max, &s->inflated);
+    *ret_bytes = buf_peek(&s->inflated);
+    if (!err) return true;
+    if (err == ERR_TOO_LARGE)
+        fail(call, GRPC_RESOURCE_EXHAUSTED, STR("message is larger than the limit once inflated"));
+    else
+        rpc_fail(call, err, &(struct note){"gzip message"});
+    return false;
+}
+
+/* Hands the message in the reader to the handler. */
+static void deliver(struct rpc_call *call)
+{
+    const struct rpc_method *m = &call->method->rpc;
+    ProtobufCMessage *message = NULL;
+    struct note note = {0};
+    struct str bytes;
+    enum err err;
+
+    if (!message_bytes(call, &bytes)) return;
+    call->bytes_in += bytes.len;
+    if (is_one_request(call))
+        rpc_call_mark(call, "received");
+    else
+        arena_reset(&call->arena);
+    if (m->input) {
+        err = message_read(m->input, bytes, NULL, &call->arena, &message, &note);
+        if (err) {
+            rpc_fail(call, err, &note);
+            return;
+        }
+    }
+    if (is_one_request(call)) rpc_call_mark(call, "decoded");
+    call->begun = true;
+    m->handler->on_message(m->service, call, message, m->input ? STR_EMPTY : bytes);
+    if (call->server->draining && is_one_request(call)) call_drain(call);
+}
+
+static void deliver_end(struct rpc_call *call)
+{
+    const struct rpc_method *m = &call->method->rpc;
+
+    call->end_told = true;
+    if (is_one_request(call) && call->have_message) {
+        deliver(call);
+        grpc_reader_next(&call->reader);
+    } else if (!grpc_reader_between(&call->reader)) {
+        fail(call, GRPC_INVALID_ARGUMENT, STR("message was cut off"));
+    } else if (is_one_request(call)) {
+        fail(call, GRPC_UNIMPLEMENTED,
+             STR("no request message")); /* as gRPC's table of codes says */
+    } else if (m->handler->on_half_closed) {
+        m->handler->on_half_closed(m->service, call);
+    }
+}
+
+static void reader_failed(struct rpc_call *call, enum err err)
+{
+    if (err == ERR_TOO_LARGE)
+        fail(call, GRPC_RESOURCE_EXHAUSTED, STR("message is larger than the limit"));
+    else if (err == ERR_PARSE)
+        fail(call, GRPC_INTERNAL, STR("message has reserved flags"));
+    else
+        rpc_fail(call, err, NULL);
+}
+
+/* Lets the reader take from *bytes up to the end of one message, and keeps the books. */
+static enum err read_some(struct rpc_call *call, struct str *bytes, bool *ret_whole)
+{
+    size_t before = bytes->len, kept = call->reader.message.len;
+    enum err err = grpc_reader_feed(&call->reader, bytes, ret_whole);
+
+    h2_consume(call->connection->h2, call->stream, before - bytes->len);
+    if (err) return err;
+    return limits_charge(call, call->reader.message.len - kept);
+}
+
+static void on_whole(struct rpc_call *call)
+{
+    size_t kept = call->reader.message.len;
+
+    if (is_one_request(call)) { /* delivered, and given back, with the end */
+        call->have_message = true;
+        return;
+    }
+    deliver(call);
+    grpc_reader_next(&call->reader);
+    if (call->paused) buf_deinit(&call->reader.message); /* it may be long until the next */
+    limits_refund(call, kept);
+}
+
+static bool is_held(const struct rpc_call *call)
+{
+    return call->paused || call->connection->choked;
+}
+
+/* Takes what it can; the rest stays in *bytes. */
+static void read_bytes(struct rpc_call *call, struct str *bytes)
+{
+    while (bytes->len > 0 && !is_held(call) && !call->finished) {
+        bool whole;
+        enum err err;
+        if (call->have_message) {
+            fail(call, GRPC_UNIMPLEMENTED, STR("more than one request message"));
+            return;
+        }
+        err = read_some(call, bytes, &whole);
+        if (err)
+            reader_failed(call, err);
+        else if (whole)
+            on_whole(call);
+    }
+}
+
+static void read_inbox(struct rpc_call *call)
+{
+    struct str bytes = buf_peek(&call->inbox);
+    size_t before = bytes.len;
+
+    read_bytes(call, &bytes);
+    limits_refund(call, before - bytes.len);
+    buf_consume(&call->inbox, before - bytes.len);
+    if (call->inbox.len == 0) buf_deinit(&call->inbox);
+}
+
+static void keep_for_later(struct rpc_call *call, struct str bytes)
+{
+    enum err err = limits_charge(call, bytes.len);
+
+    if (!err) err = buf_append(&call->inbox, bytes);
+    if (err) rpc_fail(call, err, &(struct note){"request buffer"});
+}
+
+void call_advance(struct rpc_call *call, struct str fresh)
+{
+    if (call->advancing) return;
+    call->advancing = true;
+    if (call->inbox.len > 0) read_inbox(call);
+    if (call->inbox.len == 0) read_bytes(call, &fresh);
+    if (fresh.len > 0 && !call->finished) keep_for_later(call, fresh);
+    if (call->ended && !call->end_told && call->inbox.len == 0 && !is_held(call) && !call->finished)
+        deliver_end(call);
+    call->advancing = false;
+}
+
+void call_data(struct rpc_call *call, struct str bytes)
+{
+    if (call->finished)
+        h2_consume(call->connection->h2, call->stream, bytes.len);
+    else
+        call_advance(call, bytes);
+}
+
+void call_end(struct rpc_call *call)
+{
+    call->ended = true;
+    if (!call->finished) call_advance(call, STR_EMPTY);
+}

@@ -1,0 +1,358 @@
+/* Messages and status on their way out.
+ *
+ * A message goes straight into the stream's queue when it fits there. One that never would, and the
+ * one answer of rpc_reply, wait in the call's outbox and follow in pieces as the peer reads; the
+ * status goes after them. While a connection's outboxes hold more than output_max its requests are
+ * not read (choked): what a peer does not take, it cannot make us produce more of. Each call counts
+ * with at most SHARE_MAX there, or one very large answer would hold up all the small ones. */
+#include <string.h>
+
+#include "rpc/server_internal.h"
+
+enum {
+    PIECE = 16 << 10, /* of an outbox, handed over at a time */
+    SHARE_MAX = 256 << 10,
+    FIXED_HEADERS = 8,
+};
+
+/* -- metadata -- */
+
+static bool is_name(struct str name)
+{
+    if (name.len == 0 || name.at[0] == ':' || str_starts(name, STR("grpc-")) ||
+        str_equal(name, STR("content-type")) || str_equal(name, STR("te")))
+        return false;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.')
+            return false;
+    }
+    return true;
+}
+
+static bool is_value(struct str value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if (value.at[i] < 0x20 || value.at[i] > 0x7e) return false;
+    return true;
+}
+
+static enum err add(struct rpc_call *call, struct str name, struct str value, bool trailer)
+{
+    struct buf *scratch = &call->server->message;
+    char *own_name, *own_value;
+    enum err err;
+
+    if (!is_name(name)) return ERR_INVALID;
+    if (str_ends(name, STR("-bin"))) {
+        buf_clear(scratch);
+        err = grpc_bin_encode(value, scratch);
+        if (err) return err;
+        value = buf_peek(scratch);
+    } else if (!is_value(value)) {
+        return ERR_INVALID;
+    }
+    if (call->added_count == RPC_METADATA_OUT_MAX) return ERR_FULL;
+    if (!call->added)
+        call->added = arena_calloc(&call->head, RPC_METADATA_OUT_MAX, sizeof *call->added);
+    own_name = arena_dup(&call->head, name);
+    own_value = arena_dup(&call->head, value);
+    if (!call->added || !own_name || !own_value) return ERR_NOMEM;
+    call->added[call->added_count++] = (struct metadata){
+        .name = str_of(own_name, name.len),
+        .value = str_of(own_value, value.len),
+        .trailer = trailer,
+    };
+    return ERR_OK;
+}
+
+enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value)
+{
+    if (call->finished || call->responded || call->gone) return ERR_CLOSED;
+    return add(call, name, value, false);
+}
+
+enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value)
+{
+    if (call->finished || call->gone) return ERR_CLOSED;
+    return add(call, name, value, true);
+}
+
+static size_t put_added(const struct rpc_call *call, bool trailers, struct h2_header *into)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < call->added_count; i++)
+        if (call->added[i].trailer == trailers)
+            into[count++] = (struct h2_header){call->added[i].name, call->added[i].value};
+    return count;
+}
+
+static size_t put_response(struct h2_header *into)
+{
+    into[0] = (struct h2_header){STR(":status"), STR("200")};
+    into[1] = (struct h2_header){STR("content-type"), STR("application/grpc")};
+    into[2] = (struct h2_header){STR("grpc-accept-encoding"), STR("identity,gzip")};
+    return 3;
+}
+
+/* -- status -- */
+
+static struct str status_digits(enum grpc_status status, char out[3])
+{
+    size_t len = 0;
+
+    if (status >= 10) out[len++] = (char)('0' + status / 10 % 10);
+    out[len++] = (char)('0' + status % 10);
+    return str_of(out, len);
+}
+
+/* Appends grpc-status and what goes with it. `full` false: only what always fits. */
+static size_t put_status(const struct rpc_call *call, bool full, char digits[3],
+                         struct h2_header *into)
+{
+    size_t count = 0;
+
+    into[count++] = (struct h2_header){STR("grpc-status"), status_digits(call->status, digits)};
+    if (call->status_text.len > 0 && full)
+        into[count++] = (struct h2_header){STR("grpc-message"), call->status_text};
+    if (call->status_details.len > 0 && full)
+        into[count++] = (struct h2_header){STR("grpc-status-details-bin"), call->status_details};
+    into[count++] = (struct h2_header){STR("x-muster-trace"), rpc_call_trace(call)};
+    return count;
+}
+
+static enum err try_status(struct rpc_call *call, bool full)
+{
+    struct h2_header headers[RPC_METADATA_OUT_MAX + FIXED_HEADERS];
+    struct h2 *h2 = call->connection->h2;
+    char digits[3];
+    size_t count = 0;
+
+    if (!call->responded) {
+        count += put_response(headers);
+        if (full) count += put_added(call, false, headers + count);
+    }
+    count += put_status(call, full, digits, headers + count);
+    if (full) count += put_added(call, true, headers + count);
+    if (call->responded) return h2_send_trailers(h2, call->stream, headers, count);
+    return h2_respond(h2, call->stream, headers, count, true); /* trailers only */
+}
+
+static void send_status(struct rpc_call *call)
+{
+    enum err err = try_status(call, true);
+
+    if (err == ERR_TOO_LARGE || err == ERR_INVALID) err = try_status(call, false);
+    if (err && err != ERR_CLOSED) h2_reset(call->connection->h2, call->stream, H2_INTERNAL_ERROR);
+    call->responded = true;
+    call->trailers_sent = true;
+    call->connection->answers++;
+}
+
+/* The status is kept in the call, encoded, for it may have to wait. */
+static void keep_status_text(struct rpc_call *call, struct str text, struct str details)
+{
+    struct buf *scratch = &call->server->message;
+    char *copy;
+
+    text.len = min_size(text.len, RPC_STATUS_TEXT_MAX);
+    buf_clear(scratch);
+    if (text.len > 0 && !grpc_message_encode(text, scratch)) {
+        copy = arena_dup(&call->head, buf_peek(scratch));
+        if (copy) call->status_text = str_of(copy, scratch->len);
+    }
+    buf_clear(scratch);
+    if (details.len > 0 && !grpc_bin_encode(details, scratch)) {
+        copy = arena_dup(&call->head, buf_peek(scratch));
+        if (copy) call->status_details = str_of(copy, scratch->len);
+    }
+}
+
+void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text, struct str details)
+{
+    if (call->finished) return;
+    if (text.len > 0 || details.len > 0) keep_status_text(call, text, details);
+    call_finished(call, status);
+    call_due(call); /* on_done, later in this turn */
+    if (call->gone) return;
+    if (call->outbox.len == 0) send_status(call);
+    connection_mark_dirty(call->connection);
+}
+
+void rpc_fail(struct rpc_call *call, enum err err, const struct note *note)
+{
+    struct str text = note && note->text[0] ? str_from(note->text) : str_from(err_text(err));
+
+    assert(err);
+    rpc_finish(call, err_grpc_status(err), text, STR_EMPTY);
+}
+
+/* -- messages -- */
+
+static enum err respond(struct rpc_call *call)
+{
+    struct h2_header headers[RPC_METADATA_OUT_MAX + FIXED_HEADERS];
+    size_t count;
+    enum err err;
+
+    if (call->responded) return ERR_OK;
+    count = put_response(headers);
+    count += put_added(call, false, headers + count);
+    err = h2_respond(call->connection->h2, call->stream, headers, count, false);
+    if (!err) call->responded = true;
+    return err;
+}
+
+static size_t share(size_t outbox_len)
+{
+    return min_size(outbox_len, SHARE_MAX);
+}
+
+static void choke_if_needed(struct connection *c)
+{
+    if (c->held >= c->server->limits.output_max) c->choked = true;
+}
+
+/* All calls of the connection may have requests waiting; they are looked at later in this turn. */
+static void unchoke_if_possible(struct connection *c)
+{
+    if (!c->choked || c->held > c->server->limits.output_max / 2) return;
+    c->choked = false;
+    for (uint32_t i = 0; i < c->bucket_count; i++)
+        for (struct rpc_call *call = c->calls[i]; call; call = call->chain)
+            if (!call->finished) call_due(call);
+}
+
+void call_drop_outbox(struct rpc_call *call)
+{
+    size_t len = call->outbox.len;
+
+    if (len == 0) return;
+    limits_refund(call, len);
+    assert(call->connection->held >= share(len));
+    call->connection->held -= share(len);
+    buf_deinit(&call->outbox);
+    call->outbox_at = 0;
+    unchoke_if_possible(call->connection);
+}
+
+static enum err into_outbox(struct rpc_call *call, const struct str *parts, size_t count)
+{
+    size_t total = 0, before = call->outbox.len;
+    enum err err;
+
+    for (size_t i = 0; i < count; i++) total += parts[i].len;
+    err = limits_charge(call, total);
+    if (err) return err;
+    for (size_t i = 0; i < count && !err; i++) err = buf_append(&call->outbox, parts[i]);
+    if (err) {
+        call->outbox.len = before;
+        limits_refund(call, total);
+        return err;
+    }
+    call->connection->held += share(call->outbox.len) - share(before);
+    choke_if_needed(call->connection);
+    return ERR_OK;
+}
+
+/* Hands over as much of the outbox as the stream takes, then the status if it is decided. */
+void call_pump(struct rpc_call *call)
+{
+    struct connection *c = call->connection;
+
+    while (call->outbox_at < call->outbox.len) {
+        size_t n = min_size(call->outbox.len - call->outbox_at,
+                            min_size(PIECE, c->server->limits.stream_output_max));
+        struct str piece = str_of(call->outbox.data + call->outbox_at, n);
+        enum err err = h2_send(c->h2, call->stream, &piece, 1);
+        if (err == ERR_FULL) return;   /* on_writable is armed */
+        if (err == ERR_CLOSED) return; /* on_closed follows */
+        if (err) {
+            h2_reset(c->h2, call->stream, H2_INTERNAL_ERROR);
+            return;
+        }
+        call->outbox_at += n;
+    }
+    call_drop_outbox(call);
+    unchoke_if_possible(c);
+    if (call->finished && !call->trailers_sent) send_status(call);
+}
+
+/* `must_take`: the answer of rpc_reply, which has no second try. */
+static enum err send(struct rpc_call *call, struct str message, bool must_take)
+{
+    struct connection *c = call->connection;
+    char head[GRPC_FRAME_BYTES];
+    struct str parts[2] = {{head, sizeof head}, message};
+    enum err err;
+
+    if (call->finished || call->gone) return ERR_CLOSED;
+    if (message.len > call->method->rpc.response_max) return ERR_TOO_LARGE;
+    if (call->outbox.len > 0 && !must_take) {
+        call->blocked = true;
+        return ERR_FULL;
+    }
+    err = respond(call);
+    if (err) return err;
+    grpc_frame_write((uint32_t)message.len, false, head);
+    err = call->outbox.len > 0 ? ERR_FULL : h2_send(c->h2, call->stream, parts, 2);
+    if (err == ERR_TOO_LARGE || (err == ERR_FULL && must_take)) {
+        err = into_outbox(call, parts, 2);
+        if (err == ERR_FULL) return ERR_NOMEM; /* the peer's share is used up; no event ends that */
+        if (!err) call_pump(call);
+    }
+    if (err == ERR_FULL) call->blocked = true;
+    if (err) return err;
+    call->bytes_out += message.len;
+    c->answers++;
+    connection_mark_dirty(c);
+    return ERR_OK;
+}
+
+static enum err send_message(struct rpc_call *call, const ProtobufCMessage *message, bool must_take)
+{
+    struct buf *scratch = &call->server->message;
+    enum err err;
+
+    if (call->finished || call->gone) return ERR_CLOSED;
+    if (call->outbox.len > 0 && !must_take) { /* before the work of encoding it */
+        call->blocked = true;
+        return ERR_FULL;
+    }
+    buf_clear(scratch);
+    err = message_write(message, scratch);
+    if (err) return err == ERR_FULL ? ERR_TOO_LARGE : err;
+    return send(call, buf_peek(scratch), must_take);
+}
+
+enum err rpc_send(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    return send_message(call, message, false);
+}
+
+enum err rpc_send_bytes(struct rpc_call *call, struct str message)
+{
+    return send(call, message, false);
+}
+
+static void end_reply(struct rpc_call *call, enum err err)
+{
+    if (!err)
+        rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
+    else if (err == ERR_TOO_LARGE)
+        rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("answer is larger than the limit"),
+                   STR_EMPTY);
+    else
+        rpc_fail(call, err, NULL);
+}
+
+void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    end_reply(call, send_message(call, message, true));
+}
+
+void rpc_reply_bytes(struct rpc_call *call, struct str message)
+{
+    end_reply(call, send(call, message, true));
+}

@@ -1,0 +1,237 @@
+/* Which connection gets the calls, and which address is dialed next.
+ *
+ *   active   ready; new calls go here                    at most one
+ *   next     dialing, to become the active one           only while there is no active one
+ *   spare    dialing or ready, to another address        only when a warm second is wanted
+ *
+ * All others are retiring: they finish the calls they have and end. A round is one dial of every
+ * address; after a round without success the next one waits, longer each time, with full jitter. A
+ * connection that dies young counts as a failed round too, or a server that accepts and drops us
+ * would be dialed without a pause.
+ *
+ * Following: a "not leader" answer of the active connection names another address. While that is
+ * being dialed nothing else is made active, so that the calls wait for the leader instead of asking
+ * the same follower again; when it fails, everything is as before. */
+#include <string.h>
+
+#include "rpc/client_internal.h"
+
+static uint64_t pause_ms(struct rpc_channel *c, uint32_t failures)
+{
+    const struct backoff backoff = {c->options.backoff_first_ms, c->options.backoff_max_ms};
+
+    return backoff_ms(backoff, failures, prng_u64(&c->prng));
+}
+
+static void step_past(struct rpc_channel *c, const char *address)
+{
+    for (size_t i = 0; i < c->address_count; i++)
+        if (strcmp(c->addresses[i], address) == 0) c->next_address = (i + 1) % c->address_count;
+}
+
+/* -- failures -- */
+
+static void count_failed_round(struct rpc_channel *c)
+{
+    c->tried = 0;
+    if (c->failures < UINT32_MAX) c->failures++;
+    timer_start_in(&c->dial_timer, pause_ms(c, c->failures));
+}
+
+static void dial_failed(struct rpc_channel *c, const char *address)
+{
+    CHANNEL_COUNT(c, dials_failed);
+    if (c->following) {
+        c->following = false;
+        return;
+    }
+    step_past(c, address);
+    if (++c->tried < c->address_count) return; /* the next one at once */
+    c->failing = true;
+    count_failed_round(c);
+}
+
+static void spare_failed(struct rpc_channel *c)
+{
+    if (c->spare_failures < UINT32_MAX) c->spare_failures++;
+    timer_start_in(&c->spare_timer, pause_ms(c, c->spare_failures));
+}
+
+static bool lived_long(const struct client_connection *connection)
+{
+    mono_time now = loop_now(connection->channel->io->loop);
+
+    return connection->ready &&
+           mono_elapsed_ms(connection->ready_since, now) >= CONNECTION_STABLE_MS;
+}
+
+void roles_drop(struct client_connection *connection)
+{
+    struct rpc_channel *c = connection->channel;
+    bool stable = lived_long(connection);
+
+    if (c->closing) return;
+    if (connection == c->spare) {
+        c->spare = NULL;
+        if (stable)
+            c->spare_failures = 0;
+        else
+            spare_failed(c);
+    } else if (connection == c->next) {
+        c->next = NULL;
+        dial_failed(c, connection->address);
+    } else if (connection == c->active) {
+        c->active = NULL;
+        step_past(c, connection->address);
+        if (stable)
+            c->failures = 0;
+        else
+            count_failed_round(c);
+    }
+    channel_touch(c);
+}
+
+void roles_lost(struct client_connection *connection, const struct note *why)
+{
+    struct rpc_channel *c = connection->channel;
+
+    c->last_failure = *why;
+    roles_drop(connection);
+}
+
+/* -- dialing -- */
+
+void roles_timer(struct timer *timer)
+{
+    channel_touch(CONTAINER_OF(timer, struct rpc_channel, dial_timer));
+}
+
+void roles_spare_timer(struct timer *timer)
+{
+    channel_touch(CONTAINER_OF(timer, struct rpc_channel, spare_timer));
+}
+
+static void dial_next(struct rpc_channel *c)
+{
+    const char *address = c->addresses[c->next_address];
+    enum err err = client_dial(c, address, &c->next, &c->last_failure);
+
+    CHANNEL_COUNT(c, dials);
+    if (!err) return;
+    c->next = NULL;
+    dial_failed(c, address);
+    channel_touch(c);
+}
+
+static void dial_spare(struct rpc_channel *c)
+{
+    for (size_t i = 0; i < c->address_count; i++) {
+        const char *address = c->addresses[c->spare_address];
+        c->spare_address = (c->spare_address + 1) % c->address_count;
+        if (strcmp(address, c->active->address) == 0) continue;
+        CHANNEL_COUNT(c, dials);
+        if (client_dial(c, address, &c->spare, NULL)) {
+            c->spare = NULL;
+            spare_failed(c);
+        }
+        return;
+    }
+    /* Every address is the active one's: nothing to keep warm. */
+    timer_start_in(&c->spare_timer, c->options.backoff_max_ms);
+}
+
+static void promote_spare(struct rpc_channel *c)
+{
+    struct client_connection *dialing = c->next;
+
+    c->active = c->spare;
+    c->spare = NULL;
+    c->next = NULL;
+    timer_stop(&c->dial_timer);
+    if (dialing) client_cut(dialing);
+}
+
+void roles_settle(struct rpc_channel *c)
+{
+    if (!c->active && c->spare && c->spare->ready && !c->following) promote_spare(c);
+    if (!c->active && !c->next && !timer_running(&c->dial_timer)) dial_next(c);
+    if (c->options.warm_second && c->active && !c->spare && !timer_running(&c->spare_timer))
+        dial_spare(c);
+}
+
+void roles_ready(struct client_connection *connection)
+{
+    struct rpc_channel *c = connection->channel;
+
+    if (connection != c->next && connection != c->spare) return;
+    c->failing = false;
+    c->tried = 0;
+    if (connection == c->next) {
+        assert(!c->active);
+        c->next = NULL;
+        c->active = connection;
+        c->following = false;
+    }
+    channel_touch(c);
+}
+
+/* -- moving -- */
+
+/* The active connection gets no more calls; nothing is wrong with it. */
+static void step_down(struct rpc_channel *c, bool keep_warm)
+{
+    struct client_connection *old = c->active;
+
+    c->active = NULL;
+    if (keep_warm && c->options.warm_second && !c->spare)
+        c->spare = old;
+    else
+        client_retire(old);
+}
+
+void rpc_channel_move_on(struct rpc_channel *c)
+{
+    if (c->closing || !c->active) return;
+    step_past(c, c->active->address);
+    step_down(c, false);
+    channel_touch(c);
+}
+
+void roles_follow(struct rpc_channel *c, const struct client_connection *from, struct str leader)
+{
+    char address[RPC_ADDRESS_CAP];
+
+    if (c->closing || !from || from != c->active) return; /* an old answer: we have moved already */
+    if (leader.len == 0 || leader.len >= sizeof address) {
+        rpc_channel_move_on(c);
+        return;
+    }
+    memcpy(address, leader.at, leader.len);
+    address[leader.len] = '\0';
+    if (strcmp(address, from->address) == 0) {
+        rpc_channel_move_on(c); /* it says that it is not what it says it is */
+        return;
+    }
+    channel_touch(c);
+    if (c->spare && strcmp(c->spare->address, address) == 0) {
+        struct client_connection *leading = c->spare;
+        c->spare = NULL;
+        step_down(c, true);
+        if (leading->ready) {
+            c->active = leading;
+        } else {
+            c->next = leading;
+            c->following = true;
+        }
+        return;
+    }
+    if (client_dial(c, address, &c->next, NULL)) {
+        c->next = NULL;
+        rpc_channel_move_on(c); /* no address at all */
+        return;
+    }
+    CHANNEL_COUNT(c, dials);
+    timer_stop(&c->dial_timer);
+    step_down(c, true);
+    c->following = true;
+}

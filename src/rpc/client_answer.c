@@ -1,0 +1,352 @@
+/* What comes back for a call: headers, messages, and the status that ends it.
+ *
+ * An answer that breaks gRPC's rules (no status, another content type, an HTTP error, a message
+ * past the limit, a frame that is none) ends the attempt as lost: the server has seen the call, and
+ * we do not know what it did. */
+#include "rpc/client_internal.h"
+
+/* -- metadata -- */
+
+/* Names the protocol itself uses; what is left is for the caller. */
+static bool is_protocol_name(struct str name)
+{
+    return name.len == 0 || name.at[0] == ':' || str_starts(name, STR("grpc-")) ||
+           str_equal(name, STR("content-type"));
+}
+
+static struct str keep(struct rpc_client_call *call, struct str value)
+{
+    const char *copy = arena_dup(&call->answer, value);
+
+    return copy ? str_of(copy, value.len) : STR_EMPTY;
+}
+
+static struct str keep_decoded(struct rpc_client_call *call, struct str value,
+                               enum err (*decode)(struct str, struct buf *))
+{
+    struct buf decoded;
+    struct str kept = STR_EMPTY;
+
+    buf_init(&decoded, CALL_ANSWER_MAX);
+    if (!decode(value, &decoded)) kept = keep(call, buf_peek(&decoded));
+    buf_deinit(&decoded);
+    return kept;
+}
+
+static struct h2_header keep_field(struct rpc_client_call *call, struct h2_header field)
+{
+    struct h2_header kept = {keep(call, field.name), STR_EMPTY};
+
+    if (str_ends(field.name, STR("-bin")))
+        kept.value = keep_decoded(call, field.value, grpc_bin_decode);
+    else
+        kept.value = keep(call, field.value);
+    return kept;
+}
+
+/* Out of memory: the metadata is left out, the status counts. */
+static size_t keep_metadata(struct rpc_client_call *call, const struct h2_header *fields,
+                            size_t count, const struct h2_header **ret_kept)
+{
+    struct h2_header *kept;
+    size_t wanted = 0, n = 0;
+
+    for (size_t i = 0; i < count; i++) wanted += !is_protocol_name(fields[i].name);
+    if (wanted == 0) return 0;
+    kept = arena_calloc(&call->answer, wanted, sizeof *kept);
+    if (!kept) return 0;
+    for (size_t i = 0; i < count; i++)
+        if (!is_protocol_name(fields[i].name)) kept[n++] = keep_field(call, fields[i]);
+    *ret_kept = kept;
+    return n;
+}
+
+static bool find(const struct h2_header *fields, size_t count, struct str name,
+                 struct str *ret_value)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!str_equal(fields[i].name, name)) continue;
+        *ret_value = fields[i].value;
+        return true;
+    }
+    return false;
+}
+
+bool rpc_call_header(const struct rpc_client_call *call, struct str name, struct str *ret_value)
+{
+    return find(call->headers, call->headers_count, name, ret_value);
+}
+
+bool rpc_call_trailer(const struct rpc_client_call *call, struct str name, struct str *ret_value)
+{
+    return find(call->trailers, call->trailers_count, name, ret_value);
+}
+
+size_t rpc_call_headers(const struct rpc_client_call *call, const struct h2_header **ret_headers)
+{
+    *ret_headers = call->headers;
+    return call->headers_count;
+}
+
+size_t rpc_call_trailers(const struct rpc_client_call *call, const struct h2_header **ret_trailers)
+{
+    *ret_trailers = call->trailers;
+    return call->trailers_count;
+}
+
+/* -- the end of an answer -- */
+
+/* The attempt is known; it is over once the caller has been given what came before. */
+static void conclude(struct rpc_client_call *call, const struct attempt *attempt)
+{
+    call->attempt = *attempt;
+    call->whole = true;
+    if (!call->paused && call->held.len == 0) client_call_over(call, attempt);
+}
+
+static void lose(struct rpc_client_call *call, enum grpc_status status, struct str text)
+{
+    const struct attempt attempt = {.end = ATTEMPT_LOST, .status = status, .text = text};
+
+    buf_clear(&call->held); /* nothing after the damage is believed, nothing before it is left */
+    client_call_over(call, &attempt);
+}
+
+static bool parse_status(struct str text, enum grpc_status *ret_status)
+{
+    uint64_t number;
+
+    if (str_to_u64(text, &number)) return false;
+    *ret_status = number <= GRPC_UNAUTHENTICATED ? (enum grpc_status)number : GRPC_UNKNOWN;
+    return true;
+}
+
+/* A status came, in trailers or in a trailers-only answer. */
+static void take_status(struct rpc_client_call *call, const struct h2_header *fields, size_t count,
+                        enum grpc_status status)
+{
+    struct attempt attempt = {.end = ATTEMPT_ANSWERED, .status = status, .answered = true};
+    struct str value;
+
+    call->trailers_count = keep_metadata(call, fields, count, &call->trailers);
+    if (find(fields, count, STR("grpc-message"), &value))
+        attempt.text = keep_decoded(call, value, grpc_message_decode);
+    if (find(fields, count, STR("grpc-status-details-bin"), &value))
+        attempt.details = keep_decoded(call, value, grpc_bin_decode);
+    if (status == GRPC_OK && !grpc_reader_between(&call->reader) && call->held.len == 0) {
+        lose(call, GRPC_INTERNAL, STR("the answer ends inside a message"));
+        return;
+    }
+    if (status == GRPC_FAILED_PRECONDITION &&
+        rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &value))
+        attempt.end = ATTEMPT_NOT_LEADER;
+    else if (status != GRPC_OK && rpc_call_trailer(call, STR(RPC_APPLIED_TRAILER), &value) &&
+             str_equal(value, STR("no")))
+        attempt.end = ATTEMPT_NOT_APPLIED;
+    conclude(call, &attempt);
+}
+
+/* HTTP says something gRPC does not: a proxy, or a server that is none of ours. What it turned down
+ * itself (4xx) never reached the method. */
+static void take_http(struct rpc_client_call *call, int http_status)
+{
+    struct attempt attempt = {
+        .end = http_status >= 400 && http_status < 500 ? ATTEMPT_ANSWERED : ATTEMPT_LOST,
+        .status = grpc_status_from_http(http_status),
+    };
+    struct note text;
+
+    note_set(&text, "HTTP status %d without a grpc-status", http_status);
+    attempt.text = keep(call, str_from(text.text));
+    client_call_over(call, &attempt);
+}
+
+/* -- events -- */
+
+static void take_headers(struct rpc_client_call *call, const struct h2_header *fields, size_t count)
+{
+    struct str value;
+    uint64_t http_status = 0;
+
+    call->headers_seen = true;
+    if (find(fields, count, STR(":status"), &value)) (void)str_to_u64(value, &http_status);
+    if (http_status != 200) {
+        take_http(call, (int)http_status);
+        return;
+    }
+    if (!find(fields, count, STR("content-type"), &value) ||
+        !str_starts(value, STR("application/grpc"))) {
+        lose(call, GRPC_UNKNOWN, STR("the answer's content type is not gRPC's"));
+        return;
+    }
+    call->gzip = false;
+    if (find(fields, count, STR("grpc-encoding"), &value)) {
+        call->gzip = str_equal(value, STR("gzip"));
+        if (!call->gzip && !str_equal(value, STR("identity"))) {
+            lose(call, GRPC_INTERNAL, STR("the answer is compressed in a way we did not offer"));
+            return;
+        }
+    }
+    call->headers_count = keep_metadata(call, fields, count, &call->headers);
+}
+
+void answer_headers(struct rpc_client_call *call, const struct h2_header *fields, size_t count,
+                    bool trailers, bool end)
+{
+    enum grpc_status status;
+    struct str value;
+
+    if (call->whole) return;
+    if (end && find(fields, count, STR("grpc-status"), &value)) {
+        if (parse_status(value, &status))
+            take_status(call, fields, count, status);
+        else
+            lose(call, GRPC_UNKNOWN, STR("the answer's grpc-status is no number"));
+        return;
+    }
+    if (!trailers) take_headers(call, fields, count);
+    if (end && call->state == CALL_RUNNING && !call->whole && call->connection)
+        lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
+}
+
+void answer_ended(struct rpc_client_call *call)
+{
+    if (!call->whole) lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
+}
+
+void answer_closed(struct rpc_client_call *call, uint32_t code)
+{
+    struct attempt attempt = {
+        .end = code == H2_REFUSED_STREAM && !call->headers_seen ? ATTEMPT_REFUSED : ATTEMPT_LOST,
+        .status = grpc_status_from_reset(code),
+    };
+    struct note text;
+
+    if (call->whole) { /* answered, and the caller is still reading */
+        struct rpc_channel *c = call->channel;
+        client_remove_call(call->connection, call);
+        list_append(&c->delayed, &call->link);
+        return;
+    }
+    note_set(&text, "the server reset the call with HTTP/2 code %u", code);
+    attempt.text = keep(call, str_from(text.text));
+    client_call_over(call, &attempt);
+}
+
+/* -- messages -- */
+
+static void hand_over(struct rpc_client_call *call, struct str message)
+{
+    call->replayable = call->replayable && call->unary; /* what was seen cannot be taken back */
+    call->messages++;
+    call->events.on_message(call->owner, call, message);
+}
+
+static void take_message(struct rpc_client_call *call)
+{
+    struct str message = buf_peek(&call->reader.message);
+    struct buf plain;
+    enum err err;
+
+    if (!call->reader.compressed) {
+        hand_over(call, message);
+        return;
+    }
+    if (!call->gzip) {
+        lose(call, GRPC_INTERNAL, STR("a compressed message without a grpc-encoding"));
+        return;
+    }
+    buf_init(&plain, call->response_max);
+    err = grpc_gunzip(message, call->response_max, &plain);
+    if (!err)
+        hand_over(call, buf_peek(&plain));
+    else
+        lose(call, err == ERR_PARSE ? GRPC_INTERNAL : GRPC_RESOURCE_EXHAUSTED,
+             err == ERR_PARSE ? STR("a compressed message is damaged")
+                              : STR("a compressed message is larger than the limit"));
+    buf_deinit(&plain);
+}
+
+static bool takes_messages(const struct rpc_client_call *call)
+{
+    return call->state == CALL_RUNNING && !call->paused && list_empty(&call->resume_link);
+}
+
+/* As far as the caller lets us; what is left stays in *bytes. */
+static void take_bytes(struct rpc_client_call *call, struct str *bytes)
+{
+    uint32_t attempt = call->attempts;
+    bool whole;
+
+    while (bytes->len > 0 && takes_messages(call) && call->attempts == attempt) {
+        size_t before = bytes->len;
+        enum err err = grpc_reader_feed(&call->reader, bytes, &whole);
+        if (call->connection) h2_consume(call->connection->h2, call->stream, before - bytes->len);
+        if (err == ERR_TOO_LARGE)
+            lose(call, GRPC_RESOURCE_EXHAUSTED, STR("a message is larger than the limit"));
+        else if (err == ERR_NOMEM)
+            lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
+        else if (err)
+            lose(call, GRPC_INTERNAL, STR("a message frame cannot be read"));
+        if (err) return;
+        if (!whole) continue;
+        take_message(call);
+        if (call->state == CALL_RUNNING || call->state == CALL_ENDED)
+            grpc_reader_next(&call->reader);
+    }
+}
+
+void answer_data(struct rpc_client_call *call, struct str bytes)
+{
+    if (call->whole) return;
+    if (!call->headers_seen) {
+        lose(call, GRPC_INTERNAL, STR("data before headers"));
+        return;
+    }
+    if (call->held.len == 0) take_bytes(call, &bytes);
+    if (bytes.len == 0 || call->state != CALL_RUNNING || !call->connection) return;
+    /* Not consumed: the peer's window bounds it. */
+    if (buf_append(&call->held, bytes)) lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
+}
+
+void answer_continue(struct rpc_client_call *call)
+{
+    struct str bytes = buf_peek(&call->held);
+    size_t before = bytes.len;
+
+    if (call->state != CALL_RUNNING || call->paused) return;
+    take_bytes(call, &bytes);
+    if (call->state != CALL_RUNNING) return;
+    buf_consume(&call->held, min_size(before - bytes.len, call->held.len));
+    if (!call->whole || call->paused || call->held.len > 0) return;
+    if (call->attempt.status == GRPC_OK && !grpc_reader_between(&call->reader))
+        lose(call, GRPC_INTERNAL, STR("the answer ends inside a message"));
+    else
+        client_call_over(call, &call->attempt);
+}
+
+void answer_forget(struct rpc_client_call *call)
+{
+    grpc_reader_deinit(&call->reader);
+    grpc_reader_init(&call->reader, call->response_max);
+    buf_clear(&call->held);
+    buf_clear(&call->message);
+    call->messages = 0;
+    call->headers = call->trailers = NULL;
+    call->headers_count = call->trailers_count = 0;
+    call->headers_seen = call->gzip = call->whole = false;
+    arena_reset(&call->answer);
+}
+
+void rpc_call_pause(struct rpc_client_call *call)
+{
+    call->paused = true;
+}
+
+void rpc_call_resume(struct rpc_client_call *call)
+{
+    if (!call->paused || call->state == CALL_ENDED) return;
+    call->paused = false;
+    if (list_empty(&call->resume_link)) list_append(&call->channel->resumed, &call->resume_link);
+    channel_touch(call->channel);
+}

@@ -1,0 +1,524 @@
+/* A call from its start to its end: what is asked, the attempts, the deadline.
+ *
+ * Requests are framed into `output` and handed to h2 as far as it has room. As long as `output`
+ * still begins with the first byte and the caller has seen no message, another attempt can begin
+ * from the start; a stream that has sent more than CALL_REPLAY_MAX, or has received something, has
+ * only one life. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/client_internal.h"
+
+enum {
+    ATTEMPTS_MAX = 8,
+    RESPONSE_MAX = 4 * 1024 * 1024,
+    OWN_HEADERS = 12,
+    TIMEOUT_CAP = 16,
+    SPAN_LEN = 16,
+    TRACEPARENT_LEN = 3 + CLIENT_TRACE_LEN + 1 + SPAN_LEN + 3,
+    US_PER_MS = 1000,
+};
+
+/* -- checking and copying what was asked -- */
+
+static bool is_hex(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.at[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+    }
+    return true;
+}
+
+static bool is_printable(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.at[i] < ' ' || s.at[i] > '~') return false;
+    return true;
+}
+
+static bool is_metadata_name(struct str name)
+{
+    static const struct str taken[] = {
+        {"te", 2},
+        {"host", 4},
+        {"connection", 10},
+        {"content-type", 12},
+        {"user-agent", 10},
+        {"traceparent", 11},
+        {RPC_REQUEST_ID, sizeof RPC_REQUEST_ID - 1},
+    };
+
+    if (name.len == 0 || str_starts(name, STR("grpc-"))) return false;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+        bool good =
+            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+        if (!good) return false;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+        if (str_equal(name, taken[i])) return false;
+    return true;
+}
+
+static bool is_binary(struct str name)
+{
+    return str_ends(name, STR("-bin"));
+}
+
+static size_t base64_len(size_t len)
+{
+    return (len * 4 + 2) / 3;
+}
+
+/* Checks it all and counts the bytes a copy takes. */
+static enum err check_options(const struct rpc_call_options *o, size_t *ret_bytes)
+{
+    size_t bytes = 0;
+
+    if (!o->path || o->path[0] != '/' || !is_printable(str_from(o->path))) return ERR_INVALID;
+    if (o->trace.len > 0 && (o->trace.len != CLIENT_TRACE_LEN || !is_hex(o->trace)))
+        return ERR_INVALID;
+    if (!is_printable(o->request_id)) return ERR_INVALID;
+    if (o->metadata_count > RPC_METADATA_MAX) return ERR_TOO_LARGE;
+    for (size_t i = 0; i < o->metadata_count; i++) {
+        struct h2_header m = o->metadata[i];
+        if (!is_metadata_name(m.name)) return ERR_INVALID;
+        if (!is_binary(m.name) && !is_printable(m.value)) return ERR_INVALID;
+        if (m.value.len > RPC_METADATA_BYTES_MAX) return ERR_TOO_LARGE;
+        bytes += m.name.len + (is_binary(m.name) ? base64_len(m.value.len) : m.value.len);
+    }
+    bytes += o->request_id.len;
+    if (bytes > RPC_METADATA_BYTES_MAX) return ERR_TOO_LARGE;
+    *ret_bytes = bytes + strlen(o->path);
+    return ERR_OK;
+}
+
+static struct str put(char **at, struct str s)
+{
+    struct str copy = {*at, s.len};
+
+    if (s.len > 0) memcpy(*at, s.at, s.len);
+    *at += s.len;
+    return copy;
+}
+
+static enum err copy_metadata(struct rpc_client_call *call, const struct rpc_call_options *o,
+                              char **at)
+{
+    for (size_t i = 0; i < o->metadata_count; i++) {
+        struct h2_header m = o->metadata[i];
+        struct h2_header *copy = &call->metadata[i];
+        copy->name = put(at, m.name);
+        if (is_binary(m.name)) {
+            struct buf text;
+            enum err err;
+            buf_init(&text, base64_len(m.value.len));
+            err = grpc_bin_encode(m.value, &text);
+            if (!err) copy->value = put(at, buf_peek(&text));
+            buf_deinit(&text);
+            if (err) return err;
+        } else {
+            copy->value = put(at, m.value);
+        }
+    }
+    call->metadata_count = o->metadata_count;
+    return ERR_OK;
+}
+
+static void put_hex(char *into, uint64_t number)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (int i = 15; i >= 0; i--, number >>= 4) into[i] = digits[number & 15];
+}
+
+static void settle_trace(struct rpc_client_call *call, struct str trace)
+{
+    if (trace.len == CLIENT_TRACE_LEN) {
+        memcpy(call->trace, trace.at, CLIENT_TRACE_LEN);
+    } else {
+        put_hex(call->trace, prng_u64(&call->channel->prng) | 1); /* all zeros would be no trace */
+        put_hex(call->trace + 16, prng_u64(&call->channel->prng));
+    }
+}
+
+static void on_timer(struct timer *timer);
+
+enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o,
+                         struct rpc_client_call **ret_call)
+{
+    struct rpc_client_call *call;
+    size_t bytes;
+    char *at;
+    enum err err = check_options(o, &bytes);
+
+    if (err) return err;
+    if (c->closing) return ERR_CLOSED;
+    if (c->calls_count >= c->options.calls_max) return ERR_FULL;
+    call = malloc(sizeof *call + o->metadata_count * sizeof *call->metadata + bytes);
+    if (!call) return ERR_NOMEM;
+    *call = (struct rpc_client_call){
+        .channel = c,
+        .state = CALL_WAITING,
+        .deadline = o->timeout_ms ? mono_after(loop_now(c->io->loop), o->timeout_ms) : MONO_NEVER,
+        .resume_at = MONO_NEVER,
+        .response_max = o->response_max ? o->response_max : RESPONSE_MAX,
+        .attempts_max = o->attempts_max ? o->attempts_max : ATTEMPTS_MAX,
+        .idempotent = o->idempotent,
+        .wait_for_ready = o->wait_for_ready,
+        .replayable = true,
+    };
+    call->metadata = (struct h2_header *)(call + 1);
+    at = (char *)(call->metadata + o->metadata_count);
+    list_init(&call->link);
+    list_init(&call->resume_link);
+    buf_init(&call->output, (size_t)CALL_MESSAGE_MAX + CALL_OUTPUT_MAX + CALL_REPLAY_MAX);
+    buf_init(&call->held, CALL_HELD_MAX);
+    buf_init(&call->message, call->response_max);
+    arena_init(&call->answer, CALL_ANSWER_MAX);
+    grpc_reader_init(&call->reader, call->response_max);
+    err = timer_init(&call->timer, c->io->loop, on_timer);
+    if (!err) err = copy_metadata(call, o, &at);
+    if (err) {
+        client_call_free(call);
+        return err;
+    }
+    call->path = put(&at, str_from(o->path));
+    call->request_id = put(&at, o->request_id);
+    settle_trace(call, o->trace);
+    if (c->options.metrics) call->started = clock_mono_ns(c->io->clock);
+    if (o->timeout_ms) timer_start(&call->timer, call->deadline);
+    list_append(&c->waiting, &call->link);
+    c->calls_count++;
+    channel_touch(c);
+    *ret_call = call;
+    return ERR_OK;
+}
+
+void client_call_free(struct rpc_client_call *call)
+{
+    assert(list_empty(&call->link));
+    list_remove(&call->resume_link);
+    timer_deinit(&call->timer);
+    buf_deinit(&call->output);
+    buf_deinit(&call->held);
+    buf_deinit(&call->message);
+    grpc_reader_deinit(&call->reader);
+    arena_deinit(&call->answer);
+    free(call);
+}
+
+enum err rpc_call_start(struct rpc_channel *c, const struct rpc_call_options *options,
+                        const struct rpc_call_events *events, void *owner,
+                        struct rpc_client_call **ret_call)
+{
+    enum err err = client_call_new(c, options, ret_call);
+
+    if (err) return err;
+    (*ret_call)->events = *events;
+    (*ret_call)->owner = owner;
+    return ERR_OK;
+}
+
+/* -- an attempt -- */
+
+static struct str authority(const struct rpc_channel *c, const struct client_connection *n)
+{
+    return str_from(c->tls_name ? c->tls_name : n->address);
+}
+
+/* "00-<trace>-<span>-01", of 55 characters and no NUL. */
+static void put_traceparent(struct rpc_client_call *call, char into[TRACEPARENT_LEN])
+{
+    char *at = into;
+
+    (void)put(&at, STR("00-"));
+    (void)put(&at, str_of(call->trace, CLIENT_TRACE_LEN));
+    (void)put(&at, STR("-"));
+    put_hex(at, prng_u64(&call->channel->prng) | 1);
+    at += SPAN_LEN;
+    (void)put(&at, STR("-01"));
+}
+
+static size_t put_headers(struct rpc_client_call *call, const struct client_connection *n,
+                          char timeout[TIMEOUT_CAP], char traceparent[TRACEPARENT_LEN],
+                          struct h2_header *into)
+{
+    const struct rpc_channel *c = call->channel;
+    size_t count = 0;
+
+    into[count++] = (struct h2_header){STR(":method"), STR("POST")};
+    into[count++] = (struct h2_header){STR(":scheme"), c->options.tls ? STR("https") : STR("http")};
+    into[count++] = (struct h2_header){STR(":path"), call->path};
+    into[count++] = (struct h2_header){STR(":authority"), authority(c, n)};
+    into[count++] = (struct h2_header){STR("te"), STR("trailers")};
+    into[count++] = (struct h2_header){STR("content-type"), STR("application/grpc")};
+    into[count++] = (struct h2_header){STR("user-agent"), STR("grpc-c-muster/1")};
+    into[count++] = (struct h2_header){STR("grpc-accept-encoding"), STR("identity,gzip")};
+    if (call->deadline.ms != MONO_NEVER.ms) {
+        uint64_t left = mono_elapsed_ms(loop_now(c->io->loop), call->deadline);
+        grpc_timeout_text(left > UINT64_MAX / US_PER_MS ? UINT64_MAX : left * US_PER_MS, timeout);
+        into[count++] = (struct h2_header){STR("grpc-timeout"), str_from(timeout)};
+    }
+    put_traceparent(call, traceparent);
+    into[count++] = (struct h2_header){STR("traceparent"), str_of(traceparent, TRACEPARENT_LEN)};
+    if (call->request_id.len > 0)
+        into[count++] = (struct h2_header){STR(RPC_REQUEST_ID), call->request_id};
+    assert(count <= OWN_HEADERS);
+    for (size_t i = 0; i < call->metadata_count; i++) into[count++] = call->metadata[i];
+    return count;
+}
+
+enum err client_call_begin(struct rpc_client_call *call, struct client_connection *n)
+{
+    struct h2_header headers[OWN_HEADERS + RPC_METADATA_MAX];
+    char timeout[TIMEOUT_CAP], traceparent[TRACEPARENT_LEN];
+    size_t count;
+    bool end = call->ended && call->output.len == 0;
+    int32_t stream;
+    enum err err;
+
+    assert(call->state == CALL_WAITING && call->replayable);
+    count = put_headers(call, n, timeout, traceparent, headers);
+    err = h2_request(n->h2, headers, count, end, &stream);
+    if (err == ERR_FULL || err == ERR_CLOSED) return err;
+    if (err) {
+        client_call_stop(call, err, err_grpc_status(err), err_text(err));
+        return ERR_OK;
+    }
+    list_remove(&call->link);
+    call->state = CALL_RUNNING;
+    call->stream = stream;
+    call->attempts++;
+    call->requested_flush = n->flushes;
+    call->output_at = 0;
+    call->end_handed = end;
+    client_add_call(n, call);
+    client_call_pump(call);
+    return ERR_OK;
+}
+
+/* Bytes leave with the first flush after the request was handed over, at the earliest. */
+bool client_call_was_sent(const struct rpc_client_call *call)
+{
+    return call->state == CALL_RUNNING &&
+           (!call->connection || call->connection->flushes > call->requested_flush);
+}
+
+/* -- requests out -- */
+
+static size_t unsent(const struct rpc_client_call *call)
+{
+    return call->output.len - call->output_at;
+}
+
+/* What was handed over is forgotten when there can be no other attempt. */
+static void trim(struct rpc_client_call *call)
+{
+    if (call->replayable && !call->unary && call->output_at > CALL_REPLAY_MAX)
+        call->replayable = false;
+    if (call->replayable || call->output_at == 0) return;
+    /* Moving what is left up costs as much as it is long: only when that is the smaller part. */
+    if (call->output_at < unsent(call)) return;
+    buf_consume(&call->output, call->output_at);
+    call->output_at = 0;
+}
+
+static void tell_writable(struct rpc_client_call *call)
+{
+    if (!call->writable_due || unsent(call) > CALL_OUTPUT_MAX / 2) return;
+    call->writable_due = false;
+    if (call->events.on_writable) call->events.on_writable(call->owner, call);
+}
+
+void client_call_pump(struct rpc_client_call *call)
+{
+    struct h2 *h2 = call->connection->h2;
+    enum err err = ERR_OK;
+
+    while (!err && unsent(call) > 0) {
+        /* Asking for one byte more than there is room for is how on_writable is ordered. */
+        size_t n = max_size(1, min_size(h2_send_room(h2, call->stream), unsent(call)));
+        struct str part = str_of(call->output.data + call->output_at, n);
+        err = h2_send(h2, call->stream, &part, 1);
+        if (!err) call->output_at += n;
+    }
+    if (!err && call->ended && !call->end_handed) {
+        call->end_handed = true;
+        err = h2_send_end(h2, call->stream);
+    }
+    if (err == ERR_NOMEM || err == ERR_INVALID) {
+        client_call_stop(call, ERR_NOMEM, GRPC_RESOURCE_EXHAUSTED, err_text(ERR_NOMEM));
+        return;
+    }
+    trim(call); /* ERR_FULL, ERR_CLOSED: an event follows */
+    tell_writable(call);
+}
+
+enum err rpc_call_send(struct rpc_client_call *call, struct str message)
+{
+    char *room;
+    enum err err;
+
+    if (call->state == CALL_ENDED || call->ended || call->whole) return ERR_CLOSED;
+    if (message.len > CALL_MESSAGE_MAX) return ERR_TOO_LARGE;
+    if (unsent(call) > 0 && unsent(call) + GRPC_FRAME_BYTES + message.len > CALL_OUTPUT_MAX) {
+        call->writable_due = true;
+        return ERR_FULL;
+    }
+    err = buf_reserve(&call->output, GRPC_FRAME_BYTES + message.len, &room);
+    if (err) return err == ERR_FULL ? ERR_TOO_LARGE : err;
+    grpc_frame_write((uint32_t)message.len, false, room);
+    if (message.len > 0) memcpy(room + GRPC_FRAME_BYTES, message.at, message.len);
+    buf_commit(&call->output, GRPC_FRAME_BYTES + message.len);
+    if (call->state == CALL_RUNNING && call->connection) client_call_pump(call);
+    channel_touch(call->channel);
+    return ERR_OK;
+}
+
+void rpc_call_end(struct rpc_client_call *call)
+{
+    if (call->state == CALL_ENDED || call->ended) return;
+    call->ended = true;
+    if (call->state == CALL_RUNNING && call->connection) client_call_pump(call);
+    channel_touch(call->channel);
+}
+
+/* -- the end of an attempt -- */
+
+/* From wherever it is. A stream that still lives is reset: nobody will read it. */
+static void detach(struct rpc_client_call *call)
+{
+    struct client_connection *n = call->connection;
+    int32_t stream = call->stream;
+
+    if (!n) {
+        list_remove(&call->link);
+        return;
+    }
+    client_remove_call(n, call);
+    if (n->closing || !n->h2) return;
+    if (!call->whole || !call->end_handed || h2_stream_pending(n->h2, stream) > 0)
+        h2_reset(n->h2, stream, H2_CANCEL);
+    channel_touch(call->channel);
+}
+
+static void finish(struct rpc_client_call *call, enum err err, const struct attempt *attempt)
+{
+    struct rpc_channel *c = call->channel;
+
+    detach(call);
+    timer_stop(&call->timer);
+    list_remove(&call->resume_link);
+    call->state = CALL_ENDED;
+    call->outcome = (struct rpc_outcome){
+        .err = err,
+        .status = attempt->status,
+        .text = attempt->text,
+        .details = attempt->details,
+        .answered = attempt->answered,
+        .attempts = call->attempts,
+    };
+    if (call->attempts > 0 || c->closing) {
+        list_append(&c->ended, &call->link);
+        channel_touch(c);
+    } else {
+        list_append(&c->ended_later, &call->link);
+        timer_start_in(&c->later, 0);
+    }
+}
+
+static void try_again(struct rpc_client_call *call, bool at_once)
+{
+    struct rpc_channel *c = call->channel;
+    const struct backoff backoff = {c->options.backoff_first_ms, c->options.backoff_max_ms};
+
+    detach(call);
+    answer_forget(call);
+    CHANNEL_COUNT(c, retries);
+    if (at_once) {
+        call->state = CALL_WAITING;
+        list_prepend(&c->waiting, &call->link); /* it was there before those that wait */
+        channel_touch(c);
+        return;
+    }
+    call->state = CALL_DELAYED;
+    call->resume_at =
+        mono_after(loop_now(c->io->loop), backoff_ms(backoff, call->attempts, prng_u64(&c->prng)));
+    list_append(&c->delayed, &call->link);
+    timer_start(&call->timer, mono_min(call->resume_at, call->deadline));
+}
+
+static struct retry_facts facts_of(const struct rpc_client_call *call,
+                                   const struct attempt *attempt)
+{
+    return (struct retry_facts){
+        .end = attempt->end,
+        .status = attempt->status,
+        .doubt = call->doubt,
+        .has_request_id = call->request_id.len > 0,
+        .idempotent = call->idempotent,
+        .replayable = call->replayable,
+        .follows = call->channel->options.follow_leader,
+        .attempts = call->attempts,
+        .attempts_max = call->attempts_max,
+    };
+}
+
+void client_call_over(struct rpc_client_call *call, const struct attempt *attempt)
+{
+    struct retry_facts facts = facts_of(call, attempt);
+    struct retry_verdict verdict;
+    struct str leader = STR_EMPTY;
+
+    assert(call->state == CALL_RUNNING);
+    verdict = retry_decide(&facts);
+    if (attempt->end == ATTEMPT_NOT_LEADER && facts.follows) {
+        rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader);
+        if (leader.len == 0) verdict.at_once = false; /* there is an election: let it end */
+        roles_follow(call->channel, call->connection, leader);
+    }
+    call->doubt = verdict.doubt;
+    if (verdict.again && !call->channel->closing)
+        try_again(call, verdict.at_once);
+    else
+        finish(call, verdict.again ? ERR_CANCELLED : verdict.err, attempt);
+}
+
+void client_call_stop(struct rpc_client_call *call, enum err err, enum grpc_status status,
+                      const char *text)
+{
+    struct attempt attempt = {
+        .end = client_call_was_sent(call) ? ATTEMPT_LOST : ATTEMPT_UNSENT,
+        .status = status,
+        .text = str_from(arena_dup(&call->answer, str_from(text))),
+    };
+    struct retry_facts facts = facts_of(call, &attempt);
+
+    facts.stopped = true;
+    finish(call, retry_decide(&facts).doubt ? ERR_UNKNOWN : err, &attempt);
+}
+
+void rpc_call_cancel(struct rpc_client_call *call)
+{
+    if (call->state == CALL_ENDED) return;
+    client_call_stop(call, ERR_CANCELLED, GRPC_CANCELLED, "cancelled by the caller");
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct rpc_client_call *call = CONTAINER_OF(timer, struct rpc_client_call, timer);
+    mono_time now = loop_now(call->channel->io->loop);
+
+    if (mono_due(call->deadline, now)) {
+        client_call_stop(call, ERR_TIMEOUT, GRPC_DEADLINE_EXCEEDED, "deadline exceeded");
+        return;
+    }
+    if (call->deadline.ms != MONO_NEVER.ms) timer_start(timer, call->deadline);
+    if (call->state != CALL_DELAYED) return;
+    list_remove(&call->link);
+    call->state = CALL_WAITING;
+    list_append(&call->channel->waiting, &call->link);
+    channel_touch(call->channel);
+}

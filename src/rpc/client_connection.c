@@ -1,0 +1,346 @@
+/* One connection: bytes between a stream and an h2, and whom they are for.
+ *
+ * Its timer has three uses, one after the other: the server must speak in time; then silence is
+ * broken by pings; then an orderly end must come in time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/client_internal.h"
+
+/* A client counts no abuse of its server, but what costs memory is bounded. */
+static const struct h2_limits connection_limits = {
+    .streams_max = 1u << 16,
+    .memory_max = 64u << 20,
+    .resets_per_minute_max = 10u * 1000 * 1000,
+};
+
+/* -- calls by stream -- */
+
+static struct rpc_client_call **bucket(struct client_connection *n, int32_t stream)
+{
+    return &n->table[((uint32_t)stream >> 1) % CONNECTION_BUCKETS];
+}
+
+static struct rpc_client_call *find(struct client_connection *n, int32_t stream)
+{
+    struct rpc_client_call *call = *bucket(n, stream);
+
+    while (call && call->stream != stream) call = call->chain;
+    return call;
+}
+
+void client_add_call(struct client_connection *n, struct rpc_client_call *call)
+{
+    struct rpc_client_call **at = bucket(n, call->stream);
+
+    call->connection = n;
+    call->chain = *at;
+    *at = call;
+    list_append(&n->calls, &call->link);
+    n->calls_count++;
+}
+
+void client_remove_call(struct client_connection *n, struct rpc_client_call *call)
+{
+    struct rpc_client_call **at = bucket(n, call->stream);
+
+    while (*at != call) at = &(*at)->chain;
+    *at = call->chain;
+    list_remove(&call->link);
+    call->connection = NULL;
+    call->stream = 0;
+    assert(n->calls_count > 0);
+    n->calls_count--;
+    /* A stream less: a waiting call may fit, or a retiring connection has nothing left to do. */
+    if (!list_empty(&n->channel->waiting) || n->retiring) channel_touch(n->channel);
+}
+
+/* -- events of h2 -- */
+
+static void on_headers(void *owner, int32_t stream, const struct h2_header *headers, size_t count,
+                       bool trailers, bool end)
+{
+    struct rpc_client_call *call = find(owner, stream);
+    if (call) answer_headers(call, headers, count, trailers, end);
+}
+
+static void on_data(void *owner, int32_t stream, struct str bytes)
+{
+    struct client_connection *n = owner;
+    struct rpc_client_call *call = find(n, stream);
+
+    if (call)
+        answer_data(call, bytes);
+    else
+        h2_consume(n->h2, stream, bytes.len); /* nobody waits for it any more */
+}
+
+static void on_stream_end(void *owner, int32_t stream)
+{
+    struct rpc_client_call *call = find(owner, stream);
+    if (call) answer_ended(call);
+}
+
+static void on_writable(void *owner, int32_t stream)
+{
+    struct rpc_client_call *call = find(owner, stream);
+    if (call) client_call_pump(call);
+}
+
+static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
+{
+    struct client_connection *n = owner;
+    struct rpc_client_call *call = find(n, stream);
+
+    if (call) answer_closed(call, code);
+    if (!list_empty(&n->channel->waiting)) channel_touch(n->channel);
+}
+
+static void on_goaway(void *owner, int32_t last_stream, uint32_t code)
+{
+    struct client_connection *n = owner;
+
+    (void)last_stream; /* h2 closes what stands above it as refused */
+    if (code == H2_ENHANCE_YOUR_CALM && n->channel->options.ping_after_ms)
+        n->channel->options.ping_after_ms =
+            add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);
+    n->goaway = true;
+    if (!n->ready) n->ready = true, n->ready_since = loop_now(n->channel->io->loop);
+    note_set(&n->channel->last_failure, "%s: the server is going away", n->address);
+    roles_drop(n);
+    client_retire(n);
+}
+
+static const struct h2_events h2_events = {
+    .on_headers = on_headers,
+    .on_data = on_data,
+    .on_end = on_stream_end,
+    .on_writable = on_writable,
+    .on_closed = on_stream_closed,
+    .on_goaway = on_goaway,
+};
+
+/* -- time -- */
+
+static void watch_silence(struct client_connection *n)
+{
+    n->ping_waits = false;
+    if (n->channel->options.ping_after_ms)
+        timer_start(&n->timer, mono_after(n->heard, n->channel->options.ping_after_ms));
+    else
+        timer_stop(&n->timer);
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct client_connection *n = CONTAINER_OF(timer, struct client_connection, timer);
+    const struct rpc_channel_options *options = &n->channel->options;
+    mono_time now = loop_now(n->channel->io->loop);
+
+    if (!n->ready || n->ping_waits || n->closing) {
+        if (!n->ready)
+            note_set(&n->why, "%s: the server did not speak within %llu ms", n->address,
+                     (unsigned long long)options->dial_timeout_ms);
+        else if (n->ping_waits)
+            note_set(&n->why, "%s: no answer to a ping", n->address);
+        client_cut(n);
+    } else if (mono_elapsed_ms(n->heard, now) < options->ping_after_ms) {
+        watch_silence(n);
+    } else if (n->calls_count > 0 || options->ping_without_calls || n == n->channel->spare) {
+        /* A spare of which nobody knows whether it lives is not warm. */
+        n->ping_waits = true;
+        if (h2_ping(n->h2, prng_u64(&n->channel->prng))) client_cut(n);
+        timer_start_in(&n->timer, options->ping_timeout_ms);
+    } else {
+        timer_start_in(&n->timer, options->ping_after_ms);
+    }
+}
+
+/* -- events of the stream -- */
+
+static void on_open(void *owner)
+{
+    struct client_connection *n = owner;
+
+    n->open = true;
+    if (n->channel->options.tls && strcmp(stream_alpn(n->stream), "h2") != 0) {
+        note_set(&n->why, "%s: the server does not speak h2", n->address);
+        client_cut(n);
+    } else if (h2_open(H2_CLIENT, &connection_limits, &h2_events, n, &n->h2)) {
+        n->h2 = NULL;
+        note_set(&n->why, "%s: %s", n->address, err_text(ERR_NOMEM));
+        client_cut(n);
+    }
+}
+
+static void on_bytes(void *owner, struct str bytes)
+{
+    struct client_connection *n = owner;
+    mono_time now = loop_now(n->channel->io->loop);
+    enum err err;
+
+    if (n->closing || !n->h2) return;
+    n->heard = now;
+    err = h2_feed(n->h2, bytes, now);
+    if (err) {
+        note_set(&n->why, "%s: %s", n->address,
+                 err == ERR_NOMEM ? err_text(err) : "the server broke the protocol");
+        client_cut(n);
+        return;
+    }
+    if (!n->ready) {
+        n->ready = true;
+        n->ready_since = now;
+        watch_silence(n);
+        roles_ready(n);
+    } else if (n->ping_waits) {
+        watch_silence(n);
+    }
+}
+
+static void on_end(void *owner)
+{
+    client_cut(owner);
+}
+
+static void lose_calls(struct client_connection *n, const struct note *why)
+{
+    while (!list_empty(&n->calls)) {
+        struct rpc_client_call *call = CONTAINER_OF(n->calls.next, struct rpc_client_call, link);
+        struct attempt attempt = {
+            .end = client_call_was_sent(call) ? ATTEMPT_LOST : ATTEMPT_UNSENT,
+            .status = GRPC_UNAVAILABLE,
+            .text = str_from(arena_dup(&call->answer, str_from(why->text))),
+        };
+        client_call_over(call, &attempt);
+    }
+}
+
+static void connection_free(struct client_connection *n)
+{
+    list_remove(&n->link);
+    timer_deinit(&n->timer);
+    buf_deinit(&n->output);
+    h2_close(n->h2);
+    free(n);
+}
+
+static void on_closed(void *owner, enum err why, const struct note *note)
+{
+    struct client_connection *n = owner;
+    struct rpc_channel *c = n->channel;
+    struct note text = n->why;
+
+    if (!text.text[0] && note && note->text[0])
+        note_set(&text, "%s: %s", n->address, note->text);
+    else if (!text.text[0])
+        note_set(&text, "%s: connection %s", n->address, why == ERR_CLOSED ? "closed" : "lost");
+    n->stream = NULL;
+    n->closing = true;
+    roles_lost(n, &text);
+    lose_calls(n, &text);
+    connection_free(n);
+    channel_touch(c);
+}
+
+static void on_drained(void *owner)
+{
+    channel_touch(
+        ((struct client_connection *)owner)->channel); /* more goes out as the turn ends */
+}
+
+static const struct stream_events stream_events = {.on_open = on_open,
+                                                   .on_bytes = on_bytes,
+                                                   .on_drained = on_drained,
+                                                   .on_end = on_end,
+                                                   .on_closed = on_closed};
+
+/* -- verbs -- */
+
+enum err client_dial(struct rpc_channel *c, const char *address,
+                     struct client_connection **ret_connection, struct note *note)
+{
+    const struct dial_options options = {
+        .address = address,
+        .tls = c->options.tls,
+        .tls_name = c->tls_name,
+        .timeout_ms = c->options.dial_timeout_ms,
+        .output_max = CONNECTION_OUTPUT_MAX,
+    };
+    struct client_connection *n = calloc(1, sizeof *n);
+    enum err err;
+
+    if (!n) return ERR_NOMEM;
+    assert(strlen(address) < sizeof n->address);
+    n->channel = c;
+    memcpy(n->address, address, strlen(address) + 1);
+    list_init(&n->link);
+    list_init(&n->calls);
+    buf_init(&n->output, CONNECTION_OUTPUT_MAX);
+    err = timer_init(&n->timer, c->io->loop, on_timer);
+    if (!err) err = net_dial(c->io->net, &options, &stream_events, n, &n->stream, note);
+    if (err) {
+        connection_free(n);
+        return err;
+    }
+    list_append(&c->connections, &n->link);
+    timer_start_in(&n->timer, c->options.dial_timeout_ms);
+    *ret_connection = n;
+    return ERR_OK;
+}
+
+void client_cut(struct client_connection *n)
+{
+    if (n->channel->active == n || n->channel->next == n || n->channel->spare == n) {
+        if (n->why.text[0]) n->channel->last_failure = n->why;
+        roles_drop(n);
+    }
+    n->closing = true;
+    timer_stop(&n->timer);
+    stream_close(n->stream);
+}
+
+void client_retire(struct client_connection *n)
+{
+    n->retiring = true;
+    if (!n->open || !n->h2) client_cut(n);
+}
+
+/* The last call of a retiring connection is over. */
+static void end_in_order(struct client_connection *n)
+{
+    n->closing = true;
+    h2_go_away(n->h2, H2_NO_ERROR);
+    timer_start_in(&n->timer, CONNECTION_LINGER_MS);
+}
+
+/* While not more than half of the bound waits, as much again always fits; above it, on_drained
+ * comes and with it the next turn. */
+void client_flush(struct client_connection *n)
+{
+    struct str bytes;
+    bool ending = false;
+    enum err err = ERR_OK;
+
+    if (!n->stream || !n->h2 || !n->open) return;
+    if (n->retiring && n->calls_count == 0 && !n->closing) {
+        end_in_order(n);
+        ending = true;
+    } else if (n->closing) {
+        return;
+    }
+    while (!err && h2_has_output(n->h2) && stream_pending(n->stream) <= CONNECTION_OUTPUT_MAX / 2) {
+        n->flushes++;
+        err = h2_take_output(n->h2, CONNECTION_OUTPUT_MAX / 2, &n->output);
+        bytes = buf_peek(&n->output);
+        if (bytes.len == 0) break;
+        if (stream_write(n->stream, &bytes, 1)) break; /* closed; on_closed is on its way */
+        buf_clear(&n->output);
+    }
+    if (ending) {
+        stream_end(n->stream);
+    } else if (err || h2_is_over(n->h2)) {
+        if (!n->goaway) note_set(&n->why, "%s: the server broke the protocol", n->address);
+        client_cut(n);
+    }
+}

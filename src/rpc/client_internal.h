@@ -1,0 +1,211 @@
+/* What the files of the client share. Nothing outside them includes this.
+ *
+ *   channel.c             open and close, waiting calls, the one task that does the work
+ *   channel_roles.c       which connection gets the calls, which is the spare; dialing, following
+ *   client_connection.c   one connection: bytes between a stream and an h2
+ *   client_call.c         a call: start, requests out, retries, the end
+ *   client_answer.c       what comes back for a call: headers, messages, status
+ *   client_unary.c        one request, one answer
+ *   retry.c               what to do when an attempt is over; pure
+ *
+ * A call is in exactly one place: channel.waiting (for a connection), channel.delayed (for its
+ * pause to pass, or answered whole and for its caller to resume), connection.calls (an attempt
+ * runs), channel.ended (on_end is due) or channel.ended_later (due in the next turn: a call that
+ * never reached a connection, so that a caller who starts it anew from on_end cannot hold the
+ * loop). It is freed in one place, channel.c, right after on_end. Connections are freed in their
+ * on_closed, the channel by its task; so no pointer goes stale inside a callback of h2. */
+#ifndef RPC_CLIENT_INTERNAL_H
+#define RPC_CLIENT_INTERNAL_H
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/prng.h"
+#include "rpc/client.h"
+#include "rpc/retry.h"
+#include "wire/grpc.h"
+#include "wire/h2.h"
+
+enum {
+    CONNECTION_BUCKETS = 256, /* stream numbers are dense, so chains stay short */
+    CONNECTION_OUTPUT_MAX = 1024 * 1024,
+    CONNECTION_LINGER_MS = 1000, /* an orderly end may take so long */
+    CONNECTION_STABLE_MS = 1000, /* one that lived less counts as a failed dial */
+    CLIENT_TRACE_LEN = 32,
+    CALL_OUTPUT_MAX = 256 * 1024,
+    CALL_MESSAGE_MAX = 1024 * 1024 * 1024,
+    CALL_REPLAY_MAX = 64 * 1024,  /* of a stream's requests kept for another attempt */
+    CALL_HELD_MAX = 1024 * 1024,  /* above any window we announce */
+    CALL_ANSWER_MAX = 512 * 1024, /* metadata of all attempts, and the status text */
+};
+
+enum call_state { CALL_WAITING, CALL_DELAYED, CALL_RUNNING, CALL_ENDED };
+
+/* How an attempt ended, as far as it is known. */
+struct attempt {
+    enum attempt_end end;
+    enum grpc_status status;
+    bool answered;
+    struct str text, details; /* in the call's answer arena, or static */
+};
+
+struct rpc_client_call {
+    struct list link;              /* see the top */
+    struct list resume_link;       /* in channel.resumed, or alone */
+    struct rpc_client_call *chain; /* in connection.table */
+    struct rpc_channel *channel;
+    struct client_connection *connection; /* while an attempt runs and its stream is open */
+    int32_t stream;
+    enum call_state state;
+    struct rpc_call_events events;
+    void *owner;
+    rpc_unary_fn *unary_done;
+    struct timer timer; /* the deadline, or the end of a pause if that is earlier */
+    mono_time deadline, resume_at;
+    mono_ns started;
+
+    /* -- what was asked; in this block of memory -- */
+    struct str path, request_id;
+    char trace[CLIENT_TRACE_LEN];
+    struct h2_header *metadata; /* -bin encoded */
+    size_t metadata_count;
+    size_t response_max;
+    uint32_t attempts, attempts_max;
+    uint64_t requested_flush; /* connection.flushes when the request was handed over */
+    bool idempotent, wait_for_ready, unary;
+    bool doubt;      /* an earlier attempt may have been applied */
+    bool replayable; /* `output` still begins at the first byte, nothing was delivered */
+
+    /* -- requests: framed; [0, output_at) was handed to h2 in this attempt -- */
+    struct buf output;
+    size_t output_at;
+    bool ended;        /* by the caller */
+    bool end_handed;   /* to h2, in this attempt */
+    bool writable_due; /* the caller met ERR_FULL */
+
+    /* -- the answer of this attempt -- */
+    struct grpc_reader reader;
+    struct buf held; /* came while paused */
+    struct arena answer;
+    const struct h2_header *headers, *trailers;
+    size_t headers_count, trailers_count;
+    bool headers_seen, gzip, paused;
+    bool whole; /* `attempt` is known; the end waits for held bytes */
+    struct attempt attempt;
+    struct buf message; /* unary: the one that came */
+    uint32_t messages;
+    struct rpc_outcome outcome; /* once CALL_ENDED */
+};
+
+struct client_connection {
+    struct list link; /* in channel.connections */
+    struct rpc_channel *channel;
+    char address[RPC_ADDRESS_CAP];
+    struct stream *stream;
+    struct h2 *h2;
+    bool open;     /* the stream is */
+    bool ready;    /* the server has spoken */
+    bool retiring; /* no new calls; closed when the last one ends */
+    bool closing;
+    bool goaway; /* the server's wish */
+    bool ping_waits;
+    uint64_t flushes; /* how often output was taken */
+    uint64_t ping_after_ms;
+    mono_time heard, ready_since;
+    struct timer timer; /* dial time-out, then pings, then linger */
+    struct list calls;
+    size_t calls_count;
+    struct rpc_client_call *table[CONNECTION_BUCKETS];
+    struct buf output;
+    struct note why; /* set by us before stream_close */
+};
+
+struct rpc_channel {
+    struct io *io;
+    struct rpc_channel_options options; /* addresses and tls_name are not used: see below */
+    char *addresses[RPC_ADDRESSES_MAX];
+    size_t address_count;
+    char *tls_name;
+    struct prng prng;
+    struct task work;
+    struct turn_hook hook;
+    bool closing;
+    void (*done)(void *owner);
+    void *done_owner;
+
+    struct list waiting, delayed, ended, ended_later, resumed;
+    struct timer later; /* brings ended_later on */
+    uint32_t calls_count;
+
+    /* -- roles: see channel_roles.c -- */
+    struct list connections;
+    struct client_connection *active; /* ready; new calls go here */
+    struct client_connection *next;   /* dialing, to become the active one */
+    struct client_connection *spare;  /* dialing or ready */
+    struct timer dial_timer, spare_timer;
+    size_t next_address, spare_address;
+    uint32_t tried;                    /* addresses that failed in this round */
+    uint32_t failures, spare_failures; /* rounds in a row */
+    bool failing;                      /* all addresses have failed since the last success */
+    bool following;                    /* `next` goes to the leader that was named */
+    struct note last_failure;
+};
+
+/* -- channel.c -- */
+void channel_touch(struct rpc_channel *channel); /* its task runs soon */
+struct client_counts {
+    struct counter *calls[GRPC_UNAUTHENTICATED + 1], *unknown, *retries, *dials, *dials_failed;
+    struct histogram *seconds;
+};
+const struct client_counts *client_metrics_counts(const struct rpc_client_metrics *metrics);
+#define CHANNEL_COUNT(channel, which)                                                              \
+    do {                                                                                           \
+        if ((channel)->options.metrics)                                                            \
+            counter_inc(client_metrics_counts((channel)->options.metrics)->which);                 \
+    } while (0)
+
+/* -- channel_roles.c -- */
+void roles_settle(struct rpc_channel *channel);
+void roles_ready(struct client_connection *connection);
+/* It gets no more calls: lost, going away or given up. */
+void roles_drop(struct client_connection *connection);
+void roles_lost(struct client_connection *connection, const struct note *why); /* on_closed came */
+void roles_follow(struct rpc_channel *channel, const struct client_connection *from,
+                  struct str leader);
+void roles_timer(struct timer *timer);
+void roles_spare_timer(struct timer *timer);
+
+/* -- client_connection.c -- */
+enum err client_dial(struct rpc_channel *channel, const char *address,
+                     struct client_connection **ret_connection, struct note *note);
+void client_retire(struct client_connection *connection); /* ends when its last call has */
+void client_cut(struct client_connection *connection);    /* at once; on_closed follows */
+void client_flush(struct client_connection *connection);
+void client_add_call(struct client_connection *connection, struct rpc_client_call *call);
+void client_remove_call(struct client_connection *connection, struct rpc_client_call *call);
+
+/* -- client_call.c -- */
+/* ERR_OK, or it was ended; ERR_FULL and ERR_CLOSED: this connection takes no call now. */
+enum err client_call_begin(struct rpc_client_call *call, struct client_connection *connection);
+void client_call_pump(struct rpc_client_call *call); /* requests to h2 */
+/* The attempt is over; decides what comes next. */
+void client_call_over(struct rpc_client_call *call, const struct attempt *attempt);
+/* The call is over for a reason of our own. */
+void client_call_stop(struct rpc_client_call *call, enum err err, enum grpc_status status,
+                      const char *text);
+bool client_call_was_sent(const struct rpc_client_call *call);
+void client_call_free(struct rpc_client_call *call);
+enum err client_call_new(struct rpc_channel *channel, const struct rpc_call_options *options,
+                         struct rpc_client_call **ret_call);
+
+/* -- client_answer.c: events of h2 for one call -- */
+void answer_headers(struct rpc_client_call *call, const struct h2_header *headers, size_t count,
+                    bool trailers, bool end);
+void answer_data(struct rpc_client_call *call, struct str bytes);
+void answer_ended(struct rpc_client_call *call);
+void answer_closed(struct rpc_client_call *call, uint32_t code);
+void answer_continue(struct rpc_client_call *call); /* after a pause */
+void answer_forget(struct rpc_client_call *call);   /* before another attempt */
+
+/* -- client_unary.c -- */
+extern const struct rpc_call_events unary_events;
+#endif

@@ -1,0 +1,529 @@
+/* One connection: bytes in and out between a stream and its h2, and its clock.
+ *
+ * Input is fed as it comes. Output is gathered once per turn, by connection_flush: as much as the
+ * socket's bound leaves room for, in one write, so that TLS makes full records of it and the kernel
+ * is asked once. When the socket is full the rest stays in h2 until on_drained.
+ *
+ * One timer serves every deadline of the connection. It is never moved back: when it fires early it
+ * looks at what is due and starts again, so a busy connection does not touch the heap per read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/server_internal.h"
+
+enum {
+    ROOM_MIN = 16 << 10, /* of the socket's output; less is not worth a gathering */
+    BUCKETS_FIRST = 16,
+    TOKEN_DRAIN = 1, /* of the ping between two GOAWAYs */
+    TOKEN_ALIVE = 2,
+    WASTED_MAX = 2000, /* answers made for a peer that resets, per window */
+    WASTED_WINDOW_MS = 60000,
+};
+
+/* -- calls by stream -- */
+
+static uint32_t bucket_of(const struct connection *c, int32_t stream)
+{
+    return ((uint32_t)stream >> 1) & (c->bucket_count - 1);
+}
+
+struct rpc_call *connection_call(const struct connection *c, int32_t stream)
+{
+    struct rpc_call *call = c->bucket_count ? c->calls[bucket_of(c, stream)] : NULL;
+
+    while (call && call->stream != stream) call = call->chain;
+    return call;
+}
+
+static bool grow(struct connection *c)
+{
+    uint32_t count = c->bucket_count ? c->bucket_count * 2 : BUCKETS_FIRST;
+    struct rpc_call **old = c->calls, **buckets = calloc(count, sizeof(struct rpc_call *));
+    uint32_t old_count = c->bucket_count;
+
+    if (!buckets) return false;
+    c->calls = buckets;
+    c->bucket_count = count;
+    for (uint32_t i = 0; i < old_count; i++) {
+        for (struct rpc_call *call = old[i], *next; call; call = next) {
+            uint32_t at = bucket_of(c, call->stream);
+            next = call->chain;
+            call->chain = buckets[at];
+            buckets[at] = call;
+        }
+    }
+    free(old);
+    return true;
+}
+
+bool connection_put(struct connection *c, struct rpc_call *call)
+{
+    uint32_t at;
+
+    if (c->call_count >= c->bucket_count && !grow(c)) return false;
+    at = bucket_of(c, call->stream);
+    call->chain = c->calls[at];
+    c->calls[at] = call;
+    c->call_count++;
+    return true;
+}
+
+void connection_remove(struct connection *c, struct rpc_call *call)
+{
+    struct rpc_call **at = &c->calls[bucket_of(c, call->stream)];
+
+    while (*at != call) at = &(*at)->chain;
+    *at = call->chain;
+    call->chain = NULL;
+    c->call_count--;
+    if (c->call_count == 0) c->idle_since = loop_now(c->server->io->loop);
+}
+
+static struct rpc_call *any_call(const struct connection *c)
+{
+    for (uint32_t i = 0; i < c->bucket_count; i++)
+        if (c->calls[i]) return c->calls[i];
+    return NULL;
+}
+
+/* -- the end -- */
+
+/* Every call is gone before the first handler hears of it: what a handler then does to another call
+ * of this connection is answered with ERR_CLOSED. */
+static void end_calls(struct connection *c)
+{
+    struct rpc_call *call;
+
+    for (uint32_t i = 0; i < c->bucket_count; i++)
+        for (call = c->calls[i]; call; call = call->chain) call->gone = true;
+    while ((call = any_call(c)) != NULL) {
+        connection_remove(c, call);
+        call_gone(call);
+    }
+}
+
+static void drop_h2(struct connection *c)
+{
+    c->state = CONNECTION_ENDED;
+    list_remove(&c->dirty);
+    end_calls(c);
+    h2_close(c->h2);
+    c->h2 = NULL;
+}
+
+/* What was written still leaves, and the peer has a moment to read it. */
+static void end(struct connection *c)
+{
+    if (c->state == CONNECTION_ENDED) return;
+    drop_h2(c);
+    stream_end(c->stream);
+    timer_start_in(&c->timer, LINGER_MS);
+}
+
+void connection_cut(struct connection *c)
+{
+    if (c->state != CONNECTION_ENDED) drop_h2(c);
+    timer_stop(&c->timer);
+    stream_close(c->stream);
+}
+
+/* From inside h2's events, too: the next flush says what is left to say and ends it. */
+static void fail(struct connection *c)
+{
+    if (c->state != CONNECTION_OPEN) return;
+    c->state = CONNECTION_FAILED;
+    connection_mark_dirty(c);
+}
+
+static void fail_abuse(struct connection *c, const char *what)
+{
+    if (c->state != CONNECTION_OPEN) return;
+    meter_refused(c->server, REFUSED_ABUSE);
+    LOG_WARN(&c->server->log, "connection closed for abuse", log_text("what", what),
+             log_text("peer", stream_peer_address(c->stream)), log_str("identity", c->peer->key));
+    fail(c);
+}
+
+/* -- the clock -- */
+
+static void wake_by(struct connection *c, mono_time due)
+{
+    if (timer_running(&c->timer) && c->timer_due.ms <= due.ms) return;
+    if (due.ms == MONO_NEVER.ms) return;
+    c->timer_due = due;
+    timer_start(&c->timer, due);
+}
+
+static mono_time idle_due(const struct connection *c)
+{
+    uint64_t timeout = c->server->limits.idle_timeout_ms;
+
+    return timeout && c->call_count == 0 ? mono_after(c->idle_since, timeout) : MONO_NEVER;
+}
+
+static mono_time greeting_due(const struct connection *c)
+{
+    return c->pace.greeted ? MONO_NEVER
+                           : mono_after(c->opened, c->server->limits.handshake_timeout_ms);
+}
+
+static mono_time headers_due(const struct connection *c)
+{
+    return c->pace.stalls ? mono_after(c->pace.since, c->server->limits.header_timeout_ms)
+                          : MONO_NEVER;
+}
+
+static mono_time ping_due(const struct connection *c)
+{
+    if (c->ping_sent.ms != MONO_NEVER.ms)
+        return mono_after(c->ping_sent, c->server->limits.ping_timeout_ms);
+    return mono_after(c->heard, c->server->limits.ping_after_ms);
+}
+
+static mono_time write_due(const struct connection *c)
+{
+    return stream_pending(c->stream) > 0 ? mono_after(c->moved, c->server->limits.write_timeout_ms)
+                                         : MONO_NEVER;
+}
+
+/* Whether the kernel took something since we last looked. */
+static void note_moved(struct connection *c, mono_time now)
+{
+    uint64_t taken = c->written - stream_pending(c->stream);
+
+    if (taken == c->taken) return;
+    c->taken = taken;
+    c->moved = now;
+}
+
+static mono_time next_due(const struct connection *c)
+{
+    mono_time due = mono_min(mono_min(idle_due(c), greeting_due(c)), headers_due(c));
+
+    due = mono_min(due, mono_min(ping_due(c), write_due(c)));
+    return mono_min(due, c->drain_step);
+}
+
+static void second_go_away(struct connection *c)
+{
+    if (c->drain_step.ms == MONO_NEVER.ms) return;
+    c->drain_step = MONO_NEVER;
+    h2_go_away(c->h2, H2_NO_ERROR);
+    connection_mark_dirty(c);
+}
+
+static void ping_or_give_up(struct connection *c, mono_time now)
+{
+    if (c->ping_sent.ms != MONO_NEVER.ms) {
+        connection_cut(c); /* nobody is there */
+        return;
+    }
+    c->ping_sent = now;
+    if (h2_ping(c->h2, TOKEN_ALIVE))
+        fail(c);
+    else
+        connection_mark_dirty(c);
+}
+
+static void look(struct connection *c, mono_time now)
+{
+    note_moved(c, now);
+    if (mono_due(write_due(c), now)) {
+        connection_cut(c);
+    } else if (mono_due(greeting_due(c), now) || mono_due(headers_due(c), now)) {
+        fail_abuse(c, c->pace.greeted ? "slow headers" : "slow greeting");
+        connection_flush(c);
+    } else if (mono_due(idle_due(c), now)) {
+        h2_go_away(c->h2, H2_NO_ERROR);
+        h2_go_away(c->h2, H2_NO_ERROR);
+        fail(c);
+    } else if (mono_due(c->drain_step, now)) {
+        second_go_away(c);
+    } else if (mono_due(ping_due(c), now)) {
+        ping_or_give_up(c, now);
+    }
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct connection *c = CONTAINER_OF(timer, struct connection, timer);
+
+    if (c->state == CONNECTION_ENDED) { /* it has lingered */
+        stream_close(c->stream);
+        return;
+    }
+    if (c->state == CONNECTION_OPEN) look(c, loop_now(c->server->io->loop));
+    if (c->state == CONNECTION_OPEN) wake_by(c, next_due(c));
+}
+
+/* -- h2's events -- */
+
+static void on_headers(void *owner, int32_t stream, const struct h2_header *headers, size_t count,
+                       bool trailers, bool end)
+{
+    struct connection *c = owner;
+
+    (void)trailers; /* of a request; gRPC has none, and h2 does not tell */
+    if (c->state == CONNECTION_OPEN)
+        call_headers(c, stream, headers, count, end);
+    else
+        h2_reset(c->h2, stream, H2_REFUSED_STREAM);
+}
+
+static void on_data(void *owner, int32_t stream, struct str bytes)
+{
+    struct connection *c = owner;
+    struct rpc_call *call = connection_call(c, stream);
+
+    if (call) {
+        call_data(call, bytes);
+        return;
+    }
+    h2_consume(c->h2, stream, bytes.len); /* of a request that was refused */
+    stranger_data(c, stream, bytes.len);
+}
+
+static void on_stream_end(void *owner, int32_t stream)
+{
+    struct rpc_call *call = connection_call(owner, stream);
+
+    if (call)
+        call_end(call);
+    else
+        stranger_end(owner, stream);
+}
+
+static void on_writable(void *owner, int32_t stream)
+{
+    struct rpc_call *call = connection_call(owner, stream);
+    const struct rpc_method *m;
+
+    if (!call) return;
+    m = &call->method->rpc;
+    connection_mark_dirty(owner);
+    call_pump(call);
+    if (call->outbox.len > 0 || call->finished || !call->blocked) return;
+    call->blocked = false;
+    if (m->handler->on_writable) m->handler->on_writable(m->service, call);
+}
+
+/* An answer was made and thrown away. h2 counts the resets of calls that run; those that we answer at
+ * once would otherwise cost a flooder nothing. */
+static void count_wasted(struct connection *c)
+{
+    mono_time now = loop_now(c->server->io->loop);
+
+    if (mono_elapsed_ms(c->wasted_since, now) >= WASTED_WINDOW_MS) {
+        c->wasted_since = now;
+        c->wasted = 0;
+    }
+    if (++c->wasted <= WASTED_MAX || c->state != CONNECTION_OPEN) return;
+    h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
+    fail_abuse(c, "resets");
+}
+
+static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
+{
+    struct connection *c = owner;
+    struct rpc_call *call = connection_call(c, stream);
+
+    if (code != H2_NO_ERROR && (!call || (call->finished && !call->cancelled))) count_wasted(c);
+    stranger_gone(c, stream);
+    if (!call) return;
+    connection_remove(c, call);
+    call_gone(call);
+}
+
+static void on_ping_ack(void *owner, uint64_t token)
+{
+    if (token == TOKEN_DRAIN) second_go_away(owner);
+}
+
+static const struct h2_events h2_events = {
+    .on_headers = on_headers,
+    .on_data = on_data,
+    .on_end = on_stream_end,
+    .on_writable = on_writable,
+    .on_closed = on_stream_closed,
+    .on_ping_ack = on_ping_ack,
+};
+
+/* -- bytes -- */
+
+static void on_bytes(void *owner, struct str bytes)
+{
+    struct connection *c = owner;
+    mono_time now = loop_now(c->server->io->loop);
+    bool pings;
+    enum err err;
+
+    if (c->state != CONNECTION_OPEN) return; /* for nobody any more */
+    c->heard = now;
+    c->ping_sent = MONO_NEVER;
+    pings = pace_feed(&c->pace, bytes, now, c->server->limits.ping_min_interval_ms, c->answers);
+    err = h2_feed(c->h2, bytes, now);
+    connection_mark_dirty(c);
+    if (err == ERR_DENIED) {
+        fail_abuse(c, "http/2");
+    } else if (err) {
+        fail(c);
+    } else if (pings) {
+        h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
+        fail_abuse(c, "pings");
+    } else if (c->pace.stalls) {
+        wake_by(c, headers_due(c));
+    }
+}
+
+static void on_drained(void *owner)
+{
+    struct connection *c = owner;
+
+    if (c->state != CONNECTION_ENDED) connection_mark_dirty(c);
+}
+
+/* The peer sends no more. A gRPC client that is still there would; nobody waits for answers. */
+static void on_end(void *owner)
+{
+    struct connection *c = owner;
+
+    if (c->state != CONNECTION_ENDED) drop_h2(c);
+    stream_end(c->stream);
+    timer_start_in(&c->timer, LINGER_MS);
+}
+
+static void on_closed(void *owner, enum err why, const struct note *note)
+{
+    struct connection *c = owner;
+
+    (void)why, (void)note;
+    if (c->state != CONNECTION_ENDED) drop_h2(c);
+    server_connection_gone(c->server, c);
+}
+
+static const struct stream_events stream_events = {
+    .on_bytes = on_bytes,
+    .on_drained = on_drained,
+    .on_end = on_end,
+    .on_closed = on_closed,
+};
+
+void connection_mark_dirty(struct connection *c)
+{
+    if (c->state == CONNECTION_ENDED || !list_empty(&c->dirty)) return;
+    list_append(&c->server->dirty, &c->dirty);
+    server_wake(c->server);
+}
+
+/* Nothing is left that anybody waits for: a protocol error was answered, or it has drained. */
+static bool is_over(const struct connection *c)
+{
+    if (c->state == CONNECTION_FAILED || h2_is_over(c->h2)) return true;
+    return c->server->draining && c->drain_step.ms == MONO_NEVER.ms && c->call_count == 0 &&
+           h2_streams(c->h2) == 0 && !h2_has_output(c->h2);
+}
+
+void connection_flush(struct connection *c)
+{
+    struct buf *output = &c->server->output;
+    size_t bound = c->server->limits.socket_output_max, pending = stream_pending(c->stream);
+    enum err err;
+
+    list_remove(&c->dirty);
+    if (c->state == CONNECTION_ENDED) return;
+    if (bound - min_size(bound, pending) < min_size(ROOM_MIN, bound / 2)) {
+        if (c->state == CONNECTION_FAILED) end(c);
+        return; /* on_drained comes back to it */
+    }
+    buf_clear(output);
+    err = h2_take_output(c->h2, bound - pending, output);
+    if (output->len > 0) {
+        struct str bytes = buf_peek(output);
+        if (!err) err = stream_write(c->stream, &bytes, 1);
+        c->written += bytes.len;
+        note_moved(c, loop_now(c->server->io->loop));
+        wake_by(c, write_due(c));
+    }
+    if (err)
+        connection_cut(c);
+    else if (is_over(c))
+        end(c);
+}
+
+/* -- the beginning -- */
+
+static const struct tls_identity nobody; /* let in without a certificate */
+
+static enum err open_connection(struct listening *l, struct stream *stream,
+                                struct connection **ret_connection)
+{
+    struct rpc_server *s = l->server;
+    struct h2_limits limits = limits_for_h2(&s->limits);
+    struct connection *c = calloc(1, sizeof *c);
+    enum err err;
+
+    if (!c) return ERR_NOMEM;
+    list_init(&c->link);
+    list_init(&c->dirty);
+    c->server = s;
+    c->stream = stream;
+    c->identity = stream_peer_identity(stream);
+    if (l->tls && !c->identity) c->identity = &nobody;
+    c->opened = c->heard = c->idle_since = c->moved = c->wasted_since = loop_now(s->io->loop);
+    c->ping_sent = c->drain_step = MONO_NEVER;
+    pace_init(&c->pace);
+    err = timer_init(&c->timer, s->io->loop, on_timer);
+    if (!err) err = h2_open(H2_SERVER, &limits, &h2_events, c, &c->h2);
+    if (!err) {
+        c->peer = limits_join(s, c->identity, stream_peer_address(stream));
+        if (!c->peer) err = ERR_FULL;
+    }
+    if (err) {
+        h2_close(c->h2);
+        timer_deinit(&c->timer);
+        free(c);
+        return err;
+    }
+    *ret_connection = c;
+    return ERR_OK;
+}
+
+void connection_accept(void *owner, struct stream *own_stream)
+{
+    struct listening *l = owner;
+    struct rpc_server *s = l->server;
+    struct connection *c;
+    enum err err;
+
+    if (s->draining || s->closing || (l->tls && strcmp(stream_alpn(own_stream), "h2") != 0)) {
+        stream_close(own_stream);
+        return;
+    }
+    err = s->stats.connections >= s->limits.connections_max ? ERR_BUSY
+                                                            : open_connection(l, own_stream, &c);
+    if (err) {
+        meter_refused(s, err == ERR_FULL ? REFUSED_IDENTITY : REFUSED_CONNECTIONS);
+        stream_close(own_stream);
+        return;
+    }
+    list_append(&s->connections, &c->link);
+    s->stats.connections++;
+    s->stats.connections_total++;
+    meter_connections(s);
+    stream_start(own_stream, &stream_events, c);
+    wake_by(c, next_due(c));
+    connection_mark_dirty(c); /* our SETTINGS */
+}
+
+/* First "no new streams please", then, when the peer has heard it, the last word. */
+void connection_drain(struct connection *c)
+{
+    mono_time now = loop_now(c->server->io->loop);
+
+    if (c->state != CONNECTION_OPEN) return;
+    c->drain_step = mono_after(now, DRAIN_STEP_MS);
+    h2_go_away(c->h2, H2_NO_ERROR);
+    if (h2_ping(c->h2, TOKEN_DRAIN)) fail(c);
+    wake_by(c, c->drain_step);
+    connection_mark_dirty(c);
+}

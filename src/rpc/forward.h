@@ -1,0 +1,77 @@
+/* Passing a call on from a follower to the leader, as one piece that any service may stand behind.
+ *
+ * A service registers its methods with `rpc_forward_handler` and a gate in place of itself. For
+ * each call the gate asks whether it stays here; those that do reach the service's own handler as
+ * if the gate were not there, the others go to the leader: all four kinds, messages as they are,
+ * with the time that is left, metadata, trace and request id, and what the leader answers comes
+ * back unchanged, trailers included. Back-pressure reaches through in both directions. A caller
+ * that goes away cancels the call at the leader.
+ *
+ * What is lost between us and the leader is told as the client would tell it: UNKNOWN when the call
+ * may have been applied, else UNAVAILABLE with "x-muster-applied: no".
+ *
+ * The surprising rules. A call is passed on once: it carries x-muster-hops, and who gets such a
+ * call without being the leader answers "not leader" itself, so two replicas that take each other
+ * for the leader do not play ball. And the leader judges the original caller, not the replica that
+ * passes the call on: who that is stands in x-muster-caller-bin, which is believed from a replica
+ * only (muster://replica/...); anybody else who sends it is refused. */
+#ifndef RPC_FORWARD_H
+#define RPC_FORWARD_H
+#include "rpc/call.h"
+#include "rpc/client.h"
+
+#define RPC_CALLER_HEADER "x-muster-caller-bin"
+#define RPC_HOPS_HEADER   "x-muster-hops"
+
+/* -- the way to the leader -- */
+struct rpc_forwarder;
+struct rpc_forwarder_options {
+    struct io *io;
+    struct tls_context *tls; /* NULL: plaintext */
+    const char *tls_name;    /* NULL: the leader's host */
+    uint64_t ping_after_ms, ping_timeout_ms;
+    uint32_t calls_max;                 /* passed on at once; 0: 10,000; more get UNAVAILABLE */
+    struct rpc_client_metrics *metrics; /* may be NULL */
+};
+enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
+                            struct rpc_forwarder **ret_forwarder);
+/* After the server is closed: by then no call is left that was passed on. done() may be NULL. */
+void rpc_forwarder_close(struct rpc_forwarder *forwarder, void (*done)(void *owner), void *owner);
+/* Where the leader is; empty or NULL: nobody knows. Calls that run stay with the old one.
+ * ERR_INVALID (no address), ERR_FULL (several old leaders still have calls: the oldest is being
+ * given up, try again), ERR_NOMEM: then nobody knows. */
+enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *address);
+const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" when not known */
+size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
+
+/* -- the gate in front of a method; the caller's storage, for the life of the server -- */
+struct rpc_forward_gate {
+    struct rpc_forwarder *forwarder;
+    const struct rpc_handler *handler; /* of calls that stay */
+    void *service;
+    enum rpc_kind kind;
+    size_t response_max; /* of one message; 0: 4 MiB */
+    /* We are the leader, or this one may be answered by anybody. Asked once per call. */
+    bool (*stays)(void *service, struct rpc_call *call);
+};
+/* rpc_method.handler = &rpc_forward_handler, rpc_method.service = &gate */
+extern const struct rpc_handler rpc_forward_handler;
+
+/* Ends the call with FAILED_PRECONDITION and the trailer that clients follow. `leader` may be
+ * "". */
+void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
+
+/* -- who really called -- */
+/* The peer itself, or whom a replica names. `caller` is the header's value, decoded; `has_caller`
+ * says that it was there. *ret_identity lives as the arena does, or as the peer's. NULL peer
+ * (plaintext): the header is not looked at. ERR_DENIED with a note: only replicas may say it;
+ * ERR_PARSE, ERR_NOMEM. */
+enum err rpc_forward_identity(const struct tls_identity *peer, bool has_caller, struct str caller,
+                              struct arena *arena, const struct tls_identity **ret_identity,
+                              struct note *note);
+/* The same for a call. */
+enum err rpc_forward_caller(struct rpc_call *call, const struct tls_identity **ret_identity,
+                            struct note *note);
+/* The header's value for an identity; NULL gives the value for "nobody". */
+enum err rpc_forward_caller_text(const struct tls_identity *identity, struct buf *into);
+#endif

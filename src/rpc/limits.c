@@ -1,0 +1,147 @@
+/* What a server holds for its peers at most: defaults, and the books per identity.
+ *
+ * Buffered bytes are those a peer makes us keep beyond one connection's windows and queues: requests
+ * that are half read or wait, answers it has not taken. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/server_internal.h"
+
+enum {
+    PEERS_MAX = 1 << 20,   /* never reached: each has a connection */
+    KEY_MAX = 512,         /* of an identity; more is cut, and shares the books */
+    H2_OVERHEAD = 3 << 20, /* nghttp2's own state: streams, header tables, control frames */
+};
+
+#define DEFAULT(field, value)                                                                      \
+    if (!l.field) l.field = (value)
+
+enum err limits_settle(const struct rpc_server_limits *given, struct rpc_server_limits *ret_limits)
+{
+    struct rpc_server_limits l = *given;
+
+    DEFAULT(connections_max, 10000);
+    DEFAULT(connections_per_identity_max, 1000);
+    DEFAULT(streams_per_connection_max, 1024);
+    DEFAULT(calls_max, 100000);
+    DEFAULT(buffered_max, (size_t)1 << 30);
+    DEFAULT(buffered_per_identity_max, (size_t)512 << 20);
+    DEFAULT(header_bytes_max, 64 << 10);
+    DEFAULT(stream_window, 256 << 10);
+    DEFAULT(connection_window, 1 << 20);
+    DEFAULT(stream_output_max, 32 << 10);
+    DEFAULT(output_max, 1 << 20);
+    DEFAULT(socket_output_max, 256 << 10);
+    DEFAULT(handshake_timeout_ms, 10 * MS_PER_SECOND);
+    DEFAULT(header_timeout_ms, 10 * MS_PER_SECOND);
+    DEFAULT(write_timeout_ms, 60 * MS_PER_SECOND);
+    DEFAULT(ping_after_ms, 7200 * MS_PER_SECOND);
+    DEFAULT(ping_timeout_ms, 20 * MS_PER_SECOND);
+    DEFAULT(ping_min_interval_ms, 300 * MS_PER_SECOND);
+    DEFAULT(slow_call_ms, MS_PER_SECOND);
+    if (l.stream_window > INT32_MAX || l.connection_window > INT32_MAX) return ERR_INVALID;
+    if (l.stream_output_max > l.output_max || l.output_max > (1u << 30)) return ERR_INVALID;
+    *ret_limits = l;
+    return ERR_OK;
+}
+
+struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
+{
+    return (struct h2_limits){
+        .streams_max = limits->streams_per_connection_max,
+        .header_bytes_max = limits->header_bytes_max,
+        .stream_window = limits->stream_window,
+        .connection_window = limits->connection_window,
+        .stream_output_max = limits->stream_output_max,
+        .output_max = limits->output_max,
+        .memory_max = limits->output_max + H2_OVERHEAD +
+                      (uint32_t)min_u64(limits->streams_per_connection_max, 1 << 20) * 1024,
+    };
+}
+
+/* -- identities -- */
+
+/* Any name the certificate proves will do here: it only has to be the same for the same peer. */
+static struct str identity_key(const struct tls_identity *identity)
+{
+    if (identity->uri_count > 0) return identity->uris[0];
+    if (identity->common_name.len > 0) return identity->common_name;
+    if (identity->dns_count > 0) return identity->dns_names[0];
+    return identity->serial_hex;
+}
+
+static struct str address_key(const char *address)
+{
+    struct address_parts parts;
+
+    return address_split(address, &parts, NULL) ? str_from(address) : parts.host;
+}
+
+static struct peer *peer_new(struct rpc_server *s, struct str key)
+{
+    struct peer *peer = malloc(sizeof *peer + key.len);
+
+    if (!peer) return NULL;
+    if (key.len > 0) memcpy(peer->text, key.at, key.len);
+    peer->key = str_of(peer->text, key.len);
+    peer->connections = 0;
+    peer->buffered = 0;
+    if (map_put(&s->peers, peer->key, peer)) {
+        free(peer);
+        return NULL;
+    }
+    return peer;
+}
+
+struct peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
+                         const char *address)
+{
+    struct str key = identity ? identity_key(identity) : address_key(address);
+    struct peer *peer;
+
+    key.len = min_size(key.len, KEY_MAX);
+    peer = map_get(&s->peers, key);
+    if (!peer) peer = peer_new(s, key);
+    if (!peer || peer->connections >= s->limits.connections_per_identity_max) return NULL;
+    peer->connections++;
+    return peer;
+}
+
+void limits_leave(struct rpc_server *s, struct peer *peer)
+{
+    if (!peer) return;
+    assert(peer->connections > 0);
+    if (--peer->connections > 0) return;
+    assert(peer->buffered == 0); /* every call gave back what it was charged */
+    map_remove(&s->peers, peer->key);
+    free(peer);
+}
+
+/* -- bytes -- */
+
+enum err limits_charge(struct rpc_call *call, size_t bytes)
+{
+    struct rpc_server *s = call->server;
+    struct peer *peer = call->connection->peer;
+
+    assert(s->stats.buffered <= s->limits.buffered_max);
+    if (bytes > s->limits.buffered_max - s->stats.buffered ||
+        peer->buffered > s->limits.buffered_per_identity_max ||
+        bytes > s->limits.buffered_per_identity_max - peer->buffered)
+        return ERR_FULL;
+    s->stats.buffered += bytes;
+    peer->buffered += bytes;
+    call->charged += bytes;
+    return ERR_OK;
+}
+
+void limits_refund(struct rpc_call *call, size_t bytes)
+{
+    struct rpc_server *s = call->server;
+    struct peer *peer = call->connection->peer;
+
+    assert(bytes <= call->charged && bytes <= peer->buffered && bytes <= s->stats.buffered);
+    call->charged -= bytes;
+    peer->buffered -= bytes;
+    s->stats.buffered -= bytes;
+}

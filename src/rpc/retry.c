@@ -1,0 +1,115 @@
+#include "rpc/retry.h"
+
+enum err retry_err_from_status(enum grpc_status status)
+{
+    switch (status) {
+    case GRPC_OK: return ERR_OK;
+    case GRPC_CANCELLED: return ERR_CANCELLED;
+    case GRPC_UNKNOWN: return ERR_UNKNOWN;
+    case GRPC_INVALID_ARGUMENT: return ERR_INVALID;
+    case GRPC_DEADLINE_EXCEEDED: return ERR_TIMEOUT;
+    case GRPC_NOT_FOUND: return ERR_NOT_FOUND;
+    case GRPC_ALREADY_EXISTS: return ERR_EXISTS;
+    case GRPC_PERMISSION_DENIED: return ERR_DENIED;
+    case GRPC_RESOURCE_EXHAUSTED: return ERR_FULL;
+    case GRPC_FAILED_PRECONDITION: return ERR_PRECONDITION;
+    case GRPC_ABORTED: return ERR_CONFLICT;
+    case GRPC_OUT_OF_RANGE: return ERR_INVALID;
+    case GRPC_UNIMPLEMENTED: return ERR_UNSUPPORTED;
+    case GRPC_INTERNAL: return ERR_INTERNAL;
+    case GRPC_UNAVAILABLE: return ERR_UNAVAILABLE;
+    case GRPC_DATA_LOSS: return ERR_CORRUPT;
+    case GRPC_UNAUTHENTICATED: return ERR_UNAUTHENTICATED;
+    }
+    return ERR_UNKNOWN; /* a number nobody defined says nothing */
+}
+
+bool retry_status_is_doubtful(enum grpc_status status)
+{
+    switch (status) {
+    case GRPC_CANCELLED:
+    case GRPC_UNKNOWN:
+    case GRPC_DEADLINE_EXCEEDED:
+    case GRPC_INTERNAL:
+    case GRPC_UNAVAILABLE:
+    case GRPC_DATA_LOSS: return true;
+    default: return (unsigned)status > GRPC_UNAUTHENTICATED;
+    }
+}
+
+/* A "no" that may have come from a layer in front of the method (limits, access, routing), which
+ * has not asked whether it saw this request id before. */
+static bool may_come_from_the_door(enum grpc_status status)
+{
+    return status == GRPC_RESOURCE_EXHAUSTED || status == GRPC_PERMISSION_DENIED ||
+           status == GRPC_UNAUTHENTICATED || status == GRPC_UNIMPLEMENTED;
+}
+
+static bool leaves_doubt(const struct retry_facts *f)
+{
+    switch (f->end) {
+    case ATTEMPT_UNSENT:
+    case ATTEMPT_REFUSED:
+    case ATTEMPT_NOT_LEADER:
+    case ATTEMPT_NOT_APPLIED: return f->doubt;
+    case ATTEMPT_ANSWERED:
+        if (f->status == GRPC_OK) return false;
+        if (retry_status_is_doubtful(f->status)) return true;
+        return f->doubt && !f->idempotent && may_come_from_the_door(f->status);
+    default: return true;
+    }
+}
+
+/* Whether this end is one that another attempt could turn into something better. */
+static bool is_worth_another(const struct retry_facts *f)
+{
+    bool repeatable = f->has_request_id || f->idempotent;
+
+    switch (f->end) {
+    case ATTEMPT_UNSENT:
+    case ATTEMPT_REFUSED: return true;
+    case ATTEMPT_NOT_LEADER: return f->follows;
+    case ATTEMPT_NOT_APPLIED: return f->status == GRPC_UNAVAILABLE;
+    case ATTEMPT_ANSWERED:
+        return repeatable && (f->status == GRPC_UNAVAILABLE || f->status == GRPC_UNKNOWN);
+    default: return repeatable;
+    }
+}
+
+struct retry_verdict retry_decide(const struct retry_facts *f)
+{
+    struct retry_verdict verdict = {.doubt = leaves_doubt(f)};
+
+    if (!f->stopped && f->replayable && f->attempts < f->attempts_max && is_worth_another(f)) {
+        verdict.again = true;
+        /* The first refusal is usually a connection that is going away; the next one is ready. */
+        verdict.at_once = f->attempts <= 1 && f->end != ATTEMPT_ANSWERED;
+        return verdict;
+    }
+    if (verdict.doubt)
+        verdict.err = ERR_UNKNOWN;
+    else if (f->end == ATTEMPT_NOT_LEADER)
+        verdict.err = ERR_NOT_LEADER;
+    else
+        verdict.err = retry_err_from_status(f->status);
+    /* "Unknown, but not applied": the peer is sure of the half that ERR_UNKNOWN is about. */
+    if (verdict.err == ERR_UNKNOWN && !verdict.doubt) verdict.err = ERR_INTERNAL;
+    return verdict;
+}
+
+uint64_t backoff_bound_ms(struct backoff backoff, uint32_t failures)
+{
+    uint64_t bound = backoff.first_ms;
+
+    if (failures == 0) return 0;
+    for (uint32_t i = 1; i < failures && bound < backoff.max_ms; i++)
+        bound = add_sat_u64(bound, bound);
+    return min_u64(bound, backoff.max_ms);
+}
+
+uint64_t backoff_ms(struct backoff backoff, uint32_t failures, uint64_t random)
+{
+    uint64_t bound = backoff_bound_ms(backoff, failures);
+
+    return bound == UINT64_MAX ? random : random % (bound + 1);
+}

@@ -1,0 +1,88 @@
+/* A gRPC server on io: listens, checks who may call what, runs handlers, drains.
+ *
+ * Methods are data: path, kind, message types and limits, who may call. A method that stands in the
+ * table of rpc/access.h takes its rule from there; one without a rule cannot be registered.
+ *
+ * What a peer does wrong costs that peer its call or its connection, never another's. Everything
+ * held for a peer is bounded: what it has sent and we have not read by its windows, what we have
+ * answered and it has not read by the output limits; past them its requests wait unread. */
+#ifndef RPC_SERVER_H
+#define RPC_SERVER_H
+#include "io/io.h"
+#include "obs/log.h"
+#include "rpc/access.h"
+#include "rpc/call.h"
+#include "rpc/meter.h"
+
+struct rpc_server;
+
+enum { RPC_METHODS_MAX = 1024, RPC_LISTENERS_MAX = 16 };
+struct rpc_method {
+    const char *path; /* "/bigfleet.v1alpha1.Coordinator/ListShards"; static text */
+    enum rpc_kind kind;
+    const ProtobufCMessageDescriptor *input;  /* NULL: raw bytes */
+    const ProtobufCMessageDescriptor *output; /* NULL: raw bytes */
+    size_t request_max;                       /* checked on the 5-byte header; 0: 4 MiB */
+    size_t response_max;                      /* 0: 4 MiB */
+    size_t arena_max;                         /* decoded size; 0: 16 MiB or 4 x request_max */
+    struct rpc_access access;                 /* ACCESS_UNSET: as the table says */
+    const struct rpc_handler *handler;
+    void *service;
+};
+struct rpc_server_limits {                 /* 0: the default behind it */
+    uint32_t connections_max;              /* 10,000 */
+    uint32_t connections_per_identity_max; /* 1,000; by identity under TLS, by address else */
+    uint32_t streams_per_connection_max;   /* 1,024 */
+    uint32_t calls_max;                    /* 100,000 in all; more get RESOURCE_EXHAUSTED */
+    size_t buffered_max;                   /* 1 GiB in all: half-read requests, unsent answers */
+    size_t buffered_per_identity_max;      /* 512 MiB */
+    uint32_t header_bytes_max;             /* 64 KiB per request, RFC 9113 accounting */
+    uint32_t stream_window;                /* 256 KiB a client may send on a stream unread */
+    uint32_t connection_window;            /* 1 MiB, over its streams */
+    uint32_t stream_output_max;            /* 32 KiB queued per stream; more waits in the call */
+    uint32_t output_max;                   /* 1 MiB queued over a connection's streams */
+    uint32_t socket_output_max;            /* 256 KiB written and not yet taken by the kernel */
+    uint64_t handshake_timeout_ms; /* 10,000 for TLS; as much again for the HTTP/2 preface */
+    uint64_t header_timeout_ms;    /* 10,000 for a request's headers: slow loris */
+    uint64_t write_timeout_ms;     /* 60,000 without the peer's kernel taking a byte */
+    uint64_t idle_timeout_ms;      /* 0: never; a connection without streams is closed */
+    uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
+    uint64_t ping_min_interval_ms; /* 300,000: more often, and no answers sent between: after two
+                                    * warnings' worth ENHANCE_YOUR_CALM */
+    uint64_t slow_call_ms;         /* 1,000: goes to the slow-request log; unary only */
+};
+struct rpc_server_options {
+    struct io *io;
+    const struct log_source *log; /* may be NULL; copied */
+    struct rpc_meter *meter;      /* may be NULL; shared by the servers of a process */
+    struct rpc_server_limits limits;
+};
+/* ERR_INVALID (limits that contradict each other), ERR_NOMEM. */
+enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_server **ret_server,
+                         struct note *note);
+/* ERR_EXISTS, ERR_INVALID (no access rule or not the table's, bad path, no handler), ERR_FULL,
+ * ERR_NOMEM. Before rpc_server_listen. The handler and the service live as long as the server. */
+enum err rpc_server_add(struct rpc_server *server, const struct rpc_method *method,
+                        struct note *note);
+/* Several listeners are fine. `tls` must offer ALPN "h2"; NULL: plaintext with prior knowledge. */
+enum err rpc_server_listen(struct rpc_server *server, const char *address, struct tls_context *tls,
+                           struct note *note);
+const char *rpc_server_address(const struct rpc_server *server,
+                               size_t listener); /* "": none such */
+size_t rpc_server_methods(const struct rpc_server *server);
+const struct rpc_method *rpc_server_method(const struct rpc_server *server, size_t index);
+/* Listens no more, says GOAWAY everywhere, tells handlers by on_drain. done() once, when the last
+ * connection is gone or `within_ms` passed; never from inside. Then comes rpc_server_close. */
+void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done)(void *owner),
+                      void *owner);
+/* Cuts every connection: its calls end without an answer, and their clients know that they do not
+ * know. on_done for each, then done() once nothing of it is left, also its memory. Never from
+ * inside; done may be NULL. NULL server: done at once. */
+void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner);
+struct rpc_server_stats {
+    uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;
+    uint32_t connections, calls;
+    size_t buffered;
+};
+struct rpc_server_stats rpc_server_stats(const struct rpc_server *server);
+#endif

@@ -1,0 +1,267 @@
+/* What the files of the server share. Nothing outside them includes this.
+ *
+ *   server.c      methods, listeners, the turn, draining, the end
+ *   connection.c  bytes in and out over one stream and one h2, its clock
+ *   pace.c        how a peer paces its bytes: stalls and pings
+ *   call.c        life of a call, what a handler may ask of it
+ *   call_in.c     from headers to a call, from data to messages
+ *   call_out.c    messages and status on their way out
+ *   limits.c      defaults, and bytes and connections per identity
+ *   meter.c       counting, the slow-request log, trace ids
+ *
+ * Who calls whom: io events and timers enter in connection.c; h2 events enter there too and go to
+ * call_in.c; handlers come back through call.c and call_out.c, which only queue. What must not
+ * happen inside a handler's own call (on_done, messages after a resume) waits in server.due, and
+ * runs with the output at the end of the turn. */
+#ifndef RPC_SERVER_INTERNAL_H
+#define RPC_SERVER_INTERNAL_H
+#include "base/list.h"
+#include "base/map.h"
+#include "rpc/server.h"
+#include "wire/grpc.h"
+#include "wire/h2.h"
+
+enum {
+    CODE_COUNT = 17,            /* gRPC status codes */
+    CALLS_KEPT_MAX = 128,       /* ended calls kept for reuse */
+    ARENA_KEPT_MAX = 16 << 10,  /* memory an ended call may keep */
+    HEAD_ARENA_MAX = 256 << 10, /* metadata both ways; a request's own is bounded by h2 */
+    TRACE_POOL = 64,            /* ids drawn from the kernel at a time */
+    LINGER_MS = 1000,           /* for a last GOAWAY to be read before the socket closes */
+    DRAIN_STEP_MS = 1000,       /* for the answer to the ping between two GOAWAYs */
+    PING_STRIKES_MAX = 2,
+    MESSAGE_MAX_DEFAULT = 4 << 20,
+    ARENA_MAX_DEFAULT = 16 << 20,
+    SCRATCH_KEPT_MAX = 256 << 10, /* a larger scratch buffer is given back at the end of a turn */
+};
+
+struct method {
+    struct rpc_method rpc; /* limits settled */
+    struct str path;
+    struct counter *by_code[CODE_COUNT]; /* found at first use; NULL without meter */
+    struct histogram *seconds;
+    struct counter *bytes_in, *bytes_out;
+};
+
+/* Everybody who shows the same identity, or comes from the same address. */
+struct peer {
+    struct str key;
+    uint32_t connections;
+    size_t buffered;
+    char text[];
+};
+
+/* -- pace.c -- */
+struct pace {
+    uint8_t preface_left; /* bytes of the client's magic still to come */
+    bool greeted;         /* magic and one whole frame have come */
+    uint8_t head[9];
+    uint8_t head_len;
+    uint32_t payload_left;
+    bool in_headers; /* a header block is open, or its frame is coming in */
+    bool stalls;     /* a head or header block has begun and is not whole */
+    mono_time since; /* `stalls`: its first byte */
+    bool has_pinged;
+    mono_time pinged; /* the last time */
+    uint64_t answers; /* seen with it */
+    uint32_t strikes;
+};
+void pace_init(struct pace *p);
+/* Follows the frames in `bytes`. `answers`: how much we have sent to this peer so far; pings that are
+ * answered by work are fair. True when the peer pings too often. */
+bool pace_feed(struct pace *p, struct str bytes, mono_time now, uint64_t ping_min_interval_ms,
+               uint64_t answers);
+
+/* -- connections -- */
+struct listening {
+    struct rpc_server *server;
+    struct listener *listener;
+    bool tls;
+};
+enum connection_state {
+    CONNECTION_OPEN,
+    CONNECTION_FAILED, /* to be ended with the next flush; no input any more */
+    CONNECTION_ENDED,  /* our side is ended or cut; only on_closed is awaited */
+};
+/* -- stranger.c: requests that are no gRPC -- */
+enum { STRANGERS_MAX = 8 }; /* of one connection whose answer waits for the request's end */
+struct stranger {
+    int32_t stream;          /* 0: a free place */
+    const char *http_status; /* static, as the text is */
+    struct str text;
+    bool head; /* a HEAD: the answer has no body */
+    size_t bytes;
+};
+struct connection;
+void stranger_refuse(struct connection *c, const struct stranger *stranger, bool end);
+void stranger_data(struct connection *c, int32_t stream, size_t len);
+void stranger_end(struct connection *c, int32_t stream);
+void stranger_gone(struct connection *c, int32_t stream);
+
+struct connection {
+    struct list link;  /* in server.connections */
+    struct list dirty; /* in server.dirty, or alone */
+    struct rpc_server *server;
+    struct stream *stream;
+    struct h2 *h2; /* NULL once ended */
+    const struct tls_identity *identity;
+    struct peer *peer;
+    enum connection_state state;
+    struct rpc_call **calls; /* by stream, chained */
+    uint32_t call_count, bucket_count;
+    size_t held;      /* in the outboxes of its calls, see call_out.c */
+    uint64_t answers; /* headers and messages sent */
+    bool choked;      /* `held` is too much: requests wait unread */
+    struct stranger strangers[STRANGERS_MAX];
+    struct pace pace;
+    struct timer timer;
+    mono_time timer_due;
+    mono_time opened, heard, idle_since, moved, wasted_since;
+    uint32_t wasted;         /* answers thrown away by the peer's resets */
+    mono_time ping_sent;     /* MONO_NEVER: none is out */
+    mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY is out */
+    uint64_t written, taken; /* bytes given to the stream; to the kernel, when last seen */
+};
+void connection_accept(void *listening, struct stream *own_stream);
+void connection_mark_dirty(struct connection *c);
+void connection_flush(struct connection *c);
+void connection_drain(struct connection *c);
+void connection_cut(struct connection *c); /* drops everything; on_closed follows */
+struct rpc_call *connection_call(const struct connection *c, int32_t stream);
+bool connection_put(struct connection *c, struct rpc_call *call);
+void connection_remove(struct connection *c, struct rpc_call *call);
+
+/* -- calls -- */
+struct metadata {
+    struct str name, value;
+    bool trailer; /* outgoing only */
+};
+struct stage {
+    const char *name;
+    uint64_t ns; /* since the call began */
+};
+struct rpc_call {
+    struct rpc_call *chain; /* in its connection's bucket, or the server's kept ones */
+    struct list due;        /* in server.due, or alone */
+    struct rpc_server *server;
+    struct connection *connection;
+    struct method *method;
+    const struct tls_identity *caller; /* the peer, or whom a replica names */
+    int32_t stream;
+    struct str path;
+    struct arena head, arena; /* metadata, for the whole call; messages */
+    const struct metadata *metadata;
+    size_t metadata_count;
+    struct metadata *added; /* by the handler, RPC_METADATA_OUT_MAX of them */
+    size_t added_count;
+    struct grpc_reader reader;
+    struct buf inbox;  /* came while nobody reads; not consumed */
+    struct buf outbox; /* framed bytes the stream does not take yet */
+    size_t outbox_at;
+    size_t charged; /* against the limits on buffered bytes: inbox, reader, outbox */
+    struct timer timer;
+    mono_time deadline;
+    mono_ns began;
+    struct stage stages[RPC_STAGES_MAX];
+    size_t stage_count;
+    uint64_t bytes_in, bytes_out;
+    void *data;
+    enum grpc_status status;                /* once finished */
+    struct str status_text, status_details; /* kept while the outbox goes first */
+    char trace[RPC_TRACE_LEN];
+    bool gzip;          /* grpc-encoding of the request */
+    bool begun;         /* the handler knows of it: on_done is due */
+    bool paused;        /* by the handler */
+    bool ended;         /* the peer has sent all */
+    bool end_told;      /* ... and the handler knows, or needs not */
+    bool have_message;  /* unary: the one is whole, in the reader */
+    bool advancing;     /* in call_advance */
+    bool responded;     /* headers are out */
+    bool blocked;       /* rpc_send said ERR_FULL: on_writable is due */
+    bool finished;      /* the status is decided */
+    bool trailers_sent; /* ... and handed over */
+    bool cancelled;     /* nobody waits */
+    bool done_told;     /* on_done was called */
+    bool gone;          /* the stream is closed */
+};
+/* call.c */
+struct rpc_call *call_new(struct connection *c, int32_t stream); /* NULL: no memory, or calls_max */
+void call_free(struct rpc_call *call);
+void call_due(struct rpc_call *call);  /* look at it again at the end of the turn */
+void call_look(struct rpc_call *call); /* ... which is now */
+/* The stream is closed: ends it for the handler too, and frees it. */
+void call_gone(struct rpc_call *call);
+/* Tells the handler that the server wants to stop. A call that comes while it drains hears it at once:
+ * the peer may not have heard of the draining yet. */
+void call_drain(struct rpc_call *call);
+/* Ends it from the server's side; on_done comes before this returns. */
+void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);
+void call_finished(struct rpc_call *call, enum grpc_status status); /* counts, once */
+/* call_in.c */
+void call_headers(struct connection *c, int32_t stream, const struct h2_header *headers,
+                  size_t count, bool end);
+void call_data(struct rpc_call *call, struct str bytes);
+void call_end(struct rpc_call *call);
+void call_advance(struct rpc_call *call, struct str fresh);
+/* call_out.c */
+void call_pump(struct rpc_call *call);
+void call_drop_outbox(struct rpc_call *call);
+
+/* -- limits.c -- */
+enum err limits_settle(const struct rpc_server_limits *given, struct rpc_server_limits *ret_limits);
+struct h2_limits limits_for_h2(const struct rpc_server_limits *limits);
+/* NULL: too many connections, or no memory. */
+struct peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
+                         const char *address);
+void limits_leave(struct rpc_server *s, struct peer *peer);
+/* ERR_FULL: the bytes must not be kept. */
+enum err limits_charge(struct rpc_call *call, size_t bytes);
+void limits_refund(struct rpc_call *call, size_t bytes);
+
+/* -- meter.c -- */
+enum refused { REFUSED_CONNECTIONS, REFUSED_IDENTITY, REFUSED_CALLS, REFUSED_ABUSE, REFUSED_COUNT };
+struct rpc_meter {
+    struct metric_family *calls, *seconds, *bytes;
+    struct gauge *running, *connections;
+    struct counter *refused[REFUSED_COUNT];
+};
+void meter_method(struct rpc_meter *meter, struct method *m);
+void meter_call_began(struct rpc_server *s);
+void meter_call_ended(struct rpc_call *call); /* with the slow-request log */
+void meter_refused(struct rpc_server *s, enum refused why);
+void meter_connections(struct rpc_server *s);
+/* Takes the client's id from its metadata, or draws one. */
+void trace_take(struct rpc_call *call);
+
+/* -- the server -- */
+struct rpc_server {
+    struct io *io;
+    struct log_source log;
+    struct rpc_meter *meter;
+    struct rpc_server_limits limits;
+    struct method *methods[RPC_METHODS_MAX];
+    size_t method_count;
+    struct map by_path;
+    struct method unknown; /* what calls of no method are counted under */
+    struct listening listening[RPC_LISTENERS_MAX];
+    size_t listener_count;
+    struct list connections, dirty, due;
+    struct map peers;
+    struct rpc_call *kept;
+    size_t kept_count;
+    struct buf output, message, inflated; /* scratch: a flush, an encoded message, a request */
+    struct turn_hook hook;
+    struct task wake, end;
+    struct timer drain_timer;
+    struct rpc_server_stats stats;
+    uint8_t traces[TRACE_POOL][RPC_TRACE_LEN / 2];
+    size_t traces_left;
+    bool flushing, draining, closing;
+    void (*drained)(void *owner);
+    void *drained_owner;
+    void (*closed)(void *owner);
+    void *closed_owner;
+};
+void server_wake(struct rpc_server *s);
+void server_connection_gone(struct rpc_server *s, struct connection *c); /* frees it */
+#endif

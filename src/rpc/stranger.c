@@ -1,0 +1,72 @@
+/* Requests that are no gRPC: a browser, a probe, a judge of HTTP/2. Each is told so in words, for it does
+ * not look at trailers; a gRPC client finds its status there all the same.
+ *
+ * The answer waits for the end of the request, as HTTP does and calls do, so that a peer still hears what
+ * is wrong with the rest of it. What waits is bounded: few streams, little data; past that it is answered
+ * at once, and h2 tells the peer to stop sending. */
+#include "rpc/server_internal.h"
+
+enum { BODY_PATIENCE = 64 << 10 }; /* bytes of a request's body we let pass */
+
+static void answer(struct connection *c, int32_t stream, const struct stranger *s)
+{
+    const struct h2_header headers[] = {{STR(":status"), str_from(s->http_status)},
+                                        {STR("content-type"), STR("text/plain")}};
+    const struct h2_header trailers[] = {{STR("grpc-status"), STR("13")}, /* INTERNAL */
+                                         {STR("grpc-message"), s->text}};
+    const struct str body[] = {s->text, STR("\n")};
+    enum err err = h2_respond(c->h2, stream, headers, ARRAY_LEN(headers), s->head);
+
+    if (!err && !s->head) err = h2_send(c->h2, stream, body, ARRAY_LEN(body));
+    if (!err && !s->head) err = h2_send_trailers(c->h2, stream, trailers, ARRAY_LEN(trailers));
+    if (err) h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
+    c->answers++;
+}
+
+static struct stranger *find(struct connection *c, int32_t stream)
+{
+    for (size_t i = 0; i < ARRAY_LEN(c->strangers); i++)
+        if (c->strangers[i].stream == stream) return &c->strangers[i];
+    return NULL;
+}
+
+static void answer_now(struct connection *c, struct stranger *s)
+{
+    struct stranger asked = *s;
+
+    *s = (struct stranger){0};
+    answer(c, asked.stream, &asked);
+}
+
+void stranger_refuse(struct connection *c, const struct stranger *stranger, bool end)
+{
+    struct stranger *place = end ? NULL : find(c, 0);
+
+    if (place)
+        *place = *stranger;
+    else
+        answer(c, stranger->stream, stranger);
+}
+
+void stranger_data(struct connection *c, int32_t stream, size_t len)
+{
+    struct stranger *s = find(c, stream);
+
+    if (!s) return;
+    s->bytes += len;
+    if (s->bytes > BODY_PATIENCE) answer_now(c, s);
+}
+
+void stranger_end(struct connection *c, int32_t stream)
+{
+    struct stranger *s = find(c, stream);
+
+    if (s) answer_now(c, s);
+}
+
+void stranger_gone(struct connection *c, int32_t stream)
+{
+    struct stranger *s = find(c, stream);
+
+    if (s) *s = (struct stranger){0};
+}

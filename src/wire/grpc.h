@@ -1,0 +1,60 @@
+/* What gRPC adds to HTTP/2, as plain functions on bytes: message frames, timeouts, status text,
+ * binary metadata.
+ *
+ * Everything that appends does it whole or not at all: after an error `into` holds what it held.
+ * Nothing here knows of streams or time. */
+#ifndef WIRE_GRPC_H
+#define WIRE_GRPC_H
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/note.h"
+
+/* -- messages: 1 byte of flags, 4 bytes of length (big-endian), then the message -- */
+enum { GRPC_FRAME_BYTES = 5 };
+void grpc_frame_write(uint32_t length, bool compressed, char out[GRPC_FRAME_BYTES]);
+
+/* Cuts messages out of a byte stream. The length is checked on the five bytes, before a byte of the
+ * message is kept; memory grows with what has come, not with what was announced. */
+struct grpc_reader {
+    size_t message_max;
+    char head[GRPC_FRAME_BYTES];
+    size_t head_len;
+    bool compressed;
+    uint32_t length;
+    struct buf message;
+};
+void grpc_reader_init(struct grpc_reader *r, size_t message_max);
+void grpc_reader_deinit(struct grpc_reader *r);
+/* Takes from *bytes up to the end of one message. ERR_OK with *ret_whole: r->message is complete,
+ * call grpc_reader_next before going on. ERR_TOO_LARGE (limit), ERR_PARSE (reserved flag bits),
+ * ERR_NOMEM (nothing was taken: the same call may succeed later). The first two stay: this stream
+ * is lost. */
+enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_whole);
+/* Forgets the message; a large buffer is given back. */
+void grpc_reader_next(struct grpc_reader *r);
+bool grpc_reader_between(const struct grpc_reader *r); /* no message is half-read */
+/* Inflates a gzip message, never past `max` bytes of result. ERR_TOO_LARGE, ERR_PARSE (damaged, cut
+ * off, or followed by something else), ERR_NOMEM. */
+enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into);
+
+/* -- grpc-timeout: 1 to 8 digits and a unit of H M S m u n -- */
+enum err grpc_timeout_parse(struct str text, uint64_t *ret_us); /* nanoseconds round up */
+void grpc_timeout_text(uint64_t us, char out[16]);              /* rounds up; at most 8 digits */
+
+/* -- grpc-message: percent-encoding of all but printable ASCII and '%' -- */
+enum err grpc_message_encode(struct str text, struct buf *into);
+enum err grpc_message_decode(struct str text, struct buf *into); /* bad escapes stay as they are */
+
+/* -- metadata whose name ends in -bin: base64, written without padding, read with or without.
+ * Several values joined by commas are decoded one by one and joined by commas again. -- */
+enum err grpc_bin_encode(struct str bytes, struct buf *into);
+enum err grpc_bin_decode(struct str text, struct buf *into); /* ERR_PARSE */
+
+const char *grpc_status_name(
+    enum grpc_status status); /* "NOT_FOUND"; any other number: "UNKNOWN" */
+/* The status an HTTP answer without grpc-status stands for, as the protocol's table says. */
+enum grpc_status grpc_status_from_http(int http_status);
+/* ... and an HTTP/2 reset code. */
+enum grpc_status grpc_status_from_reset(uint32_t code);
+#endif

@@ -1,0 +1,89 @@
+/* Messages as gRPC frames them:
+ *
+ *   byte 0      flags; bit 0: compressed, the others are reserved and must be 0
+ *   bytes 1-4   length of what follows, big-endian
+ *   bytes 5-    the message */
+#include <string.h>
+
+#include "wire/grpc.h"
+
+enum {
+    FLAG_COMPRESSED = 1,
+    KEEP_MOST = 64 << 10, /* a larger buffer is given back after its message */
+};
+
+void grpc_frame_write(uint32_t length, bool compressed, char out[GRPC_FRAME_BYTES])
+{
+    out[0] = compressed ? FLAG_COMPRESSED : 0;
+    for (size_t i = 0; i < 4; i++) out[1 + i] = (char)(length >> (24 - 8 * i));
+}
+
+void grpc_reader_init(struct grpc_reader *r, size_t message_max)
+{
+    *r = (struct grpc_reader){.message_max = message_max};
+    buf_init(&r->message, message_max);
+}
+
+void grpc_reader_deinit(struct grpc_reader *r)
+{
+    buf_deinit(&r->message);
+}
+
+/* Also what keeps a refused head refused: its bytes stay, and are judged again. */
+static enum err judge_head(struct grpc_reader *r)
+{
+    uint32_t length = 0;
+
+    if (r->head[0] & ~FLAG_COMPRESSED) return ERR_PARSE;
+    for (size_t i = 1; i < GRPC_FRAME_BYTES; i++) length = length << 8 | (unsigned char)r->head[i];
+    if (length > r->message_max) return ERR_TOO_LARGE;
+    r->compressed = r->head[0] & FLAG_COMPRESSED;
+    r->length = length;
+    return ERR_OK;
+}
+
+/* No room is taken ahead: five bytes on each of a thousand streams could announce anything. */
+static enum err take_body(struct grpc_reader *r, struct str *bytes)
+{
+    size_t n = min_size(r->length - r->message.len, bytes->len);
+    enum err err = buf_append(&r->message, str_of(bytes->at, n));
+
+    if (!err) *bytes = str_tail(*bytes, n);
+    return err;
+}
+
+enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_whole)
+{
+    size_t n = min_size(GRPC_FRAME_BYTES - r->head_len, bytes->len);
+    enum err err;
+
+    if (n > 0) {
+        memcpy(r->head + r->head_len, bytes->at, n);
+        r->head_len += n;
+        *bytes = str_tail(*bytes, n);
+    }
+    if (r->head_len < GRPC_FRAME_BYTES) {
+        *ret_whole = false;
+        return ERR_OK;
+    }
+    err = judge_head(r);
+    if (!err) err = take_body(r, bytes);
+    if (err) return err;
+    *ret_whole = r->message.len == r->length;
+    return ERR_OK;
+}
+
+void grpc_reader_next(struct grpc_reader *r)
+{
+    assert(r->head_len == GRPC_FRAME_BYTES && r->message.len == r->length);
+    r->head_len = 0;
+    if (r->message.cap > KEEP_MOST)
+        buf_deinit(&r->message);
+    else
+        buf_clear(&r->message);
+}
+
+bool grpc_reader_between(const struct grpc_reader *r)
+{
+    return r->head_len == 0;
+}

@@ -1,0 +1,69 @@
+/* What a peer may do for free, and how often in a minute of the time that was passed in.
+ *
+ *   reset     a stream opened and given up before an answer (rapid reset), or killed by a frame
+ *             that made us reset it: each costs the server the start of a call
+ *   ping      each costs an answer; a data or header frame in between starts the count anew, as
+ *             gRPC's own rule for keep-alive does
+ *   settings  each costs an answer and may re-size the header table
+ *   idle      frames that carry nothing: empty DATA, PRIORITY, GOAWAY, unknown types, resets of
+ *             streams that are gone, and window updates beyond the two that each data frame of
+ *             ours, or a new stream, calls for
+ *
+ * The minute is a fixed window: across its edge a peer gets twice the limit, which is harmless. */
+#include "wire/h2_internal.h"
+
+enum { MINUTE_MS = 60000 };
+/* How far ahead window updates may be owed: a peer that answers late answers in one burst. */
+enum { UPDATES_DUE_MAX = 1 << 16, UPDATES_PER_WORK = 2 };
+
+void h2_guard_time(struct h2_guard *g, mono_time now)
+{
+    if (mono_elapsed_ms(g->minute, now) < MINUTE_MS) return;
+    g->minute = now;
+    for (size_t i = 0; i < H2_ABUSE_COUNT; i++) g->seen[i] = 0;
+}
+
+bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_abuse abuse)
+{
+    const uint32_t max[H2_ABUSE_COUNT] = {
+        [H2_ABUSE_RESET] = limits->resets_per_minute_max,
+        [H2_ABUSE_PING] = limits->pings_per_minute_max,
+        [H2_ABUSE_SETTINGS] = limits->settings_per_minute_max,
+        [H2_ABUSE_IDLE] = limits->idle_frames_per_minute_max,
+    };
+
+    if (g->seen[abuse] >= max[abuse]) return true;
+    g->seen[abuse]++;
+    return false;
+}
+
+bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
+                    const nghttp2_frame_hd *head, bool stream_is_open)
+{
+    bool ack = head->flags & NGHTTP2_FLAG_ACK;
+
+    switch (head->type) {
+    case NGHTTP2_DATA: /* the length without padding */
+        if (head->length == 0 && !(head->flags & NGHTTP2_FLAG_END_STREAM))
+            return h2_guard_count(g, limits, H2_ABUSE_IDLE);
+        h2_guard_work(g);
+        return false;
+    case NGHTTP2_HEADERS: h2_guard_work(g); return false;
+    case NGHTTP2_PING: return !ack && h2_guard_count(g, limits, H2_ABUSE_PING);
+    case NGHTTP2_SETTINGS: return !ack && h2_guard_count(g, limits, H2_ABUSE_SETTINGS);
+    case NGHTTP2_WINDOW_UPDATE:
+        if (g->updates_due == 0) return h2_guard_count(g, limits, H2_ABUSE_IDLE);
+        g->updates_due--;
+        return false;
+    case NGHTTP2_RST_STREAM: return !stream_is_open && h2_guard_count(g, limits, H2_ABUSE_IDLE);
+    case NGHTTP2_PUSH_PROMISE:
+    case NGHTTP2_CONTINUATION: return false; /* bounded by nghttp2, and per header block */
+    default: return h2_guard_count(g, limits, H2_ABUSE_IDLE);
+    }
+}
+
+void h2_guard_work(struct h2_guard *g)
+{
+    g->seen[H2_ABUSE_PING] = 0;
+    if (g->updates_due < UPDATES_DUE_MAX) g->updates_due += UPDATES_PER_WORK;
+}

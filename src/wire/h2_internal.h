@@ -1,0 +1,143 @@
+/* What the h2_*.c files share. Nothing outside src/wire includes this.
+ *
+ *   h2.c          life of a connection, feeding, small verbs
+ *   h2_recv.c     what nghttp2 calls while bytes come in
+ *   h2_send.c     streams opened and answered, output gathered
+ *   h2_queue.c    the bytes a stream waits to send
+ *   h2_streams.c  streams by number
+ *   h2_guard.c    abuse, counted per minute
+ *   h2_memory.c   a counted, bounded heap for one connection
+ *
+ * A stream is `told` from the moment its owner knows its number, and leaves the table when nghttp2
+ * closes it. If that happens while output is gathered it waits in `closed` until the gathering is
+ * done, for events never come from the middle of it. */
+#ifndef WIRE_H2_INTERNAL_H
+#define WIRE_H2_INTERNAL_H
+#include <nghttp2/nghttp2.h>
+
+#include "base/list.h"
+#include "wire/h2.h"
+
+/* nghttp2 sends no header block whose worst case passes its 64 KiB; this is below it, whatever the
+ * number of fields. */
+#define H2_HEADERS_OUT_MAX (60u << 10)
+
+/* -- h2_memory.c -- */
+enum { H2_KEPT_STEP = 64, H2_KEPT_SIZES = 16 };
+struct h2_memory {
+    size_t used, max;
+    bool over;                     /* an allocation was refused because of `max` */
+    char *kept[H2_KEPT_SIZES + 1]; /* freed small blocks, by size in steps */
+    size_t kept_bytes;
+};
+void *h2_memory_alloc(struct h2_memory *m, size_t size);
+void h2_memory_free(struct h2_memory *m, void *memory);
+void h2_memory_trim(struct h2_memory *m); /* gives back what is kept */
+nghttp2_mem h2_memory_for_engine(struct h2_memory *m);
+
+/* -- h2_queue.c -- */
+struct h2_chunk;
+struct h2_queue {
+    struct h2_chunk *first, *last;
+    size_t len;
+};
+enum err h2_queue_push(struct h2_queue *q, struct h2_memory *m, const struct str *parts,
+                       size_t count, size_t total);
+size_t h2_queue_pull(struct h2_queue *q, struct h2_memory *m, uint8_t *into, size_t room);
+void h2_queue_clear(struct h2_queue *q, struct h2_memory *m);
+
+/* -- h2_streams.c -- */
+struct h2_stream {
+    struct h2_stream *chain; /* the next in its bucket */
+    struct list link;        /* in h2.blocked or h2.closed, or alone */
+    int32_t id;
+    uint32_t close_code;
+    struct h2_queue output;
+    size_t unconsumed;    /* told by on_data, not yet by h2_consume */
+    nghttp2_nv *trailers; /* kept until the stream dies: nghttp2 does not copy their text */
+    size_t trailers_count;
+    bool answered; /* server: h2_respond was called; client: response headers were told */
+    bool deferred; /* nghttp2 has asked for data, and there was none */
+    bool ending;   /* nothing may be queued any more */
+    bool sent_end; /* END_STREAM has gone out */
+    bool peer_ended;
+    bool reset; /* by us: no event but on_closed */
+    bool sent;  /* client: the request has gone out */
+};
+struct h2_streams {
+    struct h2_stream **buckets;
+    size_t bucket_count, count; /* bucket_count: a power of two */
+};
+enum err h2_streams_init(struct h2_streams *s, struct h2_memory *m);
+void h2_streams_put(struct h2_streams *s, struct h2_memory *m, struct h2_stream *stream);
+struct h2_stream *h2_streams_get(const struct h2_streams *s, int32_t id);
+void h2_streams_remove(struct h2_streams *s, struct h2_stream *stream);
+
+/* -- h2_guard.c -- */
+enum h2_abuse { H2_ABUSE_RESET, H2_ABUSE_PING, H2_ABUSE_SETTINGS, H2_ABUSE_IDLE, H2_ABUSE_COUNT };
+struct h2_guard {
+    mono_time minute; /* when the running minute began */
+    uint32_t seen[H2_ABUSE_COUNT];
+    uint32_t updates_due; /* window updates our data has called for */
+};
+void h2_guard_time(struct h2_guard *g, mono_time now);
+/* True when the limit is passed. */
+bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_abuse abuse);
+bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
+                    const nghttp2_frame_hd *head, bool stream_is_open);
+void h2_guard_work(struct h2_guard *g); /* something real was sent or received */
+
+/* The header block that is coming in; there is at most one, for HTTP/2 does not interleave them. */
+enum { H2_CONTINUATIONS_MAX = 16 }; /* of 16 KiB each: four times the default limit of a block */
+struct h2_block {
+    unsigned continuations;
+    struct h2_header *fields;
+    nghttp2_rcbuf **held; /* two per field: what the views look into */
+    size_t count, cap, bytes;
+    bool over;    /* a limit was passed: counted on, but not kept */
+    bool interim; /* a 1xx answer */
+};
+void h2_block_clear(struct h2_block *b);
+
+/* The streams that went last of those the peer itself had ended, by END_STREAM or by a reset. */
+enum { H2_ENDED_KEPT = 8 };
+
+struct h2 {
+    nghttp2_session *session;
+    enum h2_side side;
+    struct h2_limits limits;
+    struct h2_events events;
+    void *owner;
+    struct h2_memory memory;
+    struct h2_streams streams;
+    struct h2_guard guard;
+    struct h2_block block;
+    struct list blocked;   /* streams whose h2_send met ERR_FULL, oldest first */
+    struct list closed;    /* out of the table, on_closed still to be told */
+    size_t pending;        /* over all streams */
+    struct str left;       /* gathered by nghttp2, not yet taken */
+    int32_t last_accepted; /* after the final GOAWAY: no stream above it */
+    enum err failed;       /* sticky; ERR_OK while it lives */
+    bool mute;             /* failed without a word: nothing more can be sent */
+    bool busy;             /* inside h2_feed or h2_take_output */
+    bool gathering;        /* inside nghttp2's sending half: no events now */
+    bool drained;          /* some queue got shorter: see who may write again */
+    bool announced, final; /* steps of h2_go_away */
+
+    int32_t ended[H2_ENDED_KEPT]; /* a ring; 0: empty */
+    unsigned ended_next;
+};
+
+/* -- h2.c -- */
+void h2_fail(struct h2 *h2, enum err err, uint32_t code);
+enum err h2_engine_err(struct h2 *h2, ssize_t code);
+void h2_set_callbacks(nghttp2_session_callbacks *callbacks);      /* h2_recv.c */
+void h2_set_send_callbacks(nghttp2_session_callbacks *callbacks); /* h2_send.c */
+struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id);
+void h2_stream_free(struct h2 *h2, struct h2_stream *stream);
+void h2_stream_drop_output(struct h2 *h2, struct h2_stream *stream);
+void h2_tell_closed(struct h2 *h2, struct h2_stream *stream);
+void h2_tell_writable(struct h2 *h2); /* h2_send.c */
+/* Resets without a stream of ours. False: out of memory, and the connection failed. */
+bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code);
+#endif

@@ -1,0 +1,160 @@
+/* A heap for one connection that knows how much it holds.
+ *
+ * nghttp2 queues resets, acknowledgements and headers in places that no limit of its own covers
+ * all of. One ceiling under everything a connection allocates makes "that connection alone suffers"
+ * true for the places we did not think of, too.
+ *
+ * Each block is preceded by its size:  [ size, 16 bytes ][ what the caller sees ... ]
+ *
+ * A call costs a dozen small blocks, and a turn serves many calls before it frees the first of them:
+ * more than malloc's own fast path remembers. So small blocks are kept for the next call, by size, up
+ * to KEPT_MAX bytes, until the connection is quiet. The ceiling is over what is used and what is kept,
+ * and what is kept gives way first. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/h2_internal.h"
+
+enum { HEAD = 16, STEP = H2_KEPT_STEP };
+/* The sanitizers see a use after free only if what is freed really is. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { KEPT_MAX = 0 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { KEPT_MAX = 0 };
+#else
+enum { KEPT_MAX = 128 << 10 };
+#endif
+#else
+enum { KEPT_MAX = 128 << 10 };
+#endif
+static_assert(HEAD >= sizeof(size_t) && HEAD % _Alignof(max_align_t) == 0,
+              "what follows the size is aligned for any type");
+
+static size_t size_of(const void *memory)
+{
+    size_t size;
+
+    memcpy(&size, (const char *)memory - HEAD, sizeof size);
+    return size;
+}
+
+static void *hand_out(char *block, size_t size)
+{
+    memcpy(block, &size, sizeof size);
+    return block + HEAD;
+}
+
+/* -- kept blocks: the first bytes of one point to the next of its size -- */
+
+static bool is_small(size_t total)
+{
+    return total <= (size_t)STEP * H2_KEPT_SIZES;
+}
+
+static char *take_kept(struct h2_memory *m, size_t total)
+{
+    char **first = &m->kept[total / STEP], *block = *first;
+
+    if (!block) return NULL;
+    memcpy(first, block, sizeof *first);
+    m->kept_bytes -= total;
+    return block;
+}
+
+static bool keep(struct h2_memory *m, char *block, size_t total)
+{
+    char **first;
+
+    if (!is_small(total) || total > KEPT_MAX - min_size(KEPT_MAX, m->kept_bytes)) return false;
+    first = &m->kept[total / STEP];
+    memcpy(block, first, sizeof *first);
+    *first = block;
+    m->kept_bytes += total;
+    return true;
+}
+
+void h2_memory_trim(struct h2_memory *m)
+{
+    for (size_t steps = 1; steps <= H2_KEPT_SIZES; steps++)
+        for (char *block; (block = take_kept(m, steps * STEP)) != NULL;) free(block);
+}
+
+/* The whole block's size in *ret_total, HEAD included; small ones come in steps. */
+static bool may_take(struct h2_memory *m, size_t size, size_t instead_of, size_t *ret_total)
+{
+    size_t total = size <= m->max ? size + HEAD : SIZE_MAX;
+
+    if (is_small(total)) total = (total + STEP - 1) / STEP * STEP;
+    if (total <= m->max && m->used - instead_of + m->kept_bytes > m->max - total) h2_memory_trim(m);
+    if (total > m->max || m->used - instead_of > m->max - total) {
+        m->over = true;
+        return false;
+    }
+    *ret_total = total;
+    return true;
+}
+
+void *h2_memory_alloc(struct h2_memory *m, size_t size)
+{
+    size_t total;
+    char *block;
+
+    if (!may_take(m, size, 0, &total)) return NULL;
+    block = is_small(total) ? take_kept(m, total) : NULL;
+    if (!block) block = malloc(total);
+    if (!block) return NULL;
+    m->used += total;
+    return hand_out(block, total);
+}
+
+void h2_memory_free(struct h2_memory *m, void *memory)
+{
+    size_t total;
+
+    if (!memory) return;
+    total = size_of(memory);
+    assert(m->used >= total);
+    m->used -= total;
+    if (!keep(m, (char *)memory - HEAD, total)) free((char *)memory - HEAD);
+}
+
+static void *engine_malloc(size_t size, void *memory)
+{
+    return h2_memory_alloc(memory, size);
+}
+
+static void engine_free(void *block, void *memory)
+{
+    h2_memory_free(memory, block);
+}
+
+static void *engine_calloc(size_t count, size_t size, void *memory)
+{
+    void *block;
+
+    if (size > 0 && count > SIZE_MAX / size) return NULL;
+    block = h2_memory_alloc(memory, count * size);
+    if (block) memset(block, 0, count * size);
+    return block;
+}
+
+static void *engine_realloc(void *old, size_t size, void *memory)
+{
+    struct h2_memory *m = memory;
+    size_t before, total;
+    char *block;
+
+    if (!old) return h2_memory_alloc(m, size);
+    before = size_of(old);
+    if (!may_take(m, size, before, &total)) return NULL;
+    block = realloc((char *)old - HEAD, total);
+    if (!block) return NULL;
+    m->used = m->used - before + total;
+    return hand_out(block, total);
+}
+
+nghttp2_mem h2_memory_for_engine(struct h2_memory *m)
+{
+    return (nghttp2_mem){m, engine_malloc, engine_free, engine_calloc, engine_realloc};
+}

@@ -1,0 +1,111 @@
+/* The bytes a stream waits to send, in chunks, so that what was sent is freed at once: a buffer
+ * that only ever grows would let a peer that reads all but the last byte of many streams pin the
+ * highest mark of each. */
+#include <string.h>
+
+#include "wire/h2_internal.h"
+
+/* Small answers fit one chunk of the least size; long ones come in chunks of about a frame. */
+enum { CHUNK_LEAST = 208, CHUNK_MOST = 16 << 10 };
+
+struct h2_chunk {
+    struct h2_chunk *next;
+    uint32_t begin, end, cap; /* bytes[begin..end) wait */
+    char bytes[];
+};
+
+/* Room for `need` bytes as a chain that stands alone, or NULL. */
+static struct h2_chunk *new_chain(struct h2_memory *m, size_t need, struct h2_chunk **ret_last)
+{
+    struct h2_chunk *first = NULL, **end = &first, *chunk;
+
+    while (need > 0) {
+        size_t cap = min_size(max_size(need, CHUNK_LEAST), CHUNK_MOST);
+        chunk = h2_memory_alloc(m, sizeof *chunk + cap);
+        if (!chunk) goto discard;
+        *chunk = (struct h2_chunk){.cap = (uint32_t)cap};
+        *end = *ret_last = chunk;
+        end = &chunk->next;
+        need -= min_size(need, cap);
+    }
+    return first;
+
+discard:
+    while (first) {
+        chunk = first;
+        first = chunk->next;
+        h2_memory_free(m, chunk);
+    }
+    return NULL;
+}
+
+/* Copies into the chain that begins at `chunk`; its room was made before. */
+static void fill(struct h2_chunk *chunk, struct str part, struct h2_chunk **ret_chunk)
+{
+    while (part.len > 0) {
+        size_t n;
+        assert(chunk);
+        n = min_size(chunk->cap - chunk->end, part.len);
+        if (n == 0) {
+            chunk = chunk->next;
+            continue;
+        }
+        memcpy(chunk->bytes + chunk->end, part.at, n);
+        chunk->end += (uint32_t)n;
+        part = str_tail(part, n);
+    }
+    *ret_chunk = chunk;
+}
+
+enum err h2_queue_push(struct h2_queue *q, struct h2_memory *m, const struct str *parts,
+                       size_t count, size_t total)
+{
+    size_t room = q->last ? q->last->cap - q->last->end : 0;
+    struct h2_chunk *fresh = NULL, *fresh_last = NULL, *at;
+
+    if (total > room) {
+        fresh = new_chain(m, total - room, &fresh_last);
+        if (!fresh) return ERR_NOMEM;
+    }
+    at = q->last ? q->last : fresh;
+    if (fresh) {
+        if (q->last)
+            q->last->next = fresh;
+        else
+            q->first = fresh;
+        q->last = fresh_last;
+    }
+    for (size_t i = 0; i < count; i++) fill(at, parts[i], &at);
+    q->len += total;
+    return ERR_OK;
+}
+
+size_t h2_queue_pull(struct h2_queue *q, struct h2_memory *m, uint8_t *into, size_t room)
+{
+    size_t taken = 0;
+
+    while (taken < room && q->first) {
+        struct h2_chunk *chunk = q->first;
+        size_t n = min_size(chunk->end - chunk->begin, room - taken);
+        memcpy(into + taken, chunk->bytes + chunk->begin, n);
+        chunk->begin += (uint32_t)n;
+        taken += n;
+        if (chunk->begin < chunk->end) break;
+        q->first = chunk->next;
+        if (!q->first) q->last = NULL;
+        h2_memory_free(m, chunk);
+    }
+    assert(taken <= q->len);
+    q->len -= taken;
+    return taken;
+}
+
+void h2_queue_clear(struct h2_queue *q, struct h2_memory *m)
+{
+    while (q->first) {
+        struct h2_chunk *chunk = q->first;
+        q->first = chunk->next;
+        h2_memory_free(m, chunk);
+    }
+    *q = (struct h2_queue){0};
+}

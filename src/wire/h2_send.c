@@ -1,0 +1,379 @@
+/* Opening and answering streams, what waits to be sent, and gathering it.
+ *
+ * The calls that hand something over only queue; nghttp2 asks for a stream's bytes (read_output)
+ * while h2_take_output gathers, as far as the peer's windows reach. Trailers wait in the stream
+ * until its last byte was asked for. */
+#include <string.h>
+
+#include "wire/h2_internal.h"
+
+enum {
+    FIELDS_OUT_MAX = 256,
+    FIELD_WORST = 12, /* what nghttp2 reckons a field may take beside its bytes */
+};
+
+/* -- headers on their way out -- */
+
+/* Values that are new in every call would only push useful entries out of the header table, and a
+ * secret has no business in it. */
+static bool is_kept_out_of_table(struct str name)
+{
+    switch (name.len) { /* asked for every field: the length alone settles nearly all */
+    case 11: return str_equal(name, STR("traceparent"));
+    case 12:
+        return str_equal(name, STR("grpc-timeout")) || str_equal(name, STR("grpc-message")) ||
+               str_equal(name, STR("x-request-id"));
+    case 13: return str_equal(name, STR("authorization"));
+    case 14: return str_equal(name, STR("x-muster-trace"));
+    case 23: return str_equal(name, STR("grpc-status-details-bin"));
+    default: return false;
+    }
+}
+
+static enum err check_headers(const struct h2_header *headers, size_t count, size_t *ret_bytes)
+{
+    size_t bytes = 0, worst;
+
+    if (count > FIELDS_OUT_MAX) return ERR_TOO_LARGE;
+    for (size_t i = 0; i < count; i++) {
+        struct str name = headers[i].name, value = headers[i].value;
+        if (!nghttp2_check_header_name((const uint8_t *)name.at, name.len)) return ERR_INVALID;
+        if (!nghttp2_check_header_value((const uint8_t *)value.at, value.len)) return ERR_INVALID;
+        bytes += name.len + value.len;
+    }
+    worst = bytes + count * FIELD_WORST;
+    if (worst > H2_HEADERS_OUT_MAX) return ERR_TOO_LARGE;
+    *ret_bytes = bytes;
+    return ERR_OK;
+}
+
+/* nghttp2 takes the text as not const, and does not write to it. */
+static nghttp2_nv to_nv(struct h2_header header)
+{
+    return (nghttp2_nv){
+        .name = (uint8_t *)header.name.at,
+        .value = (uint8_t *)header.value.at,
+        .namelen = header.name.len,
+        .valuelen = header.value.len,
+        .flags = is_kept_out_of_table(header.name) ? NGHTTP2_NV_FLAG_NO_INDEX : 0,
+    };
+}
+
+static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream,
+                              const struct h2_header *headers, size_t count, size_t bytes)
+{
+    nghttp2_nv *kept = h2_memory_alloc(&h2->memory, count * sizeof *kept + bytes);
+    char *text;
+
+    if (!kept) return ERR_NOMEM;
+    text = (char *)(kept + count);
+    for (size_t i = 0; i < count; i++) {
+        struct h2_header copy = {{text, headers[i].name.len},
+                                 {text + headers[i].name.len, headers[i].value.len}};
+        if (headers[i].name.len > 0) memcpy(text, headers[i].name.at, headers[i].name.len);
+        text += headers[i].name.len;
+        if (headers[i].value.len > 0) memcpy(text, headers[i].value.at, headers[i].value.len);
+        text += headers[i].value.len;
+        kept[i] = to_nv(copy);
+        kept[i].flags |= NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;
+    }
+    stream->trailers = kept;
+    stream->trailers_count = count;
+    return ERR_OK;
+}
+
+/* -- data, when nghttp2 asks for it -- */
+
+static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *into, size_t room,
+                           uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+    struct h2 *h2 = user;
+    struct h2_stream *stream = h2_streams_get(&h2->streams, id);
+    size_t n;
+
+    (void)source;
+    if (!stream) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    n = h2_queue_pull(&stream->output, &h2->memory, into, room);
+    h2->pending -= n;
+    if (n > 0) h2->drained = true;
+    if (stream->output.len > 0) return (ssize_t)n;
+    if (!stream->ending) {
+        stream->deferred = n == 0;
+        return n == 0 ? NGHTTP2_ERR_DEFERRED : (ssize_t)n;
+    }
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (stream->trailers) {
+        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        if (h2_engine_err(
+                h2, nghttp2_submit_trailer(session, id, stream->trailers, stream->trailers_count)))
+            return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+    return (ssize_t)n;
+}
+
+static nghttp2_data_provider provider(void)
+{
+    return (nghttp2_data_provider){.read_callback = read_output};
+}
+
+static enum err wake(struct h2 *h2, struct h2_stream *stream)
+{
+    if (!stream->deferred) return ERR_OK;
+    stream->deferred = false;
+    return h2_engine_err(h2, nghttp2_session_resume_data(h2->session, stream->id));
+}
+
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    struct h2 *h2 = user;
+    struct h2_stream *stream;
+
+    (void)session;
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
+    h2_guard_work(&h2->guard);
+    stream = h2_streams_get(&h2->streams, frame->hd.stream_id);
+    if (!stream) return 0;
+    stream->sent = true;
+    if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
+    stream->sent_end = true;
+    /* The answer is whole and the request is not: what follows of it is for nobody (RFC 9113,
+     * 8.1). */
+    if (h2->side == H2_SERVER && !stream->peer_ended && !stream->reset) {
+        stream->reset = true;
+        if (!h2_submit_reset(h2, stream->id, H2_NO_ERROR)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+    return 0;
+}
+
+/* Headers that nghttp2 gave up on would leave the stream without an end. */
+static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
+{
+    struct h2 *h2 = user;
+    struct h2_stream *stream = h2_streams_get(&h2->streams, frame->hd.stream_id);
+
+    (void)session, (void)error;
+    if (frame->hd.type != NGHTTP2_HEADERS || !stream || stream->reset) return 0;
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        return 0; /* closed by nghttp2: REFUSED_STREAM */
+    stream->reset = true;
+    return h2_submit_reset(h2, stream->id, H2_INTERNAL_ERROR) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+void h2_set_send_callbacks(nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+    nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_not_sent);
+}
+
+/* -- handing over -- */
+
+enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count, bool end,
+                    int32_t *ret_stream)
+{
+    nghttp2_data_provider data = provider();
+    nghttp2_nv fields[FIELDS_OUT_MAX];
+    struct h2_stream *stream;
+    size_t bytes;
+    int32_t id;
+    enum err err;
+
+    if (h2->side != H2_CLIENT) return ERR_INVALID;
+    err = check_headers(headers, count, &bytes);
+    if (err) return err;
+    if (h2->failed || h2->final || !nghttp2_session_check_request_allowed(h2->session))
+        return ERR_CLOSED;
+    if (h2->streams.count >= nghttp2_session_get_remote_settings(
+                                 h2->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS) ||
+        h2->streams.count >= h2->limits.streams_max)
+        return ERR_FULL;
+    stream = h2_stream_new(h2, 0);
+    if (!stream) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) fields[i] = to_nv(headers[i]);
+    id = nghttp2_submit_request(h2->session, NULL, fields, count, end ? NULL : &data, NULL);
+    if (id < 0) {
+        h2_stream_free(h2, stream);
+        return id == NGHTTP2_ERR_NOMEM ? ERR_NOMEM : ERR_CLOSED;
+    }
+    stream->id = id;
+    stream->ending = end;
+    h2_streams_put(&h2->streams, &h2->memory, stream);
+    *ret_stream = id;
+    return ERR_OK;
+}
+
+/* The stream a sending call is about. ERR_CLOSED when it is gone. */
+static enum err open_stream(struct h2 *h2, int32_t id, struct h2_stream **ret_stream)
+{
+    struct h2_stream *stream = h2_streams_get(&h2->streams, id);
+
+    if (!stream || stream->reset || h2->failed) return ERR_CLOSED;
+    *ret_stream = stream;
+    return ERR_OK;
+}
+
+enum err h2_respond(struct h2 *h2, int32_t id, const struct h2_header *headers, size_t count,
+                    bool end)
+{
+    nghttp2_data_provider data = provider();
+    nghttp2_nv fields[FIELDS_OUT_MAX];
+    struct h2_stream *stream;
+    size_t bytes;
+    enum err err = open_stream(h2, id, &stream);
+
+    if (err) return err;
+    if (h2->side != H2_SERVER || stream->answered) return ERR_INVALID;
+    err = check_headers(headers, count, &bytes);
+    if (err) return err;
+    for (size_t i = 0; i < count; i++) fields[i] = to_nv(headers[i]);
+    if (nghttp2_submit_response(h2->session, id, fields, count, end ? NULL : &data))
+        return ERR_NOMEM;
+    stream->answered = true;
+    stream->ending = end;
+    return ERR_OK;
+}
+
+/* Whether data or an end may be queued: not before the headers, not after an end. */
+static bool may_send(const struct h2 *h2, const struct h2_stream *stream)
+{
+    return !stream->ending && (h2->side == H2_CLIENT || stream->answered);
+}
+
+static size_t room_for(const struct h2 *h2, const struct h2_stream *stream)
+{
+    size_t in_stream = h2->limits.stream_output_max - stream->output.len;
+
+    assert(stream->output.len <= h2->limits.stream_output_max);
+    assert(h2->pending <= h2->limits.output_max);
+    return min_size(in_stream, h2->limits.output_max - h2->pending);
+}
+
+enum err h2_send(struct h2 *h2, int32_t id, const struct str *parts, size_t count)
+{
+    struct h2_stream *stream;
+    size_t total = 0;
+    enum err err = open_stream(h2, id, &stream);
+
+    if (err) return err;
+    if (!may_send(h2, stream)) return ERR_INVALID;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].len > h2->limits.stream_output_max - total) return ERR_TOO_LARGE;
+        total += parts[i].len;
+    }
+    if (total == 0) return ERR_OK;
+    if (total > room_for(h2, stream)) {
+        if (list_empty(&stream->link)) list_append(&h2->blocked, &stream->link);
+        return ERR_FULL;
+    }
+    err = h2_queue_push(&stream->output, &h2->memory, parts, count, total);
+    if (err) return err;
+    h2->pending += total;
+    return wake(h2, stream);
+}
+
+size_t h2_send_room(const struct h2 *h2, int32_t id)
+{
+    const struct h2_stream *stream = h2_streams_get(&h2->streams, id);
+
+    if (!stream || stream->reset || h2->failed || !may_send(h2, stream)) return 0;
+    return room_for(h2, stream);
+}
+
+enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *headers, size_t count)
+{
+    struct h2_stream *stream;
+    size_t bytes;
+    enum err err = open_stream(h2, id, &stream);
+
+    if (err) return err;
+    if (h2->side != H2_SERVER || !may_send(h2, stream) || count == 0) return ERR_INVALID;
+    err = check_headers(headers, count, &bytes);
+    if (!err) err = keep_trailers(h2, stream, headers, count, bytes);
+    if (err) return err;
+    stream->ending = true;
+    list_remove(&stream->link); /* it will not write again */
+    return wake(h2, stream);
+}
+
+enum err h2_send_end(struct h2 *h2, int32_t id)
+{
+    struct h2_stream *stream;
+    enum err err = open_stream(h2, id, &stream);
+
+    if (err) return err;
+    if (h2->side != H2_CLIENT || !may_send(h2, stream)) return ERR_INVALID;
+    stream->ending = true;
+    list_remove(&stream->link);
+    return wake(h2, stream);
+}
+
+/* -- gathering -- */
+
+/* What of nghttp2's next frame is not yet taken; empty when there is none. */
+static enum err next_left(struct h2 *h2)
+{
+    const uint8_t *bytes;
+    ssize_t n;
+
+    if (h2->left.len > 0) return ERR_OK;
+    if (h2->mute) return h2->failed;
+    h2->gathering = true;
+    n = nghttp2_session_mem_send(h2->session, &bytes);
+    h2->gathering = false;
+    if (n < 0) {
+        h2->mute = true; /* nghttp2's sending half is broken */
+        return h2_engine_err(h2, n);
+    }
+    h2->left = str_of(bytes, (size_t)n);
+    return ERR_OK;
+}
+
+static enum err gather(struct h2 *h2, size_t max, struct buf *into)
+{
+    while (max > 0) {
+        size_t n;
+        enum err err = next_left(h2);
+        if (err) return err;
+        if (h2->left.len == 0) return ERR_OK;
+        n = min_size(max, h2->left.len);
+        err = buf_append(into, str_of(h2->left.at, n));
+        if (err) return err;
+        h2->left = str_tail(h2->left, n);
+        max -= n;
+    }
+    return ERR_OK;
+}
+
+/* Each blocked stream is asked once; one that fills up again stands at the end for the next
+ * time. */
+void h2_tell_writable(struct h2 *h2)
+{
+    struct list waiting, *node;
+
+    h2->drained = false;
+    if (list_empty(&h2->blocked) || h2->pending > h2->limits.output_max / 2) return;
+    list_init(&waiting);
+    list_splice(&waiting, &h2->blocked);
+    while ((node = list_pop(&waiting)) != NULL) {
+        struct h2_stream *stream = CONTAINER_OF(node, struct h2_stream, link);
+        if (stream->output.len > h2->limits.stream_output_max / 2 ||
+            h2->pending > h2->limits.output_max / 2)
+            list_append(&h2->blocked, node);
+        else if (h2->events.on_writable)
+            h2->events.on_writable(h2->owner, stream->id);
+    }
+}
+
+enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into)
+{
+    struct list *node;
+    enum err err;
+
+    assert(!h2->busy);
+    h2->busy = true;
+    err = gather(h2, max, into);
+    while ((node = list_pop(&h2->closed)) != NULL)
+        h2_tell_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
+    if (h2->drained && !h2->failed) h2_tell_writable(h2);
+    h2->busy = false;
+    return err;
+}

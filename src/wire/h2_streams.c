@@ -1,0 +1,78 @@
+/* Streams by number: buckets that double while memory allows, and chains that grow longer when it
+ * does not, so that putting a stream in cannot fail. A peer may choose numbers that collide; the
+ * chain is then as long as the number of its open streams, which is bounded. */
+#include <string.h>
+
+#include "wire/h2_internal.h"
+
+enum { BUCKETS_FIRST = 16 };
+
+/* Numbers of one side are all odd or all even. */
+static size_t place(const struct h2_streams *s, int32_t id)
+{
+    return ((uint32_t)id >> 1) & (s->bucket_count - 1);
+}
+
+enum err h2_streams_init(struct h2_streams *s, struct h2_memory *m)
+{
+    s->buckets = h2_memory_alloc(m, BUCKETS_FIRST * sizeof(struct h2_stream *));
+    if (!s->buckets) return ERR_NOMEM;
+    memset(s->buckets, 0, BUCKETS_FIRST * sizeof(struct h2_stream *));
+    s->bucket_count = BUCKETS_FIRST;
+    return ERR_OK;
+}
+
+static void link_in(struct h2_streams *s, struct h2_stream *stream)
+{
+    struct h2_stream **bucket = &s->buckets[place(s, stream->id)];
+
+    stream->chain = *bucket;
+    *bucket = stream;
+}
+
+static void grow(struct h2_streams *s, struct h2_memory *m)
+{
+    struct h2_streams wider = {.bucket_count = s->bucket_count * 2, .count = s->count};
+    size_t bytes = wider.bucket_count * sizeof(struct h2_stream *);
+
+    /* Never the cause of an end: longer chains are as right, only slower. */
+    if (m->used + bytes > m->max / 2) return;
+    wider.buckets = h2_memory_alloc(m, bytes);
+    if (!wider.buckets) return;
+    memset(wider.buckets, 0, bytes);
+    for (size_t i = 0; i < s->bucket_count; i++) {
+        while (s->buckets[i]) {
+            struct h2_stream *stream = s->buckets[i];
+            s->buckets[i] = stream->chain;
+            link_in(&wider, stream);
+        }
+    }
+    h2_memory_free(m, s->buckets);
+    *s = wider;
+}
+
+void h2_streams_put(struct h2_streams *s, struct h2_memory *m, struct h2_stream *stream)
+{
+    assert(!h2_streams_get(s, stream->id));
+    if (s->count >= s->bucket_count) grow(s, m);
+    link_in(s, stream);
+    s->count++;
+}
+
+struct h2_stream *h2_streams_get(const struct h2_streams *s, int32_t id)
+{
+    struct h2_stream *stream = s->buckets[place(s, id)];
+
+    while (stream && stream->id != id) stream = stream->chain;
+    return stream;
+}
+
+void h2_streams_remove(struct h2_streams *s, struct h2_stream *stream)
+{
+    struct h2_stream **at = &s->buckets[place(s, stream->id)];
+
+    while (*at != stream) at = &(*at)->chain;
+    *at = stream->chain;
+    assert(s->count > 0);
+    s->count--;
+}

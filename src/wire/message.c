@@ -1,0 +1,74 @@
+#include "wire/message.h"
+
+#include <assert.h>
+
+#include "wire/message_impl.h"
+
+/* protobuf-c's allocator over an arena. `refused` tells "no memory" from "cannot be decoded", which
+ * protobuf-c answers alike. */
+struct pool {
+    struct arena *arena;
+    bool refused;
+};
+
+static void *pool_alloc(void *data, size_t size)
+{
+    struct pool *pool = data;
+    void *at = arena_alloc(pool->arena, size);
+
+    if (!at) pool->refused = true;
+    return at;
+}
+
+static void pool_free(void *data, void *pointer)
+{
+    (void)data;
+    (void)pointer;
+}
+
+enum err message_unpack(const ProtobufCMessageDescriptor *type, struct str bytes,
+                        struct arena *arena, ProtobufCMessage **ret_message, struct note *note)
+{
+    struct pool pool = {arena, false};
+    ProtobufCAllocator allocator = {pool_alloc, pool_free, &pool};
+    ProtobufCMessage *message =
+        protobuf_c_message_unpack(type, &allocator, bytes.len, (const uint8_t *)bytes.at);
+
+    if (message) {
+        *ret_message = message;
+        return ERR_OK;
+    }
+    if (pool.refused) {
+        note_set(note, "%s: needs more memory than there is for it", type->name);
+        return ERR_NOMEM;
+    }
+    /* Only a missing required field is left to refuse, and proto3 has none. */
+    note_set(note, "%s: a required field is missing", type->name);
+    return ERR_PARSE;
+}
+
+enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
+                      const struct message_limits *limits, struct arena *arena,
+                      ProtobufCMessage **ret_message, struct note *note)
+{
+    enum err err = message_guard(type, bytes, limits, note);
+
+    if (!err) err = message_unpack(type, bytes, arena, ret_message, note);
+    return err;
+}
+
+enum err message_write(const ProtobufCMessage *message, struct buf *into)
+{
+    size_t size = protobuf_c_message_get_packed_size(message), written;
+    char *room;
+    enum err err;
+
+    if (size > INT32_MAX) return ERR_TOO_LARGE;
+    if (size == 0) return ERR_OK;
+    err = buf_reserve(into, size, &room);
+    if (err) return err;
+    written = protobuf_c_message_pack(message, (uint8_t *)room);
+    assert(written == size); /* else the message changed meanwhile, and bytes past the room too */
+    buf_commit(into, written);
+    return ERR_OK;
+}

@@ -1,0 +1,218 @@
+/* A very large message, element by element.
+ *
+ * The bytes are cut at the fields of the outermost level. A field is either an element, gathered
+ * (or taken straight from the chunk when it is whole there), checked, decoded and handed out; or
+ * another field, whose bytes are kept as they came for one ordinary decode at the end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/message_impl.h"
+
+enum { SCRATCH_FLOOR = 64 * 1024 };
+
+struct message_stream {
+    const ProtobufCMessageDescriptor *type;
+    const ProtobufCFieldDescriptor *field;
+    message_element_fn *each;
+    void *owner;
+    size_t element_max;
+    uint64_t count;
+    enum err failed;
+    uint8_t head[HEAD_BYTES]; /* of a field whose head is not whole yet */
+    uint32_t head_len;
+    uint32_t missing; /* bytes of the current payload that have not come yet */
+    bool in_element;  /* ... which is an element's, gathered in `element`; else it goes to `rest` */
+    struct buf element, rest;
+    struct arena scratch;
+};
+
+static size_t scratch_max(size_t element_max)
+{
+    size_t most = (SIZE_MAX - SCRATCH_FLOOR) / MESSAGE_STREAM_GROWTH;
+    return min_size(element_max, most) * MESSAGE_STREAM_GROWTH + SCRATCH_FLOOR;
+}
+
+enum err message_stream_open(const ProtobufCMessageDescriptor *type, const char *field,
+                             size_t element_max, message_element_fn *each, void *owner,
+                             struct message_stream **ret_stream)
+{
+    const ProtobufCFieldDescriptor *found =
+        protobuf_c_message_descriptor_get_field_by_name(type, field);
+    struct message_stream *s;
+
+    if (!found || found->label != PROTOBUF_C_LABEL_REPEATED ||
+        found->type != PROTOBUF_C_TYPE_MESSAGE)
+        return ERR_INVALID;
+    s = calloc(1, sizeof *s);
+    if (!s) return ERR_NOMEM;
+    s->type = type;
+    s->field = found;
+    s->each = each;
+    s->owner = owner;
+    s->element_max = min_size(element_max, INT32_MAX);
+    buf_init(&s->element, s->element_max);
+    buf_init(&s->rest, s->element_max);
+    arena_init(&s->scratch, scratch_max(s->element_max));
+    *ret_stream = s;
+    return ERR_OK;
+}
+
+void message_stream_close(struct message_stream *stream)
+{
+    if (!stream) return;
+    arena_deinit(&stream->scratch);
+    buf_deinit(&stream->rest);
+    buf_deinit(&stream->element);
+    free(stream);
+}
+
+uint64_t message_stream_count(const struct message_stream *stream)
+{
+    return stream->count;
+}
+
+static enum err hand_out(struct message_stream *s, struct str bytes, struct note *note)
+{
+    struct guard_place place = {s->field->name, s->count};
+    ProtobufCMessage *element;
+    enum err err;
+
+    err = guard_at(s->field->descriptor, bytes, NULL, place, note);
+    if (err) return err; /* the note names the place already */
+    err = message_unpack(s->field->descriptor, bytes, &s->scratch, &element, note);
+    if (!err) {
+        err = s->each(s->owner, element);
+        if (err) note_set(note, "%s", err_text(err));
+    }
+    arena_reset(&s->scratch);
+    if (err)
+        note_prefix(note, "%s[%llu]", s->field->name, (unsigned long long)s->count);
+    else
+        s->count++;
+    return err;
+}
+
+static enum err no_memory(const struct message_stream *s, struct note *note)
+{
+    note_set(note, "%s: out of memory", s->type->name);
+    return ERR_NOMEM;
+}
+
+static enum err keep(struct message_stream *s, const uint8_t *at, size_t len, struct note *note)
+{
+    return buf_append(&s->rest, str_of(at, len)) ? no_memory(s, note) : ERR_OK;
+}
+
+/* A whole head is there: decides where its payload goes, refusing what is too long before a byte of
+ * it is kept. */
+static enum err begin_field(struct message_stream *s, const uint8_t *bytes, const struct head *head,
+                            struct note *note)
+{
+    unsigned long long index = s->count;
+
+    s->missing = head->payload;
+    s->in_element = head->number == s->field->id;
+    if (!s->in_element) {
+        if (head->len + (size_t)head->payload <= s->element_max - s->rest.len)
+            return keep(s, bytes, head->len, note);
+        note_set(note, "%s: fields beside %s are more than %zu bytes", s->type->name,
+                 s->field->name, s->element_max);
+        return ERR_TOO_LARGE;
+    }
+    if (head->wire != WIRE_LEN) {
+        note_set(note, "%s[%llu]: wrong wire type", s->field->name, index);
+        return ERR_PARSE;
+    }
+    if (head->payload > s->element_max) {
+        note_set(note, "%s[%llu]: %u bytes, the limit is %zu", s->field->name, index, head->payload,
+                 s->element_max);
+        return ERR_TOO_LARGE;
+    }
+    return ERR_OK;
+}
+
+/* Takes the head at the front of *bytes, or as much of it as there is. *ret_begun: it is whole. */
+static enum err take_head(struct message_stream *s, struct str *bytes, bool *ret_begun,
+                          struct note *note)
+{
+    const uint8_t *at = (const uint8_t *)bytes->at;
+    size_t held = s->head_len, take = min_size(bytes->len, HEAD_BYTES - held);
+    const char *problem = NULL;
+    struct head head;
+    enum head_state state;
+    enum err err;
+
+    if (held > 0) { /* the rest of a head that was cut: read it in one piece */
+        memcpy(s->head + held, at, take);
+        state = head_read(s->head, s->head + held + take, &head, &problem);
+    } else {
+        state = head_read(at, at + bytes->len, &head, &problem);
+    }
+    if (state == HEAD_BAD) {
+        note_set(note, "%s: %s", s->type->name, problem);
+        return ERR_PARSE;
+    }
+    *ret_begun = state == HEAD_WHOLE;
+    if (state == HEAD_MORE) { /* so `take` was all there is: a head is never longer than s->head */
+        if (held == 0) memcpy(s->head, at, take);
+        s->head_len = (uint32_t)(held + take);
+        *bytes = str_tail(*bytes, take);
+        return ERR_OK;
+    }
+    err = begin_field(s, held > 0 ? s->head : at, &head, note);
+    s->head_len = 0;
+    *bytes = str_tail(*bytes, head.len - held);
+    return err;
+}
+
+/* Takes payload from the front of *bytes. */
+static enum err take_payload(struct message_stream *s, struct str *bytes, struct note *note)
+{
+    struct str part = {bytes->at, min_size(bytes->len, s->missing)};
+    bool whole = s->in_element && s->element.len == 0 && part.len == s->missing;
+    enum err err;
+
+    *bytes = str_tail(*bytes, part.len);
+    s->missing -= (uint32_t)part.len;
+    if (!s->in_element) return keep(s, (const uint8_t *)part.at, part.len, note);
+    if (whole) return hand_out(s, part, note);
+    if (buf_append(&s->element, part)) return no_memory(s, note);
+    if (s->missing > 0) return ERR_OK;
+    err = hand_out(s, buf_peek(&s->element), note);
+    buf_clear(&s->element);
+    return err;
+}
+
+enum err message_stream_feed(struct message_stream *stream, struct str bytes, struct note *note)
+{
+    enum err err = stream->failed;
+
+    if (err) note_set(note, "%s: failed before", stream->type->name);
+    while (!err && bytes.len > 0) {
+        bool begun = true;
+        if (stream->missing == 0) err = take_head(stream, &bytes, &begun, note);
+        /* An empty element has no payload to wait for. */
+        if (!err && begun && (stream->missing > 0 || stream->in_element))
+            err = take_payload(stream, &bytes, note);
+    }
+    stream->failed = err;
+    return err;
+}
+
+enum err message_stream_end(struct message_stream *stream, struct arena *arena,
+                            ProtobufCMessage **ret_rest, struct note *note)
+{
+    if (stream->failed) {
+        note_set(note, "%s: failed before", stream->type->name);
+        return stream->failed;
+    }
+    if (stream->head_len > 0 || stream->missing > 0) {
+        if (stream->missing > 0 && stream->in_element)
+            note_set(note, "%s[%llu]: cut short", stream->field->name,
+                     (unsigned long long)stream->count);
+        else
+            note_set(note, "%s: cut short", stream->type->name);
+        return ERR_PARSE;
+    }
+    return message_read(stream->type, buf_peek(&stream->rest), NULL, arena, ret_rest, note);
+}

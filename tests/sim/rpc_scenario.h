@@ -1,0 +1,6 @@
+#ifndef TESTS_SIM_RPC_SCENARIO_H
+#define TESTS_SIM_RPC_SCENARIO_H
+#include "sim/scenario.h"
+
+extern const struct scenario rpc_scenario;
+#endif

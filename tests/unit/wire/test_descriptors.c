@@ -1,0 +1,175 @@
+/* Lookups over the embedded descriptors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/test.h"
+#include "wire/descriptors.h"
+
+extern const unsigned char echo_descriptor_set[];
+extern const size_t echo_descriptor_set_len;
+
+static struct str echo_set(void)
+{
+    return str_of(echo_descriptor_set, echo_descriptor_set_len);
+}
+
+static const struct {
+    const char *symbol, *file; /* NULL: not found */
+} symbols[] = {
+    {"bigfleet.v1alpha1.Machine", "bigfleet/v1alpha1/provider.proto"},
+    {"bigfleet.v1alpha1.Machine.id", "bigfleet/v1alpha1/provider.proto"},
+    {"bigfleet.v1alpha1.Machine.LabelsEntry", "bigfleet/v1alpha1/provider.proto"},
+    {"bigfleet.v1alpha1.Machine.LabelsEntry.key", "bigfleet/v1alpha1/provider.proto"},
+    {"bigfleet.v1alpha1.MachineState", "bigfleet/v1alpha1/provider.proto"},
+    {"bigfleet.v1alpha1.MACHINE_STATE_IDLE", "bigfleet/v1alpha1/provider.proto"},
+    {"bigfleet.v1alpha1.CapacityProvider", "bigfleet/v1alpha1/provider.proto"},
+    {"bigfleet.v1alpha1.CapacityProvider.List", "bigfleet/v1alpha1/provider.proto"},
+    {"bigfleet.v1alpha1.Coordinator.ReportShard", "bigfleet/v1alpha1/coordinator.proto"},
+    {"bigfleet.v1alpha1.CoordinatorInstruction.payload", "bigfleet/v1alpha1/coordinator.proto"},
+    {"bigfleet.v1alpha1.InstructAck.Outcome", "bigfleet/v1alpha1/coordinator.proto"},
+    {"bigfleet.v1alpha1.InstructAck.OUTCOME_FAILED", "bigfleet/v1alpha1/coordinator.proto"},
+    {"bigfleet.v1alpha1.Shard", "bigfleet/v1alpha1/shard.proto"},
+    {"etcdserverpb.KV", "etcd/rpc.proto"},
+    {"etcdserverpb.KV.Range", "etcd/rpc.proto"},
+    {"mvccpb.Event.EventType", "etcd/mvcc.proto"},
+    {"v3lockpb.Lock.Lock", "etcd/lock.proto"},
+    {"rollout.transport.v1.Heartbeat.Beat", "rollout/transport.proto"},
+    {"grpc.health.v1.Health", "grpc/health/v1/health.proto"},
+    {"grpc.reflection.v1.ServerReflection", "grpc/reflection/v1/reflection.proto"},
+    {"grpc.reflection.v1alpha.ServerReflection", "grpc/reflection/v1alpha/reflection.proto"},
+    {"google.rpc.Status", "google/rpc/status.proto"},
+    {"google.protobuf.Struct.FieldsEntry", "google/protobuf/struct.proto"},
+    {"", NULL},
+    {".", NULL},
+    {"bigfleet", NULL},
+    {"bigfleet.v1alpha1", NULL},
+    {"bigfleet.v1alpha1.", NULL},
+    {"bigfleet.v1alpha1.Machin", NULL},
+    {"bigfleet.v1alpha1.Machine.", NULL},
+    {"bigfleet.v1alpha1.Machine.id.id", NULL},
+    {"bigfleet.v1alpha1.Machine.LabelsEntry.nothing", NULL},
+    {"bigfleet.v1alpha1.MachineState.MACHINE_STATE_IDLE", NULL},
+    {"bigfleet.v1alpha1.CapacityProvider.list", NULL},
+    {"bigfleet.v1alpha1xMachine", NULL},
+    {"Machine", NULL},
+    {"muster.test.v1.Echo", NULL}, /* the product does not show the test service */
+};
+
+TEST(a_symbol_leads_to_its_file)
+{
+    for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
+        struct str file = STR_EMPTY;
+        enum err err =
+            descriptors_find_symbol(descriptors_product(), str_from(symbols[i].symbol), &file);
+
+        CHECK_ERR(symbols[i].symbol, err, symbols[i].file ? ERR_OK : ERR_NOT_FOUND);
+        CHECK_STR(symbols[i].symbol, descriptors_file_name(file), str_from(symbols[i].file));
+    }
+}
+
+TEST(every_import_is_in_the_set_and_stands_before)
+{
+    struct str set = descriptors_product(), file, name, found;
+    size_t cursor = 0, files = 0, imports = 0;
+
+    while (descriptors_next_file(set, &cursor, &file)) {
+        size_t import = 0;
+        files++;
+        CHECK_OK("found by name", descriptors_find_file(set, descriptors_file_name(file), &found));
+        CHECK("the same place", found.at == file.at && found.len == file.len);
+        while (descriptors_next_import(file, &import, &name)) {
+            imports++;
+            CHECK_OK("its import is there", descriptors_find_file(set, name, &found));
+            CHECK("and stands before it", found.at < file.at);
+        }
+    }
+    CHECK_SIZE("all files", files, 20);
+    CHECK("with imports", imports >= 14);
+    CHECK_ERR("not there", descriptors_find_file(set, STR("provider.proto"), &found),
+              ERR_NOT_FOUND);
+}
+
+TEST(services_and_methods_are_listed)
+{
+    struct str set = descriptors_product(), file;
+    size_t cursor = 0, services = 0, methods = 0, streams = 0;
+    struct descriptors_method method;
+
+    while (descriptors_next_file(set, &cursor, &file)) {
+        struct descriptors_service service;
+        size_t at = 0;
+        while (descriptors_next_service(file, &at, &service)) {
+            struct buf name;
+            size_t next = 0;
+            buf_init(&name, 256);
+            CHECK_OK("name", buf_appendf(&name, "%.*s.%.*s", STR_ARG(service.package),
+                                         STR_ARG(service.name)));
+            while (descriptors_next_method(set, buf_peek(&name), &next, &method)) {
+                struct str found;
+                methods++;
+                streams += method.client_streams || method.server_streams;
+                CHECK_OK("its request is known",
+                         descriptors_find_symbol(set, str_tail(method.input, 1), &found));
+                CHECK_OK("its answer is known",
+                         descriptors_find_symbol(set, str_tail(method.output, 1), &found));
+            }
+            services++;
+            buf_deinit(&name);
+        }
+    }
+    CHECK_SIZE("services", services, 19);
+    CHECK_SIZE("methods", methods, 80);
+    CHECK_SIZE("of them streaming", streams, 13);
+    cursor = 0;
+    CHECK("a service nobody has", !descriptors_next_method(set, STR("a.B"), &cursor, &method));
+}
+
+TEST(two_sets_joined_are_one)
+{
+    struct buf both;
+    struct str file;
+    struct descriptors_method method;
+    size_t cursor = 0;
+
+    buf_init(&both, 1 << 20);
+    CHECK_OK("product", buf_append(&both, descriptors_product()));
+    CHECK_OK("and the test service", buf_append(&both, echo_set()));
+    CHECK_OK("theirs",
+             descriptors_find_symbol(buf_peek(&both), STR("muster.test.v1.Echo.Bidi"), &file));
+    CHECK_STR("file", descriptors_file_name(file), STR("muster/test/v1/echo.proto"));
+    CHECK_OK("ours", descriptors_find_symbol(buf_peek(&both), STR("grpc.health.v1.Health"), &file));
+    CHECK("unary",
+          descriptors_next_method(echo_set(), STR("muster.test.v1.Echo"), &cursor, &method) &&
+              !method.client_streams && !method.server_streams);
+    CHECK_STR("input", method.input, STR(".muster.test.v1.EchoRequest"));
+    CHECK("client",
+          descriptors_next_method(echo_set(), STR("muster.test.v1.Echo"), &cursor, &method) &&
+              method.client_streams && !method.server_streams);
+    CHECK("server",
+          descriptors_next_method(echo_set(), STR("muster.test.v1.Echo"), &cursor, &method) &&
+              !method.client_streams && method.server_streams);
+    CHECK("both",
+          descriptors_next_method(echo_set(), STR("muster.test.v1.Echo"), &cursor, &method) &&
+              method.client_streams && method.server_streams);
+    CHECK("no more",
+          !descriptors_next_method(echo_set(), STR("muster.test.v1.Echo"), &cursor, &method));
+    buf_deinit(&both);
+}
+
+TEST(bytes_that_are_no_set_hold_nothing)
+{
+    struct str set = descriptors_product(), file;
+
+    /* Cut anywhere: what is still whole is found, nothing is read past the end. */
+    for (size_t len = 0; len < set.len; len += 97) {
+        char *copy = malloc(len ? len : 1); /* of just that size */
+        enum err err;
+        memcpy(copy, set.at, len);
+        err = descriptors_find_symbol(str_of(copy, len), STR("rollout.transport.v1.Work"), &file);
+        CHECK("found or not", err == ERR_OK || err == ERR_NOT_FOUND);
+        free(copy);
+    }
+    CHECK_ERR("noise", descriptors_find_symbol(STR("\xff\xff\xff\xff\xff\xff"), STR("a"), &file),
+              ERR_NOT_FOUND);
+    CHECK_ERR("nothing", descriptors_find_symbol(STR_EMPTY, STR("a"), &file), ERR_NOT_FOUND);
+}
