@@ -40,7 +40,7 @@ sim: ## one simulated world: make sim SEED=7 [COUNT=100] [ARGS='--profile harsh'
 	@scripts/setup build test
 	@scripts/sim --seed $(SEED) --count $(COUNT) $(ARGS)
 
-interop: ## foreign judges: toml-test's valid and invalid sets
+interop: ## foreign judges: toml-test, grpc-go's interop client, h2spec
 	@scripts/setup build test interop
 	@scripts/interop
 

@@ -1,10 +1,12 @@
 /* A unary echo of 16 bytes, 64 calls always under way on one connection: our server beside gRPC's
- * C-core (peer_grpc_core.c), plaintext and mutual TLS, under the same load generator in the same run.
+ * C-core (peer_grpc_core.c), plaintext and mutual TLS, under the same load generator in the same
+ * run.
  *
- * The number that counts is the server's CPU per call, all its threads: on shared cores the rate is
- * mostly the neighbours'. Rounds alternate between the two servers and the best of each figure is
- * shown. Ours decodes and encodes protobuf, checks access, counts metrics; the peer returns the bytes
- * as they came, once by the shortest way its library has and once as a generic server. Where h2load is installed it asks both once more: a client that is nobody's own.
+ * The number that counts is the server's CPU per call, all its threads: on shared cores the rate
+ * is mostly the neighbours'. Rounds alternate between the two servers and the best of each figure
+ * is shown. Ours decodes and encodes protobuf, checks access, counts metrics; the peer returns
+ * the bytes as they came, once by the shortest way its library has and once as a generic server.
+ * Where h2load is installed it asks both once more: a client that is nobody's own.
  *
  * Servers and generator are child processes: they die with us, and we end them by their own id. */
 #include <dirent.h>

@@ -3,10 +3,10 @@
  *   peer_grpc_core --listen 127.0.0.1:0 [--tls-cert F --tls-key F --tls-ca F] [--generic yes]
  *
  * It takes the shortest way that library offers, so that the comparison flatters it: a registered
- * method whose message comes with the call, one batch for the whole answer, one completion queue and
- * one thread of ours, the bytes returned as they came with no protobuf in between. With --generic it
- * takes every method as it comes and asks for its message, as a server without generated code does. Prints
- * "listening on ADDRESS" and serves until a signal ends it. */
+ * method whose message comes with the call, one batch for the whole answer, one completion queue
+ * and one thread of ours, the bytes returned as they came with no protobuf in between. With
+ * --generic it takes every method as it comes and asks for its message, as a server without
+ * generated code does. Prints "listening on ADDRESS" and serves until a signal ends it. */
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 #include <stdbool.h>

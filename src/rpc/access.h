@@ -1,10 +1,10 @@
 /* Who may call what: one table, as data, read by the server before a handler runs and printed by
  * `musterctl auth table`.
  *
- * Without TLS there is no identity and every check passes (the listener is on loopback then, or was
- * forced open by --insecure). Under TLS the identity is the single URI SAN of the scheme; none or
- * several is no identity, and every rule but ACCESS_ANYONE refuses it with PERMISSION_DENIED. So does
- * a peer that was let in without a certificate. */
+ * Without TLS there is no identity and every check passes (the listener is on loopback then, or
+ * was forced open by --insecure). Under TLS the identity is the single URI SAN of the scheme;
+ * none or several is no identity, and every rule but ACCESS_ANYONE refuses it with
+ * PERMISSION_DENIED. So does a peer that was let in without a certificate. */
 #ifndef RPC_ACCESS_H
 #define RPC_ACCESS_H
 #include "base/err.h"

@@ -1,9 +1,10 @@
 /* The table of access: every method of every contract of the product and who may call it, as the
  * specifications say. A test walks the contracts and finds each method here exactly once.
  *
- * Where a rule names an id (shard, cluster, worker), the handler also compares it with the one in the
- * request. The store maps its callers to key prefixes itself. A plugin is called by the process that
- * started it, over its own socket and without TLS; over TLS only an administrator may. */
+ * Where a rule names an id (shard, cluster, worker), the handler also compares it with the one in
+ * the request. The store maps its callers to key prefixes itself. A plugin is called by the
+ * process that started it, over its own socket and without TLS; over TLS only an administrator
+ * may. */
 #include "rpc/access.h"
 
 static const struct rpc_access_row rows[] = {

@@ -1,10 +1,11 @@
 /* A call as a handler sees it, on the server's side.
  *
  * All four kinds are one shape: messages come in until on_half_closed, messages go out until
- * rpc_finish. A unary method is given its one message and answers with rpc_reply. The call's memory is
- * the server's; a handler that answers later keeps the pointer and forgets it in on_done, which comes
- * exactly once to a call that was begun, also after a reset, a deadline or a lost connection. It never
- * comes from inside a function of this page, and nothing comes after it. All on the loop's thread. */
+ * rpc_finish. A unary method is given its one message and answers with rpc_reply. The call's
+ * memory is the server's; a handler that answers later keeps the pointer and forgets it in
+ * on_done, which comes exactly once to a call that was begun, also after a reset, a deadline or a
+ * lost connection. It never comes from inside a function of this page, and nothing comes after
+ * it. All on the loop's thread. */
 #ifndef RPC_CALL_H
 #define RPC_CALL_H
 #include "base/arena.h"
@@ -22,8 +23,9 @@ struct rpc_handler {
     /* The call begins. Unary and server-streaming: not called; on_message is the beginning, and it
      * comes when the request is whole. */
     void (*on_start)(void *service, struct rpc_call *call); /* or NULL */
-    /* One message, decoded in the call's arena (unary: for the whole call; streams: until the next).
-     * Raw methods (message type NULL) get bytes instead, which are valid during the call only. */
+    /* One message, decoded in the call's arena (unary: for the whole call; streams: until the
+     * next). Raw methods (message type NULL) get bytes instead, which are valid during the call
+     * only. */
     void (*on_message)(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str bytes);
     void (*on_half_closed)(void *service, struct rpc_call *call); /* streams; or NULL */
@@ -63,8 +65,8 @@ void *rpc_call_data(const struct rpc_call *call);
 void rpc_call_mark(struct rpc_call *call, const char *stage);
 
 /* -- answering: after the end of the call each of these does nothing, or says ERR_CLOSED -- */
-/* ERR_FULL: too much waits for this peer; wait for on_writable. ERR_CLOSED: nobody listens any more.
- * ERR_TOO_LARGE: past response_max. ERR_NOMEM. */
+/* ERR_FULL: too much waits for this peer; wait for on_writable. ERR_CLOSED: nobody listens any
+ * more. ERR_TOO_LARGE: past response_max. ERR_NOMEM. */
 enum err rpc_send(struct rpc_call *call, const ProtobufCMessage *message);
 enum err rpc_send_bytes(struct rpc_call *call, struct str message);
 /* Metadata for the headers (before the first message) or the trailers (before the end); -bin values
@@ -75,8 +77,8 @@ enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str valu
 /* Ends the call. `text` is percent-encoded; `details` (grpc-status-details-bin) may be empty. */
 void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
                 struct str details);
-/* Sends, then ends with OK. Takes the answer whatever waits already; past response_max or the limits
- * on what is buffered the call ends with RESOURCE_EXHAUSTED instead. */
+/* Sends, then ends with OK. Takes the answer whatever waits already; past response_max or the
+ * limits on what is buffered the call ends with RESOURCE_EXHAUSTED instead. */
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message);
 void rpc_reply_bytes(struct rpc_call *call, struct str message);
 void rpc_fail(struct rpc_call *call, enum err err, const struct note *note); /* status from err */

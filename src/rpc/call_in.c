@@ -1,8 +1,8 @@
 /* From headers to a call, from data to messages.
  *
- * A request is judged in one order: is it gRPC at all, is there room, is there such a method, may this
- * peer call it, are its headers well formed. Bytes are consumed (and so the peer's window opened) when
- * the reader takes them; while nobody reads they wait, unconsumed, in the inbox. */
+ * A request is judged in one order: is it gRPC at all, is there room, is there such a method, may
+ * this peer call it, are its headers well formed. Bytes are consumed (and so the peer's window
+ * opened) when the reader takes them; while nobody reads they wait, unconsumed, in the inbox. */
 #include <string.h>
 
 #include "rpc/forward.h"
@@ -160,8 +160,8 @@ static enum err take_timeout(struct rpc_call *call, struct str timeout, struct n
         note_set(note, "grpc-timeout: not a time");
         return ERR_INVALID;
     }
-    /* What is told is never more than was given; what is kept counts from the nanosecond the call came
-     * and is rounded up, so that it never ends before its time. */
+    /* What is told is never more than was given; what is kept counts from the nanosecond the call
+     * came and is rounded up, so that it never ends before its time. */
     call->deadline = mono_after(loop_now(call->server->io->loop), us / 1000);
     due_us = add_sat_u64(call->began.ns / NS_PER_US + 1, us);
     timer_start(&call->timer, (mono_time){due_us / 1000 + 1});

@@ -307,8 +307,8 @@ static void on_writable(void *owner, int32_t stream)
     if (m->handler->on_writable) m->handler->on_writable(m->service, call);
 }
 
-/* An answer was made and thrown away. h2 counts the resets of calls that run; those that we answer at
- * once would otherwise cost a flooder nothing. */
+/* An answer was made and thrown away. h2 counts the resets of calls that run; those that we
+ * answer at once would otherwise cost a flooder nothing. */
 static void count_wasted(struct connection *c)
 {
     mono_time now = loop_now(c->server->io->loop);

@@ -1,7 +1,7 @@
 /* grpc.health.v1: Check answers at once, Watch tells now and at every change.
  *
- * A watcher that does not read misses states in between but never the last one: what it was last told
- * is kept, and what it should be told is looked up when it can be written to again. */
+ * A watcher that does not read misses states in between but never the last one: what it was last
+ * told is kept, and what it should be told is looked up when it can be written to again. */
 #include "rpc/health.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* The health service, grpc.health.v1: is a service ready to be called?
  *
  * The empty name stands for the server as a whole. A name nobody set is NOT_FOUND for Check and
- * SERVICE_UNKNOWN for Watch. When the server drains, everything reads NOT_SERVING and watches end. */
+ * SERVICE_UNKNOWN for Watch. When the server drains, everything reads NOT_SERVING and watches
+ * end. */
 #ifndef RPC_HEALTH_H
 #define RPC_HEALTH_H
 #include "rpc/server.h"

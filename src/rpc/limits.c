@@ -1,7 +1,7 @@
 /* What a server holds for its peers at most: defaults, and the books per identity.
  *
- * Buffered bytes are those a peer makes us keep beyond one connection's windows and queues: requests
- * that are half read or wait, answers it has not taken. */
+ * Buffered bytes are those a peer makes us keep beyond one connection's windows and queues:
+ * requests that are half read or wait, answers it has not taken. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,8 +7,8 @@
  *   muster_rpc_server_connections                  open connections
  *   muster_rpc_server_refused_total{reason}        connections and calls turned away
  *
- * Methods are those that were registered; every other path counts as "unknown". One meter serves all
- * servers of a process and is closed after them. */
+ * Methods are those that were registered; every other path counts as "unknown". One meter serves
+ * all servers of a process and is closed after them. */
 #ifndef RPC_METER_H
 #define RPC_METER_H
 #include "base/note.h"

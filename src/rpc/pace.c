@@ -1,14 +1,15 @@
 /* How a peer paces its bytes, seen from outside the protocol engine.
  *
- * Two things only the raw bytes tell: that a frame's head or a request's headers have begun and do not
- * come to an end (slow loris), and how often a peer pings. A frame is
+ * Two things only the raw bytes tell: that a frame's head or a request's headers have begun and
+ * do not come to an end (slow loris), and how often a peer pings. A frame is
  *
  *   bytes 0-2   length of the payload      byte 3   type        byte 4   flags
  *   bytes 5-8   stream                     then the payload
  *
- * after the 24 bytes of the client's magic. Whether any of it is right is nghttp2's business: it sees
- * the same bytes and ends the connection over the first that is wrong. Payload of other frames may
- * come as slowly as it likes; that is back-pressure, or it ends with a ping that is not answered. */
+ * after the 24 bytes of the client's magic. Whether any of it is right is nghttp2's business: it
+ * sees the same bytes and ends the connection over the first that is wrong. Payload of other
+ * frames may come as slowly as it likes; that is back-pressure, or it ends with a ping that is
+ * not answered. */
 #include "rpc/server_internal.h"
 
 enum {

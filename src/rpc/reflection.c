@@ -1,8 +1,8 @@
 /* Server reflection from the embedded descriptors.
  *
- * One handler, typed as v1, serves both versions: their messages have the same fields and numbers. A
- * question about a file or symbol is answered with the file and everything it imports, so that a tool
- * needs one round trip; a stream that asks again gets them again. */
+ * One handler, typed as v1, serves both versions: their messages have the same fields and
+ * numbers. A question about a file or symbol is answered with the file and everything it imports,
+ * so that a tool needs one round trip; a stream that asks again gets them again. */
 #include "rpc/reflection.h"
 
 #include <stdlib.h>

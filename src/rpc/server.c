@@ -280,7 +280,8 @@ static void on_drain_timer(struct timer *timer)
     tell_drained(CONTAINER_OF(timer, struct rpc_server, drain_timer));
 }
 
-/* Handlers may end calls of any connection from inside; a call's memory stays until the turn ends. */
+/* Handlers may end calls of any connection from inside; a call's memory stays until the turn
+ * ends. */
 static void tell_drain(struct connection *c)
 {
     for (uint32_t i = 0; i < c->bucket_count; i++)

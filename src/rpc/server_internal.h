@@ -67,8 +67,8 @@ struct pace {
     uint32_t strikes;
 };
 void pace_init(struct pace *p);
-/* Follows the frames in `bytes`. `answers`: how much we have sent to this peer so far; pings that are
- * answered by work are fair. True when the peer pings too often. */
+/* Follows the frames in `bytes`. `answers`: how much we have sent to this peer so far; pings that
+ * are answered by work are fair. True when the peer pings too often. */
 bool pace_feed(struct pace *p, struct str bytes, mono_time now, uint64_t ping_min_interval_ms,
                uint64_t answers);
 
@@ -191,8 +191,8 @@ void call_due(struct rpc_call *call);  /* look at it again at the end of the tur
 void call_look(struct rpc_call *call); /* ... which is now */
 /* The stream is closed: ends it for the handler too, and frees it. */
 void call_gone(struct rpc_call *call);
-/* Tells the handler that the server wants to stop. A call that comes while it drains hears it at once:
- * the peer may not have heard of the draining yet. */
+/* Tells the handler that the server wants to stop. A call that comes while it drains hears it at
+ * once: the peer may not have heard of the draining yet. */
 void call_drain(struct rpc_call *call);
 /* Ends it from the server's side; on_done comes before this returns. */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);

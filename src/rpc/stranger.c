@@ -1,9 +1,9 @@
-/* Requests that are no gRPC: a browser, a probe, a judge of HTTP/2. Each is told so in words, for it does
- * not look at trailers; a gRPC client finds its status there all the same.
+/* Requests that are no gRPC: a browser, a probe, a judge of HTTP/2. Each is told so in words, for
+ * it does not look at trailers; a gRPC client finds its status there all the same.
  *
- * The answer waits for the end of the request, as HTTP does and calls do, so that a peer still hears what
- * is wrong with the rest of it. What waits is bounded: few streams, little data; past that it is answered
- * at once, and h2 tells the peer to stop sending. */
+ * The answer waits for the end of the request, as HTTP does and calls do, so that a peer still
+ * hears what is wrong with the rest of it. What waits is bounded: few streams, little data; past
+ * that it is answered at once, and h2 tells the peer to stop sending. */
 #include "rpc/server_internal.h"
 
 enum { BODY_PATIENCE = 64 << 10 }; /* bytes of a request's body we let pass */

@@ -1,5 +1,6 @@
-/* Any sequence of acts of a client as gRPC sessions with our server, in the virtual world: requests of
- * every kind, messages right and wrong, resets, windows, pings, stray bytes, and time.
+/* Any sequence of acts of a client as gRPC sessions with our server, in the virtual world:
+ * requests of every kind, messages right and wrong, resets, windows, pings, stray bytes, and
+ * time.
  *
  *   byte 0   bit 0: the client does not read; the others: seed
  *   rest     acts: one byte says what, then its arguments (see act())

@@ -2,7 +2,8 @@
  *
  *   echo_server --listen 127.0.0.1:0 [--tls-cert F --tls-key F --tls-ca F] [--access admin]
  *
- * Prints "listening on ADDRESS" and serves until SIGTERM or SIGINT, then drains and exits with 0. */
+ * Prints "listening on ADDRESS" and serves until SIGTERM or SIGINT, then drains and exits with 0.
+ * */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

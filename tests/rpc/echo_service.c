@@ -1,6 +1,7 @@
-/* Every kind of call is one machine: requests come in, each asks for a number of answers (one, `count`
- * or none yet), and answers go out as the peer takes them. While a request has answers to give, the
- * call is paused: its message stays valid, and a peer that does not read cannot send either. */
+/* Every kind of call is one machine: requests come in, each asks for a number of answers (one,
+ * `count` or none yet), and answers go out as the peer takes them. While a request has answers to
+ * give, the call is paused: its message stays valid, and a peer that does not read cannot send
+ * either. */
 #include "echo_service.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The service of tests and benches, muster.test.v1.Echo, on our server: does what a request asks for.
- * See proto/muster/test/v1/echo.proto. */
+/* The service of tests and benches, muster.test.v1.Echo, on our server: does what a request asks
+ * for. See proto/muster/test/v1/echo.proto. */
 #ifndef TESTS_RPC_ECHO_SERVICE_H
 #define TESTS_RPC_ECHO_SERVICE_H
 #include "rpc/server.h"

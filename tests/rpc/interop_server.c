@@ -1,13 +1,14 @@
-/* grpc.testing.TestService, what the published interop clients of other gRPC stacks speak to, on our
- * server; scripts/interop-grpc-go runs them. See proto/grpc/testing/interop.proto.
+/* grpc.testing.TestService, what the published interop clients of other gRPC stacks speak to, on
+ * our server; scripts/interop-grpc-go runs them. See proto/grpc/testing/interop.proto.
  *
  *   interop_server --listen 127.0.0.1:0
  *
- * Prints "listening on ADDRESS" and serves until SIGTERM or SIGINT. UnimplementedCall is left out on
- * purpose: that the server says so is one of the cases.
+ * Prints "listening on ADDRESS" and serves until SIGTERM or SIGINT. UnimplementedCall is left out
+ * on purpose: that the server says so is one of the cases.
  *
- * Every stream is one machine: requests add to a bounded list of answers that are due; answers go out
- * as their time comes and the peer takes them. A half-duplex call gives none before the requests' end. */
+ * Every stream is one machine: requests add to a bounded list of answers that are due; answers go
+ * out as their time comes and the peer takes them. A half-duplex call gives none before the
+ * requests' end. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

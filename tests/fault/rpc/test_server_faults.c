@@ -1,6 +1,6 @@
-/* The k-th allocation fails while a server is opened, serves calls of every kind, refuses some, drains
- * and closes. Whatever failed: every call that began is done once, nothing leaks, nothing is kept, and
- * the server closes. */
+/* The k-th allocation fails while a server is opened, serves calls of every kind, refuses some,
+ * drains and closes. Whatever failed: every call that began is done once, nothing leaks, nothing
+ * is kept, and the server closes. */
 #include <string.h>
 
 #include "../../unit/wire/h2_pair.h"

@@ -1,5 +1,5 @@
-/* The server in a virtual world, and clients that are h2 and nothing above it: they do exactly what a
- * test tells them, rules or not, and write down what they are told. */
+/* The server in a virtual world, and clients that are h2 and nothing above it: they do exactly
+ * what a test tells them, rules or not, and write down what they are told. */
 #ifndef TESTS_UNIT_RPC_RIG_H
 #define TESTS_UNIT_RPC_RIG_H
 #include "base/buf.h"

@@ -1,5 +1,5 @@
-/* Who may call what: every kind of identity against every rule, every method of every contract in the
- * table, and every registered method over a connection that shows each identity. */
+/* Who may call what: every kind of identity against every rule, every method of every contract in
+ * the table, and every registered method over a connection that shows each identity. */
 #include <stdio.h>
 #include <string.h>
 
