@@ -3,6 +3,8 @@
  * it, the same exchange made with bare nghttp2 calls, as a floor: what is above it is ours.
  *
  * usage: bench_h2 [commit] */
+#include "bench.h"
+
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +22,6 @@ enum {
     BULK_CALLS = 200,
     BULK_BODY = 1 << 20
 };
-
-static double cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void must(bool holds, const char *what)
 {
@@ -139,13 +134,14 @@ static double server_ns;  /* spent in the server's half */
 
 static bool carry(struct h2 *from, struct h2 *to, struct buf *wire)
 {
-    double start = clock_halves ? cpu_ns() : 0, middle;
+    double start = clock_halves ? clock_ns(CLOCK_PROCESS_CPUTIME_ID) : 0, middle;
 
     buf_clear(wire);
     must(!h2_take_output(from, 64 << 10, wire), "output");
-    middle = clock_halves ? cpu_ns() : 0;
+    middle = clock_halves ? clock_ns(CLOCK_PROCESS_CPUTIME_ID) : 0;
     if (wire->len > 0) must(!h2_feed(to, buf_peek(wire), (mono_time){1}), "feed");
-    if (clock_halves) server_ns += from == server ? middle - start : cpu_ns() - middle;
+    if (clock_halves)
+        server_ns += from == server ? middle - start : clock_ns(CLOCK_PROCESS_CPUTIME_ID) - middle;
     return wire->len > 0;
 }
 
@@ -182,12 +178,12 @@ static double ours(size_t calls, size_t together, double *ret_server)
         while (carry(client, server, &wire) | carry(server, client, &wire)) {}
         answered = got_bytes = 0;
         server_ns = 0;
-        start = cpu_ns();
+        start = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         for (size_t done = 0; done < calls; done += together) {
             for (size_t i = 0; i < together; i++) request();
             while (carry(client, server, &wire) | carry(server, client, &wire)) {}
         }
-        start = (cpu_ns() - start) / (double)calls;
+        start = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)calls;
         if (start < best) *ret_server = server_ns / (double)calls;
         if (start < best) best = start;
         must(answered == calls && got_bytes == calls * body_len, "not all came back");
@@ -278,13 +274,13 @@ static double bare(size_t calls, size_t together)
         nghttp2_submit_settings(bare_client, 0, NULL, 0);
         while (bare_carry(bare_client, bare_server) | bare_carry(bare_server, bare_client)) {}
         bare_answered = 0;
-        start = cpu_ns();
+        start = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         for (size_t done = 0; done < calls; done += together) {
             for (size_t i = 0; i < together; i++)
                 nghttp2_submit_request(bare_client, NULL, head, ARRAY_LEN(head), &data, NULL);
             while (bare_carry(bare_client, bare_server) | bare_carry(bare_server, bare_client)) {}
         }
-        start = (cpu_ns() - start) / (double)calls;
+        start = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)calls;
         if (start < best) best = start;
         must(bare_answered == calls, "bare: not all came back");
         nghttp2_session_del(bare_client);

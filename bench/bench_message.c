@@ -4,6 +4,8 @@
  *
  * The machine has 14 fields and 6 labels, as a provider would send it. Best of several rounds, so
  * that a neighbour's burst does not count. */
+#include "bench.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,13 +21,6 @@ enum { MACHINES = 10000, SINGLES = 20000, ROUNDS = 7, MEMORY = 256 << 20, LABELS
 
 typedef Bigfleet__V1alpha1__Machine machine;
 typedef Bigfleet__V1alpha1__MachineList machine_list;
-
-static double now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void must(bool holds, const char *what)
 {
@@ -167,10 +162,10 @@ static double measure(const char *name, struct job *job, void (*run)(struct job 
     double best_cpu = 1e18, best_wall = 1e18;
 
     for (int round = 0; round < ROUNDS; round++) {
-        double wall = now_ns(CLOCK_MONOTONIC), cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+        double wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         for (int i = 0; i < times; i++) run(job);
-        cpu = (now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / times;
-        wall = (now_ns(CLOCK_MONOTONIC) - wall) / times;
+        cpu = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / times;
+        wall = (clock_ns(CLOCK_MONOTONIC) - wall) / times;
         if (cpu < best_cpu) best_cpu = cpu;
         if (wall < best_wall) best_wall = wall;
     }
