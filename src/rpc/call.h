@@ -77,8 +77,9 @@ enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str valu
 /* Ends the call. `text` is percent-encoded; `details` (grpc-status-details-bin) may be empty. */
 void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
                 struct str details);
-/* Sends, then ends with OK. Takes the answer whatever waits already; past response_max or the
- * limits on what is buffered the call ends with RESOURCE_EXHAUSTED instead. */
+/* Sends, then ends with OK. Takes the answer whatever waits already. One that cannot be sent (past
+ * response_max or the limits on what is buffered, no memory) ends the call with INTERNAL instead:
+ * what was asked for has been done, and the caller must not hear that it was not. */
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message);
 void rpc_reply_bytes(struct rpc_call *call, struct str message);
 void rpc_fail(struct rpc_call *call, enum err err, const struct note *note); /* status from err */

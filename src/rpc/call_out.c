@@ -336,15 +336,19 @@ enum err rpc_send_bytes(struct rpc_call *call, struct str message)
     return send(call, message, false);
 }
 
+/* By now the handler has acted, and only a doubtful status leaves room for that: most of these
+ * errors stand for RESOURCE_EXHAUSTED, which a client reads as "was not applied" (retry.c). */
 static void end_reply(struct rpc_call *call, enum err err)
 {
-    if (!err)
+    struct note note;
+
+    if (!err) {
         rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
-    else if (err == ERR_TOO_LARGE)
-        rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("answer is larger than the limit"),
-                   STR_EMPTY);
-    else
-        rpc_fail(call, err, NULL);
+        return;
+    }
+    note_set(&note, "the answer cannot be sent: %s", err_text(err));
+    rpc_finish(call, err == ERR_CLOSED ? GRPC_CANCELLED : GRPC_INTERNAL, str_from(note.text),
+               STR_EMPTY);
 }
 
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)

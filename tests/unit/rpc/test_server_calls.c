@@ -336,8 +336,8 @@ static const struct {
 } scripts[] = {
     {"the first status counts", finish_twice, GRPC_ABORTED, "first", ""},
     {"metadata is checked and bounded", bad_metadata, GRPC_OK, "", "AAEC"},
-    {"an answer past the limit is an error", too_large, GRPC_RESOURCE_EXHAUSTED,
-     "answer is larger than the limit", ""},
+    {"an answer past the limit is no \"was not applied\"", too_large, GRPC_INTERNAL,
+     "the answer cannot be sent: larger than the limit", ""},
     {"trailers that do not fit leave the status", huge_trailers, GRPC_NOT_FOUND, "", ""},
 };
 

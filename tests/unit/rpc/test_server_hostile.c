@@ -377,6 +377,103 @@ TEST(bytes_are_bounded_per_identity)
     rig_close(&rig);
 }
 
+/* A request that is never whole, so that all that came of it is kept: `bytes` of it so far. */
+static int32_t half_a_request(struct client *c, size_t bytes)
+{
+    static char part[1 << 17];
+    struct str parts[2] = {{"\0\0\x30\0\0", 5}, {part, bytes}}; /* 3 MiB are announced */
+    int32_t stream = client_start(c, UNARY, NULL, 0);
+
+    CHECK_OK("send", h2_send(c->h2, stream, parts, 2));
+    client_flush(c);
+    rig_run(&rig, 100);
+    return stream;
+}
+
+TEST(requests_fill_the_share_of_an_identity_to_the_byte)
+{
+    static const struct rpc_server_limits of_identity = {.buffered_per_identity_max = 100000},
+                                          of_all = {.buffered_max = 100000};
+    const struct rpc_server_limits *const limits[] = {&of_identity, &of_all};
+
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        struct str one_more = STR("x");
+        struct client *c;
+        int32_t first, second, third;
+        rig_open(&rig, limits[i], NULL, NULL);
+        c = client_connect(&rig, 0, false);
+        first = half_a_request(c, 60000);
+        second = half_a_request(c, 40000);
+        CHECK_SIZE("the whole share", held(), 100000);
+        CHECK_U64("both wait", client_answer(c, first)->closed + client_answer(c, second)->closed,
+                  0);
+        third = half_a_request(c, 1);
+        CHECK_I64("not a byte more", client_answer(c, third)->grpc, GRPC_RESOURCE_EXHAUSTED);
+        CHECK_OK("send", h2_send(c->h2, first, &one_more, 1));
+        client_flush(c);
+        client_wait_closed(c, first);
+        CHECK_I64("nor to a call that waits", client_answer(c, first)->grpc,
+                  GRPC_RESOURCE_EXHAUSTED);
+        CHECK_SIZE("what it held is free again", held(), 40000);
+        client_wait_closed(c, client_unary(c, UNARY, &ECHO_REQUEST(.text = "words")));
+        CHECK_U64("the other still waits", client_answer(c, second)->closed, 0);
+        rig_close(&rig);
+    }
+}
+
+static size_t answer_bytes;
+
+static void give_answer(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                        struct str bytes)
+{
+    static const char block[200000];
+
+    (void)owner, (void)message, (void)bytes;
+    rpc_reply_bytes(call, str_of(block, answer_bytes));
+}
+
+static void add_answers(struct rig *r)
+{
+    static const struct rpc_handler handler = {.on_message = give_answer};
+
+    CHECK_OK("add", rpc_server_add(r->server,
+                                   &(struct rpc_method){.path = "/test.Answer/Give",
+                                                        .kind = RPC_UNARY,
+                                                        .access = {ACCESS_ANYONE},
+                                                        .handler = &handler},
+                                   NULL));
+}
+
+TEST(answers_fill_the_share_of_an_identity_to_the_byte)
+{
+    struct client *c;
+    int32_t stream;
+
+    rig_open(&rig, &(struct rpc_server_limits){.buffered_per_identity_max = 100000}, NULL,
+             add_answers);
+    c = client_connect(&rig, 0, false);
+    c->hold = true; /* 64 KiB of it are taken, the rest waits */
+    answer_bytes = 100000 - GRPC_FRAME_BYTES + 1;
+    stream = client_unary(c, "/test.Answer/Give", &ECHO_REQUEST());
+    client_wait_closed(c, stream);
+    CHECK_I64("a byte too many is not \"was not applied\"", client_answer(c, stream)->grpc,
+              GRPC_INTERNAL);
+    CHECK_SIZE("and none of it is kept", held(), 0);
+    answer_bytes--;
+    stream = client_unary(c, "/test.Answer/Give", &ECHO_REQUEST());
+    rig_run(&rig, 1000);
+    CHECK_SIZE("the whole share", held(), 100000);
+    CHECK_U64("it waits for its reader", client_answer(c, stream)->closed, 0);
+    c->hold = false;
+    h2_consume(c->h2, stream, client_answer(c, stream)->bytes);
+    client_flush(c);
+    client_wait_closed(c, stream);
+    CHECK_I64("and is served", client_answer(c, stream)->grpc, 0);
+    CHECK_SIZE("whole", client_answer(c, stream)->bytes, 100000);
+    CHECK_SIZE("nothing is kept", held(), 0);
+    rig_close(&rig);
+}
+
 TEST(streams_past_the_announced_limit_are_refused)
 {
     struct client *c;
