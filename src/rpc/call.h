@@ -44,8 +44,9 @@ enum {
 
 /* -- what is known of it -- */
 struct str rpc_call_path(const struct rpc_call *call); /* "/pkg.Service/Method" */
-const struct tls_identity *rpc_call_identity(const struct rpc_call *call); /* NULL: plaintext */
-const char *rpc_call_peer(const struct rpc_call *call);                    /* address */
+/* Who asks: the peer, or the caller of a call that a replica passes on. NULL: plaintext. */
+const struct tls_identity *rpc_call_identity(const struct rpc_call *call);
+const char *rpc_call_peer(const struct rpc_call *call);   /* address */
 mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER when none */
 /* Nobody waits for the answer any more: reset, deadline or lost connection. */
 bool rpc_call_cancelled(const struct rpc_call *call);

@@ -111,13 +111,3 @@ enum err rpc_forward_identity(const struct tls_identity *peer, bool has_caller, 
     if (err == ERR_PARSE) note_set(note, "%s cannot be read", RPC_CALLER_HEADER);
     return err;
 }
-
-enum err rpc_forward_caller(struct rpc_call *call, const struct tls_identity **ret_identity,
-                            struct note *note)
-{
-    struct str value = STR_EMPTY;
-    bool has = rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value);
-
-    return rpc_forward_identity(rpc_call_identity(call), has, value, rpc_call_arena(call),
-                                ret_identity, note);
-}
