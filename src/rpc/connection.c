@@ -368,7 +368,7 @@ static void on_bytes(void *owner, struct str bytes)
     } else if (err) {
         fail(c);
     } else if (pings) {
-        h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
+        h2_go_away_because(c->h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
         fail_abuse(c, "pings");
     } else if (c->pace.stalls) {
         wake_by(c, headers_due(c));

@@ -282,6 +282,11 @@ enum err h2_ping(struct h2 *h2, uint64_t token)
 
 void h2_go_away(struct h2 *h2, uint32_t code)
 {
+    h2_go_away_because(h2, code, STR_EMPTY);
+}
+
+void h2_go_away_because(struct h2 *h2, uint32_t code, struct str why)
+{
     if (h2->failed || h2->final) return;
     if (h2->side == H2_SERVER && code == H2_NO_ERROR && !h2->announced) {
         h2->announced = true;
@@ -291,7 +296,7 @@ void h2_go_away(struct h2 *h2, uint32_t code)
     h2->final = true;
     h2->last_accepted = nghttp2_session_get_last_proc_stream_id(h2->session);
     h2_engine_err(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, h2->last_accepted, code,
-                                            NULL, 0));
+                                            (const uint8_t *)why.at, why.len));
 }
 
 size_t h2_stream_pending(const struct h2 *h2, int32_t id)

@@ -117,5 +117,9 @@ enum err h2_ping(struct h2 *h2, uint64_t token);
  * refused with REFUSED_STREAM. Ping in between, and take the second step on the answer. With
  * another code, and for a client, the first is final. */
 void h2_go_away(struct h2 *h2, uint32_t code);
+/* The same, with words for the peer's log. gRPC clients look for H2_TOO_MANY_PINGS there, and ping
+ * less often from then on. */
+void h2_go_away_because(struct h2 *h2, uint32_t code, struct str why);
+#define H2_TOO_MANY_PINGS STR("too_many_pings")
 const char *h2_engine_version(void);
 #endif

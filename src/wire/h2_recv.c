@@ -213,7 +213,10 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
     if (head->type == NGHTTP2_CONTINUATION && ++h2->block.continuations > H2_CONTINUATIONS_MAX)
         return deny(h2);
     known = head->type == NGHTTP2_RST_STREAM && h2_streams_get(&h2->streams, head->stream_id);
-    return h2_guard_frame(&h2->guard, &h2->limits, head, known) ? deny(h2) : 0;
+    if (!h2_guard_frame(&h2->guard, &h2->limits, head, known)) return 0;
+    /* nghttp2's own last word has no room for a reason, so it goes before that. */
+    if (head->type == NGHTTP2_PING) h2_go_away_because(h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
+    return deny(h2);
 }
 
 static int on_data_whole(struct h2 *h2, const nghttp2_frame *frame)

@@ -107,6 +107,7 @@ static void on_bytes(void *owner, struct str bytes)
     struct client *c = owner;
 
     c->heard += bytes.len;
+    if (!c->h2 && c->keep) CHECK_OK("room for all", buf_append(&c->answers[0].body, bytes));
     if (!c->h2) return;
     (void)h2_feed(c->h2, bytes, loop_now(sim_host_io(c->host)->loop));
     client_flush(c);

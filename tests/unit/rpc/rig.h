@@ -39,7 +39,7 @@ struct client {
     struct answer *answers;
     bool open, ended, closed;
     bool hold; /* consumes nothing: our windows stay shut */
-    bool keep; /* bodies */
+    bool keep; /* bodies; of a raw client all that comes, in answers[0] */
     unsigned goaways, acks;
     int32_t goaway_last;
     uint32_t goaway_code;

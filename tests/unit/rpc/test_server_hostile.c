@@ -198,6 +198,51 @@ TEST(pings_that_come_too_often_draw_enhance_your_calm)
     rig_close(&rig);
 }
 
+/* The first GOAWAY among the frames a raw client was sent: its code and the words with it. */
+static struct str heard_goaway(const struct client *c, uint32_t *ret_code)
+{
+    struct str rest = buf_peek(&c->answers[0].body);
+
+    while (rest.len >= 9) {
+        const uint8_t *at = (const uint8_t *)rest.at;
+        size_t len = (size_t)at[0] << 16 | (size_t)at[1] << 8 | at[2];
+        if (at[3] == 7 && rest.len >= 9 + len && len >= 8) {
+            *ret_code = at[16]; /* none of those we use needs more than a byte */
+            return str_of(rest.at + 17, len - 8);
+        }
+        rest = str_tail(rest, min_size(rest.len, 9 + len));
+    }
+    CHECK("a GOAWAY came", false);
+    return STR_EMPTY;
+}
+
+/* What stock gRPC clients look for before they ping less often. */
+static void check_too_many_pings(struct client *c)
+{
+    uint32_t code = 0;
+
+    CHECK_STR("the words that gRPC clients know", heard_goaway(c, &code), STR("too_many_pings"));
+    CHECK_U64("with their code", code, H2_ENHANCE_YOUR_CALM);
+}
+
+TEST(a_client_that_pings_too_often_is_told_so_in_the_words_it_knows)
+{
+    struct client *c;
+    struct buf frames;
+
+    rig_open(&rig, &(struct rpc_server_limits){.ping_min_interval_ms = 10000}, NULL, NULL);
+    c = client_connect(&rig, 0, true);
+    c->keep = true;
+    buf_init(&frames, 1 << 16);
+    raw_preface(&frames);
+    for (int i = 0; i < 4; i++) raw_frame(&frames, 6, 0, 0, STR("12345678"));
+    client_bytes(c, buf_peek(&frames));
+    check_closed_for_abuse(c);
+    check_too_many_pings(c);
+    buf_deinit(&frames);
+    rig_close(&rig);
+}
+
 TEST(a_ping_flood_is_cut_short)
 {
     struct client *c;
@@ -206,11 +251,21 @@ TEST(a_ping_flood_is_cut_short)
     /* Even where any interval is allowed. */
     rig_open(&rig, &(struct rpc_server_limits){.ping_min_interval_ms = 1}, NULL, NULL);
     c = client_connect(&rig, 0, true);
+    c->keep = true;
     buf_init(&frames, 8 << 20);
     raw_preface(&frames);
+    for (int i = 0; i < 290; i++) raw_frame(&frames, 6, 0, 0, STR("12345678"));
+    for (size_t at = 0; at < frames.len; at += 17) { /* one by one, and none too soon */
+        client_bytes(c, str_of(frames.data + at, min_size(17, frames.len - at)));
+        rig_run(&rig, 2);
+    }
+    CHECK("so far so good", c->open);
+    buf_clear(&frames);
     for (int i = 0; i < 5000; i++) raw_frame(&frames, 6, 0, 0, STR("12345678"));
     client_bytes(c, buf_peek(&frames));
     check_closed_for_abuse(c);
+    CHECK("few are answered", c->heard < 400 * 17);
+    check_too_many_pings(c);
     buf_deinit(&frames);
     rig_close(&rig);
 }
