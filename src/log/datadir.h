@@ -1,0 +1,61 @@
+/* A replica's data directory: who it belongs to, whether this program can read it, and the offline
+ * tools. docs/formats/data-directory.md has the layout.
+ *
+ *     FORMAT          muster-data 1
+ *                     replica 8c1f0e5b7a3d2240
+ *                     cluster 19d2c07be4aa6f31
+ *     LOCK  log/FORMAT  log/VOTE  log/<n>.seg  snap/FORMAT  snap/<n>.snap
+ *
+ * The identity is drawn at random when the directory is made and never changes: a wiped or replaced
+ * disk is another replica (rule R1), because one that forgot its votes must not vote. */
+#ifndef LOG_DATADIR_H
+#define LOG_DATADIR_H
+#include "base/buf.h"
+#include "base/note.h"
+#include "io/clock.h"
+#include "io/fs.h"
+#include "log/engine.h"
+
+struct datadir {                     /* what FORMAT says */
+    uint64_t replica_id, cluster_id; /* cluster 0: made to join, not yet in any */
+};
+struct datadir_format_options {
+    struct fs *fs;
+    struct entropy *entropy;
+    const char *dir; /* made if absent; must hold nothing of ours: ERR_EXISTS */
+    /* Bootstrap: the founding voters, this one among them, the same list and cluster id on each.
+     * Writes term 1 and a configuration at index 1. NULL: made to join a cluster, empty. */
+    const struct members *founders;
+    uint64_t cluster_id; /* 0 with founders: drawn; the same must be given to all of several */
+    uint64_t replica_id; /* 0: drawn */
+};
+/* Crash-safe: a directory that is half made is ERR_NOT_FOUND to everybody and is made anew. */
+enum err datadir_format(const struct datadir_format_options *options, struct datadir *ret_datadir,
+                        struct note *note);
+/* ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION (another format). */
+enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,
+                      struct note *note);
+/* A joiner learns its cluster from the first replica that speaks to it; written once. */
+enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint64_t unique,
+                       struct note *note);
+
+/* -- offline tools; each takes the directory's lock -- */
+/* Verifies FORMAT, vote, every record and every snapshot chunk, and that they join. Appends one
+ * line per finding to `report`, and a summary. ERR_OK, or ERR_CORRUPT when something is wrong,
+ * ERR_BUSY while a process has it. Changes nothing. */
+enum err datadir_check(struct fs *fs, const char *dir, struct buf *report, struct note *note);
+/* The day when a majority is gone: makes this replica the only voter, under a new cluster identity
+ * so that the others, should they come back, are refused. Its state and log stay. */
+struct datadir_force {
+    struct fs *fs;
+    struct entropy *entropy;
+    const char *dir;
+    const char *address; /* NULL: as it was in the configuration */
+};
+enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,
+                              struct note *note);
+/* A damaged replica: puts log and snapshots aside (DIR/damaged-<old id>/), draws a new identity of
+ * the same cluster, ready to be added as a learner. */
+enum err datadir_rejoin(struct fs *fs, struct entropy *entropy, const char *dir,
+                        struct datadir *ret_old, struct datadir *ret_new, struct note *note);
+#endif

@@ -1,0 +1,20 @@
+/* An entry of the log, as every file of src/log passes it around. */
+#ifndef LOG_ENTRY_H
+#define LOG_ENTRY_H
+#include "base/str.h"
+
+/* The numbers are the engine's and stand in the disk format and in frames. */
+enum entry_kind {
+    ENTRY_COMMAND = 1, /* an envelope (log/envelope.h) */
+    ENTRY_BARRIER = 2, /* of a new leader: no bytes */
+    ENTRY_CHANGE = 3,  /* a configuration, in the engine's encoding */
+};
+struct entry {
+    uint64_t index, term;
+    enum entry_kind kind;
+    struct str bytes;
+};
+enum {
+    ENTRY_BYTES_MAX = (4 << 20) + 4096, /* a command with its envelope */
+};
+#endif
