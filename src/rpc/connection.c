@@ -350,6 +350,20 @@ static const struct h2_events h2_events = {
 
 /* -- bytes -- */
 
+/* Data for streams that are gone costs only its reading, and some of it crosses the ends of calls
+ * by right. Looked at before more is read, when what the last bytes led to has been answered. */
+static void judge_late_data(struct connection *c)
+{
+    uint64_t late = c->pace.data - h2_data_told(c->h2);
+
+    if (late == c->late) return;
+    meter_late_data(c->server, late - c->late);
+    c->late = late;
+    if (late <= h2_data_excused(c->h2)) return;
+    h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
+    fail_abuse(c, "data on closed streams");
+}
+
 static void on_bytes(void *owner, struct str bytes)
 {
     struct connection *c = owner;
@@ -357,6 +371,7 @@ static void on_bytes(void *owner, struct str bytes)
     bool pings;
     enum err err;
 
+    if (c->state == CONNECTION_OPEN) judge_late_data(c);
     if (c->state != CONNECTION_OPEN) return; /* for nobody any more */
     c->heard = now;
     c->ping_sent = MONO_NEVER;

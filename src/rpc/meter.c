@@ -22,7 +22,7 @@ static const struct str refused_reasons[REFUSED_COUNT] = {
 
 static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, struct note *note)
 {
-    struct metric_family *running, *connections, *refused;
+    struct metric_family *running, *connections, *refused, *late;
     enum err err;
 
     err = metrics_add(metrics,
@@ -71,7 +71,15 @@ static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, s
                                                    .labels = {"reason"},
                                                    .series_max = REFUSED_COUNT + 1},
                           &refused, note);
+    if (!err)
+        err = metrics_add(
+            metrics,
+            &(struct metric_options){.name = "muster_rpc_server_late_bytes_total",
+                                     .help = "Bytes of data that came for streams that were gone.",
+                                     .kind = METRIC_COUNTER},
+            &late, note);
     if (err) return err;
+    meter->late = metric_counter(late, NULL);
     meter->running = metric_gauge(running, NULL);
     meter->connections = metric_gauge(connections, NULL);
     for (size_t i = 0; i < REFUSED_COUNT; i++)
@@ -139,6 +147,12 @@ void meter_refused(struct rpc_server *s, enum refused why)
     else
         s->stats.connections_refused++;
     if (s->meter) counter_inc(s->meter->refused[why]);
+}
+
+void meter_late_data(struct rpc_server *s, uint64_t bytes)
+{
+    s->stats.late_bytes += bytes;
+    if (s->meter) counter_add(s->meter->late, bytes);
 }
 
 void meter_connections(struct rpc_server *s)

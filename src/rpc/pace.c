@@ -1,7 +1,8 @@
 /* How a peer paces its bytes, seen from outside the protocol engine.
  *
- * Two things only the raw bytes tell: that a frame's head or a request's headers have begun and
- * do not come to an end (slow loris), and how often a peer pings. A frame is
+ * Three things only the raw bytes tell: that a frame's head or a request's headers have begun and
+ * do not come to an end (slow loris), how often a peer pings, and how much data it sends, also for
+ * streams that are gone. A frame is
  *
  *   bytes 0-2   length of the payload      byte 3   type        byte 4   flags
  *   bytes 5-8   stream                     then the payload
@@ -15,6 +16,7 @@
 enum {
     PREFACE_BYTES = 24,
     HEAD_BYTES = 9,
+    TYPE_DATA = 0,
     TYPE_HEADERS = 1,
     TYPE_PING = 6,
     TYPE_CONTINUATION = 9,
@@ -45,6 +47,7 @@ static void on_head(struct pace *p)
 
     p->payload_left = (uint32_t)p->head[0] << 16 | (uint32_t)p->head[1] << 8 | p->head[2];
     p->head_len = 0; /* its bytes stay until the next head: on_frame_end looks at them */
+    if (type == TYPE_DATA) p->data += p->payload_left ? p->payload_left : 1;
     if (type == TYPE_HEADERS || type == TYPE_CONTINUATION) p->in_headers = true;
 }
 

@@ -81,6 +81,7 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
 void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner);
 struct rpc_server_stats {
     uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;
+    uint64_t late_bytes; /* of data that came for streams that were gone */
     uint32_t connections, calls;
     size_t buffered;
 };

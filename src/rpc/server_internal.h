@@ -58,6 +58,7 @@ struct pace {
     uint8_t head[9];
     uint8_t head_len;
     uint32_t payload_left;
+    uint64_t data;   /* in DATA frames so far, counted as h2_data_told does */
     bool in_headers; /* a header block is open, or its frame is coming in */
     bool stalls;     /* a head or header block has begun and is not whole */
     mono_time since; /* `stalls`: its first byte */
@@ -118,6 +119,7 @@ struct connection {
     mono_time timer_due;
     mono_time opened, heard, idle_since, moved, wasted_since;
     uint32_t wasted;         /* answers thrown away by the peer's resets */
+    uint64_t late;           /* data for streams that were gone, see h2_data_told */
     mono_time ping_sent;     /* MONO_NEVER: none is out */
     mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY is out */
     uint64_t written, taken; /* bytes given to the stream; to the kernel, when last seen */
@@ -223,12 +225,13 @@ enum refused { REFUSED_CONNECTIONS, REFUSED_IDENTITY, REFUSED_CALLS, REFUSED_ABU
 struct rpc_meter {
     struct metric_family *calls, *seconds, *bytes;
     struct gauge *running, *connections;
-    struct counter *refused[REFUSED_COUNT];
+    struct counter *refused[REFUSED_COUNT], *late;
 };
 void meter_method(struct rpc_meter *meter, struct method *m);
 void meter_call_began(struct rpc_server *s);
 void meter_call_ended(struct rpc_call *call); /* with the slow-request log */
 void meter_refused(struct rpc_server *s, enum refused why);
+void meter_late_data(struct rpc_server *s, uint64_t bytes);
 void meter_connections(struct rpc_server *s);
 /* Takes the client's id from its metadata, or draws one. */
 void trace_take(struct rpc_call *call);

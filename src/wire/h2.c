@@ -121,6 +121,7 @@ enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct
     h2->owner = owner;
     h2->memory.max = settled.memory_max;
     h2->last_accepted = INT32_MAX;
+    h2->data_excused = settled.connection_window; /* for what nghttp2 resets of its own accord */
     list_init(&h2->blocked);
     list_init(&h2->closed);
     err = h2_streams_init(&h2->streams, &h2->memory);
@@ -234,8 +235,14 @@ void h2_tell_closed(struct h2 *h2, struct h2_stream *stream)
     h2_stream_free(h2, stream);
 }
 
+void h2_excuse_data(struct h2 *h2)
+{
+    h2->data_excused += h2->limits.stream_window + 1; /* and an empty frame that says "end" */
+}
+
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code)
 {
+    h2_excuse_data(h2); /* from now on nghttp2 drops what comes */
     return !h2_engine_err(h2, nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, code));
 }
 
@@ -314,6 +321,16 @@ size_t h2_pending(const struct h2 *h2)
 size_t h2_streams(const struct h2 *h2)
 {
     return h2->streams.count;
+}
+
+uint64_t h2_data_told(const struct h2 *h2)
+{
+    return h2->data_told;
+}
+
+uint64_t h2_data_excused(const struct h2 *h2)
+{
+    return h2->final || h2->failed ? UINT64_MAX : h2->data_excused; /* late streams are dropped */
 }
 
 size_t h2_memory(const struct h2 *h2)

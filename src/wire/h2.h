@@ -111,6 +111,12 @@ size_t h2_stream_pending(const struct h2 *h2,
 size_t h2_pending(const struct h2 *h2);   /* the same over all streams */
 size_t h2_streams(const struct h2 *h2);   /* open now */
 size_t h2_memory(const struct h2 *h2);    /* bytes this connection holds on the heap */
+/* Data for streams that are gone is dropped by nghttp2 without a word, so only who looks at the
+ * bytes it feeds can count it. A DATA frame counts as its length, an empty one as 1. Told: of the
+ * frames that found their stream. Excused: what may have crossed the ends of the others, at most;
+ * a peer past that sends to nobody on purpose. */
+uint64_t h2_data_told(const struct h2 *h2);
+uint64_t h2_data_excused(const struct h2 *h2);
 enum err h2_ping(struct h2 *h2, uint64_t token);
 /* Says "no new streams"; those open go on. A server does it in two steps. The first, with code 0,
  * only announces: what is under way to us is still served. The second is final: what comes later is

@@ -126,6 +126,7 @@ struct h2 {
 
     int32_t ended[H2_ENDED_KEPT]; /* a ring; 0: empty */
     unsigned ended_next;
+    uint64_t data_told, data_excused; /* see h2.h */
 };
 
 /* -- h2.c -- */
@@ -140,4 +141,6 @@ void h2_tell_closed(struct h2 *h2, struct h2_stream *stream);
 void h2_tell_writable(struct h2 *h2); /* h2_send.c */
 /* Resets without a stream of ours. False: out of memory, and the connection failed. */
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code);
+/* A stream ends, or is about to, that its peer has not ended: a window of data may be under way. */
+void h2_excuse_data(struct h2 *h2);
 #endif

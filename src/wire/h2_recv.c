@@ -208,7 +208,10 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
         h2_fail(h2, ERR_DENIED, H2_STREAM_CLOSED);
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
-    if (head->type == NGHTTP2_DATA) return 0; /* judged when its padding is known */
+    if (head->type == NGHTTP2_DATA) { /* judged when its padding is known */
+        h2->data_told += head->length ? head->length : 1;
+        return 0;
+    }
     if (head->type == NGHTTP2_HEADERS) h2->block.continuations = 0;
     if (head->type == NGHTTP2_CONTINUATION && ++h2->block.continuations > H2_CONTINUATIONS_MAX)
         return deny(h2);
@@ -293,6 +296,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     struct h2 *h2 = user;
 
     (void)session, (void)frame, (void)error;
+    h2_excuse_data(h2);
     return h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET) ? deny(h2) : 0;
 }
 
@@ -310,7 +314,10 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
 
     if (!stream) return 0;
-    if (stream->peer_ended) remember_ended(h2, id);
+    if (stream->peer_ended)
+        remember_ended(h2, id);
+    else
+        h2_excuse_data(h2);
     h2_streams_remove(&h2->streams, stream);
     list_remove(&stream->link);
     h2_stream_drop_output(h2, stream);

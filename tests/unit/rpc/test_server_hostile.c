@@ -270,6 +270,96 @@ TEST(a_ping_flood_is_cut_short)
     rig_close(&rig);
 }
 
+/* Up to `total` bytes on one stream, in frames that respect the connection's window. */
+static void pour_data(struct client *c, int32_t stream, size_t total)
+{
+    static const char block[16384];
+    struct buf frames;
+
+    buf_init(&frames, 1 << 20);
+    for (size_t at = 0; at < total && !c->closed; at += sizeof block) {
+        buf_clear(&frames);
+        raw_frame(&frames, 0, 0, stream, str_of(block, min_size(sizeof block, total - at)));
+        client_bytes(c, buf_peek(&frames));
+        rig_run(&rig, 2);
+    }
+    buf_deinit(&frames);
+}
+
+TEST(data_that_crosses_the_end_of_a_call_is_counted_and_forgiven)
+{
+    enum { STREAMS = 24, EACH = 200000 };
+    struct client *c;
+    struct buf frames;
+
+    rig_open(&rig, NULL, NULL, NULL);
+    c = client_connect(&rig, 0, true);
+    buf_init(&frames, 1 << 16);
+    raw_preface(&frames);
+    for (int32_t i = 0; i < STREAMS; i++) { /* no gRPC, too long to be waited for: ended by us */
+        raw_request(&frames, 2 * i + 1, false);
+        client_bytes(c, buf_peek(&frames));
+        buf_clear(&frames);
+        pour_data(c, 2 * i + 1, EACH);
+    }
+    CHECK("the connection lives", c->open);
+    CHECK("most of it came too late",
+          rpc_server_stats(rig.server).late_bytes > (uint64_t)STREAMS * EACH / 2);
+    CHECK("and not more than came",
+          rpc_server_stats(rig.server).late_bytes <= (uint64_t)STREAMS * EACH);
+    CHECK_U64("nobody was turned away", rpc_server_stats(rig.server).abuse_closed, 0);
+    check_neighbour();
+    buf_deinit(&frames);
+    rig_close(&rig);
+}
+
+TEST(data_for_streams_that_are_over_is_counted_and_bounded)
+{
+    struct client *c;
+    struct buf frames;
+
+    rig_open(&rig, NULL, NULL, NULL);
+    c = client_connect(&rig, 0, true);
+    buf_init(&frames, 1 << 16);
+    raw_preface(&frames);
+    raw_request(&frames, 1, true); /* ended by its peer: nothing can cross that */
+    client_bytes(c, buf_peek(&frames));
+    rig_run(&rig, 100);
+    for (int i = 0; i < 3; i++) check_neighbour(); /* its last frame is empty, and no crime */
+    CHECK_U64("nothing is late yet", rpc_server_stats(rig.server).late_bytes, 0);
+    pour_data(c, 1, 64 << 20);
+    check_closed_for_abuse(c);
+    CHECK("counted", rpc_server_stats(rig.server).late_bytes >= 1 << 20);
+    CHECK("and cut short", rpc_server_stats(rig.server).late_bytes < 2 << 20);
+    CHECK_OK("NUL", buf_append_byte(&rig.log, 0));
+    CHECK_HAS("told in the log", rig.log.data, "data on closed streams");
+    buf_deinit(&frames);
+    rig_close(&rig);
+}
+
+TEST(empty_frames_for_streams_that_are_over_are_bounded_too)
+{
+    struct client *c;
+    struct buf frames;
+
+    rig_open(&rig, &(struct rpc_server_limits){.connection_window = 65535}, NULL, NULL);
+    c = client_connect(&rig, 0, true);
+    buf_init(&frames, 4 << 20);
+    raw_preface(&frames);
+    raw_request(&frames, 1, true);
+    client_bytes(c, buf_peek(&frames));
+    rig_run(&rig, 100);
+    buf_clear(&frames);
+    for (int i = 0; i < 1000; i++) raw_frame(&frames, 0, 0, 1, STR_EMPTY);
+    for (int i = 0; i < 100 && !c->closed; i++) {
+        client_bytes(c, buf_peek(&frames));
+        rig_run(&rig, 2);
+    }
+    check_closed_for_abuse(c);
+    buf_deinit(&frames);
+    rig_close(&rig);
+}
+
 TEST(a_header_bomb_is_cut_short)
 {
     struct client *c;
