@@ -146,7 +146,7 @@ static void fail_abuse(struct connection *c, const char *what)
 
 /* -- the clock -- */
 
-static void wake_by(struct connection *c, mono_time due)
+void connection_wake_by(struct connection *c, mono_time due)
 {
     if (timer_running(&c->timer) && c->timer_due.ms <= due.ms) return;
     if (due.ms == MONO_NEVER.ms) return;
@@ -201,7 +201,7 @@ static mono_time next_due(const struct connection *c)
     mono_time due = mono_min(mono_min(idle_due(c), greeting_due(c)), headers_due(c));
 
     due = mono_min(due, mono_min(ping_due(c), write_due(c)));
-    return mono_min(due, c->drain_step);
+    return mono_min(mono_min(due, stranger_due(c)), c->drain_step);
 }
 
 static void second_go_away(struct connection *c)
@@ -233,6 +233,8 @@ static void look(struct connection *c, mono_time now)
     } else if (mono_due(greeting_due(c), now) || mono_due(headers_due(c), now)) {
         fail_abuse(c, c->pace.greeted ? "slow headers" : "slow greeting");
         connection_flush(c);
+    } else if (mono_due(stranger_due(c), now)) {
+        stranger_expire(c, now);
     } else if (mono_due(idle_due(c), now)) {
         h2_go_away(c->h2, H2_NO_ERROR);
         h2_go_away(c->h2, H2_NO_ERROR);
@@ -253,7 +255,7 @@ static void on_timer(struct timer *timer)
         return;
     }
     if (c->state == CONNECTION_OPEN) look(c, loop_now(c->server->io->loop));
-    if (c->state == CONNECTION_OPEN) wake_by(c, next_due(c));
+    if (c->state == CONNECTION_OPEN) connection_wake_by(c, next_due(c));
 }
 
 /* -- h2's events -- */
@@ -386,7 +388,7 @@ static void on_bytes(void *owner, struct str bytes)
         h2_go_away_because(c->h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
         fail_abuse(c, "pings");
     } else if (c->pace.stalls) {
-        wake_by(c, headers_due(c));
+        connection_wake_by(c, headers_due(c));
     }
 }
 
@@ -457,7 +459,7 @@ void connection_flush(struct connection *c)
         if (!err) err = stream_write(c->stream, &bytes, 1);
         c->written += bytes.len;
         note_moved(c, loop_now(c->server->io->loop));
-        wake_by(c, write_due(c));
+        connection_wake_by(c, write_due(c));
     }
     if (err)
         connection_cut(c);
@@ -526,7 +528,7 @@ void connection_accept(void *owner, struct stream *own_stream)
     s->stats.connections_total++;
     meter_connections(s);
     stream_start(own_stream, &stream_events, c);
-    wake_by(c, next_due(c));
+    connection_wake_by(c, next_due(c));
     connection_mark_dirty(c); /* our SETTINGS */
 }
 
@@ -539,6 +541,6 @@ void connection_drain(struct connection *c)
     c->drain_step = mono_after(now, DRAIN_STEP_MS);
     h2_go_away(c->h2, H2_NO_ERROR);
     if (h2_ping(c->h2, TOKEN_DRAIN)) fail(c);
-    wake_by(c, c->drain_step);
+    connection_wake_by(c, c->drain_step);
     connection_mark_dirty(c);
 }

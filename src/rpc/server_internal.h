@@ -92,12 +92,15 @@ struct stranger {
     struct str text;
     bool head; /* a HEAD: the answer has no body */
     size_t bytes;
+    mono_time due; /* its patience ends */
 };
 struct connection;
 void stranger_refuse(struct connection *c, const struct stranger *stranger, bool end);
 void stranger_data(struct connection *c, int32_t stream, size_t len);
 void stranger_end(struct connection *c, int32_t stream);
 void stranger_gone(struct connection *c, int32_t stream);
+mono_time stranger_due(const struct connection *c); /* the first of them; MONO_NEVER: none waits */
+void stranger_expire(struct connection *c, mono_time now); /* answers those whose time is up */
 
 struct connection {
     struct list link;  /* in server.connections */
@@ -128,6 +131,7 @@ void connection_accept(void *listening, struct stream *own_stream);
 void connection_mark_dirty(struct connection *c);
 void connection_flush(struct connection *c);
 void connection_drain(struct connection *c);
+void connection_wake_by(struct connection *c, mono_time due);
 void connection_cut(struct connection *c); /* drops everything; on_closed follows */
 struct rpc_call *connection_call(const struct connection *c, int32_t stream);
 bool connection_put(struct connection *c, struct rpc_call *call);

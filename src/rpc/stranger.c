@@ -2,8 +2,8 @@
  * it does not look at trailers; a gRPC client finds its status there all the same.
  *
  * The answer waits for the end of the request, as HTTP does and calls do, so that a peer still
- * hears what is wrong with the rest of it. What waits is bounded: few streams, little data; past
- * that it is answered at once, and h2 tells the peer to stop sending. */
+ * hears what is wrong with the rest of it. What waits is bounded: few streams, little data, and as
+ * long as headers may take; past that it is answered, and h2 tells the peer to stop sending. */
 #include "rpc/server_internal.h"
 
 enum { BODY_PATIENCE = 64 << 10 }; /* bytes of a request's body we let pass */
@@ -42,10 +42,30 @@ void stranger_refuse(struct connection *c, const struct stranger *stranger, bool
 {
     struct stranger *place = end ? NULL : find(c, 0);
 
-    if (place)
-        *place = *stranger;
-    else
+    if (!place) {
         answer(c, stranger->stream, stranger);
+        return;
+    }
+    *place = *stranger;
+    place->due = mono_after(loop_now(c->server->io->loop), c->server->limits.header_timeout_ms);
+    connection_wake_by(c, place->due);
+}
+
+mono_time stranger_due(const struct connection *c)
+{
+    mono_time due = MONO_NEVER;
+
+    for (size_t i = 0; i < ARRAY_LEN(c->strangers); i++)
+        if (c->strangers[i].stream) due = mono_min(due, c->strangers[i].due);
+    return due;
+}
+
+void stranger_expire(struct connection *c, mono_time now)
+{
+    for (size_t i = 0; i < ARRAY_LEN(c->strangers); i++)
+        if (c->strangers[i].stream && mono_due(c->strangers[i].due, now))
+            answer_now(c, &c->strangers[i]);
+    connection_mark_dirty(c);
 }
 
 void stranger_data(struct connection *c, int32_t stream, size_t len)

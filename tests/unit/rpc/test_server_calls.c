@@ -145,6 +145,63 @@ TEST(what_is_no_grpc_is_answered_at_its_end_and_the_wait_is_bounded)
     rig_close(&rig);
 }
 
+static int32_t stranger(struct client *c, const char *method, bool end)
+{
+    const struct h2_header headers[] = {{STR(":method"), str_from(method)},
+                                        {STR(":scheme"), STR("http")},
+                                        {STR(":path"), STR("/index.html")},
+                                        {STR(":authority"), STR("server")}};
+    int32_t stream = 0;
+
+    CHECK_OK("request", h2_request(c->h2, headers, ARRAY_LEN(headers), end, &stream));
+    client_flush(c);
+    return stream;
+}
+
+TEST(what_is_no_grpc_and_does_not_end_is_answered_in_time)
+{
+    struct client *c;
+    int32_t get, put;
+
+    rig_open(&rig, &(struct rpc_server_limits){.header_timeout_ms = 3000}, NULL, NULL);
+    c = client_connect(&rig, 0, false);
+    get = stranger(c, "GET", false);
+    rig_run(&rig, 1000);
+    put = stranger(c, "POST", false);
+    rig_run(&rig, 1900);
+    CHECK_I64("patience", client_answer(c, get)->http, -1);
+    rig_run(&rig, 200);
+    CHECK_I64("has an end", client_answer(c, get)->http, 405);
+    CHECK_U64("and the peer is told to stop", client_answer(c, get)->closed, 1);
+    CHECK_I64("for each its own", client_answer(c, put)->http, -1);
+    rig_run(&rig, 1000);
+    CHECK_I64("for each its own", client_answer(c, put)->http, 415);
+    CHECK("the connection lives", c->open);
+    rig_close(&rig);
+}
+
+TEST(a_head_request_is_answered_without_a_body)
+{
+    struct client *c;
+
+    rig_open(&rig, NULL, NULL, NULL);
+    c = client_connect(&rig, 0, false);
+    for (int whole = 0; whole < 2; whole++) { /* answered at once, and at its end */
+        int32_t head = stranger(c, "HEAD", whole), get = stranger(c, "GET", whole);
+        if (!whole) client_end(c, head), client_end(c, get);
+        client_wait_closed(c, head);
+        client_wait_closed(c, get);
+        CHECK_I64("the same status", client_answer(c, head)->http, 405);
+        CHECK_I64("as GET", client_answer(c, get)->http, 405);
+        CHECK_SIZE("no body", client_answer(c, head)->bytes, 0);
+        CHECK_U64("no trailers", client_answer(c, head)->trailers, 0);
+        CHECK_U64("a good end", client_answer(c, head)->code, 0);
+        CHECK("which GET has", client_answer(c, get)->bytes > 0);
+    }
+    CHECK("the connection lives", c->open);
+    rig_close(&rig);
+}
+
 static const struct {
     const char *why;
     struct h2_header header;
