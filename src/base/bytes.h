@@ -22,4 +22,40 @@ static inline void store_le64(void *to, uint64_t value)
 #endif
     memcpy(to, &value, sizeof value);
 }
+
+static inline uint32_t load_le32(const void *from)
+{
+    uint32_t value;
+    memcpy(&value, from, sizeof value);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap32(value);
+#endif
+    return value;
+}
+
+static inline void store_le32(void *to, uint32_t value)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap32(value);
+#endif
+    memcpy(to, &value, sizeof value);
+}
+
+static inline uint16_t load_le16(const void *from)
+{
+    uint16_t value;
+    memcpy(&value, from, sizeof value);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap16(value);
+#endif
+    return value;
+}
+
+static inline void store_le16(void *to, uint16_t value)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap16(value);
+#endif
+    memcpy(to, &value, sizeof value);
+}
 #endif
