@@ -1,0 +1,107 @@
+/* The head, little-endian:
+ *
+ *      0  u8   format, ENVELOPE_FORMAT
+ *      1  u8   length of the actor
+ *      2  u16  length of the request id
+ *      4  u32  machine
+ *      8  u32  version of the command
+ *     12  u32  cluster level
+ *     16  u64  advance of the replicated clock, nanoseconds
+ *     24  u32  length of the command
+ *     28  12 bytes of zero
+ *     40  actor, request id, command; nothing follows
+ *
+ * What is zero today may mean something tomorrow, so a byte that is not is another version. */
+#include "log/envelope.h"
+
+#include "base/bytes.h"
+#include "log/log.h"
+
+static_assert(REPLICA_ACTOR_MAX <= UINT8_MAX, "its length stands in one byte");
+static_assert(REPLICA_REQUEST_ID_MAX <= UINT16_MAX, "its length stands in two");
+
+enum { ZEROS_AT = 28 };
+
+size_t envelope_size(const struct envelope *envelope)
+{
+    return ENVELOPE_HEAD + envelope->actor.len + envelope->request_id.len + envelope->command.len;
+}
+
+enum err envelope_append(const struct envelope *envelope, struct buf *into)
+{
+    size_t size = envelope_size(envelope);
+    char *room;
+    enum err err;
+
+    assert(envelope->actor.len <= REPLICA_ACTOR_MAX);
+    assert(envelope->request_id.len <= REPLICA_REQUEST_ID_MAX);
+    assert(envelope->command.len <= REPLICA_COMMAND_MAX);
+    assert(envelope->version > 0 && envelope->level > 0);
+    err = buf_reserve(into, size, &room);
+    if (err) return err;
+    memset(room, 0, ENVELOPE_HEAD);
+    room[0] = ENVELOPE_FORMAT;
+    room[1] = (char)(uint8_t)envelope->actor.len;
+    store_le16(room + 2, (uint16_t)envelope->request_id.len);
+    store_le32(room + 4, envelope->machine);
+    store_le32(room + 8, envelope->version);
+    store_le32(room + 12, envelope->level);
+    store_le64(room + 16, envelope->advance_ns);
+    store_le32(room + 24, (uint32_t)envelope->command.len);
+    buf_commit(into, ENVELOPE_HEAD);
+    /* Cannot fail any more: there is room for all of it. */
+    err = buf_append(into, envelope->actor);
+    assert(!err);
+    err = buf_append(into, envelope->request_id);
+    assert(!err);
+    err = buf_append(into, envelope->command);
+    assert(!err);
+    return ERR_OK;
+}
+
+enum err envelope_parse(struct str bytes, struct envelope *ret_envelope, struct note *note)
+{
+    struct envelope got;
+    size_t actor, request_id, command;
+
+    if (bytes.len < ENVELOPE_HEAD) {
+        note_set(note, "envelope of %zu bytes: shorter than its head", bytes.len);
+        return ERR_PARSE;
+    }
+    if (bytes.at[0] != ENVELOPE_FORMAT) {
+        note_set(note, "envelope format %u: this program speaks %u", (unsigned)(uint8_t)bytes.at[0],
+                 (unsigned)ENVELOPE_FORMAT);
+        return ERR_VERSION;
+    }
+    for (size_t i = ZEROS_AT; i < ENVELOPE_HEAD; i++) {
+        if (bytes.at[i] == 0) continue;
+        note_set(note, "envelope byte %zu: this program knows only zero there", i);
+        return ERR_VERSION;
+    }
+    actor = (uint8_t)bytes.at[1];
+    request_id = load_le16(bytes.at + 2);
+    command = load_le32(bytes.at + 24);
+    if (actor > REPLICA_ACTOR_MAX || request_id > REPLICA_REQUEST_ID_MAX ||
+        command > REPLICA_COMMAND_MAX) {
+        note_set(note, "envelope: a part is longer than its limit");
+        return ERR_PARSE;
+    }
+    if (ENVELOPE_HEAD + actor + request_id + command != bytes.len) {
+        note_set(note, "envelope of %zu bytes: its parts make %zu", bytes.len,
+                 ENVELOPE_HEAD + actor + request_id + command);
+        return ERR_PARSE;
+    }
+    got.machine = load_le32(bytes.at + 4);
+    got.version = load_le32(bytes.at + 8);
+    got.level = load_le32(bytes.at + 12);
+    got.advance_ns = load_le64(bytes.at + 16);
+    if (got.version == 0 || got.level == 0) {
+        note_set(note, "envelope: version and level begin at 1");
+        return ERR_PARSE;
+    }
+    got.actor = str_of(bytes.at + ENVELOPE_HEAD, actor);
+    got.request_id = str_of(bytes.at + ENVELOPE_HEAD + actor, request_id);
+    got.command = str_of(bytes.at + ENVELOPE_HEAD + actor + request_id, command);
+    *ret_envelope = got;
+    return ERR_OK;
+}
