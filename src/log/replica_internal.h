@@ -1,0 +1,370 @@
+/* The inside of a replica: its state, and which file owns what. Included by replica*.c only.
+ *
+ *     replica.c           open, close, status, events, fail-stop
+ *     replica_step.c      the gate before the engine, the effects behind it, frames in
+ *     replica_send.c      the engine's messages out; old entries for a follower that lags
+ *     replica_disk.c      group commit, votes, seal, spares, release, free space
+ *     replica_propose.c   proposals: judged, gathered, submitted, decided
+ *     replica_read.c      leadership rounds and the reads that wait for them
+ *     replica_change.c    members, hand-over, whom to dial, cluster level
+ *     replica_apply.c     committed entries into the machines, in slices; state hashes
+ *     replica_snapshot.c  taking a snapshot, loading one at start
+ *     replica_install.c   sending a snapshot, receiving and installing one
+ *     replica_metrics.c   muster_log_*
+ *
+ * The pump. Nothing calls the engine from wherever it happens to be. What happened (a disk report,
+ * a due timer, a proposal, a finished transfer) is noted in the owner's part of this struct and the
+ * pump is woken; at the end of the loop's turn the pump asks every part in a fixed order to take
+ * its steps. Frames are the exception: they are views, so they step as they come.
+ *
+ * The gate. While a term or vote is on its way to the disk no step may run and no message may
+ * leave: replica_may_step() is false, frames are refused (and given again), everything else waits
+ * where it was noted. When the disk has reported, held messages leave, then the pump runs. Every
+ * call of an engine event goes like this:
+ *
+ *     if (!replica_may_step(r)) return;
+ *     err = engine_x(r->engine, replica_now(r), ..., &effects);
+ *     replica_effects(r, err, &effects);
+ *
+ * replica_effects stops the replica on any error but those the caller took out before. It never
+ * calls back up: it only queues for disk, peers, apply and install.
+ *
+ * After replica_fail the replica is stopped: may_step is false for good, and pumps return at
+ * once. */
+#ifndef LOG_REPLICA_INTERNAL_H
+#define LOG_REPLICA_INTERNAL_H
+#include "base/list.h"
+#include "io/io.h"
+#include "log/datadir.h"
+#include "log/engine.h"
+#include "log/entries.h"
+#include "log/envelope.h"
+#include "log/log.h"
+#include "log/members.h"
+#include "log/meta.h"
+#include "log/mutant.h"
+#include "log/peers.h"
+#include "log/snapfile.h"
+#include "log/wal.h"
+
+enum {
+    REPLICA_TERMS_KEPT = 4,       /* leaderships whose proposals may be undecided at once */
+    REPLICA_READS_MAX = 65536,    /* tickets that wait; then ERR_FULL */
+    REPLICA_HASHES_KEPT = 8,      /* indexes whose state hashes are compared */
+    REPLICA_APPLY_ENTRIES = 1024, /* of one slice */
+    REPLICA_APPLY_BYTES = 1 << 20,
+    REPLICA_READ_BYTES = 4 << 20, /* of one job that reads old entries */
+    REPLICA_READ_ENTRIES = 4096,
+    REPLICA_DISK_BYTES = 16 << 20, /* of one append job */
+    REPLICA_DISK_ENTRIES = 16384,
+    REPLICA_REPLY_MAX = 16 << 20, /* ceiling of a machine's reply */
+    REPLICA_CLOCK_CAP_MS = 200,   /* the most one entry moves the replicated clock */
+    REPLICA_DISK_JOBS = 64,
+    REPLICA_BULK_JOBS = 64,
+    REPLICA_STRANGERS_MAX = 16, /* said hello and are not in the configuration */
+};
+
+struct replica_metrics;   /* replica_metrics.c */
+struct replica_snapshots; /* replica_snapshot.c */
+struct replica_installs;  /* replica_install.c */
+
+/* -- parts of struct replica, each written by its own file only -- */
+struct replica_gate { /* replica_step.c */
+    bool vote_pending;
+    bool refused;              /* a frame: peers_resume when the gate opens */
+    struct raft_message *held; /* of the step whose vote is pending */
+    size_t held_count, held_cap;
+    struct entry *received; /* of one append frame */
+    size_t received_cap;
+};
+struct replica_disk { /* replica_disk.c */
+    struct job append, vote, upkeep;
+    bool append_busy, upkeep_busy;
+    /* the append job's, while it is busy */
+    struct buf bytes;
+    struct entry *entries;
+    struct wal_place *places;
+    size_t count, cap;
+    uint64_t first, valid_to; /* entries past valid_to were replaced since: no report */
+    enum err append_err, vote_err, upkeep_err;
+    struct note append_note, vote_note, upkeep_note;
+    uint64_t append_ns;
+    struct vote vote_value;
+    uint64_t next;    /* first index not yet given to the disk thread */
+    uint64_t durable; /* last index durable, of the log as it is now */
+    uint64_t told;    /* last index told to the engine */
+    bool wants_spare, seal_due, sealed;
+    uint64_t release_wanted, released; /* segments before it */
+    uint64_t free_bytes, reserve_bytes;
+    bool full;
+    struct wal_stats stats; /* as of the last job */
+    struct timer timer;     /* idle seal, free space */
+    mono_time appended_at, looked_at;
+};
+struct replica_pending { /* proposals of one leadership, by index */
+    struct list proposals;
+    uint64_t term;   /* 0: empty */
+    mono_time until; /* MONO_NEVER while it leads */
+};
+struct replica_propose { /* replica_propose.c */
+    struct list gathered, refused;
+    struct buf bytes;      /* envelopes of the gathered */
+    struct entry *entries; /* one per gathered; bytes.at is an offset until submitted */
+    size_t count, cap;
+    struct replica_pending pending[REPLICA_TERMS_KEPT]; /* [0]: of the newest leadership */
+    uint64_t used_bytes[REPLICA_MACHINES_MAX + 1];      /* by machine, in flight */
+    uint64_t used_entries;
+    uint64_t shared_bytes; /* what is not reserved for one machine */
+    bool clock_runs;       /* an entry of this term was proposed */
+    mono_ns clock_from;
+};
+struct replica_reads {     /* replica_read.c */
+    struct list fresh;     /* came after the round began */
+    struct list round;     /* wait for the round */
+    struct list confirmed; /* wait for apply, by index */
+    struct list refused;
+    size_t count;
+    bool running;
+    uint64_t number, term, index;
+    uint64_t said_yes[REPLICA_MEMBERS_MAX];
+    size_t yes_count;
+    mono_time resend_at;
+};
+struct replica_stranger {
+    uint64_t id;
+    char address[REPLICA_ADDRESS_MAX + 1];
+};
+struct replica_level { /* announced by a hello */
+    uint64_t id;
+    uint32_t level;
+};
+struct replica_change_state { /* replica_change.c */
+    struct list asked;        /* changes, not yet judged */
+    struct change *running;   /* written, not yet applied */
+    uint64_t running_term;
+    mono_time until; /* when a change that lost its leader is UNKNOWN */
+    struct list transfers;
+    mono_time transfer_until;
+    bool transferring;
+    struct change *leaving; /* removal of ourselves that waits for the hand-over */
+    struct members newest;  /* as last told to peers */
+    bool members_dirty, level_dirty;
+    struct replica_stranger strangers[REPLICA_STRANGERS_MAX];
+    size_t stranger_count, stranger_next;
+    struct replica_level levels[REPLICA_MEMBERS_MAX + REPLICA_STRANGERS_MAX];
+    size_t level_count, level_next;
+    uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
+};
+struct replica_hash { /* of one index */
+    uint64_t index;   /* 0: free */
+    bool own_known;
+    uint64_t own;
+    size_t count;
+    struct {
+        uint64_t id, hash;
+    } said[REPLICA_MEMBERS_MAX];
+};
+struct replica_apply_state { /* replica_apply.c */
+    struct buf reply;
+    struct replica_hash hashes[REPLICA_HASHES_KEPT];
+    struct job read; /* entries that are not in memory */
+    bool read_busy;
+    struct buf read_bytes;
+    struct entry *read_entries;
+    struct wal_place *read_places;
+    size_t read_count, read_at; /* read_at: next to apply */
+    enum err read_err;
+    struct note read_note;
+};
+
+struct replica {
+    /* fixed by replica_open */
+    struct io *io;
+    struct log_source log;
+    struct replica_metrics *metrics; /* never NULL */
+    char *dir;
+    uint64_t id;
+    uint32_t speaks; /* highest cluster level */
+    uint32_t election_ms, heartbeat_ms;
+    struct replica_limits limits;                      /* no zeros left */
+    struct machine machines[REPLICA_MACHINES_MAX + 1]; /* by id; ops NULL: none */
+    struct replica_events events;
+    struct fs_lock *lock;
+    struct worker *disk_worker; /* wal and vote file, one job after the other */
+    struct worker *bulk_worker; /* snapshots, old entries */
+    struct wal *wal;            /* the disk worker's after open */
+    struct vote_file *vote_file;
+    struct engine *engine;
+    struct entries *entries;
+    struct peers *peers;
+
+    uint64_t cluster_id; /* 0 until adopted */
+    struct job adopt;
+    bool adopt_busy;
+    uint64_t adopt_id;
+    enum err adopt_err;
+
+    /* the pump (replica.c) */
+    struct turn_hook hook;
+    struct task wake_task, stop_task;
+    struct timer timer; /* engine, give-ups; re-armed by every pump */
+    struct timer again; /* the next turn */
+    bool closing, change_due, pumping;
+    enum err stopped; /* ERR_OK: runs */
+    struct note stopped_note;
+    struct replica_status told; /* by on_change */
+
+    /* replica_apply.c; moved by replica_install.c through replica_apply_jump */
+    uint64_t applied, applied_term;
+    struct meta meta;
+    uint64_t own_term_index; /* leader: first index of its term, or 0 */
+
+    /* replica_snapshot.c: the snapshot that stands on disk, index 0: none. It is the one to send;
+     * replaced only after the next is durable. */
+    struct snapshot_mark snapshot;
+    uint64_t snapshot_bytes;
+
+    struct replica_gate gate;
+    struct replica_disk disk;
+    struct replica_propose propose;
+    struct replica_reads reads;
+    struct replica_change_state change;
+    struct replica_apply_state apply;
+    struct replica_lag *lags; /* replica_send.c */
+    struct replica_snapshots *snapshots;
+    struct replica_installs *installs;
+};
+
+/* -- replica.c -- */
+static inline mono_time replica_now(const struct replica *replica)
+{
+    return loop_now(replica->io->loop);
+}
+static inline bool replica_may_step(const struct replica *replica)
+{
+    return !replica->stopped && !replica->closing && !replica->gate.vote_pending;
+}
+void replica_wake(struct replica *replica);  /* the pump runs later in this turn */
+void replica_again(struct replica *replica); /* the pump runs in the next turn */
+/* Fail-stop. The note is copied; the first one wins. on_stopped follows from a task. */
+void replica_fail(struct replica *replica, enum err why, const struct note *note);
+void replica_changed(struct replica *replica); /* on_change may be due */
+bool replica_ready(const struct replica *replica);
+
+/* -- replica_step.c -- */
+void replica_effects(struct replica *replica, enum err err, const struct engine_effects *effects);
+bool replica_on_frame(struct replica *replica, uint64_t from, struct frame *frame);
+void replica_gate_opened(struct replica *replica); /* the vote is durable */
+void replica_step_pump(struct replica *replica);   /* persisted, timeout */
+void replica_step_close(struct replica *replica);
+
+/* -- replica_send.c -- */
+void replica_send(struct replica *replica, const struct raft_message *message);
+void replica_send_all(struct replica *replica, const struct frame *frame); /* to every voter */
+void replica_send_close(struct replica *replica);
+
+/* -- replica_disk.c -- */
+enum err replica_disk_open(struct replica *replica);
+void replica_disk_close(struct replica *replica); /* after the workers are closed */
+void replica_disk_pump(struct replica *replica);
+void replica_disk_vote(struct replica *replica, struct vote vote);  /* closes the gate until done */
+void replica_disk_replaced(struct replica *replica, uint64_t from); /* entries from there on */
+/* The log in memory is empty and goes on after `index`: calls entries_reset and forgets what is on
+ * its way to disk. The caller then sends wal_reset to the disk worker (jobs run in order) and lets
+ * no entry in before it is done, which the engine sees to until engine_installed. */
+void replica_disk_reset(struct replica *replica, uint64_t index);
+/* After a compaction (entries_forget_to was called): frees segments that hold nothing live. */
+void replica_disk_release(struct replica *replica);
+
+/* -- replica_propose.c -- */
+void replica_propose_open(struct replica *replica);
+void replica_propose_close(struct replica *replica); /* ends all with ERR_UNKNOWN */
+void replica_propose_pump(struct replica *replica);
+void replica_propose_role(struct replica *replica); /* leadership began or ended */
+/* The entry at `index` was applied; decides proposals that stood there. */
+void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t term,
+                             struct str reply);
+/* A snapshot skipped everything up to `index`: what stood there is ERR_UNKNOWN. */
+void replica_propose_skipped(struct replica *replica, uint64_t index);
+mono_time replica_propose_due(const struct replica *replica);
+
+/* -- replica_read.c -- */
+void replica_read_open(struct replica *replica);
+void replica_read_close(struct replica *replica, enum err err);
+void replica_read_pump(struct replica *replica);
+void replica_read_role(struct replica *replica);
+void replica_read_asked(struct replica *replica, uint64_t from, const struct frame_read *read);
+void replica_read_answered(struct replica *replica, uint64_t from, const struct frame_read *read);
+mono_time replica_read_due(const struct replica *replica);
+
+/* -- replica_change.c -- */
+void replica_change_open(struct replica *replica);
+void replica_change_close(struct replica *replica);
+void replica_change_pump(struct replica *replica);
+void replica_change_role(struct replica *replica);
+void replica_change_applied(struct replica *replica, uint64_t index, uint64_t term);
+void replica_change_skipped(struct replica *replica, uint64_t index);
+void replica_change_hello(struct replica *replica, uint64_t from, uint32_t level,
+                          struct str address);
+mono_time replica_change_due(const struct replica *replica);
+
+/* -- replica_apply.c -- */
+enum err replica_apply_open(struct replica *replica);
+void replica_apply_close(struct replica *replica);
+void replica_apply_pump(struct replica *replica);
+/* The machines and meta hold the state after `index` (a snapshot was restored): proposals, changes
+ * and reads that waited for less are told, hashes start anew. */
+void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term);
+void replica_apply_hash(struct replica *replica, uint64_t from, const struct frame_hash *hash);
+
+/* -- replica_snapshot.c -- */
+/* Blocking, before anything runs: restores the machines and meta from the newest snapshot, or as
+ * empty; sets snapshot, snapshot_bytes, applied, applied_term and *ret_head (mark.index 0: none).
+ * Sweeps temporaries. ERR_CORRUPT, ERR_VERSION, ... */
+enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_head,
+                               struct note *note);
+enum err replica_snapshot_open(struct replica *replica);
+void replica_snapshot_stop(struct replica *replica);  /* no timer, no slice after this */
+void replica_snapshot_close(struct replica *replica); /* after the workers are closed; frees */
+/* Every turn: takes a slice if one is under way, and engine_compacted, entries_forget_to,
+ * replica_disk_release when the file is durable. Begins only at applied <= disk.durable and never
+ * while installing; an install that begins meanwhile gives it up. */
+void replica_snapshot_pump(struct replica *replica);
+
+/* -- replica_install.c -- */
+enum err replica_install_open(struct replica *replica);
+void replica_install_stop(struct replica *replica);
+void replica_install_close(struct replica *replica); /* after the workers are closed; frees */
+void replica_install_pump(struct replica *replica);  /* engine_offer, restore, engine_installed */
+/* The engine wants `message->server_id` to get a snapshot: replica->snapshot is sent. */
+void replica_install_send(struct replica *replica, const struct raft_message *message);
+/* ENGINE_INSTALL: what was offered is wanted. From inside replica_effects: note it, no step. */
+void replica_install_begin(struct replica *replica, const struct snapshot_mark *mark);
+bool replica_install_on_snap(struct replica *replica, uint64_t from, struct frame *frame);
+void replica_install_on_lost(struct replica *replica, uint64_t from);
+void replica_install_on_sent(struct replica *replica, uint64_t to, uint64_t id, enum err err);
+bool replica_install_busy(const struct replica *replica); /* receiving or restoring */
+
+/* -- replica_metrics.c -- */
+enum replica_counter {
+    COUNT_ELECTIONS, /* candidacies of this replica */
+    COUNT_LEADERSHIPS,
+    COUNT_READ_ROUNDS,
+    COUNT_READS,
+    COUNT_SYNCS,
+    COUNT_SNAPSHOTS_TAKEN,
+    COUNT_SNAPSHOTS_SENT,
+    COUNT_SNAPSHOTS_INSTALLED,
+    COUNT_SNAPSHOTS_FAILED,
+    COUNT_OLD_READS, /* jobs that read entries back from disk */
+    COUNT_MESSAGES_DROPPED,
+    REPLICA_COUNTERS
+};
+enum err replica_metrics_open(struct metrics *metrics, struct replica_metrics **ret_metrics,
+                              struct note *note); /* `metrics` may be NULL */
+void replica_metrics_close(struct replica_metrics *metrics);
+void replica_count(struct replica *replica, enum replica_counter counter);
+void replica_count_proposal(struct replica *replica, enum err err);
+void replica_observe_sync(struct replica *replica, uint64_t ns, size_t batch);
+void replica_metrics_pump(struct replica *replica); /* gauges; cheap */
+#endif
