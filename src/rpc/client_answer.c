@@ -214,6 +214,13 @@ void answer_ended(struct rpc_client_call *call)
     if (!call->whole) lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
 }
 
+void answer_set_aside(struct rpc_client_call *call)
+{
+    assert(call->whole);
+    client_remove_call(call->connection, call);
+    list_append(&call->channel->delayed, &call->link);
+}
+
 void answer_closed(struct rpc_client_call *call, uint32_t code)
 {
     struct attempt attempt = {
@@ -222,10 +229,8 @@ void answer_closed(struct rpc_client_call *call, uint32_t code)
     };
     struct note text;
 
-    if (call->whole) { /* answered, and the caller is still reading */
-        struct rpc_channel *c = call->channel;
-        client_remove_call(call->connection, call);
-        list_append(&c->delayed, &call->link);
+    if (call->whole) {
+        answer_set_aside(call);
         return;
     }
     note_set(&text, "the server reset the call with HTTP/2 code %u", code);

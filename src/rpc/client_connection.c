@@ -101,7 +101,8 @@ static void on_goaway(void *owner, int32_t last_stream, uint32_t code)
     struct client_connection *n = owner;
 
     (void)last_stream; /* h2 closes what stands above it as refused */
-    if (code == H2_ENHANCE_YOUR_CALM && n->channel->options.ping_after_ms)
+    /* Once per connection: a server that repeats itself would switch our pings off. */
+    if (code == H2_ENHANCE_YOUR_CALM && !n->goaway && n->channel->options.ping_after_ms)
         n->channel->options.ping_after_ms =
             add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);
     n->goaway = true;
@@ -210,8 +211,12 @@ static void lose_calls(struct client_connection *n, const struct note *why)
         struct attempt attempt = {
             .end = client_call_was_sent(call) ? ATTEMPT_LOST : ATTEMPT_UNSENT,
             .status = GRPC_UNAVAILABLE,
-            .text = str_from(arena_dup(&call->answer, str_from(why->text))),
         };
+        if (call->whole) {
+            answer_set_aside(call);
+            continue;
+        }
+        attempt.text = str_from(arena_dup(&call->answer, str_from(why->text)));
         client_call_over(call, &attempt);
     }
 }

@@ -203,6 +203,8 @@ void answer_headers(struct rpc_client_call *call, const struct h2_header *header
 void answer_data(struct rpc_client_call *call, struct str bytes);
 void answer_ended(struct rpc_client_call *call);
 void answer_closed(struct rpc_client_call *call, uint32_t code);
+/* Answered, and the caller is still reading: it needs its stream no more. */
+void answer_set_aside(struct rpc_client_call *call);
 void answer_continue(struct rpc_client_call *call); /* after a pause */
 void answer_forget(struct rpc_client_call *call);   /* before another attempt */
 

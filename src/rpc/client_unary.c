@@ -16,6 +16,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
     if (!judged.err && call->messages != 1) {
         judged.err = ERR_UNKNOWN;
         judged.status = GRPC_INTERNAL;
+        judged.answered = false; /* it said OK; that this is none is our word */
         judged.text = call->messages == 0 ? STR("answered OK, but without a message")
                                           : STR("answered OK, but with more than one message");
     }

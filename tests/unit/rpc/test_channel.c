@@ -393,6 +393,34 @@ TEST(silence_is_broken_by_pings_and_a_dead_peer_is_found)
     close_all();
 }
 
+/* Or a server could switch our pings off, for itself and for every other of the channel. */
+TEST(a_server_that_wants_calm_gets_half_the_pings_however_often_it_says_so)
+{
+    static const char calm[] = "\0\0\x08\x07\0\0\0\0\0" /* GOAWAY */
+                               "\x7f\xff\xff\xff\0\0\0\x0b";
+    struct str goaway = str_of(calm, sizeof calm - 1);
+
+    open_world();
+    world.servers[0].on_request = NULL;
+    world_channel(&world,
+                  (struct rpc_channel_options){.ping_after_ms = 1000, .ping_timeout_ms = 500});
+    CHECK("ready", world_wait_ready(&world));
+    for (int i = 0; i < 10; i++)
+        CHECK_OK("goaway", stream_write(world.servers[0].peers[0].stream, &goaway, 1));
+    world_run(&world, 10);
+    CHECK("dialed anew", world_wait_ready(&world));
+    CHECK_SIZE("once", world.servers[0].accepted, 2);
+    ask(&world, &heard, (struct rpc_call_options){0}, STR("hi"));
+    world_run(&world, 100);
+    sim_host_die(world.hosts[0], SIM_POWER_CUT);
+    world_run(&world, 1700);
+    CHECK_U64("twice as patient", heard.ends, 0);
+    world_run(&world, 1000);
+    CHECK_U64("and no more than that", heard.ends, 1);
+    CHECK_HAS("by a ping", heard.text, "ping");
+    close_all();
+}
+
 TEST(a_warm_connection_is_known_to_be_alive)
 {
     open_world();

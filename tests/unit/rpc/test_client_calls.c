@@ -366,6 +366,37 @@ TEST(an_answer_that_is_whole_waits_for_a_paused_caller)
     close_all();
 }
 
+/* Whoever ends an answer early may reset the stream, and ours does; who does not, and then closes
+ * the connection, has answered all the same. */
+TEST(an_answer_that_is_whole_outlives_the_connection_before_the_request_has_ended)
+{
+    static const char ok[] = "\0\0\x0f\1\5\0\0\0\1" /* HEADERS, their end and the stream's */
+                             "\0\x0bgrpc-status\x01\x30";
+    struct str trailers = str_of(ok, sizeof ok - 1);
+
+    open_with(answer_as_they_come, (struct rpc_channel_options){0});
+    world.servers[0].at_headers = true;
+    start((struct rpc_call_options){0});
+    heard.pause_at_message = true;
+    world_run(&world, 500);
+    scripted_message(&world.servers[0].requests[0], STR("one"));
+    scripted_message(&world.servers[0].requests[0], STR("two"));
+    scripted_flush(&world.servers[0].peers[0]);
+    CHECK_OK("trailers", stream_write(world.servers[0].peers[0].stream, &trailers, 1));
+    world_run(&world, 500);
+    CHECK_U64("the first", heard.messages, 1);
+    stream_close(world.servers[0].peers[0].stream);
+    world_run(&world, 2000);
+    CHECK_U64("no end while it pauses", heard.ends, 0);
+    heard.pause_at_message = false;
+    if (heard.call) rpc_call_resume(heard.call);
+    CHECK("ends", wait_end(&world, &heard));
+    CHECK_OK("done", heard.err);
+    CHECK("the server's own word", heard.answered);
+    CHECK_U64("with both", heard.messages, 2);
+    close_all();
+}
+
 TEST(a_deadline_is_kept_here_whatever_the_server_does)
 {
     sim_time before;
