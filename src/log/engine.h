@@ -2,7 +2,8 @@
  *
  * The only caller of raft_step(). libraft 0.22.1 is neither safe nor live by itself; every defect
  * has its guard in guards.c, applied here on the way in and on the way out, so nobody else needs to
- * know. Everything the engine hands out is valid until the next call that takes the engine.
+ * know. Everything the engine hands out is valid until the next call that takes the engine; bytes
+ * of entries are never copied here, they are the caller's as long as the effects are used.
  *
  * The order the driver must keep, per call: (1) when ENGINE_VOTE is set, make term and vote
  * durable, and take no further step and send no message before that; (2) queue the snapshot or the
@@ -66,8 +67,9 @@ struct engine_effects {
     const struct raft_entry *entries;
     size_t entry_count;
     struct snapshot_mark install; /* ENGINE_INSTALL: the snapshot announced by engine_offer */
-    /* ENGINE_MESSAGES. An append names prev_log_index and n_entries; its entries, and the content
-     * of an install, are the driver's to fill in. */
+    /* ENGINE_MESSAGES. server_id is the receiver; server_address means nothing. An append names
+     * prev_log_index and n_entries; its entries, and the content of an install, are the driver's
+     * to fill in. */
     const struct raft_message *messages;
     size_t message_count;
 };
@@ -77,14 +79,16 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
                      struct note *note);
 void engine_close(struct engine *engine); /* NULL is fine */
 
-/* -- events. `now` never runs back. All: ERR_NOMEM and ERR_INTERNAL end the process (fail-stop). */
+/* -- events. `now` never runs back. ERR_NOMEM, ERR_INTERNAL and ERR_CORRUPT (a peer's log differs
+ * from ours below the commit index) end the process: nothing may be asked of the engine after. What
+ * else is listed leaves everything as it was. -- */
+/* First, once. ERR_CORRUPT also for a log that cannot be (no configuration at its start). A lone
+ * voter leads at once, in a new term (guard 17): effects as from any other call. */
 enum err engine_begin(struct engine *engine, mono_time now, const struct engine_start *start,
                       struct engine_effects *ret_effects);
 enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effects *ret_effects);
-/* Entries of an append as they came: bytes are the caller's and are copied out by whoever consumes
- * ret_effects->entries, which is during this call's effects. One frame may need several steps
- * (guard 3): call engine_more until it answers false, handling the effects of each. A message of
- * kind install goes through engine_offer instead. */
+/* Entries of an append as they came. ret_effects->entries point to the caller's bytes. ERR_INVALID:
+ * no sound peer sends this; refuse the connection. */
 struct engine_append {
     uint64_t term, prev_index, prev_term, commit;
     const struct entry *entries;
@@ -93,14 +97,12 @@ struct engine_append {
 enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t from,
                                const struct engine_append *append,
                                struct engine_effects *ret_effects);
-bool engine_more(struct engine *engine, mono_time now, enum err *ret_err,
-                 struct engine_effects *ret_effects);
-/* Any other message: results, votes, timeout-now. server_id is the sender's. */
+/* Any other message: results, votes, timeout-now. server_id is the sender's. ERR_INVALID. */
 enum err engine_receive(struct engine *engine, mono_time now, const struct raft_message *message,
                         struct engine_effects *ret_effects);
 /* A whole, verified snapshot of a peer stands on our disk under a temporary name. Without
  * ENGINE_INSTALL in the effects it is not wanted: remove it. With it: make it ours, forget the log
- * up to it, then engine_installed. */
+ * up to it, then engine_installed. ERR_INVALID. */
 enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint64_t term,
                       const struct snapshot_mark *mark, struct engine_effects *ret_effects);
 enum err engine_installed(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
@@ -109,16 +111,21 @@ enum err engine_installed(struct engine *engine, mono_time now, const struct sna
  * driver reports only what belongs to the newest generation. */
 enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
                           struct engine_effects *ret_effects);
-/* A snapshot of our own is durable. Entries up to its index less `trailing` are forgotten. */
+/* A snapshot of our own is durable. Entries up to its index less `trailing` are forgotten.
+ * ERR_CONFLICT: an install or a newer snapshot came before it; drop the file. */
 enum err engine_compacted(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           uint32_t trailing, struct engine_effects *ret_effects);
 /* The applied entry at `index` was a configuration. */
 enum err engine_configuration(struct engine *engine, mono_time now, uint64_t index,
                               struct str bytes, struct engine_effects *ret_effects);
 /* Leader: appends. *ret_first is the index of the first. ERR_NOT_LEADER, ERR_NOT_READY (handing
- * over). Either commands and barriers, or one ENTRY_CHANGE alone (guard 11). */
+ * over). Either commands and barriers, or one ENTRY_CHANGE alone (guard 11), else ERR_INVALID;
+ * ERR_BUSY: a change is not applied yet. The barrier of a new leader is the engine's: it comes in
+ * the effects of the call that made it leader, always, and is the first entry of its term. */
 enum err engine_submit(struct engine *engine, mono_time now, const struct entry *entries,
                        size_t count, uint64_t *ret_first, struct engine_effects *ret_effects);
+/* To the voter `to`, or 0: any. ERR_NOT_LEADER, ERR_BUSY (one is under way), ERR_NOT_FOUND (no such
+ * voter), ERR_INVALID (ourselves). It ends by itself after one election time-out. */
 enum err engine_transfer(struct engine *engine, mono_time now, uint64_t to,
                          struct engine_effects *ret_effects);
 
