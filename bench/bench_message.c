@@ -153,7 +153,7 @@ static void read_stream(struct job *job)
 static void write_ours(struct job *job)
 {
     buf_clear(&job->out);
-    must(message_write(job->message, &job->out) == ERR_OK, "write");
+    must(message_write(job->message, &job->out, NULL) == ERR_OK, "write");
 }
 
 static double measure(const char *name, struct job *job, void (*run)(struct job *), int times,
@@ -203,8 +203,8 @@ int main(void)
     list.n_machines = MACHINES;
     list.machines = arena_calloc(&arena, MACHINES, sizeof *list.machines);
     for (int i = 0; i < MACHINES; i++) list.machines[i] = machine_at(&arena, i);
-    must(message_write(&list.machines[0]->base, &one) == ERR_OK, "one");
-    must(message_write(&list.base, &many) == ERR_OK, "many");
+    must(message_write(&list.machines[0]->base, &one, NULL) == ERR_OK, "one");
+    must(message_write(&list.base, &many, NULL) == ERR_OK, "many");
 
     job.bytes = buf_peek(&one);
     job.message = &list.machines[0]->base;

@@ -310,7 +310,8 @@ static enum err send(struct rpc_call *call, struct str message, bool must_take)
     return ERR_OK;
 }
 
-static enum err send_message(struct rpc_call *call, const ProtobufCMessage *message, bool must_take)
+static enum err send_message(struct rpc_call *call, const ProtobufCMessage *message, bool must_take,
+                             struct note *note)
 {
     struct buf *scratch = &call->server->message;
     enum err err;
@@ -321,14 +322,14 @@ static enum err send_message(struct rpc_call *call, const ProtobufCMessage *mess
         return ERR_FULL;
     }
     buf_clear(scratch);
-    err = message_write(message, scratch);
+    err = message_write(message, scratch, note);
     if (err) return err == ERR_FULL ? ERR_TOO_LARGE : err;
     return send(call, buf_peek(scratch), must_take);
 }
 
 enum err rpc_send(struct rpc_call *call, const ProtobufCMessage *message)
 {
-    return send_message(call, message, false);
+    return send_message(call, message, false, NULL);
 }
 
 enum err rpc_send_bytes(struct rpc_call *call, struct str message)
@@ -338,7 +339,7 @@ enum err rpc_send_bytes(struct rpc_call *call, struct str message)
 
 /* By now the handler has acted, and only a doubtful status leaves room for that: most of these
  * errors stand for RESOURCE_EXHAUSTED, which a client reads as "was not applied" (retry.c). */
-static void end_reply(struct rpc_call *call, enum err err)
+static void end_reply(struct rpc_call *call, enum err err, const struct note *why)
 {
     struct note note;
 
@@ -346,17 +347,20 @@ static void end_reply(struct rpc_call *call, enum err err)
         rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
         return;
     }
-    note_set(&note, "the answer cannot be sent: %s", err_text(err));
+    note_set(&note, "the answer cannot be sent: %s", why->text[0] ? why->text : err_text(err));
     rpc_finish(call, err == ERR_CLOSED ? GRPC_CANCELLED : GRPC_INTERNAL, str_from(note.text),
                STR_EMPTY);
 }
 
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
-    end_reply(call, send_message(call, message, true));
+    struct note why;
+
+    why.text[0] = '\0'; /* not all of it: this is every call */
+    end_reply(call, send_message(call, message, true, &why), &why);
 }
 
 void rpc_reply_bytes(struct rpc_call *call, struct str message)
 {
-    end_reply(call, send(call, message, true));
+    end_reply(call, send(call, message, true), &(struct note){0});
 }

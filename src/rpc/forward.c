@@ -336,7 +336,7 @@ static void pass_request(struct passing *p, const ProtobufCMessage *message, str
     if (!p->onward) return;
     if (message) {
         buf_clear(scratch);
-        err = message_write(message, scratch);
+        err = message_write(message, scratch, NULL);
         bytes = buf_peek(scratch);
     }
     if (!err) err = rpc_call_send(p->onward, bytes);

@@ -57,7 +57,7 @@ enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
     return err;
 }
 
-enum err message_write(const ProtobufCMessage *message, struct buf *into)
+enum err message_write(const ProtobufCMessage *message, struct buf *into, struct note *note)
 {
     size_t size = protobuf_c_message_get_packed_size(message), written;
     char *room;
@@ -69,6 +69,7 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into)
     if (err) return err;
     written = protobuf_c_message_pack(message, (uint8_t *)room);
     assert(written == size); /* else the message changed meanwhile, and bytes past the room too */
-    buf_commit(into, written);
-    return ERR_OK;
+    err = message_check_text(message->descriptor, str_of(room, written), note);
+    if (!err) buf_commit(into, written);
+    return err;
 }

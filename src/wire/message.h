@@ -38,10 +38,10 @@ enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
 enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
                       const struct message_limits *limits, struct arena *arena,
                       ProtobufCMessage **ret_message, struct note *note);
-/* Appends the encoding, all or nothing. Does not check that strings are UTF-8: what came from
- * outside was checked when it came. ERR_FULL (the buffer's ceiling), ERR_TOO_LARGE (2 GiB),
+/* Appends the encoding, all or nothing. ERR_INTERNAL with a note: a string is not UTF-8, which is
+ * our mistake, and no reader would take it. ERR_FULL (the buffer's ceiling), ERR_TOO_LARGE (2 GiB),
  * ERR_NOMEM. */
-enum err message_write(const ProtobufCMessage *message, struct buf *into);
+enum err message_write(const ProtobufCMessage *message, struct buf *into, struct note *note);
 
 /* -- very large messages, element by element -- */
 

@@ -80,7 +80,7 @@ static const char *text_problem(const uint8_t *at, uint32_t len, bool nul_allowe
     return str_is_utf8(str_of(at, len)) ? NULL : "not UTF-8";
 }
 
-static bool is_text_as_bytes(const ProtobufCMessageDescriptor *type, uint32_t number)
+bool is_text_as_bytes(const ProtobufCMessageDescriptor *type, uint32_t number)
 {
     for (const struct text_field *t = text_as_bytes; t->message; t++)
         if (t->number == number && strcmp(t->message, type->name) == 0) return true;

@@ -12,6 +12,11 @@ struct text_field {
     uint32_t number;
 };
 extern const struct text_field text_as_bytes[]; /* generated; ends with a NULL name */
+bool is_text_as_bytes(const ProtobufCMessageDescriptor *type, uint32_t number);
+/* For a message that protobuf-c has written. ERR_INTERNAL: a string in it is not UTF-8; the note
+ * names it. */
+enum err message_check_text(const ProtobufCMessageDescriptor *type, struct str encoded,
+                            struct note *note);
 
 /* One field on the wire:
  *     tag      varint of 1..5 bytes: number << 3 | wire type

@@ -58,7 +58,7 @@ static void put_element(struct collector *c, const ProtobufCMessage *element)
     size_t len;
 
     buf_init(&one, MEMORY);
-    must(message_write(element, &one) == ERR_OK);
+    must(message_write(element, &one, NULL) == ERR_OK);
     must(buf_append(&c->bytes, c->tag) == ERR_OK);
     for (len = one.len; len > 0x7f; len >>= 7) buf_append_byte(&c->bytes, (char)(len | 0x80));
     buf_append_byte(&c->bytes, (char)len);
@@ -86,7 +86,7 @@ static void split_whole(size_t chosen, ProtobufCMessage *whole, struct buf *out)
     must(buf_append(out, buf_peek(&c.bytes)) == ERR_OK);
     buf_deinit(&c.bytes);
     *count = 0;
-    must(message_write(whole, out) == ERR_OK);
+    must(message_write(whole, out, NULL) == ERR_OK);
     *count = had;
 }
 
@@ -116,7 +116,7 @@ static void check_stream(size_t chosen, struct str bytes, size_t piece, struct b
     if (err) {
         must(note.text[0] != '\0' && !rest);
     } else {
-        must(message_write(rest, &c.bytes) == ERR_OK);
+        must(message_write(rest, &c.bytes, NULL) == ERR_OK);
         must(str_equal(buf_peek(&c.bytes), buf_peek(want)));
     }
     message_stream_close(stream);
@@ -134,9 +134,9 @@ static void check_good(size_t chosen, struct str bytes, ProtobufCMessage *messag
     buf_init(&once, MEMORY);
     buf_init(&twice, MEMORY);
     buf_init(&split, MEMORY);
-    must(message_write(message, &once) == ERR_OK);
+    must(message_write(message, &once, NULL) == ERR_OK);
     must(message_read(types[chosen].type, buf_peek(&once), NULL, &arena, &again, NULL) == ERR_OK);
-    must(message_write(again, &twice) == ERR_OK);
+    must(message_write(again, &twice, NULL) == ERR_OK);
     must(str_equal(buf_peek(&once), buf_peek(&twice)));
     if (types[chosen].streamed) {
         split_whole(chosen, message, &split);

@@ -64,7 +64,7 @@ TEST(a_message_is_written_whole_or_not_at_all)
         enum err err;
 
         buf_init(&out, MEMORY);
-        err = message_write(&m.base, &out);
+        err = message_write(&m.base, &out, NULL);
         CHECK_ERR("the failure is reported", err, fault_alloc_fired() ? ERR_NOMEM : ERR_OK);
         CHECK("all or nothing", (out.len == 0) == (err != ERR_OK));
         buf_deinit(&out);

@@ -236,7 +236,7 @@ enum err client_send(struct client *c, int32_t stream, const echo_request *reque
     enum err err;
 
     buf_init(&out, BODY_MAX);
-    CHECK_OK("encode", message_write(&request->base, &out));
+    CHECK_OK("encode", message_write(&request->base, &out, NULL));
     err = client_send_bytes(c, stream, buf_peek(&out));
     buf_deinit(&out);
     return err;

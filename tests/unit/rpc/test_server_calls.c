@@ -376,6 +376,14 @@ static void too_large(struct rpc_call *call)
               ERR_TOO_LARGE);
     rpc_reply_bytes(call, str_of(large, sizeof large));
 }
+static void not_text(struct rpc_call *call)
+{
+    static char text[] = "caf\xe9";
+    echo_response response = MUSTER__TEST__V1__ECHO_RESPONSE__INIT;
+    response.text = text;
+    CHECK_ERR("our mistake", rpc_send(call, &response.base), ERR_INTERNAL);
+    rpc_reply(call, &response.base);
+}
 static void huge_trailers(struct rpc_call *call)
 {
     static char value[60000];
@@ -395,6 +403,8 @@ static const struct {
     {"metadata is checked and bounded", bad_metadata, GRPC_OK, "", "AAEC"},
     {"an answer past the limit is no \"was not applied\"", too_large, GRPC_INTERNAL,
      "the answer cannot be sent: larger than the limit", ""},
+    {"text that is not UTF-8 is told, not sent", not_text, GRPC_INTERNAL,
+     "the answer cannot be sent: muster.test.v1.EchoResponse.text: not UTF-8", ""},
     {"trailers that do not fit leave the status", huge_trailers, GRPC_NOT_FOUND, "", ""},
 };
 

@@ -65,7 +65,7 @@ static void answer(const ProtobufCMessageDescriptor *type, struct str bytes)
     arena_init(&arena, MEMORY);
     buf_init(&out, MEMORY);
     err = message_read(type, bytes, NULL, &arena, &message, &note);
-    if (!err) err = message_write(message, &out);
+    if (!err) err = message_write(message, &out, NULL);
     if (err) {
         printf("ERR_%s %s\n", err_name(err), note.text);
     } else {

@@ -419,6 +419,8 @@ TEST(every_kind_of_field_arrives)
 
 /* -- random messages -- */
 
+static uint64_t texts_made, bad_text; /* the number of the one that is to be broken; 0: none */
+
 static char *random_text(struct prng *p, struct arena *arena)
 {
     static const char *const parts[] = {
@@ -431,6 +433,7 @@ static char *random_text(struct prng *p, struct arena *arena)
         memcpy(text + len, part, strlen(part));
         len += strlen(part);
     }
+    if (++texts_made == bad_text) text[prng_below(p, len + 1)] = (char)0xff;
     return text;
 }
 
@@ -481,9 +484,9 @@ TEST(what_is_written_is_read_back_the_same)
         arena_init(&arena, MEMORY);
         buf_init(&once, MEMORY);
         buf_init(&twice, MEMORY);
-        CHECK_OK("write", message_write(&random_message(&prng, &arena, 3)->base, &once));
+        CHECK_OK("write", message_write(&random_message(&prng, &arena, 3)->base, &once, NULL));
         CHECK_OK("read", read_in(&again, EVERYTHING, buf_peek(&once), &back, &note));
-        CHECK_OK("write again", message_write(&back->base, &twice));
+        CHECK_OK("write again", message_write(&back->base, &twice, NULL));
         CHECK_STR("the same bytes", buf_peek(&twice), buf_peek(&once));
         arena_deinit(&again);
         buf_deinit(&twice);
@@ -505,7 +508,7 @@ TEST(a_message_cut_anywhere_is_refused_unless_cut_between_fields)
 
         arena_init(&arena, MEMORY);
         buf_init(&bytes, MEMORY);
-        CHECK_OK("write", message_write(&random_message(&prng, &arena, 2)->base, &bytes));
+        CHECK_OK("write", message_write(&random_message(&prng, &arena, 2)->base, &bytes, NULL));
         for (size_t len = 0; len < bytes.len && len < 2000; len++) {
             uint8_t *cut = malloc(len ? len : 1);
             ProtobufCMessage *judge = NULL;
@@ -542,7 +545,7 @@ TEST(unknown_fields_and_enum_numbers_survive_a_round)
     CHECK_I64("the number", m->colour, 77);
     CHECK_SIZE("unknown fields", m->base.n_unknown_fields, 4);
     buf_init(&out, 256);
-    CHECK_OK("write", message_write(&m->base, &out));
+    CHECK_OK("write", message_write(&m->base, &out, NULL));
     CHECK_STR("the same bytes", buf_peek(&out), bytes);
     buf_deinit(&out);
     arena_deinit(&arena);
@@ -623,15 +626,149 @@ TEST(writing_is_all_or_nothing)
     m.a_string = (char *)(uintptr_t) "twelve bytes";
     buf_init(&out, 20);
     CHECK_OK("before", buf_append_c(&out, "12345678"));
-    CHECK_ERR("14 bytes do not fit in 12", message_write(&m.base, &out), ERR_FULL);
+    CHECK_ERR("14 bytes do not fit in 12", message_write(&m.base, &out, NULL), ERR_FULL);
     CHECK_STR("what was there stays", buf_peek(&out), STR("12345678"));
     m.a_string = (char *)(uintptr_t) "ten  bytes";
-    CHECK_OK("12 do", message_write(&m.base, &out));
+    CHECK_OK("12 do", message_write(&m.base, &out, NULL));
     CHECK_STR("both", buf_peek(&out), STR("12345678\x72\x0aten  bytes"));
     m.a_string = (char *)(uintptr_t) "";
-    CHECK_OK("an empty message takes nothing", message_write(&m.base, &out));
+    CHECK_OK("an empty message takes nothing", message_write(&m.base, &out, NULL));
     CHECK_SIZE("still", out.len, 20);
     buf_deinit(&out);
+}
+
+static char broken[] = "\xc3("; /* the first half of a letter */
+
+static void in_a_string(everything *m)
+{
+    m->a_string = broken;
+}
+static void in_a_list(everything *m)
+{
+    static char *strings[] = {(char *)(uintptr_t) "good", (char *)(uintptr_t) "\xc3\xa9", broken};
+    m->strings = strings;
+    m->n_strings = 3;
+}
+static void in_a_oneof(everything *m)
+{
+    m->choice_case = MUSTER__TEST__V1__EVERYTHING__CHOICE_CHOICE_TEXT;
+    m->choice_text = broken;
+}
+static void in_a_map(everything *m)
+{
+    static Muster__Test__V1__Everything__TextsEntry
+        entry = MUSTER__TEST__V1__EVERYTHING__TEXTS_ENTRY__INIT,
+        *entries[] = {&entry};
+    entry.key = broken;
+    m->texts = entries;
+    m->n_texts = 1;
+}
+static void in_bytes(everything *m)
+{
+    m->a_bytes = (ProtobufCBinaryData){2, (uint8_t *)broken};
+    m->choice_case = MUSTER__TEST__V1__EVERYTHING__CHOICE_CHOICE_BYTES;
+    m->choice_bytes = m->a_bytes;
+}
+
+TEST(text_that_is_not_utf8_is_never_written)
+{
+    static const struct {
+        void (*breaks)(everything *m);
+        enum err want;
+        const char *says;
+    } cases[] = {
+        {in_a_string, ERR_INTERNAL, "muster.test.v1.Everything.a_string: not UTF-8"},
+        {in_a_list, ERR_INTERNAL, "muster.test.v1.Everything.strings: not UTF-8"},
+        {in_a_oneof, ERR_INTERNAL, "muster.test.v1.Everything.choice_text: not UTF-8"},
+        {in_a_map, ERR_INTERNAL, "muster.test.v1.Everything.TextsEntry.key: not UTF-8"},
+        {in_bytes, ERR_OK, ""}, /* which may be anything */
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        for (int deep = 0; deep < 3; deep++) { /* itself, in a child, in a child of a child */
+            everything m[3] = {MUSTER__TEST__V1__EVERYTHING__INIT,
+                               MUSTER__TEST__V1__EVERYTHING__INIT,
+                               MUSTER__TEST__V1__EVERYTHING__INIT};
+            struct note note = {""};
+            struct buf out;
+            for (int k = 0; k < 3; k++) {
+                m[k].a_uint64 = UINT64_MAX; /* bytes that are no text and have their high bit */
+                m[k].a_fixed32 = 0x80ff80ff;
+                m[k].far = 300;
+                if (k < deep) m[k].child = &m[k + 1];
+            }
+            cases[i].breaks(&m[deep]);
+            buf_init(&out, MEMORY);
+            CHECK_OK("before", buf_append_c(&out, "12345678"));
+            CHECK_ERR(cases[i].says, message_write(&m[0].base, &out, &note), cases[i].want);
+            CHECK_TEXT("named", note.text, cases[i].says);
+            if (cases[i].want) CHECK_STR("nothing is written", buf_peek(&out), STR("12345678"));
+            buf_deinit(&out);
+        }
+    }
+}
+
+TEST(text_kept_as_bytes_is_checked_on_its_way_out_too)
+{
+    Bigfleet__V1alpha1__CapacityNeed need = BIGFLEET__V1ALPHA1__CAPACITY_NEED__INIT;
+    struct note note = {""};
+    struct buf out;
+
+    buf_init(&out, MEMORY);
+    need.group = (ProtobufCBinaryData){4, (uint8_t *)(uintptr_t) "a\0\xc3\xa9"};
+    CHECK_OK("NUL and a letter", message_write(&need.base, &out, &note));
+    need.group.len = 3;
+    CHECK_ERR("half a letter", message_write(&need.base, &out, &note), ERR_INTERNAL);
+    CHECK_HAS("named", note.text, "CapacityNeed.group: not UTF-8");
+    buf_deinit(&out);
+}
+
+TEST(one_bad_byte_is_not_written_wherever_it_stands)
+{
+    everything m = MUSTER__TEST__V1__EVERYTHING__INIT;
+    char text[200] = "";
+    struct buf out;
+
+    buf_init(&out, MEMORY);
+    m.a_string = text;
+    for (size_t len = 1; len <= 150; len++) {
+        memset(text, 'x', len);
+        CHECK_OK("good", message_write(&m.base, &out, NULL));
+        for (size_t place = 0; place < len; place++) {
+            text[place] = (char)0xff;
+            CHECK_ERR("bad", message_write(&m.base, &out, NULL), ERR_INTERNAL);
+            text[place] = 'x';
+        }
+        buf_clear(&out);
+    }
+    buf_deinit(&out);
+}
+
+TEST(one_bad_text_in_a_random_message_stops_it)
+{
+    struct prng prng;
+    unsigned broken_ones = 0;
+
+    prng_seed(&prng, test_seed());
+    for (int turn = 0; turn < 600; turn++) {
+        struct arena arena;
+        struct buf out;
+        everything *m;
+
+        arena_init(&arena, MEMORY);
+        buf_init(&out, MEMORY);
+        texts_made = 0;
+        bad_text = 1 + prng_below(&prng, 40);
+        m = random_message(&prng, &arena, 3);
+        CHECK_ERR("write", message_write(&m->base, &out, NULL),
+                  texts_made >= bad_text ? ERR_INTERNAL : ERR_OK);
+        broken_ones += texts_made >= bad_text;
+        buf_deinit(&out);
+        arena_deinit(&arena);
+    }
+    bad_text = 0;
+    print_message("# %u of 600 were broken\n", broken_ones);
+    CHECK("both happened", broken_ones > 0 && broken_ones < 600);
 }
 
 TEST(presence_of_a_child_is_kept)

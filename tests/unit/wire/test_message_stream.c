@@ -38,7 +38,7 @@ static enum err collect(void *owner, const ProtobufCMessage *element)
     if (c->fail_with && c->count == c->fail_at) return c->fail_with;
     c->count++;
     buf_init(&one, MEMORY);
-    CHECK_OK("written again", message_write(element, &one));
+    CHECK_OK("written again", message_write(element, &one, NULL));
     buf_append(&c->bytes, c->tag);
     for (len = one.len; len > 0x7f; len >>= 7) buf_append_byte(&c->bytes, (char)(len | 0x80));
     buf_append_byte(&c->bytes, (char)len);
@@ -126,7 +126,7 @@ static enum err feed_in_pieces(struct prng *p, struct str bytes, size_t piece_ma
         bytes = str_tail(bytes, len);
     }
     if (!err) err = message_stream_end(stream, &arena, &rest, note);
-    if (!err) err = message_write(rest, &c->bytes);
+    if (!err) err = message_write(rest, &c->bytes, NULL);
     CHECK_U64("counted", message_stream_count(stream), c->count);
     message_stream_close(stream);
     arena_deinit(&arena);
@@ -153,7 +153,7 @@ TEST(streamed_elements_and_rest_are_the_whole_however_it_is_cut)
         collector_init(&c, STR("\x0a"));
         random_list(&prng, &bytes);
         CHECK_OK("whole", message_read(LIST, buf_peek(&bytes), NULL, &arena, &whole, &note));
-        CHECK_OK("its bytes", message_write(whole, &want));
+        CHECK_OK("its bytes", message_write(whole, &want, NULL));
         CHECK_OK("streamed", feed_in_pieces(&prng, buf_peek(&bytes),
                                             pieces[turn % ARRAY_LEN(pieces)], &c, &note));
         CHECK_U64("all elements", c.count, ((machine_list *)whole)->n_machines);
