@@ -18,12 +18,16 @@ uint64_t entries_first(const struct entries *entries); /* last + 1 when empty */
 uint64_t entries_last(const struct entries *entries);
 size_t entries_bytes(const struct entries *entries); /* cached */
 uint64_t entries_generation(const struct entries *entries);
-/* index <= last replaces it and all after it. Copies. ERR_NOMEM. */
+/* index <= last replaces it and all after it. Copies. After ERR_NOMEM what was to be replaced is
+ * gone; fail-stop. */
 enum err entries_append(struct entries *entries, const struct entry *entry);
-/* At recovery: with a place and without bytes unless they fit the cache. */
+/* At recovery: the newest keep their bytes as far as the cache holds them. The first that is found
+ * says where the log begins. ERR_CORRUPT: a gap; ERR_NOMEM. */
 enum err entries_found(struct entries *entries, const struct wal_found *found);
+/* Of this generation's entry. One that was compacted meanwhile is passed over. */
 void entries_placed(struct entries *entries, uint64_t index, const struct wal_place *place);
-/* False: no such index. bytes.at NULL: not in memory, read it at `place`. */
+/* False: no such index. bytes.at NULL: not in memory (bytes.len is right), read it at `place`.
+ * place->size 0: not durable yet. */
 bool entries_get(const struct entries *entries, uint64_t index, struct entry *ret_entry,
                  struct wal_place *ret_place);
 uint64_t entries_term(const struct entries *entries, uint64_t index); /* 0: not there */
@@ -31,5 +35,6 @@ void entries_forget_to(struct entries *entries, uint64_t index);      /* compact
 void entries_reset(struct entries *entries, uint64_t index); /* empty; goes on after index */
 /* Drops bytes from the front while over the bound, of what is <= durable_applied only. */
 void entries_trim(struct entries *entries, uint64_t durable_applied);
-uint64_t entries_log_bytes_since(const struct entries *entries, uint64_t index); /* on disk */
+/* On disk, of the live entries after `index`. */
+uint64_t entries_log_bytes_since(const struct entries *entries, uint64_t index);
 #endif

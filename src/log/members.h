@@ -18,7 +18,10 @@ struct members_view { /* the leader's, at this moment */
     uint64_t match[REPLICA_MEMBERS_MAX];
     bool responsive[REPLICA_MEMBERS_MAX];
 };
-/* ERR_OK and the configuration to write; ERR_NOT_READY, ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID,
+/* The one exception to R2b is the step from one voter to two, which no rule can make safe against
+ * the loss of the newcomer: it must answer and have caught up.
+ *
+ * ERR_OK and the configuration to write; ERR_NOT_READY, ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID,
  * ERR_FULL with a note; ERR_NOT_LEADER: hand over first (removing the leader itself). */
 enum err members_change(const struct members_view *view, enum change_kind kind, uint64_t id,
                         struct str address, struct members *ret_next, struct note *note);

@@ -1,0 +1,249 @@
+#include "log/members.h"
+
+#include <string.h>
+
+#include "io/net.h"
+#include "log/mutant.h"
+
+/* A learner counts as caught up when it lacks no more than this. Under load the newest entries are
+ * always on their way, and a learner is only given what is committed (guard 16), so "everything"
+ * would never come. Safety does not hang on it: rule R2b leaves the newcomer out of the count. */
+enum { CATCH_UP_ENTRIES = 4096 };
+
+static size_t find(const struct members *members, uint64_t id)
+{
+    size_t at = 0;
+    while (at < members->count && members->at[at].id != id) at++;
+    return at;
+}
+
+static size_t voters(const struct members *members)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < members->count; i++) count += members->at[i].role == MEMBER_VOTER;
+    return count;
+}
+
+/* Holds everything committed and was heard of lately: a match alone goes stale when its owner
+ * dies. */
+static bool is_sound(const struct members_view *view, size_t at)
+{
+    return view->match[at] >= view->commit &&
+           (view->responsive[at] || view->members->at[at].id == view->self);
+}
+
+/* How many voters are sound, `besides` (a position) not counted. */
+static size_t sound_voters(const struct members_view *view, size_t besides)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < view->members->count; i++) {
+        if (i == besides || view->members->at[i].role != MEMBER_VOTER) continue;
+        count += is_sound(view, i);
+    }
+    return count;
+}
+
+static bool is_majority(size_t count, size_t of)
+{
+    return count > of / 2;
+}
+
+/* R2, but for the count: never two changes at once, and none before this leader has committed an
+ * entry of its own term, or two leaders' changes could both stand. */
+static enum err may_change_now(const struct members_view *view, struct note *note)
+{
+    if (view->handing_over) {
+        note_set(note, "leadership is being handed over");
+        return ERR_NOT_READY;
+    }
+    if (!view->own_term_committed && !MUTANT(RULE_R2_OWN_TERM)) {
+        note_set(note, "this leader has not committed an entry of its own term yet");
+        return ERR_NOT_READY;
+    }
+    if (view->uncommitted && !MUTANT(RULE_R2_UNCOMMITTED)) {
+        note_set(note, "the change at index %llu is not committed yet",
+                 (unsigned long long)view->uncommitted);
+        return ERR_NOT_READY;
+    }
+    return ERR_OK;
+}
+
+/* R2: the voters that stay (`leaving` is a position, or none) have a majority that is sound. */
+static enum err may_do_without(const struct members_view *view, size_t leaving, struct note *note)
+{
+    size_t staying = voters(view->members), sound = sound_voters(view, leaving);
+
+    if (leaving < view->members->count && view->members->at[leaving].role == MEMBER_VOTER)
+        staying--;
+    if (is_majority(sound, staying) || MUTANT(RULE_R2_MATCH)) return ERR_OK;
+    note_set(note,
+             "of the %zu voters that stay, %zu are reachable and hold all that is committed: "
+             "no majority",
+             staying, sound);
+    return ERR_NOT_READY;
+}
+
+static enum err check_address(struct str address, char ret_text[REPLICA_ADDRESS_MAX + 1],
+                              struct note *note)
+{
+    struct address_parts parts;
+    char text[REPLICA_ADDRESS_MAX + 1];
+
+    if (address.len == 0 || address.len > REPLICA_ADDRESS_MAX || str_has(address, '\0')) {
+        note_set(note, "an address of 1 to %u bytes is needed", (unsigned)REPLICA_ADDRESS_MAX);
+        return ERR_INVALID;
+    }
+    memcpy(text, address.at, address.len);
+    text[address.len] = '\0';
+    if (address_split(text, &parts, note)) return ERR_INVALID;
+    if (!parts.is_unix && (parts.host.len == 0 || parts.port == 0)) {
+        note_set(note, "%s: nobody can be reached there", text);
+        return ERR_INVALID;
+    }
+    memset(ret_text, 0, REPLICA_ADDRESS_MAX + 1);
+    memcpy(ret_text, text, address.len + 1);
+    return ERR_OK;
+}
+
+static enum err add(const struct members_view *view, uint64_t id, struct str address,
+                    struct members *next, struct note *note)
+{
+    struct member *member;
+    enum err err;
+
+    if (find(next, id) < next->count) {
+        note_set(note, "replica %016llx is a member", (unsigned long long)id);
+        return ERR_EXISTS;
+    }
+    if (next->count == REPLICA_MEMBERS_MAX) {
+        note_set(note, "there are %u members already", (unsigned)REPLICA_MEMBERS_MAX);
+        return ERR_FULL;
+    }
+    member = &next->at[next->count];
+    *member = (struct member){.id = id, .role = MEMBER_LEARNER};
+    err = check_address(address, member->address, note);
+    if (err) return err;
+    err = may_do_without(view, SIZE_MAX, note);
+    if (!err) next->count++;
+    return err;
+}
+
+static enum err promote(const struct members_view *view, size_t at, struct members *next,
+                        struct note *note)
+{
+    size_t after = voters(next) + 1, sound = sound_voters(view, SIZE_MAX);
+    enum err err;
+
+    if (next->at[at].role == MEMBER_VOTER) {
+        note_set(note, "replica %016llx is a voter", (unsigned long long)next->at[at].id);
+        return ERR_EXISTS;
+    }
+    if (after > REPLICA_VOTERS_MAX) {
+        note_set(note, "there are %u voters already", (unsigned)REPLICA_VOTERS_MAX);
+        return ERR_FULL;
+    }
+    err = may_do_without(view, SIZE_MAX, note);
+    if (err) return err;
+    if (!view->responsive[at]) {
+        note_set(note, "replica %016llx does not answer", (unsigned long long)next->at[at].id);
+        return ERR_NOT_READY;
+    }
+    if (add_sat_u64(view->match[at], CATCH_UP_ENTRIES) < view->commit) {
+        note_set(note, "replica %016llx has not caught up: %llu of %llu",
+                 (unsigned long long)next->at[at].id, (unsigned long long)view->match[at],
+                 (unsigned long long)view->commit);
+        return ERR_NOT_READY;
+    }
+    /* R2b: if the newcomer were lost at this very moment, the others could still decide. In a
+     * cluster of three with one dead this asks to remove the dead one first. From one voter to two
+     * there is no such way, and a cluster that began with one must be able to grow. */
+    if (after > 2 && !is_majority(sound, after) && !MUTANT(RULE_R2B)) {
+        note_set(note,
+                 "%zu voters are reachable and hold all that is committed, no majority of the %zu "
+                 "there would be: remove a dead one first",
+                 sound, after);
+        return ERR_NOT_READY;
+    }
+    next->at[at].role = MEMBER_VOTER;
+    return ERR_OK;
+}
+
+static enum err leave(const struct members_view *view, size_t at, struct members *next,
+                      struct note *note)
+{
+    enum err err;
+
+    if (next->at[at].id == view->self) {
+        if (voters(next) == 1) {
+            note_set(note, "the last voter cannot be removed");
+            return ERR_INVALID;
+        }
+        note_set(note, "a leader is removed by the next one: leadership is handed over first");
+        return ERR_NOT_LEADER;
+    }
+    err = may_do_without(view, at, note);
+    if (err) return err;
+    /* The others keep their order: the engine's progress follows it. */
+    memmove(&next->at[at], &next->at[at + 1], (next->count - at - 1) * sizeof next->at[0]);
+    next->count--;
+    return ERR_OK;
+}
+
+static enum err move_to(const struct members_view *view, size_t at, struct str address,
+                        struct members *next, struct note *note)
+{
+    enum err err = check_address(address, next->at[at].address, note);
+
+    if (err) return err;
+    if (strcmp(next->at[at].address, view->members->at[at].address) == 0) {
+        note_set(note, "that is its address");
+        return ERR_EXISTS;
+    }
+    return may_do_without(view, SIZE_MAX, note);
+}
+
+enum err members_change(const struct members_view *view, enum change_kind kind, uint64_t id,
+                        struct str address, struct members *ret_next, struct note *note)
+{
+    struct members next = *view->members;
+    size_t at = find(&next, id);
+    enum err err;
+
+    assert(next.count <= REPLICA_MEMBERS_MAX);
+    if (id == 0) {
+        note_set(note, "0 is no replica's identity");
+        return ERR_INVALID;
+    }
+    /* First of all, because until then "exists" and "not found" would be about a configuration
+     * that may yet be taken back. */
+    err = may_change_now(view, note);
+    if (err) return err;
+    if (kind != CHANGE_ADD && at == next.count) {
+        note_set(note, "replica %016llx is not a member", (unsigned long long)id);
+        return ERR_NOT_FOUND;
+    }
+    switch (kind) {
+    case CHANGE_ADD: err = add(view, id, address, &next, note); break;
+    case CHANGE_PROMOTE: err = promote(view, at, &next, note); break;
+    case CHANGE_REMOVE: err = leave(view, at, &next, note); break;
+    case CHANGE_ADDRESS: err = move_to(view, at, address, &next, note); break;
+    default: note_set(note, "no such kind of change"); return ERR_INVALID;
+    }
+    if (err) return err;
+    assert(voters(&next) >= 1 && voters(&next) <= REPLICA_VOTERS_MAX);
+    *ret_next = next;
+    return ERR_OK;
+}
+
+uint64_t members_heir(const struct members_view *view)
+{
+    size_t best = SIZE_MAX;
+
+    for (size_t i = 0; i < view->members->count; i++) {
+        const struct member *member = &view->members->at[i];
+        if (member->id == view->self || member->role != MEMBER_VOTER) continue;
+        if (!view->responsive[i]) continue;
+        if (best == SIZE_MAX || view->match[i] > view->match[best]) best = i;
+    }
+    return best == SIZE_MAX ? 0 : view->members->at[best].id;
+}
