@@ -1,9 +1,10 @@
 /* Frames between replicas as bytes: length first, checked before anything is stored. Pure.
  *
  * docs/protocols/raft-port.md has the bytes. A frame is a head of FRAME_HEAD bytes (length, kind,
- * CRC-32C, number) and a payload of at most FRAME_MAX. Frames of one connection are numbered from
- * 1 without gap, and their checksum is salted with the connection's session, which both sides drew
- * in the two hellos: a frame recorded on another connection is refused. */
+ * two CRC-32C, number) and a payload of at most FRAME_MAX. The frames of each direction are
+ * numbered from 1 without gap, and their checksums are salted with the connection's session, which
+ * both sides drew in the two hellos: a frame recorded on another connection is refused, by its head
+ * alone, before its payload is waited for. */
 #ifndef LOG_FRAME_H
 #define LOG_FRAME_H
 #include <raft.h>
@@ -34,6 +35,7 @@ enum frame_kind {
     FRAME_SNAP_BEGIN, /* bulk lane: announces size, index, term, of this leader's term */
     FRAME_SNAP_CHUNK,
     FRAME_SNAP_END,
+    FRAME_BEAT, /* nothing but "I am here", both ways on both lanes */
     FRAME_KIND_COUNT
 };
 enum frame_lane { LANE_CONTROL = 1, LANE_BULK = 2 };
@@ -66,7 +68,8 @@ struct frame {
         struct { /* APPEND: entries are decoded one by one with frame_next_entry */
             uint64_t term, prev_index, prev_term, commit;
             uint32_t entry_count;
-            struct str entries;
+            struct str entries;  /* what is left of them, as bytes of the wire */
+            uint64_t next_index; /* of the first that is left */
         } append;
         struct raft_append_entries_result append_result;
         struct raft_request_vote vote;
@@ -86,21 +89,26 @@ struct frame_link {
     uint64_t session; /* 0 while hellos are exchanged */
     uint64_t number;  /* of the last frame */
 };
-/* Appends a whole frame. ERR_TOO_LARGE, ERR_FULL, ERR_NOMEM. */
+/* Appends a whole frame; after an error `into` and the link are as before. ERR_TOO_LARGE, ERR_FULL,
+ * ERR_NOMEM. An APPEND is written with the bytes its `entries` has, as frame_take left them. */
 enum err frame_append(struct frame_link *link, const struct frame *frame, struct buf *into);
-/* For APPEND, whose entries stand anywhere: writes the head and the fixed part; the caller then
- * appends exactly `entry_count` entries with frame_add_entry and calls frame_seal, which puts in
- * length and checksum. `start` is where the frame began in `into`. */
+/* For an APPEND whose entries stand anywhere: begin writes the head and the fixed part, each
+ * frame_add_entry adds one and counts it, and frame_seal puts in length, number and checksums.
+ * `start` is where the frame began in `into`; cut `into` back to it to give up before the seal.
+ * frame_add_entry: ERR_TOO_LARGE past FRAME_MAX or FRAME_ENTRIES_MAX, ERR_FULL, ERR_NOMEM, and the
+ * frame is as before. */
 enum err frame_begin_append(const struct frame *frame, struct buf *into, size_t *ret_start);
-enum err frame_add_entry(const struct entry *entry, struct buf *into);
-enum err frame_seal(struct frame_link *link, struct buf *into, size_t start);
+enum err frame_add_entry(const struct entry *entry, struct buf *into, size_t start);
+void frame_seal(struct frame_link *link, struct buf *into, size_t start);
 /* Takes the frame at the start of `bytes`. ERR_OK with *ret_size; ERR_NOT_READY: more bytes are
  * needed; ERR_TOO_LARGE, ERR_CORRUPT (checksum, number, session), ERR_PARSE (payload), ERR_VERSION:
- * close the connection. Views into `bytes`. */
+ * close the connection. Views into `bytes`. The link moves on only with ERR_OK. */
 enum err frame_take(struct frame_link *link, struct str bytes, struct frame *ret_frame,
                     size_t *ret_size, struct note *note);
+/* After ERR_NOT_READY: how many bytes the next look is worth, the head or the whole frame. */
+size_t frame_wanted(struct str bytes);
 /* Walks the entries of an APPEND that frame_take has checked. False at the end. */
 bool frame_next_entry(struct frame *frame, struct entry *ret_entry);
-uint64_t frame_session(uint64_t dialer_nonce, uint64_t listener_nonce);
-const char *frame_kind_name(enum frame_kind kind);
+uint64_t frame_session(uint64_t dialer_nonce, uint64_t listener_nonce); /* never 0 */
+const char *frame_kind_name(enum frame_kind kind);                      /* "append" */
 #endif

@@ -1,15 +1,21 @@
 /* Connections to the other replicas: who may speak, what is sent, what is dropped.
  *
  * Each replica dials each other one; a connection carries frames one way, from the dialer, and only
- * the hello comes back. Two lanes: control (everything small and appends) and bulk (snapshots), so
- * that a heartbeat never queues behind a snapshot. What the protocol can send again is dropped when
- * a peer's queue is full; nothing is dropped silently (metrics).
+ * the hello and a beat now and then come back. Two lanes: control (everything small and appends)
+ * and bulk (snapshots), so that a heartbeat never queues behind a snapshot. What the protocol can
+ * send again is dropped when a peer's queue is full; nothing is dropped silently (metrics).
+ *
+ * Both sides of a connection beat three times in idle_ms, and a side that heard nothing for idle_ms
+ * hangs up: after a partition TCP would try again only when its own back-off, by then perhaps a
+ * minute, has passed; a new connection is there in about a second.
  *
  * Who may speak: the hello names cluster, sender and receiver; all three must be right (a wiped
  * replica has the old address and another identity). Under TLS the peer's certificate must carry
  * muster://replica/<x> with x the name or the 16 hex digits of the id in its hello. A joiner that
- * knows no cluster yet takes the first one that speaks to it by its id. Names are resolved anew on
- * every dial; back-off is jittered, 20 ms to 1 s, and starts anew when a peer is told to be there.
+ * knows no cluster yet takes the first one that speaks to it by its id, and dials nobody before.
+ * Whoever is in the right may speak, a member or not: a leader may be one we do not know of yet.
+ * Names are resolved anew on every dial; back-off is jittered, 20 ms to 1 s, and starts anew when
+ * peers_set names a peer or the peer itself says hello.
  *
  * Hostile bytes cost their sender the connection and nobody else anything. */
 #ifndef LOG_PEERS_H
@@ -22,18 +28,20 @@
 
 struct peers;
 struct peers_events { /* on the loop's thread; views are valid during the call */
-    /* A frame on the control lane. False: stop reading this connection until peers_resume: the
-     * replica takes no step just now; the frame will be given again. */
+    /* A frame on the control lane; a vote's candidate is its sender. False: stop reading this
+     * connection until peers_resume: the replica takes no step just now; the frame will be given
+     * again. */
     bool (*on_frame)(void *owner, uint64_t from, struct frame *frame);
-    /* The bulk lane. `from` began, went on with, or ended a snapshot; the same false. A connection
-     * that breaks in between is on_snap_lost. */
+    /* The bulk lane. `from` began, went on with, or ended a snapshot; the same false. The chunks
+     * come in order and without gap, and are as many bytes as was said when the end comes. A
+     * connection that breaks in between is on_snap_lost. */
     bool (*on_snap)(void *owner, uint64_t from, struct frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
     /* A joiner was told its cluster: write it down before answering; false refuses. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
     /* A peer said hello: what it speaks and where it says it is. */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);
-    /* The sending of a snapshot ended: ERR_OK all of it was taken by the peer's kernel. */
+    /* The sending of a snapshot ended: ERR_OK the peer has read all of it. */
     void (*on_snap_sent)(void *owner, uint64_t to, uint64_t id, enum err err);
     void *owner;
 };
@@ -45,34 +53,42 @@ struct peers_options {
     struct tls_context *tls_server, *tls_client;
     uint64_t id, cluster_id;
     uint32_t level;
-    size_t queue_bytes; /* per peer */
-    uint64_t idle_ms;   /* a silent incoming control connection is closed after */
+    size_t queue_bytes; /* per peer; an empty queue takes any one frame; 0: 32 MiB */
+    uint64_t idle_ms;   /* a silent connection is closed after; 0: 3,000 */
     struct peers_events events;
 };
 enum err peers_open(const struct peers_options *options, struct peers **ret_peers,
-                    struct note *note);               /* listens; errors as net_listen */
-void peers_close(struct peers *peers);                /* no callback follows; NULL is fine */
+                    struct note *note); /* listens; errors as net_listen and metrics_add */
+/* No callback follows. Not from inside one. Its memory is given back when the loop has told it that
+ * its streams are closed and the worker is done with its file. NULL is fine. */
+void peers_close(struct peers *peers);
 const char *peers_address(const struct peers *peers); /* as told to others */
-/* These are there; others are hung up on. An address that changed is dialed anew. Self is left
- * out. */
+/* These are there, and are dialed; whoever is left out is no more, and what was being sent to it
+ * ends with ERR_CANCELLED. An address that changed is dialed anew. Self is left out. ERR_FULL past
+ * PEERS_MAX, ERR_INVALID (an address), and nothing has changed; ERR_NOMEM, some are not there. */
+enum { PEERS_MAX = 2 * REPLICA_MEMBERS_MAX };
 struct peer_where {
     uint64_t id;
     const char *address;
 };
 enum err peers_set(struct peers *peers, const struct peer_where *where, size_t count);
-/* ERR_FULL, ERR_UNAVAILABLE (no connection): dropped, which Raft may see as loss. */
+/* ERR_FULL, ERR_UNAVAILABLE (no connection), ERR_NOMEM: dropped, which Raft may see as loss. What
+ * is sent leaves at the end of the turn. */
 enum err peers_send(struct peers *peers, uint64_t to, const struct frame *frame);
 /* An append with `count` entries after frame->u.append.prev_index, cut into several frames of about
- * FRAME_APPEND_BYTES: the entries come from `next`, in order. *ret_sent: how many went. */
+ * FRAME_APPEND_BYTES: the entries come from `next`, in order; false, there is none, ends it with
+ * ERR_NOT_FOUND. *ret_sent: how many went, which may be some also after an error. */
 typedef bool peers_entry_fn(void *context, uint64_t index, struct entry *ret_entry);
 enum err peers_send_append(struct peers *peers, uint64_t to, const struct frame *frame,
                            uint32_t count, peers_entry_fn *next, void *context, uint32_t *ret_sent);
 size_t peers_queued(const struct peers *peers, uint64_t to); /* bytes */
 bool peers_connected(const struct peers *peers, uint64_t to);
-/* Sends a file over the bulk lane, read in chunks on `worker`; one at a time per peer (ERR_BUSY).
- * on_snap_sent follows. The file stays readable until then. */
+/* Sends the first begin->bytes of a file over the bulk lane, read in chunks on `worker`; one at a
+ * time per peer (ERR_BUSY), until on_snap_sent, which follows. The file stays readable until then,
+ * and the worker is not closed before peers_close or on_snap_sent. ERR_NOT_FOUND (no such peer),
+ * ERR_NOMEM. */
 enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_snap_begin *begin,
                          const char *path, struct worker *worker);
 void peers_stop_file(struct peers *peers, uint64_t to); /* on_snap_sent with ERR_CANCELLED */
-void peers_resume(struct peers *peers); /* reading goes on everywhere, from the next turn */
+void peers_resume(struct peers *peers); /* reading goes on everywhere, later in this turn */
 #endif

@@ -1,0 +1,606 @@
+/* The bytes of a frame. Whole numbers are little-endian and stand at fixed places:
+ *
+ *    0  u32  length of the payload
+ *    4  u8   kind, then three zeros
+ *    8  u32  CRC-32C that goes on from the one of the head over the payload
+ *   12  u32  CRC-32C of session, bytes 0 to 7, number
+ *   16  u64  number
+ *
+ * Every kind has a least and a greatest length, so a head alone shows most of what is wrong. */
+#include "log/frame.h"
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+
+enum {
+    AT_LENGTH = 0,
+    AT_KIND = 4,
+    AT_SUM = 8,
+    AT_HEAD_SUM = 12,
+    AT_NUMBER = 16,
+    HELLO_FIXED = 48,
+    HELLO_MAX = 1024, /* room for what later protocols may add */
+    APPEND_FIXED = 40,
+    APPEND_AT_COUNT = 32,
+    ENTRY_HEAD = 16,
+    CHUNK_FIXED = 16,
+};
+static_assert(HELLO_FIXED + REPLICA_NAME_MAX + REPLICA_ADDRESS_MAX <= HELLO_MAX, "hello fits");
+static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entry fits");
+
+static const struct {
+    const char *name;
+    uint32_t length_min, length_max;
+} kinds[FRAME_KIND_COUNT] = {
+    [FRAME_HELLO] = {"hello", HELLO_FIXED, HELLO_MAX},
+    [FRAME_APPEND] = {"append", APPEND_FIXED, FRAME_MAX},
+    [FRAME_APPEND_RESULT] = {"append_result", 32, 32},
+    [FRAME_VOTE] = {"vote", 40, 40},
+    [FRAME_VOTE_RESULT] = {"vote_result", 16, 16},
+    [FRAME_TIMEOUT_NOW] = {"timeout_now", 32, 32},
+    [FRAME_READ_ROUND] = {"read_round", 16, 16},
+    [FRAME_READ_ANSWER] = {"read_answer", 24, 24},
+    [FRAME_HASH] = {"hash", 24, 24},
+    [FRAME_SNAP_BEGIN] = {"snap_begin", 40, 40},
+    [FRAME_SNAP_CHUNK] = {"snap_chunk", CHUNK_FIXED + 1, CHUNK_FIXED + FRAME_CHUNK_MAX},
+    [FRAME_SNAP_END] = {"snap_end", 8, 8},
+    [FRAME_BEAT] = {"beat", 0, 0},
+};
+
+const char *frame_kind_name(enum frame_kind kind)
+{
+    return kind > 0 && kind < FRAME_KIND_COUNT ? kinds[kind].name : "unknown";
+}
+
+static uint64_t mix(uint64_t x) /* one round of splitmix64 */
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+uint64_t frame_session(uint64_t dialer_nonce, uint64_t listener_nonce)
+{
+    uint64_t session = mix(dialer_nonce ^ mix(listener_nonce));
+
+    return session ? session : 1;
+}
+
+static uint32_t head_sum(uint64_t session, const char *head)
+{
+    char salt[8];
+
+    store_le64(salt, session);
+    return crc32c(crc32c(crc32c(0, salt, 8), head, AT_SUM), head + AT_NUMBER, 8);
+}
+
+/* -- writing -- */
+
+static char *put8(char *at, uint8_t value)
+{
+    *at = (char)value;
+    return at + 1;
+}
+static char *put16(char *at, uint16_t value)
+{
+    store_le16(at, value);
+    return at + 2;
+}
+static char *put32(char *at, uint32_t value)
+{
+    store_le32(at, value);
+    return at + 4;
+}
+static char *put64(char *at, uint64_t value)
+{
+    store_le64(at, value);
+    return at + 8;
+}
+static char *put_bytes(char *at, struct str bytes)
+{
+    if (bytes.len > 0) memcpy(at, bytes.at, bytes.len);
+    return at + bytes.len;
+}
+
+static size_t payload_length(const struct frame *frame)
+{
+    switch (frame->kind) {
+    case FRAME_HELLO: return HELLO_FIXED + frame->u.hello.name.len + frame->u.hello.address.len;
+    case FRAME_APPEND: return APPEND_FIXED + frame->u.append.entries.len;
+    case FRAME_SNAP_CHUNK: return CHUNK_FIXED + frame->u.snap_chunk.bytes.len;
+    default: return kinds[frame->kind].length_min;
+    }
+}
+
+static char *put_hello(char *at, const struct frame_hello *hello)
+{
+    assert(hello->name.len <= REPLICA_NAME_MAX && hello->address.len <= REPLICA_ADDRESS_MAX);
+    at = put32(at, hello->protocol);
+    at = put32(at, hello->lane);
+    at = put64(at, hello->cluster_id);
+    at = put64(at, hello->from);
+    at = put64(at, hello->to);
+    at = put64(at, hello->nonce);
+    at = put32(at, hello->level);
+    at = put16(at, (uint16_t)hello->name.len);
+    at = put16(at, (uint16_t)hello->address.len);
+    return put_bytes(put_bytes(at, hello->name), hello->address);
+}
+
+static char *put_append(char *at, const struct frame *frame)
+{
+    at = put64(at, frame->u.append.term);
+    at = put64(at, frame->u.append.prev_index);
+    at = put64(at, frame->u.append.prev_term);
+    at = put64(at, frame->u.append.commit);
+    at = put32(at, frame->u.append.entry_count);
+    return put32(at, 0);
+}
+
+static char *put_append_result(char *at, const struct raft_append_entries_result *result)
+{
+    at = put64(at, result->term);
+    at = put64(at, result->rejected);
+    at = put64(at, result->last_log_index);
+    at = put16(at, result->features);
+    at = put16(at, result->capacity);
+    return put32(at, result->version);
+}
+
+static char *put_vote(char *at, const struct raft_request_vote *vote)
+{
+    at = put64(at, vote->term);
+    at = put64(at, vote->candidate_id);
+    at = put64(at, vote->last_log_index);
+    at = put64(at, vote->last_log_term);
+    at = put8(put8(at, vote->disrupt_leader), vote->pre_vote);
+    return put32(put16(at, 0), vote->version);
+}
+
+static char *put_vote_result(char *at, const struct raft_request_vote_result *result)
+{
+    at = put64(at, result->term);
+    at = put8(put8(at, result->vote_granted), result->pre_vote);
+    at = put16(put16(at, result->features), result->capacity);
+    return put16(at, result->version);
+}
+
+static char *put_timeout_now(char *at, const struct raft_timeout_now *now)
+{
+    at = put64(put64(put64(at, now->term), now->last_log_index), now->last_log_term);
+    return put64(at, now->version);
+}
+
+static char *put_snap_begin(char *at, const struct frame_snap_begin *begin)
+{
+    at = put64(put64(put64(at, begin->term), begin->index), begin->index_term);
+    return put64(put64(at, begin->bytes), begin->id);
+}
+
+static char *put_payload(char *at, const struct frame *frame)
+{
+    switch (frame->kind) {
+    case FRAME_HELLO: return put_hello(at, &frame->u.hello);
+    case FRAME_APPEND: return put_bytes(put_append(at, frame), frame->u.append.entries);
+    case FRAME_APPEND_RESULT: return put_append_result(at, &frame->u.append_result);
+    case FRAME_VOTE: return put_vote(at, &frame->u.vote);
+    case FRAME_VOTE_RESULT: return put_vote_result(at, &frame->u.vote_result);
+    case FRAME_TIMEOUT_NOW: return put_timeout_now(at, &frame->u.timeout_now);
+    case FRAME_READ_ROUND: return put64(put64(at, frame->u.read.term), frame->u.read.round);
+    case FRAME_READ_ANSWER:
+        at = put64(put64(at, frame->u.read.term), frame->u.read.round);
+        return put64(at, frame->u.read.yes);
+    case FRAME_HASH:
+        at = put64(put64(at, frame->u.hash.index), frame->u.hash.term);
+        return put64(at, frame->u.hash.hash);
+    case FRAME_SNAP_BEGIN: return put_snap_begin(at, &frame->u.snap_begin);
+    case FRAME_SNAP_CHUNK:
+        at = put64(put64(at, frame->u.snap_chunk.id), frame->u.snap_chunk.offset);
+        return put_bytes(at, frame->u.snap_chunk.bytes);
+    case FRAME_SNAP_END: return put64(at, frame->u.snap_end.id);
+    case FRAME_BEAT: return at;
+    case FRAME_KIND_COUNT: break;
+    }
+    assert(!"a kind of frame");
+    return at;
+}
+
+/* The payload stands behind the head already. */
+static void seal(struct frame_link *link, char *head, enum frame_kind kind, size_t length)
+{
+    uint32_t sum;
+
+    assert(length >= kinds[kind].length_min && length <= kinds[kind].length_max);
+    assert((kind == FRAME_HELLO) == (link->session == 0));
+    store_le32(head + AT_LENGTH, (uint32_t)length);
+    store_le32(head + AT_KIND, kind);
+    store_le64(head + AT_NUMBER, ++link->number);
+    sum = head_sum(link->session, head);
+    store_le32(head + AT_HEAD_SUM, sum);
+    store_le32(head + AT_SUM, crc32c(sum, head + FRAME_HEAD, length));
+}
+
+enum err frame_append(struct frame_link *link, const struct frame *frame, struct buf *into)
+{
+    size_t length;
+    char *head, *end;
+    enum err err;
+
+    assert(frame->kind > 0 && frame->kind < FRAME_KIND_COUNT);
+    length = payload_length(frame);
+    if (length > kinds[frame->kind].length_max) return ERR_TOO_LARGE;
+    err = buf_reserve(into, FRAME_HEAD + length, &head);
+    if (err) return err;
+    end = put_payload(head + FRAME_HEAD, frame);
+    assert((size_t)(end - head) == FRAME_HEAD + length);
+    seal(link, head, frame->kind, length);
+    buf_commit(into, FRAME_HEAD + length);
+    return ERR_OK;
+}
+
+enum err frame_begin_append(const struct frame *frame, struct buf *into, size_t *ret_start)
+{
+    size_t start = into->len;
+    char *head;
+    enum err err = buf_reserve(into, FRAME_HEAD + APPEND_FIXED, &head);
+
+    assert(frame->kind == FRAME_APPEND);
+    if (err) return err;
+    put_append(head + FRAME_HEAD, frame);
+    store_le32(head + FRAME_HEAD + APPEND_AT_COUNT, 0);
+    buf_commit(into, FRAME_HEAD + APPEND_FIXED);
+    *ret_start = start;
+    return ERR_OK;
+}
+
+enum err frame_add_entry(const struct entry *entry, struct buf *into, size_t start)
+{
+    size_t length = into->len - start - FRAME_HEAD;
+    uint32_t count = load_le32(into->data + start + FRAME_HEAD + APPEND_AT_COUNT);
+    char *at;
+    enum err err;
+
+    if (entry->bytes.len > ENTRY_BYTES_MAX || count == FRAME_ENTRIES_MAX) return ERR_TOO_LARGE;
+    if (ENTRY_HEAD + entry->bytes.len > FRAME_MAX - length) return ERR_TOO_LARGE;
+    err = buf_reserve(into, ENTRY_HEAD + entry->bytes.len, &at);
+    if (err) return err;
+    at = put64(at, entry->term);
+    at = put32(at, (uint32_t)entry->bytes.len);
+    at = put32(at, entry->kind);
+    put_bytes(at, entry->bytes);
+    buf_commit(into, ENTRY_HEAD + entry->bytes.len);
+    store_le32(into->data + start + FRAME_HEAD + APPEND_AT_COUNT, count + 1);
+    return ERR_OK;
+}
+
+void frame_seal(struct frame_link *link, struct buf *into, size_t start)
+{
+    seal(link, into->data + start, FRAME_APPEND, into->len - start - FRAME_HEAD);
+}
+
+/* -- reading -- */
+
+/* Walks a payload whose length was checked to hold the fixed part. `bad`: a value that none of ours
+ * writes. */
+struct reader {
+    const char *at;
+    size_t left;
+    bool bad;
+};
+
+static const char *take(struct reader *r, size_t len)
+{
+    const char *at = r->at;
+
+    assert(len <= r->left);
+    r->at += len;
+    r->left -= len;
+    return at;
+}
+static uint8_t take8(struct reader *r)
+{
+    return (uint8_t)*take(r, 1);
+}
+static uint16_t take16(struct reader *r)
+{
+    return load_le16(take(r, 2));
+}
+static uint32_t take32(struct reader *r)
+{
+    return load_le32(take(r, 4));
+}
+static uint64_t take64(struct reader *r)
+{
+    return load_le64(take(r, 8));
+}
+static bool take_bool(struct reader *r)
+{
+    uint8_t value = take8(r);
+
+    if (value > 1) r->bad = true;
+    return value == 1;
+}
+static uint8_t small(struct reader *r, uint64_t value)
+{
+    if (value > UINT8_MAX) r->bad = true;
+    return (uint8_t)value;
+}
+static void take_zero(struct reader *r, uint64_t value)
+{
+    if (value != 0) r->bad = true;
+}
+
+/* It is shown in log lines and used as a C string. */
+static bool is_plain(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.at[i] < 0x20 || text.at[i] == 0x7f) return false;
+    return str_is_utf8(text);
+}
+
+static enum err read_hello(struct reader *r, struct frame_hello *hello, struct note *note)
+{
+    uint32_t lane;
+    uint16_t name_len, address_len;
+
+    hello->protocol = take32(r);
+    if (hello->protocol != FRAME_PROTOCOL) { /* what follows may look different there */
+        note_set(note, "the peer speaks protocol %u, we speak %u", hello->protocol, FRAME_PROTOCOL);
+        return ERR_VERSION;
+    }
+    lane = take32(r);
+    hello->lane = lane == LANE_BULK ? LANE_BULK : LANE_CONTROL;
+    hello->cluster_id = take64(r);
+    hello->from = take64(r);
+    hello->to = take64(r);
+    hello->nonce = take64(r);
+    hello->level = take32(r);
+    name_len = take16(r);
+    address_len = take16(r);
+    if (lane != LANE_CONTROL && lane != LANE_BULK) r->bad = true;
+    if (hello->cluster_id == 0 || hello->from == 0 || hello->to == 0) r->bad = true;
+    if (name_len > REPLICA_NAME_MAX || address_len > REPLICA_ADDRESS_MAX || address_len == 0 ||
+        (size_t)name_len + address_len != r->left) {
+        r->bad = true;
+        return ERR_OK;
+    }
+    hello->name = str_of(take(r, name_len), name_len);
+    hello->address = str_of(take(r, address_len), address_len);
+    if (!is_plain(hello->name) || !is_plain(hello->address)) r->bad = true;
+    return ERR_OK;
+}
+
+static void read_entry(struct reader *r, struct entry *entry)
+{
+    uint32_t len, kind;
+
+    entry->term = take64(r);
+    len = take32(r);
+    kind = take32(r);
+    if (kind < ENTRY_COMMAND || kind > ENTRY_CHANGE || len > ENTRY_BYTES_MAX || len > r->left) {
+        r->bad = true;
+        return;
+    }
+    entry->kind = (enum entry_kind)kind;
+    entry->bytes = str_of(take(r, len), len);
+}
+
+/* Terms never fall along a log and never pass the leader's. */
+static void check_entries(struct reader *r, const struct frame *frame)
+{
+    uint64_t term_before = frame->u.append.prev_term;
+    struct entry entry = {0};
+
+    for (uint32_t i = 0; i < frame->u.append.entry_count && !r->bad; i++) {
+        if (r->left < ENTRY_HEAD) {
+            r->bad = true;
+            return;
+        }
+        read_entry(r, &entry);
+        if (entry.term < term_before || entry.term > frame->u.append.term) r->bad = true;
+        term_before = entry.term;
+    }
+}
+
+static void read_append(struct reader *r, struct frame *frame)
+{
+    uint32_t count;
+
+    frame->u.append.term = take64(r);
+    frame->u.append.prev_index = take64(r);
+    frame->u.append.prev_term = take64(r);
+    frame->u.append.commit = take64(r);
+    count = frame->u.append.entry_count = take32(r);
+    take_zero(r, take32(r));
+    frame->u.append.entries = str_of(r->at, r->left);
+    if (count > FRAME_ENTRIES_MAX || frame->u.append.prev_term > frame->u.append.term ||
+        frame->u.append.prev_index > UINT64_MAX / 2) {
+        r->bad = true;
+        return;
+    }
+    frame->u.append.next_index = frame->u.append.prev_index + 1;
+    check_entries(r, frame);
+}
+
+static void read_append_result(struct reader *r, struct raft_append_entries_result *result)
+{
+    result->term = take64(r);
+    result->rejected = take64(r);
+    result->last_log_index = take64(r);
+    result->features = take16(r);
+    result->capacity = take16(r);
+    result->version = small(r, take32(r));
+}
+
+static void read_vote(struct reader *r, struct raft_request_vote *vote)
+{
+    vote->term = take64(r);
+    vote->candidate_id = take64(r);
+    vote->last_log_index = take64(r);
+    vote->last_log_term = take64(r);
+    vote->disrupt_leader = take_bool(r);
+    vote->pre_vote = take_bool(r);
+    take_zero(r, take16(r));
+    vote->version = small(r, take32(r));
+}
+
+static void read_vote_result(struct reader *r, struct raft_request_vote_result *result)
+{
+    result->term = take64(r);
+    result->vote_granted = take_bool(r);
+    result->pre_vote = take_bool(r);
+    result->features = take16(r);
+    result->capacity = take16(r);
+    result->version = small(r, take16(r));
+}
+
+static void read_timeout_now(struct reader *r, struct raft_timeout_now *now)
+{
+    now->term = take64(r);
+    now->last_log_index = take64(r);
+    now->last_log_term = take64(r);
+    now->version = small(r, take64(r));
+}
+
+static void read_snap_begin(struct reader *r, struct frame_snap_begin *begin)
+{
+    begin->term = take64(r);
+    begin->index = take64(r);
+    begin->index_term = take64(r);
+    begin->bytes = take64(r);
+    begin->id = take64(r);
+}
+
+static enum err read_payload(struct reader *r, struct frame *frame, struct note *note)
+{
+    switch (frame->kind) {
+    case FRAME_HELLO: return read_hello(r, &frame->u.hello, note);
+    case FRAME_APPEND: read_append(r, frame); break;
+    case FRAME_APPEND_RESULT: read_append_result(r, &frame->u.append_result); break;
+    case FRAME_VOTE: read_vote(r, &frame->u.vote); break;
+    case FRAME_VOTE_RESULT: read_vote_result(r, &frame->u.vote_result); break;
+    case FRAME_TIMEOUT_NOW: read_timeout_now(r, &frame->u.timeout_now); break;
+    case FRAME_READ_ROUND:
+    case FRAME_READ_ANSWER:
+        frame->u.read.term = take64(r);
+        frame->u.read.round = take64(r);
+        if (frame->kind == FRAME_READ_ANSWER) {
+            frame->u.read.yes = take_bool(r);
+            take_zero(r, take8(r));
+            take_zero(r, take16(r));
+            take_zero(r, take32(r));
+        }
+        break;
+    case FRAME_HASH:
+        frame->u.hash.index = take64(r);
+        frame->u.hash.term = take64(r);
+        frame->u.hash.hash = take64(r);
+        break;
+    case FRAME_SNAP_BEGIN: read_snap_begin(r, &frame->u.snap_begin); break;
+    case FRAME_SNAP_CHUNK:
+        frame->u.snap_chunk.id = take64(r);
+        frame->u.snap_chunk.offset = take64(r);
+        frame->u.snap_chunk.bytes = str_of(r->at, r->left);
+        take(r, r->left);
+        break;
+    case FRAME_SNAP_END: frame->u.snap_end.id = take64(r); break;
+    case FRAME_BEAT:
+    case FRAME_KIND_COUNT: break;
+    }
+    return ERR_OK;
+}
+
+/* What the head alone shows. */
+static enum err check_head(const struct frame_link *link, const char *head, struct note *note)
+{
+    uint32_t length = load_le32(head + AT_LENGTH), kind = load_le32(head + AT_KIND);
+    uint64_t number = load_le64(head + AT_NUMBER);
+
+    if (load_le32(head + AT_HEAD_SUM) != head_sum(link->session, head)) {
+        note_set(note, "not a frame of this connection: the head's checksum is wrong");
+        return ERR_CORRUPT;
+    }
+    if (number != link->number + 1) {
+        note_set(note, "frame number %llu where %llu was due", (unsigned long long)number,
+                 (unsigned long long)link->number + 1);
+        return ERR_CORRUPT;
+    }
+    if (kind == 0 || kind >= FRAME_KIND_COUNT) {
+        note_set(note, "kind %u is not known", kind);
+        return ERR_PARSE;
+    }
+    if ((kind == FRAME_HELLO) != (link->session == 0)) {
+        note_set(note, "%s %s", kinds[kind].name,
+                 link->session ? "a second time" : "where a hello was due");
+        return ERR_PARSE;
+    }
+    if (length > kinds[kind].length_max) {
+        note_set(note, "%s of %u bytes", kinds[kind].name, length);
+        return ERR_TOO_LARGE;
+    }
+    if (length < kinds[kind].length_min) {
+        note_set(note, "%s of only %u bytes", kinds[kind].name, length);
+        return ERR_PARSE;
+    }
+    return ERR_OK;
+}
+
+enum err frame_take(struct frame_link *link, struct str bytes, struct frame *ret_frame,
+                    size_t *ret_size, struct note *note)
+{
+    const char *head = bytes.at;
+    struct frame frame = {0};
+    struct reader r;
+    uint32_t length;
+    enum err err;
+
+    if (bytes.len < 4) return ERR_NOT_READY;
+    length = load_le32(head + AT_LENGTH);
+    if (length > FRAME_MAX) {
+        note_set(note, "a frame of %u bytes", length);
+        return ERR_TOO_LARGE;
+    }
+    if (bytes.len < FRAME_HEAD) return ERR_NOT_READY;
+    err = check_head(link, head, note);
+    if (err) return err;
+    if (bytes.len - FRAME_HEAD < length) return ERR_NOT_READY;
+    if (load_le32(head + AT_SUM) !=
+        crc32c(load_le32(head + AT_HEAD_SUM), head + FRAME_HEAD, length)) {
+        note_set(note, "the payload's checksum is wrong");
+        return ERR_CORRUPT;
+    }
+    frame.kind = (enum frame_kind)load_le32(head + AT_KIND);
+    r = (struct reader){.at = head + FRAME_HEAD, .left = length};
+    err = read_payload(&r, &frame, note);
+    if (!err && (r.bad || r.left > 0)) {
+        note_set(note, "%s with a value that cannot be", kinds[frame.kind].name);
+        err = ERR_PARSE;
+    }
+    if (err) return err;
+    link->number++;
+    *ret_frame = frame;
+    *ret_size = FRAME_HEAD + length;
+    return ERR_OK;
+}
+
+size_t frame_wanted(struct str bytes)
+{
+    return bytes.len < FRAME_HEAD ? FRAME_HEAD : FRAME_HEAD + load_le32(bytes.at + AT_LENGTH);
+}
+
+bool frame_next_entry(struct frame *frame, struct entry *ret_entry)
+{
+    struct reader r = {.at = frame->u.append.entries.at, .left = frame->u.append.entries.len};
+    struct entry entry = {.index = frame->u.append.next_index};
+
+    assert(frame->kind == FRAME_APPEND);
+    if (r.left == 0) return false;
+    assert(r.left >= ENTRY_HEAD);
+    read_entry(&r, &entry);
+    assert(!r.bad);
+    frame->u.append.entries = str_of(r.at, r.left);
+    frame->u.append.next_index++;
+    *ret_entry = entry;
+    return true;
+}

@@ -1,0 +1,231 @@
+/* One file over the bulk lane: read a chunk on the worker, send it, read the next while the stream
+ * has room. At most one chunk in memory beside what waits in the stream.
+ *
+ * The job opens the file for each chunk, so that no handle has to be given back when a peer is lost
+ * in between; beside 256 KiB that costs nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/peers_internal.h"
+
+struct sending {
+    struct peers *peers;
+    struct peer *peer; /* NULL: peers_close has run */
+    struct worker *worker;
+    struct frame_snap_begin begin;
+    uint64_t sent; /* bytes of the file handed to the stream */
+    bool begun, ended;
+    bool over; /* how it ended is known, and told soon */
+    enum err result;
+    struct task tell;
+    mono_time moved; /* when it last went on */
+    bool has_chunk;  /* `room` holds `got` bytes that come next */
+
+    /* The job's while it runs. */
+    struct job job;
+    bool reading;
+    struct fs *fs;
+    uint64_t at;
+    size_t want, got;
+    enum err read_err;
+    char *room;
+    char path[];
+};
+
+static void free_sending(struct sending *s)
+{
+    free(s->room);
+    free(s);
+}
+
+/* -- reading, on the worker -- */
+
+static void run(struct job *job)
+{
+    struct sending *s = CONTAINER_OF(job, struct sending, job);
+    struct fs_file *file;
+
+    s->got = 0;
+    s->read_err = fs_open(s->fs, s->path, FS_READ, 0, &file);
+    if (s->read_err) return;
+    s->read_err = fs_read_at(s->fs, file, s->at, s->room, s->want, &s->got);
+    if (!s->read_err && s->got < s->want) s->read_err = ERR_CORRUPT; /* shorter than was said */
+    fs_close(s->fs, file);
+}
+
+static void done(struct job *job, enum err err)
+{
+    struct sending *s = CONTAINER_OF(job, struct sending, job);
+    struct peers *peers = s->peers;
+
+    s->reading = false;
+    if (!s->peer) {
+        free_sending(s);
+    } else if (!s->over && (err || s->read_err)) {
+        peer_file_over(s, err ? err : s->read_err);
+    } else if (!s->over) {
+        s->has_chunk = true;
+        peer_file_pump(s);
+    }
+    peers_release(peers);
+}
+
+static void read_next(struct sending *s)
+{
+    enum err err;
+
+    s->at = s->sent;
+    s->want = (size_t)min_u64(s->begin.bytes - s->sent, FRAME_CHUNK_MAX);
+    err = worker_submit(s->worker, &s->job);
+    if (err) {
+        peer_file_over(s, err);
+        return;
+    }
+    s->reading = true;
+    s->peers->kept++;
+}
+
+/* -- sending -- */
+
+static enum err put(struct sending *s, const struct frame *frame)
+{
+    struct line *line = &s->peer->bulk;
+    enum err err = frame_append(&line->out, frame, &line->output);
+
+    if (err) return err;
+    s->moved = loop_now(s->peers->io->loop);
+    peer_line_flush(line); /* on failure the line is down, and with it the file */
+    return line->state == LINE_OPEN ? ERR_OK : ERR_UNAVAILABLE;
+}
+
+static enum err put_chunk(struct sending *s)
+{
+    const struct frame chunk = {
+        .kind = FRAME_SNAP_CHUNK,
+        .u.snap_chunk = {.id = s->begin.id, .offset = s->at, .bytes = str_of(s->room, s->got)}};
+    enum err err = put(s, &chunk);
+
+    s->has_chunk = false;
+    if (!err) s->sent += s->got;
+    return err;
+}
+
+static enum err put_end(struct sending *s)
+{
+    const struct frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = s->begin.id}};
+    enum err err = put(s, &end);
+
+    s->ended = true;
+    if (!err) stream_end(s->peer->bulk.stream);
+    return err;
+}
+
+void peer_file_pump(struct sending *s)
+{
+    struct line *line = &s->peer->bulk;
+    enum err err = ERR_OK;
+
+    if (s->over || s->ended || line->state != LINE_OPEN) return;
+    if (!s->begun) {
+        const struct frame begin = {.kind = FRAME_SNAP_BEGIN, .u.snap_begin = s->begin};
+        s->begun = true;
+        err = put(s, &begin);
+    }
+    /* Above half its bound the stream will say when it has drained, and we go on from there. */
+    if (!err && s->has_chunk && stream_pending(line->stream) <= BULK_OUTPUT_MAX / 2)
+        err = put_chunk(s);
+    if (!err && s->sent == s->begin.bytes)
+        err = put_end(s);
+    else if (!err && !s->has_chunk && !s->reading)
+        read_next(s);
+    if (err) peer_file_over(s, err);
+}
+
+/* -- life -- */
+
+static void on_tell(struct task *task)
+{
+    struct sending *s = CONTAINER_OF(task, struct sending, tell);
+    struct peers *peers = s->peers;
+    struct peer *peer = s->peer;
+    uint64_t to = peer->id, id = s->begin.id;
+    enum err result = s->result;
+
+    peer->sending = NULL;
+    s->peer = NULL;
+    if (!s->reading) free_sending(s); /* else in done() */
+    peer_free_if_over(peer);
+    if (!peers->events.on_snap_sent) return;
+    peers->calling = true;
+    peers->events.on_snap_sent(peers->events.owner, to, id, result);
+    peers->calling = false;
+}
+
+void peer_file_over(struct sending *s, enum err err)
+{
+    if (s->over) return;
+    s->over = true;
+    s->result = err;
+    peer_line_drop(&s->peer->bulk, err_text(err));
+    loop_defer(s->peers->io->loop, &s->tell);
+}
+
+bool peer_file_is_over(const struct sending *s)
+{
+    return s->over;
+}
+
+bool peer_file_is_sent(const struct sending *s)
+{
+    return s->ended;
+}
+
+bool peer_file_stalls(const struct sending *s, mono_time now)
+{
+    return mono_elapsed_ms(s->moved, now) >= STALL_MS;
+}
+
+void peer_file_shut(struct sending *s)
+{
+    task_cancel(&s->tell);
+    s->over = true;
+    s->peer = NULL;
+    if (!s->reading) free_sending(s);
+}
+
+enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_snap_begin *begin,
+                         const char *path, struct worker *worker)
+{
+    struct peer *peer = peers_find(peers, to);
+    size_t path_len = strlen(path);
+    struct sending *s;
+
+    if (!peer) return ERR_NOT_FOUND;
+    if (peer->sending) return ERR_BUSY;
+    s = calloc(1, sizeof *s + path_len + 1);
+    if (!s) return ERR_NOMEM;
+    s->room = malloc(FRAME_CHUNK_MAX);
+    if (!s->room) {
+        free(s);
+        return ERR_NOMEM;
+    }
+    s->peers = peers;
+    s->peer = peer;
+    s->worker = worker;
+    s->begin = *begin;
+    s->fs = peers->io->fs;
+    s->moved = loop_now(peers->io->loop);
+    memcpy(s->path, path, path_len + 1);
+    task_init(&s->tell, on_tell);
+    job_init(&s->job, run, done);
+    peer->sending = s;
+    peer_line_look(&peer->bulk);
+    return ERR_OK;
+}
+
+void peers_stop_file(struct peers *peers, uint64_t to)
+{
+    struct peer *peer = peers_find(peers, to);
+
+    if (peer && peer->sending) peer_file_over(peer->sending, ERR_CANCELLED);
+}

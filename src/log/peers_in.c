@@ -1,0 +1,473 @@
+/* Connections others dialed: the hello, frames up, holding back.
+ *
+ * Frames are taken straight from what the stream gives; only one that is not whole yet is copied,
+ * and grows as its bytes come, never by what its head claims. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/peers_internal.h"
+
+/* -- the end -- */
+
+static void lose_snap(struct incoming *c)
+{
+    struct peers *peers = c->peers;
+
+    if (!c->snap) return;
+    c->snap = false;
+    if (!peers->events.on_snap_lost) return;
+    peers->calling = true;
+    peers->events.on_snap_lost(peers->events.owner, c->from);
+    peers->calling = false;
+}
+
+static void hang_up(struct incoming *c)
+{
+    if (c->closing) return;
+    c->closing = true;
+    timer_stop(&c->timer);
+    stream_close(c->stream);
+    lose_snap(c);
+}
+
+static void refuse(struct incoming *c, enum refusal refusal, const char *note)
+{
+    struct peers *peers = c->peers;
+
+    if (c->closing) return;
+    peers_count_refusal(peers, refusal);
+    if (c->known)
+        LOG_WARN(&peers->log, "hung up on replica", log_text("reason", peers_refusal_name(refusal)),
+                 log_text("replica", c->from_text), log_text("lane", peers_lane_name(c->lane)),
+                 log_text("note", note));
+    else
+        LOG_WARN(&peers->log, "connection refused", log_text("reason", peers_refusal_name(refusal)),
+                 log_text("peer", stream_peer_address(c->stream)), log_text("note", note));
+    hang_up(c);
+}
+
+static void leave_list(struct incoming *c)
+{
+    if (!c->known) c->peers->stranger_count--;
+    list_remove(&c->link);
+}
+
+static void incoming_free(struct incoming *c)
+{
+    timer_deinit(&c->timer);
+    buf_deinit(&c->input);
+    free(c);
+}
+
+static void on_closed(void *owner, enum err why, const struct note *note)
+{
+    struct incoming *c = owner;
+    struct peers *peers = c->peers;
+
+    if (!peers->closing) {
+        if (c->known && !c->closing)
+            LOG_INFO(&peers->log, "replica hung up", log_text("replica", c->from_text),
+                     log_text("lane", peers_lane_name(c->lane)), log_err("err", why),
+                     log_text("note", note->text));
+        lose_snap(c);
+    }
+    leave_list(c);
+    incoming_free(c);
+    peers_release(peers);
+}
+
+/* -- the hello -- */
+
+static enum err say_hello(struct incoming *c, const struct frame_hello *hello)
+{
+    uint64_t nonce = entropy_u64(c->peers->io->entropy);
+    struct frame answer = peers_hello(c->peers, c->lane, c->from, nonce);
+    struct buf bytes;
+    struct str view;
+    enum err err;
+
+    buf_init(&bytes, IN_OUTPUT_MAX);
+    err = frame_append(&c->out, &answer, &bytes);
+    view = buf_peek(&bytes);
+    if (!err) err = stream_write(c->stream, &view, 1);
+    if (!err) peers_count_bytes(c->peers, BYTES_OUT, view.len);
+    buf_deinit(&bytes);
+    c->in.session = c->out.session = frame_session(hello->nonce, nonce);
+    return err;
+}
+
+/* A dialer has one connection per lane; an older one is half-open, and we have not been told. */
+static void replace_older(struct incoming *c)
+{
+    LIST_EACH(&c->peers->incoming, node)
+    {
+        struct incoming *other = CONTAINER_OF(node, struct incoming, link);
+        if (other->from == c->from && other->lane == c->lane) hang_up(other);
+    }
+}
+
+static size_t count_outsiders(const struct peers *peers)
+{
+    size_t count = 0;
+
+    LIST_EACH(&peers->incoming, node)
+    {
+        const struct incoming *other = CONTAINER_OF(node, struct incoming, link);
+        if (!other->closing && !peers_find(peers, other->from)) count++;
+    }
+    return count;
+}
+
+static bool adopt_cluster(struct peers *peers, uint64_t cluster_id)
+{
+    bool taken = false;
+
+    if (peers->events.on_cluster) {
+        peers->calling = true;
+        taken = peers->events.on_cluster(peers->events.owner, cluster_id);
+        peers->calling = false;
+    }
+    if (!taken) return false;
+    peers->cluster_id = cluster_id;
+    LIST_EACH(&peers->list, node) peer_line_look(&CONTAINER_OF(node, struct peer, link)->control);
+    return true;
+}
+
+static bool judge_hello(struct incoming *c, const struct frame_hello *hello)
+{
+    struct peers *peers = c->peers;
+    struct note note = {""};
+
+    if (peers->cluster_id != 0 && hello->cluster_id != peers->cluster_id) {
+        note_set(&note, "it belongs to cluster %016llx", (unsigned long long)hello->cluster_id);
+        refuse(c, REFUSED_CLUSTER, note.text);
+    } else if (hello->to != peers->id || hello->from == peers->id) {
+        note_set(&note, "from %016llx, for %016llx", (unsigned long long)hello->from,
+                 (unsigned long long)hello->to);
+        refuse(c, REFUSED_RECEIVER, note.text);
+    } else if (!peers_identity_ok(peers, c->stream, hello, &note)) {
+        refuse(c, REFUSED_IDENTITY, note.text);
+    } else if (!peers_find(peers, hello->from) && count_outsiders(peers) >= OUTSIDERS_MAX) {
+        refuse(c, REFUSED_FULL, "too many connections of replicas that are no members");
+    } else if (peers->cluster_id == 0 && !adopt_cluster(peers, hello->cluster_id)) {
+        refuse(c, REFUSED_CLUSTER, "we do not join its cluster");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static enum err take_hello(struct incoming *c, const struct frame_hello *hello)
+{
+    struct peers *peers = c->peers;
+    struct peer *peer;
+    enum err err;
+
+    if (!judge_hello(c, hello)) return ERR_DENIED;
+    c->lane = hello->lane;
+    c->from = hello->from;
+    peers_id_text(c->from, c->from_text);
+    replace_older(c);
+    leave_list(c);
+    c->known = true;
+    list_append(&peers->incoming, &c->link);
+    err = say_hello(c, hello);
+    if (err) {
+        refuse(c, REFUSED_MEMORY, err_text(err));
+        return err;
+    }
+    timer_start_in(&c->timer, peers->idle_ms / BEATS_PER_IDLE);
+    LOG_INFO(&peers->log, "replica connected", log_text("replica", c->from_text),
+             log_str("name", hello->name), log_str("address", hello->address),
+             log_text("lane", peers_lane_name(c->lane)), log_u64("level", hello->level));
+    if (peers->events.on_hello) {
+        peers->calling = true;
+        peers->events.on_hello(peers->events.owner, c->from, hello->level, hello->address);
+        peers->calling = false;
+    }
+    peer = peers_find(peers, c->from);
+    if (peer) peer_line_hurry(&peer->control);
+    return ERR_OK;
+}
+
+/* -- frames -- */
+
+/* What a lane may carry, and in which order. */
+static const char *misplaced(const struct incoming *c, const struct frame *frame)
+{
+    if ((frame->kind >= FRAME_SNAP_BEGIN) != (c->lane == LANE_BULK)) return "on the wrong lane";
+    switch (frame->kind) {
+    case FRAME_VOTE: return frame->u.vote.candidate_id == c->from ? NULL : "for another candidate";
+    case FRAME_SNAP_BEGIN: return c->snap ? "before the last one ended" : NULL;
+    case FRAME_SNAP_CHUNK:
+        if (!c->snap || frame->u.snap_chunk.id != c->snap_id)
+            return "of no snapshot that was begun";
+        if (frame->u.snap_chunk.offset != c->snap_at) return "out of order";
+        return frame->u.snap_chunk.bytes.len <= c->snap_bytes - c->snap_at ? NULL : "past the end";
+    case FRAME_SNAP_END:
+        if (!c->snap || frame->u.snap_end.id != c->snap_id) return "of no snapshot that was begun";
+        return c->snap_at == c->snap_bytes ? NULL : "before the end";
+    default: return NULL;
+    }
+}
+
+static void note_snap(struct incoming *c, const struct frame *frame)
+{
+    if (frame->kind == FRAME_SNAP_BEGIN) {
+        c->snap = true;
+        c->snap_id = frame->u.snap_begin.id;
+        c->snap_bytes = frame->u.snap_begin.bytes;
+        c->snap_at = 0;
+    } else if (frame->kind == FRAME_SNAP_CHUNK) {
+        c->snap_at += frame->u.snap_chunk.bytes.len;
+    } else if (frame->kind == FRAME_SNAP_END) {
+        c->snap = false;
+    }
+}
+
+/* ERR_BUSY: not now. */
+static enum err give(struct incoming *c, struct frame *frame)
+{
+    struct peers *peers = c->peers;
+    const char *wrong;
+    struct frame given = *frame; /* the owner may walk its entries */
+    bool taken;
+
+    if (frame->kind == FRAME_BEAT) return ERR_OK;
+    wrong = misplaced(c, frame);
+    if (wrong) {
+        struct note note;
+        note_set(&note, "%s %s", frame_kind_name(frame->kind), wrong);
+        refuse(c, REFUSED_ORDER, note.text);
+        return ERR_PARSE;
+    }
+    peers->calling = true;
+    taken = c->lane == LANE_BULK ? peers->events.on_snap(peers->events.owner, c->from, &given)
+                                 : peers->events.on_frame(peers->events.owner, c->from, &given);
+    peers->calling = false;
+    if (!taken) return ERR_BUSY;
+    note_snap(c, frame);
+    return ERR_OK;
+}
+
+static enum refusal refusal_of(enum err err)
+{
+    return err == ERR_VERSION ? REFUSED_VERSION : REFUSED_FRAME;
+}
+
+/* The frame at the start of `bytes`: ERR_OK taken, ERR_NOT_READY not whole, ERR_BUSY not now; after
+ * any other the connection is hung up on. */
+static enum err take_frame(struct incoming *c, struct str bytes, size_t *ret_size)
+{
+    struct frame_link link = c->in;
+    struct note note = {""};
+    struct frame frame;
+    enum err err = frame_take(&link, bytes, &frame, ret_size, &note);
+
+    if (err == ERR_NOT_READY) return err;
+    if (err) {
+        refuse(c, refusal_of(err), note.text);
+        return err;
+    }
+    if (frame.kind == FRAME_HELLO) {
+        c->in = link;
+        return take_hello(c, &frame.u.hello);
+    }
+    err = give(c, &frame);
+    if (!err) c->in = link;
+    return err;
+}
+
+static bool keep(struct incoming *c, struct str bytes)
+{
+    if (!buf_append(&c->input, bytes)) return true;
+    refuse(c, REFUSED_MEMORY, "no memory for a frame");
+    return false;
+}
+
+/* What is kept, made longer by as much of *rest as the frame at its start still wants. */
+static bool top_up(struct incoming *c, struct str *rest)
+{
+    size_t have = c->input.len - c->input_at;
+    size_t wanted = frame_wanted(str_tail(buf_peek(&c->input), c->input_at));
+    size_t more = wanted > have ? min_size(wanted - have, rest->len) : 0;
+
+    if (!keep(c, str_of(rest->at, more))) return false;
+    *rest = str_tail(*rest, more);
+    return true;
+}
+
+/* Takes frames until none is whole or one is refused just now; then keeps what is left. */
+static void take_frames(struct incoming *c, struct str rest)
+{
+    enum err err = ERR_OK;
+
+    while (!c->closing) {
+        bool kept = c->input.len > c->input_at;
+        struct str view = rest;
+        size_t size = 0;
+
+        if (kept && !top_up(c, &rest)) return;
+        if (kept) view = str_tail(buf_peek(&c->input), c->input_at);
+        if (view.len == 0) break;
+        err = take_frame(c, view, &size);
+        if (err == ERR_NOT_READY && kept && rest.len > 0) continue; /* now its length is known */
+        if (err) break;
+        if (kept)
+            c->input_at += size;
+        else
+            rest = str_tail(rest, size);
+    }
+    if (c->closing) return;
+    buf_consume(&c->input, c->input_at);
+    c->input_at = 0;
+    if (rest.len > 0 && !keep(c, rest)) return;
+    c->held = err == ERR_BUSY;
+    if (c->held || c->input.len == 0)
+        c->frame_since = MONO_NEVER;
+    else if (c->frame_since.ms == MONO_NEVER.ms)
+        c->frame_since = loop_now(c->peers->io->loop);
+}
+
+static void on_bytes(void *owner, struct str bytes)
+{
+    struct incoming *c = owner;
+
+    if (c->closing) return;
+    c->heard = loop_now(c->peers->io->loop);
+    peers_count_bytes(c->peers, BYTES_IN, bytes.len);
+    if (c->held) { /* it was on its way when we paused */
+        keep(c, bytes);
+        return;
+    }
+    take_frames(c, bytes);
+    if (c->held && !c->closing) stream_pause(c->stream);
+}
+
+static void on_end(void *owner)
+{
+    struct incoming *c = owner;
+
+    c->ended = true;
+    if (!c->closing && !c->held) stream_end(c->stream);
+}
+
+void peer_in_resume_all(struct peers *peers)
+{
+    LIST_EACH(&peers->incoming, node)
+    {
+        struct incoming *c = CONTAINER_OF(node, struct incoming, link);
+        if (!c->held || c->closing) continue;
+        c->held = false;
+        c->heard = loop_now(peers->io->loop); /* what came meanwhile waits in the kernel */
+        take_frames(c, STR_EMPTY);
+        if (c->held || c->closing) continue;
+        if (c->ended) stream_end(c->stream);
+        stream_resume(c->stream);
+    }
+}
+
+static const struct stream_events incoming_events = {
+    .on_bytes = on_bytes, .on_end = on_end, .on_closed = on_closed};
+
+/* -- the clock -- */
+
+static void beat(struct incoming *c)
+{
+    const struct frame frame = {.kind = FRAME_BEAT};
+    struct buf bytes;
+    struct str view;
+    enum err err;
+
+    buf_init(&bytes, FRAME_HEAD);
+    err = frame_append(&c->out, &frame, &bytes);
+    view = buf_peek(&bytes);
+    if (!err) err = stream_write(c->stream, &view, 1);
+    if (!err) peers_count_bytes(c->peers, BYTES_OUT, view.len);
+    buf_deinit(&bytes);
+    if (err == ERR_FULL)
+        refuse(c, REFUSED_SILENT, "it does not read");
+    else if (err && !c->ended)
+        refuse(c, REFUSED_MEMORY, err_text(err));
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct incoming *c = CONTAINER_OF(timer, struct incoming, timer);
+    struct peers *peers = c->peers;
+    mono_time now = loop_now(peers->io->loop);
+
+    if (c->closing) return;
+    if (!c->known) {
+        refuse(c, REFUSED_LATE, "no hello in time");
+        return;
+    }
+    timer_start_in(timer, peers->idle_ms / BEATS_PER_IDLE);
+    if (c->held) c->heard = now; /* we do not listen; it has not fallen silent */
+    if (mono_elapsed_ms(c->heard, now) >= peers->idle_ms) {
+        refuse(c, REFUSED_SILENT, "nothing was heard of it");
+    } else if (c->frame_since.ms != MONO_NEVER.ms &&
+               mono_elapsed_ms(c->frame_since, now) >= peers->idle_ms * SLOW_FACTOR) {
+        refuse(c, REFUSED_LATE, "half a frame for too long");
+    } else {
+        if (c->input.len == 0 && c->input.cap > KEPT_BYTES) buf_deinit(&c->input);
+        if (!c->ended) beat(c);
+    }
+}
+
+/* -- the beginning -- */
+
+static void make_room(struct peers *peers)
+{
+    struct incoming *oldest = NULL;
+
+    if (peers->stranger_count < STRANGERS_MAX) return;
+    LIST_EACH(&peers->strangers, node)
+    {
+        oldest = CONTAINER_OF(node, struct incoming, link);
+        if (!oldest->closing) break;
+    }
+    if (oldest) refuse(oldest, REFUSED_FULL, "too many connections without a hello");
+}
+
+void peer_in_accept(struct peers *peers, struct stream *own_stream)
+{
+    struct incoming *c = calloc(1, sizeof *c);
+
+    if (!c || timer_init(&c->timer, peers->io->loop, on_timer)) {
+        peers_count_refusal(peers, REFUSED_MEMORY);
+        stream_close(own_stream);
+        free(c);
+        return;
+    }
+    make_room(peers);
+    c->peers = peers;
+    c->stream = own_stream;
+    c->frame_since = MONO_NEVER;
+    c->heard = loop_now(peers->io->loop);
+    buf_init(&c->input, (size_t)FRAME_BYTES_MAX * 2);
+    list_init(&c->link);
+    list_append(&peers->strangers, &c->link);
+    peers->stranger_count++;
+    peers->kept++;
+    timer_start_in(&c->timer, HELLO_MS);
+    stream_start(own_stream, &incoming_events, c);
+}
+
+static void shut_list(struct list *list)
+{
+    LIST_EACH(list, node)
+    {
+        struct incoming *c = CONTAINER_OF(node, struct incoming, link);
+        timer_deinit(&c->timer);
+        if (!c->closing) stream_close(c->stream);
+        c->closing = true;
+        c->snap = false;
+    }
+}
+
+void peer_in_shut_all(struct peers *peers)
+{
+    shut_list(&peers->strangers);
+    shut_list(&peers->incoming);
+}
