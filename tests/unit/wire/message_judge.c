@@ -10,10 +10,14 @@
 #include "wire/pb/bigfleet_v1alpha1_provider.pb-c.h"
 #include "wire/pb/bigfleet_v1alpha1_shard.pb-c.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
+#include "wire/pb/etcd_election.pb-c.h"
+#include "wire/pb/etcd_lock.pb-c.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 #include "wire/pb/google_rpc_status.pb-c.h"
 #include "wire/pb/grpc_health_v1_health.pb-c.h"
 #include "wire/pb/grpc_reflection_v1_reflection.pb-c.h"
+#include "wire/pb/grpc_reflection_v1alpha_reflection.pb-c.h"
+#include "wire/pb/grpc_testing_interop.pb-c.h"
 #include "wire/pb/muster_test_v1_echo.pb-c.h"
 #include "wire/pb/rollout_plugin.pb-c.h"
 #include "wire/pb/rollout_transport.pb-c.h"
@@ -32,9 +36,19 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &bigfleet__v1alpha1__inspect_needs_response__descriptor,
     &etcdserverpb__txn_request__descriptor,
     &etcdserverpb__watch_response__descriptor,
+    &etcdserverpb__auth_user_add_request__descriptor,
+    &v3lockpb__lock_response__descriptor,
+    &v3electionpb__leader_response__descriptor,
     &google__rpc__status__descriptor,
     &grpc__health__v1__health_check_response__descriptor,
     &grpc__reflection__v1__server_reflection_response__descriptor,
+    &grpc__reflection__v1alpha__server_reflection_response__descriptor,
+    &grpc__testing__simple_request__descriptor,
+    &grpc__testing__simple_response__descriptor,
+    &grpc__testing__streaming_input_call_request__descriptor,
+    &grpc__testing__streaming_input_call_response__descriptor,
+    &grpc__testing__streaming_output_call_request__descriptor,
+    &grpc__testing__streaming_output_call_response__descriptor,
     &muster__test__v1__echo_request__descriptor,
     &muster__test__v1__everything__descriptor,
     &rollout__plugin__v1__init_request__descriptor,

@@ -42,6 +42,7 @@ class Judge:
         factory = message_factory.MessageFactory(pool)
         names = subprocess.run([program, "--types"], check=True, capture_output=True, text=True).stdout.split()
         self.types = {name: factory.GetPrototype(pool.FindMessageTypeByName(name)) for name in names}
+        self.files = seen
         self.ours = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, name, data):
@@ -52,6 +53,25 @@ class Judge:
             raise SystemExit("the judge program died")
         word, _, rest = line.rstrip("\n").partition(" ")
         return (bytes.fromhex(rest), None) if word == "ok" else (None, rest)
+
+
+def every_contract(judge):
+    """Each file of proto/ has a message among those that are judged, or inside one of them."""
+    reached = set()
+
+    def reach(message):
+        if message.full_name in reached:
+            return
+        reached.add(message.full_name)
+        judged.add(message.file.name)
+        for field in message.fields:
+            if field.message_type:
+                reach(field.message_type)
+    judged = set()
+    for kind in judge.types.values():
+        reach(kind.DESCRIPTOR)
+    missing = judge.files - judged
+    return f"no message is judged of {', '.join(sorted(missing))}" if missing else None
 
 
 def random_text(rng, nul):
@@ -276,6 +296,7 @@ def main():
     checks = [
         ("the private copy differs from the contracts in the listed fields only",
          lambda: private_copy(root, allowed)),
+        ("every contract is judged", lambda: every_contract(judge)),
         ("what Python encodes we read and write back the same", lambda: same_messages(judge, rng, allowed)),
         ("what Python refuses we refuse, and what both accept means the same",
          lambda: quietly(damaged_messages, judge, rng, allowed)),
