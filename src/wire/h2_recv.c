@@ -188,7 +188,8 @@ static void remember_ended(struct h2 *h2, int32_t id)
 
 /* Headers on a stream that is gone may have crossed our own reset, so nghttp2 passes over them.
  * On a stream that the peer has ended itself they cannot have (RFC 9113, 5.1): it has lost count
- * of its streams. The same is true of data, but nghttp2 drops that before we hear of it. */
+ * of its streams. The same is true of data, but nghttp2, which has forgotten the stream, drops that
+ * before we hear of it. */
 static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *head)
 {
     if (head->type != NGHTTP2_HEADERS || head->stream_id == 0) return false;
