@@ -2,9 +2,14 @@
  * specifications say. A test walks the contracts and finds each method here exactly once.
  *
  * Where a rule names an id (shard, cluster, worker), the handler also compares it with the one in
- * the request. The store maps its callers to key prefixes itself. A plugin is called by the
- * process that started it, over its own socket and without TLS; over TLS only an administrator
- * may. */
+ * the request. The store maps its callers to key prefixes itself.
+ *
+ * A plugin is served by a sidecar on a Unix socket of its own, to the worker that started it and
+ * without TLS (workers.md 18): there every rule passes. No listener of ours serves it (design.md
+ * 8), it is none of the services that a worker's certificate opens (design.md 5: Heartbeat,
+ * Control, Work), and the specifications give it no identity. It stands here because every method
+ * does; were it ever put behind TLS, it would be code run on request, so nobody less than an
+ * administrator. */
 #include "rpc/access.h"
 
 static const struct rpc_access_row rows[] = {

@@ -143,12 +143,30 @@ TEST(the_table_says_what_the_specification_says)
         {"/bigfleet.v1alpha1.ShardRead/InspectNeeds", ACCESS_READ},
         {"/grpc.health.v1.Health/Check", ACCESS_ANYONE},
         {"/rollout.transport.v1.Heartbeat/Beat", ACCESS_WORKER},
+        {"/rollout.transport.v1.Control/Subscribe", ACCESS_WORKER},
+        {"/rollout.transport.v1.Work/Stream", ACCESS_WORKER},
         {"/etcdserverpb.KV/Put", ACCESS_STORE},
         {"/no.such/Method", ACCESS_UNSET},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rules); i++)
         CHECK_U64(rules[i].path, rpc_access_for(str_from(rules[i].path)).kind, rules[i].kind);
+}
+
+TEST(a_plugin_is_open_to_its_own_worker_and_to_no_worker_over_tls)
+{
+    static const char *const methods[] = {"Init", "Preflight", "Call", "Reload", "Shutdown"};
+
+    for (size_t m = 0; m < ARRAY_LEN(methods); m++) {
+        struct rpc_access access;
+        char path[64];
+        snprintf(path, sizeof path, "/rollout.plugin.v1.Plugin/%s", methods[m]);
+        access = rpc_access_for(str_from(path));
+        CHECK_OK("over its own socket", rpc_access_check(access, NULL, NULL));
+        for (size_t i = 0; i < ARRAY_LEN(identities); i++)
+            CHECK_ERR(identities[i].why, rpc_access_check(access, &identities[i].identity, NULL),
+                      identities[i].may & ALLOW(ACCESS_ADMIN) ? ERR_OK : ERR_DENIED);
+    }
 }
 
 /* -- over a connection -- */
