@@ -61,7 +61,8 @@ struct session {
     struct rpc_channel *channel;
     struct called calls[CALLS_MAX];
     size_t called;
-    bool mute; /* says nothing by itself, not even SETTINGS */
+    bool mute;    /* the server says nothing by itself, not even SETTINGS */
+    bool patient; /* calls wait for a connection */
     bool closed;
 };
 
@@ -194,7 +195,7 @@ static void start_call(struct session *s, uint8_t manner, struct str request)
         .timeout_ms = manner & 64 ? 50 : 0,
         .request_id = manner & 16 ? STR("id-1") : STR_EMPTY,
         .idempotent = manner & 128,
-        .wait_for_ready = true,
+        .wait_for_ready = s->patient,
         .response_max = RESPONSE_MAX,
         .attempts_max = ATTEMPTS_MAX,
     };
@@ -516,6 +517,7 @@ static void open_session(struct session *s, uint8_t mode, uint8_t seed)
     static const char *const addresses[] = {"s0:7000", "s1:7000", NULL};
 
     s->mute = mode & 16;
+    s->patient = !(mode & 64);
     must(!sim_open(&(struct sim_options){.seed = seed}, &s->sim));
     must(!sim_host_add(s->sim, &(struct sim_host_options){.name = "c"}, &s->client_host));
     for (size_t i = 0; i < SERVERS; i++) {
