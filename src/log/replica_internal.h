@@ -8,7 +8,8 @@
  *     replica_read.c      leadership rounds and the reads that wait for them
  *     replica_change.c    members, hand-over, whom to dial, cluster level
  *     replica_apply.c     committed entries into the machines, in slices; state hashes
- *     replica_snapshot.c  taking a snapshot, loading one at start
+ *     replica_snapshot.c  taking a snapshot
+ *     replica_restore.c   a snapshot into the machines; loading one at start
  *     replica_install.c   sending a snapshot, receiving and installing one
  *     replica_metrics.c   muster_log_*
  *
@@ -317,12 +318,24 @@ void replica_apply_pump(struct replica *replica);
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term);
 void replica_apply_hash(struct replica *replica, uint64_t from, const struct frame_hash *hash);
 
-/* -- replica_snapshot.c -- */
+/* -- replica_restore.c -- */
 /* Blocking, before anything runs: restores the machines and meta from the newest snapshot, or as
  * empty; sets snapshot, snapshot_bytes, applied, applied_term and *ret_head (mark.index 0: none).
  * Sweeps temporaries. ERR_CORRUPT, ERR_VERSION, ... */
 enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_head,
                                struct note *note);
+/* A snapshot piece by piece. From begin to end the machines are of no use; end moves meta. An error
+ * is final: the machines hold half a state. */
+enum err replica_restore_begin(struct replica *replica, const struct snap_head *head,
+                               struct note *note);
+enum err replica_restore_chunk(struct replica *replica, uint32_t section, struct str bytes,
+                               struct note *note);
+enum err replica_restore_end(struct replica *replica, const struct snap_head *head,
+                             struct note *note);
+enum err replica_snapshot_path(const struct replica *replica, const struct snapshot_mark *mark,
+                               char path[FS_PATH_CAP], struct note *note); /* ERR_INVALID */
+
+/* -- replica_snapshot.c -- */
 enum err replica_snapshot_open(struct replica *replica);
 void replica_snapshot_stop(struct replica *replica);  /* no timer, no slice after this */
 void replica_snapshot_close(struct replica *replica); /* after the workers are closed; frees */
@@ -330,6 +343,12 @@ void replica_snapshot_close(struct replica *replica); /* after the workers are c
  * replica_disk_release when the file is durable. Begins only at applied <= disk.durable and never
  * while installing; an install that begins meanwhile gives it up. */
 void replica_snapshot_pump(struct replica *replica);
+/* The one being taken, if any, is not wanted any more: no view is open after this. No step. */
+void replica_snapshot_give_up(struct replica *replica);
+/* A newer one is durable: it is the one to send from now on, and older ones are removed when
+ * nobody is being sent one. */
+void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
+                                uint64_t bytes);
 
 /* -- replica_install.c -- */
 enum err replica_install_open(struct replica *replica);
@@ -344,6 +363,9 @@ bool replica_install_on_snap(struct replica *replica, uint64_t from, struct fram
 void replica_install_on_lost(struct replica *replica, uint64_t from);
 void replica_install_on_sent(struct replica *replica, uint64_t to, uint64_t id, enum err err);
 bool replica_install_busy(const struct replica *replica); /* receiving or restoring */
+/* Whether a snapshot older than `index` is on its way to somebody. */
+bool replica_install_sends_older(const struct replica *replica, uint64_t index);
+void replica_install_stop_older(struct replica *replica, uint64_t index);
 
 /* -- replica_metrics.c -- */
 enum replica_counter {
