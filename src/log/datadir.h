@@ -4,6 +4,8 @@
  *     FORMAT          muster-data 1
  *                     replica 8c1f0e5b7a3d2240
  *                     cluster 19d2c07be4aa6f31
+ *                     check 5a0c93d1
+ *     FORMAT.new      while a directory is being made, or an offline tool is at work
  *     LOCK  log/FORMAT  log/VOTE  log/<n>.seg  snap/FORMAT  snap/<n>.snap
  *
  * The identity is drawn at random when the directory is made and never changes: a wiped or replaced
@@ -24,7 +26,8 @@ struct datadir_format_options {
     struct entropy *entropy;
     const char *dir; /* made if absent; must hold nothing of ours: ERR_EXISTS */
     /* Bootstrap: the founding voters, this one among them, the same list and cluster id on each.
-     * Writes term 1 and a configuration at index 1. NULL: made to join a cluster, empty. */
+     * Writes term 1 and a configuration at index 1. NULL: made to join a cluster, empty. A founder
+     * with id 0 is this one, when its identity is drawn; only when it founds alone. */
     const struct members *founders;
     uint64_t cluster_id; /* 0 with founders: drawn; the same must be given to all of several */
     uint64_t replica_id; /* 0: drawn */
@@ -32,10 +35,12 @@ struct datadir_format_options {
 /* Crash-safe: a directory that is half made is ERR_NOT_FOUND to everybody and is made anew. */
 enum err datadir_format(const struct datadir_format_options *options, struct datadir *ret_datadir,
                         struct note *note);
-/* ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION (another format). */
+/* ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION (another format), ERR_NOT_READY (an offline tool was
+ * interrupted: run it again). */
 enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,
                       struct note *note);
-/* A joiner learns its cluster from the first replica that speaks to it; written once. */
+/* A joiner learns its cluster from the first replica that speaks to it; written once. ERR_CONFLICT:
+ * it is in another. The caller holds the directory's lock. */
 enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint64_t unique,
                        struct note *note);
 

@@ -48,8 +48,12 @@ enum err snap_verify(struct fs *fs, const char *path, struct snap_head *ret_head
  * be read is ERR_CORRUPT, never passed over: the log behind it may be gone. */
 enum err snap_newest(struct fs *fs, const char *dir, char name[SNAP_NAME_CAP],
                      struct snap_head *ret_head, struct note *note);
-/* Removes all but the newest, and temporaries of dead processes. */
+/* At start, before anything is written or received: makes the newest one's name durable, then
+ * removes all others and the temporaries of dead processes. */
 enum err snap_sweep(struct fs *fs, const char *dir, struct note *note);
+/* While running: removes whole ones older than `keep`, which must be durable. Temporaries stay. */
+enum err snap_remove_older(struct fs *fs, const char *dir, const struct snapshot_mark *keep,
+                           struct note *note);
 void snap_name(const struct snapshot_mark *mark, char name[SNAP_NAME_CAP]);
 
 /* A file that arrives from a peer: raw bytes in order into a temporary, then verified and kept

@@ -1,0 +1,241 @@
+/* FORMAT, the file that says whose directory it is. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "log/datadir_internal.h"
+
+/* -- the text -- */
+
+size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP])
+{
+    int len = snprintf(text, DATADIR_TEXT_CAP,
+                       "muster-data 1\nreplica %016" PRIx64 "\ncluster %016" PRIx64 "\n",
+                       datadir->replica_id, datadir->cluster_id);
+    assert(len > 0 && len < DATADIR_TEXT_CAP - 16);
+    uint32_t crc = crc32c(0, text, (size_t)len);
+    len += snprintf(text + len, DATADIR_TEXT_CAP - (size_t)len, "check %08" PRIx32 "\n", crc);
+    return (size_t)len;
+}
+
+/* "<word> <digits of lower-case hex>\n" off the front of *rest. */
+static bool take_hex(struct str *rest, struct str word, size_t digits, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    size_t len = word.len + 1 + digits + 1;
+    if (rest->len < len || !str_starts(*rest, word) || rest->at[word.len] != ' ') return false;
+    for (size_t i = 0; i < digits; i++) {
+        char c = rest->at[word.len + 1 + i];
+        unsigned digit;
+        if (c >= '0' && c <= '9')
+            digit = (unsigned)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            digit = (unsigned)(c - 'a') + 10;
+        else
+            return false;
+        value = value << 4 | digit;
+    }
+    if (rest->at[len - 1] != '\n') return false;
+    *rest = str_tail(*rest, len);
+    *ret_value = value;
+    return true;
+}
+
+enum err datadir_parse(struct str text, struct datadir *ret_datadir)
+{
+    struct str rest = text, first = STR("muster-data 1\n");
+    struct datadir datadir;
+    uint64_t check = 0;
+    if (!str_starts(rest, STR("muster-data "))) return ERR_CORRUPT;
+    if (!str_starts(rest, first)) { /* another number is another format; else it is damage */
+        size_t end = str_find(text, '\n'), from = sizeof "muster-data " - 1;
+        uint64_t number;
+        bool numbered =
+            end < text.len && str_to_u64(str_of(text.at + from, end - from), &number) == ERR_OK;
+        return numbered ? ERR_VERSION : ERR_CORRUPT;
+    }
+    rest = str_tail(rest, first.len);
+    if (!take_hex(&rest, STR("replica"), 16, &datadir.replica_id)) return ERR_CORRUPT;
+    if (!take_hex(&rest, STR("cluster"), 16, &datadir.cluster_id)) return ERR_CORRUPT;
+    uint32_t crc = crc32c(0, text.at, text.len - rest.len);
+    if (!take_hex(&rest, STR("check"), 8, &check) || rest.len > 0) return ERR_CORRUPT;
+    if (check != crc || datadir.replica_id == 0) return ERR_CORRUPT;
+    *ret_datadir = datadir;
+    return ERR_OK;
+}
+
+/* -- files -- */
+
+enum err datadir_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note)
+{
+    int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
+    if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
+    note_set(note, "%.64s...: path is too long", dir);
+    return ERR_INVALID;
+}
+
+enum err datadir_sync(struct fs *fs, const char *dir, const char *name, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    enum err err = datadir_path(dir, name, path, note);
+    if (err) return err;
+    err = fs_sync_dir(fs, path);
+    if (err) note_set(note, "sync %s: %s", path, err_text(err));
+    return err;
+}
+
+enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
+                           struct datadir *ret_datadir, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    struct buf text;
+    enum err err = datadir_path(dir, name, path, note);
+    if (err) return err;
+    buf_init(&text, DATADIR_TEXT_CAP);
+    /* A read may have been led astray once: what looks like damage is looked at again. */
+    for (int attempt = 0; attempt < 2; attempt++) {
+        buf_clear(&text);
+        err = fs_read_whole(fs, path, DATADIR_TEXT_CAP, &text);
+        if (err == ERR_TOO_LARGE || err == ERR_FULL) err = ERR_CORRUPT;
+        if (!err) err = datadir_parse(buf_peek(&text), ret_datadir);
+        if (err != ERR_CORRUPT) break;
+    }
+    if (err) note_set(note, "%s: %s", path, err_text(err));
+    buf_deinit(&text);
+    return err;
+}
+
+enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
+                            const struct datadir *datadir, uint64_t unique, struct note *note)
+{
+    char path[FS_PATH_CAP], text[DATADIR_TEXT_CAP];
+    enum err err = datadir_path(dir, name, path, note);
+    if (err) return err;
+    size_t len = datadir_text(datadir, text);
+    err = fs_publish(fs, path, str_of(text, len), 0600, unique);
+    if (err) note_set(note, "write %s: %s", path, err_text(err));
+    return err;
+}
+
+enum err datadir_commit(struct fs *fs, const char *dir, struct note *note)
+{
+    char from[FS_PATH_CAP], to[FS_PATH_CAP];
+    enum err err = datadir_path(dir, DATADIR_NEXT, from, note);
+    if (!err) err = datadir_path(dir, DATADIR_FORMAT, to, note);
+    if (err) return err;
+    err = fs_rename(fs, from, to);
+    if (err) {
+        note_set(note, "name %s: %s", to, err_text(err));
+        return err;
+    }
+    err = fs_sync_dir(fs, dir);
+    if (err) note_set(note, "sync %s: %s", dir, err_text(err));
+    return err;
+}
+
+uint64_t datadir_draw_id(struct entropy *entropy)
+{
+    uint64_t id;
+    do id = entropy_u64(entropy);
+    while (id == 0); /* 0 says "none" everywhere */
+    return id;
+}
+
+enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now,
+                       const struct datadir *next, uint64_t unique, struct datadir *ret_next,
+                       struct note *note)
+{
+    struct datadir found;
+    enum err err = fs_sweep_temps(fs, dir);
+    if (err) {
+        note_set(note, "sweep %s: %s", dir, err_text(err));
+        return err;
+    }
+    err = datadir_read_file(fs, dir, DATADIR_NEXT, &found, note);
+    if (err && err != ERR_NOT_FOUND) return err;
+    if (err) {
+        found = *next;
+    } else if ((found.replica_id == now->replica_id) != (next->replica_id == now->replica_id)) {
+        note_set(note, "%s/" DATADIR_NEXT ": another tool was interrupted: finish that first", dir);
+        return ERR_NOT_READY;
+    }
+    /* Also when it is there: the one who wrote it may have died before it was durable. */
+    err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
+    if (!err) *ret_next = found;
+    return err;
+}
+
+/* -- the face -- */
+
+static enum err room_check(struct fs *fs, const char *dir, const char *name, struct str want,
+                           struct note *note)
+{
+    char path[FS_PATH_CAP];
+    struct buf text;
+    enum err err = datadir_path(dir, name, path, note);
+    if (err) return err;
+    buf_init(&text, DATADIR_TEXT_CAP);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        buf_clear(&text);
+        err = fs_read_whole(fs, path, DATADIR_TEXT_CAP, &text);
+        if (err == ERR_NOT_FOUND || err == ERR_TOO_LARGE) err = ERR_CORRUPT;
+        if (!err && !str_equal(buf_peek(&text), want)) err = ERR_CORRUPT;
+        if (err != ERR_CORRUPT) break;
+    }
+    size_t stem = str_find(want, ' ') + 1; /* "muster-log 2" is another format, not damage */
+    if (err == ERR_CORRUPT && text.len > stem && memcmp(text.data, want.at, stem) == 0)
+        err = ERR_VERSION;
+    if (err) note_set(note, "%s: %s", path, err_text(err));
+    buf_deinit(&text);
+    return err;
+}
+
+enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,
+                      struct note *note)
+{
+    char path[FS_PATH_CAP];
+    struct fs_info info;
+    struct datadir datadir;
+    enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
+    if (err) return err;
+    err = datadir_path(dir, DATADIR_NEXT, path, note);
+    if (err) return err;
+    err = fs_stat(fs, path, &info);
+    if (!err) {
+        note_set(note, "%s: a rejoin or force-config was interrupted: run it again", path);
+        return ERR_NOT_READY;
+    }
+    if (err != ERR_NOT_FOUND) {
+        note_set(note, "look at %s: %s", path, err_text(err));
+        return err;
+    }
+    err = room_check(fs, dir, "log/FORMAT", STR("muster-log 1\n"), note);
+    if (!err) err = room_check(fs, dir, "snap/FORMAT", STR("muster-snap 1\n"), note);
+    /* Made with the directory: without it this replica has forgotten its votes. */
+    if (!err) err = datadir_path(dir, "log/VOTE", path, note);
+    if (!err && (err = fs_stat(fs, path, &info))) {
+        if (err == ERR_NOT_FOUND) err = ERR_CORRUPT;
+        note_set(note, "%s: is missing: %s", path, err_text(err));
+    }
+    if (err) return err;
+    *ret_datadir = datadir;
+    return ERR_OK;
+}
+
+enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint64_t unique,
+                       struct note *note)
+{
+    struct datadir datadir;
+    assert(cluster_id != 0);
+    enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
+    if (err) return err;
+    if (datadir.cluster_id == cluster_id) return ERR_OK;
+    if (datadir.cluster_id != 0) {
+        note_set(note, "%s: of cluster %016" PRIx64 ", cannot join %016" PRIx64, dir,
+                 datadir.cluster_id, cluster_id);
+        return ERR_CONFLICT;
+    }
+    datadir.cluster_id = cluster_id;
+    return datadir_write_file(fs, dir, DATADIR_FORMAT, &datadir, unique, note);
+}

@@ -1,0 +1,124 @@
+/* Makes this replica the only voter: a configuration of one behind everything its log holds, in a
+ * term of its own, under a new cluster identity. What others may have committed without it is lost,
+ * which is why a person must ask for it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log/datadir_internal.h"
+
+struct work {
+    const struct datadir_force *force;
+    struct datadir next;
+    struct datadir_scan scan;
+    struct note *note;
+};
+
+/* The configuration of one, with the address that was asked for or the one it had. */
+static enum err alone(const struct work *work, struct buf *into)
+{
+    const char *address = work->force->address;
+    struct members members = {.count = 1};
+    if (!address) address = datadir_scan_address(&work->scan);
+    if (!address || !address[0] || strlen(address) > REPLICA_ADDRESS_MAX) {
+        note_set(work->note, "%s: no address is known for this replica: give one",
+                 work->force->dir);
+        return ERR_INVALID;
+    }
+    members.at[0].id = work->next.replica_id;
+    members.at[0].role = MEMBER_VOTER;
+    memcpy(members.at[0].address, address, strlen(address) + 1);
+    enum err err = members_encode(&members, into);
+    if (err) note_set(work->note, "configuration: %s", err_text(err));
+    return err;
+}
+
+static enum err append_alone(struct work *work, struct wal *wal, struct vote_file *vote_file,
+                             struct vote vote)
+{
+    const struct snapshot_mark *mark = &work->scan.snapshot.mark;
+    struct buf bytes;
+    struct wal_place place;
+    if (!datadir_scan_stale(&work->scan) && datadir_scan_gap(&work->scan)) {
+        note_set(work->note, "%s: entries between the snapshot and the log are missing",
+                 work->force->dir);
+        return ERR_CORRUPT;
+    }
+    buf_init(&bytes, ENTRY_BYTES_MAX);
+    enum err err = alone(work, &bytes);
+    uint64_t last = work->scan.last, last_term = work->scan.last_term;
+    if (!err && datadir_scan_stale(&work->scan)) {
+        err = wal_reset(wal, mark->index, mark->term, work->note);
+        last = mark->index;
+        last_term = mark->term;
+    }
+    /* A term nobody else has: the vote in it is our own, and durable before the entry. */
+    vote.term = max_u64(vote.term, last_term) + 1;
+    vote.candidate = work->next.replica_id;
+    if (!err) err = vote_write(vote_file, vote, work->note);
+    if (!err) {
+        struct entry entry = {
+            .index = last + 1, .term = vote.term, .kind = ENTRY_CHANGE, .bytes = buf_peek(&bytes)};
+        err = wal_append(wal, &entry, 1, &place, work->note);
+    }
+    if (!err) err = wal_seal(wal, work->note);
+    buf_deinit(&bytes);
+    return err;
+}
+
+static enum err rewrite_log(struct work *work)
+{
+    const struct datadir_force *force = work->force;
+    struct vote_file *vote_file;
+    struct vote vote;
+    struct wal *wal;
+    struct wal_options options = {
+        .fs = force->fs,
+        .entropy = force->entropy,
+        .dir = force->dir,
+        .cluster_id = work->next.cluster_id,
+        .replica_id = work->next.replica_id,
+    };
+    enum err err = datadir_scan_snapshot(&work->scan, force->fs, force->dir, work->note);
+    if (!err)
+        err = wal_open(&options, false, datadir_scan_found, &work->scan, &wal, NULL, work->note);
+    if (err) return err;
+    err = vote_open(force->fs, force->dir, false, &vote_file, &vote, work->note);
+    if (!err) {
+        err = append_alone(work, wal, vote_file, vote);
+        vote_close(vote_file);
+    }
+    wal_close(wal);
+    return err;
+}
+
+static enum err force_locked(const struct datadir_force *force, struct datadir *ret_datadir,
+                             struct note *note)
+{
+    struct datadir now;
+    struct work work = {.force = force, .note = note};
+    enum err err = datadir_read_file(force->fs, force->dir, DATADIR_FORMAT, &now, note);
+    if (err) return err;
+    struct datadir next = {.replica_id = now.replica_id,
+                           .cluster_id = datadir_draw_id(force->entropy)};
+    err = datadir_begin(force->fs, force->dir, &now, &next, entropy_u64(force->entropy), &work.next,
+                        note);
+    if (err) return err;
+    datadir_scan_init(&work.scan, now.replica_id);
+    err = rewrite_log(&work);
+    datadir_scan_deinit(&work.scan);
+    if (!err) err = datadir_commit(force->fs, force->dir, note);
+    if (!err) *ret_datadir = work.next;
+    return err;
+}
+
+enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,
+                              struct note *note)
+{
+    struct fs_lock *lock;
+    enum err err = fs_lock_dir(force->fs, force->dir, &lock, note);
+    if (err) return err;
+    err = force_locked(force, ret_datadir, note);
+    fs_unlock(force->fs, lock);
+    return err;
+}

@@ -1,0 +1,73 @@
+/* A damaged replica begins anew: its log and snapshots are put aside, and it becomes another
+ * replica of the same cluster, because one that lost what it promised must not vote under the old
+ * identity (rule R1). */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "log/datadir_internal.h"
+#include "log/mutant.h"
+
+enum { DIR_MODE = 0700 };
+
+/* Moves one room aside, durably. When it is there already, an earlier run moved it and what stands
+ * in its place is that run's beginning. */
+static enum err put_aside(struct fs *fs, const char *dir, const char *aside, const char *name,
+                          struct note *note)
+{
+    char from[FS_PATH_CAP], to[FS_PATH_CAP];
+    struct fs_info info;
+    enum err err = datadir_path(dir, name, from, note);
+    if (!err) err = datadir_path(aside, name, to, note);
+    if (err) return err;
+    err = fs_stat(fs, to, &info);
+    if (!err) return datadir_empty_room(fs, dir, name, note);
+    if (err == ERR_NOT_FOUND) err = fs_rename(fs, from, to);
+    if (err == ERR_NOT_FOUND) return ERR_OK; /* a room that is missing is no loss now */
+    if (!err) err = fs_sync_dir(fs, aside);
+    if (!err) err = fs_sync_dir(fs, dir);
+    if (err) note_set(note, "put %s aside as %s: %s", from, to, err_text(err));
+    return err;
+}
+
+static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char *dir,
+                              struct datadir *ret_old, struct datadir *ret_new, struct note *note)
+{
+    char name[64], aside[FS_PATH_CAP];
+    struct datadir old, next = {0};
+    enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &old, note);
+    if (err) return err;
+    struct datadir drawn = {.replica_id = datadir_draw_id(entropy), .cluster_id = old.cluster_id};
+    uint64_t unique = entropy_u64(entropy);
+    err = datadir_begin(fs, dir, &old, &drawn, unique, &next, note);
+    if (err) return err;
+    snprintf(name, sizeof name, "damaged-%016" PRIx64, old.replica_id);
+    err = datadir_path(dir, name, aside, note);
+    if (!err && (err = fs_make_dirs(fs, aside, DIR_MODE)))
+        note_set(note, "make %s: %s", aside, err_text(err));
+    if (!err) err = put_aside(fs, dir, aside, "log", note);
+    if (!err) err = put_aside(fs, dir, aside, "snap", note);
+    if (!err) err = datadir_make_rooms(fs, dir, unique, note);
+    if (MUTANT(WIPED_KEEPS_IDENTITY)) next = old;
+    if (!err) {
+        struct datadir_first first = {.fs = fs, .entropy = entropy, .dir = dir, .datadir = next};
+        err = datadir_write_first(&first, note);
+    }
+    if (!err && MUTANT(WIPED_KEEPS_IDENTITY))
+        err = datadir_write_file(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
+    if (!err) err = datadir_commit(fs, dir, note);
+    if (err) return err;
+    *ret_old = old;
+    *ret_new = next;
+    return ERR_OK;
+}
+
+enum err datadir_rejoin(struct fs *fs, struct entropy *entropy, const char *dir,
+                        struct datadir *ret_old, struct datadir *ret_new, struct note *note)
+{
+    struct fs_lock *lock;
+    enum err err = fs_lock_dir(fs, dir, &lock, note);
+    if (err) return err;
+    err = rejoin_locked(fs, entropy, dir, ret_old, ret_new, note);
+    fs_unlock(fs, lock);
+    return err;
+}

@@ -1,0 +1,181 @@
+/* Bytes of a snapshot file: its head, which describes the state and the members, and its chunks.
+ *
+ * head    0 "mustersn"  8 format (4), size (4)  16 index  24 term  32 members_index
+ *        40 cluster_id  48 clock_ns  56 level (4), members (4)  64 0
+ *        72 per member: id, role (4), length (4), address, zeros up to a multiple of 8
+ *        ...  0 (4), crc32c of all before it (4)
+ * chunk   0 crc32c of 4.. with padding, salted with the head's  4 length  8 section (4), 0 (4)
+ *        16 number  24 bytes, zeros up to a multiple of 8 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "log/snapfile_internal.h"
+
+enum {
+    AT_MAGIC = 0,
+    AT_FORMAT = 8,
+    AT_SIZE = 12,
+    AT_INDEX = 16,
+    AT_TERM = 24,
+    AT_MEMBERS_INDEX = 32,
+    AT_CLUSTER = 40,
+    AT_CLOCK = 48,
+    AT_LEVEL = 56,
+    AT_COUNT = 60,
+    MEMBER_FIXED = 16,
+    SNAP_FORMAT = 1,
+};
+static const char magic[8] = {'m', 'u', 's', 't', 'e', 'r', 's', 'n'};
+static_assert(SNAP_HEAD_FIXED + 8 +
+                      REPLICA_MEMBERS_MAX * (MEMBER_FIXED + REPLICA_ADDRESS_MAX + 8) <=
+                  SNAP_HEAD_MAX,
+              "the largest head fits");
+
+static size_t align_up(size_t len)
+{
+    return (len + SNAP_ALIGN - 1) / SNAP_ALIGN * SNAP_ALIGN;
+}
+
+/* -- the head -- */
+
+size_t snap_head_write(const struct snap_head *head, char *room, uint32_t *ret_crc)
+{
+    const struct members *members = &head->mark.members;
+    size_t at = SNAP_HEAD_FIXED;
+    assert(members->count <= REPLICA_MEMBERS_MAX);
+    memset(room, 0, SNAP_HEAD_MAX);
+    for (size_t i = 0; i < members->count; i++) {
+        const struct member *member = &members->at[i];
+        size_t len = strnlen(member->address, REPLICA_ADDRESS_MAX);
+        store_le64(room + at, member->id);
+        store_le32(room + at + 8, (uint32_t)member->role);
+        store_le32(room + at + 12, (uint32_t)len);
+        memcpy(room + at + MEMBER_FIXED, member->address, len);
+        at += align_up(MEMBER_FIXED + len);
+    }
+    size_t size = at + 8;
+    assert(size <= SNAP_HEAD_MAX);
+    memcpy(room + AT_MAGIC, magic, sizeof magic);
+    store_le32(room + AT_FORMAT, SNAP_FORMAT);
+    store_le32(room + AT_SIZE, (uint32_t)size);
+    store_le64(room + AT_INDEX, head->mark.index);
+    store_le64(room + AT_TERM, head->mark.term);
+    store_le64(room + AT_MEMBERS_INDEX, head->mark.members_index);
+    store_le64(room + AT_CLUSTER, head->cluster_id);
+    store_le64(room + AT_CLOCK, head->clock_ns);
+    store_le32(room + AT_LEVEL, head->level);
+    store_le32(room + AT_COUNT, (uint32_t)members->count);
+    *ret_crc = crc32c(0, room, size - 4);
+    store_le32(room + size - 4, *ret_crc);
+    return size;
+}
+
+/* The members between SNAP_HEAD_FIXED and `end`, exactly. */
+static enum err members_read(const char *bytes, size_t end, uint32_t count,
+                             struct members *ret_members)
+{
+    size_t at = SNAP_HEAD_FIXED;
+    ret_members->count = count;
+    if (count > REPLICA_MEMBERS_MAX) return ERR_CORRUPT;
+    for (uint32_t i = 0; i < count; i++) {
+        struct member *member = &ret_members->at[i];
+        if (end - at < MEMBER_FIXED) return ERR_CORRUPT;
+        uint32_t role = load_le32(bytes + at + 8), len = load_le32(bytes + at + 12);
+        if (len > REPLICA_ADDRESS_MAX || end - at < align_up(MEMBER_FIXED + len))
+            return ERR_CORRUPT;
+        if (role != MEMBER_LEARNER && role != MEMBER_VOTER) return ERR_CORRUPT;
+        *member = (struct member){.id = load_le64(bytes + at), .role = (enum member_role)role};
+        memcpy(member->address, bytes + at + MEMBER_FIXED, len);
+        if (memchr(member->address, '\0', len)) return ERR_CORRUPT;
+        at += align_up(MEMBER_FIXED + len);
+    }
+    return at == end ? ERR_OK : ERR_CORRUPT;
+}
+
+enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *ret_size,
+                        uint32_t *ret_crc)
+{
+    const char *at = bytes.at;
+    struct snap_head head = {0};
+    if (bytes.len < SNAP_HEAD_FIXED) {
+        *ret_size = SNAP_HEAD_FIXED;
+        return ERR_TOO_LARGE;
+    }
+    size_t size = load_le32(at + AT_SIZE);
+    if (memcmp(at + AT_MAGIC, magic, sizeof magic) != 0) return ERR_CORRUPT;
+    if (size < SNAP_HEAD_FIXED + 8 || size > SNAP_HEAD_MAX || size % SNAP_ALIGN != 0)
+        return ERR_CORRUPT;
+    if (size > bytes.len) {
+        *ret_size = size;
+        return ERR_TOO_LARGE;
+    }
+    uint32_t crc = crc32c(0, at, size - 4);
+    if (load_le32(at + size - 4) != crc) return ERR_CORRUPT;
+    if (load_le32(at + AT_FORMAT) != SNAP_FORMAT) return ERR_VERSION;
+    head.mark.index = load_le64(at + AT_INDEX);
+    head.mark.term = load_le64(at + AT_TERM);
+    head.mark.members_index = load_le64(at + AT_MEMBERS_INDEX);
+    head.cluster_id = load_le64(at + AT_CLUSTER);
+    head.clock_ns = load_le64(at + AT_CLOCK);
+    head.level = load_le32(at + AT_LEVEL);
+    enum err err = members_read(at, size - 8, load_le32(at + AT_COUNT), &head.mark.members);
+    if (err) return err;
+    *ret_head = head;
+    *ret_size = size;
+    *ret_crc = crc;
+    return ERR_OK;
+}
+
+/* -- chunks -- */
+
+size_t snap_chunk_size(size_t bytes)
+{
+    assert(bytes <= SNAP_CHUNK_MAX);
+    return align_up(SNAP_CHUNK_HEAD + bytes);
+}
+
+static uint32_t chunk_crc(uint32_t head_crc, const char *chunk, size_t size)
+{
+    char salt[4];
+    store_le32(salt, head_crc);
+    return crc32c(crc32c(0, salt, sizeof salt), chunk + 4, size - 4);
+}
+
+void snap_chunk_write(const struct snap_chunk *chunk, uint32_t head_crc, char *room)
+{
+    size_t size = snap_chunk_size(chunk->bytes.len);
+    memset(room, 0, SNAP_CHUNK_HEAD);
+    store_le32(room + 4, (uint32_t)chunk->bytes.len);
+    store_le32(room + 8, chunk->section);
+    store_le64(room + 16, chunk->number);
+    if (chunk->bytes.len > 0) memcpy(room + SNAP_CHUNK_HEAD, chunk->bytes.at, chunk->bytes.len);
+    memset(room + SNAP_CHUNK_HEAD + chunk->bytes.len, 0, size - SNAP_CHUNK_HEAD - chunk->bytes.len);
+    store_le32(room, chunk_crc(head_crc, room, size));
+}
+
+enum err snap_chunk_read(struct str bytes, uint32_t head_crc, struct snap_chunk *ret_chunk,
+                         size_t *ret_size)
+{
+    const char *at = bytes.at;
+    if (bytes.len < SNAP_CHUNK_HEAD) {
+        *ret_size = SNAP_CHUNK_HEAD;
+        return ERR_TOO_LARGE;
+    }
+    uint32_t length = load_le32(at + 4);
+    if (length > SNAP_CHUNK_MAX) return ERR_CORRUPT;
+    size_t size = snap_chunk_size(length);
+    if (size > bytes.len) {
+        *ret_size = size;
+        return ERR_TOO_LARGE;
+    }
+    if (load_le32(at) != chunk_crc(head_crc, at, size)) return ERR_CORRUPT;
+    *ret_chunk = (struct snap_chunk){
+        .section = load_le32(at + 8),
+        .number = load_le64(at + 16),
+        .bytes = str_of(at + SNAP_CHUNK_HEAD, length),
+    };
+    *ret_size = size;
+    return ERR_OK;
+}

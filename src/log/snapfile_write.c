@@ -1,0 +1,139 @@
+/* Writing a snapshot: under a temporary name, chunk by chunk; named once all of it is durable. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "log/mutant.h"
+#include "log/snapfile_internal.h"
+
+struct snap_writer {
+    struct fs *fs;
+    struct fs_file *file;
+    char *dir;
+    char name[SNAP_NAME_CAP];
+    char temp[FS_PATH_CAP];
+    uint32_t head_crc, section;
+    uint64_t at, chunks, bytes;
+    struct buf room;
+    enum err failed; /* nothing may be finished after it */
+};
+
+static enum err put(struct snap_writer *writer, struct str bytes, struct note *note)
+{
+    enum err err = fs_write_at(writer->fs, writer->file, writer->at, bytes);
+    if (err) {
+        note_set(note, "write %s at %" PRIu64 ": %s", writer->temp, writer->at, err_text(err));
+        writer->failed = err;
+        return err;
+    }
+    writer->at += bytes.len;
+    return ERR_OK;
+}
+
+static enum err put_chunk(struct snap_writer *writer, uint32_t section, struct str bytes,
+                          struct note *note)
+{
+    char *room;
+    struct snap_chunk chunk = {.section = section, .number = writer->chunks, .bytes = bytes};
+    size_t size = snap_chunk_size(bytes.len);
+    buf_clear(&writer->room);
+    enum err err = buf_reserve(&writer->room, size, &room);
+    if (err) {
+        note_set(note, "write %s: %s", writer->temp, err_text(err));
+        writer->failed = err;
+        return err;
+    }
+    snap_chunk_write(&chunk, writer->head_crc, room);
+    return put(writer, str_of(room, size), note);
+}
+
+enum err snap_create(struct fs *fs, const char *dir, const struct snap_head *head, uint64_t unique,
+                     struct snap_writer **ret_writer, struct note *note)
+{
+    char bytes[SNAP_HEAD_MAX], temp[SNAP_NAME_CAP + 32];
+    struct snap_writer *writer = calloc(1, sizeof *writer);
+    if (writer) writer->dir = str_dup(str_from(dir));
+    if (!writer || !writer->dir) {
+        free(writer);
+        note_set(note, "make a snapshot in %s: %s", dir, err_text(ERR_NOMEM));
+        return ERR_NOMEM;
+    }
+    writer->fs = fs;
+    buf_init(&writer->room, SNAP_CHUNK_MAX + SNAP_CHUNK_HEAD + SNAP_ALIGN);
+    snap_name(&head->mark, writer->name);
+    snprintf(temp, sizeof temp, ".%s.%08" PRIx32 ".tmp", writer->name, (uint32_t)unique);
+    enum err err = snap_dir_path(dir, temp, writer->temp, note);
+    if (!err) {
+        err = fs_open(fs, writer->temp, FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600,
+                      &writer->file);
+        if (err) note_set(note, "make %s: %s", writer->temp, err_text(err));
+    }
+    if (!err) {
+        size_t size = snap_head_write(head, bytes, &writer->head_crc);
+        err = put(writer, str_of(bytes, size), note);
+    }
+    if (err) {
+        snap_abandon(writer);
+        return err;
+    }
+    *ret_writer = writer;
+    return ERR_OK;
+}
+
+enum err snap_write(struct snap_writer *writer, uint32_t section, struct str bytes,
+                    struct note *note)
+{
+    assert(section >= writer->section && section != SNAP_SECTION_END);
+    assert(bytes.len <= SNAP_CHUNK_MAX);
+    if (writer->failed) {
+        note_set(note, "%s: failed before: %s", writer->temp, err_text(writer->failed));
+        return writer->failed;
+    }
+    enum err err = put_chunk(writer, section, bytes, note);
+    if (err) return err;
+    writer->section = section;
+    writer->chunks++;
+    writer->bytes += bytes.len;
+    return ERR_OK;
+}
+
+enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct note *note)
+{
+    struct snap_writer *writer = own_writer;
+    char end[SNAP_END_BYTES], path[FS_PATH_CAP];
+    enum err err = writer->failed;
+    store_le64(end, writer->chunks);
+    store_le64(end + 8, writer->bytes);
+    if (err)
+        note_set(note, "%s: failed before: %s", writer->temp, err_text(err));
+    else
+        err = put_chunk(writer, SNAP_SECTION_END, str_of(end, sizeof end), note);
+    if (!err && !MUTANT(SNAPSHOT_NOT_SYNCED) && (err = fs_sync(writer->fs, writer->file)))
+        note_set(note, "sync %s: %s", writer->temp, err_text(err));
+    if (!err) err = snap_dir_path(writer->dir, writer->name, path, note);
+    if (!err && (err = fs_rename(writer->fs, writer->temp, path)))
+        note_set(note, "name %s: %s", path, err_text(err));
+    if (err) {
+        snap_abandon(writer);
+        return err;
+    }
+    if (!MUTANT(SNAPSHOT_NAME_NOT_SYNCED)) err = snap_sync_names(writer->fs, writer->dir, note);
+    if (!err) *ret_bytes = writer->at;
+    writer->temp[0] = '\0'; /* has its name: nothing to remove */
+    snap_abandon(writer);
+    return err;
+}
+
+void snap_abandon(struct snap_writer *own_writer)
+{
+    if (!own_writer) return;
+    if (own_writer->file) {
+        fs_close(own_writer->fs, own_writer->file);
+        if (own_writer->temp[0]) fs_remove(own_writer->fs, own_writer->temp); /* or swept later */
+    }
+    buf_deinit(&own_writer->room);
+    free(own_writer->dir);
+    free(own_writer);
+}

@@ -1,0 +1,197 @@
+/* Term and vote: log/VOTE holds the same slot twice, 4 KiB apart.
+ *
+ *      0  "mustervt"   8  format (4), 0 (4)   16  serial   24  term   32  candidate
+ *     40  0 (4), crc32c of 0..43 (4)
+ *
+ * A write goes to one slot and is synced, then to the other and is synced. So at any moment one of
+ * them holds what was promised last, and the valid one with the higher serial is it: a torn write
+ * is found beside the old value (never promised) or beside the new one; damage to one slot is
+ * answered by the other. With one slot per write, damage to the newer would bring back an older
+ * vote, and this replica might vote twice. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "log/mutant.h"
+#include "log/wal.h"
+
+enum {
+    AT_MAGIC = 0,
+    AT_FORMAT = 8,
+    AT_SERIAL = 16,
+    AT_TERM = 24,
+    AT_CANDIDATE = 32,
+    AT_CRC = 44,
+    SLOT_BYTES = 48,
+    SLOT_STEP = 4096, /* apart: no sector holds both */
+    VOTE_FORMAT = 1,
+};
+static const char magic[8] = {'m', 'u', 's', 't', 'e', 'r', 'v', 't'};
+
+struct vote_file {
+    struct fs *fs;
+    struct fs_file *file;
+    char path[FS_PATH_CAP];
+    struct vote vote;
+    uint64_t serial;
+    enum err failed; /* final */
+};
+struct slot {
+    uint64_t serial;
+    struct vote vote;
+};
+
+static void slot_write(const struct slot *slot, char room[SLOT_BYTES])
+{
+    memset(room, 0, SLOT_BYTES);
+    memcpy(room + AT_MAGIC, magic, sizeof magic);
+    store_le32(room + AT_FORMAT, VOTE_FORMAT);
+    store_le64(room + AT_SERIAL, slot->serial);
+    store_le64(room + AT_TERM, slot->vote.term);
+    store_le64(room + AT_CANDIDATE, slot->vote.candidate);
+    store_le32(room + AT_CRC, crc32c(0, room, AT_CRC));
+}
+
+static enum err slot_read(const char *at, struct slot *ret_slot)
+{
+    if (memcmp(at + AT_MAGIC, magic, sizeof magic) != 0) return ERR_CORRUPT;
+    if (load_le32(at + AT_CRC) != crc32c(0, at, AT_CRC)) return ERR_CORRUPT;
+    if (load_le32(at + AT_FORMAT) != VOTE_FORMAT) return ERR_VERSION;
+    *ret_slot = (struct slot){
+        .serial = load_le64(at + AT_SERIAL),
+        .vote = {.term = load_le64(at + AT_TERM), .candidate = load_le64(at + AT_CANDIDATE)},
+    };
+    return ERR_OK;
+}
+
+enum err vote_decode(struct str bytes, struct vote *ret_vote, uint64_t *ret_serial, int *ret_slot)
+{
+    struct slot newest = {0};
+    int found = -1;
+    for (int i = 0; i < 2; i++) {
+        struct slot slot;
+        if (bytes.len < (size_t)i * SLOT_STEP + SLOT_BYTES) break;
+        enum err err = slot_read(bytes.at + i * SLOT_STEP, &slot);
+        if (err == ERR_VERSION) return err;
+        if (err || (found >= 0 && slot.serial <= newest.serial)) continue;
+        newest = slot;
+        found = i;
+    }
+    if (found < 0) return ERR_CORRUPT;
+    *ret_vote = newest.vote;
+    *ret_serial = newest.serial;
+    *ret_slot = found;
+    return ERR_OK;
+}
+
+static enum err vote_fail(struct vote_file *file, enum err err, const char *what, struct note *note)
+{
+    note_set(note, "%s %s: %s", what, file->path, err_text(err));
+    if (!file->failed) file->failed = err;
+    return err;
+}
+
+static enum err slot_put(struct vote_file *file, int slot, struct note *note)
+{
+    char bytes[SLOT_BYTES];
+    slot_write(&(struct slot){.serial = file->serial, .vote = file->vote}, bytes);
+    enum err err =
+        fs_write_at(file->fs, file->file, (uint64_t)slot * SLOT_STEP, str_of(bytes, sizeof bytes));
+    if (err) return vote_fail(file, err, "write", note);
+    if (!MUTANT(VOTE_NOT_SYNCED)) err = fs_sync(file->fs, file->file);
+    return err ? vote_fail(file, err, "sync", note) : ERR_OK;
+}
+
+/* Never a moment without a valid slot: made whole under another name, then named. */
+static enum err vote_create(struct fs *fs, const char *path, struct note *note)
+{
+    char bytes[SLOT_STEP + SLOT_BYTES], temp[FS_PATH_CAP + 32];
+    memset(bytes, 0, sizeof bytes);
+    slot_write(&(struct slot){.serial = 1}, bytes);
+    slot_write(&(struct slot){.serial = 1}, bytes + SLOT_STEP);
+    /* Left by one who died here; the temporaries of others in this directory may be alive. */
+    const char *slash = strrchr(path, '/');
+    snprintf(temp, sizeof temp, "%.*s/.VOTE.00000000.tmp", (int)(slash - path), path);
+    enum err err = fs_remove(fs, temp);
+    if (!err || err == ERR_NOT_FOUND)
+        err = fs_publish(fs, path, str_of(bytes, sizeof bytes), 0600, 0);
+    if (err) note_set(note, "make %s: %s", path, err_text(err));
+    return err;
+}
+
+static enum err vote_load(struct vote_file *file, int *ret_slot, struct note *note)
+{
+    char bytes[SLOT_STEP + SLOT_BYTES];
+    enum err err = ERR_OK;
+    /* A read may have been led astray once: what looks like damage is looked at again. */
+    for (int attempt = 0; attempt < 2; attempt++) {
+        size_t got;
+        err = fs_read_at(file->fs, file->file, 0, bytes, sizeof bytes, &got);
+        if (err) break;
+        err = vote_decode(str_of(bytes, got), &file->vote, &file->serial, ret_slot);
+        if (err != ERR_CORRUPT) break;
+    }
+    if (err) note_set(note, "%s: offset 0: term and vote: %s", file->path, err_text(err));
+    return err;
+}
+
+enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_file **ret_file,
+                   struct vote *ret_vote, struct note *note)
+{
+    struct fs_info info;
+    int slot = 0;
+    struct vote_file *file = calloc(1, sizeof *file);
+    if (!file) {
+        note_set(note, "open %s/log/VOTE: %s", dir, err_text(ERR_NOMEM));
+        return ERR_NOMEM;
+    }
+    file->fs = fs;
+    int len = snprintf(file->path, sizeof file->path, "%s/log/VOTE", dir);
+    enum err err = len > 0 && len < FS_PATH_CAP ? ERR_OK : ERR_INVALID;
+    if (!err) err = fs_stat(fs, file->path, &info);
+    if (err == ERR_NOT_FOUND && !read_only) {
+        err = vote_create(fs, file->path, note);
+        if (err) goto fail;
+    }
+    if (!err)
+        err = fs_open(fs, file->path, read_only ? FS_READ : FS_READ | FS_WRITE, 0, &file->file);
+    if (err) {
+        note_set(note, "open %s/log/VOTE: %s", dir, err_text(err));
+        goto fail;
+    }
+    err = vote_load(file, &slot, note);
+    /* What is read may be in the kernel's memory only: the newest slot first, over itself, so that
+     * the other one stands until it is durable. */
+    if (!err && !read_only) err = slot_put(file, slot, note);
+    if (!err && !read_only) err = slot_put(file, 1 - slot, note);
+    if (err) goto fail;
+    *ret_vote = file->vote;
+    *ret_file = file;
+    return ERR_OK;
+
+fail:
+    vote_close(file);
+    return err;
+}
+
+enum err vote_write(struct vote_file *file, struct vote vote, struct note *note)
+{
+    if (file->failed) {
+        note_set(note, "%s: failed before: %s", file->path, err_text(file->failed));
+        return file->failed;
+    }
+    assert(vote.term >= file->vote.term); /* terms only grow */
+    file->vote = vote;
+    file->serial++;
+    enum err err = slot_put(file, 0, note);
+    return err ? err : slot_put(file, 1, note);
+}
+
+void vote_close(struct vote_file *file)
+{
+    if (!file) return;
+    fs_close(file->fs, file->file);
+    free(file);
+}

@@ -1,0 +1,298 @@
+/* Appending to the log: records are gathered in memory, written with one call and synced with
+ * another; a full segment is ended by a seal that names the next. See wal_internal.h for the
+ * invariants that recovery relies on. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/wal_internal.h"
+
+static_assert((int)WAL_BATCH_MAX > (int)ENTRY_BYTES_MAX + 2 * RECORD_HEAD + RECORD_ALIGN,
+              "the largest record and a seal fit in one write");
+
+/* -- failing -- */
+
+enum err wal_fail(struct wal *wal, enum err err, struct note *note, const char *format, ...)
+{
+    char where[NOTE_CAP];
+    va_list args;
+    assert(err);
+    va_start(args, format);
+    vsnprintf(where, sizeof where, format, args);
+    va_end(args);
+    note_set(note, "%s: %s", where, err_text(err));
+    if (!wal->failed) wal->failed = err;
+    return err;
+}
+
+enum err wal_check(const struct wal *wal, struct note *note)
+{
+    assert(!wal->read_only);
+    if (wal->failed) note_set(note, "%s: failed before: %s", wal->dir, err_text(wal->failed));
+    return wal->failed;
+}
+
+/* -- gathering and writing -- */
+
+static enum err batch_room(struct wal *wal, size_t len, struct note *note)
+{
+    size_t want = wal->batch_len + len, cap = max_size(wal->batch_cap, 64 << 10);
+    if (want <= wal->batch_cap) return ERR_OK;
+    while (cap < want) cap *= 2;
+    assert(cap <= 2 * (size_t)WAL_BATCH_MAX);
+    char *batch = aligned_alloc(4096, cap);
+    if (!batch) return wal_fail(wal, ERR_NOMEM, note, "append to %s", wal->dir);
+    if (wal->batch_len > 0) memcpy(batch, wal->batch, wal->batch_len);
+    free(wal->batch);
+    wal->batch = batch;
+    wal->batch_cap = cap;
+    return ERR_OK;
+}
+
+/* Writes what was gathered; says nothing about durability. */
+static enum err batch_write(struct wal *wal, struct note *note)
+{
+    struct wal_segment *segment = wal_in_use(wal);
+    if (wal->batch_len == 0) return ERR_OK;
+    uint64_t at = wal->offset - wal->batch_len;
+    enum err err = fs_write_at(wal->fs, wal->file, at, str_of(wal->batch, wal->batch_len));
+    if (err && !MUTANT(WRITE_ERROR_IGNORED))
+        return wal_fail(wal, err, note, "write %s/%016" PRIx64 ".seg at %" PRIu64, wal->dir,
+                        segment->sequence, at);
+    wal->bytes += wal->batch_len;
+    wal->batch_len = 0;
+    segment->size = max_u64(segment->size, wal->offset);
+    return ERR_OK;
+}
+
+/* A failed sync is final: nobody knows what is on the disk, and asking again would lie. */
+enum err wal_sync(struct wal *wal, struct note *note)
+{
+    enum err err = batch_write(wal, note);
+    if (err) return err;
+    if (!MUTANT(ACK_BEFORE_SYNC)) err = fs_sync(wal->fs, wal->file);
+    if (err && !MUTANT(WRITE_ERROR_IGNORED))
+        return wal_fail(wal, err, note, "sync %s/%016" PRIx64 ".seg", wal->dir,
+                        wal_in_use(wal)->sequence);
+    wal->syncs++;
+    wal->synced = wal->serial;
+    return ERR_OK;
+}
+
+static enum err gather(struct wal *wal, struct record record, struct note *note)
+{
+    size_t size = record_size(record.bytes.len);
+    if (wal->batch_len > 0 && wal->batch_len + size > WAL_BATCH_MAX) {
+        enum err err = batch_write(wal, note);
+        if (err) return err;
+    }
+    enum err err = batch_room(wal, size, note);
+    if (err) return err;
+    record.serial = ++wal->serial;
+    record.synced = wal->synced;
+    record_write(&record, wal_in_use(wal)->salt, wal->batch + wal->batch_len);
+    wal->batch_len += size;
+    wal->offset += size;
+    wal->sealed = record.kind == RECORD_SEAL && wal->synced + 1 == wal->serial;
+    return ERR_OK;
+}
+
+/* Room for a record, and behind it for the seal that ends the segment. A record that no segment
+ * holds gets one for itself, which grows. */
+static bool fits(const struct wal *wal, size_t size)
+{
+    return wal->offset + size + RECORD_HEAD <= wal->segment_bytes || wal->offset == SEGMENT_HEAD;
+}
+
+/* Ends the segment in use, durably, and goes on in the next. */
+static enum err roll(struct wal *wal, struct note *note)
+{
+    struct fs_file *file;
+    enum err err = wal_ensure_spare(wal, note);
+    if (err) return err;
+    struct wal_segment next = wal->spares[0];
+    err = gather(wal, (struct record){.kind = RECORD_SEAL, .index = next.sequence}, note);
+    if (!err) err = wal_sync(wal, note);
+    if (err) return err;
+    err = wal_open_segment(wal, &next, FS_READ | FS_WRITE, &file, note);
+    if (!err && (err = wal_use(wal, &next))) fs_close(wal->fs, file);
+    if (err)
+        return wal_fail(wal, err, note, "begin %s/%016" PRIx64 ".seg", wal->dir, next.sequence);
+    wal->spare_count--;
+    memmove(wal->spares, wal->spares + 1, wal->spare_count * sizeof wal->spares[0]);
+    fs_close(wal->fs, wal->file);
+    wal->file = file;
+    wal->offset = SEGMENT_HEAD;
+    wal->no_space = false;
+    return ERR_OK;
+}
+
+static void batch_trim(struct wal *wal)
+{
+    assert(wal->batch_len == 0);
+    if (wal->batch_cap <= WAL_BATCH_KEEP) return;
+    free(wal->batch);
+    wal->batch = NULL;
+    wal->batch_cap = 0;
+}
+
+static enum err append_record(struct wal *wal, struct record record, struct wal_place *ret_place,
+                              struct note *note)
+{
+    size_t size = record_size(record.bytes.len);
+    enum err err = fits(wal, size) ? ERR_OK : roll(wal, note);
+    if (err) return err;
+    struct wal_place place = {
+        .sequence = wal_in_use(wal)->sequence,
+        .offset = (uint32_t)wal->offset,
+        .size = (uint32_t)size,
+    };
+    err = gather(wal, record, note);
+    if (!err && ret_place) *ret_place = place;
+    return err;
+}
+
+/* -- the face -- */
+
+enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
+                    struct wal_place *places, struct note *note)
+{
+    enum err err = wal_check(wal, note);
+    if (err || count == 0) return err;
+    for (size_t i = 0; i < count && !err; i++) {
+        const struct entry *entry = &entries[i];
+        assert(entry->index > 0 && entry->bytes.len <= ENTRY_BYTES_MAX);
+        assert(wal->next_index == 0 || entry->index <= wal->next_index); /* no gap, ever */
+        err = append_record(wal,
+                            (struct record){
+                                .kind = (enum record_kind)entry->kind,
+                                .index = entry->index,
+                                .term = entry->term,
+                                .bytes = entry->bytes,
+                            },
+                            &places[i], note);
+        wal->next_index = entry->index + 1;
+    }
+    if (!err) err = wal_sync(wal, note);
+    if (err) return err;
+    wal->appends++;
+    batch_trim(wal);
+    return ERR_OK;
+}
+
+enum err wal_reset(struct wal *wal, uint64_t index, uint64_t term, struct note *note)
+{
+    enum err err = wal_check(wal, note);
+    if (err) return err;
+    if (MUTANT(INSTALL_KEEPS_OLD_LOG)) {
+        wal->next_index = 0;
+        return ERR_OK;
+    }
+    struct record record = {.kind = RECORD_RESET, .index = index, .term = term};
+    err = append_record(wal, record, NULL, note);
+    if (!err) err = wal_sync(wal, note);
+    if (!err) wal->next_index = index + 1;
+    return err;
+}
+
+enum err wal_seal(struct wal *wal, struct note *note)
+{
+    enum err err = wal_check(wal, note);
+    if (err || wal->sealed || wal->serial == 0) return err;
+    assert(wal->synced == wal->serial && wal->batch_len == 0);
+    /* A segment without room is ended: that is a seal, too. */
+    if (!fits(wal, RECORD_HEAD)) return roll(wal, note);
+    err = gather(wal, (struct record){.kind = RECORD_SEAL}, note);
+    return err ? err : wal_sync(wal, note);
+}
+
+struct wal_stats wal_stats(const struct wal *wal)
+{
+    struct wal_stats stats = {
+        .appends = wal->appends,
+        .syncs = wal->syncs,
+        .bytes = wal->bytes,
+        .segments = wal->used_count,
+        .spares = wal->spare_count,
+        .disk_bytes = wal->making ? wal->made : 0,
+        .first_sequence = wal->used_count > 0 ? wal->used[0].sequence : 0,
+        .last_sequence = wal->used_count > 0 ? wal_in_use(wal)->sequence : 0,
+    };
+    for (size_t i = 0; i < wal->used_count; i++) stats.disk_bytes += wal->used[i].size;
+    for (size_t i = 0; i < wal->spare_count; i++) stats.disk_bytes += wal->spares[i].size;
+    return stats;
+}
+
+/* -- life -- */
+
+static enum err options_check(const struct wal_options *options, struct note *note)
+{
+    uint64_t bytes = options->segment_bytes;
+    assert(options->fs && options->dir);
+    if (bytes != 0 && (bytes < WAL_SEGMENT_MIN || bytes > WAL_SEGMENT_MAX)) {
+        note_set(note, "segments of %" PRIu64 " bytes: 64 KiB to 1 GiB", bytes);
+        return ERR_INVALID;
+    }
+    if (options->spares > WAL_SPARES_MAX) {
+        note_set(note, "%" PRIu32 " spare segments: at most %d", options->spares, WAL_SPARES_MAX);
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
+static void wal_free(struct wal *wal)
+{
+    char path[FS_PATH_CAP];
+    fs_close(wal->fs, wal->file);
+    if (wal->making) {
+        fs_close(wal->fs, wal->making);
+        if (!wal_path(wal->dir, wal->making_name, path)) fs_remove(wal->fs, path); /* best effort */
+    }
+    free(wal->batch);
+    free(wal->used);
+    free(wal->dir);
+    free(wal);
+}
+
+enum err wal_open(const struct wal_options *options, bool read_only, wal_found_fn *each,
+                  void *context, struct wal **ret_wal, struct wal_report *ret_report,
+                  struct note *note)
+{
+    struct wal_report report = {0};
+    enum err err = options_check(options, note);
+    if (err) return err;
+    assert(options->entropy || read_only);
+    struct wal *wal = calloc(1, sizeof *wal);
+    size_t dir_len = strlen(options->dir) + sizeof "/log";
+    if (wal) wal->dir = malloc(dir_len);
+    if (!wal || !wal->dir) {
+        free(wal);
+        note_set(note, "%s/log: %s", options->dir, err_text(ERR_NOMEM));
+        return ERR_NOMEM;
+    }
+    snprintf(wal->dir, dir_len, "%s/log", options->dir);
+    wal->fs = options->fs;
+    wal->entropy = options->entropy;
+    wal->cluster_id = options->cluster_id;
+    wal->replica_id = options->replica_id;
+    wal->segment_bytes = options->segment_bytes ? options->segment_bytes : WAL_SEGMENT_DEFAULT;
+    wal->spares_max = options->spares ? options->spares : 2;
+    wal->read_only = read_only;
+    err = wal_recover(wal, options->create, each, context, &report, note);
+    if (err) {
+        wal_free(wal);
+        return err;
+    }
+    if (ret_report) *ret_report = report;
+    *ret_wal = wal;
+    return ERR_OK;
+}
+
+void wal_close(struct wal *wal)
+{
+    if (!wal) return;
+    /* Best effort: without it the last append is one that nobody covers (invariant 4). */
+    if (!wal->read_only && !wal->failed) (void)wal_seal(wal, NULL);
+    wal_free(wal);
+}

@@ -1,0 +1,156 @@
+/* Reading old entries back, from any thread and beside wal_append: it shares nothing with a struct
+ * wal but the files. A segment that is recycled under the reader loses its name first, so bytes
+ * that do not check are damage only while the name is still there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/wal_internal.h"
+
+enum { RUN_BYTES = 1 << 20 }; /* neighbours are read together up to this, larger ones alone */
+
+struct reader {
+    struct fs *fs;
+    char dir[FS_PATH_CAP];
+    struct note *note;
+    struct fs_file *file; /* of `sequence` */
+    uint64_t sequence, salt;
+    char *room;
+    size_t room_cap;
+};
+
+static enum err path_of(const struct reader *reader, uint64_t sequence, char path[FS_PATH_CAP])
+{
+    char name[WAL_NAME_CAP];
+    wal_segment_name(sequence, name);
+    return wal_path(reader->dir, name, path);
+}
+
+/* What looks damaged is so only if the segment is still the log's. */
+static enum err judge(struct reader *reader, uint64_t sequence, uint64_t offset, enum err err)
+{
+    char path[FS_PATH_CAP];
+    struct fs_info info;
+    if (err == ERR_CORRUPT && !path_of(reader, sequence, path) &&
+        fs_stat(reader->fs, path, &info) == ERR_NOT_FOUND)
+        err = ERR_NOT_FOUND;
+    note_set(reader->note, "%s/%016" PRIx64 ".seg: offset %" PRIu64 ": %s", reader->dir, sequence,
+             offset, err_text(err));
+    return err;
+}
+
+static enum err enter(struct reader *reader, uint64_t sequence)
+{
+    char path[FS_PATH_CAP];
+    struct segment_head head;
+    if (reader->file && reader->sequence == sequence) return ERR_OK;
+    fs_close(reader->fs, reader->file);
+    reader->file = NULL;
+    enum err err = path_of(reader, sequence, path);
+    if (!err) err = fs_open(reader->fs, path, FS_READ, 0, &reader->file);
+    if (!err) err = wal_read_head(reader->fs, reader->file, sequence, &head);
+    if (err) return judge(reader, sequence, 0, err);
+    reader->sequence = sequence;
+    reader->salt = head.salt;
+    return ERR_OK;
+}
+
+static enum err room_for(struct reader *reader, size_t len)
+{
+    if (len <= reader->room_cap) return ERR_OK;
+    char *room = malloc(len);
+    if (!room) {
+        note_set(reader->note, "read %s: %s", reader->dir, err_text(ERR_NOMEM));
+        return ERR_NOMEM;
+    }
+    free(reader->room);
+    reader->room = room;
+    reader->room_cap = len;
+    return ERR_OK;
+}
+
+/* How many places from the first on stand one behind the other, and in how many bytes. */
+static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_len)
+{
+    size_t n = 1;
+    uint64_t end = (uint64_t)places[0].offset + places[0].size;
+    while (n < count && places[n].sequence == places[0].sequence && places[n].offset >= end &&
+           (uint64_t)places[n].offset + places[n].size - places[0].offset <= RUN_BYTES) {
+        end = (uint64_t)places[n].offset + places[n].size;
+        n++;
+    }
+    *ret_len = (size_t)(end - places[0].offset);
+    return n;
+}
+
+/* One record out of the bytes that were read; the entry's bytes go to the end of `into`. */
+static enum err take(struct reader *reader, struct str bytes, struct buf *into,
+                     struct entry *ret_entry)
+{
+    struct record record;
+    size_t size;
+    enum err err = record_read(bytes, reader->salt, &record, &size);
+    if (err || size != bytes.len || record.kind > RECORD_CHANGE) return ERR_CORRUPT;
+    size_t at = into->len;
+    err = buf_append(into, record.bytes);
+    if (err) return err;
+    *ret_entry = (struct entry){
+        .index = record.index,
+        .term = record.term,
+        .kind = (enum entry_kind)record.kind,
+        .bytes = {.at = NULL, .len = record.bytes.len},
+    };
+    /* The buffer may still move: where it stands is told by summing up lengths afterwards. */
+    assert(into->len == at + record.bytes.len);
+    return ERR_OK;
+}
+
+static enum err read_run(struct reader *reader, const struct wal_place *places, size_t count,
+                         size_t len, bool again, struct buf *into, struct entry *entries)
+{
+    size_t got;
+    enum err err = room_for(reader, len);
+    if (err) return err;
+    err = fs_read_at(reader->fs, reader->file, places[0].offset, reader->room, len, &got);
+    if (err) return judge(reader, places[0].sequence, places[0].offset, err);
+    for (size_t i = 0; i < count; i++) {
+        size_t from = places[i].offset - places[0].offset;
+        struct str bytes = str_of(reader->room + min_size(from, got),
+                                  min_size(places[i].size, got - min_size(from, got)));
+        err = take(reader, bytes, into, &entries[i]);
+        if (err == ERR_CORRUPT && !again) /* a read may be led astray once */
+            return read_run(reader, places + i, count - i, len - from, true, into, entries + i);
+        if (err == ERR_CORRUPT) return judge(reader, places[i].sequence, places[i].offset, err);
+        if (err) {
+            note_set(reader->note, "read %s: %s", reader->dir, err_text(err));
+            return err;
+        }
+    }
+    return ERR_OK;
+}
+
+enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places, size_t count,
+                  struct buf *into, struct entry *entries, struct note *note)
+{
+    struct reader reader = {.fs = fs, .note = note};
+    size_t before = into->len;
+    enum err err = wal_path(dir, "log", reader.dir);
+    if (err) return err;
+    for (size_t i = 0; i < count && !err;) {
+        size_t len, n = run_of(places + i, count - i, &len);
+        err = enter(&reader, places[i].sequence);
+        if (!err) err = read_run(&reader, places + i, n, len, false, into, entries + i);
+        i += n;
+    }
+    fs_close(fs, reader.file);
+    free(reader.room);
+    if (err) {
+        into->len = before; /* as it was */
+        return err;
+    }
+    size_t at = before;
+    for (size_t i = 0; i < count; i++) {
+        entries[i].bytes = str_of(into->data + at, entries[i].bytes.len);
+        at += entries[i].bytes.len;
+    }
+    return ERR_OK;
+}

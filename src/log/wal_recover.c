@@ -1,0 +1,465 @@
+/* Reading the whole log at start.
+ *
+ * Segments are read in order of their numbers, each in large pieces, every record checked. Where a
+ * record cannot be read, the question is whether it was ever acknowledged: if any record behind it
+ * says that it was durable (`synced`), or the log goes on in a later segment, the disk lost what it
+ * had promised and the log stops. Otherwise the rest is a torn tail: it is cut by zeroing whatever
+ * in it carries this segment's salt, so that it cannot come back to life behind new records.
+ *
+ * What nobody covers was perhaps only in the kernel's memory, and after a failed sync the kernel
+ * may show bytes that it will never write. So the uncovered end of the log is written once more and
+ * synced before anybody counts on it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/wal_internal.h"
+
+enum {
+    READ_STEP = 4 << 20,
+    WINDOW_MAX = 2 * READ_STEP + SEGMENT_HEAD, /* the largest record, wherever it begins */
+};
+static_assert((int)WINDOW_MAX > (int)ENTRY_BYTES_MAX + RECORD_HEAD + RECORD_ALIGN, "it fits");
+
+struct recovery {
+    struct wal *wal;
+    wal_found_fn *each;
+    void *context;
+    struct wal_report *report;
+    struct note *note;
+    uint64_t *sequences; /* sorted */
+    size_t count, cap;
+    enum err list_err;
+
+    /* a window of the segment that is being read */
+    struct fs_file *file;
+    struct wal_segment segment;
+    char name[WAL_NAME_CAP];
+    char *window;
+    size_t window_cap, window_len;
+    uint64_t window_at;
+
+    uint64_t expected; /* serial of the next record; 0: any */
+    uint64_t covered;  /* highest `synced` seen */
+    struct {
+        size_t used; /* position in wal->used */
+        uint64_t offset;
+    } uncovered; /* where the first record above `covered` stands */
+    bool last_is_seal;
+};
+
+/* -- the list of segments -- */
+
+static void gather_name(void *context, const char *name, enum fs_kind kind)
+{
+    struct recovery *r = context;
+    uint64_t sequence;
+    if (kind != FS_REGULAR || r->list_err || !wal_segment_parse(str_from(name), &sequence)) return;
+    if (r->count == r->cap) {
+        size_t cap = max_size(16, r->cap * 2);
+        uint64_t *sequences = realloc(r->sequences, cap * sizeof *sequences);
+        if (!sequences) {
+            r->list_err = ERR_NOMEM;
+            return;
+        }
+        r->sequences = sequences;
+        r->cap = cap;
+    }
+    r->sequences[r->count++] = sequence;
+}
+
+static int compare_sequences(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static enum err list_segments(struct recovery *r)
+{
+    enum err err = fs_list(r->wal->fs, r->wal->dir, gather_name, r);
+    if (!err) err = r->list_err;
+    if (err) {
+        note_set(r->note, "list %s: %s", r->wal->dir, err_text(err));
+        return err;
+    }
+    if (r->count > 0) qsort(r->sequences, r->count, sizeof *r->sequences, compare_sequences);
+    return ERR_OK;
+}
+
+/* -- one segment through a window -- */
+
+static void segment_leave(struct recovery *r)
+{
+    fs_close(r->wal->fs, r->file);
+    r->file = NULL;
+}
+
+static enum err segment_enter(struct recovery *r, uint64_t sequence)
+{
+    struct wal *wal = r->wal;
+    struct segment_head head = {0};
+    segment_leave(r);
+    r->segment = (struct wal_segment){.sequence = sequence};
+    wal_segment_name(sequence, r->name);
+    enum err err = wal_open_segment(wal, &r->segment, FS_READ, &r->file, r->note);
+    if (err) return err;
+    err = wal_read_head(wal->fs, r->file, sequence, &head);
+    if (err) {
+        note_set(r->note, "%s/%s: offset 0: head of a segment: %s", wal->dir, r->name,
+                 err_text(err));
+        return err;
+    }
+    if (head.replica_id != wal->replica_id) {
+        note_set(r->note, "%s/%s: offset 0: of replica %016" PRIx64 ", not of %016" PRIx64,
+                 wal->dir, r->name, head.replica_id, wal->replica_id);
+        return ERR_CORRUPT;
+    }
+    r->segment.salt = head.salt;
+    r->window_len = 0;
+    err = fs_file_size(wal->fs, r->file, &r->segment.size);
+    if (err) note_set(r->note, "size of %s/%s: %s", wal->dir, r->name, err_text(err));
+    return err;
+}
+
+static enum err window_make(struct recovery *r, size_t want)
+{
+    if (want <= r->window_cap) return ERR_OK;
+    char *window = malloc(want);
+    if (!window) {
+        note_set(r->note, "read %s: %s", r->wal->dir, err_text(ERR_NOMEM));
+        return ERR_NOMEM;
+    }
+    free(r->window);
+    r->window = window;
+    r->window_cap = want;
+    r->window_len = 0;
+    return ERR_OK;
+}
+
+/* Bytes from `offset` on: at least `want` unless the file ends before. `again`: not from memory. */
+static enum err look(struct recovery *r, uint64_t offset, size_t want, bool again,
+                     struct str *ret_bytes)
+{
+    assert(offset <= r->segment.size && want <= WINDOW_MAX);
+    uint64_t left = r->segment.size - offset;
+    size_t need = (size_t)min_u64(want, left), got;
+    enum err err = window_make(r, (size_t)min_u64(WINDOW_MAX, r->segment.size));
+    if (err) return err;
+    bool held = !again && offset >= r->window_at && offset - r->window_at + need <= r->window_len;
+    if (!held) {
+        /* What is held already moves to the front and is not read twice. */
+        size_t keep = 0;
+        if (!again && offset >= r->window_at && offset - r->window_at < r->window_len) {
+            keep = r->window_len - (size_t)(offset - r->window_at);
+            memmove(r->window, r->window + (offset - r->window_at), keep);
+        }
+        size_t more = (size_t)min_u64(left - keep, max_size(need - keep, READ_STEP));
+        more = min_size(more, r->window_cap - keep);
+        err = fs_read_at(r->wal->fs, r->file, offset + keep, r->window + keep, more, &got);
+        if (!err && got < more) err = ERR_IO; /* it was longer a moment ago */
+        if (err) {
+            note_set(r->note, "read %s/%s at %" PRIu64 ": %s", r->wal->dir, r->name, offset + keep,
+                     err_text(err));
+            r->window_len = 0;
+            return err;
+        }
+        r->window_at = offset;
+        r->window_len = keep + more;
+    }
+    size_t skip = (size_t)(offset - r->window_at);
+    *ret_bytes = str_of(r->window + skip, r->window_len - skip);
+    return ERR_OK;
+}
+
+/* The record at `offset`, with a second look at the disk before it is called unreadable. *ret_size
+ * 0: there is none. */
+static enum err record_at(struct recovery *r, uint64_t offset, struct record *ret_record,
+                          size_t *ret_size)
+{
+    size_t want = RECORD_HEAD, size = 0;
+    bool again = false;
+    struct str bytes;
+    *ret_size = 0;
+    for (;;) {
+        if (r->segment.size - offset < want) return ERR_OK; /* it would end behind the file */
+        enum err err = look(r, offset, want, again, &bytes);
+        if (err) return err;
+        err = record_read(bytes, r->segment.salt, ret_record, &size);
+        if (!err) {
+            *ret_size = size;
+            return ERR_OK;
+        }
+        if (err == ERR_TOO_LARGE) {
+            want = size;
+            continue; /* once: the head says how much it takes */
+        }
+        if (again) return ERR_OK;
+        again = true;
+        want = RECORD_HEAD;
+    }
+}
+
+/* -- torn or damaged -- */
+
+static enum err damaged(struct recovery *r, uint64_t offset, uint64_t serial)
+{
+    note_set(r->note,
+             "%s/%s: offset %" PRIu64 ": damaged: record %" PRIu64 " says that it was durable",
+             r->wal->dir, r->name, offset, serial);
+    return ERR_CORRUPT;
+}
+
+/* True when `record`, found at `at` behind the unreadable one at `offset`, shows that that one was
+ * durable. If even its serial is not known, because the log begins with it, then a record shows it
+ * that was the first of a later append: everything before that was durable by then. */
+static bool covers(const struct recovery *r, const struct record *record, uint64_t at,
+                   uint64_t offset)
+{
+    if (MUTANT(DAMAGE_CUT_AS_TAIL)) return false;
+    if (r->expected > 0) return record->synced >= r->expected;
+    return at > offset && record->synced > 0 && record->synced + 1 == record->serial;
+}
+
+/* Looks at everything behind the unreadable record at `offset`. Records begin anywhere at a
+ * multiple of 8, since one whose length is damaged says nothing about the next. *ret_end: behind
+ * the last that carries this segment's salt. */
+static enum err judge_tail(struct recovery *r, uint64_t offset, uint64_t *ret_end)
+{
+    uint64_t end = offset, size = r->segment.size;
+    for (uint64_t at = offset; at + RECORD_HEAD <= size;) {
+        struct str bytes;
+        enum err err = look(r, at, RECORD_HEAD, false, &bytes);
+        if (err) return err;
+        size_t i = 0;
+        for (; i + RECORD_HEAD <= bytes.len; i += RECORD_ALIGN) {
+            struct record record;
+            size_t length;
+            if (record_read_head(str_of(bytes.at + i, bytes.len - i), r->segment.salt, &record,
+                                 &length))
+                continue;
+            if (record.serial < r->expected) continue; /* never read again: serials only grow */
+            if (covers(r, &record, at + i, offset)) return damaged(r, offset, record.serial);
+            end = max_u64(end, min_u64(at + i + length, size));
+        }
+        at += i;
+    }
+    *ret_end = end;
+    return ERR_OK;
+}
+
+/* -- the whole log -- */
+
+static enum err report_record(struct recovery *r, const struct record *record, uint64_t offset,
+                              size_t size)
+{
+    struct wal *wal = r->wal;
+    struct wal_found found = {
+        .entry = {.index = record->index, .term = record->term, .bytes = record->bytes},
+        .place = {.sequence = r->segment.sequence,
+                  .offset = (uint32_t)offset,
+                  .size = (uint32_t)size},
+        .reset = record->kind == RECORD_RESET,
+    };
+    if (!found.reset) {
+        if (record->index == 0 || (wal->next_index > 0 && record->index > wal->next_index)) {
+            note_set(r->note,
+                     "%s/%s: offset %" PRIu64 ": index %" PRIu64 " where %" PRIu64 " is due",
+                     wal->dir, r->name, offset, record->index, wal->next_index);
+            return ERR_CORRUPT;
+        }
+        found.entry.kind = (enum entry_kind)record->kind;
+        if (MUTANT(TRUNCATE_FORGOTTEN) && record->index < wal->next_index) return ERR_OK;
+    }
+    wal->next_index = record->index + 1;
+    return r->each ? r->each(r->context, &found) : ERR_OK;
+}
+
+/* Reads one segment to its end. *ret_next: the segment that its last record names, or 0. */
+static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *ret_next)
+{
+    struct record record = {0};
+    uint64_t offset = SEGMENT_HEAD, next = 0;
+    while (next == 0) {
+        size_t size;
+        enum err err = record_at(r, offset, &record, &size);
+        if (err) return err;
+        if (size == 0) break;
+        if (r->expected > 0 && record.serial != r->expected) break; /* left over, or damaged */
+        if (record.synced > r->covered || r->expected == 0) {
+            r->covered = record.synced;
+            if (record.synced + 1 == record.serial || r->expected == 0) {
+                r->uncovered.used = r->wal->used_count - 1;
+                r->uncovered.offset = offset;
+            }
+        }
+        r->expected = record.serial + 1;
+        r->last_is_seal = record.kind == RECORD_SEAL && record.synced + 1 == record.serial;
+        if (record.kind == RECORD_SEAL)
+            next = record.index;
+        else if ((err = report_record(r, &record, offset, size)))
+            return err;
+        r->report->records++;
+        r->report->bytes += size;
+        offset += size;
+    }
+    *ret_end = offset;
+    *ret_next = next;
+    return ERR_OK;
+}
+
+/* Behind the segment in use: nothing but spares. One that has a record was in use, so what should
+ * have led there is damaged. A check looks at all of each, a start at its first record. */
+static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offset)
+{
+    struct wal *wal = r->wal;
+    for (size_t i = from; i < r->count; i++) {
+        struct record record;
+        size_t size;
+        struct str bytes;
+        enum err err = segment_enter(r, r->sequences[i]);
+        if (!err) err = look(r, SEGMENT_HEAD, RECORD_HEAD, false, &bytes);
+        if (err) return err;
+        bool in_use = record_read_head(bytes, r->segment.salt, &record, &size) == ERR_OK;
+        if (!in_use && wal->read_only) {
+            uint64_t expected = r->expected, end;
+            r->expected = 1; /* any record, covering or not */
+            err = judge_tail(r, SEGMENT_HEAD, &end);
+            r->expected = expected;
+            if (err && err != ERR_CORRUPT) return err;
+            in_use = err || end > SEGMENT_HEAD;
+        }
+        if (in_use && !MUTANT(DAMAGE_CUT_AS_TAIL)) {
+            note_set(r->note,
+                     "%s/%016" PRIx64 ".seg: offset %" PRIu64 ": damaged: the log goes on in %s",
+                     wal->dir, wal_in_use(wal)->sequence, stop_offset, r->name);
+            return ERR_CORRUPT;
+        }
+        if (wal->spare_count == WAL_SPARES_MAX) {
+            note_set(r->note, "%s/%s: more than %d unused segments", wal->dir, r->name,
+                     WAL_SPARES_MAX);
+            return ERR_CORRUPT;
+        }
+        wal->spares[wal->spare_count++] = r->segment;
+    }
+    return ERR_OK;
+}
+
+static enum err rewrite(struct recovery *r, const struct wal_segment *segment, struct fs_file *file,
+                        uint64_t from, uint64_t to)
+{
+    struct wal *wal = r->wal;
+    enum err err = window_make(r, (size_t)min_u64(READ_STEP, max_u64(segment->size, 1)));
+    for (uint64_t at = from; !err && at < to;) {
+        size_t len = (size_t)min_u64(r->window_cap, to - at), got;
+        err = fs_read_at(wal->fs, file, at, r->window, len, &got);
+        if (!err && got < len) err = ERR_IO;
+        if (!err) err = fs_write_at(wal->fs, file, at, str_of(r->window, len));
+        at += len;
+    }
+    if (!err) err = fs_sync(wal->fs, file);
+    if (err)
+        note_set(r->note, "make %s/%016" PRIx64 ".seg durable: %s", wal->dir, segment->sequence,
+                 err_text(err));
+    return err;
+}
+
+/* Cuts the torn tail and makes the rest durable. */
+static enum err settle(struct recovery *r, uint64_t end, uint64_t torn_end)
+{
+    struct wal *wal = r->wal;
+    enum err err = wal_open_segment(wal, wal_in_use(wal), FS_READ | FS_WRITE, &wal->file, r->note);
+    if (err) return err;
+    if (torn_end > end && !MUTANT(TORN_TAIL_KEPT)) {
+        err = fs_allocate_zeroed(wal->fs, wal->file, end, torn_end - end);
+        if (err) {
+            note_set(r->note, "cut %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", wal->dir,
+                     wal_in_use(wal)->sequence, end, err_text(err));
+            return err;
+        }
+    }
+    for (size_t i = r->uncovered.used; i + 1 < wal->used_count && !err; i++) {
+        struct fs_file *file;
+        uint64_t from = i == r->uncovered.used ? r->uncovered.offset : SEGMENT_HEAD;
+        err = wal_open_segment(wal, &wal->used[i], FS_READ | FS_WRITE, &file, r->note);
+        if (err) return err;
+        err = rewrite(r, &wal->used[i], file, from, wal->used[i].size);
+        fs_close(wal->fs, file);
+    }
+    if (err) return err;
+    bool here = r->uncovered.used == wal->used_count - 1;
+    return rewrite(r, wal_in_use(wal), wal->file, here ? r->uncovered.offset : SEGMENT_HEAD, end);
+}
+
+static enum err begin_empty(struct recovery *r, bool create)
+{
+    struct wal *wal = r->wal;
+    if (!create) {
+        note_set(r->note, "%s: holds no segment", wal->dir);
+        return ERR_CORRUPT;
+    }
+    if (wal->read_only) return ERR_OK;
+    enum err err = wal_ensure_spare(wal, r->note);
+    if (!err && (err = wal_use(wal, &wal->spares[0])))
+        note_set(r->note, "begin %s: %s", wal->dir, err_text(err));
+    if (err) return err;
+    wal->spare_count = 0;
+    wal->offset = SEGMENT_HEAD;
+    return wal_open_segment(wal, wal_in_use(wal), FS_READ | FS_WRITE, &wal->file, r->note);
+}
+
+static enum err read_all(struct recovery *r)
+{
+    struct wal *wal = r->wal;
+    uint64_t end = 0, next = 0, torn_end = 0;
+    size_t i = 0;
+    do {
+        if (i > 0 && (i == r->count || r->sequences[i] != next)) {
+            note_set(r->note, "%s/%016" PRIx64 ".seg: is missing; %s goes on there", wal->dir, next,
+                     r->name);
+            return ERR_CORRUPT;
+        }
+        enum err err = segment_enter(r, r->sequences[i]);
+        if (err) return err;
+        if ((err = wal_use(wal, &r->segment))) {
+            note_set(r->note, "read %s: %s", wal->dir, err_text(err));
+            return err;
+        }
+        err = read_segment(r, &end, &next);
+        if (err) return err;
+        i++;
+    } while (next != 0);
+
+    enum err err = judge_tail(r, end, &torn_end);
+    if (err) return err;
+    r->report->segments = wal->used_count;
+    r->report->torn_bytes = torn_end - end;
+    r->report->torn_segment = wal_in_use(wal)->sequence;
+    r->report->torn_offset = end;
+    err = take_spares(r, i, end);
+    if (err) return err;
+    wal->last_sequence = r->sequences[r->count - 1];
+    wal->serial = wal->synced = r->expected > 0 ? r->expected - 1 : 0;
+    wal->offset = end;
+    wal->sealed = r->last_is_seal;
+    return wal->read_only ? ERR_OK : settle(r, end, torn_end);
+}
+
+enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *context,
+                     struct wal_report *ret_report, struct note *note)
+{
+    struct recovery r = {
+        .wal = wal, .each = each, .context = context, .report = ret_report, .note = note};
+    r.uncovered.offset = SEGMENT_HEAD;
+    enum err err = ERR_OK;
+    if (!wal->read_only && (err = fs_sweep_temps(wal->fs, wal->dir)))
+        note_set(note, "sweep %s: %s", wal->dir, err_text(err));
+    /* A name that is seen may not be durable yet: the one who made it died before its sync. */
+    if (!err && !wal->read_only && (err = fs_sync_dir(wal->fs, wal->dir)))
+        note_set(note, "sync %s: %s", wal->dir, err_text(err));
+    if (!err) err = list_segments(&r);
+    if (!err) err = r.count > 0 ? read_all(&r) : begin_empty(&r, create);
+    segment_leave(&r);
+    free(r.window);
+    free(r.sequences);
+    return err;
+}

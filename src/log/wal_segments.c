@@ -1,0 +1,266 @@
+/* Segment files: made under a temporary name, zeroed in slices, given their head, synced and named;
+ * released ones are recycled the same way or removed. Everything here but wal_ensure_spare is
+ * upkeep that happens between appends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/wal_internal.h"
+
+/* -- names -- */
+
+enum err wal_path(const char *dir, const char *name, char path[FS_PATH_CAP])
+{
+    int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
+    return len > 0 && len < FS_PATH_CAP ? ERR_OK : ERR_INVALID;
+}
+
+void wal_segment_name(uint64_t sequence, char name[WAL_NAME_CAP])
+{
+    snprintf(name, WAL_NAME_CAP, "%016" PRIx64 ".seg", sequence);
+}
+
+bool wal_segment_parse(struct str name, uint64_t *ret_sequence)
+{
+    uint64_t sequence = 0;
+    if (name.len != 16 + 4 || !str_ends(name, STR(".seg"))) return false;
+    for (size_t i = 0; i < 16; i++) {
+        char c = name.at[i];
+        unsigned digit;
+        if (c >= '0' && c <= '9')
+            digit = (unsigned)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            digit = (unsigned)(c - 'a') + 10;
+        else
+            return false;
+        sequence = sequence << 4 | digit;
+    }
+    *ret_sequence = sequence;
+    return sequence > 0;
+}
+
+enum err wal_open_segment(struct wal *wal, const struct wal_segment *segment, uint32_t flags,
+                          struct fs_file **ret_file, struct note *note)
+{
+    char name[WAL_NAME_CAP], path[FS_PATH_CAP];
+    wal_segment_name(segment->sequence, name);
+    enum err err = wal_path(wal->dir, name, path);
+    if (!err) err = fs_open(wal->fs, path, flags, 0, ret_file);
+    if (err) note_set(note, "open %s/%s: %s", wal->dir, name, err_text(err));
+    return err;
+}
+
+enum err wal_read_head(struct fs *fs, struct fs_file *file, uint64_t sequence,
+                       struct segment_head *ret_head)
+{
+    char bytes[SEGMENT_HEAD];
+    struct segment_head head;
+    enum err err = ERR_OK;
+    /* A read may have been led astray once: what looks like damage is looked at again. */
+    for (int attempt = 0; attempt < 2; attempt++) {
+        size_t got;
+        err = fs_read_at(fs, file, 0, bytes, sizeof bytes, &got);
+        if (err) break;
+        err = segment_head_read(str_of(bytes, got), &head);
+        if (!err && head.sequence != sequence) err = ERR_CORRUPT;
+        if (err != ERR_CORRUPT) break;
+    }
+    if (!err) *ret_head = head;
+    return err;
+}
+
+enum err wal_use(struct wal *wal, const struct wal_segment *segment)
+{
+    if (wal->used_count == wal->used_cap) {
+        size_t cap = max_size(16, wal->used_cap * 2);
+        struct wal_segment *used = realloc(wal->used, cap * sizeof *used);
+        if (!used) return ERR_NOMEM;
+        wal->used = used;
+        wal->used_cap = cap;
+    }
+    wal->used[wal->used_count++] = *segment;
+    return ERR_OK;
+}
+
+/* -- spares -- */
+
+static void temp_name(struct wal *wal, char name[WAL_NAME_CAP])
+{
+    /* The shape of fs_publish's temporaries, so that fs_sweep_temps removes it after a crash. */
+    snprintf(name, WAL_NAME_CAP, ".spare.%08" PRIx32 ".tmp", (uint32_t)entropy_u64(wal->entropy));
+}
+
+/* Turns the file under a temporary name into the next spare. On failure before it has its name the
+ * temporary is removed; a name that is perhaps not durable ends the log. */
+static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const char *temp,
+                             uint64_t size, struct note *note)
+{
+    char from[FS_PATH_CAP], to[FS_PATH_CAP], name[WAL_NAME_CAP], bytes[SEGMENT_HEAD];
+    struct segment_head head = {
+        .sequence = wal->last_sequence + 1,
+        .salt = entropy_u64(wal->entropy),
+        .cluster_id = wal->cluster_id,
+        .replica_id = wal->replica_id,
+    };
+    assert(wal->spare_count < WAL_SPARES_MAX);
+    segment_head_write(&head, bytes);
+    wal_segment_name(head.sequence, name);
+    enum err err = wal_path(wal->dir, temp, from);
+    if (!err) err = wal_path(wal->dir, name, to);
+    if (!err) err = fs_write_at(wal->fs, own_file, 0, str_of(bytes, sizeof bytes));
+    if (!err && !MUTANT(SEGMENT_HEADER_NOT_SYNCED)) err = fs_sync(wal->fs, own_file);
+    fs_close(wal->fs, own_file);
+    if (!err) err = fs_rename(wal->fs, from, to);
+    if (err) {
+        fs_remove(wal->fs, from); /* best effort: swept at the next start */
+        note_set(note, "make %s/%s: %s", wal->dir, name, err_text(err));
+        return err;
+    }
+    err = fs_sync_dir(wal->fs, wal->dir);
+    if (err) return wal_fail(wal, err, note, "name %s/%s", wal->dir, name);
+    wal->last_sequence = head.sequence;
+    wal->spares[wal->spare_count++] = (struct wal_segment){
+        .sequence = head.sequence, .salt = head.salt, .size = max_u64(size, SEGMENT_HEAD)};
+    return ERR_OK;
+}
+
+static enum err spare_begin(struct wal *wal, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    temp_name(wal, wal->making_name);
+    enum err err = wal_path(wal->dir, wal->making_name, path);
+    if (!err)
+        err = fs_open(wal->fs, path, FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600,
+                      &wal->making);
+    if (err) note_set(note, "make a segment in %s: %s", wal->dir, err_text(err));
+    wal->made = 0;
+    return err;
+}
+
+static enum err making_finish(struct wal *wal, struct note *note)
+{
+    struct fs_file *file = wal->making;
+    wal->making = NULL;
+    return spare_finish(wal, file, wal->making_name, wal->made, note);
+}
+
+enum err wal_ensure_spare(struct wal *wal, struct note *note)
+{
+    if (wal->spare_count > 0) return ERR_OK;
+    enum err err = wal->making ? ERR_OK : spare_begin(wal, note);
+    if (!err) err = making_finish(wal, note);
+    if (err && !wal->failed) wal->failed = err; /* the note says where */
+    return err;
+}
+
+/* -- upkeep, one slice at a time -- */
+
+/* Zeros are synced slice by slice: left to pile up, they would make some append's sync late. */
+static enum err zero_slice(struct wal *wal, struct fs_file *file, uint64_t from, uint64_t *ret_to,
+                           bool *ret_written)
+{
+    uint64_t to = min_u64(from + WAL_SLICE, wal->segment_bytes);
+    enum err err = fs_allocate_zeroed(wal->fs, file, from, to - from);
+    *ret_written = !err;
+    if (!err) err = fs_sync(wal->fs, file);
+    if (!err) *ret_to = to;
+    return err;
+}
+
+static enum err grow_in_use(struct wal *wal, struct note *note)
+{
+    struct wal_segment *segment = wal_in_use(wal);
+    bool written;
+    enum err err = zero_slice(wal, wal->file, segment->size, &segment->size, &written);
+    if (!err) return ERR_OK;
+    if (written) /* its sync failed: the handle takes no append any more */
+        return wal_fail(wal, err, note, "zero %s/%016" PRIx64 ".seg", wal->dir, segment->sequence);
+    note_set(note, "zero %s/%016" PRIx64 ".seg: %s", wal->dir, segment->sequence, err_text(err));
+    return err;
+}
+
+static enum err make_spare(struct wal *wal, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    bool written;
+    enum err err = wal->making ? ERR_OK : spare_begin(wal, note);
+    if (err) return err;
+    err = zero_slice(wal, wal->making, wal->made, &wal->made, &written);
+    if (err) {
+        note_set(note, "zero a segment in %s: %s", wal->dir, err_text(err));
+        fs_close(wal->fs, wal->making);
+        wal->making = NULL;
+        if (!wal_path(wal->dir, wal->making_name, path)) fs_remove(wal->fs, path);
+        return err;
+    }
+    return wal->made < wal->segment_bytes ? ERR_OK : making_finish(wal, note);
+}
+
+/* Takes the oldest segment's name away, durably, before anything else happens to the file or to the
+ * next one (invariant 3). A recycled file keeps its old records; the new salt makes them nothing.
+ */
+static enum err retire(struct wal *wal, struct note *note)
+{
+    struct wal_segment segment = wal->used[0];
+    char name[WAL_NAME_CAP], temp[WAL_NAME_CAP], path[FS_PATH_CAP], temp_path[FS_PATH_CAP];
+    struct fs_file *file = NULL;
+    bool recycle = wal->spare_count < wal->spares_max && segment.size <= wal->segment_bytes &&
+                   segment.size >= wal->segment_bytes / 2;
+    wal_segment_name(segment.sequence, name);
+    temp_name(wal, temp);
+    enum err err = wal_path(wal->dir, name, path);
+    if (!err) err = wal_path(wal->dir, temp, temp_path);
+    if (!err && recycle) err = wal_open_segment(wal, &segment, FS_READ | FS_WRITE, &file, note);
+    if (!err) err = recycle ? fs_rename(wal->fs, path, temp_path) : fs_remove(wal->fs, path);
+    if (!err) err = fs_sync_dir(wal->fs, wal->dir);
+    if (err) {
+        fs_close(wal->fs, file);
+        return wal_fail(wal, err, note, "release %s/%s", wal->dir, name);
+    }
+    wal->used_count--;
+    memmove(wal->used, wal->used + 1, wal->used_count * sizeof wal->used[0]);
+    wal->no_space = false;
+    return recycle ? spare_finish(wal, file, temp, segment.size, note) : ERR_OK;
+}
+
+static bool may_retire(const struct wal *wal)
+{
+    return wal->used_count > 1 && wal->used[0].sequence < wal->release_before;
+}
+
+enum err wal_release(struct wal *wal, uint64_t sequence, struct note *note)
+{
+    enum err err = wal_check(wal, note);
+    if (err) return err;
+    wal->release_before = max_u64(wal->release_before, sequence);
+    return ERR_OK;
+}
+
+bool wal_wants_spare(const struct wal *wal)
+{
+    if (wal->read_only || wal->failed) return false;
+    if (may_retire(wal)) return true;
+    if (wal->no_space) return false;
+    return wal_in_use(wal)->size < wal->segment_bytes || wal->spare_count < wal->spares_max;
+}
+
+enum err wal_prepare(struct wal *wal, struct note *note)
+{
+    enum err err = wal_check(wal, note);
+    if (err) return err;
+    assert(wal->batch_len == 0);
+    if (may_retire(wal))
+        err = retire(wal, note);
+    else if (wal->no_space)
+        return ERR_NO_SPACE;
+    else if (wal_in_use(wal)->size < wal->segment_bytes)
+        err = grow_in_use(wal, note);
+    else if (wal->spare_count < wal->spares_max)
+        err = make_spare(wal, note);
+    if (err == ERR_NO_SPACE && !wal->failed) {
+        wal->no_space = true;
+        return err;
+    }
+    if (err && !wal->failed) wal->failed = err; /* the note says where */
+    return err;
+}
