@@ -78,28 +78,44 @@ struct replica_gate { /* replica_step.c */
     struct entry *received; /* of one append frame */
     size_t received_cap;
 };
+enum replica_upkeep { UPKEEP_RELEASE, UPKEEP_SPARE, UPKEEP_LOOK, UPKEEP_SEAL };
 struct replica_disk { /* replica_disk.c */
-    struct job append, vote, upkeep;
-    bool append_busy, upkeep_busy;
-    /* the append job's, while it is busy */
+    uint64_t next;    /* first index not yet given to the disk thread */
+    uint64_t durable; /* last index durable, of the log as it is now */
+    uint64_t told;    /* last index told to the engine */
+
+    struct job append; /* while it is busy, the fields below are the disk thread's */
+    bool append_busy;
+    uint64_t first, valid_to; /* entries past valid_to were replaced since: no report. The loop's */
     struct buf bytes;
     struct entry *entries;
     struct wal_place *places;
     size_t count, cap;
-    uint64_t first, valid_to; /* entries past valid_to were replaced since: no report */
-    enum err append_err, vote_err, upkeep_err;
-    struct note append_note, vote_note, upkeep_note;
+    enum err append_err;
+    struct note append_note;
     uint64_t append_ns;
+    struct wal_stats job_stats;
+    bool job_wants_spare;
+
+    struct job vote;
     struct vote vote_value;
-    uint64_t next;    /* first index not yet given to the disk thread */
-    uint64_t durable; /* last index durable, of the log as it is now */
-    uint64_t told;    /* last index told to the engine */
-    bool wants_spare, seal_due, sealed;
+    enum err vote_err;
+    struct note vote_note;
+
+    struct job upkeep;
+    bool upkeep_busy;
+    enum replica_upkeep upkeep_kind;
+    enum err upkeep_err;
+    struct note upkeep_note;
+    struct wal_stats upkeep_stats;
+    bool upkeep_wants_spare, upkeep_free_known;
+    uint64_t upkeep_free, upkeep_release;
+
+    struct wal_stats stats;            /* as of the last job */
     uint64_t release_wanted, released; /* segments before it */
+    bool wants_spare, spare_refused, sealed, full;
     uint64_t free_bytes, reserve_bytes;
-    bool full;
-    struct wal_stats stats; /* as of the last job */
-    struct timer timer;     /* idle seal, free space */
+    struct timer timer; /* the next upkeep */
     mono_time appended_at, looked_at;
 };
 struct replica_pending { /* proposals of one leadership, by index */
@@ -139,17 +155,30 @@ struct replica_level { /* announced by a hello */
     uint64_t id;
     uint32_t level;
 };
+struct replica_lag { /* replica_send.c: what one follower is still to be sent */
+    struct replica *replica;
+    uint64_t id;              /* 0: free */
+    bool active, busy, waits; /* waits: for room in the peer's queue */
+    uint64_t next, end, term, prev_term;
+    struct job job;
+    struct buf bytes;
+    struct entry *entries;
+    struct wal_place *places;
+    size_t count;
+    enum err err;
+    struct note note;
+};
 struct replica_change_state { /* replica_change.c */
     struct list asked;        /* changes, not yet judged */
     struct change *running;   /* written, not yet applied */
     uint64_t running_term;
-    mono_time until; /* when a change that lost its leader is UNKNOWN */
-    struct list transfers;
+    mono_time until;                        /* when a change that lost its leader is UNKNOWN */
+    struct list transfers_asked, transfers; /* transfers: the one that is under way */
     mono_time transfer_until;
     bool transferring;
     struct change *leaving; /* removal of ourselves that waits for the hand-over */
     struct members newest;  /* as last told to peers */
-    bool members_dirty, level_dirty;
+    bool members_dirty, dial_due, level_dirty;
     struct replica_stranger strangers[REPLICA_STRANGERS_MAX];
     size_t stranger_count, stranger_next;
     struct replica_level levels[REPLICA_MEMBERS_MAX + REPLICA_STRANGERS_MAX];
@@ -173,7 +202,8 @@ struct replica_apply_state { /* replica_apply.c */
     struct buf read_bytes;
     struct entry *read_entries;
     struct wal_place *read_places;
-    size_t read_count, read_at; /* read_at: next to apply */
+    uint64_t read_first;
+    size_t read_count;
     enum err read_err;
     struct note read_note;
 };
@@ -202,15 +232,19 @@ struct replica {
     uint64_t cluster_id; /* 0 until adopted */
     struct job adopt;
     bool adopt_busy;
-    uint64_t adopt_id;
+    uint64_t adopt_id, adopt_unique;
     enum err adopt_err;
+    struct note adopt_note;
+    struct vote start_vote; /* recovery only */
 
     /* the pump (replica.c) */
     struct turn_hook hook;
     struct task wake_task, stop_task;
     struct timer timer; /* engine, give-ups; re-armed by every pump */
     struct timer again; /* the next turn */
-    bool closing, change_due, pumping;
+    bool closing, woken, change_due;
+    enum replica_role role; /* as of the last step, with its term */
+    uint64_t role_term;
     enum err stopped; /* ERR_OK: runs */
     struct note stopped_note;
     struct replica_status told; /* by on_change */
@@ -218,7 +252,6 @@ struct replica {
     /* replica_apply.c; moved by replica_install.c through replica_apply_jump */
     uint64_t applied, applied_term;
     struct meta meta;
-    uint64_t own_term_index; /* leader: first index of its term, or 0 */
 
     /* replica_snapshot.c: the snapshot that stands on disk, index 0: none. It is the one to send;
      * replaced only after the next is durable. */
@@ -231,7 +264,7 @@ struct replica {
     struct replica_reads reads;
     struct replica_change_state change;
     struct replica_apply_state apply;
-    struct replica_lag *lags; /* replica_send.c */
+    struct replica_lag lags[REPLICA_MEMBERS_MAX];
     struct replica_snapshots *snapshots;
     struct replica_installs *installs;
 };
@@ -261,7 +294,8 @@ void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
 void replica_send(struct replica *replica, const struct raft_message *message);
-void replica_send_all(struct replica *replica, const struct frame *frame); /* to every voter */
+void replica_send_all(struct replica *replica, const struct frame *frame); /* to every member */
+void replica_send_pump(struct replica *replica);
 void replica_send_close(struct replica *replica);
 
 /* -- replica_disk.c -- */
@@ -288,6 +322,7 @@ void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t t
 /* A snapshot skipped everything up to `index`: what stood there is ERR_UNKNOWN. */
 void replica_propose_skipped(struct replica *replica, uint64_t index);
 mono_time replica_propose_due(const struct replica *replica);
+uint64_t replica_propose_advance(struct replica *replica); /* ns, for the entry made now */
 
 /* -- replica_read.c -- */
 void replica_read_open(struct replica *replica);

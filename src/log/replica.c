@@ -1,0 +1,609 @@
+/* A replica's life: opening, the pump that asks every part in order, status, fail-stop, closing.
+ *
+ * Opening is the one time the loop's thread waits for the disk. What recovery finds is joined here:
+ * snapshot, log, term and vote. A log that does not join the snapshot is an install that was cut
+ * short after the snapshot became durable: it is discarded, as the install would have done. */
+#include "log/replica_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- the pump -- */
+
+static void on_wake(struct task *task)
+{
+    (void)task; /* its only use is that the turn's hooks run after it */
+}
+
+void replica_wake(struct replica *replica)
+{
+    if (replica->woken || replica->closing) return;
+    replica->woken = true;
+    loop_defer(replica->io->loop, &replica->wake_task);
+}
+
+static void on_timer(struct timer *timer)
+{
+    replica_wake(CONTAINER_OF(timer, struct replica, timer));
+}
+
+static void on_again(struct timer *timer)
+{
+    replica_wake(CONTAINER_OF(timer, struct replica, again));
+}
+
+void replica_again(struct replica *replica)
+{
+    if (!timer_running(&replica->again)) timer_start(&replica->again, replica_now(replica));
+}
+
+/* The engine's time does not count while the gate is closed: it would be due at once, in vain. */
+static void arm(struct replica *replica)
+{
+    mono_time due = mono_min(replica_propose_due(replica), replica_read_due(replica));
+
+    due = mono_min(due, replica_change_due(replica));
+    if (replica_may_step(replica)) due = mono_min(due, engine_due(replica->engine));
+    if (due.ms == MONO_NEVER.ms)
+        timer_stop(&replica->timer);
+    else
+        timer_start(&replica->timer, due);
+}
+
+static bool same_for_owner(const struct replica_status *a, const struct replica_status *b)
+{
+    return a->role == b->role && a->ready == b->ready && a->member == b->member &&
+           a->voter == b->voter && a->term == b->term && a->leader_id == b->leader_id;
+}
+
+static void tell_owner(struct replica *replica)
+{
+    struct replica_status status;
+    bool always = replica->change_due;
+
+    status = replica_status(replica);
+    if (!always && same_for_owner(&status, &replica->told)) return;
+    replica->change_due = false;
+    replica->told = status;
+    if (replica->events.on_change) replica->events.on_change(replica->events.owner, &status);
+}
+
+static void pump(struct turn_hook *hook)
+{
+    struct replica *replica = CONTAINER_OF(hook, struct replica, hook);
+
+    if (!replica->woken || replica->stopped || replica->closing) return;
+    replica->woken = false;
+    replica_step_pump(replica);
+    replica_install_pump(replica);
+    replica_change_pump(replica);
+    replica_propose_pump(replica);
+    replica_send_pump(replica);
+    replica_disk_pump(replica); /* before apply: the disk works while the machines do */
+    replica_apply_pump(replica);
+    replica_read_pump(replica);
+    replica_snapshot_pump(replica);
+    replica_metrics_pump(replica);
+    if (replica->stopped) return;
+    tell_owner(replica);
+    arm(replica);
+}
+
+void replica_changed(struct replica *replica)
+{
+    replica->change_due = true;
+    replica_wake(replica);
+}
+
+/* -- fail-stop -- */
+
+static void end_all(struct replica *replica)
+{
+    replica_propose_close(replica);
+    replica_read_close(replica, ERR_CLOSED);
+    replica_change_close(replica);
+}
+
+static void on_stop(struct task *task)
+{
+    struct replica *replica = CONTAINER_OF(task, struct replica, stop_task);
+
+    /* Whatever it would say from now on cannot be trusted. */
+    peers_close(replica->peers);
+    replica->peers = NULL;
+    replica_snapshot_stop(replica);
+    replica_install_stop(replica);
+    timer_stop(&replica->timer);
+    timer_stop(&replica->again);
+    timer_stop(&replica->disk.timer);
+    end_all(replica);
+    if (replica->events.on_stopped)
+        replica->events.on_stopped(replica->events.owner, replica->stopped, &replica->stopped_note);
+}
+
+void replica_fail(struct replica *replica, enum err why, const struct note *note)
+{
+    assert(why != ERR_OK);
+    if (replica->stopped || replica->closing) return;
+    replica->stopped = why;
+    replica->stopped_note = *note;
+    LOG_ERROR(&replica->log, "replica stopped", log_err("err", why), log_text("why", note->text),
+              log_u64("term", engine_term(replica->engine)), log_u64("applied", replica->applied));
+    loop_defer(replica->io->loop, &replica->stop_task);
+}
+
+/* -- looking -- */
+
+bool replica_ready(const struct replica *replica)
+{
+    return !replica->stopped && engine_role(replica->engine) == REPLICA_LEADER &&
+           replica->applied_term == engine_term(replica->engine);
+}
+
+struct replica_status replica_status(const struct replica *replica)
+{
+    const struct members *members = &replica->change.newest;
+    const struct member *self = members_find(members, replica->id);
+    const struct member *leader;
+    struct replica_status status = {
+        .id = replica->id,
+        .cluster_id = replica->cluster_id,
+        .role = replica->stopped ? REPLICA_FOLLOWER : engine_role(replica->engine),
+        .ready = replica_ready(replica),
+        .member = self != NULL,
+        .voter = self && self->role == MEMBER_VOTER,
+        .term = engine_term(replica->engine),
+        .leader_id = replica->stopped ? 0 : engine_leader(replica->engine),
+        .leader_address = "",
+        .first = entries_first(replica->entries),
+        .last = entries_last(replica->entries),
+        .durable = replica->disk.durable,
+        .commit = engine_commit(replica->engine),
+        .applied = replica->applied,
+        .snapshot = replica->snapshot.index,
+        .level = replica->meta.level,
+        .log_bytes = replica->disk.stats.disk_bytes,
+        .disk_free = replica->disk.free_bytes,
+        .disk_full = replica->disk.full,
+        .installing = replica_install_busy(replica) || engine_installing(replica->engine),
+        .clock_ns = replica->meta.clock_ns,
+    };
+
+    leader = members_find(members, status.leader_id);
+    if (leader) status.leader_address = leader->address;
+    return status;
+}
+
+const char *replica_address(const struct replica *replica)
+{
+    return replica->peers ? peers_address(replica->peers) : "";
+}
+
+/* -- what the peers tell -- */
+
+static bool on_frame(void *owner, uint64_t from, struct frame *frame)
+{
+    return replica_on_frame(owner, from, frame);
+}
+
+static bool on_snap(void *owner, uint64_t from, struct frame *frame)
+{
+    struct replica *replica = owner;
+
+    if (replica->stopped) return true;
+    return replica_install_on_snap(replica, from, frame);
+}
+
+static void on_snap_lost(void *owner, uint64_t from)
+{
+    struct replica *replica = owner;
+
+    if (!replica->stopped) replica_install_on_lost(replica, from);
+}
+
+static void on_snap_sent(void *owner, uint64_t to, uint64_t id, enum err err)
+{
+    struct replica *replica = owner;
+
+    if (!replica->stopped) replica_install_on_sent(replica, to, id, err);
+}
+
+static void on_hello(void *owner, uint64_t from, uint32_t level, struct str address)
+{
+    struct replica *replica = owner;
+
+    if (!replica->stopped) replica_change_hello(replica, from, level, address);
+}
+
+static void run_adopt(struct job *job)
+{
+    struct replica *replica = CONTAINER_OF(job, struct replica, adopt);
+
+    replica->adopt_err = datadir_adopt(replica->io->fs, replica->dir, replica->adopt_id,
+                                       replica->adopt_unique, &replica->adopt_note);
+}
+
+static void adopt_done(struct job *job, enum err err)
+{
+    struct replica *replica = CONTAINER_OF(job, struct replica, adopt);
+
+    replica->adopt_busy = false;
+    if (err || replica->closing) return;
+    if (replica->adopt_err) {
+        note_prefix(&replica->adopt_note, "write down the cluster");
+        replica_fail(replica, replica->adopt_err, &replica->adopt_note);
+        return;
+    }
+    replica->cluster_id = replica->adopt_id;
+    LOG_INFO(&replica->log, "joined a cluster", log_u64("cluster", replica->cluster_id));
+    replica_changed(replica);
+}
+
+/* The identity is written on the bulk thread; until it is there the peer is refused and dials
+ * again. */
+static bool on_cluster(void *owner, uint64_t cluster_id)
+{
+    struct replica *replica = owner;
+
+    if (replica->cluster_id) return replica->cluster_id == cluster_id;
+    if (replica->stopped || replica->adopt_busy) return false;
+    replica->adopt_id = cluster_id;
+    replica->adopt_unique = entropy_u64(replica->io->entropy);
+    job_init(&replica->adopt, run_adopt, adopt_done);
+    replica->adopt_busy = worker_submit(replica->bulk_worker, &replica->adopt) == ERR_OK;
+    return false;
+}
+
+/* -- opening -- */
+
+static uint64_t or_default(uint64_t value, uint64_t otherwise)
+{
+    return value ? value : otherwise;
+}
+
+static enum err take_limits(struct replica *replica, const struct replica_options *options,
+                            struct note *note)
+{
+    const struct replica_timing *timing = &options->timing;
+    const struct replica_limits *given = &options->limits;
+    uint64_t scale = or_default(timing->scale_percent, 100);
+
+    replica->election_ms = (uint32_t)max_u64(or_default(timing->election_ms, 250) * scale / 100, 2);
+    replica->heartbeat_ms =
+        (uint32_t)max_u64(or_default(timing->heartbeat_ms, 50) * scale / 100, 1);
+    replica->limits = (struct replica_limits){
+        .in_flight_bytes = or_default(given->in_flight_bytes, 64 << 20),
+        .in_flight_entries = (uint32_t)or_default(given->in_flight_entries, 65536),
+        .cache_bytes = or_default(given->cache_bytes, 64 << 20),
+        .segment_bytes = or_default(given->segment_bytes, 64 << 20),
+        .disk_reserve_bytes = given->disk_reserve_bytes, /* 0: by the size of the disk */
+        .snapshot_entries_min = (uint32_t)or_default(given->snapshot_entries_min, 1024),
+        .snapshot_every_ms = or_default(given->snapshot_every_ms, 30000),
+        .snapshot_chunk_bytes = or_default(given->snapshot_chunk_bytes, 256 << 10),
+        .trailing_entries = (uint32_t)or_default(given->trailing_entries, 4096),
+        .hash_every = (uint32_t)or_default(given->hash_every, 4096),
+        .peer_queue_bytes = or_default(given->peer_queue_bytes, 32 << 20),
+    };
+    if (replica->heartbeat_ms < replica->election_ms) return ERR_OK;
+    note_set(note, "a heartbeat every %u ms is too rare for an election time-out of %u ms",
+             replica->heartbeat_ms, replica->election_ms);
+    return ERR_INVALID;
+}
+
+static enum err take_machines(struct replica *replica, const struct replica_options *options,
+                              struct note *note)
+{
+    uint64_t reserved = 0;
+
+    for (size_t i = 0; i < options->machine_count; i++) {
+        const struct machine *machine = &options->machines[i];
+
+        if (machine->id < 1 || machine->id > REPLICA_MACHINES_MAX || !machine->ops ||
+            machine->version < 1 || !machine->name) {
+            note_set(note, "machine %u is not well described", machine->id);
+            return ERR_INVALID;
+        }
+        if (replica->machines[machine->id].ops) {
+            note_set(note, "two machines have the id %u", machine->id);
+            return ERR_INVALID;
+        }
+        replica->machines[machine->id] = *machine;
+        reserved += machine->in_flight_share;
+    }
+    if (reserved > replica->limits.in_flight_bytes) {
+        note_set(note, "machines reserve more than all bytes in flight");
+        return ERR_INVALID;
+    }
+    replica->propose.shared_bytes = replica->limits.in_flight_bytes - reserved;
+    return ERR_OK;
+}
+
+static enum err check_options(const struct replica_options *options, struct note *note)
+{
+    const char *missing = !options->io       ? "io"
+                          : !options->dir    ? "directory"
+                          : !options->listen ? "address to listen on"
+                                             : NULL;
+
+    if (missing)
+        note_set(note, "a replica needs its %s", missing);
+    else if (!options->tls_server != !options->tls_client)
+        note_set(note, "TLS is for both directions or for none");
+    else if (options->machine_count > REPLICA_MACHINES_MAX)
+        note_set(note, "more than %d machines", REPLICA_MACHINES_MAX);
+    else
+        return ERR_OK;
+    return ERR_INVALID;
+}
+
+static enum err on_found(void *context, const struct wal_found *found)
+{
+    struct replica *replica = context;
+
+    return entries_found(replica->entries, found);
+}
+
+static enum err join_log(struct replica *replica, struct note *note)
+{
+    uint64_t first = entries_first(replica->entries), last = entries_last(replica->entries);
+    const struct snapshot_mark *mark = &replica->snapshot;
+
+    if (mark->index == 0) {
+        if (first == 1) return ERR_OK;
+        note_set(note, "%s: the log begins at entry %llu and there is no snapshot before it",
+                 replica->dir, (unsigned long long)first);
+        return ERR_CORRUPT;
+    }
+    if (first > mark->index + 1) {
+        note_set(note, "%s: the log begins at entry %llu, the snapshot ends at %llu", replica->dir,
+                 (unsigned long long)first, (unsigned long long)mark->index);
+        return ERR_CORRUPT;
+    }
+    if (first == mark->index + 1) return ERR_OK;
+    if (entries_term(replica->entries, mark->index) == mark->term) return ERR_OK;
+    /* Shorter than the snapshot, or of another history: an install that was cut short. */
+    LOG_WARN(&replica->log, "log discarded: it does not join the snapshot", log_u64("last", last),
+             log_u64("snapshot", mark->index));
+    entries_reset(replica->entries, mark->index);
+    return wal_reset(replica->wal, mark->index, mark->term, note);
+}
+
+static enum err recover(struct replica *replica, struct note *note)
+{
+    struct wal_options wal = {
+        .fs = replica->io->fs,
+        .entropy = replica->io->entropy,
+        .dir = replica->dir,
+        .cluster_id = replica->cluster_id,
+        .replica_id = replica->id,
+        .segment_bytes = replica->limits.segment_bytes,
+    };
+    struct wal_report report;
+    struct snap_head head;
+    enum err err;
+
+    err = replica_snapshot_load(replica, &head, note);
+    if (err) return err;
+    /* What was applied stands in the machines; the clock and the level in meta. */
+    if (MUTANT(APPLY_TWICE_AFTER_RESTORE) && replica->applied > 0) replica->applied--;
+    err = entries_open(replica->limits.cache_bytes, 1, &replica->entries);
+    if (err) return err;
+    err = wal_open(&wal, false, on_found, replica, &replica->wal, &report, note);
+    if (err) return err;
+    err = join_log(replica, note);
+    if (err) return err;
+    err = vote_open(replica->io->fs, replica->dir, false, &replica->vote_file, &replica->start_vote,
+                    note);
+    if (err) return err;
+    LOG_INFO(&replica->log, "log recovered", log_u64("first", entries_first(replica->entries)),
+             log_u64("last", entries_last(replica->entries)),
+             log_u64("snapshot", replica->snapshot.index), log_u64("segments", report.segments),
+             log_u64("bytes", report.bytes), log_u64("torn_bytes", report.torn_bytes),
+             log_u64("term", replica->start_vote.term));
+    return ERR_OK;
+}
+
+/* A configuration that fell out of the cache is read back: the engine must see every one. */
+static enum err read_change(struct replica *replica, struct entry *entry,
+                            const struct wal_place *place, struct buf *bytes, struct note *note)
+{
+    struct entry read;
+    size_t at = bytes->len;
+    enum err err = wal_read(replica->io->fs, replica->dir, place, 1, bytes, &read, note);
+
+    if (err) return err;
+    /* An offset for now: the buffer may move. Real addresses come when all are read. */
+    entry->bytes = (struct str){(const char *)(uintptr_t)at, bytes->len - at};
+    return ERR_OK;
+}
+
+static enum err begin_engine(struct replica *replica, struct note *note)
+{
+    uint64_t first = entries_first(replica->entries), last = entries_last(replica->entries);
+    size_t count = (size_t)(last + 1 - first);
+    struct entry *all = calloc(count ? count : 1, sizeof *all);
+    bool *is_read = calloc(count ? count : 1, sizeof *is_read);
+    struct engine_effects effects;
+    struct buf bytes;
+    enum err err = all && is_read ? ERR_OK : ERR_NOMEM;
+
+    buf_init(&bytes, SIZE_MAX / 2);
+    for (size_t i = 0; !err && i < count; i++) {
+        struct wal_place place;
+        bool there = entries_get(replica->entries, first + i, &all[i], &place);
+
+        assert(there);
+        if (all[i].kind != ENTRY_CHANGE || all[i].bytes.at) continue;
+        err = read_change(replica, &all[i], &place, &bytes, note);
+        is_read[i] = true;
+    }
+    for (size_t i = 0; !err && i < count; i++)
+        if (is_read[i]) all[i].bytes.at = bytes.data + (uintptr_t)all[i].bytes.at;
+    if (!err) {
+        err = engine_begin(replica->engine, replica_now(replica),
+                           &(struct engine_start){
+                               .term = replica->start_vote.term,
+                               .vote = replica->start_vote.candidate,
+                               .snapshot = replica->snapshot.index ? &replica->snapshot : NULL,
+                               .start_index = first,
+                               .entries = all,
+                               .entry_count = count,
+                           },
+                           &effects);
+        if (err)
+            note_set(note, "start the engine: %s", err_text(err));
+        else
+            replica_effects(replica, ERR_OK, &effects);
+    }
+    buf_deinit(&bytes);
+    free(is_read);
+    free(all);
+    return err;
+}
+
+static enum err open_workers(struct replica *replica)
+{
+    struct loop *loop = replica->io->loop;
+    enum err err = worker_open(
+        loop, &(struct worker_options){.name = "log-disk", .jobs_max = REPLICA_DISK_JOBS},
+        &replica->disk_worker);
+
+    if (err) return err;
+    return worker_open(loop,
+                       &(struct worker_options){.name = "log-bulk", .jobs_max = REPLICA_BULK_JOBS},
+                       &replica->bulk_worker);
+}
+
+static enum err open_peers(struct replica *replica, const struct replica_options *options,
+                           struct note *note)
+{
+    return peers_open(
+        &(struct peers_options){
+            .io = replica->io,
+            .log = &replica->log,
+            .metrics = options->metrics,
+            .listen = options->listen,
+            .address = options->address,
+            .name = options->name ? options->name : "",
+            .tls_server = options->tls_server,
+            .tls_client = options->tls_client,
+            .id = replica->id,
+            .cluster_id = replica->cluster_id,
+            .level = replica->speaks,
+            .queue_bytes = replica->limits.peer_queue_bytes,
+            .idle_ms = max_u64(3000, 10 * (uint64_t)replica->election_ms),
+            .events = {on_frame, on_snap, on_snap_lost, on_cluster, on_hello, on_snap_sent,
+                       replica},
+        },
+        &replica->peers, note);
+}
+
+static enum err open_engine(struct replica *replica, struct note *note)
+{
+    return engine_open(
+        &(struct engine_options){
+            .id = replica->id,
+            .address = peers_address(replica->peers),
+            .election_ms = replica->election_ms,
+            .heartbeat_ms = replica->heartbeat_ms,
+            .in_flight_entries = replica->limits.in_flight_entries,
+            .seed = (uint32_t)entropy_u64(replica->io->entropy),
+        },
+        &replica->engine, note);
+}
+
+static enum err open_parts(struct replica *replica, const struct replica_options *options,
+                           struct note *note)
+{
+    struct datadir datadir;
+    enum err err;
+
+    err = timer_init(&replica->timer, replica->io->loop, on_timer);
+    if (!err) err = timer_init(&replica->again, replica->io->loop, on_again);
+    if (!err) err = replica_metrics_open(options->metrics, &replica->metrics, note);
+    if (!err) err = fs_lock_dir(replica->io->fs, replica->dir, &replica->lock, note);
+    if (!err) err = datadir_read(replica->io->fs, replica->dir, &datadir, note);
+    if (err) return err;
+    replica->id = datadir.replica_id;
+    replica->cluster_id = datadir.cluster_id;
+    err = recover(replica, note);
+    if (!err) err = open_workers(replica);
+    if (!err) err = replica_disk_open(replica);
+    if (!err) err = replica_apply_open(replica);
+    if (!err) err = replica_snapshot_open(replica);
+    if (!err) err = replica_install_open(replica);
+    if (err) return err;
+    /* Before the peers' own hook: what a turn produced leaves in the same turn. */
+    turn_hook_add(replica->io->loop, &replica->hook, pump);
+    err = open_peers(replica, options, note);
+    if (!err) err = open_engine(replica, note);
+    if (!err) err = begin_engine(replica, note);
+    return err;
+}
+
+enum err replica_open(const struct replica_options *options, struct replica **ret_replica,
+                      struct note *note)
+{
+    struct note fallback = {""};
+    struct replica *replica;
+    enum err err;
+
+    if (!note) note = &fallback;
+    err = check_options(options, note);
+    if (err) return err;
+    replica = calloc(1, sizeof *replica);
+    if (!replica) return ERR_NOMEM;
+    replica->io = options->io;
+    if (options->log) replica->log = *options->log;
+    replica->events = options->events;
+    replica->speaks = options->level ? options->level : 1;
+    task_init(&replica->wake_task, on_wake);
+    task_init(&replica->stop_task, on_stop);
+    meta_init(&replica->meta);
+    replica_propose_open(replica);
+    replica_read_open(replica);
+    replica_change_open(replica);
+    err = take_limits(replica, options, note);
+    if (!err) err = take_machines(replica, options, note);
+    if (!err && !(replica->dir = str_dup(str_from(options->dir)))) err = ERR_NOMEM;
+    if (!err) err = open_parts(replica, options, note);
+    if (err) {
+        replica_close(replica);
+        return err;
+    }
+    replica_changed(replica);
+    *ret_replica = replica;
+    return ERR_OK;
+}
+
+void replica_close(struct replica *replica)
+{
+    if (!replica) return;
+    replica->closing = true;
+    turn_hook_remove(&replica->hook);
+    task_cancel(&replica->wake_task);
+    task_cancel(&replica->stop_task);
+    timer_deinit(&replica->timer);
+    timer_deinit(&replica->again);
+    peers_close(replica->peers);
+    replica->peers = NULL;
+    replica_snapshot_stop(replica);
+    replica_install_stop(replica);
+    if (replica->disk_worker) worker_close(replica->disk_worker);
+    if (replica->bulk_worker) worker_close(replica->bulk_worker);
+    end_all(replica);
+    replica_install_close(replica);
+    replica_snapshot_close(replica);
+    replica_apply_close(replica);
+    replica_send_close(replica);
+    replica_step_close(replica);
+    replica_disk_close(replica);
+    engine_close(replica->engine);
+    entries_close(replica->entries);
+    wal_close(replica->wal);
+    vote_close(replica->vote_file);
+    fs_unlock(replica->io->fs, replica->lock);
+    replica_metrics_close(replica->metrics);
+    free(replica->dir);
+    free(replica);
+}

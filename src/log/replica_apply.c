@@ -1,0 +1,320 @@
+/* Committed entries into the state machines, in order, in slices, so that the loop stays awake.
+ *
+ * An entry this program cannot understand stops the replica before it: applying half of history is
+ * worse than stopping. Entries that left memory (at start, mostly) are read back by the bulk
+ * thread, a few MiB at a time.
+ *
+ * At every multiple of hash_every all members tell each other the hash of their whole state. One
+ * that differs from what a majority of voters said stops: its disk, its memory or its program is
+ * wrong, and nobody knows which of its answers still are right. */
+#include "log/replica_internal.h"
+
+#include <stdlib.h>
+
+/* -- state hashes -- */
+
+static uint64_t state_hash(const struct replica *replica)
+{
+    uint64_t parts[REPLICA_MACHINES_MAX + 1] = {meta_hash(&replica->meta)};
+
+    for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
+        const struct machine *machine = &replica->machines[id];
+        if (machine->ops) parts[id] = machine->ops->hash(machine->state);
+    }
+    return str_hash(str_of(parts, sizeof parts), 0);
+}
+
+static struct replica_hash *hash_slot(struct replica *replica, uint64_t index)
+{
+    uint64_t turn = index / replica->limits.hash_every;
+    struct replica_hash *slot = &replica->apply.hashes[turn % REPLICA_HASHES_KEPT];
+
+    if (index == 0 || index % replica->limits.hash_every != 0 || slot->index > index) return NULL;
+    if (slot->index < index) *slot = (struct replica_hash){.index = index};
+    return slot;
+}
+
+static void judge_hash(struct replica *replica, const struct replica_hash *slot)
+{
+    const struct members *members = &replica->change.newest;
+    size_t against = 0;
+    struct note note = {""};
+
+    if (!slot->own_known) return;
+    for (size_t i = 0; i < slot->count; i++) {
+        size_t same = 0;
+
+        if (slot->said[i].hash == slot->own) continue;
+        for (size_t k = 0; k < slot->count; k++) {
+            const struct member *member = members_find(members, slot->said[k].id);
+            if (slot->said[k].hash == slot->said[i].hash && member && member->role == MEMBER_VOTER)
+                same++;
+        }
+        if (same > against) against = same;
+    }
+    if (against < members_voters(members) / 2 + 1) return;
+    note_set(&note, "state after entry %llu has hash %016llx, a majority of voters has another",
+             (unsigned long long)slot->index, (unsigned long long)slot->own);
+    replica_fail(replica, ERR_CORRUPT, &note);
+}
+
+void replica_apply_hash(struct replica *replica, uint64_t from, const struct frame_hash *hash)
+{
+    struct replica_hash *slot = hash_slot(replica, hash->index);
+
+    if (!slot) return;
+    for (size_t i = 0; i < slot->count; i++)
+        if (slot->said[i].id == from) return; /* what it says after a restart is no news */
+    if (slot->count == REPLICA_MEMBERS_MAX) return;
+    slot->said[slot->count].id = from;
+    slot->said[slot->count].hash = hash->hash;
+    slot->count++;
+    judge_hash(replica, slot);
+}
+
+static void compare_state(struct replica *replica, uint64_t index, uint64_t term)
+{
+    struct replica_hash *slot = hash_slot(replica, index);
+    struct frame frame = {.kind = FRAME_HASH};
+
+    if (!slot) return;
+    slot->own = state_hash(replica);
+    slot->own_known = true;
+    frame.u.hash = (struct frame_hash){.index = index, .term = term, .hash = slot->own};
+    replica_send_all(replica, &frame);
+    judge_hash(replica, slot);
+}
+
+/* -- applying -- */
+
+static enum err check_command(const struct replica *replica, const struct envelope *envelope,
+                              struct note *note)
+{
+    if (envelope->level > replica->speaks) {
+        note_set(note, "it was written at cluster level %u, this program speaks %u",
+                 envelope->level, replica->speaks);
+        return ERR_VERSION;
+    }
+    if (envelope->machine == ENVELOPE_MACHINE_META) return ERR_OK;
+    if (envelope->machine > REPLICA_MACHINES_MAX || !replica->machines[envelope->machine].ops) {
+        note_set(note, "it is for machine %u, which this program does not have", envelope->machine);
+        return ERR_VERSION;
+    }
+    if (envelope->version > replica->machines[envelope->machine].version) {
+        note_set(note, "it is a command of version %u for machine %s, which knows %u",
+                 envelope->version, replica->machines[envelope->machine].name,
+                 replica->machines[envelope->machine].version);
+        return ERR_VERSION;
+    }
+    return ERR_OK;
+}
+
+static enum err apply_command(struct replica *replica, const struct entry *entry, struct note *note)
+{
+    struct envelope envelope;
+    const struct machine *machine;
+    enum err err = envelope_parse(entry->bytes, &envelope, note);
+
+    if (!err) err = check_command(replica, &envelope, note);
+    if (err) return err;
+    meta_advance(&replica->meta, &envelope);
+    if (envelope.machine == ENVELOPE_MACHINE_META)
+        return meta_apply(&replica->meta, envelope.command, note);
+    machine = &replica->machines[envelope.machine];
+    machine->ops->apply(machine->state,
+                        &(struct machine_entry){
+                            .index = entry->index,
+                            .term = entry->term,
+                            .clock_ns = replica->meta.clock_ns,
+                            .version = envelope.version,
+                            .level = replica->meta.level,
+                            .actor = envelope.actor,
+                            .request_id = envelope.request_id,
+                            .command = envelope.command,
+                        },
+                        &replica->apply.reply);
+    return ERR_OK;
+}
+
+static void apply_change(struct replica *replica, const struct entry *entry)
+{
+    struct engine_effects effects = {0};
+    enum err err = engine_configuration(replica->engine, replica_now(replica), entry->index,
+                                        entry->bytes, &effects);
+
+    replica_effects(replica, err, &effects);
+}
+
+static void apply_entry(struct replica *replica, const struct entry *entry)
+{
+    struct replica_apply_state *apply = &replica->apply;
+    struct note note = {""};
+    enum err err = ERR_OK;
+
+    assert(entry->index == replica->applied + 1);
+    buf_clear(&apply->reply);
+    if (entry->kind == ENTRY_COMMAND) err = apply_command(replica, entry, &note);
+    if (err) {
+        note_prefix(&note, "entry %llu of term %llu cannot be applied",
+                    (unsigned long long)entry->index, (unsigned long long)entry->term);
+        replica_fail(replica, err == ERR_PARSE ? ERR_CORRUPT : err, &note);
+        return;
+    }
+    replica->applied = entry->index;
+    replica->applied_term = entry->term;
+    if (entry->kind == ENTRY_CHANGE) apply_change(replica, entry);
+    if (replica->stopped) return;
+    if (entry->index % replica->limits.hash_every == 0)
+        compare_state(replica, entry->index, entry->term);
+    /* Last: a done() sees the replica as it is after this entry. */
+    if (entry->kind == ENTRY_CHANGE) replica_change_applied(replica, entry->index, entry->term);
+    replica_propose_applied(replica, entry->index, entry->term, buf_peek(&apply->reply));
+}
+
+/* -- entries that are not in memory -- */
+
+static void run_read(struct job *job)
+{
+    struct replica_apply_state *apply = CONTAINER_OF(job, struct replica_apply_state, read);
+    struct replica *replica = CONTAINER_OF(apply, struct replica, apply);
+
+    apply->read_err = wal_read(replica->io->fs, replica->dir, apply->read_places, apply->read_count,
+                               &apply->read_bytes, apply->read_entries, &apply->read_note);
+}
+
+static void read_done(struct job *job, enum err err)
+{
+    struct replica_apply_state *apply = CONTAINER_OF(job, struct replica_apply_state, read);
+    struct replica *replica = CONTAINER_OF(apply, struct replica, apply);
+
+    apply->read_busy = false;
+    if (err || replica->closing || replica->stopped) {
+        apply->read_count = 0;
+        return;
+    }
+    if (apply->read_err == ERR_CORRUPT || apply->read_err == ERR_IO) {
+        note_prefix(&apply->read_note, "read the log back");
+        replica_fail(replica, apply->read_err, &apply->read_note);
+        return;
+    }
+    /* Anything else passes: a snapshot took the segment, or there is no memory just now. */
+    if (apply->read_err) {
+        apply->read_count = 0;
+        replica_again(replica);
+    }
+    replica_wake(replica);
+}
+
+static void start_read(struct replica *replica)
+{
+    struct replica_apply_state *apply = &replica->apply;
+    uint64_t commit = engine_commit(replica->engine);
+    size_t bytes = 0;
+
+    buf_clear(&apply->read_bytes);
+    apply->read_first = replica->applied + 1;
+    for (apply->read_count = 0;
+         apply->read_count < REPLICA_READ_ENTRIES && bytes < REPLICA_READ_BYTES;) {
+        uint64_t index = apply->read_first + apply->read_count;
+        struct entry entry;
+
+        if (index > commit ||
+            !entries_get(replica->entries, index, &entry, &apply->read_places[apply->read_count]) ||
+            entry.bytes.at)
+            break;
+        bytes += apply->read_places[apply->read_count].size;
+        apply->read_count++;
+    }
+    assert(apply->read_count > 0);
+    job_init(&apply->read, run_read, read_done);
+    if (worker_submit(replica->bulk_worker, &apply->read)) {
+        apply->read_count = 0;
+        replica_again(replica);
+        return;
+    }
+    replica_count(replica, COUNT_OLD_READS);
+    apply->read_busy = true;
+}
+
+/* The entry after the last applied one, or false: it is being read. */
+static bool next_entry(struct replica *replica, struct entry *ret_entry)
+{
+    struct replica_apply_state *apply = &replica->apply;
+    uint64_t index = replica->applied + 1;
+    struct note note = {""};
+    struct wal_place place;
+
+    if (apply->read_busy) return false;
+    if (!entries_get(replica->entries, index, ret_entry, &place)) {
+        note_set(&note, "entry %llu is committed and not here", (unsigned long long)index);
+        replica_fail(replica, ERR_INTERNAL, &note);
+        return false;
+    }
+    if (ret_entry->bytes.at) return true;
+    if (index >= apply->read_first && index < apply->read_first + apply->read_count) {
+        const struct entry *read = &apply->read_entries[index - apply->read_first];
+        if (read->index == index && read->term == ret_entry->term) {
+            *ret_entry = *read;
+            return true;
+        }
+    }
+    start_read(replica);
+    return false;
+}
+
+void replica_apply_pump(struct replica *replica)
+{
+    size_t entries = 0, bytes = 0;
+
+    /* Guard 10: while a snapshot is being installed the commit index may cover entries that were
+     * never handed out. */
+    while (replica_may_step(replica) && (MUTANT(GUARD_10) || !engine_installing(replica->engine)) &&
+           replica->applied < engine_commit(replica->engine)) {
+        struct entry entry;
+
+        if (entries >= REPLICA_APPLY_ENTRIES || bytes >= REPLICA_APPLY_BYTES) {
+            replica_again(replica);
+            break;
+        }
+        if (!next_entry(replica, &entry)) break;
+        entries++;
+        bytes += entry.bytes.len;
+        apply_entry(replica, &entry);
+    }
+    if (entries == 0 || replica->stopped) return;
+    entries_trim(replica->entries, min_u64(replica->disk.durable, replica->applied));
+    replica_wake(replica); /* reads, level, snapshot policy: they looked before */
+}
+
+void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
+{
+    assert(index >= replica->applied);
+    replica->applied = index;
+    replica->applied_term = term;
+    replica_propose_skipped(replica, index);
+    replica_change_skipped(replica, index);
+    replica_changed(replica);
+}
+
+/* -- life -- */
+
+enum err replica_apply_open(struct replica *replica)
+{
+    struct replica_apply_state *apply = &replica->apply;
+
+    buf_init(&apply->reply, REPLICA_REPLY_MAX);
+    buf_init(&apply->read_bytes, REPLICA_READ_BYTES + ENTRY_BYTES_MAX);
+    apply->read_entries = calloc(REPLICA_READ_ENTRIES, sizeof *apply->read_entries);
+    apply->read_places = calloc(REPLICA_READ_ENTRIES, sizeof *apply->read_places);
+    return apply->read_entries && apply->read_places ? ERR_OK : ERR_NOMEM;
+}
+
+void replica_apply_close(struct replica *replica)
+{
+    struct replica_apply_state *apply = &replica->apply;
+
+    buf_deinit(&apply->reply);
+    buf_deinit(&apply->read_bytes);
+    free(apply->read_entries);
+    free(apply->read_places);
+}

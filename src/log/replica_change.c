@@ -1,0 +1,524 @@
+/* Members: changes under the rules of log/members.h, handing leadership over, whom to dial, and the
+ * cluster level that follows from what the members announced.
+ *
+ * A change is judged and written by the leader, one at a time, and decided like a proposal: when
+ * its index is applied. Nothing of it is kept elsewhere; a new leader knows the configuration from
+ * the log, and asking again is safe. */
+#include "log/replica_internal.h"
+
+#include <string.h>
+
+static struct change *change_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct change, link);
+}
+
+static struct transfer *transfer_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct transfer, link);
+}
+
+/* -- whom to dial -- */
+
+/* Voters and learners of the newest configuration, and whoever said hello: a replica that lags must
+ * answer one that the newest configuration has and its own has not, and a joiner its leader. */
+static void dial_members(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+    struct peer_where where[REPLICA_MEMBERS_MAX + REPLICA_STRANGERS_MAX];
+    size_t count = 0;
+    enum err err;
+
+    for (size_t i = 0; i < change->newest.count; i++) {
+        if (change->newest.at[i].id == replica->id) continue;
+        where[count++] = (struct peer_where){change->newest.at[i].id, change->newest.at[i].address};
+    }
+    for (size_t i = 0; i < change->stranger_count; i++) {
+        const struct replica_stranger *stranger = &change->strangers[i];
+        if (members_find(&change->newest, stranger->id)) continue;
+        where[count++] = (struct peer_where){stranger->id, stranger->address};
+    }
+    err = peers_set(replica->peers, where, count);
+    if (err) {
+        LOG_WARN(&replica->log, "peers not set, trying again", log_err("err", err));
+        change->members_dirty = true;
+        replica_again(replica);
+    }
+}
+
+static void refresh_members(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+    struct members now;
+    uint64_t uncommitted;
+
+    change->members_dirty = false;
+    engine_members(replica->engine, &now, &uncommitted);
+    if (now.count == change->newest.count && !change->dial_due) {
+        size_t i = 0;
+        while (i < now.count && now.at[i].id == change->newest.at[i].id &&
+               now.at[i].role == change->newest.at[i].role &&
+               strcmp(now.at[i].address, change->newest.at[i].address) == 0)
+            i++;
+        if (i == now.count) return;
+    }
+    change->dial_due = false;
+    change->newest = now;
+    change->level_dirty = true;
+    dial_members(replica);
+    replica_changed(replica);
+}
+
+static void announce(struct replica *replica, uint64_t id, uint32_t level)
+{
+    struct replica_change_state *change = &replica->change;
+
+    for (size_t i = 0; i < change->level_count; i++) {
+        if (change->levels[i].id != id) continue;
+        change->levels[i].level = level;
+        return;
+    }
+    if (change->level_count < ARRAY_LEN(change->levels)) {
+        change->levels[change->level_count++] = (struct replica_level){id, level};
+        return;
+    }
+    /* Full: the oldest that is no member makes room; members always fit. */
+    for (size_t tries = 0; tries < ARRAY_LEN(change->levels); tries++) {
+        size_t at = change->level_next++ % ARRAY_LEN(change->levels);
+        if (members_find(&change->newest, change->levels[at].id)) continue;
+        change->levels[at] = (struct replica_level){id, level};
+        return;
+    }
+}
+
+static uint32_t announced(const struct replica *replica, uint64_t id)
+{
+    const struct replica_change_state *change = &replica->change;
+
+    if (id == replica->id) return replica->speaks;
+    for (size_t i = 0; i < change->level_count; i++)
+        if (change->levels[i].id == id) return change->levels[i].level;
+    return 0;
+}
+
+void replica_change_hello(struct replica *replica, uint64_t from, uint32_t level,
+                          struct str address)
+{
+    struct replica_change_state *change = &replica->change;
+    struct replica_stranger *stranger = NULL;
+
+    announce(replica, from, level);
+    change->level_dirty = true;
+    replica_wake(replica);
+    if (members_find(&change->newest, from) || from == replica->id) return;
+    if (address.len == 0 || address.len > REPLICA_ADDRESS_MAX) return;
+    for (size_t i = 0; i < change->stranger_count; i++)
+        if (change->strangers[i].id == from) stranger = &change->strangers[i];
+    if (stranger && str_equal(str_from(stranger->address), address)) return;
+    if (!stranger && change->stranger_count < REPLICA_STRANGERS_MAX)
+        stranger = &change->strangers[change->stranger_count++];
+    if (!stranger) stranger = &change->strangers[change->stranger_next++ % REPLICA_STRANGERS_MAX];
+    stranger->id = from;
+    memcpy(stranger->address, address.at, address.len);
+    stranger->address[address.len] = '\0';
+    change->members_dirty = change->dial_due = true;
+}
+
+/* -- looking -- */
+
+size_t replica_members(const struct replica *replica,
+                       struct replica_member members[REPLICA_MEMBERS_MAX])
+{
+    const struct members *newest = &replica->change.newest;
+    bool leads = !replica->stopped && engine_role(replica->engine) == REPLICA_LEADER;
+    uint64_t leader = replica->stopped ? 0 : engine_leader(replica->engine);
+
+    for (size_t i = 0; i < newest->count; i++) {
+        const struct member *from = &newest->at[i];
+        struct replica_member *to = &members[i];
+        mono_time heard = leads ? engine_heard(replica->engine, from->id) : (mono_time){0};
+
+        *to = (struct replica_member){
+            .id = from->id,
+            .role = from->role,
+            .self = from->id == replica->id,
+            .leader = from->id == leader,
+            .match = leads ? engine_match(replica->engine, from->id) : 0,
+            .level = announced(replica, from->id),
+        };
+        if (leads && !to->self)
+            to->silent_ms = heard.ms ? mono_elapsed_ms(heard, replica_now(replica)) : UINT64_MAX;
+        memcpy(to->address, from->address, sizeof to->address);
+    }
+    return newest->count;
+}
+
+static void make_view(const struct replica *replica, struct members *room,
+                      struct members_view *view)
+{
+    *view = (struct members_view){
+        .self = replica->id,
+        .members = room,
+        .own_term_committed = replica_ready(replica),
+        .commit = engine_commit(replica->engine),
+        .handing_over = engine_transferee(replica->engine) != 0,
+    };
+    engine_members(replica->engine, room, &view->uncommitted);
+    for (size_t i = 0; i < room->count; i++) {
+        uint64_t id = room->at[i].id;
+        mono_time heard = engine_heard(replica->engine, id);
+
+        view->match[i] =
+            id == replica->id ? replica->disk.durable : engine_match(replica->engine, id);
+        view->responsive[i] =
+            id == replica->id ||
+            (heard.ms && mono_elapsed_ms(heard, replica_now(replica)) <= replica->election_ms);
+    }
+}
+
+/* -- handing over -- */
+
+static void end_transfers(struct replica *replica, enum err err, const struct note *note)
+{
+    struct replica_change_state *change = &replica->change;
+    struct change *leaving = change->leaving;
+    struct list ended;
+
+    list_init(&ended);
+    list_splice(&ended, &change->transfers);
+    change->transferring = false;
+    change->leaving = NULL;
+    for (struct list *node; (node = list_pop(&ended));)
+        transfer_at(node)->done(transfer_at(node), err, note);
+    if (!leaving) return;
+    if (err == ERR_OK || err == ERR_UNKNOWN)
+        err = ERR_NOT_LEADER;
+    else if (err == ERR_TIMEOUT)
+        err = ERR_NOT_READY;
+    leaving->done(leaving, err, note);
+}
+
+static enum err start_transfer(struct replica *replica, uint64_t to, struct note *note)
+{
+    struct replica_change_state *change = &replica->change;
+    struct engine_effects effects = {0};
+    struct members_view view;
+    struct members room;
+    enum err err;
+
+    if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
+    if (change->transferring) {
+        note_set(note, "leadership is being handed over already");
+        return ERR_BUSY;
+    }
+    make_view(replica, &room, &view);
+    if (to == 0) to = members_heir(&view);
+    if (to == 0) {
+        note_set(note, "no other voter answers");
+        return ERR_NOT_READY;
+    }
+    err = engine_transfer(replica->engine, replica_now(replica), to, &effects);
+    if (err == ERR_NOT_FOUND || err == ERR_INVALID || err == ERR_BUSY || err == ERR_NOT_LEADER) {
+        note_set(note, "hand over to %016llx: %s", (unsigned long long)to, err_text(err));
+        return err;
+    }
+    change->transferring = true;
+    change->transfer_until = mono_after(replica_now(replica), 2 * (uint64_t)replica->election_ms);
+    LOG_INFO(&replica->log, "handing leadership over", log_u64("to", to));
+    replica_effects(replica, err, &effects);
+    return ERR_OK;
+}
+
+static void watch_transfer(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+    bool leads = engine_role(replica->engine) == REPLICA_LEADER;
+    uint64_t leader = engine_leader(replica->engine);
+    bool late = mono_due(change->transfer_until, replica_now(replica));
+    struct note note = {""};
+
+    if (!change->transferring) return;
+    if (!leads && leader != 0 && leader != replica->id) {
+        end_transfers(replica, ERR_OK, &note);
+    } else if (leads && (late || engine_transferee(replica->engine) == 0)) {
+        note_set(&note, "the other did not take over");
+        end_transfers(replica, ERR_TIMEOUT, &note);
+    } else if (late) {
+        note_set(&note, "no leader is known yet");
+        end_transfers(replica, ERR_UNKNOWN, &note);
+    }
+}
+
+void replica_transfer(struct replica *replica, struct transfer *transfer)
+{
+    list_init(&transfer->link);
+    list_append(&replica->change.transfers_asked, &transfer->link);
+    replica_wake(replica);
+}
+
+static void begin_transfers(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+    struct list asked;
+
+    list_init(&asked);
+    list_splice(&asked, &change->transfers_asked);
+    for (struct list *node; (node = list_pop(&asked));) {
+        struct transfer *transfer = transfer_at(node);
+        struct note note = {""};
+        enum err err = ERR_OK;
+
+        if (!replica_may_step(replica)) { /* the one before closed the gate: wait */
+            list_append(&change->transfers_asked, node);
+            continue;
+        }
+        err = start_transfer(replica, transfer->to, &note);
+        if (err)
+            transfer->done(transfer, err, &note);
+        else
+            list_append(&change->transfers, &transfer->link);
+    }
+}
+
+/* -- changes -- */
+
+void replica_change(struct replica *replica, struct change *change)
+{
+    list_init(&change->link);
+    change->index = 0;
+    list_append(&replica->change.asked, &change->link);
+    replica_wake(replica);
+}
+
+static enum err judge(struct replica *replica, const struct change *asked, struct members *ret_next,
+                      struct note *note)
+{
+    struct replica_change_state *change = &replica->change;
+    struct members_view view;
+    struct members room;
+
+    if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
+    if (change->running || change->leaving) {
+        note_set(note, "another change is under way");
+        return ERR_BUSY;
+    }
+    if (asked->kind == CHANGE_PROMOTE && announced(replica, asked->id) < replica->meta.level &&
+        !MUTANT(LEVEL_IGNORED) && members_find(&change->newest, asked->id)) {
+        note_set(note, "%016llx speaks level %u, the cluster is at %u",
+                 (unsigned long long)asked->id, announced(replica, asked->id), replica->meta.level);
+        return ERR_NOT_READY;
+    }
+    make_view(replica, &room, &view);
+    return members_change(&view, asked->kind, asked->id, str_from(asked->address), ret_next, note);
+}
+
+static enum err write_change(struct replica *replica, struct change *asked,
+                             const struct members *next, struct note *note)
+{
+    struct engine_effects effects = {0};
+    struct entry entry = {.kind = ENTRY_CHANGE};
+    struct buf bytes;
+    enum err err;
+
+    buf_init(&bytes, ENTRY_BYTES_MAX);
+    err = members_encode(next, &bytes);
+    if (err) goto out;
+    entry.bytes = buf_peek(&bytes);
+    err = engine_submit(replica->engine, replica_now(replica), &entry, 1, &asked->index, &effects);
+    if (err == ERR_NOT_LEADER || err == ERR_NOT_READY || err == ERR_BUSY || err == ERR_INVALID) {
+        note_set(note, "the engine refuses: %s", err_text(err));
+        goto out;
+    }
+    replica->change.running = asked;
+    replica->change.running_term = engine_term(replica->engine);
+    replica->change.until = MONO_NEVER;
+    replica_effects(replica, err, &effects);
+    refresh_members(replica);
+    err = ERR_OK;
+out:
+    buf_deinit(&bytes);
+    return err;
+}
+
+static void begin_change(struct replica *replica, struct change *asked)
+{
+    struct members next;
+    struct note note = {""};
+    enum err err = judge(replica, asked, &next, &note);
+
+    if (!err) {
+        err = write_change(replica, asked, &next, &note);
+        if (!err) return;
+    } else if (err == ERR_NOT_LEADER && engine_role(replica->engine) == REPLICA_LEADER) {
+        /* Removing ourselves: whoever takes over is asked for it again. */
+        err = start_transfer(replica, 0, &note);
+        if (!err) {
+            replica->change.leaving = asked;
+            return;
+        }
+    }
+    asked->done(asked, err, &note);
+}
+
+static void end_running(struct replica *replica, enum err err, const char *why)
+{
+    struct change *running = replica->change.running;
+    struct note note = {""};
+
+    replica->change.running = NULL;
+    replica->change.until = MONO_NEVER;
+    note_set(&note, "%s", why);
+    running->done(running, err, &note);
+}
+
+void replica_change_applied(struct replica *replica, uint64_t index, uint64_t term)
+{
+    struct replica_change_state *change = &replica->change;
+
+    change->members_dirty = change->level_dirty = true;
+    replica_wake(replica);
+    if (!change->running || change->running->index != index) return;
+    if (change->running_term == term)
+        end_running(replica, ERR_OK, "");
+    else
+        end_running(replica, ERR_NOT_LEADER, "another entry stands in its place");
+}
+
+void replica_change_skipped(struct replica *replica, uint64_t index)
+{
+    struct replica_change_state *change = &replica->change;
+
+    change->members_dirty = change->level_dirty = true;
+    /* The pump tells. */
+    if (change->running && change->running->index <= index) change->until = replica_now(replica);
+    replica_wake(replica);
+}
+
+void replica_change_role(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+
+    change->level_index = 0;
+    change->level_dirty = true;
+    if (change->running && change->until.ms == MONO_NEVER.ms)
+        change->until = mono_after(replica_now(replica), 2 * (uint64_t)replica->election_ms);
+}
+
+mono_time replica_change_due(const struct replica *replica)
+{
+    const struct replica_change_state *change = &replica->change;
+    mono_time due = change->running ? change->until : MONO_NEVER;
+
+    return change->transferring ? mono_min(due, change->transfer_until) : due;
+}
+
+/* -- cluster level -- */
+
+/* The lowest that every member speaks; 0 when one was not heard of since we started. */
+static uint32_t common_level(const struct replica *replica)
+{
+    const struct members *members = &replica->change.newest;
+    uint32_t lowest = replica->speaks;
+
+    for (size_t i = 0; i < members->count; i++) {
+        uint32_t level = announced(replica, members->at[i].id);
+        if (level < lowest) lowest = level;
+    }
+    return lowest;
+}
+
+static void raise_level(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+    struct envelope envelope = {.machine = ENVELOPE_MACHINE_META, .version = 1};
+    struct entry entry = {.kind = ENTRY_COMMAND};
+    struct engine_effects effects = {0};
+    struct buf command, bytes;
+    uint32_t level = common_level(replica);
+    uint64_t index = 0;
+    enum err err;
+
+    change->level_dirty = false;
+    if (level <= replica->meta.level) return;
+    buf_init(&command, 64);
+    buf_init(&bytes, ENVELOPE_HEAD + 128);
+    err = meta_level_command(level, &command);
+    envelope.level = replica->meta.level;
+    envelope.advance_ns = replica_propose_advance(replica);
+    envelope.command = buf_peek(&command);
+    envelope.actor = envelope.request_id = STR_EMPTY;
+    if (!err) err = envelope_append(&envelope, &bytes);
+    if (!err) {
+        entry.bytes = buf_peek(&bytes);
+        err = engine_submit(replica->engine, replica_now(replica), &entry, 1, &index, &effects);
+        if (err == ERR_OK) change->level_index = index;
+        if (err == ERR_NOT_LEADER || err == ERR_NOT_READY || err == ERR_BUSY)
+            change->level_dirty = true; /* the next wake tries again */
+        else
+            replica_effects(replica, err, &effects);
+    }
+    buf_deinit(&bytes);
+    buf_deinit(&command);
+}
+
+/* -- the pump -- */
+
+static void begin_changes(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+    struct list asked;
+
+    list_init(&asked);
+    list_splice(&asked, &change->asked);
+    for (struct list *node; (node = list_pop(&asked));) {
+        if (replica_may_step(replica))
+            begin_change(replica, change_at(node));
+        else
+            list_append(&change->asked, node);
+    }
+}
+
+void replica_change_pump(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+
+    if (replica->stopped) return;
+    if (change->members_dirty) refresh_members(replica);
+    watch_transfer(replica);
+    if (change->running && mono_due(change->until, replica_now(replica)))
+        end_running(replica, ERR_UNKNOWN, "leadership was lost");
+    if (!replica_may_step(replica)) return;
+    if (!list_empty(&change->transfers_asked)) begin_transfers(replica);
+    if (!list_empty(&change->asked)) begin_changes(replica);
+    if (change->level_index && replica->applied >= change->level_index) {
+        change->level_index = 0;
+        change->level_dirty = true;
+    }
+    if (replica_may_step(replica) && change->level_dirty && !change->level_index &&
+        replica_ready(replica) && !engine_transferee(replica->engine))
+        raise_level(replica);
+}
+
+void replica_change_open(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+
+    list_init(&change->asked);
+    list_init(&change->transfers);
+    list_init(&change->transfers_asked);
+    change->until = MONO_NEVER;
+    change->members_dirty = true;
+}
+
+void replica_change_close(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+    struct note note = {"the replica was closed"};
+
+    if (change->running) end_running(replica, ERR_UNKNOWN, note.text);
+    end_transfers(replica, ERR_UNKNOWN, &note);
+    for (struct list *node; (node = list_pop(&change->transfers_asked));)
+        transfer_at(node)->done(transfer_at(node), ERR_CLOSED, &note);
+    for (struct list *node; (node = list_pop(&change->asked));)
+        change_at(node)->done(change_at(node), ERR_CLOSED, &note);
+}

@@ -1,0 +1,370 @@
+/* What goes to the disk thread and what comes back.
+ *
+ * Group commit: one append job is in flight; everything the engine hands out meanwhile is the next
+ * one. The job owns a copy of the bytes, because entries may be replaced while it runs. Votes are
+ * jobs of their own and go first in their turn; the thread runs jobs in order, so a vote is on disk
+ * before the entries of the same step.
+ *
+ * Upkeep (spare segments, releasing, the seal of an idle log, looking at free space) is one job at
+ * a time, started only behind an append job that has just ended, never before one that waits.
+ *
+ * Any error of a write or a sync stops the replica: what the kernel dropped once it may report as
+ * written the next time. */
+#include "log/replica_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SEAL_AFTER_MS = 250,  /* without an append */
+    LOOK_EVERY_MS = 1000, /* at free space */
+    RESERVE_BYTES = 256 << 20,
+    RESERVE_SHARE = 20, /* or this part of what is free and ours at the start */
+};
+
+static void disk_failed(struct replica *replica, enum err err, struct note *note, const char *what)
+{
+    note_prefix(note, "%s", what);
+    replica_fail(replica, err, note);
+}
+
+/* -- appending -- */
+
+static void run_append(struct job *job)
+{
+    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, append);
+    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+    uint64_t began = clock_mono_ns(replica->io->clock).ns;
+
+    disk->append_err =
+        wal_append(replica->wal, disk->entries, disk->count, disk->places, &disk->append_note);
+    disk->append_ns = clock_mono_ns(replica->io->clock).ns - began;
+    disk->job_stats = wal_stats(replica->wal);
+    disk->job_wants_spare = wal_wants_spare(replica->wal);
+}
+
+static void append_done(struct job *job, enum err err)
+{
+    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, append);
+    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+    uint64_t last = disk->first + disk->count - 1;
+
+    disk->append_busy = false;
+    if (err || replica->closing || replica->stopped) return;
+    if (disk->append_err && !MUTANT(WRITE_ERROR_IGNORED)) {
+        disk_failed(replica, disk->append_err, &disk->append_note, "append to the log");
+        return;
+    }
+    disk->stats = disk->job_stats;
+    disk->wants_spare = disk->job_wants_spare;
+    last = min_u64(last, disk->valid_to);
+    for (uint64_t index = disk->first; index <= last; index++)
+        entries_placed(replica->entries, index, &disk->places[index - disk->first]);
+    /* Only what was not replaced meanwhile is durable as it is now. */
+    if (last >= disk->first) disk->durable = max_u64(disk->durable, last);
+    replica_observe_sync(replica, disk->append_ns, disk->count);
+    buf_clear(&disk->bytes);
+    replica_wake(replica);
+}
+
+static enum err reserve(struct replica_disk *disk, size_t count)
+{
+    struct entry *entries;
+    struct wal_place *places;
+    size_t cap = min_size(max_size(count, 2 * disk->cap), REPLICA_DISK_ENTRIES);
+
+    if (count <= disk->cap) return ERR_OK;
+    entries = realloc(disk->entries, cap * sizeof *entries);
+    if (entries) disk->entries = entries;
+    places = realloc(disk->places, cap * sizeof *places);
+    if (places) disk->places = places;
+    if (!entries || !places) return ERR_NOMEM;
+    disk->cap = cap;
+    return ERR_OK;
+}
+
+static enum err gather(struct replica *replica)
+{
+    struct replica_disk *disk = &replica->disk;
+    uint64_t last = entries_last(replica->entries);
+    size_t at = 0;
+
+    buf_clear(&disk->bytes);
+    for (disk->count = 0; disk->count < REPLICA_DISK_ENTRIES; disk->count++) {
+        struct entry entry;
+        struct wal_place place;
+        enum err err;
+
+        if (disk->next + disk->count > last || disk->bytes.len >= REPLICA_DISK_BYTES) break;
+        if (!entries_get(replica->entries, disk->next + disk->count, &entry, &place)) break;
+        assert(entry.bytes.at); /* bytes leave memory only when they are durable */
+        err = reserve(disk, disk->count + 1);
+        if (!err) err = buf_append(&disk->bytes, entry.bytes);
+        if (err) return err;
+        disk->entries[disk->count] = entry;
+    }
+    for (size_t i = 0; i < disk->count; i++) { /* the buffer has its final address now */
+        disk->entries[i].bytes.at = disk->bytes.data ? disk->bytes.data + at : "";
+        at += disk->entries[i].bytes.len;
+    }
+    return ERR_OK;
+}
+
+static void start_append(struct replica *replica)
+{
+    struct replica_disk *disk = &replica->disk;
+    enum err err = gather(replica);
+
+    if (!err && disk->count > 0) {
+        disk->first = disk->next;
+        disk->valid_to = disk->first + disk->count - 1;
+        disk->append_note.text[0] = '\0';
+        job_init(&disk->append, run_append, append_done);
+        err = worker_submit(replica->disk_worker, &disk->append);
+    }
+    if (err) {
+        struct note note = {""};
+        disk_failed(replica, err, &note, "hand entries to the disk");
+        return;
+    }
+    if (disk->count == 0) return;
+    disk->append_busy = true;
+    disk->sealed = false;
+    disk->appended_at = replica_now(replica);
+    disk->next += disk->count;
+    if (MUTANT(ACK_BEFORE_SYNC)) {
+        disk->durable = disk->next - 1;
+        replica_wake(replica);
+    }
+}
+
+void replica_disk_replaced(struct replica *replica, uint64_t from)
+{
+    struct replica_disk *disk = &replica->disk;
+
+    assert(from > 0);
+    disk->next = min_u64(disk->next, from);
+    disk->durable = min_u64(disk->durable, from - 1);
+    disk->told = min_u64(disk->told, from - 1);
+    /* The job that runs may carry what was just replaced: its report counts below that only. */
+    if (disk->append_busy && !MUTANT(STALE_PERSISTED))
+        disk->valid_to = min_u64(disk->valid_to, from - 1);
+}
+
+void replica_disk_reset(struct replica *replica, uint64_t index)
+{
+    struct replica_disk *disk = &replica->disk;
+
+    entries_reset(replica->entries, index);
+    disk->next = index + 1;
+    disk->durable = disk->told = index;
+    disk->valid_to = 0;
+}
+
+/* -- term and vote -- */
+
+static void run_vote(struct job *job)
+{
+    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, vote);
+    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+
+    disk->vote_err = vote_write(replica->vote_file, disk->vote_value, &disk->vote_note);
+}
+
+static void vote_done(struct job *job, enum err err)
+{
+    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, vote);
+    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+
+    if (err || replica->closing || replica->stopped) return;
+    if (disk->vote_err) {
+        disk_failed(replica, disk->vote_err, &disk->vote_note, "write term and vote");
+        return;
+    }
+    replica_gate_opened(replica);
+}
+
+void replica_disk_vote(struct replica *replica, struct vote vote)
+{
+    struct replica_disk *disk = &replica->disk;
+    enum err err;
+
+    assert(!replica->gate.vote_pending);
+    replica->gate.vote_pending = true;
+    disk->vote_value = vote;
+    disk->vote_note.text[0] = '\0';
+    job_init(&disk->vote, run_vote, vote_done);
+    err = worker_submit(replica->disk_worker, &disk->vote);
+    if (err) {
+        struct note note = {""};
+        disk_failed(replica, err, &note, "hand a vote to the disk");
+    }
+}
+
+/* -- upkeep -- */
+
+static void run_upkeep(struct job *job)
+{
+    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, upkeep);
+    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+
+    disk->upkeep_err = ERR_OK;
+    disk->upkeep_free_known = false;
+    switch (disk->upkeep_kind) {
+    case UPKEEP_RELEASE:
+        disk->upkeep_err = wal_release(replica->wal, disk->upkeep_release, &disk->upkeep_note);
+        break;
+    case UPKEEP_SPARE: disk->upkeep_err = wal_prepare(replica->wal, &disk->upkeep_note); break;
+    case UPKEEP_SEAL: disk->upkeep_err = wal_seal(replica->wal, &disk->upkeep_note); break;
+    case UPKEEP_LOOK:
+        disk->upkeep_free_known =
+            fs_free_bytes(replica->io->fs, replica->dir, &disk->upkeep_free) == ERR_OK;
+        break;
+    }
+    disk->upkeep_stats = wal_stats(replica->wal);
+    disk->upkeep_wants_spare = wal_wants_spare(replica->wal);
+}
+
+static void judge_space(struct replica *replica, uint64_t free_bytes)
+{
+    struct replica_disk *disk = &replica->disk;
+    bool full = free_bytes < disk->reserve_bytes;
+
+    disk->free_bytes = free_bytes;
+    if (full == disk->full) return;
+    disk->full = full;
+    if (full)
+        LOG_WARN(&replica->log, "disk space below its reserve: proposals are refused",
+                 log_u64("free_bytes", free_bytes), log_u64("reserve_bytes", disk->reserve_bytes));
+    else
+        LOG_INFO(&replica->log, "disk space is back", log_u64("free_bytes", free_bytes));
+    replica_changed(replica);
+}
+
+static void upkeep_done(struct job *job, enum err err)
+{
+    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, upkeep);
+    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+
+    disk->upkeep_busy = false;
+    if (err || replica->closing || replica->stopped) return;
+    if (disk->upkeep_err == ERR_NO_SPACE && disk->upkeep_kind == UPKEEP_SPARE) {
+        /* A spare is a convenience. Ask again when there is room; the append itself will tell. */
+        disk->spare_refused = true;
+        disk->upkeep_wants_spare = false;
+        LOG_WARN(&replica->log, "no space for a spare segment",
+                 log_text("why", disk->upkeep_note.text));
+    } else if (disk->upkeep_err) {
+        disk_failed(replica, disk->upkeep_err, &disk->upkeep_note, "upkeep of the log");
+        return;
+    }
+    if (disk->upkeep_kind == UPKEEP_SEAL) disk->sealed = !disk->append_busy;
+    if (disk->upkeep_kind == UPKEEP_RELEASE) disk->released = disk->upkeep_release;
+    if (disk->upkeep_free_known) {
+        judge_space(replica, disk->upkeep_free);
+        disk->spare_refused = disk->spare_refused && disk->full;
+    }
+    disk->stats = disk->upkeep_stats;
+    disk->wants_spare = disk->upkeep_wants_spare && !disk->spare_refused;
+    replica_wake(replica);
+}
+
+/* What is due, in order of need. False: nothing. */
+static bool choose_upkeep(struct replica *replica, enum replica_upkeep *ret_kind)
+{
+    struct replica_disk *disk = &replica->disk;
+    mono_time now = replica_now(replica);
+
+    if (disk->release_wanted > disk->released)
+        *ret_kind = UPKEEP_RELEASE;
+    else if (disk->wants_spare && !disk->full)
+        *ret_kind = UPKEEP_SPARE;
+    else if (mono_due(mono_after(disk->looked_at, LOOK_EVERY_MS), now))
+        *ret_kind = UPKEEP_LOOK;
+    else if (!disk->sealed && !disk->append_busy &&
+             mono_due(mono_after(disk->appended_at, SEAL_AFTER_MS), now))
+        *ret_kind = UPKEEP_SEAL;
+    else
+        return false;
+    return true;
+}
+
+static void start_upkeep(struct replica *replica)
+{
+    struct replica_disk *disk = &replica->disk;
+
+    if (disk->upkeep_busy || !choose_upkeep(replica, &disk->upkeep_kind)) return;
+    if (disk->upkeep_kind == UPKEEP_LOOK) disk->looked_at = replica_now(replica);
+    disk->upkeep_release = disk->release_wanted;
+    disk->upkeep_note.text[0] = '\0';
+    job_init(&disk->upkeep, run_upkeep, upkeep_done);
+    disk->upkeep_busy = worker_submit(replica->disk_worker, &disk->upkeep) == ERR_OK;
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct replica_disk *disk = CONTAINER_OF(timer, struct replica_disk, timer);
+
+    replica_wake(CONTAINER_OF(disk, struct replica, disk));
+}
+
+void replica_disk_pump(struct replica *replica)
+{
+    struct replica_disk *disk = &replica->disk;
+    mono_time due;
+
+    if (replica->stopped) return;
+    if (!disk->append_busy && disk->next <= entries_last(replica->entries)) start_append(replica);
+    start_upkeep(replica);
+    due = mono_after(disk->looked_at, LOOK_EVERY_MS);
+    if (!disk->sealed && !disk->append_busy)
+        due = mono_min(due, mono_after(disk->appended_at, SEAL_AFTER_MS));
+    /* One that runs is left alone: a seal that is a second late does not matter. */
+    if (!disk->upkeep_busy && !timer_running(&disk->timer)) timer_start(&disk->timer, due);
+}
+
+void replica_disk_release(struct replica *replica)
+{
+    struct wal_place place = {0};
+    struct entry entry;
+
+    if (!entries_get(replica->entries, entries_first(replica->entries), &entry, &place)) return;
+    if (entry.index > replica->disk.durable) return; /* it has no place yet */
+    if (place.sequence <= replica->disk.release_wanted) return;
+    replica->disk.release_wanted = place.sequence;
+    replica_wake(replica);
+}
+
+/* -- life -- */
+
+enum err replica_disk_open(struct replica *replica)
+{
+    struct replica_disk *disk = &replica->disk;
+    enum err err = timer_init(&disk->timer, replica->io->loop, on_timer);
+
+    if (err) return err;
+    buf_init(&disk->bytes, REPLICA_DISK_BYTES + ENTRY_BYTES_MAX);
+    disk->durable = disk->told = entries_last(replica->entries);
+    disk->next = disk->durable + 1;
+    disk->stats = wal_stats(replica->wal);
+    disk->wants_spare = wal_wants_spare(replica->wal);
+    disk->appended_at = disk->looked_at = replica_now(replica);
+    disk->reserve_bytes = replica->limits.disk_reserve_bytes;
+    err = fs_free_bytes(replica->io->fs, replica->dir, &disk->free_bytes);
+    if (err) return err;
+    if (disk->reserve_bytes == 0)
+        disk->reserve_bytes =
+            min_u64(RESERVE_BYTES, (disk->free_bytes + disk->stats.disk_bytes) / RESERVE_SHARE);
+    judge_space(replica, disk->free_bytes);
+    return ERR_OK;
+}
+
+void replica_disk_close(struct replica *replica)
+{
+    struct replica_disk *disk = &replica->disk;
+
+    timer_deinit(&disk->timer);
+    buf_deinit(&disk->bytes);
+    free(disk->entries);
+    free(disk->places);
+}

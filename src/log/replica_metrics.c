@@ -1,0 +1,212 @@
+/* muster_log_*: the numbers of one replica (docs/observability.md). Without a registry they are
+ * counted nowhere. Gauges follow at most every UPDATE_MS: a pump must stay cheap. */
+#include "log/replica_internal.h"
+
+#include <stdlib.h>
+
+enum { UPDATE_MS = 100 };
+
+/* clang-format off */
+#define GAUGES(X)                                                                                 \
+    X(TERM,              "muster_log_term",               "Term this replica is in.")             \
+    X(LEADS,             "muster_log_is_leader",          "1 while this replica leads.")          \
+    X(HAS_LEADER,        "muster_log_has_leader",         "1 while a leader is known.")           \
+    X(VOTER,             "muster_log_is_voter",           "1 while this replica is a voter.")     \
+    X(MEMBERS,           "muster_log_members",            "Members of the newest configuration.") \
+    X(LEVEL,             "muster_log_cluster_level",      "Cluster level.")                       \
+    X(LAST,              "muster_log_last_index",         "Last entry of the log.")               \
+    X(DURABLE,           "muster_log_durable_index",      "Last entry on this disk.")             \
+    X(COMMIT,            "muster_log_commit_index",       "Last entry known to be committed.")    \
+    X(APPLIED,           "muster_log_applied_index",      "Last entry applied.")                  \
+    X(LAG,               "muster_log_apply_lag_entries",  "Committed and not yet applied.")       \
+    X(SNAPSHOT,          "muster_log_snapshot_index",     "Last entry of the newest snapshot.")   \
+    X(IN_FLIGHT_ENTRIES, "muster_log_in_flight_entries",  "Proposed and not yet applied.")        \
+    X(IN_FLIGHT_BYTES,   "muster_log_in_flight_bytes",    "Proposed and not yet applied.")        \
+    X(CACHE_BYTES,       "muster_log_cache_bytes",        "Entries kept in memory.")              \
+    X(DISK_BYTES,        "muster_log_disk_bytes",         "Segments on disk, spares included.")   \
+    X(DISK_FREE,         "muster_log_disk_free_bytes",    "Free space where the log is.")         \
+    X(DISK_FULL,         "muster_log_disk_full",          "1 while proposals are refused for it.")
+#define COUNTERS(X)                                                                               \
+    X(ELECTIONS,           "muster_log_elections_total",   "Candidacies of this replica.")        \
+    X(LEADERSHIPS,         "muster_log_leaderships_total", "Elections this replica won.")         \
+    X(READ_ROUNDS,         "muster_log_read_rounds_total", "Leadership rounds for reads.")        \
+    X(READS,               "muster_log_reads_total",       "Reads answered, refusals included.")  \
+    X(SYNCS,               "muster_log_syncs_total",       "Appends with their sync.")            \
+    X(SNAPSHOTS_TAKEN,     "muster_log_snapshots_taken_total",     "Snapshots taken.")            \
+    X(SNAPSHOTS_SENT,      "muster_log_snapshots_sent_total",      "Snapshots sent whole.")       \
+    X(SNAPSHOTS_INSTALLED, "muster_log_snapshots_installed_total", "Snapshots installed.")        \
+    X(SNAPSHOTS_FAILED,    "muster_log_snapshots_failed_total",                                   \
+      "Snapshots given up, of any kind.")                                                         \
+    X(OLD_READS,           "muster_log_old_reads_total",                                          \
+      "Times that entries were read back from segments.")                                         \
+    X(MESSAGES_DROPPED,    "muster_log_messages_dropped_total",                                   \
+      "Messages that found no connection or no room.")
+/* clang-format on */
+
+enum {
+#define X(name, text, help) GAUGE_##name,
+    GAUGES(X)
+#undef X
+        GAUGE_COUNT
+};
+struct replica_metrics {
+    bool on;
+    struct counter *counters[REPLICA_COUNTERS];
+    struct gauge *gauges[GAUGE_COUNT];
+    struct counter *proposals[ERR_COUNT]; /* by result */
+    struct metric_family *results;
+    struct histogram *sync_seconds, *batch_entries;
+    mono_time updated_at;
+};
+
+static const struct {
+    const char *name, *help;
+} gauge_names[GAUGE_COUNT] = {
+#define X(name, text, help) [GAUGE_##name] = {text, help},
+    GAUGES(X)
+#undef X
+};
+static const struct {
+    const char *name, *help;
+} counter_names[REPLICA_COUNTERS] = {
+#define X(name, text, help) [COUNT_##name] = {text, help},
+    COUNTERS(X)
+#undef X
+};
+
+static const double sync_buckets[] = {.0001, .00025, .0005, .001, .0025, .005, .01,
+                                      .025,  .05,    .1,    .25,  .5,    1,    5};
+static const double batch_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384};
+
+static enum err add_all(struct metrics *metrics, struct replica_metrics *m, struct note *note)
+{
+    struct metric_family *family;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < GAUGE_COUNT; i++) {
+        err = metrics_add(metrics,
+                          &(struct metric_options){.name = gauge_names[i].name,
+                                                   .help = gauge_names[i].help,
+                                                   .kind = METRIC_GAUGE},
+                          &family, note);
+        if (!err) m->gauges[i] = metric_gauge(family, NULL);
+    }
+    for (size_t i = 0; !err && i < REPLICA_COUNTERS; i++) {
+        err = metrics_add(metrics,
+                          &(struct metric_options){.name = counter_names[i].name,
+                                                   .help = counter_names[i].help,
+                                                   .kind = METRIC_COUNTER},
+                          &family, note);
+        if (!err) m->counters[i] = metric_counter(family, NULL);
+    }
+    if (err) return err;
+    err = metrics_add(metrics,
+                      &(struct metric_options){.name = "muster_log_proposals_total",
+                                               .help = "Proposals by how they ended.",
+                                               .kind = METRIC_COUNTER,
+                                               .labels = {"result"}},
+                      &m->results, note);
+    if (!err)
+        err = metrics_add(metrics,
+                          &(struct metric_options){.name = "muster_log_sync_seconds",
+                                                   .help = "One append with its sync.",
+                                                   .kind = METRIC_HISTOGRAM,
+                                                   .buckets = sync_buckets,
+                                                   .bucket_count = ARRAY_LEN(sync_buckets)},
+                          &family, note);
+    if (!err) m->sync_seconds = metric_histogram(family, NULL);
+    if (!err)
+        err = metrics_add(metrics,
+                          &(struct metric_options){.name = "muster_log_batch_entries",
+                                                   .help = "Entries of one append.",
+                                                   .kind = METRIC_HISTOGRAM,
+                                                   .buckets = batch_buckets,
+                                                   .bucket_count = ARRAY_LEN(batch_buckets)},
+                          &family, note);
+    if (!err) m->batch_entries = metric_histogram(family, NULL);
+    return err;
+}
+
+enum err replica_metrics_open(struct metrics *metrics, struct replica_metrics **ret_metrics,
+                              struct note *note)
+{
+    struct replica_metrics *m = calloc(1, sizeof *m);
+    enum err err = m ? ERR_OK : ERR_NOMEM;
+
+    if (!err && metrics) {
+        err = add_all(metrics, m, note);
+        m->on = !err;
+    }
+    if (err) {
+        free(m);
+        return err;
+    }
+    *ret_metrics = m;
+    return ERR_OK;
+}
+
+void replica_metrics_close(struct replica_metrics *metrics)
+{
+    free(metrics);
+}
+
+void replica_count(struct replica *replica, enum replica_counter counter)
+{
+    struct replica_metrics *m = replica->metrics;
+
+    if (m->on) counter_inc(m->counters[counter]);
+}
+
+void replica_count_proposal(struct replica *replica, enum err err)
+{
+    struct replica_metrics *m = replica->metrics;
+
+    if (!m || !m->on) return;
+    if (!m->proposals[err]) {
+        struct str result = str_from(err ? err_name(err) : "OK");
+        m->proposals[err] = metric_counter(m->results, &result);
+    }
+    counter_inc(m->proposals[err]);
+}
+
+void replica_observe_sync(struct replica *replica, uint64_t ns, size_t batch)
+{
+    struct replica_metrics *m = replica->metrics;
+
+    if (!m->on) return;
+    counter_inc(m->counters[COUNT_SYNCS]);
+    histogram_observe(m->sync_seconds, (double)ns / 1e9);
+    histogram_observe(m->batch_entries, (double)batch);
+}
+
+void replica_metrics_pump(struct replica *replica)
+{
+    struct replica_metrics *m = replica->metrics;
+    struct replica_status status;
+    uint64_t in_flight = 0;
+
+    if (!m->on || mono_elapsed_ms(m->updated_at, replica_now(replica)) < UPDATE_MS) return;
+    m->updated_at = replica_now(replica);
+    status = replica_status(replica);
+    for (size_t i = 0; i < ARRAY_LEN(replica->propose.used_bytes); i++)
+        in_flight += replica->propose.used_bytes[i];
+    gauge_set(m->gauges[GAUGE_TERM], (double)status.term);
+    gauge_set(m->gauges[GAUGE_LEADS], status.role == REPLICA_LEADER);
+    gauge_set(m->gauges[GAUGE_HAS_LEADER], status.leader_id != 0);
+    gauge_set(m->gauges[GAUGE_VOTER], status.voter);
+    gauge_set(m->gauges[GAUGE_MEMBERS], (double)replica->change.newest.count);
+    gauge_set(m->gauges[GAUGE_LEVEL], status.level);
+    gauge_set(m->gauges[GAUGE_LAST], (double)status.last);
+    gauge_set(m->gauges[GAUGE_DURABLE], (double)status.durable);
+    gauge_set(m->gauges[GAUGE_COMMIT], (double)status.commit);
+    gauge_set(m->gauges[GAUGE_APPLIED], (double)status.applied);
+    gauge_set(m->gauges[GAUGE_LAG],
+              status.commit > status.applied ? (double)(status.commit - status.applied) : 0);
+    gauge_set(m->gauges[GAUGE_SNAPSHOT], (double)status.snapshot);
+    gauge_set(m->gauges[GAUGE_IN_FLIGHT_ENTRIES], (double)replica->propose.used_entries);
+    gauge_set(m->gauges[GAUGE_IN_FLIGHT_BYTES], (double)in_flight);
+    gauge_set(m->gauges[GAUGE_CACHE_BYTES], (double)entries_bytes(replica->entries));
+    gauge_set(m->gauges[GAUGE_DISK_BYTES], (double)status.log_bytes);
+    gauge_set(m->gauges[GAUGE_DISK_FREE], (double)status.disk_free);
+    gauge_set(m->gauges[GAUGE_DISK_FULL], status.disk_full);
+}

@@ -1,0 +1,418 @@
+/* Proposals: judged when they come, gathered during a turn, submitted once at its end, decided when
+ * their index is applied.
+ *
+ * Done, not done, don't know. A proposal stands at (index, term). When that index is applied with
+ * the same term it is the very entry (log matching): ERR_OK. With another term the entry can never
+ * be applied: ERR_NOT_LEADER. That our own log replaced it says nothing: another replica may still
+ * hold it, win, and commit it. So after a lost leadership its proposals wait, for two election
+ * time-outs, then they are ERR_UNKNOWN. Each leadership has its own list, because indexes may start
+ * lower in the next.
+ *
+ * Bytes in flight count until the entry is applied, also when its caller has gone (a ghost stands
+ * in): else a leader without a majority could be filled without bound. */
+#include "log/replica_internal.h"
+
+#include <stdlib.h>
+
+enum {
+    ENTRY_OVERHEAD = 128,   /* of one entry in memory, besides its bytes */
+    BYTES_KEPT = 4 << 20,   /* of the gathering buffer; a flood's memory is given back */
+    DECIDED = (int)BIT(30), /* in flags: `bytes` holds the answer that is about to be told */
+};
+
+static struct proposal *proposal_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct proposal, link);
+}
+
+static bool is_ghost(const struct proposal *proposal)
+{
+    return !proposal->done;
+}
+
+static void release_share(struct replica *replica, const struct proposal *proposal)
+{
+    struct replica_propose *propose = &replica->propose;
+
+    assert(propose->used_bytes[proposal->machine] >= proposal->bytes && propose->used_entries > 0);
+    propose->used_bytes[proposal->machine] -= proposal->bytes;
+    propose->used_entries--;
+}
+
+/* Ends one that is in no list any more. */
+static void finish(struct replica *replica, struct proposal *proposal, enum err err,
+                   struct str reply)
+{
+    if (is_ghost(proposal)) {
+        free(proposal);
+        return;
+    }
+    if (err != ERR_OK && err != ERR_UNKNOWN) proposal->index = proposal->term = 0;
+    proposal->flags &= ~(uint32_t)DECIDED;
+    replica_count_proposal(replica, err);
+    proposal->done(proposal, err, reply);
+}
+
+/* The answer is known; the pump tells it, never the call that found out. Ghosts just end. */
+static void decide(struct replica *replica, struct proposal *proposal, enum err err)
+{
+    if (is_ghost(proposal)) {
+        free(proposal);
+        return;
+    }
+    proposal->flags |= DECIDED;
+    proposal->bytes = err;
+    list_append(&replica->propose.refused, &proposal->link);
+    replica_wake(replica);
+}
+
+/* -- judging -- */
+
+static uint64_t over_share(const struct replica *replica, uint32_t machine, uint64_t used)
+{
+    uint64_t share = replica->machines[machine].in_flight_share;
+
+    return used > share ? used - share : 0;
+}
+
+static bool has_room(const struct replica *replica, const struct proposal *proposal)
+{
+    const struct replica_propose *propose = &replica->propose;
+    uint64_t shared = 0;
+
+    if (propose->used_entries >= replica->limits.in_flight_entries) return false;
+    for (uint32_t m = 1; m <= REPLICA_MACHINES_MAX; m++) {
+        uint64_t used = propose->used_bytes[m];
+        if (m == proposal->machine) used += proposal->bytes;
+        shared += over_share(replica, m, used);
+    }
+    /* One that is larger than everything goes alone. */
+    return shared <= propose->shared_bytes || propose->used_entries == 0;
+}
+
+static enum err judge(const struct replica *replica, const struct proposal *proposal)
+{
+    const struct machine *machine;
+
+    if (replica->stopped || replica->closing) return ERR_CLOSED;
+    if (proposal->machine < 1 || proposal->machine > REPLICA_MACHINES_MAX) return ERR_INVALID;
+    machine = &replica->machines[proposal->machine];
+    if (!machine->ops || proposal->version < 1) return ERR_INVALID;
+    if (proposal->command.len > REPLICA_COMMAND_MAX || proposal->actor.len > REPLICA_ACTOR_MAX ||
+        proposal->request_id.len > REPLICA_REQUEST_ID_MAX)
+        return ERR_TOO_LARGE;
+    if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
+    if (!replica_ready(replica) || engine_transferee(replica->engine)) return ERR_NOT_READY;
+    if ((proposal->version > replica->meta.level && !MUTANT(LEVEL_IGNORED)) ||
+        proposal->version > machine->version)
+        return ERR_VERSION;
+    if (replica->disk.full) return ERR_NO_SPACE;
+    if (machine->quota && !(proposal->flags & PROPOSE_FREES) &&
+        machine->ops->size(machine->state) >= machine->quota)
+        return ERR_FULL;
+    return has_room(replica, proposal) ? ERR_OK : ERR_FULL;
+}
+
+/* The leader's elapsed time since its previous entry of this term; 0 for the first. Time that is
+ * cut off or lost with a refused entry makes the replicated clock slower, never faster. */
+uint64_t replica_propose_advance(struct replica *replica)
+{
+    struct replica_propose *propose = &replica->propose;
+    mono_ns now = clock_mono_ns(replica->io->clock);
+    uint64_t elapsed = propose->clock_runs ? now.ns - propose->clock_from.ns : 0;
+
+    propose->clock_runs = true;
+    propose->clock_from = now;
+    return min_u64(elapsed, REPLICA_CLOCK_CAP_MS * NS_PER_MS);
+}
+
+static enum err gather(struct replica *replica, struct proposal *proposal)
+{
+    struct replica_propose *propose = &replica->propose;
+    struct envelope envelope = {
+        .machine = proposal->machine,
+        .version = proposal->version,
+        .level = replica->meta.level,
+        .actor = proposal->actor,
+        .request_id = proposal->request_id,
+        .command = proposal->command,
+    };
+    size_t start = propose->bytes.len;
+    enum err err;
+
+    if (propose->count == propose->cap) {
+        size_t cap = propose->cap ? 2 * propose->cap : 64;
+        struct entry *more = realloc(propose->entries, cap * sizeof *more);
+        if (!more) return ERR_NOMEM;
+        propose->entries = more;
+        propose->cap = cap;
+    }
+    if (!propose->bytes.data)
+        buf_init(&propose->bytes, replica->limits.in_flight_bytes + ENTRY_BYTES_MAX);
+    envelope.advance_ns = replica_propose_advance(replica);
+    err = envelope_append(&envelope, &propose->bytes);
+    if (err) return err;
+    /* The buffer may move until all are there: a length now, an address when submitted. */
+    proposal->index = propose->count; /* its place in the batch, for now */
+    propose->entries[propose->count++] = (struct entry){
+        .kind = ENTRY_COMMAND,
+        .bytes = {NULL, propose->bytes.len - start},
+    };
+    return ERR_OK;
+}
+
+void replica_propose(struct replica *replica, struct proposal *const *proposals, size_t count)
+{
+    struct replica_propose *propose = &replica->propose;
+
+    for (size_t i = 0; i < count; i++) {
+        struct proposal *proposal = proposals[i];
+        enum err err;
+
+        assert(proposal->done);
+        list_init(&proposal->link);
+        proposal->flags &= ~(uint32_t)DECIDED;
+        proposal->index = proposal->term = 0;
+        proposal->bytes = ENTRY_OVERHEAD + ENVELOPE_HEAD + proposal->actor.len +
+                          proposal->request_id.len + proposal->command.len;
+        err = judge(replica, proposal);
+        if (!err) err = gather(replica, proposal);
+        if (err) {
+            decide(replica, proposal, err);
+            continue;
+        }
+        propose->used_bytes[proposal->machine] += proposal->bytes;
+        propose->used_entries++;
+        list_append(&propose->gathered, &proposal->link);
+    }
+    replica_wake(replica);
+}
+
+/* A ghost keeps the place of one whose caller has gone. Out of memory there is none, and its bytes
+ * count no longer. */
+static void leave_ghost(struct replica *replica, const struct proposal *proposal,
+                        struct list *position)
+{
+    struct proposal *ghost = malloc(sizeof *ghost);
+
+    if (!ghost) {
+        release_share(replica, proposal);
+        return;
+    }
+    *ghost = *proposal;
+    ghost->done = NULL;
+    list_init(&ghost->link);
+    list_insert_before(position, &ghost->link);
+}
+
+void replica_abandon(struct replica *replica, struct proposal *proposal)
+{
+    struct list *position = proposal->link.next;
+
+    if (position == &proposal->link) return;         /* done */
+    if (proposal->flags & (uint32_t)DECIDED) return; /* the answer is on its way */
+    list_remove(&proposal->link);
+    leave_ghost(replica, proposal, position);
+    decide(replica, proposal, ERR_UNKNOWN);
+}
+
+/* -- submitting -- */
+
+static void refuse_gathered(struct replica *replica, enum err err)
+{
+    struct replica_propose *propose = &replica->propose;
+
+    for (struct list *node; (node = list_pop(&propose->gathered));) {
+        struct proposal *proposal = proposal_at(node);
+
+        release_share(replica, proposal);
+        proposal->index = 0;
+        decide(replica, proposal, err);
+    }
+    propose->count = 0;
+    buf_clear(&propose->bytes);
+}
+
+static void place_gathered(struct replica *replica, uint64_t first)
+{
+    struct replica_propose *propose = &replica->propose;
+    struct replica_pending *pending = &propose->pending[0];
+    uint64_t term = engine_term(replica->engine);
+
+    assert(pending->term == term);
+    LIST_EACH(&propose->gathered, node)
+    {
+        proposal_at(node)->index += first;
+        proposal_at(node)->term = term;
+    }
+    if (MUTANT(REPLY_BEFORE_COMMIT)) {
+        for (struct list *node; (node = list_pop(&propose->gathered));) {
+            release_share(replica, proposal_at(node));
+            finish(replica, proposal_at(node), ERR_OK, STR_EMPTY);
+        }
+    }
+    list_splice(&pending->proposals, &propose->gathered);
+}
+
+static void submit(struct replica *replica)
+{
+    struct replica_propose *propose = &replica->propose;
+    struct engine_effects effects = {0};
+    uint64_t first = 0;
+    size_t at = 0;
+    enum err err;
+
+    for (size_t i = 0; i < propose->count; i++) {
+        propose->entries[i].bytes.at = propose->bytes.data + at;
+        at += propose->entries[i].bytes.len;
+    }
+    assert(at == propose->bytes.len);
+    err = engine_submit(replica->engine, replica_now(replica), propose->entries, propose->count,
+                        &first, &effects);
+    if (err == ERR_NOT_LEADER || err == ERR_NOT_READY || err == ERR_BUSY) {
+        refuse_gathered(replica, err == ERR_NOT_LEADER ? err : ERR_NOT_READY);
+        return;
+    }
+    if (err == ERR_OK) {
+        place_gathered(replica, first);
+        propose->count = 0;
+    }
+    replica_effects(replica, err, &effects);
+    if (propose->bytes.cap > BYTES_KEPT)
+        buf_deinit(&propose->bytes);
+    else
+        buf_clear(&propose->bytes);
+}
+
+static void tell_refused(struct replica *replica)
+{
+    struct list refused;
+
+    /* A done() may propose again and be refused again: that is for the next round. */
+    list_init(&refused);
+    list_splice(&refused, &replica->propose.refused);
+    for (struct list *node; (node = list_pop(&refused));) {
+        struct proposal *proposal = proposal_at(node);
+        finish(replica, proposal, (enum err)proposal->bytes, STR_EMPTY);
+    }
+}
+
+/* -- deciding -- */
+
+static void end_pending(struct replica *replica, struct replica_pending *pending, enum err err)
+{
+    for (struct list *node; (node = list_pop(&pending->proposals));) {
+        release_share(replica, proposal_at(node));
+        decide(replica, proposal_at(node), err);
+    }
+    pending->term = 0;
+    pending->until = MONO_NEVER;
+}
+
+void replica_propose_role(struct replica *replica)
+{
+    struct replica_propose *propose = &replica->propose;
+    struct replica_pending *newest = &propose->pending[0];
+    bool leads = engine_role(replica->engine) == REPLICA_LEADER;
+
+    if (newest->term && newest->until.ms == MONO_NEVER.ms) {
+        newest->until = mono_after(replica_now(replica), 2 * (uint64_t)replica->election_ms);
+        if (MUTANT(LOST_AS_NOT_APPLIED)) end_pending(replica, newest, ERR_NOT_LEADER);
+    }
+    if (!leads) {
+        refuse_gathered(replica, ERR_NOT_LEADER);
+        return;
+    }
+    propose->clock_runs = false;
+    end_pending(replica, &propose->pending[REPLICA_TERMS_KEPT - 1], ERR_UNKNOWN);
+    for (size_t i = REPLICA_TERMS_KEPT - 1; i > 0; i--) {
+        list_splice(&propose->pending[i].proposals, &propose->pending[i - 1].proposals);
+        propose->pending[i].term = propose->pending[i - 1].term;
+        propose->pending[i].until = propose->pending[i - 1].until;
+    }
+    newest->term = engine_term(replica->engine);
+    newest->until = MONO_NEVER;
+}
+
+void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t term,
+                             struct str reply)
+{
+    for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++) {
+        struct replica_pending *pending = &replica->propose.pending[i];
+
+        while (!list_empty(&pending->proposals)) {
+            struct proposal *proposal = proposal_at(pending->proposals.next);
+
+            if (proposal->index > index) break;
+            assert(proposal->index == index); /* skipped ones were ended by the jump */
+            list_remove(&proposal->link);
+            release_share(replica, proposal);
+            finish(replica, proposal, proposal->term == term ? ERR_OK : ERR_NOT_LEADER,
+                   proposal->term == term ? reply : STR_EMPTY);
+        }
+    }
+}
+
+void replica_propose_skipped(struct replica *replica, uint64_t index)
+{
+    for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++) {
+        struct replica_pending *pending = &replica->propose.pending[i];
+
+        while (!list_empty(&pending->proposals)) {
+            struct proposal *proposal = proposal_at(pending->proposals.next);
+
+            if (proposal->index > index) break;
+            list_remove(&proposal->link);
+            release_share(replica, proposal);
+            decide(replica, proposal, ERR_UNKNOWN);
+        }
+    }
+}
+
+mono_time replica_propose_due(const struct replica *replica)
+{
+    mono_time due = MONO_NEVER;
+
+    for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
+        due = mono_min(due, replica->propose.pending[i].until);
+    return due;
+}
+
+void replica_propose_pump(struct replica *replica)
+{
+    struct replica_propose *propose = &replica->propose;
+
+    for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
+        if (mono_due(propose->pending[i].until, replica_now(replica)))
+            end_pending(replica, &propose->pending[i], ERR_UNKNOWN);
+    if (propose->count > 0 && replica_may_step(replica)) submit(replica);
+    tell_refused(replica);
+}
+
+/* -- life -- */
+
+void replica_propose_open(struct replica *replica)
+{
+    struct replica_propose *propose = &replica->propose;
+
+    list_init(&propose->gathered);
+    list_init(&propose->refused);
+    for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++) {
+        list_init(&propose->pending[i].proposals);
+        propose->pending[i].until = MONO_NEVER;
+    }
+}
+
+void replica_propose_close(struct replica *replica)
+{
+    struct replica_propose *propose = &replica->propose;
+
+    refuse_gathered(replica, ERR_CLOSED); /* never submitted: surely not in the log */
+    for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
+        end_pending(replica, &propose->pending[i], ERR_UNKNOWN);
+    while (!list_empty(&propose->refused)) tell_refused(replica);
+    buf_deinit(&propose->bytes);
+    free(propose->entries);
+    propose->entries = NULL;
+    propose->count = propose->cap = 0;
+}

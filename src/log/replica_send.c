@@ -1,0 +1,270 @@
+/* The engine's messages on their way out.
+ *
+ * An append names a range of the log. What of it is in memory leaves at once; for the rest, and for
+ * what finds no room in the peer's queue, the replica remembers the range ("lag") and sends it bit
+ * by bit: old entries are read back from the segments by the bulk thread. A range that is being
+ * sent is not begun again when the engine repeats itself; when it ends, or the connection breaks,
+ * the next repetition begins anew. */
+#include "log/replica_internal.h"
+
+#include <stdlib.h>
+
+static void send_frame(struct replica *replica, uint64_t to, const struct frame *frame)
+{
+    if (peers_send(replica->peers, to, frame)) replica_count(replica, COUNT_MESSAGES_DROPPED);
+}
+
+void replica_send_all(struct replica *replica, const struct frame *frame)
+{
+    const struct members *members = &replica->change.newest;
+
+    for (size_t i = 0; i < members->count; i++)
+        if (members->at[i].id != replica->id) send_frame(replica, members->at[i].id, frame);
+}
+
+/* -- ranges -- */
+
+static struct replica_lag *lag_of(struct replica *replica, uint64_t id)
+{
+    struct replica_lag *unused = NULL;
+
+    for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
+        struct replica_lag *lag = &replica->lags[i];
+        if (lag->id == id) return lag;
+        if (!lag->active && !lag->busy) unused = lag;
+    }
+    if (!unused) return NULL;
+    unused->id = id;
+    unused->replica = replica;
+    return unused;
+}
+
+static bool lag_current(const struct replica_lag *lag)
+{
+    const struct engine *engine = lag->replica->engine;
+
+    return engine_role(engine) == REPLICA_LEADER && engine_term(engine) == lag->term;
+}
+
+static bool next_in_memory(void *context, uint64_t index, struct entry *ret_entry)
+{
+    const struct replica_lag *lag = context;
+    struct wal_place place;
+
+    return entries_get(lag->replica->entries, index, ret_entry, &place) && ret_entry->bytes.at;
+}
+
+static bool next_read(void *context, uint64_t index, struct entry *ret_entry)
+{
+    const struct replica_lag *lag = context;
+    uint64_t first = lag->entries[0].index;
+
+    if (index < first || index >= first + lag->count) return false;
+    *ret_entry = lag->entries[index - first];
+    return true;
+}
+
+/* Sends up to `count` entries from lag->next on; false when the range cannot go on now. */
+static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t count)
+{
+    struct replica *replica = lag->replica;
+    struct frame frame = {.kind = FRAME_APPEND};
+    uint32_t sent = 0;
+    enum err err;
+
+    frame.u.append.term = lag->term;
+    frame.u.append.prev_index = lag->next - 1;
+    frame.u.append.prev_term = lag->prev_term;
+    frame.u.append.commit = engine_commit(replica->engine);
+    err = peers_send_append(replica->peers, lag->id, &frame, (uint32_t)min_u64(count, UINT32_MAX),
+                            next, lag, &sent);
+    if (sent > 0) {
+        lag->next += sent;
+        lag->prev_term = entries_term(replica->entries, lag->next - 1);
+    }
+    if (lag->next > lag->end || lag->prev_term == 0) lag->active = false;
+    if (err == ERR_FULL) {
+        lag->waits = true;
+        return false;
+    }
+    if (err && err != ERR_NOT_FOUND) { /* not found: the next one is not in memory */
+        replica_count(replica, COUNT_MESSAGES_DROPPED);
+        lag->active = false;
+    }
+    return lag->active && sent > 0;
+}
+
+static void lag_run(struct replica_lag *lag);
+
+static void run_read(struct job *job)
+{
+    struct replica_lag *lag = CONTAINER_OF(job, struct replica_lag, job);
+    struct replica *replica = lag->replica;
+
+    lag->err = wal_read(replica->io->fs, replica->dir, lag->places, lag->count, &lag->bytes,
+                        lag->entries, &lag->note);
+}
+
+static void read_done(struct job *job, enum err err)
+{
+    struct replica_lag *lag = CONTAINER_OF(job, struct replica_lag, job);
+    struct replica *replica = lag->replica;
+
+    lag->busy = false;
+    if (err || replica->closing || replica->stopped) return;
+    if (lag->err == ERR_CORRUPT) { /* what we acknowledged cannot be read any more */
+        replica_fail(replica, lag->err, &lag->note);
+        return;
+    }
+    if (lag->err) { /* compacted meanwhile, or no memory: the engine asks again */
+        LOG_WARN(&replica->log, "old entries could not be read", log_err("err", lag->err),
+                 log_text("why", lag->note.text), log_u64("peer", lag->id));
+        lag->active = false;
+        return;
+    }
+    /* What was read is sent under the gate's rule: no message leaves while a vote is pending; then
+     * we are about to lose the leadership anyway. */
+    if (!lag->active || !lag_current(lag) || !replica_may_step(replica) ||
+        lag->next != lag->entries[0].index) {
+        lag->active = false;
+        return;
+    }
+    if (send_some(lag, next_read, min_u64(lag->count, lag->end - lag->next + 1))) lag_run(lag);
+    buf_clear(&lag->bytes);
+    replica_wake(replica);
+}
+
+/* Reads what comes next and is not in memory. */
+static void start_read(struct replica_lag *lag)
+{
+    struct replica *replica = lag->replica;
+    size_t bytes = 0;
+
+    if (!lag->entries) {
+        lag->entries = calloc(REPLICA_READ_ENTRIES, sizeof *lag->entries);
+        lag->places = calloc(REPLICA_READ_ENTRIES, sizeof *lag->places);
+        buf_init(&lag->bytes, REPLICA_READ_BYTES + ENTRY_BYTES_MAX);
+    }
+    lag->active = false;
+    if (!lag->entries || !lag->places) return;
+    buf_clear(&lag->bytes);
+    for (lag->count = 0; lag->count < REPLICA_READ_ENTRIES && bytes < REPLICA_READ_BYTES;) {
+        uint64_t index = lag->next + lag->count;
+        struct entry entry;
+
+        if (index > lag->end ||
+            !entries_get(replica->entries, index, &entry, &lag->places[lag->count]) ||
+            entry.bytes.at)
+            break;
+        bytes += lag->places[lag->count].size;
+        lag->count++;
+    }
+    if (lag->count == 0) return; /* compacted: the engine will send a snapshot */
+    job_init(&lag->job, run_read, read_done);
+    if (worker_submit(replica->bulk_worker, &lag->job)) return;
+    replica_count(replica, COUNT_OLD_READS);
+    lag->active = lag->busy = true;
+}
+
+static void lag_run(struct replica_lag *lag)
+{
+    struct entry entry;
+
+    lag->waits = false;
+    while (lag->active && !lag->busy) {
+        if (!next_in_memory(lag, lag->next, &entry)) {
+            start_read(lag);
+            return;
+        }
+        if (!send_some(lag, next_in_memory, lag->end - lag->next + 1)) return;
+    }
+}
+
+static void send_append(struct replica *replica, uint64_t to,
+                        const struct raft_append_entries *append)
+{
+    uint64_t prev = append->prev_log_index, count = append->n_entries;
+    struct replica_lag *lag;
+
+    if (count == 0) {
+        struct frame frame = {.kind = FRAME_APPEND};
+        frame.u.append.term = append->term;
+        frame.u.append.prev_index = prev;
+        frame.u.append.prev_term = append->prev_log_term;
+        frame.u.append.commit = append->leader_commit;
+        send_frame(replica, to, &frame);
+        return;
+    }
+    lag = lag_of(replica, to);
+    if (!lag) {
+        replica_count(replica, COUNT_MESSAGES_DROPPED);
+        return;
+    }
+    if (lag->active && lag->term == append->term) {
+        /* Goes on with, or repeats, what is being sent. */
+        if (prev <= lag->end) lag->end = max_u64(lag->end, prev + count);
+        if (!lag->busy && !lag->waits) lag_run(lag);
+        return;
+    }
+    if (lag->busy) return; /* of an older term; the engine asks again */
+    lag->active = true;
+    lag->next = prev + 1;
+    lag->end = prev + count;
+    lag->term = append->term;
+    lag->prev_term = append->prev_log_term;
+    lag_run(lag);
+}
+
+void replica_send_pump(struct replica *replica)
+{
+    if (!replica_may_step(replica)) return;
+    for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
+        struct replica_lag *lag = &replica->lags[i];
+        if (!lag->active || lag->busy) continue;
+        if (!lag_current(lag))
+            lag->active = false;
+        else if (peers_queued(replica->peers, lag->id) < replica->limits.peer_queue_bytes / 2)
+            lag_run(lag);
+    }
+}
+
+void replica_send(struct replica *replica, const struct raft_message *message)
+{
+    struct frame frame = {0};
+
+    switch (message->type) {
+    case RAFT_APPEND_ENTRIES:
+        send_append(replica, message->server_id, &message->append_entries);
+        return;
+    case RAFT_INSTALL_SNAPSHOT: replica_install_send(replica, message); return;
+    case RAFT_APPEND_ENTRIES_RESULT:
+        frame.kind = FRAME_APPEND_RESULT;
+        frame.u.append_result = message->append_entries_result;
+        break;
+    case RAFT_REQUEST_VOTE:
+        frame.kind = FRAME_VOTE;
+        frame.u.vote = message->request_vote;
+        break;
+    case RAFT_REQUEST_VOTE_RESULT:
+        frame.kind = FRAME_VOTE_RESULT;
+        frame.u.vote_result = message->request_vote_result;
+        break;
+    case RAFT_TIMEOUT_NOW:
+        frame.kind = FRAME_TIMEOUT_NOW;
+        frame.u.timeout_now = message->timeout_now;
+        break;
+    default: assert(false); return;
+    }
+    send_frame(replica, message->server_id, &frame);
+}
+
+void replica_send_close(struct replica *replica)
+{
+    for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
+        struct replica_lag *lag = &replica->lags[i];
+        assert(!lag->busy);
+        buf_deinit(&lag->bytes);
+        free(lag->entries);
+        free(lag->places);
+    }
+}
