@@ -6,9 +6,9 @@
  *   byte 1   seed
  *   rest     acts: one byte says what, then its arguments (see act())
  *
- * What must hold: a call ends once, after its last message and never in a pause; "done" is only what
- * the server itself called OK, and a status that says nothing about what was done is never "no"; all
- * that is lent can be read; and the channel closes. */
+ * What must hold: a call ends once, after its last message and never in a pause; "done" is only
+ * what the server itself called OK, and a status that says nothing about what was done is never
+ * "no"; all that is lent can be read; and the channel closes. */
 #include <stdlib.h>
 #include <string.h>
 

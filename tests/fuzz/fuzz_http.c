@@ -124,8 +124,8 @@ static void talk(const uint8_t *data, size_t size)
     close(fd);
 }
 
-/* libFuzzer looks at the time by an alarm, which would cut a connect or a poll short and make it look
- * like a server that does not answer. It may come when the talk is over. */
+/* libFuzzer looks at the time by an alarm, which would cut a connect or a poll short and make it
+ * look like a server that does not answer. It may come when the talk is over. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     sigset_t alarm, before;
