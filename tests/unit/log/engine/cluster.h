@@ -4,8 +4,8 @@
  * The checks of Raft are always on: one leader a term, equal logs wherever index and term are equal,
  * the same entry applied everywhere at an index, nothing committed missing in a later leader,
  * nothing applied replaced, the commit index never back. The first violation is kept as text. */
-#ifndef TESTS_UNIT_LOG_CLUSTER_H
-#define TESTS_UNIT_LOG_CLUSTER_H
+#ifndef TESTS_UNIT_LOG_ENGINE_CLUSTER_H
+#define TESTS_UNIT_LOG_ENGINE_CLUSTER_H
 #include "base/list.h"
 #include "base/prng.h"
 #include "log/engine.h"
