@@ -81,7 +81,7 @@ def proof_link(layers, archives, module):
             source.write("int main(void) { return 0; }\n")
         ran = run(["gcc", main, "-o", os.path.join(scratch, "main"), "-Wl,--whole-archive",
                    archives[module], "-Wl,--no-whole-archive", "-Wl,--start-group"] + seen +
-                  ["-Wl,--end-group"] + flags + ["-lpthread", "-lm"])
+                  ["-Wl,--end-group", "-l:libraft.a"] + flags + ["-lpthread", "-lm"])
     return ran.stdout.splitlines() if ran.returncode else []
 
 
