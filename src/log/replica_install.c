@@ -1,0 +1,689 @@
+/* Snapshots between replicas: sending ours, receiving and installing a peer's.
+ *
+ * Receiving. One at a time. Bytes go to a temporary file as they come, through two buffers of at
+ * most INBOX_BYTES; when both are full the sender waits. A whole file is verified, then offered to
+ * the engine; only if that wants it does anything of ours change, in an order that a crash may cut
+ * anywhere:
+ *
+ *     none -> taking -> checking -> offered -> keeping -> restoring -> restored -> none
+ *      bytes arrive   whole, good   wanted    has its    log reset,   engine told
+ *                                             name       machines filled
+ *
+ *   1. the file gets its name, durably: from here on a restart finds the new snapshot, and a log
+ *      that does not join it, which it discards (replica.c);
+ *   2. the log is told to go on after it, while the machines are filled;
+ *   3. with both done the engine is told, and acknowledges.
+ *
+ * What breaks before 1 is dropped; the leader sends again. What breaks after it stops the replica,
+ * because engine and machines have let go of what they had.
+ *
+ * Sending. The engine asks again at every heartbeat until the follower has the entries, so asking
+ * is no reason to begin anew: after a whole file was sent the follower is left in peace, longer
+ * each time, to verify and restore it. A transfer that broke is tried again soon. */
+#include <stdlib.h>
+
+#include "log/replica_internal.h"
+
+enum { INBOX_BYTES = 1 << 20, PEACE_DOUBLINGS_MAX = 3 };
+static_assert((int)FRAME_CHUNK_MAX <= (int)INBOX_BYTES, "a chunk finds room in an empty buffer");
+
+enum receiving { NONE, TAKING, CHECKING, OFFERED, KEEPING, RESTORING, RESTORED };
+enum inbox_work { INBOX_NOTHING, INBOX_WRITE, INBOX_CHECK, INBOX_DROP, INBOX_KEEP, INBOX_READ };
+
+struct send {
+    uint64_t to; /* 0: free */
+    uint64_t id, index, term;
+    bool wanted, running;
+    uint32_t whole; /* times it was sent whole, and not enough */
+    mono_time began, not_before;
+};
+struct replica_installs {
+    struct replica *replica;
+    struct timer timer; /* a send that waits */
+    uint64_t next_id;
+    struct send sends[REPLICA_MEMBERS_MAX];
+
+    enum receiving state;
+    bool doomed;  /* to be dropped as soon as the bulk thread lets go of it */
+    bool refused; /* a frame, until there is room */
+    bool ended;   /* all of it is here or in the buffers */
+    bool wanted;  /* by the engine */
+    uint64_t from, taken;
+    struct frame_snap_begin begin;
+    struct buf filling;
+    mono_time began;
+
+    /* the bulk thread's while busy */
+    bool busy;
+    struct job job;
+    enum inbox_work work;
+    struct snap_inbox *inbox;
+    uint64_t unique, writing_at;
+    struct buf writing; /* what is written, and later what was read */
+    struct snap_head head;
+    struct snap_reader *reader;
+    uint32_t section;
+    enum err err;
+    struct note note;
+
+    /* the disk thread's while reset_busy */
+    bool reset_busy, reset_done;
+    struct job reset;
+    enum err reset_err;
+    struct note reset_note;
+};
+
+/* -- sending -- */
+
+static struct send *find_send(struct replica_installs *in, uint64_t to)
+{
+    struct send *vacant = NULL;
+
+    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++) {
+        if (in->sends[i].to == to) return &in->sends[i];
+        if (!in->sends[i].to && !vacant) vacant = &in->sends[i];
+    }
+    if (vacant) *vacant = (struct send){.to = to};
+    return vacant;
+}
+
+void replica_install_send(struct replica *replica, const struct raft_message *message)
+{
+    struct send *send = find_send(replica->installs, message->server_id);
+
+    if (!send) return; /* more than there are members: the engine asks again */
+    send->wanted = true;
+    replica_wake(replica);
+}
+
+/* Once one was sent it is that one the follower has to reach: a newer one of ours is no reason to
+ * send again. */
+static bool still_wanted(const struct replica *replica, const struct send *send)
+{
+    uint64_t index = send->index ? send->index : replica->snapshot.index;
+
+    return send->wanted && engine_role(replica->engine) == REPLICA_LEADER &&
+           engine_match(replica->engine, send->to) < index;
+}
+
+static void start_send(struct replica *replica, struct send *send)
+{
+    struct frame_snap_begin begin = {
+        .term = engine_term(replica->engine),
+        .index = replica->snapshot.index,
+        .index_term = replica->snapshot.term,
+        .bytes = replica->snapshot_bytes,
+        .id = ++replica->installs->next_id,
+    };
+    char path[FS_PATH_CAP];
+    enum err err = replica_snapshot_path(replica, &replica->snapshot, path, NULL);
+
+    if (!err) err = peers_send_file(replica->peers, send->to, &begin, path, replica->bulk_worker);
+    if (err == ERR_NOT_FOUND) { /* no member any more */
+        send->wanted = false;
+        return;
+    }
+    if (err) {
+        send->not_before = mono_after(replica_now(replica), replica->election_ms);
+        return;
+    }
+    if (send->index != begin.index || send->term != begin.term) send->whole = 0;
+    send->running = true;
+    send->id = begin.id;
+    send->index = begin.index;
+    send->term = begin.term;
+    send->began = replica_now(replica);
+    LOG_INFO(&replica->log, "sending a snapshot", log_u64("peer", send->to),
+             log_u64("index", begin.index), log_u64("bytes", begin.bytes));
+}
+
+void replica_install_on_sent(struct replica *replica, uint64_t to, uint64_t id, enum err err)
+{
+    struct send *send = find_send(replica->installs, to);
+    mono_time now = replica_now(replica);
+
+    if (!send || !send->running || send->id != id) return;
+    send->running = false;
+    replica_wake(replica);
+    if (err) {
+        send->not_before = mono_after(now, replica->election_ms);
+        if (err != ERR_CANCELLED) {
+            replica_count(replica, COUNT_SNAPSHOTS_FAILED);
+            LOG_WARN(&replica->log, "sending a snapshot broke off", log_u64("peer", to),
+                     log_err("err", err), log_u64("index", send->index));
+        }
+        return;
+    }
+    replica_count(replica, COUNT_SNAPSHOTS_SENT);
+    /* It has to verify and restore now, which takes about as long as sending it did. */
+    uint64_t peace = 10 * (uint64_t)replica->election_ms + 2 * mono_elapsed_ms(send->began, now);
+    send->not_before = mono_after(now, peace << send->whole);
+    if (send->whole < PEACE_DOUBLINGS_MAX) send->whole++;
+}
+
+static void pump_sends(struct replica *replica)
+{
+    struct replica_installs *in = replica->installs;
+    mono_time now = replica_now(replica), due = MONO_NEVER;
+
+    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++) {
+        struct send *send = &in->sends[i];
+
+        if (send->running) {
+            /* Of a leadership that is over: nobody would take it. */
+            if (engine_role(replica->engine) != REPLICA_LEADER ||
+                engine_term(replica->engine) != send->term)
+                peers_stop_file(replica->peers, send->to);
+            continue;
+        }
+        if (!still_wanted(replica, send)) {
+            *send = (struct send){0};
+            continue;
+        }
+        if (mono_due(send->not_before, now)) start_send(replica, send);
+        if (send->wanted && !send->running) due = mono_min(due, send->not_before);
+    }
+    if (due.ms == MONO_NEVER.ms)
+        timer_stop(&in->timer);
+    else
+        timer_start(&in->timer, due);
+}
+
+static void on_timer(struct timer *timer)
+{
+    replica_wake(CONTAINER_OF(timer, struct replica_installs, timer)->replica);
+}
+
+bool replica_install_sends_older(const struct replica *replica, uint64_t index)
+{
+    const struct replica_installs *in = replica->installs;
+
+    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++)
+        if (in->sends[i].running && in->sends[i].index < index) return true;
+    return false;
+}
+
+void replica_install_stop_older(struct replica *replica, uint64_t index)
+{
+    struct replica_installs *in = replica->installs;
+
+    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++)
+        if (in->sends[i].running && in->sends[i].index < index)
+            peers_stop_file(replica->peers, in->sends[i].to);
+}
+
+/* -- the file that arrives, on the bulk thread -- */
+
+static enum err write_inbox(struct replica_installs *in)
+{
+    struct replica *replica = in->replica;
+    enum err err = ERR_OK;
+
+    if (!in->inbox)
+        err = snap_inbox_open(replica->io->fs, replica->dir, in->unique, &in->inbox, &in->note);
+    if (!err) err = snap_inbox_write(in->inbox, in->writing_at, buf_peek(&in->writing), &in->note);
+    return err;
+}
+
+static enum err read_kept(struct replica_installs *in)
+{
+    struct replica *replica = in->replica;
+    char path[FS_PATH_CAP];
+    struct snap_head head;
+    enum err err = ERR_OK;
+
+    if (!in->reader) {
+        err = replica_snapshot_path(replica, &in->head.mark, path, &in->note);
+        if (!err) err = snap_open(replica->io->fs, path, &in->reader, &head, &in->note);
+    }
+    if (!err) err = snap_read(in->reader, &in->writing, &in->section, &in->note);
+    return err;
+}
+
+static void run(struct job *job)
+{
+    struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, job);
+
+    in->err = ERR_OK;
+    switch (in->work) {
+    case INBOX_NOTHING: break;
+    case INBOX_WRITE: in->err = write_inbox(in); break;
+    case INBOX_CHECK: in->err = snap_inbox_check(in->inbox, &in->head, &in->note); break;
+    case INBOX_READ: in->err = read_kept(in); break;
+    case INBOX_KEEP:
+        in->err = snap_inbox_keep(in->inbox, &in->note);
+        in->inbox = NULL;
+        break;
+    case INBOX_DROP:
+        snap_inbox_drop(in->inbox);
+        in->inbox = NULL;
+        break;
+    }
+}
+
+static void done(struct job *job, enum err err)
+{
+    struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, job);
+
+    in->busy = false;
+    if (err || in->replica->closing || in->replica->stopped) return;
+    replica_wake(in->replica);
+}
+
+/* False: the bulk thread has no room; the state stays as it is and the pump comes again. */
+static bool submit(struct replica_installs *in, enum inbox_work work)
+{
+    assert(!in->busy);
+    in->work = work;
+    in->note.text[0] = '\0';
+    job_init(&in->job, run, done);
+    in->busy = true;
+    if (!worker_submit(in->replica->bulk_worker, &in->job)) return true;
+    in->busy = false;
+    in->work = INBOX_NOTHING;
+    replica_again(in->replica);
+    return false;
+}
+
+/* -- receiving -- */
+
+static void resume(struct replica_installs *in)
+{
+    if (in->refused) peers_resume(in->replica->peers);
+    in->refused = false;
+}
+
+static void doom(struct replica_installs *in, enum err err, const char *why)
+{
+    struct replica *replica = in->replica;
+
+    in->doomed = true;
+    replica_wake(replica);
+    if (!err) return;
+    replica_count(replica, COUNT_SNAPSHOTS_FAILED);
+    LOG_WARN(&replica->log, "a snapshot from a peer was dropped", log_u64("peer", in->from),
+             log_u64("index", in->begin.index), log_err("err", err), log_text("why", why));
+}
+
+static bool is_current(const struct replica_installs *in, uint64_t from, uint64_t id)
+{
+    return in->state == TAKING && !in->doomed && !in->ended && in->from == from &&
+           in->begin.id == id;
+}
+
+static bool on_begin(struct replica *replica, uint64_t from, const struct frame_snap_begin *begin)
+{
+    struct replica_installs *in = replica->installs;
+    uint64_t free_bytes = replica->disk.free_bytes;
+
+    if (in->state == TAKING && (in->doomed || from == in->from || begin->term > in->begin.term)) {
+        /* Its sender began anew, or there is a newer leader: the old one makes room first. */
+        if (!in->doomed) doom(in, ERR_OK, NULL);
+        in->refused = true;
+        return false;
+    }
+    if (in->state != NONE) return true; /* guard 9: one at a time; the leader sends it again */
+    if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
+        begin->bytes == 0)
+        return true; /* nothing to us; heartbeats tell the leader what we have */
+    if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
+        replica_count(replica, COUNT_SNAPSHOTS_FAILED);
+        LOG_WARN(&replica->log, "no space for a snapshot from a peer", log_u64("peer", from),
+                 log_u64("bytes", begin->bytes), log_u64("free_bytes", free_bytes));
+        return true;
+    }
+    in->state = TAKING;
+    in->doomed = in->ended = in->wanted = in->reset_done = false;
+    in->from = from;
+    in->begin = *begin;
+    in->taken = in->writing_at = 0;
+    in->work = INBOX_NOTHING;
+    in->unique = entropy_u64(replica->io->entropy);
+    in->began = replica_now(replica);
+    LOG_INFO(&replica->log, "receiving a snapshot", log_u64("peer", from),
+             log_u64("index", begin->index), log_u64("bytes", begin->bytes));
+    replica_changed(replica);
+    return true;
+}
+
+static bool on_chunk(struct replica *replica, uint64_t from, const struct frame_snap_chunk *chunk)
+{
+    struct replica_installs *in = replica->installs;
+    enum err err;
+
+    if (!is_current(in, from, chunk->id)) return true;
+    if (chunk->offset != in->taken || chunk->bytes.len > in->begin.bytes - in->taken) {
+        doom(in, ERR_INVALID, "its bytes are out of order or too many");
+        return true;
+    }
+    if (in->filling.len > 0 && in->filling.len + chunk->bytes.len > INBOX_BYTES) {
+        in->refused = true;
+        return false;
+    }
+    err = buf_append(&in->filling, chunk->bytes);
+    if (err) {
+        doom(in, err, "no memory for its bytes");
+        return true;
+    }
+    in->taken += chunk->bytes.len;
+    replica_wake(replica);
+    return true;
+}
+
+static void on_end(struct replica *replica, uint64_t from, uint64_t id)
+{
+    struct replica_installs *in = replica->installs;
+
+    if (!is_current(in, from, id)) return;
+    if (in->taken != in->begin.bytes) {
+        doom(in, ERR_INVALID, "it ended before all its bytes were there");
+        return;
+    }
+    in->ended = true;
+    replica_wake(replica);
+}
+
+bool replica_install_on_snap(struct replica *replica, uint64_t from, struct frame *frame)
+{
+    if (replica->stopped || replica->closing) return true;
+    switch (frame->kind) {
+    case FRAME_SNAP_BEGIN: return on_begin(replica, from, &frame->u.snap_begin);
+    case FRAME_SNAP_CHUNK: return on_chunk(replica, from, &frame->u.snap_chunk);
+    case FRAME_SNAP_END: on_end(replica, from, frame->u.snap_end.id); return true;
+    default: assert(false); /* the peers know which frames belong on this lane */
+    }
+    return true;
+}
+
+void replica_install_on_lost(struct replica *replica, uint64_t from)
+{
+    struct replica_installs *in = replica->installs;
+
+    if (in->state == TAKING && in->from == from && !in->ended && !in->doomed)
+        doom(in, ERR_CLOSED, "its connection broke");
+}
+
+bool replica_install_busy(const struct replica *replica)
+{
+    return replica->installs && replica->installs->state != NONE;
+}
+
+/* -- from bytes to state -- */
+
+/* Back to the beginning; nothing of the bulk thread's is left. */
+static void forget(struct replica_installs *in)
+{
+    assert(!in->busy && !in->inbox && !in->reset_busy);
+    snap_close(in->reader); /* reads nothing, so it may be closed here */
+    in->reader = NULL;
+    buf_deinit(&in->filling);
+    buf_init(&in->filling, INBOX_BYTES);
+    buf_deinit(&in->writing);
+    buf_init(&in->writing, INBOX_BYTES);
+    in->state = NONE;
+    in->doomed = false;
+    resume(in);
+    replica_changed(in->replica);
+}
+
+static void stop_for(struct replica_installs *in, enum err err, struct note *note)
+{
+    note_prefix(note, "install a snapshot of index %llu", (unsigned long long)in->begin.index);
+    replica_fail(in->replica, err, note);
+}
+
+/* Before it has its name nothing of ours depends on it. */
+static bool is_passing(enum err err)
+{
+    return err == ERR_NO_SPACE || err == ERR_NOMEM || err == ERR_FULL || err == ERR_EXISTS ||
+           err == ERR_CORRUPT;
+}
+
+static void take(struct replica_installs *in)
+{
+    if (in->work == INBOX_WRITE) { /* the last one ended */
+        if (in->err) {
+            if (is_passing(in->err))
+                doom(in, in->err, in->note.text);
+            else
+                stop_for(in, in->err, &in->note);
+            return;
+        }
+        in->writing_at += in->writing.len;
+        buf_clear(&in->writing);
+        in->work = INBOX_NOTHING;
+    }
+    if (in->filling.len > 0) {
+        struct buf swap = in->writing;
+        in->writing = in->filling;
+        in->filling = swap;
+        if (submit(in, INBOX_WRITE)) {
+            resume(in);
+        } else { /* as before */
+            in->filling = in->writing;
+            in->writing = swap;
+        }
+    } else if (in->ended && submit(in, INBOX_CHECK)) {
+        in->state = CHECKING;
+    }
+}
+
+static void check(struct replica_installs *in)
+{
+    const struct snapshot_mark *mark = &in->head.mark;
+
+    if (in->err && is_passing(in->err)) {
+        doom(in, in->err, in->note.text);
+    } else if (in->err) {
+        stop_for(in, in->err, &in->note);
+    } else if (mark->index != in->begin.index || mark->term != in->begin.index_term) {
+        doom(in, ERR_INVALID, "it is another than was announced");
+    } else if (in->head.level > in->replica->speaks) {
+        note_set(&in->note, "it is of cluster level %u, this program speaks %u", in->head.level,
+                 in->replica->speaks);
+        stop_for(in, ERR_VERSION, &in->note);
+    } else {
+        in->state = OFFERED;
+    }
+}
+
+static void offer(struct replica_installs *in)
+{
+    struct replica *replica = in->replica;
+    struct engine_effects effects = {0};
+    enum err err;
+
+    if (!replica_may_step(replica)) return;
+    err = engine_offer(replica->engine, replica_now(replica), in->from, in->begin.term,
+                       &in->head.mark, &effects);
+    if (err == ERR_INVALID) {
+        doom(in, err, "no sound replica sends it");
+        return;
+    }
+    replica_effects(replica, err, &effects);
+    if (!in->wanted && !replica->stopped) doom(in, ERR_OK, NULL);
+}
+
+void replica_install_begin(struct replica *replica, const struct snapshot_mark *mark)
+{
+    struct replica_installs *in = replica->installs;
+
+    assert(in->state == OFFERED && mark->index == in->head.mark.index);
+    in->wanted = true;
+    in->state = KEEPING;
+    in->work = INBOX_NOTHING;
+    replica_snapshot_give_up(replica);
+    replica_disk_reset(replica, mark->index);
+}
+
+static void run_reset(struct job *job)
+{
+    struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, reset);
+
+    in->reset_err = ERR_OK;
+    if (MUTANT(INSTALL_KEEPS_OLD_LOG)) return;
+    in->reset_err =
+        wal_reset(in->replica->wal, in->head.mark.index, in->head.mark.term, &in->reset_note);
+}
+
+static void reset_done(struct job *job, enum err err)
+{
+    struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, reset);
+
+    in->reset_busy = false;
+    if (err || in->replica->closing || in->replica->stopped) return;
+    in->reset_done = true;
+    if (in->reset_err) stop_for(in, in->reset_err, &in->reset_note);
+    replica_wake(in->replica);
+}
+
+static void start_restore(struct replica_installs *in)
+{
+    struct replica *replica = in->replica;
+    enum err err;
+
+    in->state = RESTORING;
+    in->work = INBOX_NOTHING;
+    in->reset_note.text[0] = '\0';
+    job_init(&in->reset, run_reset, reset_done);
+    err = worker_submit(replica->disk_worker, &in->reset);
+    in->reset_busy = !err;
+    if (err) note_set(&in->note, "hand the reset to the disk: %s", err_text(err));
+    if (!err) err = replica_restore_begin(replica, &in->head, &in->note);
+    if (err) stop_for(in, err, &in->note);
+}
+
+static void keep(struct replica_installs *in)
+{
+    /* The gate: term and vote of the step that wanted it go first. */
+    if (in->work == INBOX_NOTHING) {
+        if (replica_may_step(in->replica)) submit(in, INBOX_KEEP);
+    } else if (in->err) {
+        stop_for(in, in->err, &in->note);
+    } else {
+        start_restore(in);
+    }
+}
+
+/* One chunk a turn, so that the loop stays awake. */
+static void restore(struct replica_installs *in)
+{
+    enum err err = in->work == INBOX_READ ? in->err : ERR_OK;
+    bool is_last = !err && in->work == INBOX_READ && in->section == UINT32_MAX;
+
+    if (!err && in->work == INBOX_READ) {
+        if (is_last)
+            err = replica_restore_end(in->replica, &in->head, &in->note);
+        else
+            err =
+                replica_restore_chunk(in->replica, in->section, buf_peek(&in->writing), &in->note);
+        in->work = INBOX_NOTHING;
+    }
+    if (err) {
+        stop_for(in, err, &in->note);
+        return;
+    }
+    if (is_last)
+        in->state = RESTORED;
+    else
+        submit(in, INBOX_READ);
+}
+
+static void finish(struct replica_installs *in)
+{
+    struct replica *replica = in->replica;
+    struct engine_effects effects = {0};
+    const struct snapshot_mark mark = in->head.mark;
+    enum err err;
+
+    /* Entries of before that are still being read back for the machines must not meet the new
+     * state. */
+    if (!in->reset_done || !replica_may_step(replica) || replica->apply.read_busy) return;
+    replica_snapshot_took_over(replica, &mark, in->begin.bytes);
+    replica_apply_jump(replica, mark.index, mark.term);
+    err = engine_installed(replica->engine, replica_now(replica), &mark, &effects);
+    replica_effects(replica, err, &effects);
+    if (replica->stopped) return;
+    replica_count(replica, COUNT_SNAPSHOTS_INSTALLED);
+    LOG_INFO(&replica->log, "snapshot installed", log_u64("peer", in->from),
+             log_u64("index", mark.index), log_u64("bytes", in->begin.bytes),
+             log_u64("took_ms", mono_elapsed_ms(in->began, replica_now(replica))));
+    forget(in);
+}
+
+static void pump_receiving(struct replica_installs *in)
+{
+    if (in->busy || in->replica->stopped) return;
+    if (in->doomed) {
+        if (!in->inbox)
+            forget(in);
+        else
+            submit(in, INBOX_DROP);
+        return;
+    }
+    switch (in->state) {
+    case NONE: break;
+    case TAKING: take(in); break;
+    case CHECKING: check(in); break;
+    case OFFERED: break;
+    case KEEPING: keep(in); break;
+    case RESTORING: restore(in); break;
+    case RESTORED: break;
+    }
+    if (in->replica->stopped || in->busy || in->doomed) return;
+    if (in->state == OFFERED) offer(in);
+    if (in->state == KEEPING && in->work == INBOX_NOTHING) keep(in);
+    if (in->replica->stopped || in->busy) return;
+    if (in->state == RESTORING && in->work == INBOX_NOTHING) restore(in);
+    if (in->replica->stopped || in->busy) return;
+    if (in->state == RESTORED) finish(in);
+}
+
+void replica_install_pump(struct replica *replica)
+{
+    struct replica_installs *in = replica->installs;
+
+    pump_receiving(in);
+    if (!replica->stopped) pump_sends(replica);
+}
+
+/* -- life -- */
+
+enum err replica_install_open(struct replica *replica)
+{
+    struct replica_installs *in = calloc(1, sizeof *in);
+    enum err err;
+
+    if (!in) return ERR_NOMEM;
+    err = timer_init(&in->timer, replica->io->loop, on_timer);
+    if (err) {
+        free(in);
+        return err;
+    }
+    in->replica = replica;
+    in->next_id = entropy_u64(replica->io->entropy) >> 1; /* another one after a restart */
+    buf_init(&in->filling, INBOX_BYTES);
+    buf_init(&in->writing, INBOX_BYTES);
+    replica->installs = in;
+    return ERR_OK;
+}
+
+void replica_install_stop(struct replica *replica)
+{
+    if (replica->installs) timer_stop(&replica->installs->timer);
+}
+
+void replica_install_close(struct replica *replica)
+{
+    struct replica_installs *in = replica->installs;
+
+    if (!in) return;
+    assert(!in->busy && !in->reset_busy);
+    timer_deinit(&in->timer);
+    snap_close(in->reader);
+    snap_inbox_drop(in->inbox);
+    buf_deinit(&in->filling);
+    buf_deinit(&in->writing);
+    free(in);
+    replica->installs = NULL;
+}

@@ -1,0 +1,437 @@
+/* Taking a snapshot while everything goes on.
+ *
+ * All machines are asked for a view in one turn, so that the file is the state after one index.
+ * Then a slice a turn: one machine writes about snapshot_chunk_bytes into a buffer, the bulk thread
+ * writes that to the file, and only then the next slice is asked for; so there is never more than
+ * one slice in memory. When the file is durable the engine is told, and only then the log before it
+ * may go: a crash at any moment finds either the old snapshot with its log or the new one.
+ *
+ *     idle -> taking -> finishing -> durable -> idle
+ *               |           |
+ *               +-----------+--> giving up (no space, no memory, an install came) -> idle
+ *
+ * A snapshot that could not be written for want of space or memory is tried again when the policy
+ * is next looked at. Any other error of the disk stops the replica. */
+#include <stdlib.h>
+
+#include "log/replica_internal.h"
+
+enum { SLICE_MAX = 64 << 20 }; /* a machine's largest record: more than that is no slice */
+
+enum taking { IDLE, TAKING, FINISHING, DURABLE, GIVING_UP };
+enum file_work { FILE_WRITE, FILE_FINISH, FILE_ABANDON };
+
+struct replica_snapshots {
+    struct replica *replica;
+    struct timer timer; /* looks at the policy */
+    bool wanted;
+    enum taking state;
+    struct snap_head head;
+    void *views[REPLICA_MACHINES_MAX + 1]; /* NULL: not begun, or read to its end */
+    uint32_t section;                      /* of the machine that is being read */
+    mono_time began;
+
+    /* the bulk thread's while busy */
+    bool busy;
+    struct job job;
+    enum file_work work;
+    struct snap_writer *writer; /* NULL: not made yet, or gone */
+    uint64_t unique;
+    struct buf slice;
+    uint32_t slice_section;
+    uint64_t file_bytes;
+    enum err err;
+    struct note note;
+
+    /* removing older files */
+    bool tidy_due, tidy_busy;
+    struct job tidy;
+    struct snapshot_mark tidy_keep;
+    enum err tidy_err;
+    struct note tidy_note;
+};
+
+/* -- the file, on the bulk thread -- */
+
+static enum err write_slice(struct replica_snapshots *s)
+{
+    struct replica *replica = s->replica;
+    struct str rest = buf_peek(&s->slice);
+    enum err err = ERR_OK;
+
+    if (!s->writer)
+        err = snap_create(replica->io->fs, replica->dir, &s->head, s->unique, &s->writer, &s->note);
+    while (!err && rest.len > 0) {
+        size_t piece = min_size(rest.len, SNAP_CHUNK_MAX);
+        err = snap_write(s->writer, s->slice_section, str_of(rest.at, piece), &s->note);
+        rest = str_tail(rest, piece);
+    }
+    return err;
+}
+
+static void run(struct job *job)
+{
+    struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, job);
+
+    s->err = ERR_OK;
+    switch (s->work) {
+    case FILE_WRITE: s->err = write_slice(s); break;
+    case FILE_FINISH:
+        s->err = write_slice(s); /* nothing but the file itself, if no machine had a byte */
+        if (s->err) break;
+        s->err = snap_finish(s->writer, &s->file_bytes, &s->note);
+        s->writer = NULL;
+        break;
+    case FILE_ABANDON:
+        snap_abandon(s->writer);
+        s->writer = NULL;
+        break;
+    }
+}
+
+static void done(struct job *job, enum err err)
+{
+    struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, job);
+
+    s->busy = false;
+    if (err || s->replica->closing || s->replica->stopped) return;
+    replica_wake(s->replica);
+}
+
+static void submit(struct replica_snapshots *s, enum file_work work)
+{
+    assert(!s->busy);
+    s->work = work;
+    s->err = ERR_OK;
+    s->note.text[0] = '\0';
+    job_init(&s->job, run, done);
+    s->busy = true;
+    if (worker_submit(s->replica->bulk_worker, &s->job)) { /* full: it is asked again */
+        s->busy = false;
+        s->err = ERR_BUSY;
+        replica_again(s->replica);
+    }
+}
+
+/* -- views -- */
+
+static void end_views(struct replica_snapshots *s)
+{
+    for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
+        if (s->views[id]) s->replica->machines[id].ops->snapshot_end(s->views[id]);
+        s->views[id] = NULL;
+    }
+}
+
+void replica_snapshot_give_up(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+
+    s->wanted = false;
+    if (s->state == IDLE) return;
+    end_views(s);
+    s->state = GIVING_UP;
+    replica_wake(replica);
+}
+
+static void failed(struct replica *replica, enum err err, struct note *note)
+{
+    replica_count(replica, COUNT_SNAPSHOTS_FAILED);
+    LOG_WARN(&replica->log, "snapshot given up; the log before it stays", log_err("err", err),
+             log_text("why", note->text), log_u64("index", replica->snapshots->head.mark.index));
+    replica_snapshot_give_up(replica);
+}
+
+/* What passes by itself is tried again later; an error of the disk does not pass. */
+static bool is_passing(enum err err)
+{
+    return err == ERR_NO_SPACE || err == ERR_NOMEM || err == ERR_FULL || err == ERR_EXISTS;
+}
+
+/* -- beginning -- */
+
+static bool policy_says(const struct replica *replica)
+{
+    uint64_t since = replica->applied - replica->snapshot.index;
+
+    /* Rewriting a large state for a few entries, or an idle cluster's for none, helps nobody. */
+    return since >= replica->limits.snapshot_entries_min &&
+           entries_log_bytes_since(replica->entries, replica->snapshot.index) >=
+               replica->snapshot_bytes;
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct replica_snapshots *s = CONTAINER_OF(timer, struct replica_snapshots, timer);
+    struct replica *replica = s->replica;
+
+    timer_start_in(timer, replica->limits.snapshot_every_ms);
+    if (s->state != IDLE || !policy_says(replica)) return;
+    s->wanted = true;
+    replica_wake(replica);
+}
+
+enum err replica_snapshot(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+
+    if (replica->stopped || replica->closing) return ERR_CLOSED;
+    if (s->state != IDLE || s->wanted || engine_installing(replica->engine)) return ERR_BUSY;
+    if (replica->applied == replica->snapshot.index) return ERR_NOT_READY;
+    s->wanted = true;
+    replica_wake(replica);
+    return ERR_OK;
+}
+
+/* The configuration as of what is applied. At start the engine may already count one as committed
+ * that has not been applied here: then it is too early. */
+static bool find_members(const struct replica *replica, struct snapshot_mark *mark)
+{
+    mark->members_index = engine_members_committed(replica->engine, &mark->members);
+    return mark->members_index <= mark->index && mark->members.count > 0;
+}
+
+static bool compact(struct replica *replica);
+
+static void begin(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+    struct snap_head head = {
+        .mark = {.index = replica->applied, .term = replica->applied_term},
+        .cluster_id = replica->cluster_id,
+        .level = replica->meta.level,
+        .clock_ns = replica->meta.clock_ns,
+    };
+    enum err err = ERR_OK;
+
+    if (!s->wanted || engine_installing(replica->engine)) return;
+    if (replica->applied > replica->disk.durable) return; /* what it replaces must be there */
+    if (!find_members(replica, &head.mark)) return;
+    s->wanted = false;
+    if (replica->applied <= replica->snapshot.index) return;
+    s->head = head;
+    s->state = TAKING;
+    s->section = 1;
+    s->err = ERR_OK;
+    s->unique = entropy_u64(replica->io->entropy);
+    s->began = replica_now(replica);
+    for (uint32_t id = 1; !err && id <= REPLICA_MACHINES_MAX; id++) {
+        const struct machine *machine = &replica->machines[id];
+        if (machine->ops)
+            err = machine->ops->snapshot_begin(machine->state, replica->applied, &s->views[id]);
+    }
+    if (err) failed(replica, err, &(struct note){"begin"});
+    if (!err && MUTANT(COMPACT_BEFORE_SNAPSHOT)) compact(replica);
+}
+
+/* -- a slice -- */
+
+/* Fills the buffer from the machine whose turn it is. False: none has anything left. */
+static enum err next_slice(struct replica *replica, bool *ret_any)
+{
+    struct replica_snapshots *s = replica->snapshots;
+    size_t budget = replica->limits.snapshot_chunk_bytes;
+
+    buf_clear(&s->slice);
+    for (; s->section <= REPLICA_MACHINES_MAX && s->slice.len == 0; s->section++) {
+        const struct machine_ops *ops = replica->machines[s->section].ops;
+        void **view = &s->views[s->section];
+        bool is_last = false;
+        enum err err;
+
+        if (!*view) continue;
+        s->slice_section = s->section;
+        err = ops->snapshot_next(*view, budget, &s->slice, &is_last);
+        if (err) return err;
+        assert(is_last || s->slice.len > 0); /* or it would never end */
+        if (!is_last) break;
+        ops->snapshot_end(*view);
+        *view = NULL;
+    }
+    *ret_any = s->slice.len > 0;
+    return ERR_OK;
+}
+
+static void take_slice(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+    bool any = false;
+    enum err err = ERR_OK;
+
+    /* A slice the bulk thread had no room for is still in the buffer. */
+    if (s->err == ERR_BUSY) {
+        submit(s, s->work);
+        return;
+    }
+    if (s->err) {
+        if (is_passing(s->err)) {
+            failed(replica, s->err, &s->note);
+        } else {
+            note_prefix(&s->note, "write a snapshot");
+            replica_fail(replica, s->err, &s->note);
+        }
+        return;
+    }
+    err = next_slice(replica, &any);
+    if (err) {
+        failed(replica, err, &(struct note){"read a machine"});
+        return;
+    }
+    if (any) {
+        submit(s, FILE_WRITE);
+        return;
+    }
+    s->state = FINISHING;
+    submit(s, FILE_FINISH);
+}
+
+/* -- the end -- */
+
+/* False: not now, or not any more. */
+static bool compact(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+    const struct snapshot_mark *mark = &s->head.mark;
+    uint32_t trailing = replica->limits.trailing_entries;
+    struct engine_effects effects = {0};
+    enum err err;
+
+    if (!replica_may_step(replica)) return false;
+    err = engine_compacted(replica->engine, replica_now(replica), mark, trailing, &effects);
+    if (err == ERR_CONFLICT) { /* a newer one came: ours is removed with the older ones */
+        replica_snapshot_give_up(replica);
+        return false;
+    }
+    replica_effects(replica, err, &effects);
+    if (replica->stopped) return false;
+    replica_snapshot_took_over(replica, mark, s->file_bytes);
+    if (mark->index > trailing) entries_forget_to(replica->entries, mark->index - trailing);
+    replica_disk_release(replica);
+    return true;
+}
+
+static void settle(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+
+    if (s->head.mark.index > replica->snapshot.index && !compact(replica)) return;
+    LOG_INFO(&replica->log, "snapshot taken", log_u64("index", s->head.mark.index),
+             log_u64("bytes", s->file_bytes),
+             log_u64("took_ms", mono_elapsed_ms(s->began, replica_now(replica))));
+    replica_count(replica, COUNT_SNAPSHOTS_TAKEN);
+    s->state = IDLE;
+    buf_deinit(&s->slice); /* it may have been large, and the next is far */
+    buf_init(&s->slice, SLICE_MAX);
+}
+
+void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
+                                uint64_t bytes)
+{
+    /* Who is still being sent the one before may go on; older than that is too much to keep. */
+    replica_install_stop_older(replica, replica->snapshot.index);
+    replica->snapshot = *mark;
+    replica->snapshot_bytes = bytes;
+    replica->snapshots->tidy_due = true;
+    replica_changed(replica);
+}
+
+/* -- removing what is older -- */
+
+static void run_tidy(struct job *job)
+{
+    struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, tidy);
+    struct replica *replica = s->replica;
+
+    s->tidy_err = snap_remove_older(replica->io->fs, replica->dir, &s->tidy_keep, &s->tidy_note);
+}
+
+static void tidy_done(struct job *job, enum err err)
+{
+    struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, tidy);
+    struct replica *replica = s->replica;
+
+    s->tidy_busy = false;
+    if (err || replica->closing || !s->tidy_err) return;
+    LOG_WARN(&replica->log, "older snapshots could not be removed", log_err("err", s->tidy_err),
+             log_text("why", s->tidy_note.text));
+}
+
+static void tidy(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+
+    if (!s->tidy_due || s->tidy_busy) return;
+    if (replica_install_sends_older(replica, replica->snapshot.index)) return;
+    s->tidy_keep = replica->snapshot;
+    s->tidy_note.text[0] = '\0';
+    job_init(&s->tidy, run_tidy, tidy_done);
+    s->tidy_busy = worker_submit(replica->bulk_worker, &s->tidy) == ERR_OK;
+    s->tidy_due = !s->tidy_busy;
+}
+
+/* -- life -- */
+
+void replica_snapshot_pump(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+
+    if (replica->stopped) return;
+    if (!s->busy && s->state == GIVING_UP) {
+        if (s->writer)
+            submit(s, FILE_ABANDON);
+        else {
+            s->state = IDLE;
+            s->tidy_due = true; /* it may have got its name just before */
+        }
+    }
+    if (s->state == IDLE) begin(replica);
+    if (!s->busy && s->state == TAKING) take_slice(replica);
+    if (!s->busy && s->state == FINISHING) {
+        if (s->err)
+            take_slice(replica); /* again, or given up */
+        else
+            s->state = DURABLE;
+    }
+    if (s->state == DURABLE && !replica->stopped) settle(replica);
+    if (!replica->stopped) tidy(replica);
+}
+
+enum err replica_snapshot_open(struct replica *replica)
+{
+    struct replica_snapshots *s = calloc(1, sizeof *s);
+    enum err err;
+
+    if (!s) return ERR_NOMEM;
+    err = timer_init(&s->timer, replica->io->loop, on_timer);
+    if (err) {
+        free(s);
+        return err;
+    }
+    s->replica = replica;
+    buf_init(&s->slice, SLICE_MAX);
+    timer_start_in(&s->timer, replica->limits.snapshot_every_ms);
+    replica->snapshots = s;
+    return ERR_OK;
+}
+
+void replica_snapshot_stop(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+
+    if (!s) return;
+    timer_stop(&s->timer);
+    end_views(s);
+}
+
+void replica_snapshot_close(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+
+    if (!s) return;
+    assert(!s->busy && !s->tidy_busy);
+    timer_deinit(&s->timer);
+    snap_abandon(s->writer);
+    buf_deinit(&s->slice);
+    free(s);
+    replica->snapshots = NULL;
+}
