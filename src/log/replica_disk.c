@@ -16,7 +16,9 @@
 #include <string.h>
 
 enum {
-    SEAL_AFTER_MS = 250,  /* without an append */
+    SEAL_AFTER_MS = 250, /* without an append */
+    PAUSE_MS = 10,       /* likewise: time for a slice of a spare */
+    SPARE_EVERY = 256 << 10,
     LOOK_EVERY_MS = 1000, /* at free space */
     RESERVE_BYTES = 256 << 20,
     RESERVE_SHARE = 20, /* or this part of what is free and ours at the start */
@@ -51,7 +53,7 @@ static void append_done(struct job *job, enum err err)
 
     disk->append_busy = false;
     if (err || replica->closing || replica->stopped) return;
-    if (disk->append_err && !MUTANT(WRITE_ERROR_IGNORED)) {
+    if (disk->append_err) {
         disk_failed(replica, disk->append_err, &disk->append_note, "append to the log");
         return;
     }
@@ -132,10 +134,6 @@ static void start_append(struct replica *replica)
     disk->sealed = false;
     disk->appended_at = replica_now(replica);
     disk->next += disk->count;
-    if (MUTANT(ACK_BEFORE_SYNC)) {
-        disk->durable = disk->next - 1;
-        replica_wake(replica);
-    }
 }
 
 void replica_disk_replaced(struct replica *replica, uint64_t from)
@@ -249,9 +247,6 @@ static void upkeep_done(struct job *job, enum err err)
     disk->upkeep_busy = false;
     if (err || replica->closing || replica->stopped) return;
     if (disk->upkeep_err == ERR_NO_SPACE && disk->upkeep_kind == UPKEEP_SPARE) {
-        /* A spare is a convenience. Ask again when there is room; the append itself will tell. */
-        disk->spare_refused = true;
-        disk->upkeep_wants_spare = false;
         LOG_WARN(&replica->log, "no space for a spare segment",
                  log_text("why", disk->upkeep_note.text));
     } else if (disk->upkeep_err) {
@@ -260,13 +255,21 @@ static void upkeep_done(struct job *job, enum err err)
     }
     if (disk->upkeep_kind == UPKEEP_SEAL) disk->sealed = !disk->append_busy;
     if (disk->upkeep_kind == UPKEEP_RELEASE) disk->released = disk->upkeep_release;
-    if (disk->upkeep_free_known) {
-        judge_space(replica, disk->upkeep_free);
-        disk->spare_refused = disk->spare_refused && disk->full;
-    }
+    if (disk->upkeep_free_known) judge_space(replica, disk->upkeep_free);
     disk->stats = disk->upkeep_stats;
-    disk->wants_spare = disk->upkeep_wants_spare && !disk->spare_refused;
+    disk->wants_spare = disk->upkeep_wants_spare;
     replica_wake(replica);
+}
+
+/* A slice of a spare makes the append behind it late, so slices wait for a pause; under steady load
+ * one goes with every SPARE_EVERY bytes, which keeps zeros well ahead of them. Releasing is cheap
+ * and comes by the same call. */
+static mono_time spare_due(const struct replica *replica)
+{
+    const struct replica_disk *disk = &replica->disk;
+
+    if (disk->stats.bytes - disk->sliced_at >= SPARE_EVERY) return replica_now(replica);
+    return mono_after(disk->appended_at, PAUSE_MS);
 }
 
 /* What is due, in order of need. False: nothing. */
@@ -277,7 +280,7 @@ static bool choose_upkeep(struct replica *replica, enum replica_upkeep *ret_kind
 
     if (disk->release_wanted > disk->released)
         *ret_kind = UPKEEP_RELEASE;
-    else if (disk->wants_spare && !disk->full)
+    else if (disk->wants_spare && mono_due(spare_due(replica), now))
         *ret_kind = UPKEEP_SPARE;
     else if (mono_due(mono_after(disk->looked_at, LOOK_EVERY_MS), now))
         *ret_kind = UPKEEP_LOOK;
@@ -295,6 +298,7 @@ static void start_upkeep(struct replica *replica)
 
     if (disk->upkeep_busy || !choose_upkeep(replica, &disk->upkeep_kind)) return;
     if (disk->upkeep_kind == UPKEEP_LOOK) disk->looked_at = replica_now(replica);
+    if (disk->upkeep_kind == UPKEEP_SPARE) disk->sliced_at = disk->stats.bytes;
     disk->upkeep_release = disk->release_wanted;
     disk->upkeep_note.text[0] = '\0';
     job_init(&disk->upkeep, run_upkeep, upkeep_done);
@@ -319,8 +323,11 @@ void replica_disk_pump(struct replica *replica)
     due = mono_after(disk->looked_at, LOOK_EVERY_MS);
     if (!disk->sealed && !disk->append_busy)
         due = mono_min(due, mono_after(disk->appended_at, SEAL_AFTER_MS));
-    /* One that runs is left alone: a seal that is a second late does not matter. */
-    if (!disk->upkeep_busy && !timer_running(&disk->timer)) timer_start(&disk->timer, due);
+    if (disk->wants_spare) due = mono_min(due, spare_due(replica));
+    /* Only moved when it must be earlier: appends put most of this off, many times a turn. */
+    if (disk->upkeep_busy || (timer_running(&disk->timer) && disk->timer_due.ms <= due.ms)) return;
+    disk->timer_due = due;
+    timer_start(&disk->timer, due);
 }
 
 void replica_disk_release(struct replica *replica)

@@ -113,10 +113,11 @@ struct replica_disk { /* replica_disk.c */
 
     struct wal_stats stats;            /* as of the last job */
     uint64_t release_wanted, released; /* segments before it */
-    bool wants_spare, spare_refused, sealed, full;
+    bool wants_spare, sealed, full;
     uint64_t free_bytes, reserve_bytes;
     struct timer timer; /* the next upkeep */
-    mono_time appended_at, looked_at;
+    mono_time timer_due, appended_at, looked_at;
+    uint64_t sliced_at; /* stats.bytes */
 };
 struct replica_pending { /* proposals of one leadership, by index */
     struct list proposals;

@@ -1,0 +1,132 @@
+/* A replica as its owner sees it (log/log.h): one alone, and three. */
+#include "replica_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -- one alone -- */
+
+TEST_BOTH(a_lone_replica_leads_takes_commands_and_keeps_them)
+{
+    struct node *node = &rig.nodes[0];
+    struct call *call;
+
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader() == node);
+    call = rig_add(node, 0, "n", 5);
+    RIG_UNTIL("answered", call->done);
+    CHECK_OK("taken", call->err);
+    CHECK_I64("with the machine's answer", call->reply.number, 5);
+    CHECK("and where it stands", call->proposal.index > 0 && call->proposal.term > 0);
+    call = rig_read(node, 0);
+    RIG_UNTIL("a read is answered", call->done);
+    CHECK_OK("by the only voter", call->err);
+    CHECK_I64("new", rig_number(node, "n"), 5);
+
+    rig_stop(0);
+    rig_start_ok(0);
+    RIG_UNTIL("it leads again", rig_leader() == node);
+    CHECK_I64("nothing was lost", rig_number(node, "n"), 5);
+    rig_close();
+}
+
+TEST_BOTH(what_waits_while_a_sync_is_in_flight_is_the_next_batch)
+{
+    struct node *node = &rig.nodes[0];
+    uint64_t syncs;
+    size_t done = 0;
+
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader() == node);
+    syncs = rig_counter(node, "muster_log_syncs_total ");
+    for (size_t i = 0; i < 1000; i++) rig_add(node, i, "n", 1);
+    while (done < 1000 && rig_turn())
+        for (done = 0; done < 1000 && rig.calls[done].done;) done++;
+    CHECK_I64("all of them, once", rig_number(node, "n"), 1000);
+    for (size_t i = 0; i < 1000; i++) CHECK_I64("in order", rig.calls[i].reply.number, i + 1);
+    syncs = rig_counter(node, "muster_log_syncs_total ") - syncs;
+    CHECK("few syncs", syncs >= 1 && syncs <= 3);
+    rig_close();
+}
+
+/* -- three -- */
+
+TEST_BOTH(three_agree_on_one_leader_and_one_order)
+{
+    struct node *leader;
+
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    leader = rig_leader();
+    for (size_t i = 0; i < 300; i++) rig_add(leader, i, i % 2 ? "a" : "b", 1);
+    RIG_UNTIL("the last is answered", rig.calls[299].done);
+    for (size_t i = 0; i < 300; i++) CHECK_OK("taken", rig.calls[i].err);
+    RIG_UNTIL("all have it", rig_settled());
+    for (size_t i = 0; i < 3; i++) {
+        CHECK_I64("a", rig_number(&rig.nodes[i], "a"), 150);
+        CHECK_U64("the same state", trial_hash(rig.nodes[i].trial), trial_hash(leader->trial));
+        CHECK_U64("everybody knows the leader", replica_status(rig.nodes[i].replica).leader_id,
+                  leader->id);
+        CHECK_TEXT("and where it is", replica_status(rig.nodes[i].replica).leader_address,
+                   leader->address);
+    }
+    rig_close();
+}
+
+TEST_BOTH(a_follower_refuses_and_names_the_reason)
+{
+    struct node *leader, *other;
+    struct call *call;
+
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    leader = rig_leader();
+    other = &rig.nodes[leader->number == 0 ? 1 : 0];
+    call = rig_add(other, 0, "n", 1);
+    rig_read(other, 1);
+    rig_change(other, 2, CHANGE_REMOVE, leader);
+    rig_transfer(other, 3, 0);
+    RIG_UNTIL("all are answered",
+              call->done && rig.calls[1].done && rig.calls[2].done && rig.calls[3].done);
+    for (size_t i = 0; i < 4; i++) CHECK_ERR("not the leader", rig.calls[i].err, ERR_NOT_LEADER);
+    CHECK_U64("nowhere in the log", call->proposal.index, 0);
+    rig_close();
+}
+
+TEST_BOTH(when_the_leader_dies_another_takes_over_with_everything)
+{
+    struct node *first, *second;
+    struct call *call;
+
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    first = rig_leader();
+    for (size_t i = 0; i < 50; i++) rig_add(first, i, "n", 1);
+    RIG_UNTIL("taken", rig.calls[49].done);
+    CHECK_OK("and acknowledged", rig.calls[49].err);
+    rig_kill(first->number);
+    RIG_UNTIL("another leads", rig_leader());
+    second = rig_leader();
+    CHECK("another", second != first);
+    CHECK_I64("nothing was lost", rig_number(second, "n"), 50);
+    call = rig_add(second, 0, "n", 1);
+    RIG_UNTIL("two go on", call->done);
+    CHECK_OK("taken", call->err);
+    rig_start_ok(first->number);
+    RIG_UNTIL("the first comes back and catches up", rig_settled());
+    CHECK_I64("to the end", rig_number(first, "n"), 51);
+    rig_close();
+}
+
+TEST_BOTH(all_stop_and_start_and_nothing_is_lost)
+{
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    for (size_t i = 0; i < 100; i++) rig_add(rig_leader(), i, "n", 1);
+    RIG_UNTIL("taken", rig.calls[99].done);
+    for (size_t i = 0; i < 3; i++) rig_kill(i);
+    for (size_t i = 0; i < 3; i++) rig_start_ok(i);
+    RIG_UNTIL("one leads again", rig_leader());
+    CHECK_I64("all of it", rig_number(rig_leader(), "n"), 100);
+    rig_close();
+}
