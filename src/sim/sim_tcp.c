@@ -242,11 +242,10 @@ static bool send_one(struct sim_socket *s)
 
 void sim_socket_push(struct sim_socket *s)
 {
-    bool sent = false;
-
     if (s->state != SIM_ESTABLISHED) return;
-    while (send_one(s)) sent = true; /* ends at the window or the end of the buffer */
-    if (sent || (unanswered(s) && s->resend_at.ns == UINT64_MAX)) set_resend(s);
+    while (send_one(s)) continue; /* ends at the window or the end of the buffer */
+    /* A timer that runs is left alone: begun anew by every write it would never fire. */
+    if (unanswered(s) && s->resend_at.ns == UINT64_MAX) set_resend(s);
     check(s);
 }
 

@@ -322,6 +322,25 @@ TEST(loss_costs_time_and_no_bytes)
     CHECK("a loss costs a timeout", lossy_ms >= calm_ms + 200);
 }
 
+/* Whoever writes more often than TCP resends must not keep it from resending. */
+TEST(loss_is_mended_while_more_is_written_all_the_time)
+{
+    struct pair p;
+
+    pair_open(&p, 41);
+    pair_connect(&p);
+    sim_link_block(p.a, p.b, true);
+    CHECK_OK("this one is lost", end_write(&p.client, STR("x")));
+    sim_run_for(p.sim, 10);
+    sim_link_heal_all(p.sim);
+    for (int i = 0; i < 300; i++) {
+        CHECK_OK("write", end_write(&p.client, STR("y")));
+        sim_run_for(p.sim, 2);
+    }
+    CHECK("mended meanwhile", p.server.ends[0].got.len > 200);
+    pair_close(&p);
+}
+
 TEST(duplicates_are_received_once)
 {
     struct sim_link_faults faults = sim_link_calm;
