@@ -1,7 +1,7 @@
 # A thin door to scripts/ and Meson. `make help` explains every target.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-long bench fuzz sim interop lint format coverage install clean
+.PHONY: help build run test test-long bench fuzz sim sim-asserts interop lint format coverage install clean
 
 RELEASE := build/release
 SEED ?= 1
@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 help: ## this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 build: ## installs what is missing and builds muster and musterctl into build/release
 	@scripts/setup build
@@ -39,6 +39,10 @@ fuzz: ## every libFuzzer target for FUZZ_SECONDS=60 each (FUZZ=name for one)
 sim: ## one simulated world: make sim SEED=7 [COUNT=100] [ARGS='--profile harsh']
 	@scripts/setup build test
 	@scripts/sim --seed $(SEED) --count $(COUNT) $(ARGS)
+
+sim-asserts: ## the engine's tests and seeds against the engine built with its assertions (needs its source)
+	@scripts/setup build test
+	@scripts/sim-asserts $(ARGS)
 
 interop: ## foreign judges: toml-test, grpc-go's interop client, h2spec
 	@scripts/setup build test interop
