@@ -46,15 +46,15 @@ void rig_open(bool real)
 
 bool rig_turn(void)
 {
-    if (!rig.real) {
-        uint64_t before = sim_now(rig.sim).ns;
-        bool more = sim_step(rig.sim);
-        (void)before;
-        return more && sim_events(rig.sim) < TURNS_MAX;
-    }
+    if (!rig.real) { return sim_step(rig.sim) && sim_events(rig.sim) < TURNS_MAX; }
     if (!timer_running(&rig.deadline) && !rig.late) timer_start_in(&rig.deadline, RIG_WAIT_MS);
     real_io_turn(rig.real_io, true);
     return !rig.late;
+}
+
+uint64_t rig_ms(void)
+{
+    return sim_now(rig.sim).ns / 1000000;
 }
 
 void rig_run(uint64_t ms)
@@ -190,12 +190,17 @@ static void on_line(void *context, enum log_level level, struct str line)
     struct node *node = context;
 
     (void)level;
-    (void)buf_append(&node->log, line);
+    (void)buf_append(&node->log, line); /* full: enough was said */
 }
 
 /* -- nodes -- */
 
 struct node *rig_node_open(size_t i, uint64_t cluster_id)
+{
+    return rig_node_open_as(i, cluster_id, i + 1);
+}
+
+struct node *rig_node_open_as(size_t i, uint64_t cluster_id, uint64_t id)
 {
     struct node *node = &rig.nodes[i];
     struct io *io = node->io;
@@ -205,7 +210,7 @@ struct node *rig_node_open(size_t i, uint64_t cluster_id)
     struct peers_options options;
 
     CHECK("one at a time", !node->peers);
-    *node = (struct node){.rig = &rig, .io = io, .host = host, .id = i + 1};
+    *node = (struct node){.rig = &rig, .io = io, .host = host, .id = id};
     buf_init(&node->log, LOG_MAX);
     buf_init(&node->snap_bytes, GOT_MAX);
     CHECK_OK("log", logger_open(&(struct logger_options){.clock = io->clock,
@@ -285,12 +290,45 @@ uint64_t rig_node_counter(struct node *node, const char *family, const char *lab
     buf_init(&text, LOG_MAX);
     CHECK_OK("metrics", metrics_write(node->metrics, &text));
     CHECK_OK("a closing NUL", buf_append_byte(&text, '\0'));
-    snprintf(key, sizeof key, "%s%s ", family, label);
+    snprintf(key, sizeof key, "muster_log_peer_%s_total{%s} ", family, label);
     at = strstr(text.data, key);
     if (at) value = strtoull(at + strlen(key), NULL, 10);
-    CHECK(key, at != NULL);
     buf_deinit(&text);
+    CHECK(key, at != NULL);
     return value;
+}
+
+uint64_t rig_refused(struct node *node, const char *reason)
+{
+    char label[64];
+
+    snprintf(label, sizeof label, "reason=\"%s\"", reason);
+    return rig_node_counter(node, "refused", label);
+}
+
+char *rig_path(size_t i, const char *name)
+{
+    static char path[256];
+
+    if (rig.real)
+        snprintf(path, sizeof path, "%s/%zu-%s", test_dir(), i, name);
+    else
+        snprintf(path, sizeof path, "/%s", name);
+    return path;
+}
+
+void rig_write_file(size_t i, const char *path, size_t bytes)
+{
+    struct fs *fs = rig.nodes[i].io->fs;
+    struct fs_file *file;
+    char *content = malloc(bytes + 1);
+
+    CHECK("memory", content != NULL);
+    for (size_t k = 0; k < bytes; k++) content[k] = (char)(k * 31 + (k >> 10));
+    CHECK_OK("open", fs_open(fs, path, FS_WRITE | FS_CREATE | FS_TRUNCATE, 0600, &file));
+    CHECK_OK("write", fs_write_at(fs, file, 0, str_of(content, bytes)));
+    fs_close(fs, file);
+    free(content);
 }
 
 size_t rig_node_log_count(struct node *node, const char *part)

@@ -80,12 +80,18 @@ void rig_close(void);
 struct io *rig_io(size_t node);
 /* Node i has the id i + 1. `cluster_id` 0: a joiner. */
 struct node *rig_node_open(size_t i, uint64_t cluster_id);
+struct node *rig_node_open_as(size_t i, uint64_t cluster_id, uint64_t id);
 void rig_node_close(size_t i);
 void rig_node_set(size_t i, size_t count, ...); /* the ids of nodes that are there */
+/* Of muster_log_peer_<family>_total with one label. */
 uint64_t rig_node_counter(struct node *node, const char *family, const char *label);
+uint64_t rig_refused(struct node *node, const char *reason);
 size_t rig_node_log_count(struct node *node, const char *part);
 bool rig_turn(void); /* false: it took far too long */
 void rig_run(uint64_t ms);
+uint64_t rig_ms(void);                                         /* virtual time */
+void rig_write_file(size_t i, const char *path, size_t bytes); /* of a known pattern */
+char *rig_path(size_t i, const char *name);                    /* the test's; static */
 
 struct stranger *stranger_dial(size_t i, struct node *to);
 void stranger_close(struct stranger *s);
