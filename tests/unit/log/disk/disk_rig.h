@@ -22,6 +22,7 @@ void rig_entropy_init(struct rig_entropy *entropy, uint64_t seed);
 /* What a log holds, as a state machine of its records would have it. */
 struct rig_log {
     uint64_t base, base_term; /* of the last reset, or just before the first entry */
+    uint64_t wrong;           /* index of an entry that was found with other bytes; 0 */
     size_t count;
     struct rig_entry {
         uint64_t index, term;
@@ -36,7 +37,7 @@ void rig_log_reset(struct rig_log *log, uint64_t index, uint64_t term);
 /* Equal to the last entry; of what stands before `from` nothing is said. */
 bool rig_log_equal(const struct rig_log *a, const struct rig_log *b, uint64_t from);
 uint64_t rig_log_last(const struct rig_log *log);
-/* A wal_found_fn over a struct rig_log: also checks the bytes against index and term. */
+/* A wal_found_fn over a struct rig_log. */
 enum err rig_log_found(void *log, const struct wal_found *found);
 /* Fills `room` with the content of that entry. */
 void rig_bytes(uint64_t index, uint64_t term, char *room, size_t len);

@@ -1,0 +1,31 @@
+/* The log over a disk that loses power or fails a call, at every call of a long life: what was
+ * promised is found, and nothing else. That the sweeps can find anything is shown by
+ * test_log_mutants.c. */
+#include <stdlib.h>
+
+#include "lib/test.h"
+#include "wal_sweeps.h"
+
+static uint64_t seeds(void)
+{
+    return getenv("MUSTER_TEST_LONG") ? 40 : 2;
+}
+
+TEST(power_cut_at_every_call)
+{
+    struct note why = {""};
+    CHECK("holds", sweep_power_cuts(seeds(), &why) || (print_message("%s\n", why.text), false));
+}
+
+TEST(power_cut_at_every_call_of_a_recovery)
+{
+    struct note why = {""};
+    CHECK("holds", sweep_power_cuts_recovering(seeds() / 2, &why) ||
+                       (print_message("%s\n", why.text), false));
+}
+
+TEST(every_call_fails_once)
+{
+    struct note why = {""};
+    CHECK("holds", sweep_failures(seeds(), &why) || (print_message("%s\n", why.text), false));
+}

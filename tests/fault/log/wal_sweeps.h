@@ -1,0 +1,10 @@
+/* Sweeps over a life of the log (wal_script.h): false, with a note, at the first thing that was not
+ * promised. Shared by the test of the library that ships and by that of the planted bugs. */
+#ifndef TESTS_FAULT_LOG_WAL_SWEEPS_H
+#define TESTS_FAULT_LOG_WAL_SWEEPS_H
+#include "base/note.h"
+
+bool sweep_power_cuts(uint64_t seeds, struct note *why);            /* just before each call */
+bool sweep_power_cuts_recovering(uint64_t seeds, struct note *why); /* and again while opening */
+bool sweep_failures(uint64_t seeds, struct note *why);              /* each call fails once */
+#endif
