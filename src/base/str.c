@@ -10,16 +10,6 @@ struct str str_from(const char *c_string)
     return c_string ? (struct str){c_string, strlen(c_string)} : STR_EMPTY;
 }
 
-struct str str_of(const void *bytes, size_t len)
-{
-    return (struct str){bytes, len};
-}
-
-bool str_equal(struct str a, struct str b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
-}
-
 static char to_lower(char c)
 {
     if (c >= 'A' && c <= 'Z') c = (char)(c + ('a' - 'A'));
@@ -42,16 +32,6 @@ int str_compare(struct str a, struct str b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-bool str_starts(struct str s, struct str prefix)
-{
-    return s.len >= prefix.len && str_equal(str_of(s.at, prefix.len), prefix);
-}
-
-bool str_ends(struct str s, struct str suffix)
-{
-    return s.len >= suffix.len && str_equal(str_tail(s, s.len - suffix.len), suffix);
-}
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -62,11 +42,6 @@ struct str str_trim(struct str s)
     while (s.len > 0 && is_blank(s.at[0])) s = str_tail(s, 1);
     while (s.len > 0 && is_blank(s.at[s.len - 1])) s.len--;
     return s;
-}
-
-struct str str_tail(struct str s, size_t from)
-{
-    return from < s.len ? (struct str){s.at + from, s.len - from} : STR_EMPTY;
 }
 
 size_t str_find(struct str s, char c)

@@ -1,6 +1,8 @@
 /* A view of bytes somebody else owns: not NUL-terminated, may hold any byte. */
 #ifndef BASE_STR_H
 #define BASE_STR_H
+#include <string.h>
+
 #include "base/err.h"
 
 struct str {
@@ -13,15 +15,32 @@ struct str {
 #define STR_ARG(s)   (int)(s).len, (s).at /* for printf's "%.*s" */
 
 struct str str_from(const char *c_string); /* NULL gives the empty view */
-struct str str_of(const void *bytes, size_t len);
-bool str_equal(struct str a, struct str b);
+static inline struct str str_of(const void *bytes, size_t len)
+{
+    return (struct str){bytes, len};
+}
+/* Here, so that comparing with a literal is a few instructions: the length decides nearly always. */
+static inline bool str_equal(struct str a, struct str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
 bool str_equal_nocase(struct str a, struct str b); /* ASCII letters only */
 int str_compare(struct str a, struct str b);       /* bytewise, shorter first; <0, 0, >0 */
-bool str_starts(struct str s, struct str prefix);
-bool str_ends(struct str s, struct str suffix);
-struct str str_trim(struct str s);              /* spaces, tabs, CR and LF at both ends */
-struct str str_tail(struct str s, size_t from); /* `from` past the end gives the empty view */
-size_t str_find(struct str s, char c);          /* index, or s.len */
+/* `from` past the end gives the empty view. */
+static inline struct str str_tail(struct str s, size_t from)
+{
+    return from < s.len ? (struct str){s.at + from, s.len - from} : STR_EMPTY;
+}
+static inline bool str_starts(struct str s, struct str prefix)
+{
+    return s.len >= prefix.len && str_equal(str_of(s.at, prefix.len), prefix);
+}
+static inline bool str_ends(struct str s, struct str suffix)
+{
+    return s.len >= suffix.len && str_equal(str_tail(s, s.len - suffix.len), suffix);
+}
+struct str str_trim(struct str s);     /* spaces, tabs, CR and LF at both ends */
+size_t str_find(struct str s, char c); /* index, or s.len */
 bool str_has(struct str s, char c);
 /* Cuts *rest at the first `separator`: returns what stands before it and leaves what follows in
  * *rest. False when *rest is already used up (rest->at == NULL); "a,,b" yields "a", "", "b". */
