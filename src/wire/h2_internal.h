@@ -3,6 +3,7 @@
  *   h2.c          life of a connection, feeding, small verbs
  *   h2_recv.c     what nghttp2 calls while bytes come in
  *   h2_send.c     streams opened and answered, output gathered
+ *   h2_fields.c   header fields on their way out
  *   h2_queue.c    the bytes a stream waits to send
  *   h2_streams.c  streams by number
  *   h2_guard.c    abuse, counted per minute
@@ -21,6 +22,7 @@
 /* nghttp2 sends no header block whose worst case passes its 64 KiB; this is below it, whatever the
  * number of fields. */
 #define H2_HEADERS_OUT_MAX (60u << 10)
+enum { H2_FIELDS_OUT_MAX = 256, H2_NAMES_KEPT = 4 };
 
 /* -- h2_memory.c -- */
 enum { H2_KEPT_STEP = 64, H2_KEPT_SIZES = 16 };
@@ -127,7 +129,13 @@ struct h2 {
     int32_t ended[H2_ENDED_KEPT]; /* a ring; 0: empty */
     unsigned ended_next;
     uint64_t data_told, data_excused; /* see h2.h */
+    uint16_t names_said[H2_NAMES_KEPT]; /* h2_fields.c */
 };
+
+/* -- h2_fields.c -- */
+/* ERR_INVALID, ERR_TOO_LARGE. What is not flagged NO_COPY still points to the caller's text. */
+enum err h2_fields_make(struct h2 *h2, const struct h2_header *headers, size_t count,
+                        nghttp2_nv *into);
 
 /* -- h2.c -- */
 void h2_fail(struct h2 *h2, enum err err, uint32_t code);

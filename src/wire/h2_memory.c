@@ -80,6 +80,19 @@ void h2_memory_trim(struct h2_memory *m)
         for (char *block; (block = take_kept(m, steps * STEP)) != NULL;) free(block);
 }
 
+/* A kept block counts already: taking it cannot pass the ceiling. */
+static void *alloc_kept(struct h2_memory *m, size_t size)
+{
+    size_t total = (size + HEAD + STEP - 1) / STEP * STEP;
+    char *block;
+
+    if (size > (size_t)STEP * H2_KEPT_SIZES - HEAD) return NULL;
+    block = take_kept(m, total);
+    if (!block) return NULL;
+    m->used += total;
+    return hand_out(block, total);
+}
+
 /* The whole block's size in *ret_total, HEAD included; small ones come in steps. */
 static bool may_take(struct h2_memory *m, size_t size, size_t instead_of, size_t *ret_total)
 {
@@ -97,12 +110,13 @@ static bool may_take(struct h2_memory *m, size_t size, size_t instead_of, size_t
 
 void *h2_memory_alloc(struct h2_memory *m, size_t size)
 {
+    void *kept = alloc_kept(m, size);
     size_t total;
     char *block;
 
+    if (kept) return kept;
     if (!may_take(m, size, 0, &total)) return NULL;
-    block = is_small(total) ? take_kept(m, total) : NULL;
-    if (!block) block = malloc(total);
+    block = malloc(total);
     if (!block) return NULL;
     m->used += total;
     return hand_out(block, total);

@@ -7,74 +7,34 @@
 
 #include "wire/h2_internal.h"
 
-enum {
-    FIELDS_OUT_MAX = 256,
-    FIELD_WORST = 12, /* what nghttp2 reckons a field may take beside its bytes */
-};
+/* -- trailers -- */
 
-/* -- headers on their way out -- */
-
-/* Values that are new in every call would only push useful entries out of the header table, and a
- * secret has no business in it. */
-static bool is_kept_out_of_table(struct str name)
+/* What `fields` still borrows is copied behind the kept ones. */
+static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *fields,
+                              size_t count)
 {
-    switch (name.len) { /* asked for every field: the length alone settles nearly all */
-    case 11: return str_equal(name, STR("traceparent"));
-    case 12:
-        return str_equal(name, STR("grpc-timeout")) || str_equal(name, STR("grpc-message")) ||
-               str_equal(name, STR("x-request-id"));
-    case 13: return str_equal(name, STR("authorization"));
-    case 14: return str_equal(name, STR("x-muster-trace"));
-    case 23: return str_equal(name, STR("grpc-status-details-bin"));
-    default: return false;
-    }
-}
+    nghttp2_nv *kept;
+    size_t bytes = 0;
+    uint8_t *text;
 
-static enum err check_headers(const struct h2_header *headers, size_t count, size_t *ret_bytes)
-{
-    size_t bytes = 0, worst;
-
-    if (count > FIELDS_OUT_MAX) return ERR_TOO_LARGE;
     for (size_t i = 0; i < count; i++) {
-        struct str name = headers[i].name, value = headers[i].value;
-        if (!nghttp2_check_header_name((const uint8_t *)name.at, name.len)) return ERR_INVALID;
-        if (!nghttp2_check_header_value((const uint8_t *)value.at, value.len)) return ERR_INVALID;
-        bytes += name.len + value.len;
+        if (!(fields[i].flags & NGHTTP2_NV_FLAG_NO_COPY_NAME)) bytes += fields[i].namelen;
+        if (!(fields[i].flags & NGHTTP2_NV_FLAG_NO_COPY_VALUE)) bytes += fields[i].valuelen;
     }
-    worst = bytes + count * FIELD_WORST;
-    if (worst > H2_HEADERS_OUT_MAX) return ERR_TOO_LARGE;
-    *ret_bytes = bytes;
-    return ERR_OK;
-}
-
-/* nghttp2 takes the text as not const, and does not write to it. */
-static nghttp2_nv to_nv(struct h2_header header)
-{
-    return (nghttp2_nv){
-        .name = (uint8_t *)header.name.at,
-        .value = (uint8_t *)header.value.at,
-        .namelen = header.name.len,
-        .valuelen = header.value.len,
-        .flags = is_kept_out_of_table(header.name) ? NGHTTP2_NV_FLAG_NO_INDEX : 0,
-    };
-}
-
-static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream,
-                              const struct h2_header *headers, size_t count, size_t bytes)
-{
-    nghttp2_nv *kept = h2_memory_alloc(&h2->memory, count * sizeof *kept + bytes);
-    char *text;
-
+    kept = h2_memory_alloc(&h2->memory, count * sizeof *kept + bytes);
     if (!kept) return ERR_NOMEM;
-    text = (char *)(kept + count);
+    text = (uint8_t *)(kept + count);
     for (size_t i = 0; i < count; i++) {
-        struct h2_header copy = {{text, headers[i].name.len},
-                                 {text + headers[i].name.len, headers[i].value.len}};
-        if (headers[i].name.len > 0) memcpy(text, headers[i].name.at, headers[i].name.len);
-        text += headers[i].name.len;
-        if (headers[i].value.len > 0) memcpy(text, headers[i].value.at, headers[i].value.len);
-        text += headers[i].value.len;
-        kept[i] = to_nv(copy);
+        kept[i] = fields[i];
+        if (!(kept[i].flags & NGHTTP2_NV_FLAG_NO_COPY_NAME)) {
+            kept[i].name = memcpy(text, kept[i].name, kept[i].namelen); /* a name is not empty */
+            text += kept[i].namelen;
+        }
+        if (!(kept[i].flags & NGHTTP2_NV_FLAG_NO_COPY_VALUE)) {
+            if (kept[i].valuelen > 0) memcpy(text, kept[i].value, kept[i].valuelen);
+            kept[i].value = text;
+            text += kept[i].valuelen;
+        }
         kept[i].flags |= NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;
     }
     stream->trailers = kept;
@@ -171,14 +131,13 @@ enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count
                     int32_t *ret_stream)
 {
     nghttp2_data_provider data = provider();
-    nghttp2_nv fields[FIELDS_OUT_MAX];
+    nghttp2_nv fields[H2_FIELDS_OUT_MAX];
     struct h2_stream *stream;
-    size_t bytes;
     int32_t id;
     enum err err;
 
     if (h2->side != H2_CLIENT) return ERR_INVALID;
-    err = check_headers(headers, count, &bytes);
+    err = h2_fields_make(h2, headers, count, fields);
     if (err) return err;
     if (h2->failed || h2->final || !nghttp2_session_check_request_allowed(h2->session))
         return ERR_CLOSED;
@@ -188,7 +147,6 @@ enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count
         return ERR_FULL;
     stream = h2_stream_new(h2, 0);
     if (!stream) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) fields[i] = to_nv(headers[i]);
     id = nghttp2_submit_request(h2->session, NULL, fields, count, end ? NULL : &data, NULL);
     if (id < 0) {
         h2_stream_free(h2, stream);
@@ -215,16 +173,14 @@ enum err h2_respond(struct h2 *h2, int32_t id, const struct h2_header *headers, 
                     bool end)
 {
     nghttp2_data_provider data = provider();
-    nghttp2_nv fields[FIELDS_OUT_MAX];
+    nghttp2_nv fields[H2_FIELDS_OUT_MAX];
     struct h2_stream *stream;
-    size_t bytes;
     enum err err = open_stream(h2, id, &stream);
 
     if (err) return err;
     if (h2->side != H2_SERVER || stream->answered) return ERR_INVALID;
-    err = check_headers(headers, count, &bytes);
+    err = h2_fields_make(h2, headers, count, fields);
     if (err) return err;
-    for (size_t i = 0; i < count; i++) fields[i] = to_nv(headers[i]);
     if (nghttp2_submit_response(h2->session, id, fields, count, end ? NULL : &data))
         return ERR_NOMEM;
     stream->answered = true;
@@ -280,14 +236,14 @@ size_t h2_send_room(const struct h2 *h2, int32_t id)
 
 enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *headers, size_t count)
 {
+    nghttp2_nv fields[H2_FIELDS_OUT_MAX];
     struct h2_stream *stream;
-    size_t bytes;
     enum err err = open_stream(h2, id, &stream);
 
     if (err) return err;
     if (h2->side != H2_SERVER || !may_send(h2, stream) || count == 0) return ERR_INVALID;
-    err = check_headers(headers, count, &bytes);
-    if (!err) err = keep_trailers(h2, stream, headers, count, bytes);
+    err = h2_fields_make(h2, headers, count, fields);
+    if (!err) err = keep_trailers(h2, stream, fields, count);
     if (err) return err;
     stream->ending = true;
     list_remove(&stream->link); /* it will not write again */

@@ -1,0 +1,121 @@
+/* Header fields on their way out: checked, and put into the form nghttp2 takes.
+ *
+ * Nearly every field of a gRPC call has a name, and most a value, that is known beforehand. Those
+ * are found here by their text, and nghttp2 is given ours: it was checked when it was written, and
+ * needs no copy. What is not known is checked byte by byte and copied, as ever.
+ *
+ * Three ways into the peer's header table:
+ *   KEEP    the field, after which it costs a byte
+ *   NAME    the name only: the value is new in every call, and would push useful entries out.
+ *           nghttp2 finds a name in the table only if some field brought it there, so the first
+ *           goes in whole, and one in NAME_AGAIN after it, for a name may be pushed out
+ *   NEVER   nothing: a secret, or a text that is rare */
+#include <string.h>
+
+#include "wire/h2_internal.h"
+
+enum {
+    FIELD_WORST = 12, /* what nghttp2 reckons a field may take beside its bytes */
+    NAME_AGAIN = 1024,
+};
+/* From NAME on each is a way of its own, for it is counted by itself. */
+enum keeping { KEEP, NEVER, NAME };
+static_assert(NAME_AGAIN <= UINT16_MAX, "names_said counts up to it");
+struct known {
+    struct str name, usual; /* usual: the value it has most often; "": there is none */
+    unsigned keeping;
+};
+
+#define FIELD(name_text, usual_text, how)                                                          \
+    if (str_equal(name, STR(name_text))) {                                                         \
+        static const struct known field = {                                                        \
+            {name_text, sizeof(name_text) - 1}, {usual_text, sizeof(usual_text) - 1}, how};        \
+        return &field;                                                                             \
+    }
+
+/* NULL: not known. Asked for every field; the length alone settles nearly all. */
+static const struct known *find(struct str name)
+{
+    switch (name.len) {
+    case 2: FIELD("te", "trailers", KEEP) break;
+    case 5: FIELD(":path", "", KEEP) break;
+    case 7:
+        FIELD(":status", "200", KEEP)
+        FIELD(":method", "POST", KEEP)
+        FIELD(":scheme", "http", KEEP)
+        break;
+    case 10:
+        FIELD(":authority", "", KEEP)
+        FIELD("user-agent", "", KEEP)
+        break;
+    case 11:
+        FIELD("grpc-status", "0", KEEP)
+        FIELD("traceparent", "", NAME)
+        break;
+    case 12:
+        FIELD("content-type", "application/grpc", KEEP)
+        FIELD("grpc-timeout", "", NAME + 1)
+        FIELD("x-request-id", "", NAME + 2)
+        FIELD("grpc-message", "", NEVER)
+        break;
+    case 13: FIELD("authorization", "", NEVER) break;
+    case 14: FIELD("x-muster-trace", "", NAME + 3) break;
+    case 20: FIELD("grpc-accept-encoding", "identity,gzip", KEEP) break;
+    case 23: FIELD("grpc-status-details-bin", "", NEVER) break;
+    default: break;
+    }
+    return NULL;
+}
+
+/* nghttp2 takes text as not const, and does not write to it. */
+static uint8_t *text_of(struct str s)
+{
+    return (uint8_t *)(uintptr_t)s.at;
+}
+
+static bool is_value(struct str value)
+{
+    return nghttp2_check_header_value(text_of(value), value.len);
+}
+
+static uint8_t table_flag(struct h2 *h2, unsigned keeping)
+{
+    uint16_t *said;
+
+    if (keeping == KEEP) return NGHTTP2_NV_FLAG_NONE;
+    if (keeping == NEVER) return NGHTTP2_NV_FLAG_NO_INDEX;
+    assert(keeping - NAME < H2_NAMES_KEPT);
+    said = &h2->names_said[keeping - NAME];
+    *said = (uint16_t)((*said + 1) % NAME_AGAIN);
+    return *said == 1 ? NGHTTP2_NV_FLAG_NONE : NGHTTP2_NV_FLAG_NO_INDEX;
+}
+
+static bool make(struct h2 *h2, struct h2_header header, nghttp2_nv *into)
+{
+    const struct known *known = find(header.name);
+
+    *into = (nghttp2_nv){text_of(header.name), text_of(header.value), header.name.len,
+                         header.value.len, NGHTTP2_NV_FLAG_NONE};
+    if (!known)
+        return nghttp2_check_header_name(into->name, into->namelen) && is_value(header.value);
+    into->name = text_of(known->name);
+    into->flags = NGHTTP2_NV_FLAG_NO_COPY_NAME | table_flag(h2, known->keeping);
+    if (known->usual.len == 0 || !str_equal(header.value, known->usual))
+        return is_value(header.value);
+    into->value = text_of(known->usual);
+    into->flags |= NGHTTP2_NV_FLAG_NO_COPY_VALUE;
+    return true;
+}
+
+enum err h2_fields_make(struct h2 *h2, const struct h2_header *headers, size_t count,
+                        nghttp2_nv *into)
+{
+    size_t worst = count * FIELD_WORST;
+
+    if (count > H2_FIELDS_OUT_MAX) return ERR_TOO_LARGE;
+    for (size_t i = 0; i < count; i++) {
+        if (!make(h2, headers[i], &into[i])) return ERR_INVALID;
+        worst += headers[i].name.len + headers[i].value.len;
+    }
+    return worst > H2_HEADERS_OUT_MAX ? ERR_TOO_LARGE : ERR_OK;
+}
