@@ -12,15 +12,20 @@ static void on_deadline(struct timer *timer);
 
 static struct rpc_call *take_kept(struct rpc_server *s)
 {
-    struct rpc_call *call = s->kept, fresh = {0};
+    struct rpc_call *call = s->kept;
+    struct arena head, arena;
+    struct buf message;
 
     if (!call) return calloc(1, sizeof *call);
     s->kept = call->chain;
     s->kept_count--;
-    fresh.head = call->head;
-    fresh.arena = call->arena;
-    fresh.reader.message = call->reader.message;
-    *call = fresh;
+    head = call->head;
+    arena = call->arena;
+    message = call->reader.message;
+    memset(call, 0, sizeof *call);
+    call->head = head;
+    call->arena = arena;
+    call->reader.message = message;
     return call;
 }
 
@@ -38,7 +43,7 @@ struct rpc_call *call_new(struct connection *c, int32_t stream)
     call->stream = stream;
     call->head.max = HEAD_ARENA_MAX;
     call->deadline = MONO_NEVER;
-    call->began = clock_mono_ns(s->io->clock);
+    call->began = c->read_at;
     buf_init(&call->inbox, SIZE_MAX / 2); /* both bounded by what limits_charge lets in */
     buf_init(&call->outbox, SIZE_MAX / 2);
     if (timer_init(&call->timer, s->io->loop, on_deadline) || !connection_put(c, call)) {

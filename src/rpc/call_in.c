@@ -11,7 +11,7 @@
 /* What of the headers is not metadata. */
 struct request {
     struct str method, path, content_type, timeout, encoding;
-    size_t metadata_count;
+    size_t metadata_first, metadata_count, metadata_bytes; /* first: where to begin looking */
 };
 
 enum field {
@@ -54,7 +54,10 @@ static void sort_headers(const struct h2_header *headers, size_t count, struct r
     for (size_t i = 0; i < count; i++) {
         struct str value = headers[i].value;
         switch (field_of(headers[i].name)) {
-        case FIELD_METADATA: r->metadata_count++; break;
+        case FIELD_METADATA:
+            if (r->metadata_count++ == 0) r->metadata_first = i;
+            r->metadata_bytes += headers[i].name.len + value.len;
+            break;
         case FIELD_METHOD: r->method = value; break;
         case FIELD_PATH: r->path = value; break;
         case FIELD_CONTENT_TYPE: r->content_type = value; break;
@@ -112,40 +115,54 @@ static struct str in_head(struct rpc_call *call, struct str s)
     return copy ? str_of(copy, s.len) : STR_EMPTY;
 }
 
-/* ERR_PARSE: a -bin value that is no base64. */
-static enum err keep_value(struct rpc_call *call, struct str name, struct str value,
-                           struct str *ret_value)
+static struct str put(char **at, struct str s)
 {
-    struct buf *scratch = &call->server->message;
-    enum err err;
+    struct str copy = {*at, s.len};
 
-    if (!str_ends(name, STR("-bin"))) {
-        *ret_value = in_head(call, value);
-        return ERR_OK;
-    }
-    buf_clear(scratch);
-    err = grpc_bin_decode(value, scratch);
-    if (!err) *ret_value = in_head(call, buf_peek(scratch));
-    return err;
+    if (s.len > 0) memcpy(*at, s.at, s.len);
+    *at += s.len;
+    return copy;
 }
 
-static enum err keep_metadata(struct rpc_call *call, const struct h2_header *headers, size_t count,
+/* ERR_PARSE: a -bin value that is no base64. Decoded, it is shorter. */
+static enum err put_value(struct rpc_call *call, char **at, const struct h2_header *header,
+                          struct str *ret_value)
+{
+    struct buf *scratch = &call->server->message;
+    struct str value = header->value;
+    enum err err;
+
+    if (str_ends(header->name, STR("-bin"))) {
+        buf_clear(scratch);
+        err = grpc_bin_decode(value, scratch);
+        if (err) return err;
+        assert(scratch->len <= value.len);
+        value = buf_peek(scratch);
+    }
+    *ret_value = put(at, value);
+    return ERR_OK;
+}
+
+/* The table and behind it all texts, in one piece. */
+static enum err keep_metadata(struct rpc_call *call, const struct h2_header *headers,
                               const struct request *r, struct note *note)
 {
-    struct metadata *kept = arena_calloc(&call->head, r->metadata_count, sizeof *kept);
+    struct metadata *kept =
+        arena_alloc(&call->head, r->metadata_count * sizeof *kept + r->metadata_bytes);
+    char *at = (char *)(kept + r->metadata_count);
 
     if (!kept) return ERR_NOMEM;
     call->metadata = kept;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = r->metadata_first; call->metadata_count < r->metadata_count; i++) {
         struct metadata *m = &kept[call->metadata_count];
         enum err err;
         if (field_of(headers[i].name) != FIELD_METADATA) continue;
-        err = keep_value(call, headers[i].name, headers[i].value, &m->value);
+        *m = (struct metadata){.name = put(&at, headers[i].name)};
+        err = put_value(call, &at, &headers[i], &m->value);
         if (err) {
             note_set(note, "metadata %.*s: not base64", STR_ARG(headers[i].name));
             return err == ERR_PARSE ? ERR_INVALID : err;
         }
-        m->name = in_head(call, headers[i].name);
         call->metadata_count++;
     }
     return ERR_OK;
@@ -172,6 +189,7 @@ static enum err take_encoding(struct rpc_call *call, struct str encoding, struct
 {
     call->gzip = str_equal(encoding, STR("gzip"));
     if (call->gzip || encoding.len == 0 || str_equal(encoding, STR("identity"))) return ERR_OK;
+    call->connection->encodings_told = false; /* this answer has to name them */
     note_set(note, "grpc-encoding %.*s: only gzip and identity are understood",
              (int)min_size(encoding.len, 64), encoding.at);
     return ERR_UNSUPPORTED;
@@ -189,11 +207,12 @@ static enum err take_caller(struct rpc_call *call, struct note *note)
 
 static enum err find_method(struct rpc_call *call, struct str path, struct note *note)
 {
-    struct rpc_server *s = call->server;
-    struct method *m = map_get(&s->by_path, path);
+    struct connection *c = call->connection;
+    struct method *m = c->last;
 
+    if (!m || !str_equal(m->path, path)) m = map_get(&call->server->by_path, path);
     if (m) {
-        call->method = m;
+        c->last = call->method = m;
         call->path = m->path;
         enum err err = take_caller(call, note);
         return err ? err : rpc_access_check(m->rpc.access, call->caller, note);
@@ -204,10 +223,10 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
 }
 
 /* Everything before the handler hears of it. */
-static enum err open_call(struct rpc_call *call, const struct h2_header *headers, size_t count,
+static enum err open_call(struct rpc_call *call, const struct h2_header *headers,
                           const struct request *r, struct note *note)
 {
-    enum err err = keep_metadata(call, headers, count, r, note), later;
+    enum err err = keep_metadata(call, headers, r, note), later;
 
     trace_take(call);
     later = find_method(call, r->path, note); /* always, so that it is counted where it belongs */
@@ -261,7 +280,7 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
         return;
     }
     call->ended = end;
-    err = open_call(call, headers, count, &r, &note);
+    err = open_call(call, headers, &r, &note);
     if (err) {
         rpc_fail(call, err, &note);
         return;
@@ -305,6 +324,14 @@ static bool message_bytes(struct rpc_call *call, struct str *ret_bytes)
     return false;
 }
 
+/* When its last bytes came, which needs no clock; "decoded" shows what it waited for after. */
+static void mark_received(struct rpc_call *call)
+{
+    uint64_t ns = call->connection->read_at.ns - call->began.ns;
+
+    call->stages[call->stage_count++] = (struct stage){.name = "received", .ns = ns};
+}
+
 /* Hands the message in the reader to the handler. */
 static void deliver(struct rpc_call *call)
 {
@@ -317,7 +344,7 @@ static void deliver(struct rpc_call *call)
     if (!message_bytes(call, &bytes)) return;
     call->bytes_in += bytes.len;
     if (is_one_request(call))
-        rpc_call_mark(call, "received");
+        mark_received(call);
     else
         arena_reset(&call->arena);
     if (m->input) {

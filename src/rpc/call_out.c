@@ -88,12 +88,18 @@ static size_t put_added(const struct rpc_call *call, bool trailers, struct h2_he
     return count;
 }
 
-static size_t put_response(struct h2_header *into)
+/* What we inflate is told with a connection's first answer, and when a request was refused for
+ * it. */
+static size_t put_response(struct connection *c, struct h2_header *into)
 {
-    into[0] = (struct h2_header){STR(":status"), STR("200")};
-    into[1] = (struct h2_header){STR("content-type"), STR("application/grpc")};
-    into[2] = (struct h2_header){STR("grpc-accept-encoding"), STR("identity,gzip")};
-    return 3;
+    size_t count = 0;
+
+    into[count++] = (struct h2_header){STR(":status"), STR("200")};
+    into[count++] = (struct h2_header){STR("content-type"), STR("application/grpc")};
+    if (!c->encodings_told)
+        into[count++] = (struct h2_header){STR("grpc-accept-encoding"), STR("identity,gzip")};
+    c->encodings_told = true;
+    return count;
 }
 
 /* -- status -- */
@@ -130,7 +136,7 @@ static enum err try_status(struct rpc_call *call, bool full)
     size_t count = 0;
 
     if (!call->responded) {
-        count += put_response(headers);
+        count += put_response(call->connection, headers);
         if (full) count += put_added(call, false, headers + count);
     }
     count += put_status(call, full, digits, headers + count);
@@ -197,7 +203,7 @@ static enum err respond(struct rpc_call *call)
     enum err err;
 
     if (call->responded) return ERR_OK;
-    count = put_response(headers);
+    count = put_response(call->connection, headers);
     count += put_added(call, false, headers + count);
     err = h2_respond(call->connection->h2, call->stream, headers, count, false);
     if (!err) call->responded = true;

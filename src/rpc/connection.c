@@ -376,6 +376,7 @@ static void on_bytes(void *owner, struct str bytes)
     if (c->state == CONNECTION_OPEN) judge_late_data(c);
     if (c->state != CONNECTION_OPEN) return; /* for nobody any more */
     c->heard = now;
+    c->read_at = clock_mono_ns(c->server->io->clock); /* once for all calls that begin in it */
     c->ping_sent = MONO_NEVER;
     pings = pace_feed(&c->pace, bytes, now, c->server->limits.ping_min_interval_ms, c->answers);
     err = h2_feed(c->h2, bytes, now);

@@ -11,6 +11,8 @@
  * sees the same bytes and ends the connection over the first that is wrong. Payload of other
  * frames may come as slowly as it likes; that is back-pressure, or it ends with a ping that is
  * not answered. */
+#include <string.h>
+
 #include "rpc/server_internal.h"
 
 enum {
@@ -86,8 +88,10 @@ bool pace_feed(struct pace *p, struct str bytes, mono_time now, uint64_t ping_mi
             continue;
         }
         if (p->head_len == 0 && !p->in_headers) p->stalls = false; /* a new frame: a new clock */
-        p->head[p->head_len++] = (uint8_t)bytes.at[0];
-        bytes = str_tail(bytes, 1);
+        n = min_size((size_t)HEAD_BYTES - p->head_len, bytes.len);
+        memcpy(p->head + p->head_len, bytes.at, n);
+        p->head_len = (uint8_t)(p->head_len + n);
+        bytes = str_tail(bytes, n);
         if (p->head_len < HEAD_BYTES) continue;
         on_head(p);
         if (p->head[3] == TYPE_PING && !(p->head[4] & FLAG_ACK))

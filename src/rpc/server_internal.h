@@ -116,11 +116,14 @@ struct connection {
     size_t held;      /* in the outboxes of its calls, see call_out.c */
     uint64_t answers; /* headers and messages sent */
     bool choked;      /* `held` is too much: requests wait unread */
+    bool encodings_told;
+    struct method *last; /* that was called; the next call is likely one of the same */
     struct stranger strangers[STRANGERS_MAX];
     struct pace pace;
     struct timer timer;
     mono_time timer_due;
     mono_time opened, heard, idle_since, moved, wasted_since;
+    mono_ns read_at;         /* when the bytes came that are being, or were last, read */
     uint32_t wasted;         /* answers thrown away by the peer's resets */
     uint64_t late;           /* data for streams that were gone, see h2_data_told */
     mono_time ping_sent;     /* MONO_NEVER: none is out */

@@ -233,6 +233,29 @@ TEST(headers_are_judged_before_the_handler_hears)
     rig_close(&rig);
 }
 
+TEST(what_we_inflate_is_told_once_and_to_who_was_refused_for_it)
+{
+    struct h2_header encoding = {STR("grpc-encoding"), STR("br")};
+    struct client *c;
+    int32_t stream;
+
+    rig_open(&rig, NULL, NULL, NULL);
+    c = client_connect(&rig, 0, false);
+    for (unsigned i = 0; i < 3; i++) {
+        stream = client_unary(c, UNARY, &ECHO_REQUEST());
+        client_wait_closed(c, stream);
+        CHECK_TEXT("with the first answer", client_answer(c, stream)->accept,
+                   i == 0 ? "identity,gzip" : "");
+    }
+    stream = client_start(c, UNARY, &encoding, 1);
+    client_wait_closed(c, stream);
+    CHECK_TEXT("with the refusal", client_answer(c, stream)->accept, "identity,gzip");
+    stream = client_unary(c, UNARY, &ECHO_REQUEST());
+    client_wait_closed(c, stream);
+    CHECK_TEXT("not again", client_answer(c, stream)->accept, "");
+    rig_close(&rig);
+}
+
 TEST(a_deadline_ends_the_call_in_time_and_a_late_answer_harms_nobody)
 {
     struct h2_header timeout = {STR("grpc-timeout"), STR("50m")};
