@@ -520,8 +520,6 @@ static void run_reset(struct job *job)
 {
     struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, reset);
 
-    in->reset_err = ERR_OK;
-    if (MUTANT(INSTALL_KEEPS_OLD_LOG)) return;
     in->reset_err =
         wal_reset(in->replica->wal, in->head.mark.index, in->head.mark.term, &in->reset_note);
 }

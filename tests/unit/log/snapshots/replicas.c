@@ -60,7 +60,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
                                    &node->logger));
     log_source_init(&node->source, node->logger, "log", NULL);
     CHECK_OK("metrics", metrics_open(&node->metrics));
-    CHECK_OK("trial", trial_open(REPLICAS_KEYS * 2, &node->trial));
+    CHECK_OK("trial", trial_open(REPLICAS_KEYS * 3, &node->trial));
     machine.state = node->trial;
     err =
         replica_open(&(struct replica_options){.io = io,
@@ -199,6 +199,7 @@ size_t replicas_wait_leader(void)
 struct write {
     struct proposal proposal;
     size_t key;
+    bool is_text; /* nothing is counted by it */
 };
 static size_t outstanding;
 
@@ -210,10 +211,10 @@ static void write_done(struct proposal *proposal, enum err err, struct str reply
     outstanding--;
     if (err == ERR_OK) {
         world.acknowledged++;
-        world.sure[write->key]++;
+        world.sure[write->key] += !write->is_text;
     } else if (err == ERR_UNKNOWN) {
         world.unknown++;
-        world.maybe[write->key]++;
+        world.maybe[write->key] += !write->is_text;
     } else
         world.refused++;
     free(write);
@@ -251,33 +252,33 @@ static bool none_outstanding(void)
     return outstanding == 0;
 }
 
-/* A value beside each number, so that the state has a size. */
-static void set_values(size_t number)
+static void propose_set(size_t number, const char *name, size_t n, size_t value_len)
 {
-    char value[REPLICAS_VALUE];
+    static char value[REPLICAS_FILL];
+    struct write *write = calloc(1, sizeof *write);
+    struct proposal *one = &write->proposal;
+    struct trial_command command = {.op = TRIAL_SET, .value = str_of(value, value_len)};
+    char key[TRIAL_KEY_MAX + 1];
     struct buf bytes;
 
-    memset(value, 'v', sizeof value);
-    buf_init(&bytes, 4096);
-    for (size_t key = 0; key < REPLICAS_KEYS; key++) {
-        struct write *write = calloc(1, sizeof *write);
-        struct proposal *one = &write->proposal;
-        char text[TRIAL_KEY_MAX + 1];
-        struct trial_command command = {.op = TRIAL_SET, .value = str_of(value, sizeof value)};
-
-        snprintf(text, sizeof text, "text-%zu", key);
-        command.key = str_from(text);
-        buf_clear(&bytes);
-        CHECK_OK("encode", trial_encode(&command, &bytes));
-        *one = (struct proposal){.machine = TRIAL_MACHINE,
-                                 .version = 1,
-                                 .command = buf_peek(&bytes),
-                                 .done = write_done};
-        list_init(&one->link);
-        outstanding++;
-        replica_propose(world.nodes[number].replica, &one, 1);
-    }
+    snprintf(key, sizeof key, "%s-%zu", name, n);
+    command.key = str_from(key);
+    buf_init(&bytes, 2 * REPLICAS_FILL);
+    CHECK_OK("encode", trial_encode(&command, &bytes));
+    write->is_text = true;
+    *one = (struct proposal){
+        .machine = TRIAL_MACHINE, .version = 1, .command = buf_peek(&bytes), .done = write_done};
+    list_init(&one->link);
+    outstanding++;
+    replica_propose(world.nodes[number].replica, &one, 1);
     buf_deinit(&bytes);
+}
+
+void replicas_fill(void)
+{
+    for (size_t i = 0; i < 40; i++)
+        propose_set(replicas_wait_leader(), "fill", i % 8, REPLICAS_FILL);
+    CHECK("filled", replicas_until(none_outstanding, WAIT_MS));
 }
 
 void replicas_write(size_t count)
@@ -285,12 +286,10 @@ void replicas_write(size_t count)
     uint64_t before = world.acknowledged;
     size_t leader = replicas_wait_leader();
 
-    if (world.proposed == 0) {
-        memset(world.sure, 0, sizeof world.sure);
-        set_values(leader);
+    if (world.proposed == 0) { /* so that the state has a size */
+        for (size_t key = 0; key < REPLICAS_KEYS; key++)
+            propose_set(leader, "text", key, REPLICAS_VALUE);
         CHECK("values are set", replicas_until(none_outstanding, WAIT_MS));
-        memset(world.sure, 0, sizeof world.sure);
-        memset(world.maybe, 0, sizeof world.maybe);
         before = world.acknowledged;
     }
     while (count > 0) {

@@ -11,7 +11,7 @@
 #include "sim/sim.h"
 #include "sim/sim_link.h"
 
-enum { REPLICAS_MAX = 5, REPLICAS_KEYS = 512, REPLICAS_VALUE = 300 };
+enum { REPLICAS_MAX = 5, REPLICAS_KEYS = 512, REPLICAS_VALUE = 300, REPLICAS_FILL = 32768 };
 struct replicas;
 struct node {
     struct replicas *all;
@@ -52,6 +52,7 @@ size_t replicas_wait_leader(void);
 /* `count` additions of 1 to key `n % REPLICAS_KEYS` with values, to the leader; waits for all. */
 void replicas_write(size_t count);
 void replicas_propose(size_t number, size_t count); /* does not wait */
+void replicas_fill(void); /* more than a segment of log, over a few large registers */
 /* Everything acknowledged is in node `number`, and nothing that was never proposed. */
 void replicas_check(size_t number);
 /* All running ones reach the same applied index and the same hash. */
