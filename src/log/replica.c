@@ -68,12 +68,23 @@ static void tell_owner(struct replica *replica)
     if (replica->events.on_change) replica->events.on_change(replica->events.owner, &status);
 }
 
+static void end_all(struct replica *replica)
+{
+    replica_propose_close(replica);
+    replica_read_close(replica, ERR_CLOSED);
+    replica_change_close(replica);
+}
+
 static void pump(struct turn_hook *hook)
 {
     struct replica *replica = CONTAINER_OF(hook, struct replica, hook);
 
-    if (!replica->woken || replica->stopped || replica->closing) return;
+    if (!replica->woken || replica->closing) return;
     replica->woken = false;
+    if (replica->stopped) { /* whoever still asks is refused */
+        end_all(replica);
+        return;
+    }
     replica_step_pump(replica);
     replica_install_pump(replica);
     replica_change_pump(replica);
@@ -96,13 +107,6 @@ void replica_changed(struct replica *replica)
 }
 
 /* -- fail-stop -- */
-
-static void end_all(struct replica *replica)
-{
-    replica_propose_close(replica);
-    replica_read_close(replica, ERR_CLOSED);
-    replica_change_close(replica);
-}
 
 static void on_stop(struct task *task)
 {
@@ -491,7 +495,7 @@ static enum err open_peers(struct replica *replica, const struct replica_options
             .cluster_id = replica->cluster_id,
             .level = replica->speaks,
             .queue_bytes = replica->limits.peer_queue_bytes,
-            .idle_ms = max_u64(3000, 10 * (uint64_t)replica->election_ms),
+            .idle_ms = max_u64(1000, 4 * (uint64_t)replica->election_ms),
             .events = {on_frame, on_snap, on_snap_lost, on_cluster, on_hello, on_snap_sent,
                        replica},
         },

@@ -134,10 +134,11 @@ static void close_node(void *state)
 
     replica_close(node->replica);
     trial_close(node->trial);
+    trial_close(node->second);
     metrics_close(node->metrics);
     logger_close(node->logger);
     node->replica = NULL;
-    node->trial = NULL;
+    node->trial = node->second = NULL;
     node->metrics = NULL;
     node->logger = NULL;
 }
@@ -145,13 +146,14 @@ static void close_node(void *state)
 static enum err open_node(struct io *io, void *context, void **ret_state)
 {
     struct node *node = context;
-    struct machine machine = {
-        .id = TRIAL_MACHINE,
-        .name = "trial",
-        .version = node->version ? node->version : 1,
-        .ops = &trial_ops,
-        .quota = node->quota,
-        .in_flight_share = node->share,
+    struct machine machines[2] = {
+        {.id = TRIAL_MACHINE,
+         .name = "trial",
+         .version = node->version ? node->version : 1,
+         .ops = &trial_ops,
+         .quota = node->quota,
+         .in_flight_share = node->share},
+        {.id = TRIAL_MACHINE + 1, .name = "second", .version = 1, .ops = &trial_ops},
     };
 
     node->stopped = ERR_OK;
@@ -164,7 +166,9 @@ static enum err open_node(struct io *io, void *context, void **ret_state)
         return ERR_NOMEM;
     log_source_init(&node->log_source, node->logger, "log", NULL);
     if (metrics_open(&node->metrics) || trial_open(1 << 20, &node->trial)) return ERR_NOMEM;
-    machine.state = node->trial;
+    if (trial_open(1 << 20, &node->second)) return ERR_NOMEM;
+    machines[0].state = node->trial;
+    machines[1].state = node->second;
     node->open_err = replica_open(
         &(struct replica_options){
             .io = io,
@@ -173,16 +177,18 @@ static enum err open_node(struct io *io, void *context, void **ret_state)
             .dir = node->dir,
             .listen = node->address,
             .address = node->address,
-            .machines = &machine,
-            .machine_count = 1,
+            .machines = machines,
+            .machine_count = node->wants_second ? 2 : 1,
             .level = node->level,
             .timing = rig.timing,
             .limits = node->limits,
             .events = {on_change, on_stopped, node},
         },
         &node->replica, &node->open_note);
-    *ret_state = node;
-    if (node->open_err) close_node(node);
+    if (node->open_err)
+        close_node(node);
+    else
+        *ret_state = node;
     return node->open_err;
 }
 

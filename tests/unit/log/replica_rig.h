@@ -23,7 +23,8 @@ struct node {
     char dir[256], address[64];
     uint64_t id; /* number + 1 */
     struct replica *replica;
-    struct trial *trial;
+    struct trial *trial, *second; /* machines 1 and, if wanted, 2 */
+    bool wants_second;
     struct metrics *metrics;
     struct logger *logger;
     struct log_source log_source;

@@ -1,0 +1,212 @@
+/* What the disk does to a replica: errors stop it, old entries are read back, states that differ
+ * are found. */
+#include "replica_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum err answer_of(struct call *call)
+{
+    RIG_UNTIL("answered", call->done);
+    return call->err;
+}
+
+static void fail_disk(struct node *node, uint32_t writes, uint32_t syncs)
+{
+    struct sim_fs_options disk = sim_fs_options(sim_host_disk(node->host));
+
+    disk.write_fails_per_million = writes;
+    disk.sync_fails_per_million = syncs;
+    CHECK_OK("set", sim_fs_set_options(sim_host_disk(node->host), &disk));
+}
+
+static void check_fail_stop(uint32_t writes, uint32_t syncs)
+{
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *old = rig_leader();
+
+    CHECK_OK("works", answer_of(rig_add(old, 0, "n", 1)));
+    fail_disk(old, writes, syncs);
+    struct call *call = rig_add(old, 1, "n", 1);
+    RIG_UNTIL("the leader stops", old->stopped);
+    CHECK("because of its disk", old->stopped == ERR_IO);
+    CHECK_HAS("naming what it did", old->why.text, "log");
+    enum err err = answer_of(call);
+    CHECK("what was under way is unknown, or was done by the others",
+          err == ERR_UNKNOWN || err == ERR_OK);
+    CHECK_ERR("nothing more is taken", answer_of(rig_add(old, 2, "n", 1)), ERR_CLOSED);
+    CHECK_ERR("or read", answer_of(rig_read(old, 3)), ERR_CLOSED);
+    CHECK_U64("it leads no more", replica_status(old->replica).role, REPLICA_FOLLOWER);
+    RIG_UNTIL("the others go on", rig_has_new_leader(old));
+    CHECK_OK("with writes", answer_of(rig_add(rig_leader(), 4, "n", 1)));
+    rig_kill(old->number);
+    fail_disk(old, 0, 0);
+    rig_start_ok(old->number);
+    RIG_UNTIL("with a mended disk it comes back", rig_settled());
+    CHECK_I64("to the same state", rig_number(old, "n"), rig_number(rig_leader(), "n"));
+    rig_close();
+}
+
+TEST(a_write_that_fails_stops_the_replica)
+{
+    check_fail_stop(1000000, 0);
+}
+
+TEST(a_sync_that_fails_stops_the_replica)
+{
+    check_fail_stop(0, 1000000);
+}
+
+TEST(a_vote_that_cannot_be_written_is_never_given)
+{
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *old = rig_leader();
+    struct node *a = &rig.nodes[(old->number + 1) % 3], *b = &rig.nodes[(old->number + 2) % 3];
+
+    RIG_UNTIL("quiet", rig_settled());
+    rig_run(5000); /* spares are made and the log is sealed: only a vote is left to sync */
+    fail_disk(a, 0, 1000000);
+    rig_kill(old->number);
+    RIG_UNTIL("it stops at its vote or its candidacy", a->stopped);
+    CHECK_HAS("saying so", a->why.text, "vote");
+    rig_run(3000);
+    CHECK("and nobody was elected by it",
+          replica_status(b->replica).role != REPLICA_LEADER && !rig_leader());
+    rig_close();
+}
+
+/* -- old entries -- */
+
+static void fill(size_t count)
+{
+    char value[1025];
+
+    memset(value, 'v', 1024);
+    value[1024] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%zu", i % 100);
+        rig_set(rig_leader(), 100 + i % 200, key, value);
+        if (i % 200 == 199) RIG_UNTIL("written", rig.calls[299].done);
+    }
+}
+
+TEST_BOTH(a_follower_far_behind_gets_entries_that_left_memory)
+{
+    for (size_t i = 0; i < 3; i++) {
+        rig.nodes[i].limits.cache_bytes = 64 << 10;
+        rig.nodes[i].limits.snapshot_entries_min = 1 << 30;
+    }
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *leader = rig_leader(), *late = &rig.nodes[(leader->number + 1) % 3];
+
+    rig_kill(late->number);
+    fill(4000);
+    CHECK_OK("the last", answer_of(rig_add(leader, 0, "end", 1)));
+    rig_start_ok(late->number);
+    RIG_UNTIL("it catches up", rig_number(late, "end") == 1);
+    CHECK("from the segments", rig_counter(leader, "muster_log_old_reads_total ") > 0);
+    CHECK_U64("without a snapshot", rig_counter(leader, "muster_log_snapshots_sent_total "), 0);
+    CHECK_U64("to the same state", trial_hash(late->trial), trial_hash(leader->trial));
+    rig_close();
+}
+
+TEST_BOTH(a_log_larger_than_memory_is_applied_again_after_a_restart)
+{
+    rig.nodes[0].limits.cache_bytes = 64 << 10;
+    rig.nodes[0].limits.snapshot_entries_min = 1 << 30;
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader());
+    fill(2000);
+    uint64_t hash = trial_hash(rig.nodes[0].trial);
+    rig_stop(0);
+    rig_start_ok(0);
+    RIG_UNTIL("it leads again", rig_leader());
+    CHECK_U64("with the same state", trial_hash(rig.nodes[0].trial), hash);
+    CHECK("read back", rig_counter(&rig.nodes[0], "muster_log_old_reads_total ") > 0);
+    rig_close();
+}
+
+/* -- state hashes -- */
+
+static void spoil(struct node *node)
+{
+    struct trial_command command = {.op = TRIAL_ADD, .key = STR("n"), .number = 1000};
+    struct buf bytes, reply;
+
+    buf_init(&bytes, 4096);
+    buf_init(&reply, 4096);
+    CHECK_OK("a command", trial_encode(&command, &bytes));
+    trial_ops.apply(node->trial,
+                    &(struct machine_entry){.index = trial_applied(node->trial),
+                                            .term = 1,
+                                            .version = 1,
+                                            .level = 1,
+                                            .actor = STR_EMPTY,
+                                            .request_id = STR_EMPTY,
+                                            .command = buf_peek(&bytes)},
+                    &reply);
+    buf_deinit(&bytes);
+    buf_deinit(&reply);
+}
+
+static void check_odd_one_out(bool is_leader)
+{
+    for (size_t i = 0; i < 3; i++) rig.nodes[i].limits.hash_every = 16;
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *leader = rig_leader();
+    struct node *odd = is_leader ? leader : &rig.nodes[(leader->number + 1) % 3];
+
+    for (size_t i = 0; i < 40; i++) rig_add(leader, 20 + i, "n", 1);
+    RIG_UNTIL("written", rig.calls[59].done);
+    RIG_UNTIL("quiet", rig_settled());
+    rig_run(100);
+    for (size_t i = 0; i < 3; i++) CHECK_OK("all are the same", rig.nodes[i].stopped);
+    spoil(odd);
+    for (size_t i = 0; i < 40; i++) rig_add(leader, 20 + i, "n", 1);
+    RIG_UNTIL("the odd one stops", odd->stopped);
+    CHECK_ERR("as damaged", odd->stopped, ERR_CORRUPT);
+    CHECK_HAS("naming the entry", odd->why.text, "after entry ");
+    RIG_UNTIL("the others go on", rig_leader());
+    CHECK_OK("with writes", answer_of(rig_add(rig_leader(), 0, "n", 1)));
+    for (size_t i = 0; i < 3; i++)
+        CHECK("and nobody else stopped", &rig.nodes[i] == odd || !rig.nodes[i].stopped);
+    rig_close();
+}
+
+TEST(a_follower_whose_state_differs_stops_itself)
+{
+    check_odd_one_out(false);
+}
+
+TEST(a_leader_whose_state_differs_stops_itself)
+{
+    check_odd_one_out(true);
+}
+
+/* -- opening -- */
+
+TEST_BOTH(a_directory_in_use_is_refused)
+{
+    struct node *second = &rig.nodes[1];
+
+    rig_open(1);
+    if (rig.real) {
+        snprintf(second->dir, sizeof second->dir, "%s", rig.nodes[0].dir);
+        CHECK_ERR("busy", rig_start(1), ERR_BUSY);
+    }
+    CHECK("the first is not disturbed", rig.nodes[0].replica);
+    RIG_UNTIL("and leads", rig_leader());
+    rig_close();
+}
+
+TEST_BOTH(no_directory_is_not_found)
+{
+    rig_open(0);
+    CHECK_ERR("none", rig_start(0), ERR_NOT_FOUND);
+    rig_close();
+}
