@@ -2,10 +2,12 @@
 
 #include "register_scenario.h"
 #include "rpc_scenario.h"
+#include "sim/log/story.h"
 
 static const struct scenario *const all[] = {
     &register_scenario,
     &rpc_scenario,
+    &log_scenario,
 };
 
 struct scenario_table scenarios_all(void)

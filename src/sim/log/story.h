@@ -1,0 +1,136 @@
+/* The replicated log under fire: hosts that run the shipped replica with a trial machine, clients,
+ * a steward of its members, and a witness that sees everything and outlives every process.
+ *
+ * What must hold, whatever happens (witness.c):
+ *   1. a term has at most one leader;
+ *   2. an index holds one entry: whoever applies it, in whichever life, applies the same bytes of
+ *      the same term and comes to the same state;
+ *   3. an entry is applied once per proposal: what was answered with ERR_OK is at the index it was
+ *      told, what was answered with anything but ERR_OK and ERR_UNKNOWN is nowhere, now or later;
+ *   4. operations are in real-time order: a write stands behind, and a read sees, everything that
+ *      any client was told before it began; a read shows exactly the state after its index;
+ *   5. the replicated clock and the cluster's level never fall;
+ *   6. no replica finds its own disk or state damaged, for nobody damaged it.
+ * And after everything was healed (scenario.c): a leader, commits, all members level with it, lost
+ * identities gone, the size changed once more, and commits again. */
+#ifndef SIM_LOG_STORY_H
+#define SIM_LOG_STORY_H
+#include "base/map.h"
+#include "log/datadir.h"
+#include "log/log.h"
+#include "log/trial.h"
+#include "sim/scenario.h"
+
+enum {
+    LOG_HOSTS = 7,
+    LOG_CLIENTS = 4,
+    LOG_KEYS = 12,
+    LOG_INDEX_MAX = 400000, /* entries of one story */
+    LOG_ATTEMPTS_MAX = 200000,
+    LOG_TERMS_MAX = 20000,
+    LOG_DIR_CAP = 32,
+};
+
+/* -- what happened -- */
+struct log_seen { /* an index, as its first replica applied it */
+    uint64_t hash, state_hash, clock_ns, attempt;
+    uint32_t level;
+};
+enum attempt_end { ATTEMPT_OPEN, ATTEMPT_OK, ATTEMPT_UNKNOWN, ATTEMPT_NO };
+struct attempt_fact {
+    uint64_t floor, index; /* index: where it was applied; 0: not */
+    enum attempt_end end;
+};
+struct key_version { /* a key's value after `index` */
+    uint64_t index, attempt, revision;
+};
+struct key_history {
+    struct key_version *at;
+    size_t count, cap;
+};
+struct log_witness {
+    struct log_seen *seen; /* by index */
+    uint64_t newest;       /* highest index applied anywhere */
+    uint64_t *leaders;     /* by term */
+    struct attempt_fact *attempts;
+    uint64_t attempt_count;
+    struct key_history keys[LOG_KEYS];
+    uint64_t floor; /* highest index anybody was told of */
+    uint64_t writes_ok, reads_ok, unknown, no, snapshots_restored, changes, transfers, wipes;
+    bool wrong;
+    struct note why;
+};
+enum err log_witness_open(struct log_witness *witness);
+void log_witness_close(struct log_witness *witness);
+void log_witness_wrong(struct log_witness *witness, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void log_witness_leads(struct log_witness *witness, uint64_t term, uint64_t id);
+void log_witness_applied(struct log_witness *witness, uint64_t replica,
+                         const struct machine_entry *entry, uint64_t state_hash);
+/* 0: the story has as many as it can hold. */
+uint64_t log_witness_attempt(struct log_witness *witness);
+void log_witness_wrote(struct log_witness *witness, uint64_t attempt, enum err err, uint64_t index);
+/* A read of `key` that began when the floor was `floor` and found this after `index`. */
+void log_witness_read(struct log_witness *witness, uint64_t floor, uint64_t index, size_t key,
+                      bool found, uint64_t revision, uint64_t attempt);
+
+/* -- actors -- */
+struct log_story;
+struct log_process; /* node.c: what dies with the process */
+struct log_host {
+    struct log_story *story;
+    size_t number;
+    struct sim_host *host;
+    struct log_process *process; /* NULL: none runs */
+    uint64_t id;                 /* of the directory in use */
+    uint32_t level, port, lives; /* lives: directories used so far; a wiped disk is a new one */
+    bool founder, wipe;          /* wipe: at the next start */
+};
+struct log_client {
+    size_t number, target, busy; /* target: host to ask */
+    sim_time rest_until;
+};
+struct log_steward {
+    struct sim_event event;
+    bool asked; /* a change is under way somewhere */
+    size_t voters_wanted;
+    uint64_t every_ms;
+};
+struct log_settings { /* drawn per world */
+    struct replica_limits limits;
+    uint32_t heartbeat_ms, election_ms, poll_ms, busy_max, value_max, read_percent;
+    bool members, wipes, levels, transfers, addresses;
+};
+struct log_story {
+    struct scenario_world *world;
+    struct log_settings settings;
+    struct log_host hosts[LOG_HOSTS];
+    struct log_client clients[LOG_CLIENTS];
+    struct log_steward steward;
+    struct log_witness witness;
+    struct members founders;
+    uint64_t cluster_id;
+    /* after the healing */
+    bool healed, resized;
+    sim_time healed_at;
+    uint64_t ok_at_heal, ok_at_resize;
+};
+
+/* -- node.c: a process with a replica, and what clients and the steward do through it -- */
+extern const struct sim_process_ops log_process_ops;
+struct replica *log_host_replica(const struct log_host *host); /* NULL: not running */
+/* ERR_BUSY when one is under way here. `steward.asked` is cleared when it ends. */
+void log_host_change(struct log_host *host, enum change_kind kind, uint64_t id,
+                     const char *address);
+void log_host_transfer(struct log_host *host, uint64_t to);
+/* The host whose replica leads, of the highest term; NULL: none does. */
+struct log_host *log_story_leader(struct log_story *story);
+void log_host_address(const struct log_host *host, char address[40]);
+
+/* -- steward.c -- */
+enum err steward_open(struct log_story *story);
+/* Members are as many as wanted, all of them alive identities, and level with the leader. */
+bool steward_settled(struct log_story *story);
+
+extern const struct scenario log_scenario;
+#endif
