@@ -172,7 +172,10 @@ static void on_closed(void *owner, enum err why, const struct note *note)
     line->state = LINE_OFF;
     if (sending) peer_file_over(sending, sent ? ERR_OK : why == ERR_CLOSED ? ERR_UNAVAILABLE : why);
     if (!peer->gone && !sent) tell_down(line, why, we_did ? line->why.text : note->text);
-    if (!sent) back_off(line);
+    if (sent)
+        line->backoff_ms = BACKOFF_MIN_MS;
+    else
+        back_off(line);
     peer_line_look(line);
     peers_release(peers);
     peer_free_if_over(peer);
@@ -206,8 +209,6 @@ static void open_line(struct line *line, const struct frame_hello *hello)
 
     line->in.session = line->out.session = frame_session(line->nonce, hello->nonce);
     line->state = LINE_OPEN;
-    line->backoff_ms = BACKOFF_MIN_MS;
-    line->told = false;
     set_open(line, true);
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     count_dial(peers, true);
@@ -356,6 +357,8 @@ static void on_beat_timer(struct line *line)
     const struct frame beat = {.kind = FRAME_BEAT};
     mono_time now = loop_now(peers->io->loop);
 
+    line->backoff_ms = BACKOFF_MIN_MS; /* it has lasted; one that breaks at once goes on growing */
+    line->told = false;
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     if (mono_elapsed_ms(line->heard, now) >= peers->idle_ms) {
         peer_line_drop(line, "it fell silent");
