@@ -142,6 +142,27 @@ uint64_t datadir_draw_id(struct entropy *entropy)
     return id;
 }
 
+/* FORMAT.new if there is one; ERR_NOT_READY when another tool wrote it. */
+static enum err interrupted(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
+                            struct datadir *ret_next, struct note *note)
+{
+    enum err err = datadir_read_file(fs, dir, DATADIR_NEXT, ret_next, note);
+    if (!err && (ret_next->replica_id != now->replica_id) != rejoin) {
+        note_set(note, "%s/" DATADIR_NEXT ": a %s was interrupted: finish that first", dir,
+                 rejoin ? "force-config" : "rejoin");
+        err = ERR_NOT_READY;
+    }
+    return err;
+}
+
+enum err datadir_may_begin(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
+                           struct note *note)
+{
+    struct datadir found;
+    enum err err = interrupted(fs, dir, now, rejoin, &found, note);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
 enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now,
                        const struct datadir *next, uint64_t unique, struct datadir *ret_next,
                        struct note *note)
@@ -152,14 +173,9 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
         note_set(note, "sweep %s: %s", dir, err_text(err));
         return err;
     }
-    err = datadir_read_file(fs, dir, DATADIR_NEXT, &found, note);
+    err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
-    if (err) {
-        found = *next;
-    } else if ((found.replica_id == now->replica_id) != (next->replica_id == now->replica_id)) {
-        note_set(note, "%s/" DATADIR_NEXT ": another tool was interrupted: finish that first", dir);
-        return ERR_NOT_READY;
-    }
+    if (err) found = *next;
     /* Also when it is there: the one who wrote it may have died before it was durable. */
     err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
     if (!err) *ret_next = found;
@@ -199,6 +215,12 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
     struct datadir datadir;
     enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
     if (err) return err;
+    /* Whoever made it may have died before its name was durable, and we are about to count on
+     * it. */
+    if ((err = fs_sync_dir(fs, dir))) {
+        note_set(note, "sync %s: %s", dir, err_text(err));
+        return err;
+    }
     err = datadir_path(dir, DATADIR_NEXT, path, note);
     if (err) return err;
     err = fs_stat(fs, path, &info);

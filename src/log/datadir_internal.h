@@ -47,9 +47,11 @@ struct datadir_first {
     struct str configuration;
 };
 enum err datadir_write_first(const struct datadir_first *first, struct note *note);
-/* For a tool: what FORMAT.new says if the same tool was interrupted (`replica` tells them apart: a
- * rejoin changes it), else writes `next` there. Durable either way. ERR_NOT_READY: it was another
- * tool. */
+/* For a tool: what FORMAT.new says if the same tool was interrupted, else writes `next` there;
+ * durable either way. ERR_NOT_READY: another tool was interrupted (a rejoin changes the replica's
+ * identity, the other does not). The first only looks. */
+enum err datadir_may_begin(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
+                           struct note *note);
 enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now,
                        const struct datadir *next, uint64_t unique, struct datadir *ret_next,
                        struct note *note);

@@ -1,4 +1,5 @@
 /* Every planted bug of the storage is found by the sweeps that the shipped library passes. */
+#include "disk_sweeps.h"
 #include "lib/test.h"
 #include "log/mutant.h"
 #include "wal_sweeps.h"
@@ -50,7 +51,44 @@ TEST(mutant_write_error_ignored)
     must_find(MUTANT_WRITE_ERROR_IGNORED, sweep_failures);
 }
 
+TEST(mutant_damage_cut_as_tail)
+{
+    must_find(MUTANT_DAMAGE_CUT_AS_TAIL, sweep_damage);
+}
+
 TEST(mutant_salt_ignored)
 {
     must_find(MUTANT_SALT_IGNORED, sweep_power_cuts);
+}
+
+static void must_find_deed(enum mutant mutant, const struct deed *deed)
+{
+    struct note why = {""};
+    log_mutant = mutant;
+    bool survived = sweep_deed(deed, SEEDS, &why);
+    log_mutant = MUTANT_NONE;
+    CHECK(mutant_name(mutant), !survived);
+    print_message("%s: %s\n", mutant_name(mutant), why.text);
+}
+
+TEST(mutant_vote_not_synced)
+{
+    must_find_deed(MUTANT_VOTE_NOT_SYNCED, &deed_votes);
+}
+
+TEST(mutant_snapshot_not_synced)
+{
+    must_find_deed(MUTANT_SNAPSHOT_NOT_SYNCED, &deed_snapshots);
+    must_find_deed(MUTANT_SNAPSHOT_NOT_SYNCED, &deed_install);
+}
+
+TEST(mutant_snapshot_name_not_synced)
+{
+    must_find_deed(MUTANT_SNAPSHOT_NAME_NOT_SYNCED, &deed_snapshots);
+    must_find_deed(MUTANT_SNAPSHOT_NAME_NOT_SYNCED, &deed_install);
+}
+
+TEST(mutant_wiped_keeps_identity)
+{
+    must_find_deed(MUTANT_WIPED_KEEPS_IDENTITY, &deed_rejoin);
 }

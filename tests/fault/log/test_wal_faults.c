@@ -29,3 +29,9 @@ TEST(every_call_fails_once)
     struct note why = {""};
     CHECK("holds", sweep_failures(seeds(), &why) || (print_message("%s\n", why.text), false));
 }
+
+TEST(a_bit_changes_below_what_was_acknowledged)
+{
+    struct note why = {""};
+    CHECK("holds", sweep_damage(10 * seeds(), &why) || (print_message("%s\n", why.text), false));
+}

@@ -1,6 +1,7 @@
 #include "wal_sweeps.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/fault_fs.h"
@@ -176,4 +177,72 @@ bool sweep_failures(uint64_t seeds, struct note *why)
                     }
             }
     return true;
+}
+
+/* -- damage -- */
+
+struct where {
+    struct wal_place place[RIG_ENTRIES_MAX];
+    size_t count;
+};
+
+static enum err note_place(void *context, const struct wal_found *found)
+{
+    struct where *where = context;
+    if (where->count < RIG_ENTRIES_MAX) where->place[where->count++] = found->place;
+    return ERR_OK;
+}
+
+static bool flip(struct rig *rig, const struct wal_place *place, uint64_t at, int bit)
+{
+    char path[64], byte = 0;
+    struct fs_file *file;
+    size_t got;
+    snprintf(path, sizeof path, RIG_DIR "/log/%016" PRIx64 ".seg", place->sequence);
+    if (fs_open(rig->fs, path, FS_READ | FS_WRITE, 0, &file)) return false;
+    enum err err = fs_read_at(rig->fs, file, place->offset + at, &byte, 1, &got);
+    byte = (char)(byte ^ 1 << bit);
+    if (!err) err = fs_write_at(rig->fs, file, place->offset + at, str_of(&byte, 1));
+    fs_close(rig->fs, file);
+    return !err;
+}
+
+bool sweep_damage(uint64_t seeds, struct note *why)
+{
+    static struct where where;
+    static struct rig_log found;
+    struct prng prng;
+    bool fine = true;
+    prng_seed(&prng, 1);
+    script_init(&script, &disks[0], 1);
+    enum err err = script_run(&script, script.rig.fs);
+    script_drop(&script); /* which seals it */
+    where.count = 0;
+    struct wal *wal = NULL;
+    if (!err) err = wal_open(&script.rig.options, true, note_place, &where, &wal, NULL, why);
+    wal_close(wal);
+    if (err) note_set(why, "no life to damage: %s", err_name(err));
+    for (uint64_t i = 0; i < seeds * 20 && !err && fine; i++) {
+        const struct wal_place *place = &where.place[prng_below(&prng, where.count)];
+        uint64_t at = prng_below(&prng, place->size);
+        int bit = (int)prng_below(&prng, 8);
+        char want[64];
+        struct note note = {""};
+        wal = NULL;
+        found = (struct rig_log){0};
+        fine = flip(&script.rig, place, at, bit);
+        enum err answer =
+            wal_open(&script.rig.options, true, rig_log_found, &found, &wal, NULL, &note);
+        wal_close(wal);
+        snprintf(want, sizeof want, "%016" PRIx64 ".seg: offset %" PRIu32 ":", place->sequence,
+                 place->offset);
+        if (fine && (answer != ERR_CORRUPT || !strstr(note.text, want))) {
+            note_set(why, "damage at %s %" PRIu64 ": %s: %.100s", want, at, err_name(answer),
+                     note.text);
+            fine = false;
+        }
+        if (!flip(&script.rig, place, at, bit)) fine = false;
+    }
+    script_deinit(&script);
+    return fine && !err;
 }

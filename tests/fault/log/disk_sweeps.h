@@ -1,0 +1,11 @@
+/* Sweeps over everything on disk besides the log: the power goes, or a call fails, at each call of
+ * one deed in turn. False, with a note, at the first state that was not promised. */
+#ifndef TESTS_FAULT_LOG_DISK_SWEEPS_H
+#define TESTS_FAULT_LOG_DISK_SWEEPS_H
+#include "base/note.h"
+
+struct deed;
+extern const struct deed deed_votes, deed_snapshots, deed_install, deed_format, deed_adopt,
+    deed_force, deed_rejoin;
+bool sweep_deed(const struct deed *deed, uint64_t seeds, struct note *why);
+#endif
