@@ -16,6 +16,7 @@ enum {
     BUCKETS_FIRST = 16,
     TOKEN_DRAIN = 1, /* of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
+    TOKEN_STALL = 3,   /* of the ping to a peer that keeps its windows shut */
     WASTED_MAX = 2000, /* answers made for a peer that resets, per window */
     WASTED_WINDOW_MS = 60000,
 };
@@ -196,11 +197,44 @@ static void note_moved(struct connection *c, mono_time now)
     c->moved = now;
 }
 
+/* Answers wait and the peer's windows let none of them go. That may last as long as it likes, if
+ * the peer still reads: each time it takes as long as a write may, it is asked, and only the answer
+ * to that counts. One that goes on asking and never reads would look alive otherwise. */
+static mono_time stall_due(const struct connection *c)
+{
+    if (c->stall_asked.ms != MONO_NEVER.ms)
+        return mono_after(c->stall_asked, c->server->limits.ping_timeout_ms);
+    return h2_pending(c->h2) > 0 ? mono_after(c->stall_since, c->server->limits.write_timeout_ms)
+                                 : MONO_NEVER;
+}
+
+static void note_data_moved(struct connection *c, mono_time now)
+{
+    uint64_t sent = h2_data_sent(c->h2);
+
+    if (sent == c->data_sent) return;
+    c->data_sent = sent;
+    c->stall_since = now;
+}
+
+static void ask_or_cut(struct connection *c, mono_time now)
+{
+    if (c->stall_asked.ms != MONO_NEVER.ms) {
+        connection_cut(c);
+        return;
+    }
+    c->stall_asked = now;
+    if (h2_ping(c->h2, TOKEN_STALL))
+        fail(c);
+    else
+        connection_mark_dirty(c);
+}
+
 static mono_time next_due(const struct connection *c)
 {
     mono_time due = mono_min(mono_min(idle_due(c), greeting_due(c)), headers_due(c));
 
-    due = mono_min(due, mono_min(ping_due(c), write_due(c)));
+    due = mono_min(due, mono_min(ping_due(c), mono_min(write_due(c), stall_due(c))));
     return mono_min(mono_min(due, stranger_due(c)), c->drain_step);
 }
 
@@ -230,6 +264,8 @@ static void look(struct connection *c, mono_time now)
     note_moved(c, now);
     if (mono_due(write_due(c), now)) {
         connection_cut(c);
+    } else if (mono_due(stall_due(c), now)) {
+        ask_or_cut(c, now);
     } else if (mono_due(greeting_due(c), now) || mono_due(headers_due(c), now)) {
         fail_abuse(c, c->pace.greeted ? "slow headers" : "slow greeting");
         connection_flush(c);
@@ -338,7 +374,13 @@ static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
 
 static void on_ping_ack(void *owner, uint64_t token)
 {
-    if (token == TOKEN_DRAIN) second_go_away(owner);
+    struct connection *c = owner;
+
+    if (token == TOKEN_DRAIN) second_go_away(c);
+    if (token == TOKEN_STALL) {
+        c->stall_asked = MONO_NEVER;
+        c->stall_since = loop_now(c->server->io->loop);
+    }
 }
 
 static const struct h2_events h2_events = {
@@ -460,12 +502,15 @@ void connection_flush(struct connection *c)
         if (!err) err = stream_write(c->stream, &bytes, 1);
         c->written += bytes.len;
         note_moved(c, loop_now(c->server->io->loop));
+        note_data_moved(c, loop_now(c->server->io->loop));
         connection_wake_by(c, write_due(c));
     }
     if (err)
         connection_cut(c);
     else if (is_over(c))
         end(c);
+    else if (h2_pending(c->h2) > 0)
+        connection_wake_by(c, stall_due(c));
 }
 
 /* -- the beginning -- */
@@ -488,7 +533,8 @@ static enum err open_connection(struct listening *l, struct stream *stream,
     c->identity = stream_peer_identity(stream);
     if (l->tls && !c->identity) c->identity = &nobody;
     c->opened = c->heard = c->idle_since = c->moved = c->wasted_since = loop_now(s->io->loop);
-    c->ping_sent = c->drain_step = MONO_NEVER;
+    c->stall_since = c->opened;
+    c->ping_sent = c->stall_asked = c->drain_step = MONO_NEVER;
     pace_init(&c->pace);
     err = timer_init(&c->timer, s->io->loop, on_timer);
     if (!err) err = h2_open(H2_SERVER, &limits, &h2_events, c, &c->h2);

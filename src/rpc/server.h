@@ -44,7 +44,8 @@ struct rpc_server_limits {                 /* 0: the default behind it */
     uint32_t socket_output_max;            /* 256 KiB written and not yet taken by the kernel */
     uint64_t handshake_timeout_ms; /* 10,000 for TLS; as much again for the HTTP/2 preface */
     uint64_t header_timeout_ms;    /* 10,000 for a request's headers: slow loris */
-    uint64_t write_timeout_ms;     /* 60,000 without the peer's kernel taking a byte */
+    uint64_t write_timeout_ms;     /* 60,000 without the peer's kernel taking a byte; without its
+                                    * windows letting one go: it is asked by a ping if it reads */
     uint64_t idle_timeout_ms;      /* 0: never; a connection without streams is closed */
     uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
     uint64_t ping_min_interval_ms; /* 300,000: more often, and no answers sent between: after two

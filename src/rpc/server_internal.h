@@ -127,6 +127,9 @@ struct connection {
     uint32_t wasted;         /* answers thrown away by the peer's resets */
     uint64_t late;           /* data for streams that were gone, see h2_data_told */
     mono_time ping_sent;     /* MONO_NEVER: none is out */
+    mono_time stall_since;   /* the peer's windows last let data go */
+    mono_time stall_asked;   /* the ping of a stall; MONO_NEVER: none is out */
+    uint64_t data_sent;      /* of h2, when last seen */
     mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY is out */
     uint64_t written, taken; /* bytes given to the stream; to the kernel, when last seen */
 };

@@ -325,6 +325,11 @@ size_t h2_streams(const struct h2 *h2)
     return h2->streams.count;
 }
 
+uint64_t h2_data_sent(const struct h2 *h2)
+{
+    return h2->data_sent;
+}
+
 uint64_t h2_data_told(const struct h2 *h2)
 {
     return h2->data_told;

@@ -128,8 +128,8 @@ struct h2 {
 
     int32_t ended[H2_ENDED_KEPT]; /* a ring; 0: empty */
     unsigned ended_next;
-    uint64_t data_told, data_excused; /* see h2.h */
-    uint16_t names_said[H2_NAMES_KEPT]; /* h2_fields.c */
+    uint64_t data_told, data_excused, data_sent; /* see h2.h */
+    uint16_t names_said[H2_NAMES_KEPT];          /* h2_fields.c */
 };
 
 /* -- h2_fields.c -- */

@@ -55,6 +55,7 @@ static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *into, 
     if (!stream) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     n = h2_queue_pull(&stream->output, &h2->memory, into, room);
     h2->pending -= n;
+    h2->data_sent += n;
     if (n > 0) h2->drained = true;
     if (stream->output.len > 0) return (ssize_t)n;
     if (!stream->ending) {

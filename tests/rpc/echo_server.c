@@ -22,7 +22,7 @@ extern const size_t echo_descriptor_set_len;
 
 struct program {
     const char *listen, *cert, *key, *ca, *access;
-    uint64_t ping_min_interval_ms;
+    struct rpc_server_limits limits;
     struct real_io *real;
     struct io *io;
     struct tls_context *tls;
@@ -60,7 +60,13 @@ static bool parse(struct program *p, int argc, char **argv)
         else if (!strcmp(name, "--access"))
             p->access = value;
         else if (!strcmp(name, "--ping-min-interval-ms"))
-            p->ping_min_interval_ms = strtoull(value, NULL, 10);
+            p->limits.ping_min_interval_ms = strtoull(value, NULL, 10);
+        else if (!strcmp(name, "--header-timeout-ms"))
+            p->limits.header_timeout_ms = strtoull(value, NULL, 10);
+        else if (!strcmp(name, "--ping-timeout-ms"))
+            p->limits.ping_timeout_ms = strtoull(value, NULL, 10);
+        else if (!strcmp(name, "--write-timeout-ms"))
+            p->limits.write_timeout_ms = strtoull(value, NULL, 10);
         else
             return false;
     }
@@ -109,10 +115,8 @@ static enum err open_tls(struct program *p, struct note *note)
 static enum err open_services(struct program *p, struct note *note)
 {
     enum err err = rpc_server_open(
-        &(struct rpc_server_options){.io = p->io,
-                                     .log = &p->log,
-                                     .meter = p->meter,
-                                     .limits = {.ping_min_interval_ms = p->ping_min_interval_ms}},
+        &(struct rpc_server_options){
+            .io = p->io, .log = &p->log, .meter = p->meter, .limits = p->limits},
         &p->server, note);
 
     if (!err)
@@ -175,7 +179,8 @@ int main(int argc, char **argv)
 
     if (!parse(&p, argc, argv)) {
         fprintf(stderr, "usage: echo_server --listen ADDRESS [--tls-cert F --tls-key F --tls-ca F] "
-                        "[--access KIND] [--ping-min-interval-ms N]\n");
+                        "[--access KIND] [--ping-min-interval-ms N] [--header-timeout-ms N] "
+                        "[--ping-timeout-ms N] [--write-timeout-ms N]\n");
         return 2;
     }
     err = real_io_open(&p.real);
