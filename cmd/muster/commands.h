@@ -3,5 +3,5 @@
 #define MUSTER_COMMANDS_H
 #include "conf/command.h"
 
-extern const struct command dev_command;
+extern const struct command dev_command, check_command, coordinator_command, log_node_command;
 #endif
