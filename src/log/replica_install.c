@@ -316,8 +316,10 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
     struct replica_installs *in = replica->installs;
     uint64_t free_bytes = replica->disk.free_bytes;
 
-    if (in->state == TAKING && (in->doomed || from == in->from || begin->term > in->begin.term)) {
-        /* Its sender began anew, or there is a newer leader: the old one makes room first. */
+    /* Its sender began anew, or there is a newer leader, whose term refuses the old one: it makes
+     * room first. One that is all here is worth more than the same again. */
+    if (in->state == TAKING &&
+        (in->doomed || begin->term > in->begin.term || (from == in->from && !in->ended))) {
         if (!in->doomed) doom(in, ERR_OK, NULL);
         in->refused = true;
         return false;

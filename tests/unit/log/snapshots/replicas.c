@@ -9,6 +9,7 @@
 enum { WAIT_MS = 120000 };
 
 struct replicas world;
+static size_t outstanding; /* proposals that were not answered yet */
 
 /* -- processes -- */
 
@@ -23,7 +24,8 @@ static void print_line(void *context, enum log_level level, struct str line)
 {
     struct node *node = context;
     (void)level;
-    if (world.loud)
+    node->began += memmem(line.at, line.len, "receiving a snapshot", 20) != NULL;
+    if (world.loud || getenv("MUSTER_TEST_LOUD"))
         fprintf(stderr, "%8.3f r%zu %.*s", (double)sim_now(world.sim).ns / 1e9, node->number,
                 STR_ARG(line));
 }
@@ -70,7 +72,8 @@ static enum err start(struct io *io, void *context, void **ret_state)
                                                .listen = "0.0.0.0:7791",
                                                .address = listen,
                                                .machines = &machine,
-                                               .machine_count = 1,
+                                               .machine_count = world.no_machine ? 0 : 1,
+                                               .level = world.level,
                                                .limits = world.limits,
                                                .events = {.on_stopped = on_stopped, .owner = node}},
                      &node->replica, &node->open_note);
@@ -121,6 +124,10 @@ void replicas_open(void)
     struct sim_fs_options disk = world.disk;
 
     if (world.founders == 0) world.founders = world.count;
+    outstanding = 0; /* a test that broke off may have left some */
+    world.proposed = world.acknowledged = world.unknown = world.refused = 0;
+    memset(world.sure, 0, sizeof world.sure);
+    memset(world.maybe, 0, sizeof world.maybe);
     CHECK_OK("world", sim_open(&(struct sim_options){.seed = world.seed}, &world.sim));
     for (size_t i = 0; i < world.founders; i++) {
         struct member *member = &founders.at[founders.count++];
@@ -201,8 +208,6 @@ struct write {
     size_t key;
     bool is_text; /* nothing is counted by it */
 };
-static size_t outstanding;
-
 static void write_done(struct proposal *proposal, enum err err, struct str reply)
 {
     struct write *write = CONTAINER_OF(proposal, struct write, proposal);
@@ -276,8 +281,10 @@ static void propose_set(size_t number, const char *name, size_t n, size_t value_
 
 void replicas_fill(void)
 {
-    for (size_t i = 0; i < 40; i++)
-        propose_set(replicas_wait_leader(), "fill", i % 8, REPLICAS_FILL);
+    size_t keys = world.fill_keys ? world.fill_keys : 8, count = max_size(keys, 40);
+
+    for (size_t i = 0; i < count; i++)
+        propose_set(replicas_wait_leader(), "fill", i % keys, REPLICAS_FILL);
     CHECK("filled", replicas_until(none_outstanding, WAIT_MS));
 }
 

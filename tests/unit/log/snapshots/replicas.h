@@ -24,6 +24,7 @@ struct node {
     struct metrics *metrics;
     struct logger *logger;
     struct log_source source;
+    uint64_t began; /* lines that say a snapshot is being received */
 };
 struct replicas {
     struct sim *sim;
@@ -32,7 +33,10 @@ struct replicas {
     struct replica_limits limits;
     struct sim_fs_options disk;
     uint64_t seed;
-    bool loud; /* log lines to stderr */
+    bool loud;        /* log lines to stderr */
+    bool no_machine;  /* who starts has no trial machine */
+    uint32_t level;   /* who starts speaks; 0: 1 */
+    size_t fill_keys; /* 0: 8 */
     uint64_t proposed, acknowledged, unknown, refused;
     int64_t sure[REPLICAS_KEYS];  /* sums that were acknowledged, by key */
     int64_t maybe[REPLICAS_KEYS]; /* and that may be in */
