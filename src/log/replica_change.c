@@ -20,8 +20,17 @@ static struct transfer *transfer_at(struct list *node)
 
 /* -- whom to dial -- */
 
+static struct replica_stranger *said_by(struct replica_change_state *change, uint64_t id)
+{
+    for (size_t i = 0; i < change->stranger_count; i++)
+        if (change->strangers[i].id == id) return &change->strangers[i];
+    return NULL;
+}
+
 /* Voters and learners of the newest configuration, and whoever said hello: a replica that lags must
- * answer one that the newest configuration has and its own has not, and a joiner its leader. */
+ * answer one that the newest configuration has and its own has not, and a joiner its leader. What a
+ * member says of itself beats the configuration here, for that may be older than its move, and only
+ * our answers bring us the newer one. */
 static void dial_members(struct replica *replica)
 {
     struct replica_change_state *change = &replica->change;
@@ -30,8 +39,10 @@ static void dial_members(struct replica *replica)
     enum err err;
 
     for (size_t i = 0; i < change->newest.count; i++) {
-        if (change->newest.at[i].id == replica->id) continue;
-        where[count++] = (struct peer_where){change->newest.at[i].id, change->newest.at[i].address};
+        const struct member *member = &change->newest.at[i];
+        const struct replica_stranger *said = said_by(change, member->id);
+        if (member->id == replica->id) continue;
+        where[count++] = (struct peer_where){member->id, said ? said->address : member->address};
     }
     for (size_t i = 0; i < change->stranger_count; i++) {
         const struct replica_stranger *stranger = &change->strangers[i];
@@ -43,6 +54,18 @@ static void dial_members(struct replica *replica)
         LOG_WARN(&replica->log, "peers not set, trying again", log_err("err", err));
         change->members_dirty = true;
         replica_again(replica);
+    }
+}
+
+/* A configuration that moves a member is newer than what it said before. */
+static void forget_moved(struct replica_change_state *change, const struct members *now)
+{
+    for (size_t i = 0; i < now->count; i++) {
+        const struct member *before = members_find(&change->newest, now->at[i].id);
+        struct replica_stranger *said = said_by(change, now->at[i].id);
+
+        if (!before || !said || strcmp(before->address, now->at[i].address) == 0) continue;
+        *said = change->strangers[--change->stranger_count];
     }
 }
 
@@ -63,6 +86,7 @@ static void refresh_members(struct replica *replica)
         if (i == now.count) return;
     }
     change->dial_due = false;
+    forget_moved(change, &now);
     change->newest = now;
     change->level_dirty = true;
     dial_members(replica);
@@ -105,15 +129,13 @@ void replica_change_hello(struct replica *replica, uint64_t from, uint32_t level
                           struct str address)
 {
     struct replica_change_state *change = &replica->change;
-    struct replica_stranger *stranger = NULL;
+    struct replica_stranger *stranger;
 
     announce(replica, from, level);
     change->level_dirty = true;
     replica_wake(replica);
-    if (members_find(&change->newest, from) || from == replica->id) return;
-    if (address.len == 0 || address.len > REPLICA_ADDRESS_MAX) return;
-    for (size_t i = 0; i < change->stranger_count; i++)
-        if (change->strangers[i].id == from) stranger = &change->strangers[i];
+    if (from == replica->id || address.len == 0 || address.len > REPLICA_ADDRESS_MAX) return;
+    stranger = said_by(change, from);
     if (stranger && str_equal(str_from(stranger->address), address)) return;
     if (!stranger && change->stranger_count < REPLICA_STRANGERS_MAX)
         stranger = &change->strangers[change->stranger_count++];

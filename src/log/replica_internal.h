@@ -62,7 +62,7 @@ enum {
     REPLICA_CLOCK_CAP_MS = 200,   /* the most one entry moves the replicated clock */
     REPLICA_DISK_JOBS = 64,
     REPLICA_BULK_JOBS = 64,
-    REPLICA_STRANGERS_MAX = 16, /* said hello and are not in the configuration */
+    REPLICA_STRANGERS_MAX = 16, /* said where they are; members or not */
 };
 
 struct replica_metrics;   /* replica_metrics.c */
@@ -148,7 +148,7 @@ struct replica_reads {     /* replica_read.c */
     size_t yes_count;
     mono_time resend_at;
 };
-struct replica_stranger {
+struct replica_stranger { /* what a hello said */
     uint64_t id;
     char address[REPLICA_ADDRESS_MAX + 1];
 };

@@ -13,7 +13,7 @@
 #include "obs/metrics.h"
 #include "sim/log/story.h"
 
-enum { ATTEMPTS_AT_ONCE = 32, GIVE_UP_MS = 4000, VALUE_MAX = 24 << 10 };
+enum { ATTEMPTS_AT_ONCE = 32, VALUE_MAX = 24 << 10 };
 
 struct attempt { /* a write or a read of one client, through this process */
     struct log_process *process;
@@ -197,7 +197,10 @@ static void write_something(struct log_process *process, struct attempt *attempt
     }
     attempt->proposal = (struct proposal){
         .machine = TRIAL_MACHINE,
-        .version = max_u64(1, min_u64(status.level, process->host->level)) & UINT32_MAX,
+        /* now and then one that the cluster may not speak yet, which must be refused */
+        .version = prng_chance(prng, 20000)
+                       ? process->host->level
+                       : (uint32_t)max_u64(1, min_u64(status.level, process->host->level)),
         .actor = str_from(attempt->actor),
         .request_id = str_from(attempt->request_id),
         .command = {(const char *)(uintptr_t)start, bytes->len - start}, /* made a view below */
@@ -228,18 +231,22 @@ static void serve_clients(struct log_process *process)
         struct log_client *client = &story->clients[i];
         size_t wanted = 1 + prng_below(prng, story->settings.busy_max);
 
+        if (client->restless && prng_chance(prng, 200000)) {
+            struct log_host *leader = log_story_leader(story);
+            if (leader) client->target = leader->number;
+        }
         if (client->target != process->host->number || client->rest_until.ns > now.ns) continue;
         while (client->busy < story->settings.busy_max && wanted-- > 0) {
             struct attempt *attempt = free_attempt(process);
             if (!attempt) break;
-            *attempt =
-                (struct attempt){.process = process,
-                                 .client = client,
-                                 .busy = true,
-                                 .is_read = prng_below(prng, 100) < story->settings.read_percent,
-                                 .key = prng_below(prng, LOG_KEYS),
-                                 .floor = story->witness.floor,
-                                 .give_up = mono_after(loop_now(process->io->loop), GIVE_UP_MS)};
+            *attempt = (struct attempt){
+                .process = process,
+                .client = client,
+                .busy = true,
+                .is_read = prng_below(prng, 100) < story->settings.read_percent,
+                .key = prng_below(prng, LOG_KEYS),
+                .floor = story->witness.floor,
+                .give_up = mono_after(loop_now(process->io->loop), story->settings.give_up_ms)};
             client->busy++;
             if (attempt->is_read)
                 reads[read_count++] = attempt;

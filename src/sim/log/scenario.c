@@ -30,10 +30,12 @@ static void draw(struct log_settings *settings, struct prng *prng)
     settings->busy_max = (uint32_t)prng_between(prng, 1, 8);
     settings->value_max = (uint32_t)prng_between(prng, 1, 600);
     settings->read_percent = (uint32_t)prng_between(prng, 5, 60);
+    settings->give_up_ms = (uint32_t)prng_between(prng, 150, 4000);
     settings->members = prng_chance(prng, 750000);
     settings->wipes = prng_chance(prng, 500000);
     settings->levels = prng_chance(prng, 500000);
     settings->transfers = prng_chance(prng, 500000);
+    settings->wild_clocks = prng_chance(prng, 300000);
     settings->addresses = prng_chance(prng, 300000);
 }
 
@@ -74,8 +76,14 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
                                 SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE | SCENARIO_MAY_FILL,
                                 &story->hosts[i].host);
     }
+    /* In some worlds clocks run wildly apart: nothing may rest on them. */
+    for (size_t i = 0; !err && i < LOG_HOSTS; i++) {
+        int32_t ppm = (int32_t)prng_below(prng, 900000) - 450000;
+        if (story->settings.wild_clocks) sim_host_clock_rate(story->hosts[i].host, ppm);
+    }
     for (size_t i = 0; i < LOG_CLIENTS; i++)
-        story->clients[i] = (struct log_client){.number = i, .target = prng_below(prng, founders)};
+        story->clients[i] = (struct log_client){
+            .number = i, .target = prng_below(prng, founders), .restless = i % 2};
     if (!err) err = steward_open(story);
     return err;
 }

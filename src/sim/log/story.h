@@ -88,6 +88,7 @@ struct log_host {
 };
 struct log_client {
     size_t number, target, busy; /* target: host to ask */
+    bool restless;               /* asks whoever leads now; the others stay where they were heard */
     sim_time rest_until;
 };
 struct log_steward {
@@ -98,8 +99,8 @@ struct log_steward {
 };
 struct log_settings { /* drawn per world */
     struct replica_limits limits;
-    uint32_t heartbeat_ms, election_ms, poll_ms, busy_max, value_max, read_percent;
-    bool members, wipes, levels, transfers, addresses;
+    uint32_t heartbeat_ms, election_ms, poll_ms, busy_max, value_max, read_percent, give_up_ms;
+    bool members, wipes, levels, transfers, addresses, wild_clocks;
 };
 struct log_story {
     struct scenario_world *world;
