@@ -50,7 +50,7 @@ struct peers_options {
     const struct log_source *log; /* may be NULL */
     struct metrics *metrics;      /* may be NULL */
     const char *listen, *address, *name;
-    struct tls_context *tls_server, *tls_client;
+    struct tls_context *tls_server, *tls_client; /* both or neither; borrowed until closed */
     uint64_t id, cluster_id;
     uint32_t level;
     size_t queue_bytes; /* per peer; an empty queue takes any one frame; 0: 32 MiB */
