@@ -1,9 +1,10 @@
 /* Connections to the other replicas: who may speak, what is sent, what is dropped.
  *
  * Each replica dials each other one; a connection carries frames one way, from the dialer, and only
- * the hello and a beat now and then come back. Two lanes: control (everything small and appends)
- * and bulk (snapshots), so that a heartbeat never queues behind a snapshot. What the protocol can
- * send again is dropped when a peer's queue is full; nothing is dropped silently (metrics).
+ * the hello, a beat now and then and the end of a snapshot come back. Two lanes: control
+ * (everything small and appends) and bulk (snapshots), so that a heartbeat never queues behind a
+ * snapshot. What the protocol can send again is dropped when a peer's queue is full; nothing is
+ * dropped silently (metrics).
  *
  * Both sides of a connection beat three times in idle_ms, and a side that heard nothing for idle_ms
  * hangs up: after a partition TCP would try again only when its own back-off, by then perhaps a
@@ -41,7 +42,7 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
     /* A peer said hello: what it speaks and where it says it is. */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);
-    /* The sending of a snapshot ended: ERR_OK the peer has read all of it. */
+    /* The sending of a snapshot ended: ERR_OK the peer's on_snap has taken the end of it. */
     void (*on_snap_sent)(void *owner, uint64_t to, uint64_t id, enum err err);
     void *owner;
 };

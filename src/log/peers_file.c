@@ -1,6 +1,9 @@
 /* One file over the bulk lane: read a chunk on the worker, send it, read the next while the stream
  * has room. At most one chunk in memory beside what waits in the stream.
  *
+ * It is sent when the other side has answered the end of it: that its stream was closed in order
+ * does not say that it took what was in it.
+ *
  * The job opens the file for each chunk, so that no handle has to be given back when a peer is lost
  * in between; beside 256 KiB that costs nothing. */
 #include <stdlib.h>
@@ -113,11 +116,9 @@ static enum err put_chunk(struct sending *s)
 static enum err put_end(struct sending *s)
 {
     const struct frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = s->begin.id}};
-    enum err err = put(s, &end);
 
     s->ended = true;
-    if (!err) stream_end(s->peer->bulk.stream);
-    return err;
+    return put(s, &end);
 }
 
 void peer_file_pump(struct sending *s)
@@ -166,6 +167,8 @@ void peer_file_over(struct sending *s, enum err err)
     if (s->over) return;
     s->over = true;
     s->result = err;
+    if (!err) s->peer->bulk.backoff_ms = BACKOFF_MIN_MS;
+    s->peer->bulk.quiet = true; /* whoever asked for the file is told, nobody else */
     peer_line_drop(&s->peer->bulk, err_text(err));
     loop_defer(s->peers->io->loop, &s->tell);
 }
@@ -175,9 +178,9 @@ bool peer_file_is_over(const struct sending *s)
     return s->over;
 }
 
-bool peer_file_is_sent(const struct sending *s)
+bool peer_file_is_answer(const struct sending *s, uint64_t id)
 {
-    return s->ended;
+    return s->ended && !s->over && s->begin.id == id;
 }
 
 bool peer_file_stalls(const struct sending *s, mono_time now)

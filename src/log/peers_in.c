@@ -78,20 +78,28 @@ static void on_closed(void *owner, enum err why, const struct note *note)
 
 /* -- the hello -- */
 
-static enum err say_hello(struct incoming *c, const struct frame_hello *hello)
+/* A frame on the way back. */
+static enum err answer(struct incoming *c, const struct frame *frame)
 {
-    uint64_t nonce = entropy_u64(c->peers->io->entropy);
-    struct frame answer = peers_hello(c->peers, c->lane, c->from, nonce);
     struct buf bytes;
     struct str view;
     enum err err;
 
     buf_init(&bytes, IN_OUTPUT_MAX);
-    err = frame_append(&c->out, &answer, &bytes);
+    err = frame_append(&c->out, frame, &bytes);
     view = buf_peek(&bytes);
     if (!err) err = stream_write(c->stream, &view, 1);
     if (!err) peers_count_bytes(c->peers, BYTES_OUT, view.len);
     buf_deinit(&bytes);
+    return err;
+}
+
+static enum err say_hello(struct incoming *c, const struct frame_hello *hello)
+{
+    uint64_t nonce = entropy_u64(c->peers->io->entropy);
+    struct frame frame = peers_hello(c->peers, c->lane, c->from, nonce);
+    enum err err = answer(c, &frame);
+
     c->in.session = c->out.session = frame_session(hello->nonce, nonce);
     return err;
 }
@@ -221,7 +229,9 @@ static void note_snap(struct incoming *c, const struct frame *frame)
     } else if (frame->kind == FRAME_SNAP_CHUNK) {
         c->snap_at += frame->u.snap_chunk.bytes.len;
     } else if (frame->kind == FRAME_SNAP_END) {
+        enum err err = answer(c, frame);
         c->snap = false;
+        if (err) refuse(c, REFUSED_MEMORY, err_text(err));
     }
 }
 
@@ -375,19 +385,11 @@ static const struct stream_events incoming_events = {
 static void beat(struct incoming *c)
 {
     const struct frame frame = {.kind = FRAME_BEAT};
-    struct buf bytes;
-    struct str view;
-    enum err err;
+    enum err err = answer(c, &frame);
 
-    buf_init(&bytes, FRAME_HEAD);
-    err = frame_append(&c->out, &frame, &bytes);
-    view = buf_peek(&bytes);
-    if (!err) err = stream_write(c->stream, &view, 1);
-    if (!err) peers_count_bytes(c->peers, BYTES_OUT, view.len);
-    buf_deinit(&bytes);
     if (err == ERR_FULL)
         refuse(c, REFUSED_SILENT, "it does not read");
-    else if (err && !c->ended)
+    else if (err)
         refuse(c, REFUSED_MEMORY, err_text(err));
 }
 

@@ -77,6 +77,7 @@ struct line {
     mono_time dialed;      /* the last time; 0: never */
     mono_time dial_at;     /* not before */
     bool connected;        /* DIALING: only its hello is missing */
+    bool quiet;            /* it ends because its file is over: no news */
     bool told;             /* that it is down: once, not with every dial */
     uint64_t nonce;        /* our half of the session */
     struct frame_link in, out;
@@ -183,7 +184,8 @@ size_t peer_line_queued(const struct line *line);
 void peer_file_pump(struct sending *sending);               /* the line is open or has room */
 void peer_file_over(struct sending *sending, enum err err); /* on_snap_sent follows, later */
 bool peer_file_is_over(const struct sending *sending);      /* only on_snap_sent is left to do */
-bool peer_file_is_sent(const struct sending *sending); /* all of it was written to the stream */
+/* Whether the end of the file was sent and this is the answer to it. */
+bool peer_file_is_answer(const struct sending *sending, uint64_t id);
 bool peer_file_stalls(const struct sending *sending, mono_time now);
 void peer_file_shut(struct sending *sending); /* for good, without a word */
 #endif

@@ -155,8 +155,8 @@ static void on_closed(void *owner, enum err why, const struct note *note)
     struct peer *peer = line->peer;
     struct peers *peers = peer->peers;
     bool was_open = line->state == LINE_OPEN, we_did = line->state == LINE_CLOSING;
-    struct sending *sending = line->lane == LANE_BULK ? peer->sending : NULL;
-    bool sent = was_open && why == ERR_CLOSED && sending && peer_file_is_sent(sending);
+    /* After a quiet end the file is not the one this connection was for. */
+    struct sending *sending = line->lane == LANE_BULK && !line->quiet ? peer->sending : NULL;
 
     line->stream = NULL;
     if (peers->closing) {
@@ -170,18 +170,15 @@ static void on_closed(void *owner, enum err why, const struct note *note)
     buf_clear(&line->input);
     buf_clear(&line->output);
     line->state = LINE_OFF;
-    if (sending) peer_file_over(sending, sent ? ERR_OK : why == ERR_CLOSED ? ERR_UNAVAILABLE : why);
-    if (!peer->gone && !sent) tell_down(line, why, we_did ? line->why.text : note->text);
-    if (sent)
-        line->backoff_ms = BACKOFF_MIN_MS;
-    else
-        back_off(line);
+    if (sending) peer_file_over(sending, why == ERR_CLOSED ? ERR_UNAVAILABLE : why);
+    if (!peer->gone && !line->quiet) tell_down(line, why, we_did ? line->why.text : note->text);
+    back_off(line);
     peer_line_look(line);
     peers_release(peers);
     peer_free_if_over(peer);
 }
 
-/* -- what comes back: a hello, then beats -- */
+/* -- what comes back: a hello, then beats, and the end of a snapshot -- */
 
 static void on_open(void *owner)
 {
@@ -223,6 +220,17 @@ static void open_line(struct line *line, const struct frame_hello *hello)
     }
 }
 
+/* What may come back. The end of a snapshot does when the other side has taken all of it. */
+static bool is_answer(const struct line *line, const struct frame *frame)
+{
+    const struct sending *sending = line->peer->sending;
+
+    if (frame->kind == FRAME_SNAP_END)
+        return line->lane == LANE_BULK && sending &&
+               peer_file_is_answer(sending, frame->u.snap_end.id);
+    return frame->kind == FRAME_HELLO || frame->kind == FRAME_BEAT;
+}
+
 /* One frame at the start of the input; false when it is not whole, or the line is dropped. */
 static bool take_answer(struct line *line)
 {
@@ -234,7 +242,7 @@ static bool take_answer(struct line *line)
     if (err == ERR_NOT_READY) return false;
     if (!err && frame.kind == FRAME_HELLO && !check_hello(line, &frame.u.hello, &note))
         err = ERR_DENIED;
-    if (!err && frame.kind != FRAME_HELLO && frame.kind != FRAME_BEAT) {
+    if (!err && !is_answer(line, &frame)) {
         note_set(&note, "%s on the way back", frame_kind_name(frame.kind));
         err = ERR_PARSE;
     }
@@ -243,7 +251,8 @@ static bool take_answer(struct line *line)
         return false;
     }
     if (frame.kind == FRAME_HELLO) open_line(line, &frame.u.hello);
-    if (line->state != LINE_OPEN) return false; /* the owner left it out */
+    if (frame.kind == FRAME_SNAP_END) peer_file_over(line->peer->sending, ERR_OK);
+    if (line->state != LINE_OPEN) return false; /* the file is over, or the owner left it out */
     buf_consume(&line->input, size);
     return true;
 }
@@ -256,7 +265,7 @@ static void on_bytes(void *owner, struct str bytes)
     line->heard = loop_now(peers_of(line)->io->loop);
     peers_count_bytes(peers_of(line), BYTES_IN, bytes.len);
     if (buf_append(&line->input, bytes)) {
-        peer_line_drop(line, "more came back than a hello and beats");
+        peer_line_drop(line, "too much came back");
         return;
     }
     while (take_answer(line)) continue;
@@ -270,13 +279,10 @@ static void on_drained(void *owner)
         peer_file_pump(line->peer->sending);
 }
 
-/* In the middle, the other side has hung up; after a whole file it has read it all. */
 static void on_end(void *owner)
 {
     struct line *line = owner;
 
-    if (line->lane == LANE_BULK && line->peer->sending && peer_file_is_sent(line->peer->sending))
-        return; /* both ends together: on_closed with ERR_CLOSED follows */
     if (line->state == LINE_DIALING || line->state == LINE_OPEN)
         peer_line_drop(line,
                        line->state == LINE_DIALING ? "it hung up on our hello" : "it hung up");
@@ -332,7 +338,7 @@ static void dial(struct line *line)
     }
     peers->kept++;
     line->state = LINE_DIALING;
-    line->connected = false;
+    line->connected = line->quiet = false;
     line->heard = line->dialed;
     timer_start_in(&line->timer, DIAL_MS + HELLO_MS);
     err = say_hello(line); /* waits in the stream until it is open */
@@ -344,11 +350,6 @@ static void dial(struct line *line)
 static void trim(struct buf *b)
 {
     if (b->len == 0 && b->cap > KEPT_BYTES) buf_deinit(b);
-}
-
-static bool is_ended(const struct line *line)
-{
-    return line->lane == LANE_BULK && line->peer->sending && peer_file_is_sent(line->peer->sending);
 }
 
 static void on_beat_timer(struct line *line)
@@ -365,7 +366,7 @@ static void on_beat_timer(struct line *line)
     } else if (line->lane == LANE_BULK && line->peer->sending &&
                peer_file_stalls(line->peer->sending, now)) {
         peer_file_over(line->peer->sending, ERR_TIMEOUT);
-    } else if (peer_line_queued(line) == 0 && !is_ended(line)) { /* what is queued speaks for us */
+    } else if (peer_line_queued(line) == 0) { /* what is queued speaks for us */
         trim(&line->output);
         if (!frame_append(&line->out, &beat, &line->output)) peer_line_mark_dirty(line);
     }
