@@ -19,7 +19,7 @@ static inline struct str str_of(const void *bytes, size_t len)
 {
     return (struct str){bytes, len};
 }
-/* Here, so that comparing with a literal is a few instructions: the length decides nearly always. */
+/* Here, so that comparing with a literal is a few instructions: mostly the length decides. */
 static inline bool str_equal(struct str a, struct str b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);

@@ -149,10 +149,11 @@ static enum err keep_metadata(struct rpc_call *call, const struct h2_header *hea
 {
     struct metadata *kept =
         arena_alloc(&call->head, r->metadata_count * sizeof *kept + r->metadata_bytes);
-    char *at = (char *)(kept + r->metadata_count);
+    char *at;
 
     if (!kept) return ERR_NOMEM;
     call->metadata = kept;
+    at = (char *)(kept + r->metadata_count);
     for (size_t i = r->metadata_first; call->metadata_count < r->metadata_count; i++) {
         struct metadata *m = &kept[call->metadata_count];
         enum err err;

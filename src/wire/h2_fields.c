@@ -70,7 +70,7 @@ static const struct known *find(struct str name)
 /* nghttp2 takes text as not const, and does not write to it. */
 static uint8_t *text_of(struct str s)
 {
-    return (uint8_t *)(uintptr_t)s.at;
+    return (uint8_t *)s.at;
 }
 
 static bool is_value(struct str value)
