@@ -12,7 +12,7 @@ struct snap_inbox {
     struct fs_file *file;
     char *dir;
     char temp[FS_PATH_CAP];
-    uint64_t size;
+    uint64_t size, synced;
     struct snap_head head;
     bool checked;
 };
@@ -59,7 +59,11 @@ enum err snap_inbox_write(struct snap_inbox *inbox, uint64_t offset, struct str 
         return err;
     }
     inbox->size += bytes.len;
-    return ERR_OK;
+    if (inbox->size - inbox->synced < SNAP_SYNC_BYTES) return ERR_OK;
+    err = fs_sync(inbox->fs, inbox->file); /* in pieces, as a writer does */
+    if (err) note_set(note, "sync %s: %s", inbox->temp, err_text(err));
+    inbox->synced = inbox->size;
+    return err;
 }
 
 enum err snap_inbox_check(struct snap_inbox *inbox, struct snap_head *ret_head, struct note *note)

@@ -10,6 +10,7 @@ enum {
     SNAP_CHUNK_HEAD = 24, /* before its bytes */
     SNAP_END_BYTES = 16,  /* in the end mark: chunks, bytes */
     SNAP_ALIGN = 8,
+    SNAP_SYNC_BYTES = 4 << 20, /* written at most between two syncs */
 };
 #define SNAP_SECTION_END UINT32_MAX
 

@@ -15,7 +15,7 @@ struct snap_writer {
     char name[SNAP_NAME_CAP];
     char temp[FS_PATH_CAP];
     uint32_t head_crc, section;
-    uint64_t at, chunks, bytes;
+    uint64_t at, synced, chunks, bytes;
     struct buf room;
     enum err failed; /* nothing may be finished after it */
 };
@@ -29,7 +29,15 @@ static enum err put(struct snap_writer *writer, struct str bytes, struct note *n
         return err;
     }
     writer->at += bytes.len;
-    return ERR_OK;
+    if (writer->at - writer->synced < SNAP_SYNC_BYTES) return ERR_OK;
+    /* A whole snapshot at the end would be one long sync, and the log's own would wait behind it. */
+    err = fs_sync(writer->fs, writer->file);
+    if (err) {
+        note_set(note, "sync %s: %s", writer->temp, err_text(err));
+        writer->failed = err;
+    }
+    writer->synced = writer->at;
+    return err;
 }
 
 static enum err put_chunk(struct snap_writer *writer, uint32_t section, struct str bytes,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "disk_rig.h"
+#include "lib/fault_fs.h"
 #include "log/snapfile_internal.h"
 #include "snap_rig.h"
 
@@ -244,5 +245,38 @@ TEST(a_snapshot_arrives_in_pieces)
     CHECK_OK("read", fs_read_whole(rig.fs, path_of(8), 1 << 20, &whole));
     CHECK_SIZE("the same bytes", whole.len, before);
     buf_deinit(&whole);
+    rig_close(&rig);
+}
+
+/* A sync of the log must not wait behind a whole snapshot. */
+TEST(a_large_one_is_synced_in_pieces)
+{
+    enum { CHUNKS = 40 }; /* of a quarter of a MiB: 10 MiB */
+    static char bytes[256 << 10];
+    struct rig rig;
+    struct fault_fs fault;
+    struct note note = {""};
+    struct snap_head head = snap_rig_head(7);
+    struct snap_writer *writer = NULL;
+    struct snap_inbox *inbox = NULL;
+
+    rig_open(&rig, &perfect, 5);
+    fault_fs_init(&fault, rig.fs);
+    fault.plan = (struct fault_fs_plan){.calls = FAULT_FS_SYNC, .nth = UINT64_MAX};
+    CHECK_OK("create", snap_create(fault_fs_fs(&fault), RIG_DIR, &head, 1, &writer, &note));
+    for (int i = 0; i < CHUNKS; i++) {
+        CHECK_OK("write", snap_write(writer, 1, str_of(bytes, sizeof bytes), &note));
+        CHECK_U64("every 4 MiB", fault.seen, ((uint64_t)i + 1) / 16);
+    }
+    snap_abandon(writer);
+
+    fault.seen = 0;
+    CHECK_OK("open", snap_inbox_open(fault_fs_fs(&fault), RIG_DIR, 2, &inbox, &note));
+    for (uint64_t i = 0; i < CHUNKS; i++) {
+        CHECK_OK("write",
+                 snap_inbox_write(inbox, i * sizeof bytes, str_of(bytes, sizeof bytes), &note));
+        CHECK_U64("every 4 MiB", fault.seen, (i + 1) / 16);
+    }
+    snap_inbox_drop(inbox);
     rig_close(&rig);
 }
