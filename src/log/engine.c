@@ -654,7 +654,8 @@ enum err engine_compacted(struct engine *engine, mono_time now, const struct sna
     enum err err;
 
     assert(engine->begun);
-    if (engine->raft.snapshot.installing || mark->index <= engine->raft.trail.snapshot.index)
+    if (engine->raft.snapshot.installing || mark->index <= engine->raft.trail.snapshot.index ||
+        !guards_admit_snapshot(mark->index))
         return ERR_CONFLICT;
     assert(guards_term_at(&engine->raft, mark->index) == mark->term);
     assert(mark->index <= engine->commit);

@@ -112,7 +112,8 @@ enum err engine_installed(struct engine *engine, mono_time now, const struct sna
 enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
                           struct engine_effects *ret_effects);
 /* A snapshot of our own is durable. Entries up to its index less `trailing` are forgotten.
- * ERR_CONFLICT: an install or a newer snapshot came before it; drop the file. */
+ * ERR_CONFLICT: an install or a newer snapshot came before it, or it is of index 1 (guard 21); drop
+ * the file. */
 enum err engine_compacted(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           uint32_t trailing, struct engine_effects *ret_effects);
 /* The applied entry at `index` was a configuration. */

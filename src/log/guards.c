@@ -185,6 +185,14 @@ bool guards_admit_install(const struct raft *raft)
     return MUTANT(GUARD_9) || !raft->snapshot.installing;
 }
 
+/* Defect 21: whether entry 1 is still there is asked by its term, and a snapshot of index 1 has that
+ * term: such a leader sends a newcomer neither entry 1 nor the snapshot, but empty appends for ever.
+ * Guard: no snapshot of the first configuration alone; it would save nothing. */
+bool guards_admit_snapshot(uint64_t index)
+{
+    return MUTANT(GUARD_21) || index > 1;
+}
+
 /* Defect 11: when a CHANGE is refused in the middle of a batch, the entries before it stay in the
  * library's log and are never handed out. Guard: a CHANGE goes alone and only when it will be
  * taken. */

@@ -50,11 +50,38 @@ static uint64_t term_at(struct node *node, uint64_t index)
     return index == node->snapshot.index ? node->snapshot.term : 0;
 }
 
+static void forget_old(struct node *node)
+{
+    for (uint64_t i = 0; i < node->old_count; i++) free((void *)(uintptr_t)node->old[i].bytes.at);
+    free(node->old);
+    node->old = NULL;
+    node->old_count = 0;
+}
+
+/* Durable entries from `from` on are still on the disk, before those that were kept already. */
+static void keep_old(struct node *node, uint64_t from)
+{
+    uint64_t count = node->durable + 1 - from;
+    struct node_entry *old = OR_DIE(calloc(count + node->old_count, sizeof *old));
+
+    for (uint64_t i = 0; i < count; i++) {
+        old[i] = *entry_at(node, from + i);
+        old[i].bytes.at = OR_DIE(str_dup(old[i].bytes));
+    }
+    if (node->old_count) memcpy(old + count, node->old, node->old_count * sizeof *old);
+    free(node->old);
+    node->old = old;
+    node->old_first = from;
+    node->old_count += count;
+}
+
 static void log_cut(struct node *node, uint64_t from)
 {
+    if (from >= node->first && from <= node->durable) keep_old(node, from);
     for (; node->last >= from && node->last >= node->first; node->last--)
         free((void *)(uintptr_t)entry_at(node, node->last)->bytes.at);
     node->durable = min_u64(node->durable, node->last);
+    node->syncing = min_u64(node->syncing, node->last);
     node->told = min_u64(node->told, node->last);
 }
 
@@ -174,7 +201,10 @@ static void post(struct node *node, const struct raft_message *message)
         parcel->mark = node->snapshot;
         parcel->state = node->snapshot_state;
     }
-    list_append(&cluster->wire, &parcel->link);
+    if (cluster->on_post && !cluster->on_post(cluster, parcel))
+        cluster_drop(parcel);
+    else
+        list_append(&cluster->wire, &parcel->link);
 }
 
 static void check_leader(struct node *node)
@@ -263,7 +293,10 @@ static void sync_now(struct node *node)
     enum err err;
 
     if (!node->engine || node->stopped) return;
-    node->durable = node->last;
+    if (node->syncing <= node->durable) return;
+    node->durable = node->syncing;
+    node->syncing = 0;
+    forget_old(node);
     if (node->installing || node->durable <= node->told) return;
     node->told = node->durable;
     err = engine_persisted(node->engine, node->cluster->now, node->durable, &effects);
@@ -278,6 +311,8 @@ static void finish_install(struct node *node)
 
     node->installing = false;
     log_cut(node, node->first);
+    forget_old(node);
+    node->syncing = 0;
     node->first = node->install.index + 1;
     node->last = node->durable = node->told = node->install.index;
     node->snapshot = node->install;
@@ -326,7 +361,7 @@ static void handle(struct node *node, enum err err, const struct engine_effects 
     if (leads && !node->was_leader) check_leader(node);
     node->was_leader = leads;
     advance(node);
-    if (!node->hold_sync) sync_now(node);
+    if (!node->hold_sync) cluster_sync(cluster, node->id);
     if (node->installing && !node->hold_install && (effects->flags & ENGINE_INSTALL))
         finish_install(node);
 }
@@ -355,6 +390,7 @@ void cluster_close(struct cluster *cluster)
         struct node *node = &cluster->nodes[id];
         engine_close(node->engine);
         log_cut(node, node->first);
+        forget_old(node);
         free(node->log);
     }
     free(cluster->leaders);
@@ -421,7 +457,12 @@ void cluster_crash(struct cluster *cluster, uint64_t id, uint64_t spare)
     engine_close(node->engine);
     node->engine = NULL;
     log_cut(node, max_u64(min_u64(node->durable + spare, node->last), node->snapshot.index) + 1);
+    if (node->old_count && node->old_first == node->last + 1 && node->last == node->durable)
+        for (uint64_t i = 0; i < node->old_count; i++)
+            log_append(node, node->old[i].term, node->old[i].kind, node->old[i].bytes);
+    forget_old(node);
     node->durable = node->last;
+    node->syncing = 0;
     cluster->counts.crashes++;
 }
 
@@ -522,9 +563,22 @@ enum err cluster_transfer(struct cluster *cluster, uint64_t id, uint64_t to)
     return ERR_OK;
 }
 
-void cluster_sync(struct cluster *cluster, uint64_t id)
+void cluster_sync_begin(struct cluster *cluster, uint64_t id)
+{
+    struct node *node = cluster_node(cluster, id);
+
+    if (node->last > node->durable) node->syncing = node->last;
+}
+
+void cluster_sync_end(struct cluster *cluster, uint64_t id)
 {
     sync_now(cluster_node(cluster, id));
+}
+
+void cluster_sync(struct cluster *cluster, uint64_t id)
+{
+    cluster_sync_begin(cluster, id);
+    cluster_sync_end(cluster, id);
 }
 
 void cluster_apply(struct cluster *cluster, uint64_t id)

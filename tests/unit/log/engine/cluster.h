@@ -35,6 +35,10 @@ struct node {
     uint64_t first;   /* index of log[0] */
     uint64_t last;    /* of the log in memory, first - 1 when empty */
     uint64_t durable; /* of it */
+    uint64_t syncing; /* a sync under way makes this durable; 0: none */
+    /* Durable entries that were replaced stay on the disk until what replaces them is durable. */
+    struct node_entry *old;
+    uint64_t old_first, old_count;
     /* driver */
     uint64_t told; /* to the engine as persisted */
     uint64_t applied, state;
@@ -62,6 +66,9 @@ struct cluster {
     struct list wire;                     /* of parcels, oldest first */
     bool cut[CLUSTER_NODES + 1][CLUSTER_NODES + 1];
     uint64_t submitted;
+    /* The swarm's: may set parcel->at or return false to lose it. NULL: on the wire at once. */
+    bool (*on_post)(struct cluster *cluster, struct parcel *parcel);
+    void *owner;
     char violation[256]; /* "" while all is well */
     /* what the checks know */
     struct {
@@ -96,7 +103,8 @@ struct cluster *cluster_of(uint64_t voters, uint64_t seed);
 struct node *cluster_node(struct cluster *cluster, uint64_t id);
 
 void cluster_start(struct cluster *cluster, uint64_t id); /* from its disk */
-/* Loses what is not durable but keeps `spare` more entries, if there are. */
+/* Loses what is not durable but keeps `spare` more entries, if there are. With none kept, what was
+ * replaced and not yet overwritten on disk is there again. */
 void cluster_crash(struct cluster *cluster, uint64_t id, uint64_t spare);
 
 /* Moves the clock to when `id` is due, at least, and lets it time out. */
@@ -106,7 +114,9 @@ void cluster_elapse(struct cluster *cluster, uint64_t ms);
 enum err cluster_submit(struct cluster *cluster, uint64_t id, const char *command);
 enum err cluster_change(struct cluster *cluster, uint64_t id, const struct members *members);
 enum err cluster_transfer(struct cluster *cluster, uint64_t id, uint64_t to);
-void cluster_sync(struct cluster *cluster, uint64_t id); /* everything is durable, and told */
+void cluster_sync(struct cluster *cluster, uint64_t id);       /* everything is durable, and told */
+void cluster_sync_begin(struct cluster *cluster, uint64_t id); /* what is there now */
+void cluster_sync_end(struct cluster *cluster, uint64_t id);   /* is durable, and told */
 void cluster_apply(struct cluster *cluster, uint64_t id);
 void cluster_finish_install(struct cluster *cluster, uint64_t id);
 void cluster_snapshot(struct cluster *cluster, uint64_t id, uint32_t trailing); /* at applied */

@@ -686,3 +686,21 @@ GUARD_TEST(rolling_back_a_change_keeps_the_one_before, GUARD_20)
     HOLDS(engine_members_committed(engine(3), &seen) && seen.count == 6);
     return done(true);
 }
+
+/* -- 21 -- */
+GUARD_TEST(a_newcomer_gets_something_whatever_was_compacted, GUARD_21)
+{
+    struct members members = cluster_members(3, 1);
+
+    c = cluster_of(3, 7);
+    cluster_snapshot(c, 1, 0); /* nothing but the first configuration is applied */
+    HOLDS(cluster_elect(c, 1));
+    cluster_run(c, 2 * CLUSTER_HEARTBEAT_MS);
+    cluster_start(c, 4);
+    HOLDS(!cluster_change(c, 1, &members));
+    cluster_run(c, 5 * CLUSTER_ELECTION_MS);
+    HOLDS(node(4)->applied == node(1)->applied);
+    cluster_snapshot(c, 1, 0);
+    HOLDS(node(1)->snapshot.index > 1);
+    return done(true);
+}

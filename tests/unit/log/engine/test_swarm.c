@@ -1,0 +1,38 @@
+/* Lives of whole clusters from seeds; and that they notice when a guard is missing. */
+#include <stdio.h>
+
+#include "lib/test.h"
+#include "mutants.h"
+#include "swarm.h"
+
+enum { SEEDS = 120, SEEDS_FOR_A_MUTANT = 400 };
+
+static bool sound(uint64_t count)
+{
+    struct swarm_counts counts = {0};
+
+    for (uint64_t seed = 1; seed <= count; seed++)
+        if (!swarm_run(seed, &counts)) return false;
+    return true;
+}
+
+static bool sound_long(void)
+{
+    return sound(SEEDS_FOR_A_MUTANT);
+}
+
+TEST(every_life_is_safe_and_makes_progress_after_healing)
+{
+    CHECK("all seeds", sound(SEEDS));
+}
+
+/* The others need luck or more seeds; each has its own scenario in test_guards.c. */
+TEST(lives_show_when_a_guard_is_missing)
+{
+    static const enum mutant found[] = {
+        MUTANT_GUARD_2,  MUTANT_GUARD_3,  MUTANT_GUARD_4,  MUTANT_GUARD_5,  MUTANT_GUARD_6,
+        MUTANT_GUARD_10, MUTANT_GUARD_15, MUTANT_GUARD_17, MUTANT_GUARD_18,
+    };
+    for (size_t i = 0; i < ARRAY_LEN(found); i++)
+        CHECK(mutant_name(found[i]), mutant_breaks(sound_long, found[i]));
+}
