@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "rpc/retry.h"
 
 enum {
     PASSING_MAX = 10000,
@@ -273,27 +274,37 @@ static void give_waiting_answer(struct passing *p)
         rpc_call_resume(p->onward);
 }
 
-static void give_trailers(struct passing *p, const struct rpc_client_call *onward)
+static bool says_not_applied(struct str name)
+{
+    return str_equal(name, STR(RPC_LEADER_TRAILER)) || str_equal(name, STR(RPC_APPLIED_TRAILER));
+}
+
+static void give_trailers(struct passing *p, const struct rpc_client_call *onward, bool doubt)
 {
     const struct h2_header *trailers;
     size_t count = rpc_call_trailers(onward, &trailers);
 
-    for (size_t i = 0; i < count; i++)
-        if (!str_equal(trailers[i].name, STR("x-muster-trace"))) /* our server says it, too */
-            (void)rpc_add_trailer(p->call, trailers[i].name, trailers[i].value);
+    for (size_t i = 0; i < count; i++) {
+        if (str_equal(trailers[i].name, STR("x-muster-trace"))) continue; /* our server says it */
+        if (doubt && says_not_applied(trailers[i].name)) continue;
+        (void)rpc_add_trailer(p->call, trailers[i].name, trailers[i].value);
+    }
 }
 
 static void onward_end(void *owner, struct rpc_client_call *onward,
                        const struct rpc_outcome *outcome)
 {
     struct passing *p = owner;
+    /* What the leader answered is about the last attempt. An earlier one may have been applied, and
+     * of that the caller cannot know: a plain no would be one to it. */
+    bool doubt = outcome->err == ERR_UNKNOWN;
 
     if (p->call) {
         give_headers(p);
-        give_trailers(p, onward);
-        if (outcome->answered) {
+        give_trailers(p, onward, doubt);
+        if (outcome->answered && (!doubt || retry_status_is_doubtful(outcome->status))) {
             rpc_finish(p->call, outcome->status, outcome->text, outcome->details);
-        } else if (outcome->err == ERR_UNKNOWN) {
+        } else if (doubt) {
             rpc_finish(p->call, GRPC_UNKNOWN, outcome->text, STR_EMPTY);
         } else {
             bool late = outcome->err == ERR_TIMEOUT;

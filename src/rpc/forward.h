@@ -8,7 +8,8 @@
  * that goes away cancels the call at the leader.
  *
  * What is lost between us and the leader is told as the client would tell it: UNKNOWN when the call
- * may have been applied, else UNAVAILABLE with "x-muster-applied: no".
+ * may have been applied, else UNAVAILABLE with "x-muster-applied: no". So is a no to a second
+ * attempt when the first was lost: the caller knows of one only, and would take it for a no to all.
  *
  * The surprising rules. A call is passed on once: it carries x-muster-hops, and who gets such a
  * call without being the leader answers "not leader" itself, so two replicas that take each other
