@@ -66,8 +66,8 @@ static int run_rejoin(void *context, const struct command_call *call)
         else
             printf("replica %016" PRIx64 " is %016" PRIx64 " now, empty; what it had is in "
                    "%s/damaged-%016" PRIx64
-                   "/. Start it, add it to the cluster as a learner, remove "
-                   "the old identity, then promote it.\n",
+                   "/. Start it; then remove the old identity from the cluster, add the new one as "
+                   "a learner and promote it.\n",
                    old.replica_id, made.replica_id, dir, old.replica_id);
     }
     conf_close(conf);

@@ -105,6 +105,20 @@ static enum err check_address(struct str address, char ret_text[REPLICA_ADDRESS_
     return ERR_OK;
 }
 
+/* Two members at one address: the engine refuses it, and one of them could never be reached. */
+static enum err check_free(const struct members *members, const struct member *wishing,
+                           struct note *note)
+{
+    for (size_t i = 0; i < members->count; i++) {
+        const struct member *other = &members->at[i];
+        if (other->id == wishing->id || strcmp(other->address, wishing->address) != 0) continue;
+        note_set(note, "replica %016llx is a member at %s: remove it first",
+                 (unsigned long long)other->id, other->address);
+        return ERR_EXISTS;
+    }
+    return ERR_OK;
+}
+
 static enum err add(const struct members_view *view, uint64_t id, struct str address,
                     struct members *next, struct note *note)
 {
@@ -122,6 +136,7 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
     member = &next->at[next->count];
     *member = (struct member){.id = id, .role = MEMBER_LEARNER};
     err = check_address(address, member->address, note);
+    if (!err) err = check_free(next, member, note);
     if (err) return err;
     err = may_do_without(view, SIZE_MAX, note);
     if (!err) next->count++;
@@ -199,6 +214,8 @@ static enum err move_to(const struct members_view *view, size_t at, struct str a
         note_set(note, "that is its address");
         return ERR_EXISTS;
     }
+    err = check_free(next, &next->at[at], note);
+    if (err) return err;
     return may_do_without(view, SIZE_MAX, note);
 }
 

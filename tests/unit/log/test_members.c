@@ -189,6 +189,23 @@ TEST(an_address_must_be_one)
               ERR_EXISTS);
 }
 
+TEST(an_address_belongs_to_one_member)
+{
+    struct situation s;
+    struct members next;
+    struct note note = {""};
+
+    situation_make(&s, "VVL");
+    CHECK_ERR("a newcomer where somebody is",
+              members_change(&s.view, CHANGE_ADD, 9, STR("replica-3:7791"), &next, &note),
+              ERR_EXISTS);
+    CHECK_HAS("the note", note.text, "0000000000000003 is a member at replica-3:7791");
+    CHECK_ERR("a move to where somebody is",
+              members_change(&s.view, CHANGE_ADDRESS, 2, STR("replica-1:7791"), &next, &note),
+              ERR_EXISTS);
+    CHECK_HAS("the note", note.text, "0000000000000001 is a member at replica-1:7791");
+}
+
 TEST(a_learner_that_lacks_what_is_on_its_way_has_caught_up)
 {
     static const struct {
