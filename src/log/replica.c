@@ -29,7 +29,10 @@ static void on_timer(struct timer *timer)
 
 static void on_again(struct timer *timer)
 {
-    replica_wake(CONTAINER_OF(timer, struct replica, again));
+    struct replica *replica = CONTAINER_OF(timer, struct replica, again);
+
+    replica->apply.sliced = false;
+    replica_wake(replica);
 }
 
 void replica_again(struct replica *replica)
@@ -43,6 +46,7 @@ static void arm(struct replica *replica)
     mono_time due = mono_min(replica_propose_due(replica), replica_read_due(replica));
 
     due = mono_min(due, replica_change_due(replica));
+    due = mono_min(due, replica_dial_due(replica));
     if (replica_may_step(replica)) due = mono_min(due, engine_due(replica->engine));
     if (due.ms == MONO_NEVER.ms)
         timer_stop(&replica->timer);
@@ -132,7 +136,7 @@ void replica_fail(struct replica *replica, enum err why, const struct note *note
     replica->stopped = why;
     replica->stopped_note = *note;
     LOG_ERROR(&replica->log, "replica stopped", log_err("err", why), log_text("why", note->text),
-              log_u64("term", engine_term(replica->engine)), log_u64("applied", replica->applied));
+              log_u64("term", replica->role_term), log_u64("applied", replica->applied));
     loop_defer(replica->io->loop, &replica->stop_task);
 }
 
@@ -148,33 +152,38 @@ struct replica_status replica_status(const struct replica *replica)
 {
     const struct members *members = &replica->change.newest;
     const struct member *self = members_find(members, replica->id);
-    const struct member *leader;
     struct replica_status status = {
         .id = replica->id,
         .cluster_id = replica->cluster_id,
-        .role = replica->stopped ? REPLICA_FOLLOWER : engine_role(replica->engine),
-        .ready = replica_ready(replica),
+        .role = REPLICA_FOLLOWER,
         .member = self != NULL,
         .voter = self && self->role == MEMBER_VOTER,
-        .term = engine_term(replica->engine),
-        .leader_id = replica->stopped ? 0 : engine_leader(replica->engine),
+        .term = replica->role_term,
         .leader_address = "",
         .first = entries_first(replica->entries),
         .last = entries_last(replica->entries),
         .durable = replica->disk.durable,
-        .commit = engine_commit(replica->engine),
+        .commit = replica->applied,
         .applied = replica->applied,
         .snapshot = replica->snapshot.index,
         .level = replica->meta.level,
         .log_bytes = replica->disk.stats.disk_bytes,
         .disk_free = replica->disk.free_bytes,
         .disk_full = replica->disk.full,
-        .installing = replica_install_busy(replica) || engine_installing(replica->engine),
         .clock_ns = replica->meta.clock_ns,
     };
 
-    leader = members_find(members, status.leader_id);
-    if (leader) status.leader_address = leader->address;
+    if (replica->stopped) return status; /* nothing is asked of an engine that failed */
+    status.role = engine_role(replica->engine);
+    status.ready = replica_ready(replica);
+    status.term = engine_term(replica->engine);
+    status.leader_id = engine_leader(replica->engine);
+    status.commit = engine_commit(replica->engine);
+    status.installing = replica_install_busy(replica) || engine_installing(replica->engine);
+    if (status.leader_id)
+        status.leader_address = status.leader_id == replica->id
+                                    ? peers_address(replica->peers)
+                                    : replica_dial_address(replica, status.leader_id);
     return status;
 }
 
@@ -216,7 +225,7 @@ static void on_hello(void *owner, uint64_t from, uint32_t level, struct str addr
 {
     struct replica *replica = owner;
 
-    if (!replica->stopped) replica_change_hello(replica, from, level, address);
+    if (!replica->stopped) replica_dial_hello(replica, from, level, address);
 }
 
 static void run_adopt(struct job *job)
@@ -567,6 +576,7 @@ enum err replica_open(const struct replica_options *options, struct replica **re
     replica_propose_open(replica);
     replica_read_open(replica);
     replica_change_open(replica);
+    replica_dial_open(replica);
     err = take_limits(replica, options, note);
     if (!err) err = take_machines(replica, options, note);
     if (!err && !(replica->dir = str_dup(str_from(options->dir)))) err = ERR_NOMEM;

@@ -81,7 +81,7 @@ static void compare_state(struct replica *replica, uint64_t index, uint64_t term
     slot->own = state_hash(replica);
     slot->own_known = true;
     frame.u.hash = (struct frame_hash){.index = index, .term = term, .hash = slot->own};
-    replica_send_all(replica, &frame);
+    replica_send_all(replica, &frame, false);
     judge_hash(replica, slot);
 }
 
@@ -266,6 +266,7 @@ void replica_apply_pump(struct replica *replica)
 {
     size_t entries = 0, bytes = 0;
 
+    if (replica->apply.sliced) return; /* enough for this turn: others want the loop too */
     /* Guard 10: while a snapshot is being installed the commit index may cover entries that were
      * never handed out. */
     while (replica_may_step(replica) && (MUTANT(GUARD_10) || !engine_installing(replica->engine)) &&
@@ -273,6 +274,7 @@ void replica_apply_pump(struct replica *replica)
         struct entry entry;
 
         if (entries >= REPLICA_APPLY_ENTRIES || bytes >= REPLICA_APPLY_BYTES) {
+            replica->apply.sliced = true;
             replica_again(replica);
             break;
         }

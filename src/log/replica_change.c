@@ -1,5 +1,5 @@
-/* Members: changes under the rules of log/members.h, handing leadership over, whom to dial, and the
- * cluster level that follows from what the members announced.
+/* Members: changes under the rules of log/members.h, handing leadership over, and the cluster level
+ * that follows from what the members announced.
  *
  * A change is judged and written by the leader, one at a time, and decided like a proposal: when
  * its index is applied. Nothing of it is kept elsewhere; a new leader knows the configuration from
@@ -18,55 +18,16 @@ static struct transfer *transfer_at(struct list *node)
     return CONTAINER_OF(node, struct transfer, link);
 }
 
-/* -- whom to dial -- */
+/* -- the newest configuration -- */
 
-static struct replica_stranger *said_by(struct replica_change_state *change, uint64_t id)
+static bool same_members(const struct members *a, const struct members *b)
 {
-    for (size_t i = 0; i < change->stranger_count; i++)
-        if (change->strangers[i].id == id) return &change->strangers[i];
-    return NULL;
-}
-
-/* Voters and learners of the newest configuration, and whoever said hello: a replica that lags must
- * answer one that the newest configuration has and its own has not, and a joiner its leader. What a
- * member says of itself beats the configuration here, for that may be older than its move, and only
- * our answers bring us the newer one. */
-static void dial_members(struct replica *replica)
-{
-    struct replica_change_state *change = &replica->change;
-    struct peer_where where[REPLICA_MEMBERS_MAX + REPLICA_STRANGERS_MAX];
-    size_t count = 0;
-    enum err err;
-
-    for (size_t i = 0; i < change->newest.count; i++) {
-        const struct member *member = &change->newest.at[i];
-        const struct replica_stranger *said = said_by(change, member->id);
-        if (member->id == replica->id) continue;
-        where[count++] = (struct peer_where){member->id, said ? said->address : member->address};
-    }
-    for (size_t i = 0; i < change->stranger_count; i++) {
-        const struct replica_stranger *stranger = &change->strangers[i];
-        if (members_find(&change->newest, stranger->id)) continue;
-        where[count++] = (struct peer_where){stranger->id, stranger->address};
-    }
-    err = peers_set(replica->peers, where, count);
-    if (err) {
-        LOG_WARN(&replica->log, "peers not set, trying again", log_err("err", err));
-        change->members_dirty = true;
-        replica_again(replica);
-    }
-}
-
-/* A configuration that moves a member is newer than what it said before. */
-static void forget_moved(struct replica_change_state *change, const struct members *now)
-{
-    for (size_t i = 0; i < now->count; i++) {
-        const struct member *before = members_find(&change->newest, now->at[i].id);
-        struct replica_stranger *said = said_by(change, now->at[i].id);
-
-        if (!before || !said || strcmp(before->address, now->at[i].address) == 0) continue;
-        *said = change->strangers[--change->stranger_count];
-    }
+    if (a->count != b->count) return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->at[i].id != b->at[i].id || a->at[i].role != b->at[i].role ||
+            strcmp(a->at[i].address, b->at[i].address) != 0)
+            return false;
+    return true;
 }
 
 static void refresh_members(struct replica *replica)
@@ -77,73 +38,10 @@ static void refresh_members(struct replica *replica)
 
     change->members_dirty = false;
     engine_members(replica->engine, &now, &uncommitted);
-    if (now.count == change->newest.count && !change->dial_due) {
-        size_t i = 0;
-        while (i < now.count && now.at[i].id == change->newest.at[i].id &&
-               now.at[i].role == change->newest.at[i].role &&
-               strcmp(now.at[i].address, change->newest.at[i].address) == 0)
-            i++;
-        if (i == now.count) return;
-    }
-    change->dial_due = false;
-    forget_moved(change, &now);
+    if (same_members(&now, &change->newest)) return;
     change->newest = now;
-    change->level_dirty = true;
-    dial_members(replica);
+    change->level_dirty = replica->dial.due = true;
     replica_changed(replica);
-}
-
-static void announce(struct replica *replica, uint64_t id, uint32_t level)
-{
-    struct replica_change_state *change = &replica->change;
-
-    for (size_t i = 0; i < change->level_count; i++) {
-        if (change->levels[i].id != id) continue;
-        change->levels[i].level = level;
-        return;
-    }
-    if (change->level_count < ARRAY_LEN(change->levels)) {
-        change->levels[change->level_count++] = (struct replica_level){id, level};
-        return;
-    }
-    /* Full: the oldest that is no member makes room; members always fit. */
-    for (size_t tries = 0; tries < ARRAY_LEN(change->levels); tries++) {
-        size_t at = change->level_next++ % ARRAY_LEN(change->levels);
-        if (members_find(&change->newest, change->levels[at].id)) continue;
-        change->levels[at] = (struct replica_level){id, level};
-        return;
-    }
-}
-
-static uint32_t announced(const struct replica *replica, uint64_t id)
-{
-    const struct replica_change_state *change = &replica->change;
-
-    if (id == replica->id) return replica->speaks;
-    for (size_t i = 0; i < change->level_count; i++)
-        if (change->levels[i].id == id) return change->levels[i].level;
-    return 0;
-}
-
-void replica_change_hello(struct replica *replica, uint64_t from, uint32_t level,
-                          struct str address)
-{
-    struct replica_change_state *change = &replica->change;
-    struct replica_stranger *stranger;
-
-    announce(replica, from, level);
-    change->level_dirty = true;
-    replica_wake(replica);
-    if (from == replica->id || address.len == 0 || address.len > REPLICA_ADDRESS_MAX) return;
-    stranger = said_by(change, from);
-    if (stranger && str_equal(str_from(stranger->address), address)) return;
-    if (!stranger && change->stranger_count < REPLICA_STRANGERS_MAX)
-        stranger = &change->strangers[change->stranger_count++];
-    if (!stranger) stranger = &change->strangers[change->stranger_next++ % REPLICA_STRANGERS_MAX];
-    stranger->id = from;
-    memcpy(stranger->address, address.at, address.len);
-    stranger->address[address.len] = '\0';
-    change->members_dirty = change->dial_due = true;
 }
 
 /* -- looking -- */
@@ -166,7 +64,7 @@ size_t replica_members(const struct replica *replica,
             .self = from->id == replica->id,
             .leader = from->id == leader,
             .match = leads ? engine_match(replica->engine, from->id) : 0,
-            .level = announced(replica, from->id),
+            .level = replica_dial_level(replica, from->id),
         };
         if (leads && !to->self)
             to->silent_ms = heard.ms ? mono_elapsed_ms(heard, replica_now(replica)) : UINT64_MAX;
@@ -324,10 +222,12 @@ static enum err judge(struct replica *replica, const struct change *asked, struc
         note_set(note, "another change is under way");
         return ERR_BUSY;
     }
-    if (asked->kind == CHANGE_PROMOTE && announced(replica, asked->id) < replica->meta.level &&
-        !MUTANT(LEVEL_IGNORED) && members_find(&change->newest, asked->id)) {
+    if (asked->kind == CHANGE_PROMOTE &&
+        replica_dial_level(replica, asked->id) < replica->meta.level && !MUTANT(LEVEL_IGNORED) &&
+        members_find(&change->newest, asked->id)) {
         note_set(note, "%016llx speaks level %u, the cluster is at %u",
-                 (unsigned long long)asked->id, announced(replica, asked->id), replica->meta.level);
+                 (unsigned long long)asked->id, replica_dial_level(replica, asked->id),
+                 replica->meta.level);
         return ERR_NOT_READY;
     }
     make_view(replica, &room, &view);
@@ -443,7 +343,7 @@ static uint32_t common_level(const struct replica *replica)
     uint32_t lowest = replica->speaks;
 
     for (size_t i = 0; i < members->count; i++) {
-        uint32_t level = announced(replica, members->at[i].id);
+        uint32_t level = replica_dial_level(replica, members->at[i].id);
         if (level < lowest) lowest = level;
     }
     return lowest;
@@ -506,6 +406,7 @@ void replica_change_pump(struct replica *replica)
 
     if (replica->stopped) return;
     if (change->members_dirty) refresh_members(replica);
+    replica_dial_pump(replica);
     watch_transfer(replica);
     if (change->running && mono_due(change->until, replica_now(replica)))
         end_running(replica, ERR_UNKNOWN, "leadership was lost");

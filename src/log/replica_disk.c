@@ -66,6 +66,7 @@ static void append_done(struct job *job, enum err err)
     if (last >= disk->first) disk->durable = max_u64(disk->durable, last);
     replica_observe_sync(replica, disk->append_ns, disk->count);
     buf_clear(&disk->bytes);
+    replica_resume(replica); /* a sender that was held because too much waited */
     replica_wake(replica);
 }
 
@@ -142,11 +143,11 @@ void replica_disk_replaced(struct replica *replica, uint64_t from)
 
     assert(from > 0);
     disk->next = min_u64(disk->next, from);
-    disk->durable = min_u64(disk->durable, from - 1);
+    /* What the disk has reported and the engine was not told yet may be what was just replaced, and
+     * so may what the job that runs carries: both count below that only. */
+    if (!MUTANT(STALE_PERSISTED)) disk->durable = min_u64(disk->durable, from - 1);
     disk->told = min_u64(disk->told, from - 1);
-    /* The job that runs may carry what was just replaced: its report counts below that only. */
-    if (disk->append_busy && !MUTANT(STALE_PERSISTED))
-        disk->valid_to = min_u64(disk->valid_to, from - 1);
+    disk->valid_to = min_u64(disk->valid_to, from - 1);
 }
 
 void replica_disk_reset(struct replica *replica, uint64_t index)

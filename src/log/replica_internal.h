@@ -6,7 +6,8 @@
  *     replica_disk.c      group commit, votes, seal, spares, release, free space
  *     replica_propose.c   proposals: judged, gathered, submitted, decided
  *     replica_read.c      leadership rounds and the reads that wait for them
- *     replica_change.c    members, hand-over, whom to dial, cluster level
+ *     replica_change.c    members, hand-over, cluster level
+ *     replica_dial.c      whom to dial and where, what each said of itself
  *     replica_apply.c     committed entries into the machines, in slices; state hashes
  *     replica_snapshot.c  taking a snapshot
  *     replica_restore.c   a snapshot into the machines; loading one at start
@@ -56,13 +57,13 @@ enum {
     REPLICA_APPLY_BYTES = 1 << 20,
     REPLICA_READ_BYTES = 4 << 20, /* of one job that reads old entries */
     REPLICA_READ_ENTRIES = 4096,
-    REPLICA_DISK_BYTES = 16 << 20, /* of one append job */
+    REPLICA_DISK_BYTES = 4 << 20, /* of one append job; at least one entry */
     REPLICA_DISK_ENTRIES = 16384,
     REPLICA_REPLY_MAX = 16 << 20, /* ceiling of a machine's reply */
     REPLICA_CLOCK_CAP_MS = 200,   /* the most one entry moves the replicated clock */
     REPLICA_DISK_JOBS = 64,
     REPLICA_BULK_JOBS = 64,
-    REPLICA_STRANGERS_MAX = 16, /* said where they are; members or not */
+    REPLICA_KNOWN_MAX = 16, /* said hello: every member, and others while there is room */
 };
 
 struct replica_metrics;   /* replica_metrics.c */
@@ -148,13 +149,18 @@ struct replica_reads {     /* replica_read.c */
     size_t yes_count;
     mono_time resend_at;
 };
-struct replica_stranger { /* what a hello said */
+struct replica_known { /* said hello */
     uint64_t id;
+    mono_time said_at;
+    uint32_t level;
+    bool use_said; /* dial it where it says it is, not where the configuration says */
     char address[REPLICA_ADDRESS_MAX + 1];
 };
-struct replica_level { /* announced by a hello */
-    uint64_t id;
-    uint32_t level;
+struct replica_dial { /* replica_dial.c */
+    struct replica_known known[REPLICA_KNOWN_MAX];
+    size_t known_count;
+    bool due;
+    mono_time look_at, swept_at;
 };
 struct replica_lag { /* replica_send.c: what one follower is still to be sent */
     struct replica *replica;
@@ -179,11 +185,7 @@ struct replica_change_state { /* replica_change.c */
     bool transferring;
     struct change *leaving; /* removal of ourselves that waits for the hand-over */
     struct members newest;  /* as last told to peers */
-    bool members_dirty, dial_due, level_dirty;
-    struct replica_stranger strangers[REPLICA_STRANGERS_MAX];
-    size_t stranger_count, stranger_next;
-    struct replica_level levels[REPLICA_MEMBERS_MAX + REPLICA_STRANGERS_MAX];
-    size_t level_count, level_next;
+    bool members_dirty, level_dirty;
     uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
 };
 struct replica_hash { /* of one index */
@@ -196,6 +198,7 @@ struct replica_hash { /* of one index */
     } said[REPLICA_MEMBERS_MAX];
 };
 struct replica_apply_state { /* replica_apply.c */
+    bool sliced;             /* until the next turn */
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];
     struct job read; /* entries that are not in memory */
@@ -264,6 +267,7 @@ struct replica {
     struct replica_propose propose;
     struct replica_reads reads;
     struct replica_change_state change;
+    struct replica_dial dial;
     struct replica_apply_state apply;
     struct replica_lag lags[REPLICA_MEMBERS_MAX];
     struct replica_snapshots *snapshots;
@@ -290,12 +294,13 @@ bool replica_ready(const struct replica *replica);
 void replica_effects(struct replica *replica, enum err err, const struct engine_effects *effects);
 bool replica_on_frame(struct replica *replica, uint64_t from, struct frame *frame);
 void replica_gate_opened(struct replica *replica); /* the vote is durable */
+void replica_resume(struct replica *replica);      /* frames that were refused are given again */
 void replica_step_pump(struct replica *replica);   /* persisted, timeout */
 void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
 void replica_send(struct replica *replica, const struct raft_message *message);
-void replica_send_all(struct replica *replica, const struct frame *frame); /* to every member */
+void replica_send_all(struct replica *replica, const struct frame *frame, bool voters_only);
 void replica_send_pump(struct replica *replica);
 void replica_send_close(struct replica *replica);
 
@@ -341,9 +346,15 @@ void replica_change_pump(struct replica *replica);
 void replica_change_role(struct replica *replica);
 void replica_change_applied(struct replica *replica, uint64_t index, uint64_t term);
 void replica_change_skipped(struct replica *replica, uint64_t index);
-void replica_change_hello(struct replica *replica, uint64_t from, uint32_t level,
-                          struct str address);
 mono_time replica_change_due(const struct replica *replica);
+
+/* -- replica_dial.c -- */
+void replica_dial_open(struct replica *replica);
+void replica_dial_pump(struct replica *replica);
+mono_time replica_dial_due(const struct replica *replica);
+void replica_dial_hello(struct replica *replica, uint64_t from, uint32_t level, struct str address);
+uint32_t replica_dial_level(const struct replica *replica, uint64_t id);      /* 0: not heard of */
+const char *replica_dial_address(const struct replica *replica, uint64_t id); /* "": unknown */
 
 /* -- replica_apply.c -- */
 enum err replica_apply_open(struct replica *replica);

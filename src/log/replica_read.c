@@ -78,7 +78,7 @@ static void ask(struct replica *replica)
 
     frame.u.read.term = reads->term;
     frame.u.read.round = reads->number;
-    replica_send_all(replica, &frame);
+    replica_send_all(replica, &frame, true);
     reads->resend_at = mono_after(replica_now(replica), replica->heartbeat_ms);
 }
 

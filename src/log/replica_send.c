@@ -14,12 +14,15 @@ static void send_frame(struct replica *replica, uint64_t to, const struct frame 
     if (peers_send(replica->peers, to, frame)) replica_count(replica, COUNT_MESSAGES_DROPPED);
 }
 
-void replica_send_all(struct replica *replica, const struct frame *frame)
+void replica_send_all(struct replica *replica, const struct frame *frame, bool voters_only)
 {
     const struct members *members = &replica->change.newest;
 
-    for (size_t i = 0; i < members->count; i++)
-        if (members->at[i].id != replica->id) send_frame(replica, members->at[i].id, frame);
+    for (size_t i = 0; i < members->count; i++) {
+        if (members->at[i].id == replica->id) continue;
+        if (voters_only && members->at[i].role != MEMBER_VOTER) continue;
+        send_frame(replica, members->at[i].id, frame);
+    }
 }
 
 /* -- ranges -- */
@@ -129,8 +132,8 @@ static void read_done(struct job *job, enum err err)
         lag->active = false;
         return;
     }
-    if (send_some(lag, next_read, min_u64(lag->count, lag->end - lag->next + 1))) lag_run(lag);
-    buf_clear(&lag->bytes);
+    if (send_some(lag, next_read, min_u64(lag->count, lag->end - lag->next + 1)))
+        lag_run(lag); /* the buffers may be the bulk thread's again */
     replica_wake(replica);
 }
 

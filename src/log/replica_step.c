@@ -78,7 +78,9 @@ void replica_effects(struct replica *replica, enum err err, const struct engine_
 
     if (!err && (effects->flags & ENGINE_ENTRIES)) err = take_entries(replica, effects);
     if (err) {
-        note_set(&note, "the engine: %s", err_text(err));
+        note_set(&note, "the engine: %s",
+                 err == ERR_CORRUPT ? "a peer's log differs from ours below what is committed"
+                                    : err_text(err));
         replica_fail(replica, err, &note);
         return;
     }
@@ -109,9 +111,14 @@ void replica_gate_opened(struct replica *replica)
     gate->vote_pending = false;
     for (size_t i = 0; i < gate->held_count; i++) replica_send(replica, &gate->held[i]);
     gate->held_count = 0;
-    if (gate->refused) peers_resume(replica->peers);
-    gate->refused = false;
+    replica_resume(replica);
     replica_wake(replica);
+}
+
+void replica_resume(struct replica *replica)
+{
+    if (replica->gate.refused) peers_resume(replica->peers);
+    replica->gate.refused = false;
 }
 
 /* -- frames -- */
@@ -185,10 +192,20 @@ static void step_frame(struct replica *replica, uint64_t from, const struct fram
     replica_effects(replica, err, &effects);
 }
 
+/* A leader may send faster than this disk writes. What waits for it is bounded; the sender's
+ * connection then stands still until some of it is written. */
+static bool is_swamped(const struct replica *replica, const struct frame *frame)
+{
+    return frame->kind == FRAME_APPEND && frame->u.append.entry_count > 0 &&
+           replica->disk.append_busy &&
+           entries_log_bytes_since(replica->entries, replica->disk.durable) >=
+               replica->limits.in_flight_bytes;
+}
+
 bool replica_on_frame(struct replica *replica, uint64_t from, struct frame *frame)
 {
     if (replica->stopped || replica->closing) return true;
-    if (!replica_may_step(replica)) {
+    if (!replica_may_step(replica) || is_swamped(replica, frame)) {
         replica->gate.refused = true;
         return false;
     }

@@ -6,6 +6,7 @@
 #include "lib/test.h"
 #include "log/datadir.h"
 #include "log/log.h"
+#include "log/mutant.h"
 #include "log/trial.h"
 #include "sim/sim.h"
 #include "sim/sim_link.h"
@@ -21,7 +22,8 @@ struct node {
     struct io *io;
     struct sim_host *host; /* NULL over real sockets */
     char dir[256], address[64];
-    uint64_t id; /* number + 1 */
+    const char *says; /* NULL: its address */
+    uint64_t id;      /* number + 1 */
     struct replica *replica;
     struct trial *trial, *second; /* machines 1 and, if wanted, 2 */
     bool wants_second;
@@ -92,6 +94,13 @@ struct call *rig_read(struct node *node, size_t call);
 struct call *rig_change(struct node *node, size_t call, enum change_kind kind, struct node *which);
 struct call *rig_transfer(struct node *node, size_t call, uint64_t to);
 int64_t rig_number(struct node *node, const char *key); /* -1: no such register */
+
+/* Whether the tests of this program whose name contains `test` fail with the planted bug. In a
+ * process of its own. */
+bool rig_finds(const char *test, enum mutant mutant);
+#define RIG_MUTANT_VARIABLE "MUSTER_TEST_MUTANT"
+#define CHECK_FOUND(test, mutant)                                                                  \
+    CHECK("found by " test ": " #mutant, rig_finds(test, MUTANT_##mutant))
 
 #define RIG_UNTIL(why, condition)                                                                  \
     do {                                                                                           \

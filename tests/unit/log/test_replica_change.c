@@ -189,20 +189,66 @@ TEST(removing_the_leader_hands_over_first)
     rig_close();
 }
 
+static void move(struct node *node, unsigned port)
+{
+    rig_kill(node->number);
+    snprintf(node->address, sizeof node->address, "%c:%u", (char)('a' + node->number), port);
+    rig_start_ok(node->number);
+}
+
 TEST(an_address_changes_in_place)
 {
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
     struct node *leader = rig_leader(), *moved = &rig.nodes[(leader->number + 1) % 3];
 
-    rig_kill(moved->number);
-    snprintf(moved->address, sizeof moved->address, "%c:7999", (char)('a' + moved->number));
-    rig_start_ok(moved->number);
+    move(moved, 7999);
     CHECK_OK("written", change(CHANGE_ADDRESS, moved));
     CHECK_OK("works", answer_of(rig_add(rig_leader(), 0, "n", 1)));
     RIG_UNTIL("found at its new address", rig_number(moved, "n") == 1);
     CHECK_TEXT("as everybody sees", find_member(rig_leader(), moved->id)->address, moved->address);
     CHECK_U64("with the vote it had", find_member(rig_leader(), moved->id)->role, MEMBER_VOTER);
+    rig_close();
+}
+
+/* Its own configuration says where the leader was; only the leader's hello says where it is. */
+TEST(a_replica_that_was_away_answers_a_leader_that_moved)
+{
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *first = rig_leader();
+    struct node *moved = &rig.nodes[(first->number + 1) % 3];
+    struct node *away = &rig.nodes[(first->number + 2) % 3];
+
+    RIG_UNTIL("quiet", rig_settled());
+    rig_kill(away->number);
+    move(moved, 7999);
+    CHECK_OK("written", change(CHANGE_ADDRESS, moved));
+    for (size_t i = 0; i < 100; i++) rig_add(first, 20 + i, "n", 1);
+    RIG_UNTIL("and more", rig.calls[119].done);
+    CHECK_OK("it leads", answer_of(rig_transfer(first, 0, moved->id)));
+    RIG_UNTIL("ready", rig_leader() == moved);
+    rig_start_ok(away->number);
+    RIG_UNTIL("it catches up", rig_number(away, "n") == 100);
+    CHECK_TEXT("and knows where the leader is", replica_status(away->replica).leader_address,
+               moved->address);
+    rig_close();
+}
+
+/* Started with an address that leads nowhere; the configuration knows better. */
+TEST(a_replica_that_says_a_wrong_address_is_found_by_the_configuration)
+{
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *wrong = &rig.nodes[(rig_leader()->number + 1) % 3];
+
+    wrong->says = "nowhere:1";
+    rig_kill(wrong->number);
+    CHECK_OK("a write it misses", answer_of(rig_add(rig_leader(), 0, "n", 1)));
+    rig_start_ok(wrong->number);
+    RIG_UNTIL("it catches up", rig_number(wrong, "n") == 1);
+    CHECK_OK("another", answer_of(rig_add(rig_leader(), 0, "n", 1)));
+    RIG_UNTIL("and goes on", rig_number(wrong, "n") == 2);
     rig_close();
 }
 

@@ -3,6 +3,7 @@
 #include "replica_rig.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum err answer_of(struct call *call)
@@ -60,20 +61,113 @@ TEST(a_sync_that_fails_stops_the_replica)
 
 TEST(a_vote_that_cannot_be_written_is_never_given)
 {
+    for (uint64_t seed = 1; seed <= 6; seed++) { /* now one asks for the vote, now the other */
+        rig.seed = seed;
+        rig_open(3);
+        RIG_UNTIL("one leads", rig_leader());
+        struct node *old = rig_leader();
+        struct node *a = &rig.nodes[(old->number + 1) % 3], *b = &rig.nodes[(old->number + 2) % 3];
+
+        RIG_UNTIL("quiet", rig_settled());
+        rig_run(5000); /* spares are made and the log is sealed: only a vote is left to sync */
+        fail_disk(a, 0, 1000000);
+        rig_kill(old->number);
+        RIG_UNTIL("it stops at its vote or its candidacy", a->stopped);
+        CHECK_HAS("saying so", a->why.text, "vote");
+        for (int ms = 0; ms < 2000; ms++) {
+            rig_run(1);
+            CHECK("and nobody is elected by it, not for a moment",
+                  replica_status(b->replica).role != REPLICA_LEADER);
+        }
+        rig_close();
+    }
+}
+
+/* -- a disk that is slow -- */
+
+static void slow_disk(struct node *node, uint64_t sync_ms)
+{
+    struct sim_fs_options disk = sim_fs_options(sim_host_disk(node->host));
+
+    disk.sync_ns_min = disk.sync_ns_max = sync_ms * NS_PER_MS;
+    CHECK_OK("set", sim_fs_set_options(sim_host_disk(node->host), &disk));
+}
+
+TEST(what_waits_for_a_slow_disk_is_bounded)
+{
+    enum { LIMIT = 100 << 10, FRAMES = 2 << 20 };
+    char value[1025];
+    uint64_t most = 0;
+
+    memset(value, 'v', 1024);
+    value[1024] = '\0';
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *leader = rig_leader(), *slow = &rig.nodes[(leader->number + 1) % 3];
+    rig_kill(slow->number);
+    slow->limits.in_flight_bytes = LIMIT;
+    rig_start_ok(slow->number);
+    RIG_UNTIL("quiet", rig_settled());
+    slow_disk(slow, 100);
+    for (size_t i = 0; i < 4000; i++) rig_set(leader, i, "k", value);
+    RIG_UNTIL("the others have it all", rig.calls[3999].done);
+    while (!rig_settled() && rig_turn()) {
+        struct replica_status status = replica_status(slow->replica);
+        most = max_u64(most, status.last - status.durable);
+    }
+    CHECK("in the end it has everything", rig_settled());
+    CHECK("and never held much more than its limit", most * 1100 <= LIMIT + FRAMES);
+    CHECK_OK("nobody minded", slow->stopped);
+    rig_close();
+}
+
+/* The disk reports entries that a new leader replaced while they were being written. */
+TEST(a_report_about_replaced_entries_counts_for_nothing)
+{
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
     struct node *old = rig_leader();
-    struct node *a = &rig.nodes[(old->number + 1) % 3], *b = &rig.nodes[(old->number + 2) % 3];
 
+    CHECK_OK("works", answer_of(rig_add(old, 0, "n", 1)));
     RIG_UNTIL("quiet", rig_settled());
-    rig_run(5000); /* spares are made and the log is sealed: only a vote is left to sync */
-    fail_disk(a, 0, 1000000);
-    rig_kill(old->number);
-    RIG_UNTIL("it stops at its vote or its candidacy", a->stopped);
-    CHECK_HAS("saying so", a->why.text, "vote");
-    rig_run(3000);
-    CHECK("and nobody was elected by it",
-          replica_status(b->replica).role != REPLICA_LEADER && !rig_leader());
+    rig_run(2000);
+    uint64_t before = replica_status(old->replica).last;
+    /* Cut off, its own copy of twenty entries takes seconds to sync. */
+    rig_cut(old->number, true);
+    slow_disk(old, 8000);
+    for (size_t i = 1; i <= 20; i++) rig_add(old, i, "n", 1);
+    RIG_UNTIL("the others have a leader", rig_has_new_leader(old));
+    CHECK_OK("with one entry of its own", answer_of(rig_add(rig_leader(), 30, "n", 100)));
+    uint64_t last = replica_status(rig_leader()->replica).last;
+    CHECK("fewer than the old one has", last < before + 20);
+    rig_cut(old->number, false);
+    RIG_UNTIL("they are replaced", replica_status(old->replica).last <= last);
+    CHECK("while the disk still writes them", replica_status(old->replica).durable <= before);
+    while (!rig_settled() && rig_turn()) {
+        struct replica_status status = replica_status(old->replica);
+        CHECK("no more durable than there is", status.durable <= status.last);
+    }
+    CHECK_OK("and it goes on", old->stopped);
+    CHECK_I64("with the others' history", rig_number(old, "n"), 101);
+    rig_close();
+}
+
+/* -- restoring -- */
+
+TEST_BOTH(what_a_snapshot_holds_is_not_applied_again)
+{
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader());
+    struct node *node = rig_leader();
+
+    for (size_t i = 0; i < 10; i++) rig_add(node, i, "n", 1);
+    RIG_UNTIL("written", rig.calls[9].done);
+    CHECK_OK("a snapshot", replica_snapshot(node->replica));
+    RIG_UNTIL("taken", replica_status(node->replica).snapshot > 0);
+    rig_stop(0);
+    rig_start_ok(0);
+    RIG_UNTIL("it leads again", rig_leader());
+    CHECK_I64("ten and no more", rig_number(node, "n"), 10);
     rig_close();
 }
 
@@ -209,4 +303,14 @@ TEST_BOTH(no_directory_is_not_found)
     rig_open(0);
     CHECK_ERR("none", rig_start(0), ERR_NOT_FOUND);
     rig_close();
+}
+
+TEST(planted_bugs_are_found)
+{
+    if (getenv(RIG_MUTANT_VARIABLE)) SKIP("one of them is in here");
+    CHECK("no bug, nothing found", !rig_finds("a_vote_that_cannot_be_written", MUTANT_NONE));
+    CHECK_FOUND("a_vote_that_cannot_be_written", VOTE_AFTER_SEND);
+    CHECK_FOUND("a_write_that_fails_stops", WRITE_ERROR_IGNORED);
+    CHECK_FOUND("what_a_snapshot_holds_is_not_applied_again", APPLY_TWICE_AFTER_RESTORE);
+    CHECK_FOUND("a_report_about_replaced_entries", STALE_PERSISTED);
 }

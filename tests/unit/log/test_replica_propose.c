@@ -48,6 +48,7 @@ static struct call *propose_raw(struct node *node, size_t at, uint32_t machine, 
 
 TEST(a_proposal_that_cannot_be_is_refused_with_its_reason)
 {
+    rig.nodes[0].version = 2;
     struct node *node = open_lone();
     char *huge = long_text(REPLICA_COMMAND_MAX + 1), *actor = long_text(REPLICA_ACTOR_MAX + 1);
     uint64_t last;
@@ -385,11 +386,10 @@ TEST(the_replicated_clock_follows_the_leader_and_never_runs_ahead)
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
     struct node *leader = rig_leader();
-    uint64_t before, after, wall;
+    uint64_t before, after, wall = sim_now(rig.sim).ns;
 
     CHECK_OK("the first of a term moves nothing", answer_of(rig_add(leader, 0, "n", 1)));
     before = replica_status(leader->replica).clock_ns;
-    wall = sim_now(rig.sim).ns;
     rig_run(100);
     CHECK_OK("the next one does", answer_of(rig_add(leader, 0, "n", 1)));
     after = replica_status(leader->replica).clock_ns;
@@ -410,4 +410,13 @@ TEST(the_replicated_clock_follows_the_leader_and_never_runs_ahead)
     CHECK_OK("its first", answer_of(rig_add(rig_leader(), 0, "n", 1)));
     CHECK_U64("moves nothing", replica_status(rig_leader()->replica).clock_ns, before);
     rig_close();
+}
+
+TEST(planted_bugs_are_found)
+{
+    if (getenv(RIG_MUTANT_VARIABLE)) SKIP("one of them is in here");
+    CHECK("no bug, nothing found", !rig_finds("a_leader_cut_off_says_unknown", MUTANT_NONE));
+    CHECK_FOUND("a_leader_cut_off_says_unknown", REPLY_BEFORE_COMMIT);
+    CHECK_FOUND("a_proposal_that_the_next_leader_commits_is_done", LOST_AS_NOT_APPLIED);
+    CHECK_FOUND("a_proposal_that_cannot_be_is_refused", LEVEL_IGNORED);
 }

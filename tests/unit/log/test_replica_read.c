@@ -1,6 +1,8 @@
 /* Reads: as new as everything acknowledged before, and only while this replica leads. */
 #include "replica_rig.h"
 
+#include <stdlib.h>
+
 static enum err answer_of(struct call *call)
 {
     RIG_UNTIL("answered", call->done);
@@ -80,14 +82,48 @@ TEST(an_answer_to_an_older_round_proves_nothing)
 
     CHECK_OK("a write", answer_of(rig_add(leader, 0, "n", 1)));
     RIG_UNTIL("quiet", rig_settled());
-    for (size_t k = 0; k < 3; k++)
-        if (k != leader->number) sim_link_clog(rig.nodes[k].host, leader->host, 150);
-    CHECK("asked again and again meanwhile", !rig_read(leader, 1)->done);
-    rig_run(100);
-    CHECK("no answer came yet", !rig.calls[1].done);
+    /* One follower answers, the other's answers to round 1 are held back. */
+    struct node *quick = &rig.nodes[(leader->number + 1) % 3];
+    struct node *slow = &rig.nodes[(leader->number + 2) % 3];
+    sim_link_clog(slow->host, leader->host, 100);
+    CHECK_OK("the quick one is enough", answer_of(rig_read(leader, 1)));
+    /* Round 2 reaches nobody, and the slow one's old answer comes now. */
+    sim_link_block(leader->host, quick->host, true);
+    sim_link_block(leader->host, slow->host, true);
+    sim_link_block(quick->host, leader->host, true);
     rig_read(leader, 2);
-    CHECK_OK("the first round ends", answer_of(&rig.calls[1]));
-    CHECK_OK("and the second, by its own answers", answer_of(&rig.calls[2]));
+    rig_run(150);
+    CHECK("what it says is about round 1", !rig.calls[2].done);
+    CHECK_ERR("round 2 ends with the leadership", answer_of(&rig.calls[2]), ERR_NOT_LEADER);
+    rig_close();
+}
+
+/* A slice of apply ends before all that is committed: a read that came meanwhile must wait. */
+static int64_t seen_by_read;
+
+static void on_read_done(struct read_ticket *ticket, enum err err)
+{
+    struct call *call = CONTAINER_OF(ticket, struct call, ticket);
+
+    call->done = true;
+    call->err = err;
+    seen_by_read = rig_number(call->node, "n");
+}
+
+TEST(a_read_waits_until_what_it_must_see_is_applied)
+{
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader());
+    struct node *node = rig_leader();
+    struct call *read = &rig.calls[4000];
+
+    for (size_t i = 0; i < 3000; i++) rig_add(node, i, "n", 1); /* more than one slice */
+    RIG_UNTIL("committed, and not all applied",
+              replica_status(node->replica).commit - replica_status(node->replica).applied > 500);
+    *read = (struct call){.node = node, .ticket.done = on_read_done};
+    replica_read(node->replica, &read->ticket);
+    CHECK_OK("answered", answer_of(read));
+    CHECK_I64("with all that was committed", seen_by_read, 3000);
     rig_close();
 }
 
@@ -155,4 +191,14 @@ TEST(a_leader_without_an_entry_of_its_term_committed_is_not_ready)
     CHECK_ERR("nor a write", answer_of(&rig.calls[2]), ERR_NOT_READY);
     RIG_UNTIL("soon it is", rig_leader());
     rig_close();
+}
+
+TEST(planted_bugs_are_found)
+{
+    if (getenv(RIG_MUTANT_VARIABLE)) SKIP("one of them is in here");
+    CHECK("no bug, nothing found", !rig_finds("a_leader_cut_off_answers_no_read", MUTANT_NONE));
+    CHECK_FOUND("a_leader_cut_off_answers_no_read", READ_WITHOUT_ROUND);
+    CHECK_FOUND("an_answer_to_an_older_round_proves_nothing", READ_OLD_ROUND);
+    CHECK_FOUND("a_read_waits_until_what_it_must_see_is_applied", READ_BEFORE_APPLIED);
+    CHECK_FOUND("a_leader_without_an_entry_of_its_term", READ_BEFORE_OWN_TERM);
 }
