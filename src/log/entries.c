@@ -1,33 +1,19 @@
-/* Slots stand in blocks of BLOCK_SLOTS, and the blocks' addresses in an array, so that a log of
- * millions of entries grows without moving them and gives memory back as it is compacted.
- *
- *     blocks: [ block 0 | block 1 | ... ]     slot of index i: number i - base, base <= first
- *              ^base  ^first        ^last
- *
- * Entries with bytes in memory are always the newest ones, from `cached_first` on: bytes are
- * dropped from the front only. */
+/* Entries with bytes in memory are always the newest ones, from `cached_first` on: bytes are dropped
+ * from the front only. */
 #include "log/entries.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_SLOTS = 1024, KIND_SHIFT = 28 };
+#include "log/slots.h"
 
-struct slot {
-    char *bytes; /* NULL before cached_first, and when there are none */
-    uint64_t term;
-    uint64_t end;             /* bytes on disk of all entries up to and with this one */
-    uint32_t sequence;        /* of the segment; 0 with offset 0: not placed yet */
-    uint32_t offset;          /* in the segment: never 0 for a record, its head stands there */
-    uint32_t length_and_kind; /* the kind above KIND_SHIFT */
-};
+enum { KIND_SHIFT = 28 }; /* in slot.length_and_kind the kind stands above it */
 static_assert(ENTRY_BYTES_MAX < 1 << KIND_SHIFT, "length and kind share a number");
 
 struct entries {
-    struct slot **blocks;
-    size_t block_count, block_cap;
-    uint64_t base, first, last; /* base: index of slot 0 of block 0; last + 1 == first when empty */
-    uint64_t cached_first;      /* first..last + 1 */
+    struct slots slots;
+    uint64_t first, last;  /* last + 1 == first when empty */
+    uint64_t cached_first; /* first..last + 1 */
     size_t cached_bytes, cache_bytes;
     uint64_t end_before; /* `end` of the entry before first */
     uint64_t generation;
@@ -37,8 +23,7 @@ struct entries {
 static struct slot *slot_at(const struct entries *e, uint64_t index)
 {
     assert(index >= e->first && index <= e->last);
-    uint64_t number = index - e->base;
-    return &e->blocks[number / BLOCK_SLOTS][number % BLOCK_SLOTS];
+    return slots_at(&e->slots, index);
 }
 
 static size_t slot_length(const struct slot *slot)
@@ -56,11 +41,6 @@ static uint64_t end_of(const struct entries *e, uint64_t index)
     return index < e->first ? e->end_before : slot_at(e, index)->end;
 }
 
-static uint64_t size_on_disk(size_t bytes)
-{
-    return (RECORD_HEAD + bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
-}
-
 enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_entries)
 {
     struct entries *e = calloc(1, sizeof *e);
@@ -68,7 +48,8 @@ enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_e
     assert(first > 0);
     if (!e) return ERR_NOMEM;
     e->cache_bytes = cache_bytes;
-    e->base = e->first = e->cached_first = first;
+    slots_init(&e->slots, first);
+    e->first = e->cached_first = first;
     e->last = first - 1;
     e->fresh = true;
     *ret_entries = e;
@@ -90,8 +71,7 @@ static void drop_from(struct entries *e, uint64_t index)
         e->last--;
     }
     if (e->cached_first > e->last + 1) e->cached_first = e->last + 1;
-    while (e->block_count > 0 && (e->block_count - 1) * BLOCK_SLOTS >= e->last + 1 - e->base)
-        free(e->blocks[--e->block_count]);
+    slots_cut(&e->slots, e->last + 1);
 }
 
 /* Goes on after `index`, with nothing in it. */
@@ -99,8 +79,9 @@ static void restart(struct entries *e, uint64_t index)
 {
     drop_from(e, e->first);
     e->end_before = 0;
-    while (e->block_count > 0) free(e->blocks[--e->block_count]);
-    e->base = e->first = e->cached_first = index + 1;
+    slots_deinit(&e->slots);
+    slots_init(&e->slots, index + 1);
+    e->first = e->cached_first = index + 1;
     e->last = index;
 }
 
@@ -108,7 +89,7 @@ void entries_close(struct entries *entries)
 {
     if (!entries) return;
     restart(entries, entries->last);
-    free(entries->blocks);
+    slots_deinit(&entries->slots);
     free(entries);
 }
 
@@ -132,25 +113,6 @@ uint64_t entries_generation(const struct entries *entries)
     return entries->generation;
 }
 
-/* Room for the slot of last + 1. */
-static enum err make_room(struct entries *e)
-{
-    uint64_t number = e->last + 1 - e->base;
-
-    if (number / BLOCK_SLOTS < e->block_count) return ERR_OK;
-    if (e->block_count == e->block_cap) {
-        size_t cap = e->block_cap ? e->block_cap * 2 : 8;
-        struct slot **blocks = realloc(e->blocks, cap * sizeof *blocks);
-        if (!blocks) return ERR_NOMEM;
-        e->blocks = blocks;
-        e->block_cap = cap;
-    }
-    e->blocks[e->block_count] = malloc(BLOCK_SLOTS * sizeof(struct slot));
-    if (!e->blocks[e->block_count]) return ERR_NOMEM;
-    e->block_count++;
-    return ERR_OK;
-}
-
 /* Puts the entry behind the last. The memory is all taken before anything is changed. */
 static enum err push(struct entries *e, const struct entry *entry, const struct wal_place *place)
 {
@@ -165,12 +127,12 @@ static enum err push(struct entries *e, const struct entry *entry, const struct 
         if (!bytes) return ERR_NOMEM;
         memcpy(bytes, entry->bytes.at, entry->bytes.len);
     }
-    err = make_room(e);
+    err = slots_reserve(&e->slots, e->last + 1);
     if (err) {
         free(bytes);
         return err;
     }
-    uint64_t end = end_of(e, e->last) + size_on_disk(entry->bytes.len);
+    uint64_t end = end_of(e, e->last) + record_size(entry->bytes.len);
     e->last++;
     slot = slot_at(e, e->last);
     *slot = (struct slot){.bytes = bytes,
@@ -233,7 +195,7 @@ void entries_placed(struct entries *entries, uint64_t index, const struct wal_pl
     assert(place->sequence <= UINT32_MAX); /* of 1 MiB each: more than any disk holds */
     if (index < entries->first) return;    /* compacted while it was being written */
     slot = slot_at(entries, index);
-    assert(place->size == size_on_disk(slot_length(slot)));
+    assert(place->size == record_size(slot_length(slot)));
     slot->sequence = (uint32_t)place->sequence;
     slot->offset = place->offset;
 }
@@ -253,7 +215,7 @@ bool entries_get(const struct entries *entries, uint64_t index, struct entry *re
                                 .bytes = length ? (struct str){slot->bytes, length} : STR_EMPTY};
     *ret_place = slot_placed(slot) ? (struct wal_place){.sequence = slot->sequence,
                                                         .offset = slot->offset,
-                                                        .size = (uint32_t)size_on_disk(length)}
+                                                        .size = (uint32_t)record_size(length)}
                                    : (struct wal_place){0};
     return true;
 }
@@ -278,13 +240,7 @@ void entries_forget_to(struct entries *entries, uint64_t index)
         uncache(entries, slot_at(entries, i));
     entries->first = index + 1;
     entries->cached_first = max_u64(entries->cached_first, entries->first);
-    size_t dead = (size_t)((entries->first - entries->base) / BLOCK_SLOTS);
-    if (dead == 0) return;
-    for (size_t i = 0; i < dead; i++) free(entries->blocks[i]);
-    entries->block_count -= dead;
-    memmove(entries->blocks, entries->blocks + dead,
-            entries->block_count * sizeof entries->blocks[0]);
-    entries->base += (uint64_t)dead * BLOCK_SLOTS;
+    slots_forget(&entries->slots, entries->first);
 }
 
 void entries_reset(struct entries *entries, uint64_t index)

@@ -1,11 +1,7 @@
-/* Registers stand in the order they were made. A snapshot walks that order; a register that is
- * about to change before the walk came to it is put aside first, as it was (values are counted, so
- * nothing is copied), and one that is made meanwhile is not part of it.
+/* Registers and what commands do to them.
  *
  * Command:   u8 op, u8 key length, u16 zero, u32 value length, i64 number, key, value
  * Reply:     u32 err, u32 zero, u64 revision, i64 number
- * Snapshot:  u64 format, registers, index, entries, hash; then for each register
- *            u32 key length, u32 value length, u64 revision, i64 number, key, value
  * All little-endian. */
 #include "log/trial.h"
 
@@ -13,54 +9,12 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/map.h"
+#include "log/trial_internal.h"
 
 enum {
     COMMAND_HEAD = 16,
     REPLY_SIZE = 24,
-    SNAPSHOT_FORMAT = 1,
-    SNAPSHOT_HEAD = 40,
-    REGISTER_HEAD = 24,
     REGISTER_COST = 128, /* what one holds besides its bytes, for size() */
-};
-
-struct value { /* held by a register and by what stands aside */
-    uint32_t holders, len;
-    uint64_t hash;
-    char bytes[];
-};
-struct reg {
-    struct list link;    /* by age, or aside in a view */
-    struct value *value; /* NULL: empty */
-    uint64_t revision;   /* 0 nowhere: a register was changed at least when it was made */
-    int64_t number;
-    uint64_t view_number; /* of the newest view that needs nothing more of it */
-    uint32_t key_len;
-    char key[TRIAL_KEY_MAX];
-};
-struct view {
-    struct trial *trial;
-    uint64_t number;
-    struct list *next; /* the register to give next; the list's head: none is left */
-    struct list aside;
-    uint64_t index, entries, hash;
-    size_t count;
-    bool begun;
-    enum err failed; /* memory, when something had to be put aside */
-};
-struct trial {
-    struct map by_key;
-    struct list by_age;
-    uint64_t keys_max;
-    uint64_t index, entries; /* of the last one applied; how many were */
-    uint64_t sum;            /* of the registers' hashes */
-    uint64_t bytes;
-    uint64_t views; /* ever begun */
-    struct view *view;
-    /* while restoring */
-    struct buf pending;
-    bool restoring, head_seen;
-    uint64_t expected_count, expected_hash;
 };
 
 enum err trial_open(uint64_t keys_max, struct trial **ret_trial)
@@ -76,12 +30,12 @@ enum err trial_open(uint64_t keys_max, struct trial **ret_trial)
     return ERR_OK;
 }
 
-static void value_drop(struct value *value)
+void trial_value_drop(struct value *value)
 {
     if (value && --value->holders == 0) free(value);
 }
 
-static size_t value_len(const struct reg *reg)
+size_t trial_value_len(const struct reg *reg)
 {
     return reg->value ? reg->value->len : 0;
 }
@@ -103,7 +57,7 @@ static uint64_t reg_hash(const struct reg *reg)
 
 static uint64_t reg_size(const struct reg *reg)
 {
-    return REGISTER_COST + reg->key_len + value_len(reg);
+    return REGISTER_COST + reg->key_len + trial_value_len(reg);
 }
 
 /* Takes the register out of the sums before it changes, and puts it in again after. */
@@ -139,7 +93,7 @@ static struct value *value_make(struct str bytes)
     return value;
 }
 
-static struct reg *reg_make(struct trial *t, struct str key)
+struct reg *trial_make(struct trial *t, struct str key)
 {
     struct reg *reg = must_have(calloc(1, sizeof *reg));
 
@@ -154,40 +108,32 @@ static struct reg *reg_make(struct trial *t, struct str key)
     return reg;
 }
 
-/* Before `reg` changes: an open view that has not come to it keeps it as it was. */
-static void keep_for_view(struct trial *t, struct reg *reg)
-{
-    struct view *view = t->view;
-    struct reg *copy;
-
-    if (!view || reg->view_number == view->number) return;
-    reg->view_number = view->number;
-    copy = malloc(sizeof *copy);
-    if (!copy) {
-        view->failed = ERR_NOMEM; /* the snapshot fails; applying does not */
-        return;
-    }
-    *copy = *reg;
-    if (copy->value) copy->value->holders++;
-    list_init(&copy->link);
-    list_append(&view->aside, &copy->link);
-}
-
 static void reg_set(struct trial *t, struct reg *reg, struct str bytes)
 {
     struct value *value = value_make(bytes);
 
-    keep_for_view(t, reg);
+    if (t->view) trial_view_keep(t->view, reg);
     uncount(t, reg);
-    value_drop(reg->value);
+    trial_value_drop(reg->value);
     reg->value = value;
     reg->revision++;
     count(t, reg);
 }
 
+void trial_fill(struct trial *t, struct reg *reg, uint64_t revision, int64_t number,
+                struct str value)
+{
+    assert(!t->view && !reg->value);
+    uncount(t, reg);
+    reg->value = value_make(value);
+    reg->revision = revision;
+    reg->number = number;
+    count(t, reg);
+}
+
 static void reg_add(struct trial *t, struct reg *reg, int64_t by)
 {
-    keep_for_view(t, reg);
+    if (t->view) trial_view_keep(t->view, reg);
     uncount(t, reg);
     reg->number = (int64_t)((uint64_t)reg->number + (uint64_t)by); /* wraps, as on every replica */
     reg->revision++;
@@ -197,20 +143,20 @@ static void reg_add(struct trial *t, struct reg *reg, int64_t by)
 static void reg_free(struct reg *reg)
 {
     list_remove(&reg->link);
-    value_drop(reg->value);
+    trial_value_drop(reg->value);
     free(reg);
 }
 
 static void reg_delete(struct trial *t, struct reg *reg)
 {
-    keep_for_view(t, reg);
+    if (t->view) trial_view_keep(t->view, reg);
     if (t->view && t->view->next == &reg->link) t->view->next = reg->link.next;
     uncount(t, reg);
     map_remove(&t->by_key, reg_key(reg));
     reg_free(reg);
 }
 
-static void forget_all(struct trial *t)
+void trial_forget(struct trial *t)
 {
     while (!list_empty(&t->by_age)) reg_delete(t, CONTAINER_OF(t->by_age.next, struct reg, link));
     assert(t->sum == 0 && t->bytes == 0);
@@ -221,7 +167,7 @@ void trial_close(struct trial *trial)
 {
     if (!trial) return;
     assert(!trial->view);
-    forget_all(trial);
+    trial_forget(trial);
     map_deinit(&trial->by_key);
     buf_deinit(&trial->pending);
     free(trial);
@@ -269,7 +215,7 @@ static struct reg *find_or_make(struct trial *t, struct str key)
     struct reg *reg = map_get(&t->by_key, key);
 
     if (reg || map_count(&t->by_key) >= t->keys_max) return reg;
-    return reg_make(t, key);
+    return trial_make(t, key);
 }
 
 static void run(struct trial *t, const struct trial_command *command, struct trial_reply *reply)
@@ -334,211 +280,6 @@ enum err trial_reply_parse(struct str bytes, struct trial_reply *ret_reply)
     return ERR_OK;
 }
 
-/* -- snapshots -- */
-static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
-{
-    struct trial *t = state;
-    struct view *view;
-
-    assert(!t->view);
-    view = calloc(1, sizeof *view);
-    if (!view) return ERR_NOMEM;
-    *view = (struct view){.trial = t,
-                          .number = ++t->views,
-                          .next = t->by_age.next,
-                          .index = index,
-                          .entries = t->entries,
-                          .hash = trial_hash(t),
-                          .count = trial_count(t)};
-    list_init(&view->aside);
-    t->view = view;
-    *ret_view = view;
-    return ERR_OK;
-}
-
-static enum err give_register(const struct reg *reg, struct buf *into)
-{
-    size_t value = value_len(reg);
-    char *room;
-    enum err err = buf_reserve(into, REGISTER_HEAD + reg->key_len + value, &room);
-
-    if (err) return err;
-    store_le32(room, reg->key_len);
-    store_le32(room + 4, (uint32_t)value);
-    store_le64(room + 8, reg->revision);
-    store_le64(room + 16, (uint64_t)reg->number);
-    memcpy(room + REGISTER_HEAD, reg->key, reg->key_len);
-    if (value > 0) memcpy(room + REGISTER_HEAD + reg->key_len, reg->value->bytes, value);
-    buf_commit(into, REGISTER_HEAD + reg->key_len + value);
-    return ERR_OK;
-}
-
-static enum err give_head(struct view *view, struct buf *into)
-{
-    char head[SNAPSHOT_HEAD];
-    enum err err;
-
-    store_le64(head, SNAPSHOT_FORMAT);
-    store_le64(head + 8, view->count);
-    store_le64(head + 16, view->index);
-    store_le64(head + 24, view->entries);
-    store_le64(head + 32, view->hash);
-    err = buf_append(into, str_of(head, sizeof head));
-    if (!err) view->begun = true;
-    return err;
-}
-
-/* The next register of the walk that the view still needs; NULL at the end. */
-static struct reg *next_in_walk(struct view *view)
-{
-    while (view->next != &view->trial->by_age) {
-        struct reg *reg = CONTAINER_OF(view->next, struct reg, link);
-        if (reg->view_number != view->number) return reg;
-        view->next = view->next->next;
-    }
-    return NULL;
-}
-
-static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
-{
-    struct view *view = opaque;
-    size_t start = into->len;
-    enum err err = view->failed;
-
-    assert(budget > 0);
-    if (!err && !view->begun) err = give_head(view, into);
-    while (!err && into->len - start < budget) {
-        bool aside = !list_empty(&view->aside);
-        struct reg *reg =
-            aside ? CONTAINER_OF(view->aside.next, struct reg, link) : next_in_walk(view);
-        if (!reg) break;
-        err = give_register(reg, into);
-        if (err) break;
-        if (aside)
-            reg_free(reg);
-        else
-            reg->view_number = view->number;
-    }
-    if (err) return err;
-    *ret_done = list_empty(&view->aside) && !next_in_walk(view);
-    return ERR_OK;
-}
-
-static void snapshot_end(void *opaque)
-{
-    struct view *view = opaque;
-
-    while (!list_empty(&view->aside)) reg_free(CONTAINER_OF(view->aside.next, struct reg, link));
-    view->trial->view = NULL;
-    free(view);
-}
-
-/* -- restoring -- */
-static enum err restore_begin(void *state, uint64_t index, struct note *note)
-{
-    struct trial *t = state;
-
-    (void)note;
-    assert(!t->view);
-    forget_all(t);
-    buf_clear(&t->pending);
-    t->restoring = true;
-    t->head_seen = false;
-    t->index = index;
-    t->expected_count = 0;
-    return ERR_OK;
-}
-
-static enum err damaged(struct note *note, const char *what)
-{
-    note_set(note, "trial: %s", what);
-    return ERR_CORRUPT;
-}
-
-static enum err take_head(struct trial *t, struct str *rest, struct note *note)
-{
-    const char *at = rest->at;
-
-    if (load_le64(at) != SNAPSHOT_FORMAT) {
-        note_set(note, "trial: snapshot format %llu", (unsigned long long)load_le64(at));
-        return ERR_VERSION;
-    }
-    if (load_le64(at + 16) != t->index) return damaged(note, "snapshot of another index");
-    t->expected_count = load_le64(at + 8);
-    t->entries = load_le64(at + 24);
-    t->expected_hash = load_le64(at + 32);
-    t->head_seen = true;
-    *rest = str_tail(*rest, SNAPSHOT_HEAD);
-    return ERR_OK;
-}
-
-/* Takes one register; *ret_took false: its bytes are not all there yet. */
-static enum err take_register(struct trial *t, struct str *rest, bool *ret_took, struct note *note)
-{
-    const char *at = rest->at;
-    size_t key, value;
-    struct reg *reg;
-
-    *ret_took = false;
-    if (rest->len < REGISTER_HEAD) return ERR_OK;
-    key = load_le32(at);
-    value = load_le32(at + 4);
-    if (key > TRIAL_KEY_MAX || value > TRIAL_VALUE_MAX)
-        return damaged(note, "a register longer than any");
-    if (load_le64(at + 8) == 0) return damaged(note, "a register that was never set");
-    if (rest->len < REGISTER_HEAD + key + value) return ERR_OK;
-    if (map_count(&t->by_key) >= t->expected_count)
-        return damaged(note, "more registers than it says");
-    if (map_get(&t->by_key, str_of(at + REGISTER_HEAD, key)))
-        return damaged(note, "a register twice");
-    reg = reg_make(t, str_of(at + REGISTER_HEAD, key));
-    uncount(t, reg);
-    reg->value = value_make(str_of(at + REGISTER_HEAD + key, value));
-    reg->revision = load_le64(at + 8);
-    reg->number = (int64_t)load_le64(at + 16);
-    count(t, reg);
-    *rest = str_tail(*rest, REGISTER_HEAD + key + value);
-    *ret_took = true;
-    return ERR_OK;
-}
-
-static enum err restore_next(void *state, struct str bytes, struct note *note)
-{
-    struct trial *t = state;
-    bool took = true;
-    struct str rest;
-    enum err err = ERR_OK;
-
-    assert(t->restoring);
-    /* Piece by piece, so that what waits for its other half stays under its ceiling. */
-    while (!err && bytes.len > 0) {
-        size_t piece = min_size(bytes.len, TRIAL_VALUE_MAX);
-        err = buf_append(&t->pending, str_of(bytes.at, piece));
-        if (err) return err;
-        bytes = str_tail(bytes, piece);
-        rest = buf_peek(&t->pending);
-        if (!t->head_seen && rest.len >= SNAPSHOT_HEAD) err = take_head(t, &rest, note);
-        for (took = t->head_seen; !err && took;) err = take_register(t, &rest, &took, note);
-        buf_consume(&t->pending, t->pending.len - rest.len);
-    }
-    return err;
-}
-
-static enum err restore_end(void *state, struct note *note)
-{
-    struct trial *t = state;
-
-    assert(t->restoring);
-    t->restoring = false;
-    if (!t->head_seen && t->pending.len == 0) return ERR_OK; /* was in no snapshot yet */
-    if (t->pending.len > 0 || !t->head_seen) return damaged(note, "its end is missing");
-    if (trial_count(t) != t->expected_count) return damaged(note, "registers are missing");
-    if (trial_hash(t) != t->expected_hash) return damaged(note, "another hash than it says");
-    buf_deinit(&t->pending);
-    buf_init(&t->pending, (size_t)4 * TRIAL_VALUE_MAX);
-    return ERR_OK;
-}
-
 /* -- looking -- */
 bool trial_get(const struct trial *trial, struct str key, uint64_t *ret_revision,
                int64_t *ret_number, struct str *ret_value)
@@ -586,12 +327,12 @@ static uint64_t size(const void *state)
 
 const struct machine_ops trial_ops = {
     .apply = apply,
-    .snapshot_begin = snapshot_begin,
-    .snapshot_next = snapshot_next,
-    .snapshot_end = snapshot_end,
-    .restore_begin = restore_begin,
-    .restore_next = restore_next,
-    .restore_end = restore_end,
+    .snapshot_begin = trial_snapshot_begin,
+    .snapshot_next = trial_snapshot_next,
+    .snapshot_end = trial_snapshot_end,
+    .restore_begin = trial_restore_begin,
+    .restore_next = trial_restore_next,
+    .restore_end = trial_restore_end,
     .hash = hash,
     .size = size,
 };
