@@ -4,18 +4,26 @@
  * Who owns what the library touches (docs/raft-guards.md has the table): bytes of entries are always
  * the caller's. The library insists on freeing a "batch" that holds them; it gets the address of
  * `no_batch`, and our heap's free knows that address. Configurations are made for each event and
- * are the library's from then on. */
+ * are the library's from then on.
+ *
+ * Out of memory: the library frees twice, forgets, or goes on as if nothing was (defect 22). So a
+ * step never sees it: what cannot be had is paid from a reserve, and the call then says ERR_NOMEM,
+ * which ends the process. */
 #include "log/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "log/guards.h"
+#include "log/mutant.h"
 
 enum {
     /* Becoming leader sends twice to everybody, then the barrier once more. */
     MESSAGES_MAX = 4 * REPLICA_MEMBERS_MAX + 4,
     ENGINE_VERSION = 2201, /* 0.22.1 */
+    /* More than any step needs: a few configurations, messages, or the terms of the log doubled.
+     * Never touched, so it is no resident memory. */
+    RESERVE_BYTES = 1 << 20,
 };
 static_assert(RAFT_VERSION_NUMBER == ENGINE_VERSION, "built against another libraft");
 static_assert((int)ENTRY_COMMAND == (int)RAFT_COMMAND && (int)ENTRY_BARRIER == (int)RAFT_BARRIER &&
@@ -49,16 +57,32 @@ struct engine {
     struct raft_entry barrier;
     struct raft_entry *given; /* to the library */
     size_t given_cap;
+    void *reserve; /* NULL: used up, the engine is at its end */
 };
 
 /* -- memory -- */
 
 static char no_batch;
+static _Thread_local struct engine *stepping; /* the engine whose step runs on this thread */
+
+/* True: the reserve is let go, ask again. */
+static bool use_reserve(const void *got)
+{
+    if (MUTANT(GUARD_22)) return false;
+    if (got || !stepping || !stepping->reserve) {
+        assert(got || !stepping); /* a reserve is enough for one step */
+        return false;
+    }
+    free(stepping->reserve);
+    stepping->reserve = NULL;
+    return true;
+}
 
 static void *heap_malloc(void *data, size_t size)
 {
+    void *memory = malloc(size);
     (void)data;
-    return malloc(size);
+    return use_reserve(memory) ? malloc(size) : memory;
 }
 static void heap_free(void *data, void *memory)
 {
@@ -67,19 +91,20 @@ static void heap_free(void *data, void *memory)
 }
 static void *heap_calloc(void *data, size_t count, size_t size)
 {
+    void *memory = calloc(count, size);
     (void)data;
-    return calloc(count, size);
+    return use_reserve(memory) ? calloc(count, size) : memory;
 }
 static void *heap_realloc(void *data, void *memory, size_t size)
 {
+    void *grown = realloc(memory, size);
     (void)data;
-    assert(memory != &no_batch);
-    return realloc(memory, size);
+    return use_reserve(grown) ? realloc(memory, size) : grown;
 }
 static void *heap_aligned_alloc(void *data, size_t alignment, size_t size)
 {
     (void)data;
-    return aligned_alloc(alignment, size);
+    return aligned_alloc(alignment, size); /* of the library's libuv layer only */
 }
 static void heap_aligned_free(void *data, size_t alignment, void *memory)
 {
@@ -163,9 +188,12 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
     assert(options->id && options->heartbeat_ms && options->election_ms > options->heartbeat_ms);
     engine = calloc(1, sizeof *engine);
     if (!engine) return ERR_NOMEM;
+    engine->reserve = malloc(RESERVE_BYTES);
     if (raft_heap_get() != &heap) raft_heap_set(&heap);
-    rv = raft_init(&engine->raft, NULL, NULL, options->id, options->address);
+    rv = engine->reserve ? raft_init(&engine->raft, NULL, NULL, options->id, options->address)
+                         : RAFT_NOMEM;
     if (rv) {
+        free(engine->reserve);
         free(engine);
         return err_of(rv);
     }
@@ -173,6 +201,7 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
     raft_seed(&engine->raft, options->seed);
     raft_set_election_timeout(&engine->raft, options->election_ms);
     raft_set_heartbeat_timeout(&engine->raft, options->heartbeat_ms);
+    raft_set_install_snapshot_timeout(&engine->raft, guards_install_ms(options->election_ms));
     raft_set_pre_vote(&engine->raft, true);
     raft_set_max_inflight_entries(&engine->raft,
                                   options->in_flight_entries ? options->in_flight_entries : 1);
@@ -187,6 +216,7 @@ void engine_close(struct engine *engine)
     if (!engine) return;
     raft_close(&engine->raft, NULL);
     free(engine->given);
+    free(engine->reserve);
     free(engine);
 }
 
@@ -228,13 +258,17 @@ static enum err step(struct engine *engine, struct raft_event *event,
                      const struct guards_step *what)
 {
     struct raft_update update;
+    enum err err = ERR_OK;
     size_t count;
     int rv;
 
     event->time = engine->now.ms;
     event->capacity = 0; /* a threshold would refuse the barrier in the middle of an election */
+    stepping = engine;
     rv = raft_step(&engine->raft, event, &update);
+    stepping = NULL;
     if (rv) return err_of(rv);
+    if (!engine->reserve) err = ERR_NOMEM; /* no effect may be used, but what is ours is taken */
     if (update.flags & (RAFT_UPDATE_CURRENT_TERM | RAFT_UPDATE_VOTED_FOR))
         engine->flags |= ENGINE_VOTE;
     if (update.flags & (RAFT_UPDATE_ENTRIES)) take_entries(engine, &update);
@@ -251,7 +285,7 @@ static enum err step(struct engine *engine, struct raft_event *event,
                      &engine->messages[engine->message_count], &count))
         engine->flags |= ENGINE_VOTE;
     engine->message_count += count;
-    return ERR_OK;
+    return err;
 }
 
 static enum err reserve_given(struct engine *engine, size_t count)
@@ -405,7 +439,7 @@ enum err engine_begin(struct engine *engine, mono_time now, const struct engine_
     event.start.n_entries = (unsigned)start->entry_count;
     engine->begun = true;
     err = step(engine, &event, &plain);
-    if (!err) raft_free(entries); /* after an error the library has freed it */
+    if (!err || !engine->reserve) raft_free(entries); /* when a step fails, the library frees it */
     return call_end(engine, err, ret_effects);
 }
 

@@ -65,6 +65,14 @@ uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_
     return lone && !MUTANT(GUARD_17) ? term + 1 : term;
 }
 
+/* Defect 23: when a snapshot is lost on its way and the leader has taken a newer one since, the
+ * follower's rejections name the newer and are ignored; nothing is sent for 30 s. Guard: not that
+ * long. To be asked again while one is being sent does no harm. */
+uint32_t guards_install_ms(uint32_t election_ms)
+{
+    return MUTANT(GUARD_23) ? 30000 : 20 * election_ms;
+}
+
 void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_t term,
                          mono_time now)
 {

@@ -28,6 +28,8 @@ bool guards_is_voter(const struct raft *raft, uint64_t id);       /* in the newe
 /* -- before a step -- */
 /* 17. The term to start in; `members` is the newest configuration. Above `term`: our vote is in. */
 uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_t term);
+/* 23. How long the library waits for a snapshot it believes to be on its way. */
+uint32_t guards_install_ms(uint32_t election_ms);
 /* A message of a leader: 6 and 15 note it. */
 void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_t term,
                          mono_time now);

@@ -676,6 +676,48 @@ void cluster_drop_all(struct cluster *cluster)
     }
 }
 
+/* For whoever looks into a seed: every message that arrives. */
+static void trace(const struct cluster *cluster, const struct parcel *parcel)
+{
+    const struct raft_message *m = &parcel->message;
+    char text[160] = "";
+
+    switch (m->type) {
+    case RAFT_APPEND_ENTRIES:
+        snprintf(text, sizeof text, "append term %llu prev %llu(%llu) n %u commit %llu",
+                 m->append_entries.term, m->append_entries.prev_log_index,
+                 m->append_entries.prev_log_term, m->append_entries.n_entries,
+                 m->append_entries.leader_commit);
+        break;
+    case RAFT_APPEND_ENTRIES_RESULT:
+        snprintf(text, sizeof text, "append result term %llu rejected %llu last %llu",
+                 m->append_entries_result.term, m->append_entries_result.rejected,
+                 m->append_entries_result.last_log_index);
+        break;
+    case RAFT_REQUEST_VOTE:
+        snprintf(text, sizeof text, "%s term %llu last %llu(%llu)%s",
+                 m->request_vote.pre_vote ? "pre-vote" : "vote", m->request_vote.term,
+                 m->request_vote.last_log_index, m->request_vote.last_log_term,
+                 m->request_vote.disrupt_leader ? " disrupt" : "");
+        break;
+    case RAFT_REQUEST_VOTE_RESULT:
+        snprintf(text, sizeof text, "%s result term %llu %s",
+                 m->request_vote_result.pre_vote ? "pre-vote" : "vote", m->request_vote_result.term,
+                 m->request_vote_result.vote_granted ? "yes" : "no");
+        break;
+    case RAFT_INSTALL_SNAPSHOT:
+        snprintf(text, sizeof text, "install term %llu last %llu", m->install_snapshot.term,
+                 m->install_snapshot.last_index);
+        break;
+    case RAFT_TIMEOUT_NOW:
+        snprintf(text, sizeof text, "timeout now term %llu last %llu", m->timeout_now.term,
+                 m->timeout_now.last_log_index);
+        break;
+    }
+    fprintf(stderr, "%llu: %llu to %llu: %s\n", (unsigned long long)cluster->now.ms,
+            (unsigned long long)parcel->from, (unsigned long long)parcel->to, text);
+}
+
 void cluster_give(struct cluster *cluster, struct parcel *own_parcel)
 {
     struct node *node = cluster_node(cluster, own_parcel->to);
@@ -687,6 +729,7 @@ void cluster_give(struct cluster *cluster, struct parcel *own_parcel)
         cluster_drop(own_parcel);
         return;
     }
+    if (getenv("CLUSTER_TRACE")) trace(cluster, own_parcel);
     if (message->type == RAFT_APPEND_ENTRIES) {
         const struct raft_append_entries *args = &message->append_entries;
         struct engine_append append = {.term = args->term,

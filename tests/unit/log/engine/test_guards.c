@@ -704,3 +704,19 @@ GUARD_TEST(a_newcomer_gets_something_whatever_was_compacted, GUARD_21)
     HOLDS(node(1)->snapshot.index > 1);
     return done(true);
 }
+
+/* -- 23 -- */
+GUARD_TEST(a_snapshot_that_was_lost_is_sent_again_although_there_is_a_newer_one, GUARD_23)
+{
+    snapshot_on_the_wire(3);
+    node(3)->hold_install = false;
+    cluster_drop_all(c); /* lost */
+    submit(1, 3);
+    while (cluster_deliver(c, 1, 2, RAFT_APPEND_ENTRIES) ||
+           cluster_deliver(c, 2, 1, RAFT_APPEND_ENTRIES_RESULT)) {}
+    cluster_snapshot(c, 1, 0);
+    cluster_drop_all(c);
+    cluster_run(c, 30 * CLUSTER_ELECTION_MS);
+    HOLDS(leads(1) && node(3)->applied == node(1)->applied);
+    return done(true);
+}
