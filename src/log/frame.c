@@ -202,7 +202,7 @@ static char *put_payload(char *at, const struct frame *frame)
     case FRAME_BEAT: return at;
     case FRAME_KIND_COUNT: break;
     }
-    assert(!"a kind of frame");
+    assert(false); /* no kind of frame */
     return at;
 }
 

@@ -233,7 +233,7 @@ static void run(struct trial *t, const struct trial_command *command, struct tri
             reply->err = ERR_CONFLICT;
             break;
         }
-        /* fall through */
+        __attribute__((fallthrough));
     case TRIAL_SET:
     case TRIAL_ADD:
         reg = find_or_make(t, command->key);
