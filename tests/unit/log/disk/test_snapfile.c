@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "disk_rig.h"
 #include "lib/fault_fs.h"
 #include "log/snapfile_internal.h"
@@ -116,6 +117,55 @@ TEST(a_chunk_of_another_snapshot_is_none)
         memcpy(other, room, len);
         CHECK_ERR("cut", snap_chunk_read(str_of(other, len), 1, &got, &want), ERR_TOO_LARGE);
         CHECK_SIZE("how much", want, len < SNAP_CHUNK_HEAD ? SNAP_CHUNK_HEAD : size);
+    }
+}
+
+/* Checksums are right and what they cover is not. */
+TEST(a_snapshot_must_add_up)
+{
+    static const struct {
+        const char *why;
+        uint32_t sections[2];
+        uint64_t numbers[2], chunks, bytes, end_len;
+        enum err err;
+    } cases[] = {
+        {"as it should be", {1, 2}, {0, 1}, 2, 8, 16, ERR_OK},
+        {"one chunk too many", {1, 2}, {0, 1}, 3, 8, 16, ERR_CORRUPT},
+        {"one byte too few", {1, 2}, {0, 1}, 2, 7, 16, ERR_CORRUPT},
+        {"an end without numbers", {1, 2}, {0, 1}, 2, 8, 8, ERR_CORRUPT},
+        {"sections out of order", {2, 1}, {0, 1}, 2, 8, 16, ERR_CORRUPT},
+        {"a chunk left out", {1, 2}, {0, 2}, 2, 8, 16, ERR_CORRUPT},
+        {"a chunk twice", {1, 2}, {0, 0}, 2, 8, 16, ERR_CORRUPT},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        static char file[SNAP_HEAD_MAX + 256];
+        struct snap_head got, head = snap_rig_head(3);
+        struct rig rig;
+        struct note note = {""};
+        struct fs_file *handle;
+        uint32_t crc;
+        uint64_t bytes;
+        char end[16];
+        size_t len = snap_head_write(&head, file, &crc);
+        rig_open(&rig, &perfect, 8);
+        for (size_t c = 0; c < 2; c++) {
+            struct snap_chunk chunk = {.section = cases[i].sections[c],
+                                       .number = cases[i].numbers[c],
+                                       .bytes = STR("four")};
+            snap_chunk_write(&chunk, crc, file + len);
+            len += snap_chunk_size(4);
+        }
+        store_le64(end, cases[i].chunks);
+        store_le64(end + 8, cases[i].bytes);
+        struct snap_chunk last = {
+            .section = SNAP_SECTION_END, .number = 2, .bytes = str_of(end, cases[i].end_len)};
+        snap_chunk_write(&last, crc, file + len);
+        len += snap_chunk_size(last.bytes.len);
+        CHECK_OK("open", fs_open(rig.fs, "/file", FS_WRITE | FS_CREATE, 0600, &handle));
+        CHECK_OK("write", fs_write_at(rig.fs, handle, 0, str_of(file, len)));
+        fs_close(rig.fs, handle);
+        CHECK_ERR(cases[i].why, snap_verify(rig.fs, "/file", &got, &bytes, &note), cases[i].err);
+        rig_close(&rig);
     }
 }
 

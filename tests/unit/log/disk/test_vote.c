@@ -132,3 +132,27 @@ TEST(a_failed_write_is_final)
             rig_close(&rig);
         }
 }
+
+/* What was read may be in the kernel's memory only, and a failed sync may have dropped it. */
+TEST(what_is_read_is_durable_twice)
+{
+    const struct sim_fs_options drops = {.failed_sync_drops_per_million = 1000000};
+    struct rig rig;
+    struct vote_file *file = NULL;
+    struct vote vote;
+    rig_open(&rig, &drops, 6);
+    write_vote(&rig, 1, 2);
+    CHECK_OK("opens", vote_open(rig.fs, RIG_DIR, false, &file, &vote, NULL));
+    sim_fs_fail_once(rig.disk, SIM_FS_SYNC, 1, ERR_IO);
+    CHECK_ERR("fails", vote_write(file, (struct vote){3, 4}, NULL), ERR_IO);
+    sim_fs_process_died(rig.disk);
+    vote_close(file);
+    CHECK_U64("seen", read_vote(&rig, false).term, 3);
+    sim_fs_crash(rig.disk);
+    damage(&rig, 4096 + 24, 0);
+    CHECK_U64("one copy", read_vote(&rig, true).term, 3);
+    damage(&rig, 4096 + 24, 0);
+    damage(&rig, 24, 0);
+    CHECK_U64("the other", read_vote(&rig, true).term, 3);
+    rig_close(&rig);
+}

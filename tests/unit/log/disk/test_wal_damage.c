@@ -296,3 +296,53 @@ TEST(a_read_that_is_led_astray_once_is_not_damage)
     CHECK("several reads", astray.nth > 6);
     rig_close(&rig);
 }
+
+/* -- a segment that is recycled under a reader -- */
+
+struct racing {
+    struct fault_fs fault;
+    enum err (*read_at)(struct fs *, struct fs_file *, uint64_t, void *, size_t, size_t *);
+    struct wal *wal;
+    uint64_t nth, seen;
+};
+
+static enum err read_racing(struct fs *fs, struct fs_file *file, uint64_t offset, void *into,
+                            size_t len, size_t *ret_got)
+{
+    struct racing *racing = (struct racing *)fs;
+    if (++racing->seen == racing->nth) {
+        while (wal_wants_spare(racing->wal)) CHECK_OK("recycle", wal_prepare(racing->wal, NULL));
+        CHECK_OK("write over it",
+                 rig_append(racing->wal, (struct rig_append){41, 1, 40, 4000}, NULL, NULL));
+    }
+    return racing->read_at(fs, file, offset, into, len, ret_got);
+}
+
+TEST(a_segment_recycled_under_a_reader_is_gone_not_damaged)
+{
+    for (uint64_t nth = 1; nth <= 2; nth++) { /* before its head is read, and after */
+        static struct rig_log log;
+        struct racing racing = {.nth = nth};
+        struct rig rig;
+        struct note note = {""};
+        struct entry entry;
+        struct buf into;
+        rig_open(&rig, &perfect, 8);
+        log = (struct rig_log){0};
+        CHECK_OK("open", wal_open(&rig.options, false, NULL, NULL, &racing.wal, NULL, NULL));
+        CHECK_OK("append", rig_append(racing.wal, (struct rig_append){1, 1, 40, 4000}, &log, NULL));
+        CHECK_OK("release", wal_release(racing.wal, wal_stats(racing.wal).last_sequence, NULL));
+        fault_fs_init(&racing.fault, rig.fs);
+        racing.read_at = racing.fault.fs.read_at;
+        racing.fault.fs.read_at = read_racing;
+        buf_init(&into, 1 << 20);
+        CHECK_ERR("gone",
+                  wal_read(fault_fs_fs(&racing.fault), RIG_DIR, &log.at[3].place, 1, &into, &entry,
+                           &note),
+                  ERR_NOT_FOUND);
+        CHECK("it came to that", racing.seen >= nth);
+        buf_deinit(&into);
+        wal_close(racing.wal);
+        rig_close(&rig);
+    }
+}
