@@ -1,10 +1,10 @@
 /* One call is one or a few steps of the library, guards before and behind each, and one set of
  * effects.
  *
- * Who owns what the library touches (docs/raft-guards.md has the table): bytes of entries are always
- * the caller's. The library insists on freeing a "batch" that holds them; it gets the address of
- * `no_batch`, and our heap's free knows that address. Configurations are made for each event and
- * are the library's from then on.
+ * Who owns what the library touches (docs/raft-guards.md has the table): bytes of entries are
+ * always the caller's. The library insists on freeing a "batch" that holds them; it gets the
+ * address of `no_batch`, and our heap's free knows that address. Configurations are made for each
+ * event and are the library's from then on.
  *
  * Out of memory: the library frees twice, forgets, or goes on as if nothing was (defect 22). So a
  * step never sees it: what cannot be had is paid from a reserve, and the call then says ERR_NOMEM,
@@ -157,8 +157,9 @@ static void members_of(const struct raft_configuration *configuration, struct me
         struct member *member = &ret_members->at[i];
         member->id = configuration->servers[i].id;
         member->role = configuration->servers[i].role == RAFT_VOTER ? MEMBER_VOTER : MEMBER_LEARNER;
-        assert(strlen(configuration->servers[i].address) <= REPLICA_ADDRESS_MAX);
-        strcpy(member->address, configuration->servers[i].address);
+        size_t len = strlen(configuration->servers[i].address);
+        assert(len <= REPLICA_ADDRESS_MAX);
+        memcpy(member->address, configuration->servers[i].address, len + 1);
     }
 }
 
@@ -308,7 +309,7 @@ static void give(struct raft_entry *to, const struct entry *entries, size_t coun
         to[i] = (struct raft_entry){
             .term = term ? term : entries[i].term,
             .type = (enum raft_entry_type)entries[i].kind,
-            .buf = {.base = (void *)(uintptr_t)entries[i].bytes.at, .len = entries[i].bytes.len},
+            .buf = {.base = (void *)entries[i].bytes.at, .len = entries[i].bytes.len},
             .batch = &no_batch,
         };
 }

@@ -82,9 +82,9 @@ void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_
     guards->leader_term = term;
 }
 
-/* Defect 2: an append that begins below the first entry we still have (late, repeated, prev 0) makes
- * the library append what was compacted again and truncate applied entries. Guard: everything up to
- * our snapshot is committed, so a leader of our term has the same; begin behind it. */
+/* Defect 2: an append that begins below the first entry we still have (late, repeated, prev 0)
+ * makes the library append what was compacted again and truncate applied entries. Guard: everything
+ * up to our snapshot is committed, so a leader of our term has the same; begin behind it. */
 static unsigned trim_compacted(const struct raft *raft, struct raft_append_entries *append)
 {
     uint64_t skip;
@@ -112,9 +112,9 @@ unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries 
     return skip;
 }
 
-/* Defect 3: a CHANGE that is not the first of the new entries is filed under the index of the first:
- * it never becomes committed, no other change is possible, a rollback can be missed. Guard: cut
- * before each CHANGE. */
+/* Defect 3: a CHANGE that is not the first of the new entries is filed under the index of the
+ * first: it never becomes committed, no other change is possible, a rollback can be missed. Guard:
+ * cut before each CHANGE. */
 unsigned guards_part(const struct raft_entry *entries, unsigned count)
 {
     unsigned part = count ? 1 : 0;
@@ -125,10 +125,10 @@ unsigned guards_part(const struct raft_entry *entries, unsigned count)
 }
 
 /* Defect 20: a second CHANGE replaces the first as "the uncommitted one", although only the second
- * can be uncommitted. Trigger: a follower gets the second before it applied the first; the second is
- * truncated by a new leader: the follower rolls back to what was before the FIRST, and applying the
- * first later is ignored, as it no longer is the uncommitted one. Guard: a leader writes a change
- * only when the one before is committed, so accepting the second commits the first. */
+ * can be uncommitted. Trigger: a follower gets the second before it applied the first; the second
+ * is truncated by a new leader: the follower rolls back to what was before the FIRST, and applying
+ * the first later is ignored, as it no longer is the uncommitted one. Guard: a leader writes a
+ * change only when the one before is committed, so accepting the second commits the first. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append)
 {
     uint64_t first = raft->configuration_uncommitted_index;
@@ -193,9 +193,9 @@ bool guards_admit_install(const struct raft *raft)
     return MUTANT(GUARD_9) || !raft->snapshot.installing;
 }
 
-/* Defect 21: whether entry 1 is still there is asked by its term, and a snapshot of index 1 has that
- * term: such a leader sends a newcomer neither entry 1 nor the snapshot, but empty appends for ever.
- * Guard: no snapshot of the first configuration alone; it would save nothing. */
+/* Defect 21: whether entry 1 is still there is asked by its term, and a snapshot of index 1 has
+ * that term: such a leader sends a newcomer neither entry 1 nor the snapshot, but empty appends for
+ * ever. Guard: no snapshot of the first configuration alone; it would save nothing. */
 bool guards_admit_snapshot(uint64_t index)
 {
     return MUTANT(GUARD_21) || index > 1;
@@ -230,9 +230,9 @@ static void patch_result(const struct raft *raft, const struct guards_step *step
 
 /* Guard 15: a non-voter votes. In Raft a server votes whatever its own configuration says, because
  * its configuration may be older than the candidate's; the library does not (defect 6), and after
- * an ill-timed crash around a promotion nobody can win. Only when no leader is heard, only for a log
- * at least as new as ours, and once a term: the vote is kept beside the library's and made durable
- * before the answer leaves. */
+ * an ill-timed crash around a promotion nobody can win. Only when no leader is heard, only for a
+ * log at least as new as ours, and once a term: the vote is kept beside the library's and made
+ * durable before the answer leaves. */
 static bool grants(struct guards *guards, const struct raft *raft,
                    const struct raft_request_vote *vote, mono_time now, bool *ret_voted)
 {
@@ -308,7 +308,8 @@ static bool patch_message(struct guards *guards, const struct raft *raft,
         return false;
     case RAFT_REQUEST_VOTE:
         /* Defect 14: a heir that loses its election stays a candidate with leave to disrupt, and
-         * unseats the leader at every time-out. Guard: the leave ends with the step that gave it. */
+         * unseats the leader at every time-out. Guard: the leave ends with the step that gave
+         * it. */
         if (!MUTANT(GUARD_14) && !step->timeout_now) message->request_vote.disrupt_leader = false;
         return false;
     case RAFT_TIMEOUT_NOW:

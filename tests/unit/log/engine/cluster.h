@@ -1,9 +1,10 @@
-/* A handful of engines in memory: their disks, the messages between them, one clock that moves when
- * told. No I/O. Directed tests move every message by hand; the swarm draws.
+/* A handful of engines in memory: their disks, the messages between them, one clock that moves
+ * when told. No I/O. Directed tests move every message by hand; the swarm draws.
  *
- * The checks of Raft are always on: one leader a term, equal logs wherever index and term are equal,
- * the same entry applied everywhere at an index, nothing committed missing in a later leader,
- * nothing applied replaced, the commit index never back. The first violation is kept as text. */
+ * The checks of Raft are always on: one leader a term, equal logs wherever index and term are
+ * equal, the same entry applied everywhere at an index, nothing committed missing in a later
+ * leader, nothing applied replaced, the commit index never back. The first violation is kept as
+ * text. */
 #ifndef TESTS_UNIT_LOG_ENGINE_CLUSTER_H
 #define TESTS_UNIT_LOG_ENGINE_CLUSTER_H
 #include "base/list.h"

@@ -593,8 +593,8 @@ GUARD_TEST(a_lone_voter_never_leads_a_term_twice, GUARD_17)
     return done(true);
 }
 
-/* -- 18: heartbeats to a follower that seems to need a snapshot end at the snapshot, and one that is
- * late may say more is committed than the follower knew. -- */
+/* -- 18: heartbeats to a follower that seems to need a snapshot end at the snapshot, and one that
+ * is late may say more is committed than the follower knew. -- */
 GUARD_TEST(the_commit_index_never_goes_back, GUARD_18)
 {
     struct engine_append late = {.prev_index = 4};
