@@ -85,8 +85,8 @@ struct replica_limits {            /* 0: the default behind it */
     uint32_t in_flight_entries;    /* 65,536 */
     size_t cache_bytes;            /* 64 MiB of recent entries kept in memory */
     uint64_t segment_bytes;        /* 64 MiB */
-    uint64_t disk_reserve_bytes;   /* 256 MiB, or 5% of the disk if that is less: below it
-                                      proposals are refused with ERR_NO_SPACE */
+    uint64_t disk_reserve_bytes;   /* 256 MiB, or 5% of what is free or ours at the start, if that
+                                      is less: below it proposals are refused with ERR_NO_SPACE */
     uint32_t snapshot_entries_min; /* 1,024 entries since the last snapshot, and as many bytes of
                                       log as that one has, before the next */
     uint64_t snapshot_every_ms;    /* 30,000: how often that is looked at */

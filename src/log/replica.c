@@ -418,15 +418,17 @@ static enum err recover(struct replica *replica, struct note *note)
 
 /* A configuration that fell out of the cache is read back: the engine must see every one. */
 static enum err read_change(struct replica *replica, struct entry *entry,
-                            const struct wal_place *place, struct buf *bytes, struct note *note)
+                            const struct wal_place *place, struct buf *bytes, size_t *ret_offset,
+                            struct note *note)
 {
     struct entry read;
     size_t at = bytes->len;
     enum err err = wal_read(replica->io->fs, replica->dir, place, 1, bytes, &read, note);
 
     if (err) return err;
-    /* An offset for now: the buffer may move. Real addresses come when all are read. */
-    entry->bytes = (struct str){(const char *)(uintptr_t)at, bytes->len - at};
+    /* The buffer may move: its address comes when all are read. */
+    *ret_offset = at;
+    entry->bytes.len = bytes->len - at;
     return ERR_OK;
 }
 
@@ -435,10 +437,10 @@ static enum err begin_engine(struct replica *replica, struct note *note)
     uint64_t first = entries_first(replica->entries), last = entries_last(replica->entries);
     size_t count = (size_t)(last + 1 - first);
     struct entry *all = calloc(count ? count : 1, sizeof *all);
-    bool *is_read = calloc(count ? count : 1, sizeof *is_read);
+    size_t *offsets = calloc(count ? count : 1, sizeof *offsets); /* + 1; 0: was in memory */
     struct engine_effects effects;
     struct buf bytes;
-    enum err err = all && is_read ? ERR_OK : ERR_NOMEM;
+    enum err err = all && offsets ? ERR_OK : ERR_NOMEM;
 
     buf_init(&bytes, SIZE_MAX / 2);
     for (size_t i = 0; !err && i < count; i++) {
@@ -447,11 +449,11 @@ static enum err begin_engine(struct replica *replica, struct note *note)
 
         assert(there);
         if (all[i].kind != ENTRY_CHANGE || all[i].bytes.at) continue;
-        err = read_change(replica, &all[i], &place, &bytes, note);
-        is_read[i] = true;
+        err = read_change(replica, &all[i], &place, &bytes, &offsets[i], note);
+        offsets[i]++;
     }
     for (size_t i = 0; !err && i < count; i++)
-        if (is_read[i]) all[i].bytes.at = bytes.data + (uintptr_t)all[i].bytes.at;
+        if (offsets[i] > 0) all[i].bytes.at = bytes.data + (offsets[i] - 1);
     if (!err) {
         err = engine_begin(replica->engine, replica_now(replica),
                            &(struct engine_start){
@@ -469,7 +471,7 @@ static enum err begin_engine(struct replica *replica, struct note *note)
             replica_effects(replica, ERR_OK, &effects);
     }
     buf_deinit(&bytes);
-    free(is_read);
+    free(offsets);
     free(all);
     return err;
 }

@@ -80,41 +80,42 @@ struct replica_gate { /* replica_step.c */
     size_t received_cap;
 };
 enum replica_upkeep { UPKEEP_RELEASE, UPKEEP_SPARE, UPKEEP_LOOK, UPKEEP_SEAL };
-struct replica_disk { /* replica_disk.c */
-    uint64_t next;    /* first index not yet given to the disk thread */
-    uint64_t durable; /* last index durable, of the log as it is now */
-    uint64_t told;    /* last index told to the engine */
+struct replica_disk {  /* replica_disk.c */
+    uint64_t next;     /* first index not yet given to the disk thread */
+    uint64_t durable;  /* last index durable, of the log as it is now */
+    uint64_t told;     /* last index told to the engine */
+    uint64_t first;    /* of the append job */
+    uint64_t valid_to; /* entries of it past this were replaced since: no report */
+    bool append_busy, upkeep_busy, wants_spare, sealed, full;
 
-    struct job append; /* while it is busy, the fields below are the disk thread's */
-    bool append_busy;
-    uint64_t first, valid_to; /* entries past valid_to were replaced since: no report. The loop's */
+    /* the append job's while it is busy */
+    bool job_wants_spare;
+    enum err append_err;
+    struct job append;
     struct buf bytes;
     struct entry *entries;
     struct wal_place *places;
     size_t count, cap;
-    enum err append_err;
     struct note append_note;
     uint64_t append_ns;
     struct wal_stats job_stats;
-    bool job_wants_spare;
 
     struct job vote;
     struct vote vote_value;
-    enum err vote_err;
     struct note vote_note;
+    enum err vote_err;
 
-    struct job upkeep;
-    bool upkeep_busy;
+    /* the upkeep job's while it is busy */
     enum replica_upkeep upkeep_kind;
-    enum err upkeep_err;
+    struct job upkeep;
     struct note upkeep_note;
     struct wal_stats upkeep_stats;
-    bool upkeep_wants_spare, upkeep_free_known;
     uint64_t upkeep_free, upkeep_release;
+    enum err upkeep_err;
+    bool upkeep_wants_spare, upkeep_free_known;
 
     struct wal_stats stats;            /* as of the last job */
     uint64_t release_wanted, released; /* segments before it */
-    bool wants_spare, sealed, full;
     uint64_t free_bytes, reserve_bytes;
     struct timer timer; /* the next upkeep */
     mono_time timer_due, appended_at, looked_at;
@@ -127,6 +128,7 @@ struct replica_pending { /* proposals of one leadership, by index */
 };
 struct replica_propose { /* replica_propose.c */
     struct list gathered, refused;
+    struct list ghosts;    /* unused ones */
     struct buf bytes;      /* envelopes of the gathered */
     struct entry *entries; /* one per gathered; bytes.at is an offset until submitted */
     size_t count, cap;

@@ -44,7 +44,7 @@ static void finish(struct replica *replica, struct proposal *proposal, enum err 
                    struct str reply)
 {
     if (is_ghost(proposal)) {
-        free(proposal);
+        list_append(&replica->propose.ghosts, &proposal->link);
         return;
     }
     if (err != ERR_OK && err != ERR_UNKNOWN) proposal->index = proposal->term = 0;
@@ -57,7 +57,7 @@ static void finish(struct replica *replica, struct proposal *proposal, enum err 
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_ghost(proposal)) {
-        free(proposal);
+        list_append(&replica->propose.ghosts, &proposal->link);
         return;
     }
     proposal->flags |= DECIDED;
@@ -188,12 +188,13 @@ void replica_propose(struct replica *replica, struct proposal *const *proposals,
     replica_wake(replica);
 }
 
-/* A ghost keeps the place of one whose caller has gone. Out of memory there is none, and its bytes
- * count no longer. */
+/* A ghost keeps the place of one whose caller has gone; one that is done waits for the next. Out of
+ * memory there is none, and its bytes count no longer. */
 static void leave_ghost(struct replica *replica, const struct proposal *proposal,
                         struct list *position)
 {
-    struct proposal *ghost = malloc(sizeof *ghost);
+    struct list *unused = list_pop(&replica->propose.ghosts);
+    struct proposal *ghost = unused ? proposal_at(unused) : malloc(sizeof *ghost);
 
     if (!ghost) {
         release_share(replica, proposal);
@@ -397,6 +398,7 @@ void replica_propose_open(struct replica *replica)
 
     list_init(&propose->gathered);
     list_init(&propose->refused);
+    list_init(&propose->ghosts);
     for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++) {
         list_init(&propose->pending[i].proposals);
         propose->pending[i].until = MONO_NEVER;
@@ -411,6 +413,7 @@ void replica_propose_close(struct replica *replica)
     for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
         end_pending(replica, &propose->pending[i], ERR_UNKNOWN);
     while (!list_empty(&propose->refused)) tell_refused(replica);
+    for (struct list *node; (node = list_pop(&propose->ghosts));) free(proposal_at(node));
     buf_deinit(&propose->bytes);
     free(propose->entries);
     propose->entries = NULL;

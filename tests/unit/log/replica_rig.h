@@ -72,7 +72,8 @@ struct rig {
 };
 extern struct rig rig;
 
-/* Formats and starts nodes 0..founders-1 as voters. Set fields of `rig` before; rig_close zeroes. */
+/* Formats and starts nodes 0..founders-1 as voters. Set fields of `rig` before; rig_close zeroes
+ * it. */
 void rig_open(size_t founders);
 void rig_close(void);
 void rig_format(size_t i, bool founder);
