@@ -17,7 +17,9 @@ struct check {
     enum err err; /* of the report itself, or of the disk: the check is not complete */
 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct check *check, const char *format, ...)
+/* One line; answers 1, so that findings are counted where they are told. */
+__attribute__((format(printf, 2, 3))) static unsigned say(struct check *check, const char *format,
+                                                          ...)
 {
     va_list args;
     va_start(args, format);
@@ -25,6 +27,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct check *check, const
     va_end(args);
     if (!err) err = buf_append_byte(check->report, '\n');
     if (err && !check->err) check->err = err;
+    return 1;
 }
 
 /* What is wrong with the directory is a finding; what is wrong with the machine ends the check. */
@@ -40,17 +43,6 @@ static bool passed(struct check *check, enum err err, const struct note *note)
     return false;
 }
 
-__attribute__((format(printf, 2, 3))) static void finding(struct check *check, const char *format,
-                                                          ...)
-{
-    struct note note = {""};
-    va_list args;
-    va_start(args, format);
-    vsnprintf(note.text, sizeof note.text, format, args);
-    va_end(args);
-    passed(check, ERR_CORRUPT, &note);
-}
-
 static void check_vote(struct check *check)
 {
     struct note note = {""};
@@ -60,8 +52,9 @@ static void check_vote(struct check *check)
     vote_close(file);
     say(check, "vote: term %" PRIu64 ", for %016" PRIx64, vote.term, vote.candidate);
     if (check->log_read && check->scan.last_term > vote.term)
-        finding(check, "%s/log/VOTE: term %" PRIu64 ", but the log has term %" PRIu64, check->dir,
-                vote.term, check->scan.last_term);
+        check->findings +=
+            say(check, "bad: %s/log/VOTE: term %" PRIu64 ", but the log has term %" PRIu64,
+                check->dir, vote.term, check->scan.last_term);
 }
 
 static void check_log(struct check *check)
@@ -92,8 +85,9 @@ static void check_log(struct check *check)
             " were never acknowledged and will be cut",
             report.torn_bytes, report.torn_segment, report.torn_offset);
     if (check->scan.term_back)
-        finding(check, "%s/log: entry %" PRIu64 " has a lower term than the one before", check->dir,
-                check->scan.term_back);
+        check->findings +=
+            say(check, "bad: %s/log: entry %" PRIu64 " has a lower term than the one before",
+                check->dir, check->scan.term_back);
 }
 
 struct snapshots {
@@ -115,14 +109,14 @@ static void check_snapshot(struct check *check, const char *name)
 {
     struct note note = {""};
     char path[FS_PATH_CAP], want[SNAP_NAME_CAP];
-    struct snap_head head;
-    uint64_t bytes;
+    struct snap_head head = {.level = 0};
+    uint64_t bytes = 0;
     enum err err = snap_dir_path(check->dir, name, path, &note);
     if (!err) err = snap_verify(check->fs, path, &head, &bytes, &note);
     if (!passed(check, err, &note)) return;
     snap_name(&head.mark, want);
     if (!str_equal(str_from(name), str_from(want)))
-        finding(check, "%s: offset 0: its head belongs to %s", path, want);
+        check->findings += say(check, "bad: %s: offset 0: its head belongs to %s", path, want);
     say(check, "snapshot: index %" PRIu64 ", term %" PRIu64 ", %" PRIu64 " bytes", head.mark.index,
         head.mark.term, bytes);
 }
@@ -154,7 +148,8 @@ static void check_join(struct check *check)
     if (datadir_scan_stale(scan))
         say(check, "log: is older than the snapshot at %" PRIu64 " and will be dropped", index);
     else if (datadir_scan_gap(scan))
-        finding(check, "%s: the snapshot ends at %" PRIu64 ", the log begins at %" PRIu64,
+        check->findings +=
+            say(check, "bad: %s: the snapshot ends at %" PRIu64 ", the log begins at %" PRIu64,
                 check->dir, index, scan->first ? scan->first : scan->last + 1);
 }
 

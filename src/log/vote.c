@@ -73,7 +73,7 @@ enum err vote_decode(struct str bytes, struct vote *ret_vote, uint64_t *ret_seri
     for (int i = 0; i < 2; i++) {
         struct slot slot;
         if (bytes.len < (size_t)i * SLOT_STEP + SLOT_BYTES) break;
-        enum err err = slot_read(bytes.at + i * SLOT_STEP, &slot);
+        enum err err = slot_read(bytes.at + (size_t)i * SLOT_STEP, &slot);
         if (err == ERR_VERSION) return err;
         if (err || (found >= 0 && slot.serial <= newest.serial)) continue;
         newest = slot;

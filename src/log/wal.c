@@ -1,7 +1,6 @@
 /* Appending to the log: records are gathered in memory, written with one call and synced with
  * another; a full segment is ended by a seal that names the next. See wal_internal.h for the
  * invariants that recovery relies on. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +12,19 @@ static_assert((int)WAL_BATCH_MAX > (int)ENTRY_BYTES_MAX + 2 * RECORD_HEAD + RECO
 
 /* -- failing -- */
 
-enum err wal_fail(struct wal *wal, enum err err, struct note *note, const char *format, ...)
+enum err wal_fail(struct wal *wal, enum err err)
 {
-    char where[NOTE_CAP];
-    va_list args;
     assert(err);
-    va_start(args, format);
-    vsnprintf(where, sizeof where, format, args);
-    va_end(args);
-    note_set(note, "%s: %s", where, err_text(err));
     if (!wal->failed) wal->failed = err;
     return err;
+}
+
+/* Says what failed in the segment in use. */
+static enum err fail_here(struct wal *wal, enum err err, const char *what, struct note *note)
+{
+    note_set(note, "%s %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", what, wal->dir,
+             wal_in_use(wal)->sequence, wal->offset - wal->batch_len, err_text(err));
+    return wal_fail(wal, err);
 }
 
 enum err wal_check(const struct wal *wal, struct note *note)
@@ -42,7 +43,7 @@ static enum err batch_room(struct wal *wal, size_t len, struct note *note)
     while (cap < want) cap *= 2;
     assert(cap <= 2 * (size_t)WAL_BATCH_MAX);
     char *batch = aligned_alloc(4096, cap);
-    if (!batch) return wal_fail(wal, ERR_NOMEM, note, "append to %s", wal->dir);
+    if (!batch) return fail_here(wal, ERR_NOMEM, "append to", note);
     if (wal->batch_len > 0) memcpy(batch, wal->batch, wal->batch_len);
     free(wal->batch);
     wal->batch = batch;
@@ -57,9 +58,7 @@ static enum err batch_write(struct wal *wal, struct note *note)
     if (wal->batch_len == 0) return ERR_OK;
     uint64_t at = wal->offset - wal->batch_len;
     enum err err = fs_write_at(wal->fs, wal->file, at, str_of(wal->batch, wal->batch_len));
-    if (err && !MUTANT(WRITE_ERROR_IGNORED))
-        return wal_fail(wal, err, note, "write %s/%016" PRIx64 ".seg at %" PRIu64, wal->dir,
-                        segment->sequence, at);
+    if (err && !MUTANT(WRITE_ERROR_IGNORED)) return fail_here(wal, err, "write", note);
     wal->bytes += wal->batch_len;
     wal->batch_len = 0;
     segment->size = max_u64(segment->size, wal->offset);
@@ -72,9 +71,7 @@ enum err wal_sync(struct wal *wal, struct note *note)
     enum err err = batch_write(wal, note);
     if (err) return err;
     if (!MUTANT(ACK_BEFORE_SYNC)) err = fs_sync(wal->fs, wal->file);
-    if (err && !MUTANT(WRITE_ERROR_IGNORED))
-        return wal_fail(wal, err, note, "sync %s/%016" PRIx64 ".seg", wal->dir,
-                        wal_in_use(wal)->sequence);
+    if (err && !MUTANT(WRITE_ERROR_IGNORED)) return fail_here(wal, err, "sync", note);
     wal->syncs++;
     wal->synced = wal->serial;
     return ERR_OK;
@@ -117,8 +114,7 @@ static enum err roll(struct wal *wal, struct note *note)
     if (err) return err;
     err = wal_open_segment(wal, &next, FS_READ | FS_WRITE, &file, note);
     if (!err && (err = wal_use(wal, &next))) fs_close(wal->fs, file);
-    if (err)
-        return wal_fail(wal, err, note, "begin %s/%016" PRIx64 ".seg", wal->dir, next.sequence);
+    if (err) return fail_here(wal, err, "go on from", note);
     wal->spare_count--;
     memmove(wal->spares, wal->spares + 1, wal->spare_count * sizeof wal->spares[0]);
     fs_close(wal->fs, wal->file);

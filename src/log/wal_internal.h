@@ -70,9 +70,8 @@ struct wal {
     uint64_t appends, syncs, bytes;
 };
 
-/* Keeps the first failure; every later call answers it. Says where in the note. */
-enum err wal_fail(struct wal *wal, enum err err, struct note *note, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* Keeps the first failure; every later call answers it. Answers `err`; the caller says where. */
+enum err wal_fail(struct wal *wal, enum err err);
 enum err wal_check(const struct wal *wal, struct note *note); /* the failure, if there was one */
 
 static inline struct wal_segment *wal_in_use(const struct wal *wal)

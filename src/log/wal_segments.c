@@ -117,7 +117,10 @@ static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const ch
         return err;
     }
     err = fs_sync_dir(wal->fs, wal->dir);
-    if (err) return wal_fail(wal, err, note, "name %s/%s", wal->dir, name);
+    if (err) {
+        note_set(note, "name %s/%s: %s", wal->dir, name, err_text(err));
+        return wal_fail(wal, err);
+    }
     wal->last_sequence = head.sequence;
     wal->spares[wal->spare_count++] = (struct wal_segment){
         .sequence = head.sequence, .salt = head.salt, .size = max_u64(size, SEGMENT_HEAD)};
@@ -149,8 +152,7 @@ enum err wal_ensure_spare(struct wal *wal, struct note *note)
     if (wal->spare_count > 0) return ERR_OK;
     enum err err = wal->making ? ERR_OK : spare_begin(wal, note);
     if (!err) err = making_finish(wal, note);
-    if (err && !wal->failed) wal->failed = err; /* the note says where */
-    return err;
+    return err ? wal_fail(wal, err) : ERR_OK;
 }
 
 /* -- upkeep, one slice at a time -- */
@@ -173,9 +175,8 @@ static enum err grow_in_use(struct wal *wal, struct note *note)
     bool written;
     enum err err = zero_slice(wal, wal->file, segment->size, &segment->size, &written);
     if (!err) return ERR_OK;
-    if (written) /* its sync failed: the handle takes no append any more */
-        return wal_fail(wal, err, note, "zero %s/%016" PRIx64 ".seg", wal->dir, segment->sequence);
     note_set(note, "zero %s/%016" PRIx64 ".seg: %s", wal->dir, segment->sequence, err_text(err));
+    if (written) return wal_fail(wal, err); /* its sync: the handle takes no append any more */
     return err;
 }
 
@@ -215,7 +216,8 @@ static enum err retire(struct wal *wal, struct note *note)
     if (!err) err = fs_sync_dir(wal->fs, wal->dir);
     if (err) {
         fs_close(wal->fs, file);
-        return wal_fail(wal, err, note, "release %s/%s", wal->dir, name);
+        note_set(note, "release %s/%s: %s", wal->dir, name, err_text(err));
+        return wal_fail(wal, err);
     }
     wal->used_count--;
     memmove(wal->used, wal->used + 1, wal->used_count * sizeof wal->used[0]);
@@ -261,6 +263,5 @@ enum err wal_prepare(struct wal *wal, struct note *note)
         wal->no_space = true;
         return err;
     }
-    if (err && !wal->failed) wal->failed = err; /* the note says where */
-    return err;
+    return err ? wal_fail(wal, err) : ERR_OK;
 }
