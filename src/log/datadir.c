@@ -158,7 +158,7 @@ static enum err interrupted(struct fs *fs, const char *dir, const struct datadir
 enum err datadir_may_begin(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
                            struct note *note)
 {
-    struct datadir found;
+    struct datadir found = {.replica_id = 0};
     enum err err = interrupted(fs, dir, now, rejoin, &found, note);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
@@ -167,7 +167,7 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
                        const struct datadir *next, uint64_t unique, struct datadir *ret_next,
                        struct note *note)
 {
-    struct datadir found;
+    struct datadir found = {.replica_id = 0};
     enum err err = fs_sweep_temps(fs, dir);
     if (err) {
         note_set(note, "sweep %s: %s", dir, err_text(err));
@@ -212,7 +212,7 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
 {
     char path[FS_PATH_CAP];
     struct fs_info info;
-    struct datadir datadir;
+    struct datadir datadir = {.replica_id = 0};
     enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
     if (err) return err;
     /* Whoever made it may have died before its name was durable, and we are about to count on
@@ -248,7 +248,7 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
 enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint64_t unique,
                        struct note *note)
 {
-    struct datadir datadir;
+    struct datadir datadir = {.replica_id = 0};
     assert(cluster_id != 0);
     enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
     if (err) return err;
