@@ -20,6 +20,7 @@ enum {
     PAUSE_MS = 10,       /* likewise: time for a slice of a spare */
     SPARE_EVERY = 256 << 10,
     LOOK_EVERY_MS = 1000, /* at free space */
+    LOOK_SHARE = 8,       /* of the reserve, written: likewise */
     RESERVE_BYTES = 256 << 20,
     RESERVE_SHARE = 20, /* or this part of what is free and ours at the start */
 };
@@ -273,6 +274,16 @@ static mono_time spare_due(const struct replica *replica)
     return mono_after(disk->appended_at, PAUSE_MS);
 }
 
+/* At free space: once a second, and sooner when so much was written that the reserve could be gone
+ * before: a replica that writes into a full disk stops, one that refuses proposals does not. */
+static bool look_due(const struct replica *replica, mono_time now)
+{
+    const struct replica_disk *disk = &replica->disk;
+
+    return mono_due(mono_after(disk->looked_at, LOOK_EVERY_MS), now) ||
+           disk->stats.bytes - disk->looked_bytes >= max_u64(1, disk->reserve_bytes / LOOK_SHARE);
+}
+
 /* What is due, in order of need. False: nothing. */
 static bool choose_upkeep(struct replica *replica, enum replica_upkeep *ret_kind)
 {
@@ -281,10 +292,10 @@ static bool choose_upkeep(struct replica *replica, enum replica_upkeep *ret_kind
 
     if (disk->release_wanted > disk->released)
         *ret_kind = UPKEEP_RELEASE;
+    else if (look_due(replica, now))
+        *ret_kind = UPKEEP_LOOK;
     else if (disk->wants_spare && mono_due(spare_due(replica), now))
         *ret_kind = UPKEEP_SPARE;
-    else if (mono_due(mono_after(disk->looked_at, LOOK_EVERY_MS), now))
-        *ret_kind = UPKEEP_LOOK;
     else if (!disk->sealed && !disk->append_busy &&
              mono_due(mono_after(disk->appended_at, SEAL_AFTER_MS), now))
         *ret_kind = UPKEEP_SEAL;
@@ -298,7 +309,10 @@ static void start_upkeep(struct replica *replica)
     struct replica_disk *disk = &replica->disk;
 
     if (disk->upkeep_busy || !choose_upkeep(replica, &disk->upkeep_kind)) return;
-    if (disk->upkeep_kind == UPKEEP_LOOK) disk->looked_at = replica_now(replica);
+    if (disk->upkeep_kind == UPKEEP_LOOK) {
+        disk->looked_at = replica_now(replica);
+        disk->looked_bytes = disk->stats.bytes;
+    }
     if (disk->upkeep_kind == UPKEEP_SPARE) disk->sliced_at = disk->stats.bytes;
     disk->upkeep_release = disk->release_wanted;
     disk->upkeep_note.text[0] = '\0';

@@ -119,7 +119,7 @@ struct replica_disk {  /* replica_disk.c */
     uint64_t free_bytes, reserve_bytes;
     struct timer timer; /* the next upkeep */
     mono_time timer_due, appended_at, looked_at;
-    uint64_t sliced_at; /* stats.bytes */
+    uint64_t sliced_at, looked_bytes; /* stats.bytes, then */
 };
 struct replica_pending { /* proposals of one leadership, by index */
     struct list proposals;

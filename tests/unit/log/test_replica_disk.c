@@ -83,6 +83,43 @@ TEST(a_vote_that_cannot_be_written_is_never_given)
     }
 }
 
+/* -- a disk that fills up -- */
+
+TEST(a_disk_that_fills_within_a_second_is_noticed_in_time)
+{
+    enum { RESERVE = 4 << 20, CAPACITY = 16 << 20 };
+    struct call *call;
+    char value[8193];
+    size_t taken = 0;
+
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    rig.nodes[0].limits.segment_bytes = 1 << 20;
+    rig.nodes[0].limits.disk_reserve_bytes = RESERVE;
+    rig.nodes[0].limits.snapshot_entries_min = 1 << 30;
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader());
+    struct node *node = rig_leader();
+    struct sim_fs_options disk = sim_fs_options(sim_host_disk(node->host));
+    disk.capacity = CAPACITY;
+    disk.sync_ns_min = disk.sync_ns_max = 1000; /* the whole disk in a few milliseconds */
+    CHECK_OK("set", sim_fs_set_options(sim_host_disk(node->host), &disk));
+    do {
+        for (size_t i = 0; i < 16; i++) rig_set(node, i, "k", value);
+        for (size_t i = 0; i < 16; i++) {
+            call = &rig.calls[i];
+            RIG_UNTIL("answered", call->done || node->stopped);
+            if (!call->done || call->err) break;
+            taken++;
+        }
+    } while (call->done && !call->err && taken < 10000);
+    CHECK_OK("it does not stop", node->stopped);
+    CHECK_ERR("it refuses", call->err, ERR_NO_SPACE);
+    CHECK("not at once", taken > 100);
+    CHECK_OK("and reads", answer_of(rig_read(node, 100)));
+    rig_close();
+}
+
 /* -- a disk that is slow -- */
 
 static void slow_disk(struct node *node, uint64_t sync_ms)
