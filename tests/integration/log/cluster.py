@@ -197,10 +197,12 @@ class Node:
 
 
 class Cluster:
-    def __init__(self, program, count, options=(), hosts=False, name="log"):
+    TIMING = ("--election", "300ms", "--heartbeat", "50ms")
+
+    def __init__(self, program, count, options=(), hosts=False, name="log", timing=TIMING):
         self.program, self.hosts = program, hosts
         self.dir = tempfile.mkdtemp(prefix=f"muster-{name}-")
-        self.options = ["--election", "300ms", "--heartbeat", "50ms", *options]
+        self.options = [*timing, *options]
         self.cluster_id = f"{random.getrandbits(63) | 1:x}"
         self.nodes = {}
         for number in range(1, count + 1):
@@ -217,8 +219,12 @@ class Cluster:
         return f"127.{100 + (pid >> 16 & 63)}.{pid >> 8 & 255}.{pid & 255}:{4000 + 2 * number + which}"
 
     def __enter__(self):
-        for node in self.nodes.values():
-            node.start()
+        try:
+            for node in self.nodes.values():
+                node.start()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
         return self
 
     def __exit__(self, kind, error, trace):

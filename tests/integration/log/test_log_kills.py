@@ -57,10 +57,15 @@ def restart_all():
 
 def paused_leader():
     """A leader wakes from SIGSTOP: it answers no stale read and accepts no write."""
-    with Cluster(PROGRAM, 3) as cluster:
-        cluster.write("set key old")
+    cluster = Cluster(PROGRAM, 3, timing=())
+    for node in cluster.nodes.values():
+        # The first is so patient that it does not step down by itself: only asking a majority helps.
+        node.options = ["--heartbeat", "50ms", "--election", "30s" if node.number == 1 else "300ms"]
+    with cluster:
+        old = cluster.nodes[1]
         for _ in range(3 if LONG else 1):
-            old = cluster.leader()
+            while cluster.leader() is not old:
+                cluster.leader().ask(f"transfer {old.id}")
             term = int(old.status()["term"])
             cluster.write("set key old")
             # Asked while it sleeps: it finds these before anything that tells it of the new leader.
