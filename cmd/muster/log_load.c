@@ -1,5 +1,7 @@
 /* Load from inside the leader's process: closed loop, so many proposals in flight, each replaced when
  * it is answered. What is measured is the log, not a protocol in front of it. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,7 +11,7 @@
 enum {
     IN_FLIGHT_MAX = 65536,
     BUCKETS = 4096, /* latency: 64 a power of two, from 1 us on */
-    KEY_CAP = 24,
+    KEY_CAP = 32,
 };
 struct shot {
     struct proposal proposal;
@@ -29,7 +31,7 @@ struct log_load {
     struct task again;
     struct timer over;
     mono_ns began;
-    uint64_t cpu_began_ms, next_key;
+    uint64_t cpu_began_ms;
     uint32_t busy;
     bool stopping;
     struct log_load_figures figures;
@@ -102,6 +104,20 @@ static void on_answer(struct proposal *proposal, enum err err, struct str reply)
     loop_defer(io->loop, &load->again);
 }
 
+/* Registers in turn, when several are asked for: to make a state of some size. */
+static enum err next_command(struct log_load *load)
+{
+    char key[KEY_CAP] = "load";
+
+    if (load->wish.keys > 0)
+        snprintf(key, sizeof key, "load-%" PRIu64, load->node->load_key++ % load->wish.keys);
+    buf_clear(&load->command);
+    return trial_encode(&(struct trial_command){.op = TRIAL_SET,
+                                                .key = str_from(key),
+                                                .value = str_of(load->value, load->wish.size)},
+                        &load->command);
+}
+
 static void fire(struct task *task)
 {
     struct log_load *load = CONTAINER_OF(task, struct log_load, again);
@@ -115,6 +131,11 @@ static void fire(struct task *task)
     for (uint32_t i = 0; i < load->wish.in_flight && load->busy < load->wish.in_flight; i++) {
         struct shot *shot = &load->shots[i];
         if (shot->busy) continue;
+        if (load->wish.keys > 0 && count > 0) { /* the next one has bytes of its own */
+            replica_propose(load->node->replica, load->batch, count);
+            count = 0;
+        }
+        if (load->wish.keys > 0 && next_command(load)) break;
         shot->busy = true;
         shot->began_ns = now;
         shot->proposal = (struct proposal){.machine = TRIAL_MACHINE,
@@ -160,11 +181,7 @@ enum err log_load_start(struct log_node *node, const struct log_load_wish *wish,
     err = load->shots && load->batch && load->value ? timer_init(&load->over, io->loop, on_over)
                                                     : ERR_NOMEM;
     if (!err) memset(load->value, 'x', wish->size);
-    if (!err)
-        err = trial_encode(&(struct trial_command){.op = TRIAL_SET,
-                                                   .key = STR("load"),
-                                                   .value = str_of(load->value, wish->size)},
-                           &load->command);
+    if (!err) err = next_command(load);
     if (err) {
         log_load_close(node);
         return err;

@@ -24,6 +24,7 @@ struct log_node {
     struct listener *listener;
     struct list connections;
     struct log_load *load; /* of a connection; one at a time */
+    uint64_t load_key;     /* where its next one goes on */
     enum err stopped;
     struct note stopped_note;
 };
@@ -34,7 +35,8 @@ void log_node_hang_up(struct log_node *node); /* before the replica is closed */
 /* -- load: proposes by itself, as a service in this process would -- */
 struct log_load_wish {
     uint32_t in_flight, size;
-    uint64_t ms, keys;
+    uint64_t ms;
+    uint64_t keys; /* 0: one register, else so many in turn */
 };
 struct log_load_figures {
     uint64_t done, failed, p50_us, p99_us, max_us, wall_ms, cpu_ms;

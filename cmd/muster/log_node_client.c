@@ -286,6 +286,7 @@ static enum err load(struct connection *connection, struct str rest)
 
     if (!err) err = str_to_u64(word(&rest), &size);
     if (!err) err = str_to_u64(word(&rest), &wish.ms);
+    if (!err && rest.len > 0) err = str_to_u64(word(&rest), &wish.keys);
     if (err || in_flight > UINT32_MAX || size > UINT32_MAX) return ERR_INVALID;
     wish.in_flight = (uint32_t)in_flight;
     wish.size = (uint32_t)size;
