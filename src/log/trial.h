@@ -1,5 +1,5 @@
 /* A state machine to try the log with: named registers that hold a number and a short text, with
- * set, add, compare-and-set and delete. Used by tests, the simulator and `muster log-bench`; small
+ * set, add, compare-and-set and delete. Used by tests, the simulator and `muster log-node`; small
  * enough to read in a minute, and with a snapshot that is consistent while apply goes on. */
 #ifndef LOG_TRIAL_H
 #define LOG_TRIAL_H
