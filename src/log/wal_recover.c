@@ -344,22 +344,37 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
     return ERR_OK;
 }
 
+/* Writes the records from `from` on once more, each as it was checked: bytes that a read brought
+ * from elsewhere must not be written over good ones. `to` 0: up to the seal that ends the
+ * segment. */
 static enum err rewrite(struct recovery *r, const struct wal_segment *segment, struct fs_file *file,
                         uint64_t from, uint64_t to)
 {
     struct wal *wal = r->wal;
-    enum err err = window_make(r, (size_t)min_u64(READ_STEP, max_u64(segment->size, 1)));
-    for (uint64_t at = from; !err && at < to;) {
-        size_t len = (size_t)min_u64(r->window_cap, to - at), got;
-        err = fs_read_at(wal->fs, file, at, r->window, len, &got);
-        if (!err && got < len) err = ERR_IO;
-        if (!err) err = fs_write_at(wal->fs, file, at, str_of(r->window, len));
-        at += len;
+    struct buf run; /* checked and not yet written, up to `offset` */
+    bool ended = false;
+    uint64_t offset = from;
+    enum err err = segment_enter(r, segment->sequence);
+    if (err) return err;
+    buf_init(&run, READ_STEP + WINDOW_MAX);
+    while (!err && !ended && (to == 0 || offset < to)) {
+        struct record record;
+        size_t size;
+        err = record_at(r, offset, &record, &size);
+        if (!err && size == 0) err = ERR_IO; /* it was there a moment ago */
+        if (!err) err = buf_append(&run, str_of(record.bytes.at - RECORD_HEAD, size));
+        if (err) break;
+        offset += size;
+        ended = record.kind == RECORD_SEAL && record.index != 0;
+        if (run.len < READ_STEP && !ended && (to == 0 || offset < to)) continue;
+        err = fs_write_at(wal->fs, file, offset - run.len, buf_peek(&run));
+        buf_clear(&run);
     }
+    buf_deinit(&run);
     if (!err) err = fs_sync(wal->fs, file);
     if (err)
-        note_set(r->note, "make %s/%016" PRIx64 ".seg durable: %s", wal->dir, segment->sequence,
-                 err_text(err));
+        note_set(r->note, "make %s/%016" PRIx64 ".seg durable at %" PRIu64 ": %s", wal->dir,
+                 segment->sequence, offset, err_text(err));
     return err;
 }
 
@@ -382,7 +397,7 @@ static enum err settle(struct recovery *r, uint64_t end, uint64_t torn_end)
         uint64_t from = i == r->uncovered.used ? r->uncovered.offset : SEGMENT_HEAD;
         err = wal_open_segment(wal, &wal->used[i], FS_READ | FS_WRITE, &file, r->note);
         if (err) return err;
-        err = rewrite(r, &wal->used[i], file, from, wal->used[i].size);
+        err = rewrite(r, &wal->used[i], file, from, 0);
         fs_close(wal->fs, file);
     }
     if (err) return err;
