@@ -136,8 +136,7 @@ bool guards_settles_change(const struct raft *raft, const struct raft_append_ent
     return !MUTANT(GUARD_20) && append->n_entries && append->entries[0].type == RAFT_CHANGE &&
            append->term >= raft->current_term && raft->state != RAFT_LEADER &&
            !raft->snapshot.installing && first && first <= append->prev_log_index &&
-           guards_term_at(raft, append->prev_log_index) == append->prev_log_term &&
-           guards_term_at(raft, append->prev_log_index + 1) != append->entries[0].term;
+           guards_term_at(raft, append->prev_log_index) == append->prev_log_term;
 }
 
 /* Defect 4: a rejection that is older than what the follower has acknowledged since takes the next

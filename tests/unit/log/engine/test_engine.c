@@ -83,6 +83,13 @@ TEST(a_leader_knows_who_answered_when)
     cluster_run(c, 2 * CLUSTER_HEARTBEAT_MS);
     CHECK_U64("silent since", engine_heard(engine, 3).ms, then.ms);
     CHECK("2 is not", engine_heard(engine, 2).ms > then.ms);
+    cluster_isolate(c, 2, true);
+    cluster_run(c, 3 * CLUSTER_ELECTION_MS);
+    CHECK("alone it steps down", engine_role(engine) != REPLICA_LEADER);
+    cluster_isolate(c, 2, false);
+    cluster_isolate(c, 3, true);
+    CHECK("leads again, by 2's vote", cluster_elect(c, 1));
+    CHECK_U64("and has not heard of 3 since", engine_heard(engine, 3).ms, 0);
     CHECK_U64("a follower knows nothing of that", engine_heard(cluster_node(c, 2)->engine, 1).ms,
               0);
     CHECK("sound", cluster_sound(c));
@@ -204,6 +211,29 @@ TEST(a_message_or_snapshot_that_cannot_be_is_refused)
     cluster_close(c);
 }
 
+/* Frames carry no version of the library's messages; without one it counts a late answer to a
+ * pre-vote as a vote. */
+TEST(a_pre_vote_is_not_counted_as_a_vote)
+{
+    struct cluster *c = cluster_of(3, 1);
+    struct engine *engine = cluster_node(c, 1)->engine;
+    struct raft_message yes = {.type = RAFT_REQUEST_VOTE_RESULT, .server_id = 2};
+    struct engine_effects effects;
+
+    cluster_fire(c, 1);
+    yes.request_vote_result =
+        (struct raft_request_vote_result){.term = 2, .vote_granted = true, .pre_vote = true};
+    CHECK_OK("would be elected", engine_receive(engine, c->now, &yes, &effects));
+    CHECK("asks for votes", effects.flags & ENGINE_VOTE);
+    yes.server_id = 3;
+    CHECK_OK("the other answer", engine_receive(engine, c->now, &yes, &effects));
+    CHECK("no vote", engine_role(engine) == REPLICA_CANDIDATE);
+    yes.request_vote_result.pre_vote = false;
+    CHECK_OK("a vote", engine_receive(engine, c->now, &yes, &effects));
+    CHECK("leads", engine_role(engine) == REPLICA_LEADER);
+    cluster_close(c);
+}
+
 /* -- starting -- */
 
 static enum err begin(const struct engine_start *start)
@@ -246,7 +276,10 @@ TEST(a_log_that_cannot_be_is_not_started_from)
     CHECK_ERR("of a later term than we know", begin(&start), ERR_CORRUPT);
     entries[1].term = 0;
     CHECK_ERR("without a term", begin(&start), ERR_CORRUPT);
+    entries[0].term = 2;
     entries[1].term = 1;
+    CHECK_ERR("terms that fall", begin(&start), ERR_CORRUPT);
+    entries[0].term = 1;
     entries[1].index = 3;
     CHECK_ERR("a gap", begin(&start), ERR_CORRUPT);
     entries[1].index = 2;
@@ -326,6 +359,13 @@ TEST(a_report_about_what_is_durable_already_changes_nothing)
     CHECK_U64("no effect", effects.flags, 0);
     CHECK_OK("goes on", cluster_submit(c, 1, "y"));
     CHECK_U64("committed", node->applied, node->last);
+    cluster_close(c);
+    /* a follower would acknowledge again, and less */
+    c = cluster_of(3, 1);
+    CHECK("1 leads", cluster_elect(c, 1));
+    node = cluster_node(c, 2);
+    CHECK_OK("told of less", engine_persisted(node->engine, c->now, 1, &effects));
+    CHECK_U64("no effect", effects.flags, 0);
     cluster_close(c);
 }
 

@@ -127,6 +127,25 @@ GUARD_TEST(the_first_append_of_an_old_term_is_not_answered_with_success, GUARD_1
     return done(true);
 }
 
+TEST(the_answer_to_an_old_term_costs_a_leader_nothing)
+{
+    struct raft_message answer = {
+        .type = RAFT_APPEND_ENTRIES_RESULT,
+        .server_id = 3,
+        .append_entries_result = {.rejected = UINT64_MAX},
+    };
+    struct engine_effects effects;
+
+    ready(3);
+    answer.append_entries_result.term = engine_term(engine(1));
+    CHECK_OK("it leads again", engine_receive(engine(1), c->now, &answer, &effects));
+    CHECK_U64("nothing follows", effects.flags, 0);
+    submit(1, 1);
+    CHECK("the pipeline goes on",
+          cluster_find(c, 1, 3, RAFT_APPEND_ENTRIES)->message.append_entries.n_entries == 1);
+    CHECK("sound", done(true));
+}
+
 /* -- 2 -- */
 GUARD_TEST(a_repeated_append_below_the_snapshot_replaces_nothing, GUARD_2)
 {

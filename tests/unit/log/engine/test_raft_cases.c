@@ -228,3 +228,31 @@ TEST(a_leader_that_leads_on_silently_is_forgotten_by_its_followers)
     CHECK_U64("silent for an election time-out", engine_leader(node(2)->engine), 0);
     close_sound();
 }
+
+TEST(a_leader_of_an_older_term_is_no_leader)
+{
+    struct raft_message ask = {.type = RAFT_REQUEST_VOTE, .server_id = 3};
+    struct engine_append old = {.term = 1};
+    struct engine_effects effects;
+    struct engine *engine;
+
+    c = cluster_of(3, 3);
+    CHECK("1 leads", cluster_elect(c, 1));
+    cluster_run(c, 2 * CLUSTER_HEARTBEAT_MS);
+    engine = node(2)->engine;
+    ask.request_vote = (struct raft_request_vote){
+        .term = engine_term(engine) + 1, .candidate_id = 3, .disrupt_leader = true};
+    CHECK_OK("3 may ask, its log is too short", engine_receive(engine, c->now, &ask, &effects));
+    CHECK_U64("a new term", engine_term(engine), ask.request_vote.term);
+    CHECK_U64("1 does not lead it", engine_leader(engine), 0);
+    cluster_elapse(c, CLUSTER_ELECTION_MS); /* and is silent now */
+    CHECK_OK("something late", engine_receive_append(engine, c->now, 1, &old, &effects));
+    ask.request_vote.term++;
+    ask.request_vote.disrupt_leader = false;
+    ask.request_vote.last_log_index = engine_last(engine);
+    ask.request_vote.last_log_term = 2;
+    CHECK_OK("3 asks again", engine_receive(engine, c->now, &ask, &effects));
+    CHECK("what is late brings no leader back",
+          effects.messages[0].request_vote_result.vote_granted);
+    close_sound();
+}
