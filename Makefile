@@ -1,7 +1,7 @@
 # A thin door to scripts/ and Meson. `make help` explains every target.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-long bench fuzz sim sim-asserts interop lint format coverage install clean
+.PHONY: help build run test test-long bench fuzz sim sim-mutants sim-asserts interop lint format coverage install clean
 
 RELEASE := build/release
 SEED ?= 1
@@ -39,6 +39,10 @@ fuzz: ## every libFuzzer target for FUZZ_SECONDS=60 each (FUZZ=name for one)
 sim: ## one simulated world: make sim SEED=7 [COUNT=100] [ARGS='--profile harsh']
 	@scripts/setup build test
 	@scripts/sim --seed $(SEED) --count $(COUNT) $(ARGS)
+
+sim-mutants: ## each planted bug of src/log/mutant.h and what finds it; fails if one survives
+	@scripts/setup build test
+	@scripts/sim-mutants $(ARGS)
 
 sim-asserts: ## the engine's tests and seeds against the engine built with its assertions (needs its source)
 	@scripts/setup build test

@@ -11,8 +11,8 @@
     X(GUARD_1) X(GUARD_2) X(GUARD_3) X(GUARD_4) X(GUARD_5) X(GUARD_6) X(GUARD_7) X(GUARD_8)       \
     X(GUARD_9) X(GUARD_10) X(GUARD_11) X(GUARD_14) X(GUARD_15) X(GUARD_16) X(GUARD_17)            \
     X(GUARD_18) X(GUARD_19) X(GUARD_20) X(GUARD_21) X(GUARD_22) X(GUARD_23)                       \
-    /* rules of membership */                                                                     \
-    X(RULE_R1) X(RULE_R2_UNCOMMITTED) X(RULE_R2_OWN_TERM) X(RULE_R2_MATCH) X(RULE_R2B) X(RULE_R3) \
+    /* rules of membership; R1's is WIPED_KEEPS_IDENTITY, where identities are drawn */           \
+    X(RULE_R2_UNCOMMITTED) X(RULE_R2_OWN_TERM) X(RULE_R2_MATCH) X(RULE_R2B) X(RULE_R3)            \
     /* storage */                                                                                 \
     X(ACK_BEFORE_SYNC) X(VOTE_NOT_SYNCED) X(VOTE_AFTER_SEND) X(TORN_TAIL_KEPT) X(NO_CRC)          \
     X(SALT_IGNORED) X(DAMAGE_CUT_AS_TAIL) X(TRUNCATE_FORGOTTEN) X(STALE_PERSISTED)                \

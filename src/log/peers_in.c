@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/mutant.h"
 #include "log/peers_internal.h"
 
 /* -- the end -- */
@@ -149,7 +150,7 @@ static bool judge_hello(struct incoming *c, const struct frame_hello *hello)
     if (peers->cluster_id != 0 && hello->cluster_id != peers->cluster_id) {
         note_set(&note, "it belongs to cluster %016llx", (unsigned long long)hello->cluster_id);
         refuse(c, REFUSED_CLUSTER, note.text);
-    } else if (hello->to != peers->id || hello->from == peers->id) {
+    } else if ((hello->to != peers->id && !MUTANT(RULE_R3)) || hello->from == peers->id) {
         note_set(&note, "from %016llx, for %016llx", (unsigned long long)hello->from,
                  (unsigned long long)hello->to);
         refuse(c, REFUSED_RECEIVER, note.text);

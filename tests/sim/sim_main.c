@@ -6,52 +6,12 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "scenarios.h"
+#include "sim/scenario_plan.h"
 #include "sim_commit.h"
-
-enum { REPORT_MAX = 64 * 1024, DYING_CAP = 512 };
-
-struct plan {
-    const struct scenario *scenario;
-    uint64_t seed, count;
-    int profile; /* -1: both in turn */
-    uint32_t bug;
-    bool trace, quiet, expect_failure;
-};
-
-static const struct scenario *current;
-static struct scenario_options current_options;
-
-/* -- a crash names its seed -- */
-
-static void tell_crash(void)
-{
-    char text[DYING_CAP];
-    int len =
-        snprintf(text, sizeof text,
-                 "\ncrash: scenario=%s seed=%" PRIu64 " profile=%s bug=%u commit=%s\n"
-                 "again: muster-sim-tests --scenario %s --seed %" PRIu64 " --profile %s --trace\n",
-                 current->name, current_options.seed,
-                 current_options.profile == SCENARIO_HARSH ? "harsh" : "mild", current_options.bug,
-                 SIM_COMMIT, current->name, current_options.seed,
-                 current_options.profile == SCENARIO_HARSH ? "harsh" : "mild");
-    ssize_t written = write(STDERR_FILENO, text, (size_t)len);
-    (void)written;
-}
-
-static void on_fatal_signal(int number)
-{
-    (void)number;
-    tell_crash();
-    _exit(SCENARIO_EXIT_CRASH);
-}
 
 #if defined(__SANITIZE_ADDRESS__)
 const char *__asan_default_options(void);
@@ -59,104 +19,22 @@ const char *__asan_default_options(void)
 {
     return "exitcode=20:handle_abort=0"; /* SCENARIO_EXIT_CRASH */
 }
-void __sanitizer_set_death_callback(void (*callback)(void));
 #endif
-
-static void catch_crashes(void)
-{
-    struct sigaction action = {.sa_handler = on_fatal_signal};
-
-    sigaction(SIGABRT, &action, NULL);
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_set_death_callback(tell_crash);
-#else
-    sigaction(SIGSEGV, &action, NULL);
-    sigaction(SIGBUS, &action, NULL);
-    sigaction(SIGFPE, &action, NULL);
-#endif
-}
-
-/* -- running -- */
-
-static void print_trace(void *context, sim_time now, const char *host, const char *text)
-{
-    (void)context;
-    printf("%5" PRIu64 ".%06" PRIu64 " %-4s %s\n", now.ns / 1000000000, now.ns / 1000 % 1000000,
-           host, text);
-}
-
-static enum scenario_end run_one(const struct plan *plan, uint64_t seed,
-                                 enum scenario_profile profile, uint64_t *events)
-{
-    struct scenario_result result = {0};
-    struct buf report;
-
-    current = plan->scenario;
-    current_options = (struct scenario_options){.seed = seed,
-                                                .profile = profile,
-                                                .bug = plan->bug,
-                                                .trace = plan->trace ? print_trace : NULL};
-    if (scenario_run(current, &current_options, &result)) {
-        fprintf(stderr, "out of memory\n");
-        return SCENARIO_BROKEN;
-    }
-    *events += result.events;
-    if (result.end == SCENARIO_PASSED && (plan->quiet || plan->count > 1)) return result.end;
-    buf_init(&report, REPORT_MAX);
-    scenario_report(current, &current_options, &result, SIM_COMMIT, &report);
-    printf("%.*s", STR_ARG(buf_peek(&report)));
-    buf_deinit(&report);
-    if (result.end != SCENARIO_PASSED) {
-        printf("again: muster-sim-tests --scenario %s --seed %" PRIu64
-               " --profile %s%s%s --trace\n",
-               current->name, seed, profile == SCENARIO_HARSH ? "harsh" : "mild",
-               plan->bug ? " --bug " : "", plan->bug ? current->bugs[plan->bug - 1] : "");
-    }
-    return result.end;
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static int run_plan(const struct plan *plan)
-{
-    double start = seconds(), took;
-    uint64_t events = 0, runs = 0;
-
-    for (uint64_t i = 0; i < plan->count; i++) {
-        for (int profile = SCENARIO_MILD; profile <= SCENARIO_HARSH; profile++) {
-            enum scenario_end end;
-            if (plan->profile >= 0 && plan->profile != profile) continue;
-            runs++;
-            end = run_one(plan, plan->seed + i, (enum scenario_profile)profile, &events);
-            if (end == SCENARIO_PASSED) continue;
-            if (plan->expect_failure) {
-                printf("%s: bug %s caught by seed %" PRIu64 " (run %" PRIu64 ")\n",
-                       plan->scenario->name,
-                       plan->bug ? plan->scenario->bugs[plan->bug - 1] : "none", plan->seed + i,
-                       runs);
-                return 0;
-            }
-            return scenario_exit_code(end);
-        }
-    }
-    took = seconds() - start;
-    if (!plan->quiet) {
-        printf("%s: %" PRIu64 " runs passed, %" PRIu64 " events, %.1f s, %.0f runs a minute\n",
-               plan->scenario->name, runs, events, took, (double)runs * 60 / took);
-    }
-    return plan->expect_failure ? SCENARIO_EXIT_BROKEN : 0;
-}
 
 /* -- past failures: one line per seed, see seeds/README.md -- */
 
 enum { TEST_SKIPPED = 77 }; /* as meson understands it */
 
-static int run_seed_file(struct plan plan, const char *path)
+static int run_plan(struct scenario_plan plan)
+{
+    char again[128];
+
+    snprintf(again, sizeof again, "muster-sim-tests --scenario %s", plan.scenario->name);
+    plan.again = again;
+    return scenario_plan_run(&plan);
+}
+
+static int run_seed_file(struct scenario_plan plan, const char *path)
 {
     char line[256], scenario[64], profile[16];
     FILE *file = fopen(path, "r");
@@ -174,8 +52,9 @@ static int run_seed_file(struct plan plan, const char *path)
             code = SCENARIO_EXIT_BROKEN;
             break;
         }
-        plan.profile = strcmp(profile, "harsh") == 0 ? SCENARIO_HARSH : SCENARIO_MILD;
-        code = run_plan(&plan);
+        plan.harsh = strcmp(profile, "harsh") == 0;
+        plan.mild = !plan.harsh;
+        code = run_plan(plan);
         runs++;
     }
     fclose(file);
@@ -231,7 +110,12 @@ int main(int argc, char **argv)
         {"quiet", no_argument, NULL, 'q'},          {"list", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},           {0},
     };
-    struct plan plan = {.scenario = scenarios_all().items[0], .seed = 1, .count = 1, .profile = -1};
+    struct scenario_plan plan = {.scenario = scenarios_all().items[0],
+                                 .commit = SIM_COMMIT,
+                                 .seed = 1,
+                                 .count = 1,
+                                 .mild = true,
+                                 .harsh = true};
     const char *bug = NULL, *seeds = NULL;
     int option;
 
@@ -249,13 +133,9 @@ int main(int argc, char **argv)
                 return misused("--count wants a whole number above 0: nothing run is not passed");
             break;
         case 'p':
-            if (strcmp(optarg, "mild") == 0)
-                plan.profile = SCENARIO_MILD;
-            else if (strcmp(optarg, "harsh") == 0)
-                plan.profile = SCENARIO_HARSH;
-            else if (strcmp(optarg, "both") == 0)
-                plan.profile = -1;
-            else
+            plan.mild = strcmp(optarg, "harsh") != 0;
+            plan.harsh = strcmp(optarg, "mild") != 0;
+            if (plan.mild && plan.harsh && strcmp(optarg, "both") != 0)
                 return misused("--profile wants mild, harsh or both");
             break;
         case 'b': bug = optarg; break;
@@ -272,6 +152,6 @@ int main(int argc, char **argv)
     if (bug && !(plan.bug = scenario_bug_number(plan.scenario, bug))) {
         return misused("no such bug; --list names them");
     }
-    catch_crashes();
-    return seeds ? run_seed_file(plan, seeds) : run_plan(&plan);
+    scenario_plan_catch_crashes();
+    return seeds ? run_seed_file(plan, seeds) : run_plan(plan);
 }

@@ -2,9 +2,51 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define MUTANT_VARIABLE "MUSTER_TEST_MUTANT"
+
+/* A whole program with a planted bug: what scripts/sim-mutants and mutant_fails_test run. */
+__attribute__((constructor)) static void choose_mutant(void)
+{
+    const char *name = getenv(MUTANT_VARIABLE);
+
+    if (!name) return;
+    for (int i = MUTANT_NONE; i < MUTANT_COUNT; i++) {
+        if (strcmp(name, mutant_name((enum mutant)i)) != 0) continue;
+        log_mutant = (enum mutant)i;
+        return;
+    }
+    fprintf(stderr, MUTANT_VARIABLE ": no mutant is called %s\n", name);
+    _exit(2);
+}
+
+bool mutant_is_planted(void)
+{
+    return getenv(MUTANT_VARIABLE) != NULL;
+}
+
+bool mutant_fails_test(const char *test, enum mutant mutant)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child < 0) abort();
+    if (child == 0) {
+        int nowhere = open("/dev/null", O_WRONLY); /* what breaks here is meant to */
+        dup2(nowhere, STDOUT_FILENO);
+        dup2(nowhere, STDERR_FILENO);
+        setenv(MUTANT_VARIABLE, mutant_name(mutant), 1);
+        execl("/proc/self/exe", "test", test, NULL);
+        _exit(0); /* not found, then */
+    }
+    if (waitpid(child, &status, 0) != child) abort();
+    return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
 
 bool mutant_breaks(bool (*scenario)(void), enum mutant mutant)
 {

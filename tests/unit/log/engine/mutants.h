@@ -9,6 +9,11 @@
 /* With the mutant, in a process of its own: a crash breaks it as well as a false answer does. */
 bool mutant_breaks(bool (*scenario)(void), enum mutant mutant);
 
+/* Runs the tests of this program whose name contains `test` with the mutant, in a process of its
+ * own (MUSTER_TEST_MUTANT=GUARD_3 ./program test does the same by hand); true if one fails. */
+bool mutant_fails_test(const char *test, enum mutant mutant);
+bool mutant_is_planted(void); /* this process was started with one */
+
 #define GUARD_TEST(name, mutant)                                                                   \
     static bool name##_holds(void);                                                                \
     TEST(name)                                                                                     \

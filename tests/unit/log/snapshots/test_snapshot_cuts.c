@@ -1,13 +1,11 @@
 /* The power goes, or the disk fails, at every disk call of taking a snapshot and of installing one.
  * Afterwards the replica comes back with everything that was acknowledged, every time. Built with
  * the planted bugs, two of which these sweeps must find. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "log/mutant.h"
+#include "../engine/mutants.h"
 #include "replicas.h"
 
 static size_t victim;
@@ -217,48 +215,19 @@ TEST(a_disk_that_fails_once_while_installing_stops_the_replica_or_only_the_trans
 
 /* -- these sweeps find what they are for -- */
 
-#define MUTANT_VARIABLE "MUSTER_TEST_MUTANT"
-
-__attribute__((constructor)) static void choose_mutant(void)
-{
-    const char *number = getenv(MUTANT_VARIABLE);
-    if (number) log_mutant = (enum mutant)atoi(number);
-}
-
-/* Runs one test of this program with the planted bug, in a process of its own; true if it fails. */
-static bool is_found(const char *test, enum mutant mutant)
-{
-    char number[16];
-    pid_t child;
-    int status = 0;
-
-    snprintf(number, sizeof number, "%d", (int)mutant);
-    child = fork();
-    if (child == 0) {
-        int nowhere = open("/dev/null", O_WRONLY); /* what breaks here is meant to */
-        dup2(nowhere, STDOUT_FILENO);
-        dup2(nowhere, STDERR_FILENO);
-        setenv(MUTANT_VARIABLE, number, 1);
-        execl("/proc/self/exe", "test", test, NULL);
-        _exit(0); /* not found, then */
-    }
-    CHECK("a process", child > 0 && waitpid(child, &status, 0) == child);
-    return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 TEST(the_sweeps_find_the_planted_bugs)
 {
     static const char taking[] = "a_power_cut_at_any_disk_call_of_taking";
     static const char installing[] = "a_power_cut_at_any_disk_call_of_installing";
 
-    if (getenv(MUTANT_VARIABLE)) SKIP("one of them is in here");
-    CHECK("no planted bug, nothing found", !is_found(taking, MUTANT_NONE));
+    if (mutant_is_planted()) SKIP("one of them is in here");
+    CHECK("no planted bug, nothing found", !mutant_fails_test(taking, MUTANT_NONE));
     CHECK("compaction before the snapshot is durable",
-          is_found(taking, MUTANT_COMPACT_BEFORE_SNAPSHOT));
-    CHECK("a snapshot whose content was not synced", is_found(taking, MUTANT_SNAPSHOT_NOT_SYNCED));
+          mutant_fails_test(taking, MUTANT_COMPACT_BEFORE_SNAPSHOT));
+    CHECK("a snapshot whose content was not synced", mutant_fails_test(taking, MUTANT_SNAPSHOT_NOT_SYNCED));
     CHECK("a snapshot whose name was not synced",
-          is_found(taking, MUTANT_SNAPSHOT_NAME_NOT_SYNCED));
+          mutant_fails_test(taking, MUTANT_SNAPSHOT_NAME_NOT_SYNCED));
     CHECK("an entry that is in the snapshot and applied again",
-          is_found(taking, MUTANT_APPLY_TWICE_AFTER_RESTORE));
-    CHECK("an old log behind a new snapshot", is_found(installing, MUTANT_INSTALL_KEEPS_OLD_LOG));
+          mutant_fails_test(taking, MUTANT_APPLY_TWICE_AFTER_RESTORE));
+    CHECK("an old log behind a new snapshot", mutant_fails_test(installing, MUTANT_INSTALL_KEEPS_OLD_LOG));
 }

@@ -1,0 +1,20 @@
+/* Many worlds of one scenario, one after the other, told on standard output: what a runner's main()
+ * needs besides its options. Stops at the first seed that fails and prints how to run it again. */
+#ifndef SIM_SCENARIO_PLAN_H
+#define SIM_SCENARIO_PLAN_H
+#include "sim/scenario.h"
+
+struct scenario_plan {
+    const struct scenario *scenario;
+    const char *again;  /* command line that this plan came from, without seed, profile and bug */
+    const char *commit; /* of the code, for reports */
+    uint64_t seed, count;
+    bool mild, harsh; /* which profiles each seed is run in */
+    uint32_t bug;
+    bool trace, quiet, expect_failure;
+};
+/* The exit code: 0 passed (or failed, when that is expected), else as in sim/scenario.h. */
+int scenario_plan_run(const struct scenario_plan *plan);
+/* From here on a crash names its seed and exits with SCENARIO_EXIT_CRASH. */
+void scenario_plan_catch_crashes(void);
+#endif
