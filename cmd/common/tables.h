@@ -5,7 +5,7 @@
 #include "conf/conf.h"
 
 extern const struct option_table dev_table, log_node_table;
-extern const struct option_table force_config_table, rejoin_table;
+extern const struct option_table force_config_table, rejoin_table, sim_log_table;
 extern const struct option_table cert_ca_table, cert_rotate_table, cert_retire_table;
 extern const struct option_table cert_issue_table, cert_renew_table, cert_show_table;
 extern const struct option_table config_check_table, config_reference_table;

@@ -4,4 +4,5 @@
 #include "conf/command.h"
 
 extern const struct command dev_command, check_command, coordinator_command, log_node_command;
+extern const struct command sim_command;
 #endif

@@ -9,8 +9,8 @@ static const struct command_example examples[] = {
     {NULL, NULL},
 };
 static const struct command *const children[] = {
-    &dev_command,        &coordinator_command, &check_command, &log_node_command,
-    &completion_command, &version_command,     NULL,
+    &dev_command, &coordinator_command, &check_command,   &log_node_command,
+    &sim_command, &completion_command,  &version_command, NULL,
 };
 static const struct command program = {
     .name = "muster",

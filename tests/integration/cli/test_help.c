@@ -25,6 +25,8 @@ static const char *const commands[][4] = {
     {"muster", "coordinator"},
     {"muster", "coordinator", "force-config"},
     {"muster", "coordinator", "rejoin"},
+    {"muster", "sim"},
+    {"muster", "sim", "log"},
     {"muster", "log-node"},
     {"muster", "completion"},
     {"muster", "completion", "bash"},
