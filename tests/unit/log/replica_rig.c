@@ -1,10 +1,8 @@
 #include "replica_rig.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LOG_MAX = 4 << 20, EVENTS_MAX = 20000000 };
@@ -440,32 +438,4 @@ int64_t rig_number(struct node *node, const char *key)
 
     if (!trial_get(node->trial, str_from(key), &revision, &number, &value)) return -1;
     return number;
-}
-
-/* -- planted bugs -- */
-
-__attribute__((constructor)) static void choose_mutant(void)
-{
-    const char *number = getenv(RIG_MUTANT_VARIABLE);
-    if (number) log_mutant = (enum mutant)atoi(number);
-}
-
-bool rig_finds(const char *test, enum mutant mutant)
-{
-    char number[16];
-    int status = 0;
-    pid_t child;
-
-    snprintf(number, sizeof number, "%d", (int)mutant);
-    child = fork();
-    if (child == 0) {
-        int nowhere = open("/dev/null", O_WRONLY); /* what breaks here is meant to */
-        dup2(nowhere, STDOUT_FILENO);
-        dup2(nowhere, STDERR_FILENO);
-        setenv(RIG_MUTANT_VARIABLE, number, 1);
-        execl("/proc/self/exe", "test", test, NULL);
-        _exit(0); /* not found, then */
-    }
-    CHECK("a process", child > 0 && waitpid(child, &status, 0) == child);
-    return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }

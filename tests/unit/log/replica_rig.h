@@ -2,11 +2,11 @@
  * clients whose every answer is written down. */
 #ifndef TESTS_UNIT_LOG_REPLICA_RIG_H
 #define TESTS_UNIT_LOG_REPLICA_RIG_H
+#include "engine/mutants.h"
 #include "io/real.h"
 #include "lib/test.h"
 #include "log/datadir.h"
 #include "log/log.h"
-#include "log/mutant.h"
 #include "log/trial.h"
 #include "sim/sim.h"
 #include "sim/sim_link.h"
@@ -96,12 +96,8 @@ struct call *rig_change(struct node *node, size_t call, enum change_kind kind, s
 struct call *rig_transfer(struct node *node, size_t call, uint64_t to);
 int64_t rig_number(struct node *node, const char *key); /* -1: no such register */
 
-/* Whether the tests of this program whose name contains `test` fail with the planted bug. In a
- * process of its own. */
-bool rig_finds(const char *test, enum mutant mutant);
-#define RIG_MUTANT_VARIABLE "MUSTER_TEST_MUTANT"
 #define CHECK_FOUND(test, mutant)                                                                  \
-    CHECK("found by " test ": " #mutant, rig_finds(test, MUTANT_##mutant))
+    CHECK("found by " test ": " #mutant, mutant_fails_test(test, MUTANT_##mutant))
 
 #define RIG_UNTIL(why, condition)                                                                  \
     do {                                                                                           \
