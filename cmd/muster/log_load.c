@@ -1,5 +1,5 @@
-/* Load from inside the leader's process: closed loop, so many proposals in flight, each replaced when
- * it is answered. What is measured is the log, not a protocol in front of it. */
+/* Load from inside the leader's process: closed loop, so many proposals in flight, each replaced
+ * when it is answered. What is measured is the log, not a protocol in front of it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* muster log-node, inside: one replica with the trial machine, and the text protocol by which people
- * and test drivers reach it. docs/log.md has the commands. */
+/* muster log-node, inside: one replica with the trial machine, and the text protocol by which
+ * people and test drivers reach it. docs/log.md has the commands. */
 #ifndef MUSTER_LOG_NODE_H
 #define MUSTER_LOG_NODE_H
 #include "io/real.h"

@@ -1,5 +1,5 @@
-/* Entries with bytes in memory are always the newest ones, from `cached_first` on: bytes are dropped
- * from the front only. */
+/* Entries with bytes in memory are always the newest ones, from `cached_first` on: bytes are
+ * dropped from the front only. */
 #include "log/entries.h"
 
 #include <stdlib.h>

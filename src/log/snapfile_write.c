@@ -30,7 +30,7 @@ static enum err put(struct snap_writer *writer, struct str bytes, struct note *n
     }
     writer->at += bytes.len;
     if (writer->at - writer->synced < SNAP_SYNC_BYTES) return ERR_OK;
-    /* A whole snapshot at the end would be one long sync, and the log's own would wait behind it. */
+    /* A whole snapshot at the end would be one long sync; the log's own would wait behind it. */
     err = fs_sync(writer->fs, writer->file);
     if (err) {
         note_set(note, "sync %s: %s", writer->temp, err_text(err));

@@ -1,5 +1,5 @@
-/* The inside of the trial machine: what trial.c (registers and commands) and trial_snapshot.c (views
- * and restoring) share. */
+/* The inside of the trial machine: what trial.c (registers and commands) and trial_snapshot.c
+ * (views and restoring) share. */
 #ifndef LOG_TRIAL_INTERNAL_H
 #define LOG_TRIAL_INTERNAL_H
 #include "base/list.h"

@@ -1,6 +1,6 @@
 /* The k-th allocation fails, for every k, in the parts of the log that are pure memory. After each
- * failure: the answer says so, once, the same call then succeeds, and nothing leaks (AddressSanitizer
- * counts). */
+ * failure: the answer says so, once, the same call then succeeds, and nothing leaks
+ * (AddressSanitizer counts). */
 #include <string.h>
 
 #include "lib/fault_alloc.h"

@@ -1,9 +1,9 @@
-/* Preloaded into a replica: makes its disk fail or its life end at a chosen call. It counts the calls
- * that change files; everything else of the process is untouched.
+/* Preloaded into a replica: makes its disk fail or its life end at a chosen call. It counts the
+ * calls that change files; everything else of the process is untouched.
  *
- *   MUSTER_TEST_DISK_KILL_AT=N    the process is gone, as by kill -9, instead of its N-th such call
- *   MUSTER_TEST_DISK_EIO=FILE     while FILE exists, the next fdatasync removes it and fails
- *   MUSTER_TEST_DISK_COUNT=FILE   the number of calls so far, as the last 8 bytes of FILE */
+ *   MUSTER_TEST_DISK_KILL_AT=N    the process is gone, as by kill -9, instead of its N-th such
+ * call   MUSTER_TEST_DISK_EIO=FILE     while FILE exists, the next fdatasync removes it and fails
+ * MUSTER_TEST_DISK_COUNT=FILE   the number of calls so far, as the last 8 bytes of FILE */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -224,10 +224,12 @@ TEST(the_sweeps_find_the_planted_bugs)
     CHECK("no planted bug, nothing found", !mutant_fails_test(taking, MUTANT_NONE));
     CHECK("compaction before the snapshot is durable",
           mutant_fails_test(taking, MUTANT_COMPACT_BEFORE_SNAPSHOT));
-    CHECK("a snapshot whose content was not synced", mutant_fails_test(taking, MUTANT_SNAPSHOT_NOT_SYNCED));
+    CHECK("a snapshot whose content was not synced",
+          mutant_fails_test(taking, MUTANT_SNAPSHOT_NOT_SYNCED));
     CHECK("a snapshot whose name was not synced",
           mutant_fails_test(taking, MUTANT_SNAPSHOT_NAME_NOT_SYNCED));
     CHECK("an entry that is in the snapshot and applied again",
           mutant_fails_test(taking, MUTANT_APPLY_TWICE_AFTER_RESTORE));
-    CHECK("an old log behind a new snapshot", mutant_fails_test(installing, MUTANT_INSTALL_KEEPS_OLD_LOG));
+    CHECK("an old log behind a new snapshot",
+          mutant_fails_test(installing, MUTANT_INSTALL_KEEPS_OLD_LOG));
 }
