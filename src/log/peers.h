@@ -15,6 +15,7 @@
  * muster://replica/<x> with x the name or the 16 hex digits of the id in its hello. A joiner that
  * knows no cluster yet takes the first one that speaks to it by its id, and dials nobody before.
  * Whoever is in the right may speak, a member or not: a leader may be one we do not know of yet.
+ * A hello that somebody recorded and says again leads nowhere (peers_greet.c).
  * Names are resolved anew on every dial; back-off is jittered, 20 ms to 1 s, and starts anew when
  * peers_set names a peer or the peer itself says hello.
  *
@@ -38,7 +39,7 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
      * connection that breaks in between is on_snap_lost. */
     bool (*on_snap)(void *owner, uint64_t from, struct frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
-    /* A joiner was told its cluster: write it down before answering; false refuses. */
+    /* A joiner was told its cluster: write it down; nothing is heard of it before. False refuses. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
     /* A peer said hello: what it speaks and where it says it is. */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);

@@ -1,11 +1,10 @@
-/* Connections others dialed: the hello, frames up, holding back.
+/* Connections others dialed: frames up, holding back, silence.
  *
  * Frames are taken straight from what the stream gives; only one that is not whole yet is copied,
  * and grows as its bytes come, never by what its head claims. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "log/mutant.h"
 #include "log/peers_internal.h"
 
 /* -- the end -- */
@@ -22,7 +21,7 @@ static void lose_snap(struct incoming *c)
     peers->calling = false;
 }
 
-static void hang_up(struct incoming *c)
+void peer_in_hang_up(struct incoming *c)
 {
     if (c->closing) return;
     c->closing = true;
@@ -31,7 +30,7 @@ static void hang_up(struct incoming *c)
     lose_snap(c);
 }
 
-static void refuse(struct incoming *c, enum refusal refusal, const char *note)
+void peer_in_refuse(struct incoming *c, enum refusal refusal, const char *note)
 {
     struct peers *peers = c->peers;
 
@@ -44,10 +43,10 @@ static void refuse(struct incoming *c, enum refusal refusal, const char *note)
     else
         LOG_WARN(&peers->log, "connection refused", log_text("reason", peers_refusal_name(refusal)),
                  log_text("peer", stream_peer_address(c->stream)), log_text("note", note));
-    hang_up(c);
+    peer_in_hang_up(c);
 }
 
-static void leave_list(struct incoming *c)
+void peer_in_leave_list(struct incoming *c)
 {
     if (!c->known) c->peers->stranger_count--;
     list_remove(&c->link);
@@ -72,15 +71,14 @@ static void on_closed(void *owner, enum err why, const struct note *note)
                      log_text("note", note->text));
         lose_snap(c);
     }
-    leave_list(c);
+    peer_in_leave_list(c);
     incoming_free(c);
     peers_release(peers);
 }
 
-/* -- the hello -- */
+/* -- frames -- */
 
-/* A frame on the way back. */
-static enum err answer(struct incoming *c, const struct frame *frame)
+enum err peer_in_answer(struct incoming *c, const struct frame *frame)
 {
     struct buf bytes;
     struct str view;
@@ -94,112 +92,6 @@ static enum err answer(struct incoming *c, const struct frame *frame)
     buf_deinit(&bytes);
     return err;
 }
-
-static enum err say_hello(struct incoming *c, const struct frame_hello *hello)
-{
-    uint64_t nonce = entropy_u64(c->peers->io->entropy);
-    struct frame frame = peers_hello(c->peers, c->lane, c->from, nonce);
-    enum err err = answer(c, &frame);
-
-    c->in.session = c->out.session = frame_session(hello->nonce, nonce);
-    return err;
-}
-
-/* A dialer has one connection per lane; an older one is half-open, and we have not been told. */
-static void replace_older(struct incoming *c)
-{
-    LIST_EACH(&c->peers->incoming, node)
-    {
-        struct incoming *other = CONTAINER_OF(node, struct incoming, link);
-        if (other->from == c->from && other->lane == c->lane) hang_up(other);
-    }
-}
-
-static size_t count_outsiders(const struct peers *peers)
-{
-    size_t count = 0;
-
-    LIST_EACH(&peers->incoming, node)
-    {
-        const struct incoming *other = CONTAINER_OF(node, struct incoming, link);
-        if (!other->closing && !peers_find(peers, other->from)) count++;
-    }
-    return count;
-}
-
-static bool adopt_cluster(struct peers *peers, uint64_t cluster_id)
-{
-    bool taken = false;
-
-    if (peers->events.on_cluster) {
-        peers->calling = true;
-        taken = peers->events.on_cluster(peers->events.owner, cluster_id);
-        peers->calling = false;
-    }
-    if (!taken) return false;
-    peers->cluster_id = cluster_id;
-    LIST_EACH(&peers->list, node) peer_line_look(&CONTAINER_OF(node, struct peer, link)->control);
-    return true;
-}
-
-static bool judge_hello(struct incoming *c, const struct frame_hello *hello)
-{
-    struct peers *peers = c->peers;
-    struct note note = {""};
-
-    if (peers->cluster_id != 0 && hello->cluster_id != peers->cluster_id) {
-        note_set(&note, "it belongs to cluster %016llx", (unsigned long long)hello->cluster_id);
-        refuse(c, REFUSED_CLUSTER, note.text);
-    } else if ((hello->to != peers->id && !MUTANT(RULE_R3)) || hello->from == peers->id) {
-        note_set(&note, "from %016llx, for %016llx", (unsigned long long)hello->from,
-                 (unsigned long long)hello->to);
-        refuse(c, REFUSED_RECEIVER, note.text);
-    } else if (!peers_identity_ok(peers, c->stream, hello, &note)) {
-        refuse(c, REFUSED_IDENTITY, note.text);
-    } else if (!peers_find(peers, hello->from) && count_outsiders(peers) >= OUTSIDERS_MAX) {
-        refuse(c, REFUSED_FULL, "too many connections of replicas that are no members");
-    } else if (peers->cluster_id == 0 && !adopt_cluster(peers, hello->cluster_id)) {
-        refuse(c, REFUSED_CLUSTER, "we do not join its cluster");
-    } else {
-        return true;
-    }
-    return false;
-}
-
-static enum err take_hello(struct incoming *c, const struct frame_hello *hello)
-{
-    struct peers *peers = c->peers;
-    struct peer *peer;
-    enum err err;
-
-    if (!judge_hello(c, hello)) return ERR_DENIED;
-    c->lane = hello->lane;
-    c->from = hello->from;
-    peers_id_text(c->from, c->from_text);
-    replace_older(c);
-    leave_list(c);
-    c->known = true;
-    list_append(&peers->incoming, &c->link);
-    err = say_hello(c, hello);
-    if (err) {
-        refuse(c, REFUSED_MEMORY, err_text(err));
-        return err;
-    }
-    timer_start_in(&c->timer, peers->idle_ms / BEATS_PER_IDLE);
-    LOG_INFO(&peers->log, "replica connected", log_text("replica", c->from_text),
-             log_str("name", hello->name), log_str("address", hello->address),
-             log_text("lane", peers_lane_name(c->lane)), log_u64("level", hello->level));
-    if (peers->events.on_hello) {
-        peers->calling = true;
-        peers->events.on_hello(peers->events.owner, c->from, hello->level, hello->address);
-        peers->calling = false;
-    }
-    peer = peers_find(peers, c->from);
-    if (peer) peer_line_hurry(&peer->control);
-    return ERR_OK;
-}
-
-/* -- frames -- */
 
 /* What a lane may carry, and in which order. */
 static const char *misplaced(const struct incoming *c, const struct frame *frame)
@@ -230,9 +122,9 @@ static void note_snap(struct incoming *c, const struct frame *frame)
     } else if (frame->kind == FRAME_SNAP_CHUNK) {
         c->snap_at += frame->u.snap_chunk.bytes.len;
     } else if (frame->kind == FRAME_SNAP_END) {
-        enum err err = answer(c, frame);
+        enum err err = peer_in_answer(c, frame);
         c->snap = false;
-        if (err) refuse(c, REFUSED_MEMORY, err_text(err));
+        if (err) peer_in_refuse(c, REFUSED_MEMORY, err_text(err));
     }
 }
 
@@ -249,7 +141,7 @@ static enum err give(struct incoming *c, struct frame *frame)
     if (wrong) {
         struct note note;
         note_set(&note, "%s %s", frame_kind_name(frame->kind), wrong);
-        refuse(c, REFUSED_ORDER, note.text);
+        peer_in_refuse(c, REFUSED_ORDER, note.text);
         return ERR_PARSE;
     }
     peers->calling = true;
@@ -277,14 +169,14 @@ static enum err take_frame(struct incoming *c, struct str bytes, size_t *ret_siz
 
     if (err == ERR_NOT_READY) return err;
     if (err) {
-        refuse(c, refusal_of(err), note.text);
+        peer_in_refuse(c, refusal_of(err), note.text);
         return err;
     }
     if (frame.kind == FRAME_HELLO) {
         c->in = link;
-        return take_hello(c, &frame.u.hello);
+        return peer_greet(c, &frame.u.hello);
     }
-    err = give(c, &frame);
+    err = c->known ? give(c, &frame) : peer_welcome(c, &frame);
     if (!err) c->in = link;
     return err;
 }
@@ -292,7 +184,7 @@ static enum err take_frame(struct incoming *c, struct str bytes, size_t *ret_siz
 static bool keep(struct incoming *c, struct str bytes)
 {
     if (!buf_append(&c->input, bytes)) return true;
-    refuse(c, REFUSED_MEMORY, "no memory for a frame");
+    peer_in_refuse(c, REFUSED_MEMORY, "no memory for a frame");
     return false;
 }
 
@@ -386,12 +278,12 @@ static const struct stream_events incoming_events = {
 static void beat(struct incoming *c)
 {
     const struct frame frame = {.kind = FRAME_BEAT};
-    enum err err = answer(c, &frame);
+    enum err err = peer_in_answer(c, &frame);
 
     if (err == ERR_FULL)
-        refuse(c, REFUSED_SILENT, "it does not read");
+        peer_in_refuse(c, REFUSED_SILENT, "it does not read");
     else if (err)
-        refuse(c, REFUSED_MEMORY, err_text(err));
+        peer_in_refuse(c, REFUSED_MEMORY, err_text(err));
 }
 
 static void on_timer(struct timer *timer)
@@ -402,16 +294,17 @@ static void on_timer(struct timer *timer)
 
     if (c->closing) return;
     if (!c->known) {
-        refuse(c, REFUSED_LATE, "no hello in time");
+        peer_in_refuse(c, REFUSED_LATE,
+                       c->greeted ? "no beat after its hello" : "no hello in time");
         return;
     }
     timer_start_in(timer, peers->idle_ms / BEATS_PER_IDLE);
     if (c->held) c->heard = now; /* we do not listen; it has not fallen silent */
     if (mono_elapsed_ms(c->heard, now) >= peers->idle_ms) {
-        refuse(c, REFUSED_SILENT, "nothing was heard of it");
+        peer_in_refuse(c, REFUSED_SILENT, "nothing was heard of it");
     } else if (c->frame_since.ms != MONO_NEVER.ms &&
                mono_elapsed_ms(c->frame_since, now) >= peers->idle_ms * SLOW_FACTOR) {
-        refuse(c, REFUSED_LATE, "half a frame for too long");
+        peer_in_refuse(c, REFUSED_LATE, "half a frame for too long");
     } else {
         if (c->input.len == 0 && c->input.cap > KEPT_BYTES) buf_deinit(&c->input);
         if (!c->ended) beat(c);
@@ -430,7 +323,7 @@ static void make_room(struct peers *peers)
         oldest = CONTAINER_OF(node, struct incoming, link);
         if (!oldest->closing) break;
     }
-    if (oldest) refuse(oldest, REFUSED_FULL, "too many connections without a hello");
+    if (oldest) peer_in_refuse(oldest, REFUSED_FULL, "too many connections without a hello");
 }
 
 void peer_in_accept(struct peers *peers, struct stream *own_stream)

@@ -1,7 +1,8 @@
 /* What the files of peers share. Nothing outside them includes this.
  *
  *   peers.c       opening and closing, who is there, the turn, counting
- *   peers_in.c    connections others dialed: the hello, frames up, holding back
+ *   peers_in.c    connections others dialed: frames up, holding back, silence
+ *   peers_greet.c who may speak on them: the hello, and proof that it is no recorded one
  *   peers_out.c   connections we dial: back-off, the hello, queues
  *   peers_file.c  one file over the bulk lane
  *
@@ -111,7 +112,11 @@ struct incoming {
     enum frame_lane lane;
     uint64_t from;
     char from_text[ID_TEXT_CAP];
-    bool known; /* its hello was good */
+    bool greeted;        /* its hello was good and is answered; it may be a recorded one */
+    bool known;          /* it has spoken in the session that came of our answer */
+    uint64_t cluster_id; /* of its hello; level, name and address too */
+    uint32_t level;
+    char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
     bool held;  /* the frame at input_at was refused by the replica just now */
     bool ended; /* the dialer sends no more */
     bool closing;
@@ -168,6 +173,17 @@ void peers_wake(struct peers *peers);      /* a turn, and with it the hook, foll
 void peer_in_accept(struct peers *peers, struct stream *own_stream);
 void peer_in_resume_all(struct peers *peers);
 void peer_in_shut_all(struct peers *peers); /* for good, without a word */
+
+void peer_in_hang_up(struct incoming *incoming);
+void peer_in_refuse(struct incoming *incoming, enum refusal refusal, const char *note);
+enum err peer_in_answer(struct incoming *incoming, const struct frame *frame); /* on the way back */
+void peer_in_leave_list(struct incoming *incoming);
+
+/* -- peers_greet.c -- */
+/* Both: ERR_OK, or it is refused. The hello is judged and answered; the first frame after it, a
+ * beat, shows that the answer was read, and only then is the sender known. */
+enum err peer_greet(struct incoming *incoming, const struct frame_hello *hello);
+enum err peer_welcome(struct incoming *incoming, const struct frame *first);
 
 /* -- peers_out.c -- */
 enum err peer_line_init(struct line *line, struct peer *peer, enum frame_lane lane);

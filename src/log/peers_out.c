@@ -200,6 +200,13 @@ static bool check_hello(struct line *line, const struct frame_hello *hello, stru
     return peers_identity_ok(peers, line->stream, hello, note);
 }
 
+static void beat(struct line *line)
+{
+    const struct frame frame = {.kind = FRAME_BEAT};
+
+    if (!frame_append(&line->out, &frame, &line->output)) peer_line_mark_dirty(line);
+}
+
 static void open_line(struct line *line, const struct frame_hello *hello)
 {
     struct peers *peers = peers_of(line);
@@ -209,6 +216,7 @@ static void open_line(struct line *line, const struct frame_hello *hello)
     set_open(line, true);
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     count_dial(peers, true);
+    beat(line); /* it waits for this one: proof that we read its answer */
     LOG_INFO(&peers->log, "connected to replica", log_text("replica", line->peer->id_text),
              log_text("address", line->peer->address),
              log_text("lane", peers_lane_name(line->lane)));
@@ -355,7 +363,6 @@ static void trim(struct buf *b)
 static void on_beat_timer(struct line *line)
 {
     struct peers *peers = peers_of(line);
-    const struct frame beat = {.kind = FRAME_BEAT};
     mono_time now = loop_now(peers->io->loop);
 
     line->backoff_ms = BACKOFF_MIN_MS; /* it has lasted; one that breaks at once goes on growing */
@@ -368,7 +375,7 @@ static void on_beat_timer(struct line *line)
         peer_file_over(line->peer->sending, ERR_TIMEOUT);
     } else if (peer_line_queued(line) == 0) { /* what is queued speaks for us */
         trim(&line->output);
-        if (!frame_append(&line->out, &beat, &line->output)) peer_line_mark_dirty(line);
+        beat(line);
     }
 }
 

@@ -243,6 +243,7 @@ static void act(struct world *w, struct input *in)
         sim_run_for(w->sim, 2);
         hello(c, in);
         sim_run_for(w->sim, 2);
+        forge(c, FRAME_BEAT, STR_EMPTY);
         break;
     default: forge(c, FRAME_BEAT, STR_EMPTY); break;
     }

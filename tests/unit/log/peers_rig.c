@@ -447,7 +447,7 @@ bool stranger_take(struct stranger *s, struct frame *ret_frame)
     return true;
 }
 
-void stranger_meet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane)
+void stranger_greet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane)
 {
     struct frame hello = stranger_hello(from, to->id, lane), answer = {0};
 
@@ -458,4 +458,13 @@ void stranger_meet(struct stranger *s, uint64_t from, struct node *to, enum fram
     CHECK_U64("from", answer.u.hello.from, to->id);
     CHECK_U64("to", answer.u.hello.to, from);
     s->in.session = s->out.session = frame_session(hello.u.hello.nonce, answer.u.hello.nonce);
+}
+
+void stranger_meet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane)
+{
+    uint64_t before = to->hellos;
+
+    stranger_greet(s, from, to, lane);
+    stranger_send(s, &(struct frame){.kind = FRAME_BEAT});
+    RIG_UNTIL("it is known", to->hellos > before || s->closed || s->ended);
 }

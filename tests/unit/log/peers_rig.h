@@ -98,7 +98,8 @@ void stranger_close(struct stranger *s);
 void stranger_write(struct stranger *s, struct str bytes);
 void stranger_send(struct stranger *s, const struct frame *frame);
 struct frame stranger_hello(uint64_t from, uint64_t to, enum frame_lane lane);
-/* Says hello and takes the answer. */
+/* Says hello and takes the answer; meeting is that and the beat after it. */
+void stranger_greet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane);
 void stranger_meet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane);
 bool stranger_take(struct stranger *s, struct frame *ret_frame); /* a whole frame that came */
 

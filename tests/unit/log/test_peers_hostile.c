@@ -10,6 +10,28 @@ static struct node *const a = &rig.nodes[0], *const b = &rig.nodes[1];
 
 static const struct frame beat = {.kind = FRAME_BEAT};
 
+#define SNAP_BEGIN(number, size)                                                                   \
+    {                                                                                              \
+        .kind = FRAME_SNAP_BEGIN, .u.snap_begin = {                                                \
+            .term = 1,                                                                             \
+            .index = 5,                                                                            \
+            .bytes = (size),                                                                       \
+            .id = (number)                                                                         \
+        }                                                                                          \
+    }
+#define SNAP_CHUNK(number, where, text)                                                            \
+    {                                                                                              \
+        .kind = FRAME_SNAP_CHUNK, .u.snap_chunk = {                                                \
+            .id = (number),                                                                        \
+            .offset = (where),                                                                     \
+            .bytes = {"" text, sizeof(text) - 1}                                                   \
+        }                                                                                          \
+    }
+#define SNAP_END(number)                                                                           \
+    {                                                                                              \
+        .kind = FRAME_SNAP_END, .u.snap_end = {.id = (number) }                                    \
+    }
+
 static struct frame hash_frame(uint64_t index)
 {
     return (struct frame){.kind = FRAME_HASH, .u.hash = {.index = index, .term = 1, .hash = 5}};
@@ -209,13 +231,12 @@ TEST_BOTH(many_who_say_nothing_do_not_keep_a_replica_out)
 TEST_BOTH(senders_nobody_knows_are_few)
 {
     struct stranger *last;
-    struct frame hello = stranger_hello(999, 2, LANE_CONTROL);
 
     begin();
     for (size_t i = 0; i < 32; i++)
         stranger_meet(stranger_dial(i, b), 100 + i, b, i % 2 ? LANE_BULK : LANE_CONTROL);
     last = stranger_dial(32, b);
-    stranger_send(last, &hello);
+    stranger_meet(last, 999, b, LANE_CONTROL);
     expect_refused(last, "full", "no members");
     finish();
 }
@@ -246,6 +267,50 @@ TEST_BOTH(frames_recorded_on_another_connection_are_refused)
     finish();
 }
 
+/* Whoever recorded a hello can say it again, and that is all. */
+TEST_BOTH(a_recorded_hello_harms_nobody)
+{
+    static const struct frame start = SNAP_BEGIN(1, 10), end = SNAP_CHUNK(1, 0, "0123456789");
+    struct stranger *good[2], *bad[2];
+    struct frame frame = hash_frame(7);
+    uint64_t hellos;
+
+    begin();
+    for (size_t i = 0; i < 2; i++) {
+        good[i] = stranger_dial(i, b);
+        stranger_meet(good[i], 9, b, i ? LANE_BULK : LANE_CONTROL);
+    }
+    stranger_send(good[1], &start);
+    hellos = b->hellos;
+    for (size_t i = 0; i < 2; i++) {
+        bad[i] = stranger_dial(2 + i, b);
+        stranger_greet(bad[i], 9, b, i ? LANE_BULK : LANE_CONTROL);
+        bad[i]->out.session ^= 1; /* as if it did not read */
+    }
+    for (int i = 0; i < 30 && rig_refused(b, "late") == 0; i++) {
+        for (size_t k = 0; k < 2; k++) stranger_send(good[k], &beat);
+        rig_run(100);
+    }
+    CHECK_U64("not waited for", rig_refused(b, "late"), 2);
+    CHECK_U64("nobody is told", b->hellos, hellos);
+    stranger_send(good[0], &frame);
+    RIG_UNTIL("the right one is heard", b->last.u.hash.index == 7);
+    stranger_send(good[1], &end);
+    RIG_UNTIL("and its snapshot goes on", b->snap_bytes.len == 10);
+    CHECK_U64("not lost", b->snaps_lost, 0);
+    bad[0] = stranger_dial(4, b);
+    stranger_greet(bad[0], 9, b, LANE_CONTROL);
+    bad[0]->out.session ^= 1;
+    stranger_send(bad[0], &beat);
+    expect_refused(bad[0], "frame", "not a frame of this connection");
+    bad[0] = stranger_dial(5, b);
+    stranger_greet(bad[0], 9, b, LANE_CONTROL);
+    stranger_send(bad[0], &frame);
+    expect_refused(bad[0], "order", "where a beat was due");
+    CHECK("the right one stays", !good[0]->closed && !good[0]->ended);
+    finish();
+}
+
 TEST_BOTH(a_frame_sent_twice_is_refused)
 {
     struct frame frame = hash_frame(7);
@@ -259,7 +324,7 @@ TEST_BOTH(a_frame_sent_twice_is_refused)
     CHECK_OK("encode", frame_append(&s->out, &frame, &bytes));
     stranger_write(s, buf_peek(&bytes));
     stranger_write(s, buf_peek(&bytes));
-    expect_refused(s, "frame", "where 3 was due");
+    expect_refused(s, "frame", "where 4 was due");
     CHECK_U64("given once", b->frames, 1);
     buf_deinit(&bytes);
     finish();
@@ -275,7 +340,7 @@ TEST_BOTH(a_frame_that_was_left_out_is_noticed)
     stranger_meet(s, 9, b, LANE_CONTROL);
     s->out.number++;
     stranger_send(s, &frame);
-    expect_refused(s, "frame", "where 2 was due");
+    expect_refused(s, "frame", "where 3 was due");
     CHECK_U64("not given", b->frames, 0);
     finish();
 }
@@ -406,28 +471,6 @@ static void out_of_place(enum frame_lane lane, const struct frame *frames, size_
     CHECK_U64("nothing else was given", b->frames, 0);
     finish();
 }
-
-#define SNAP_BEGIN(number, size)                                                                   \
-    {                                                                                              \
-        .kind = FRAME_SNAP_BEGIN, .u.snap_begin = {                                                \
-            .term = 1,                                                                             \
-            .index = 5,                                                                            \
-            .bytes = (size),                                                                       \
-            .id = (number)                                                                         \
-        }                                                                                          \
-    }
-#define SNAP_CHUNK(number, where, text)                                                            \
-    {                                                                                              \
-        .kind = FRAME_SNAP_CHUNK, .u.snap_chunk = {                                                \
-            .id = (number),                                                                        \
-            .offset = (where),                                                                     \
-            .bytes = {"" text, sizeof(text) - 1}                                                   \
-        }                                                                                          \
-    }
-#define SNAP_END(number)                                                                           \
-    {                                                                                              \
-        .kind = FRAME_SNAP_END, .u.snap_end = {.id = (number) }                                    \
-    }
 
 TEST_BOTH(frames_on_the_wrong_lane_are_refused)
 {

@@ -1,0 +1,147 @@
+/* Who may speak on a connection that was dialed to us.
+ *
+ * A hello can be a recorded one: whoever has it can send it again, and would hang up on the replica
+ * it names if that were all. So nothing follows from a hello but an answer with a number nobody can
+ * know before; the sender's first frame, a beat, is salted with it, and with that it is known. */
+#include <string.h>
+
+#include "log/mutant.h"
+#include "log/peers_internal.h"
+
+/* A dialer has one connection per lane; an older one is half-open, and we have not been told. */
+static void replace_older(struct incoming *c)
+{
+    LIST_EACH(&c->peers->incoming, node)
+    {
+        struct incoming *other = CONTAINER_OF(node, struct incoming, link);
+        if (other->from == c->from && other->lane == c->lane) peer_in_hang_up(other);
+    }
+}
+
+static size_t count_outsiders(const struct peers *peers)
+{
+    size_t count = 0;
+
+    LIST_EACH(&peers->incoming, node)
+    {
+        const struct incoming *other = CONTAINER_OF(node, struct incoming, link);
+        if (!other->closing && !peers_find(peers, other->from)) count++;
+    }
+    return count;
+}
+
+/* -- the hello -- */
+
+static bool judge(struct incoming *c, const struct frame_hello *hello)
+{
+    struct peers *peers = c->peers;
+    struct note note = {""};
+
+    if (peers->cluster_id != 0 && hello->cluster_id != peers->cluster_id) {
+        note_set(&note, "it belongs to cluster %016llx", (unsigned long long)hello->cluster_id);
+        peer_in_refuse(c, REFUSED_CLUSTER, note.text);
+    } else if ((hello->to != peers->id && !MUTANT(RULE_R3)) || hello->from == peers->id) {
+        note_set(&note, "from %016llx, for %016llx", (unsigned long long)hello->from,
+                 (unsigned long long)hello->to);
+        peer_in_refuse(c, REFUSED_RECEIVER, note.text);
+    } else if (!peers_identity_ok(peers, c->stream, hello, &note)) {
+        peer_in_refuse(c, REFUSED_IDENTITY, note.text);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void keep_text(char *into, struct str text)
+{
+    memcpy(into, text.at, text.len);
+    into[text.len] = '\0';
+}
+
+static void keep_hello(struct incoming *c, const struct frame_hello *hello)
+{
+    c->lane = hello->lane;
+    c->from = hello->from;
+    c->cluster_id = hello->cluster_id;
+    c->level = hello->level;
+    peers_id_text(c->from, c->from_text);
+    keep_text(c->name, hello->name);
+    keep_text(c->address, hello->address);
+}
+
+enum err peer_greet(struct incoming *c, const struct frame_hello *hello)
+{
+    uint64_t nonce = entropy_u64(c->peers->io->entropy);
+    struct frame frame;
+    enum err err;
+
+    if (!judge(c, hello)) return ERR_DENIED;
+    keep_hello(c, hello);
+    frame = peers_hello(c->peers, c->lane, c->from, nonce);
+    frame.u.hello.cluster_id = c->cluster_id; /* ours, or the one we may join */
+    err = peer_in_answer(c, &frame);
+    if (err) peer_in_refuse(c, REFUSED_MEMORY, err_text(err));
+    c->in.session = c->out.session = frame_session(hello->nonce, nonce);
+    c->greeted = true;
+    return err;
+}
+
+/* -- the first frame after it -- */
+
+static bool adopt_cluster(struct peers *peers, uint64_t cluster_id)
+{
+    bool taken = false;
+
+    if (peers->cluster_id == cluster_id) return true;
+    if (peers->cluster_id == 0 && peers->events.on_cluster) {
+        peers->calling = true;
+        taken = peers->events.on_cluster(peers->events.owner, cluster_id);
+        peers->calling = false;
+    }
+    if (!taken) return false;
+    peers->cluster_id = cluster_id;
+    LIST_EACH(&peers->list, node) peer_line_look(&CONTAINER_OF(node, struct peer, link)->control);
+    return true;
+}
+
+static void introduce(struct incoming *c)
+{
+    struct peers *peers = c->peers;
+    struct peer *peer;
+
+    LOG_INFO(&peers->log, "replica connected", log_text("replica", c->from_text),
+             log_text("name", c->name), log_text("address", c->address),
+             log_text("lane", peers_lane_name(c->lane)), log_u64("level", c->level));
+    if (peers->events.on_hello) {
+        peers->calling = true;
+        peers->events.on_hello(peers->events.owner, c->from, c->level, str_from(c->address));
+        peers->calling = false;
+    }
+    peer = peers_find(peers, c->from);
+    if (peer) peer_line_hurry(&peer->control);
+}
+
+enum err peer_welcome(struct incoming *c, const struct frame *first)
+{
+    struct peers *peers = c->peers;
+
+    if (first->kind != FRAME_BEAT) {
+        peer_in_refuse(c, REFUSED_ORDER, "another frame where a beat was due");
+        return ERR_PARSE;
+    }
+    if (!peers_find(peers, c->from) && count_outsiders(peers) >= OUTSIDERS_MAX) {
+        peer_in_refuse(c, REFUSED_FULL, "too many connections of replicas that are no members");
+        return ERR_FULL;
+    }
+    if (!adopt_cluster(peers, c->cluster_id)) {
+        peer_in_refuse(c, REFUSED_CLUSTER, "we do not join its cluster");
+        return ERR_DENIED;
+    }
+    replace_older(c);
+    peer_in_leave_list(c);
+    c->known = true;
+    list_append(&peers->incoming, &c->link);
+    timer_start_in(&c->timer, peers->idle_ms / BEATS_PER_IDLE);
+    introduce(c);
+    return ERR_OK;
+}
