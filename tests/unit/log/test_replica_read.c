@@ -89,6 +89,7 @@ TEST(an_answer_to_an_older_round_proves_nothing)
     struct node *slow = &rig.nodes[(leader->number + 2) % 3];
     sim_link_clog(slow->host, leader->host, 100);
     CHECK_OK("the quick one is enough", answer_of(rig_read(leader, 1)));
+    rig_run(5); /* round 1 has reached the slow one as well, and its answer is on the way */
     /* Round 2 reaches nobody, and the slow one's old answer comes now. */
     sim_link_block(leader->host, quick->host, true);
     sim_link_block(leader->host, slow->host, true);
