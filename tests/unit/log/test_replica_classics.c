@@ -99,6 +99,11 @@ TEST(a_vote_that_a_power_cut_takes_was_never_given)
     rig_close();
 }
 
+static bool is_ready(struct node *node)
+{
+    return leads(node) && replica_status(node->replica).ready;
+}
+
 /* A follower's disk is still at work on entries that another leader has replaced since. Its report
  * says nothing about their successors, which a power cut then takes. */
 TEST(a_disk_report_of_replaced_entries_does_not_count_for_their_successors)
@@ -123,8 +128,12 @@ TEST(a_disk_report_of_replaced_entries_does_not_count_for_their_successors)
     for (size_t i = 0; i < 8; i++) rig_add(old, 1 + i, "lost", 1);
     RIG_UNTIL("they are in its memory", replica_status(late->replica).last == last + 8);
     rig_cut(old->number, true);
-    sim_host_clock_rate(next->host, FAST);
-    RIG_UNTIL("the next one leads", leads(next) && replica_status(next->replica).ready);
+    RIG_UNTIL("one of the three leads", is_ready(next) || is_ready(fourth) || is_ready(fifth));
+    if (!is_ready(next)) { /* which one is drawn */
+        struct node **leader = is_ready(fourth) ? &fourth : &fifth, *other = next;
+        next = *leader;
+        *leader = other;
+    }
     slow_disk(fifth, 6000000); /* it follows, and acknowledges nothing */
     struct call *write = rig_add(next, 20, "kept", 1);
     block(late, next, false);
