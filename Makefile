@@ -14,7 +14,7 @@ help: ## this list
 
 build: ## installs what is missing and builds muster and musterctl into build/release
 	@scripts/setup build
-	@scripts/configure $(RELEASE) -Dtests=false
+	@scripts/configure $(RELEASE) -Dtests=false -Db_lto=true
 	@ninja -C $(RELEASE) --quiet
 
 run: build ## builds, then starts what exists: `muster dev` (Ctrl-C stops it)

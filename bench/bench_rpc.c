@@ -6,6 +6,8 @@
  * is mostly the neighbours'. Rounds alternate between the two servers and the best of each figure
  * is shown. Ours decodes and encodes protobuf, checks access, counts metrics; the peer returns
  * the bytes as they came, once by the shortest way its library has and once as a generic server.
+ * Calls carry what a stock gRPC client sends; the 55 characters of traceparent that our own client
+ * adds are measured beside it.
  * Where h2load is installed it asks both once more: a client that is nobody's own.
  *
  * Servers and generator are child processes: they die with us, and we end them by their own id. */
@@ -25,7 +27,7 @@
 #include "io/cert.h"
 #include "io/clock.h"
 
-enum { ROUNDS = 3, ARGS_MAX = 24, OUTPUT_MAX = 8192, BUDGET_IDLE_KIB = 10 * 1024 };
+enum { ROUNDS = 4, ARGS_MAX = 24, OUTPUT_MAX = 8192, BUDGET_IDLE_KIB = 10 * 1024 };
 #define SECONDS           "2"
 #define WARMUP            "0.5"
 #define H2LOAD_CALLS      60000
@@ -45,7 +47,7 @@ struct subject {
     struct child child;
     char address[64];
     long idle_kib, loaded_kib;
-    struct figures best;
+    struct figures best, traced;
 };
 static char dir[] = "/tmp/muster-bench-rpc-XXXXXX";
 static const char *const files[] = {"ca.pem",     "ca.key.pem",     "server.pem", "server.key.pem",
@@ -233,7 +235,7 @@ static double number(const char *json, const char *name)
     return strtod(at + strlen(key), NULL);
 }
 
-static void load(struct subject *s)
+static void load(struct subject *s, bool traced)
 {
     char pid[16], text[OUTPUT_MAX];
     const char *argv[ARGS_MAX] = {LOAD_PROGRAM, "--json", "--target",  s->address,
@@ -242,10 +244,11 @@ static void load(struct subject *s)
     const char *const tls[] = {"--tls-ca",  paths[CA],         "--tls-cert", paths[CLIENT],
                                "--tls-key", paths[CLIENT_KEY], "--tls-name", "localhost"};
     struct child child;
-    struct figures *best = &s->best, now;
+    struct figures *best = traced ? &s->traced : &s->best, now;
 
     snprintf(pid, sizeof pid, "%d", (int)s->child.pid);
     if (s->tls) memcpy(argv + 12, tls, sizeof tls);
+    if (traced) argv[12 + (s->tls ? ARRAY_LEN(tls) : 0)] = "--trace";
     child = start(argv);
     read_output(&child, text, true);
     must(await(&child) == 0, "the load generator failed");
@@ -333,10 +336,18 @@ static void compare(bool tls)
 
     for (size_t i = 0; i < count; i++) start_subject(&subjects[i]);
     for (int round = 0; round < ROUNDS; round++)
-        for (size_t i = 0; i < count; i++) load(&subjects[i]);
+        for (size_t i = 0; i < count; i++) {
+            load(&subjects[i], false);
+            load(&subjects[i], true);
+        }
     printf("unary echo, 64 streams, %s\n", tls ? "mutual TLS 1.3" : "plaintext");
     for (size_t i = 0; i < count; i++) print_subject(&subjects[i]);
     for (size_t i = 1; i < count; i++) print_ratios(&subjects[0], &subjects[i]);
+    printf("  with a traceparent in each call: ours %.2f us CPU", subjects[0].traced.cpu_us);
+    for (size_t i = 1; i < count; i++)
+        printf("; %s %.2f us, %.2f x", subjects[i].name, subjects[i].traced.cpu_us,
+               subjects[0].traced.cpu_us / subjects[i].traced.cpu_us);
+    printf("\n");
     if (count == 1) printf("  no peer: built without libgrpc-dev (scripts/setup bench)\n");
     printf("  idle RSS budget %d MiB: %s; the generator itself: %.2f us CPU per call\n",
            BUDGET_IDLE_KIB / 1024, subjects[0].idle_kib < BUDGET_IDLE_KIB ? "met" : "missed",

@@ -40,7 +40,7 @@ struct plan {
     size_t payload;
     const char *path, *request_file, *tls_cert, *tls_key, *tls_ca, *tls_name;
     uint64_t timeout_ms;
-    bool bidi, raw, json, allow_errors, idempotent;
+    bool bidi, raw, json, allow_errors, idempotent, trace;
     pid_t pids[PIDS_MAX];
     size_t pid_count;
 };
@@ -168,6 +168,7 @@ static struct rpc_call_options call_options(const struct load *l)
                                      .timeout_ms = l->plan.timeout_ms,
                                      .wait_for_ready = true,
                                      .idempotent = l->plan.idempotent,
+                                     .untraced = !l->plan.trace,
                                      .response_max = REQUEST_MAX};
 }
 
@@ -465,6 +466,9 @@ static const char usage[] =
     "  --payload BYTES      16, in an EchoRequest; --raw: as they are; --request-file F: F's "
     "bytes\n"
     "  --timeout-ms T       none    --idempotent  a lost call is asked again\n"
+    "  --trace              a traceparent with each call, as our own clients send and stock ones "
+    "do "
+    "not\n"
     "  --tls-ca F [--tls-cert F --tls-key F] [--tls-name HOST]\n"
     "  --pid P              a server whose CPU to read; may be repeated\n"
     "  --json               one line for programs    --allow-errors  exit 0 all the same\n"
@@ -491,6 +495,7 @@ static bool parse(struct plan *p, int argc, char **argv)
         REQUEST,
         TIMEOUT,
         IDEMPOTENT,
+        TRACE,
         CA,
         CERT,
         KEY,
@@ -514,6 +519,7 @@ static bool parse(struct plan *p, int argc, char **argv)
         {"request-file", 1, NULL, REQUEST},
         {"timeout-ms", 1, NULL, TIMEOUT},
         {"idempotent", 0, NULL, IDEMPOTENT},
+        {"trace", 0, NULL, TRACE},
         {"tls-ca", 1, NULL, CA},
         {"tls-cert", 1, NULL, CERT},
         {"tls-key", 1, NULL, KEY},
@@ -546,6 +552,7 @@ static bool parse(struct plan *p, int argc, char **argv)
         case REQUEST: p->request_file = optarg; break;
         case TIMEOUT: p->timeout_ms = strtoull(optarg, NULL, 10); break;
         case IDEMPOTENT: p->idempotent = true; break;
+        case TRACE: p->trace = true; break;
         case CA: p->tls_ca = optarg; break;
         case CERT: p->tls_cert = optarg; break;
         case KEY: p->tls_key = optarg; break;

@@ -1,6 +1,8 @@
 #include "common/version.h"
 
 #include <jansson.h>
+#include <nghttp2/nghttp2.h>
+#include <protobuf-c/protobuf-c.h>
 #include <raft.h>
 
 #include "commit.h"
@@ -40,7 +42,9 @@ enum err version_print(const char *program, struct buf *into)
     if (!err)
         err = buf_appendf(into, "%s\n%s\n%s\n", real_io_engine_version(), tls_engine_version(),
                           http_engine_version());
-    if (!err) err = buf_appendf(into, "jansson %s\n", jansson_version_str());
+    if (!err)
+        err = buf_appendf(into, "jansson %s\nnghttp2 %s\nprotobuf-c %s\n", jansson_version_str(),
+                          nghttp2_version(0)->version_str, protobuf_c_version());
     return err ? err : print_raft(raft_version_number(), into);
 }
 

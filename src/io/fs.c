@@ -12,7 +12,7 @@
 static bool path_ok(const char *path)
 {
     assert(path);
-    size_t len = strnlen(path, FS_PATH_CAP);
+    size_t len = strlen(path);
     return len > 0 && len < FS_PATH_CAP;
 }
 

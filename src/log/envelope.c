@@ -29,27 +29,25 @@ size_t envelope_size(const struct envelope *envelope)
 
 enum err envelope_append(const struct envelope *envelope, struct buf *into)
 {
-    size_t size = envelope_size(envelope);
-    char *room;
+    char head[ENVELOPE_HEAD] = {ENVELOPE_FORMAT}, *room;
     enum err err;
 
     assert(envelope->actor.len <= REPLICA_ACTOR_MAX);
     assert(envelope->request_id.len <= REPLICA_REQUEST_ID_MAX);
     assert(envelope->command.len <= REPLICA_COMMAND_MAX);
     assert(envelope->version > 0 && envelope->level > 0);
-    err = buf_reserve(into, size, &room);
+    err = buf_reserve(into, envelope_size(envelope), &room);
     if (err) return err;
-    memset(room, 0, ENVELOPE_HEAD);
-    room[0] = ENVELOPE_FORMAT;
-    room[1] = (char)(uint8_t)envelope->actor.len;
-    store_le16(room + 2, (uint16_t)envelope->request_id.len);
-    store_le32(room + 4, envelope->machine);
-    store_le32(room + 8, envelope->version);
-    store_le32(room + 12, envelope->level);
-    store_le64(room + 16, envelope->advance_ns);
-    store_le32(room + 24, (uint32_t)envelope->command.len);
-    buf_commit(into, ENVELOPE_HEAD);
+    head[1] = (char)(uint8_t)envelope->actor.len;
+    store_le16(head + 2, (uint16_t)envelope->request_id.len);
+    store_le32(head + 4, envelope->machine);
+    store_le32(head + 8, envelope->version);
+    store_le32(head + 12, envelope->level);
+    store_le64(head + 16, envelope->advance_ns);
+    store_le32(head + 24, (uint32_t)envelope->command.len);
     /* Cannot fail any more: there is room for all of it. */
+    err = buf_append(into, str_of(head, sizeof head));
+    assert(!err);
     err = buf_append(into, envelope->actor);
     assert(!err);
     err = buf_append(into, envelope->request_id);

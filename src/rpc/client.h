@@ -18,8 +18,8 @@
  *   x-muster-leader   beside FAILED_PRECONDITION: I am not the leader; the value is the leader's
  *                     "host:port", or empty when it is not known. It says "not applied", too.
  *   x-muster-applied  "no": whatever the status, nothing was done; trying again is safe.
- * What a request carries: traceparent (W3C, 00-<trace>-<span>-01) always, x-request-id when the
- * caller gave one, grpc-timeout with the time that is left.
+ * What a request carries: traceparent (W3C, 00-<trace>-<span>-01) unless told not to, x-request-id
+ * when the caller gave one, grpc-timeout with the time that is left.
  *
  * on_end comes exactly once per call that was started, never from inside a call of this header, and
  * is the last thing heard of it. Everything belongs to the loop's thread. */
@@ -110,6 +110,7 @@ struct rpc_call_options {  /* everything is copied */
     const struct h2_header *metadata; /* names in lower case; -bin values raw */
     size_t metadata_count;
     struct str trace;      /* 32 hex digits; empty: a new one is drawn */
+    bool untraced;         /* no traceparent, as stock clients: the server draws the id */
     size_t response_max;   /* of one message, checked before it is kept; 0: 4 MiB */
     uint32_t attempts_max; /* 0: 8; 1: never again */
 };

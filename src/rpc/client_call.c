@@ -167,6 +167,7 @@ enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o
         .attempts_max = o->attempts_max ? o->attempts_max : ATTEMPTS_MAX,
         .idempotent = o->idempotent,
         .wait_for_ready = o->wait_for_ready,
+        .untraced = o->untraced,
         .replayable = true,
     };
     call->metadata = (struct h2_header *)(call + 1);
@@ -261,8 +262,11 @@ static size_t put_headers(struct rpc_client_call *call, const struct client_conn
         grpc_timeout_text(left > UINT64_MAX / US_PER_MS ? UINT64_MAX : left * US_PER_MS, timeout);
         into[count++] = (struct h2_header){STR("grpc-timeout"), str_from(timeout)};
     }
-    put_traceparent(call, traceparent);
-    into[count++] = (struct h2_header){STR("traceparent"), str_of(traceparent, TRACEPARENT_LEN)};
+    if (!call->untraced) {
+        put_traceparent(call, traceparent);
+        into[count++] =
+            (struct h2_header){STR("traceparent"), str_of(traceparent, TRACEPARENT_LEN)};
+    }
     if (call->request_id.len > 0)
         into[count++] = (struct h2_header){STR(RPC_REQUEST_ID), call->request_id};
     assert(count <= OWN_HEADERS);

@@ -103,6 +103,8 @@ TEST(the_version_names_commit_compiler_and_engines)
     CHECK_HAS("OpenSSL", proc.output, "\nOpenSSL 3.");
     CHECK_HAS("libmicrohttpd", proc.output, "\nlibmicrohttpd ");
     CHECK_HAS("jansson", proc.output, "\njansson 2.");
+    CHECK_HAS("nghttp2, linked in", proc.output, "\nnghttp2 1.");
+    CHECK_HAS("protobuf-c, linked in", proc.output, "\nprotobuf-c 1.");
     CHECK_HAS("libraft, the only one we simulated", proc.output, "\nlibraft 0.22.1\n");
     snprintf(first, sizeof first, "%s", proc.output);
     CHECK_I64("as a command", cli_run(&proc, cli_muster(), WORDS("version"), NULL), 0);

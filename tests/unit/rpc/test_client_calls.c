@@ -88,6 +88,16 @@ TEST(a_trace_is_drawn_where_none_is_given)
     close_all();
 }
 
+TEST(untraced_sends_what_a_stock_client_sends)
+{
+    open_with(scripted_echo, (struct rpc_channel_options){0});
+    ask(&world, &heard, (struct rpc_call_options){.untraced = true}, STR(""));
+    CHECK("ends", wait_end(&world, &heard));
+    CHECK_OK("done", heard.err);
+    CHECK("no trace", !scripted_header(&world.servers[0].requests[0], "traceparent"));
+    close_all();
+}
+
 static void send_metadata(struct scripted *s, struct scripted_request *r)
 {
     const struct h2_header headers[] = {{STR(":status"), STR("200")},
