@@ -319,6 +319,14 @@ static bool unsafe_or_done(void *context)
     return unsafe(world) || world->scenario->done(world->state);
 }
 
+static uint64_t faults_ms(struct scenario_world *world)
+{
+    const struct scenario *scenario = world->scenario;
+
+    if (!scenario->faults_ms_min) return scenario->faults_ms;
+    return prng_between(&world->fault_prng, scenario->faults_ms_min, scenario->faults_ms);
+}
+
 static enum scenario_end play(struct scenario_world *world)
 {
     const struct scenario *scenario = world->scenario;
@@ -327,7 +335,7 @@ static enum scenario_end play(struct scenario_world *world)
     for (size_t i = 0; i < SCENARIO_STRIKE_COUNT; i++) strike_again(&world->strikers[i]);
     sim_event_in(&world->supervisor, SUPERVISE_EVERY_MS * NS_PER_MS);
     sim_link_set_all(world->sim, &world->faults.link);
-    end = sim_wait(world->sim, unsafe, world, scenario->faults_ms);
+    end = sim_wait(world->sim, unsafe, world, faults_ms(world));
     if (end == SIM_REACHED) return SCENARIO_UNSAFE;
     if (end == SIM_LATE) {
         heal(world);

@@ -66,6 +66,7 @@ enum err scenario_add_node(struct scenario_world *world, const char *name,
 struct scenario {
     const char *name, *about;
     uint64_t faults_ms;      /* length of the first phase */
+    uint64_t faults_ms_min;  /* not 0: the length is drawn from here to faults_ms */
     uint64_t heal_ms;        /* within which done() must come true */
     const char *const *bugs; /* names of planted bugs from 1 on, ending with NULL; or NULL */
     enum err (*open)(struct scenario_world *world, void **ret_state);

@@ -246,6 +246,8 @@ static void tear(struct sim_fs *disk, struct node *node, const struct pending_wr
 void data_crash(struct sim_fs *disk, struct node *node)
 {
     uint64_t limit = UINT64_MAX;
+    bool wrote = !list_empty(&node->writes);
+
     LIST_EACH_SAFE(&node->writes, link, following)
     {
         struct pending_write *write = CONTAINER_OF(link, struct pending_write, link);
@@ -263,6 +265,7 @@ void data_crash(struct sim_fs *disk, struct node *node)
         else
             forget(disk, node, write);
     }
+    if (!wrote && !node->diverged) return; /* the two are equal */
     assert(node->durable.len <= node->live.cap);
     node->live.len = node->durable.len;
     if (node->live.len > 0) memcpy(node->live.at, node->durable.at, node->live.len);

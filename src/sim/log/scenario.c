@@ -6,7 +6,8 @@
 #include "sim/log/story.h"
 
 enum {
-    FAULTS_MS = 12000,
+    FAULTS_MS = 12000, /* drawn: short worlds are many, long ones go deep */
+    FAULTS_MS_MIN = 1000,
     HEAL_MS = 120000,
     OK_IN_CALM = 100, /* writes that must be done after the healing, and again after the resize */
 };
@@ -15,7 +16,8 @@ static void draw(struct log_settings *settings, struct prng *prng)
 {
     settings->limits = (struct replica_limits){
         .cache_bytes = prng_between(prng, 4 << 10, 1 << 20),
-        .segment_bytes = prng_chance(prng, 500000) ? 1 << 20 : 2 << 20,
+        /* Small ones are soon full, sealed and recycled, and cheap to copy. */
+        .segment_bytes = (64ull << 10) << prng_below(prng, prng_chance(prng, 100000) ? 6 : 3),
         .disk_reserve_bytes = 1 << 20,
         .snapshot_entries_min = (uint32_t)prng_between(prng, 20, 2000),
         .snapshot_every_ms = prng_between(prng, 100, 3000),
@@ -138,6 +140,7 @@ const struct scenario log_scenario = {
     .name = "log",
     .about = "the replicated log: nothing acknowledged is lost, no read is stale, and it goes on",
     .faults_ms = FAULTS_MS,
+    .faults_ms_min = FAULTS_MS_MIN,
     .heal_ms = HEAL_MS,
 #ifdef MUSTER_MUTANTS
     .bugs = bugs,
