@@ -1,0 +1,60 @@
+/* The whole state as one line of JSON (coordinator.md 6.1), written from a view and read back in
+ * pieces, so that neither side ever holds it whole.
+ *
+ * It is the `state` of exports and archives, the original's and ours, and with one more member at
+ * the end, which other readers ignore, the fleet's section of our own snapshots:
+ *     ,"muster":{"format":1,"index":<n>,"hash":"<16 hex digits>"}
+ * With it the reader proves that what it built is what was written. */
+#ifndef FLEET_FORMAT_STATE_H
+#define FLEET_FORMAT_STATE_H
+#include "base/buf.h"
+#include "base/note.h"
+#include "fleet/core/fleet.h"
+
+/* -- writing -- */
+struct fleet_state_style {
+    bool heartbeats;     /* those that are set; else all are the unset time */
+    bool generation_new; /* without quotas and providers, as the newer generation writes it */
+    bool sealed;         /* with the member "muster" */
+    uint64_t index;      /* in the seal */
+};
+struct fleet_state_writer { /* the caller's storage; the view stays the caller's */
+    struct fleet_view *view;
+    struct fleet_state_style style;
+    enum fleet_table table; /* being written */
+    bool begun, first, more, done;
+    struct fleet_row row; /* the next to write, while `more` */
+};
+void fleet_state_write_begin(struct fleet_state_writer *writer, struct fleet_view *view,
+                             struct fleet_state_style style);
+/* Appends about `budget` bytes, at least one unless done. The fleet may change between calls, the
+ * view is read by nobody else. What fleet_view_next() answers, ERR_FULL, ERR_NOMEM. */
+enum err fleet_state_write_next(struct fleet_state_writer *writer, size_t budget, struct buf *into,
+                                bool *ret_done);
+
+/* -- reading -- */
+struct fleet_state_reader;
+struct fleet_state_options {
+    struct fleet *fleet; /* written through fleet_apply(); NULL: the text is only checked */
+    bool strict; /* a row that is refused, or no seal, is ERR_CORRUPT: for our own snapshots */
+    /* Each row the rules of writing refused, and why; may be NULL. Borrowed texts. */
+    void (*dropped)(void *owner, const struct fleet_row *row, const struct fleet_result *why);
+    void *owner;
+};
+struct fleet_state_summary {
+    struct fleet_counts taken;   /* rows that were taken */
+    struct fleet_counts dropped; /* rows that were refused; those past a shard's id twice, too */
+    bool sealed;
+    uint64_t index, hash; /* of the seal */
+};
+enum err fleet_state_read_begin(const struct fleet_state_options *options,
+                                struct fleet_state_reader **ret_reader); /* ERR_NOMEM */
+/* Bytes in order, cut anywhere. ERR_PARSE (not JSON of that shape), ERR_CORRUPT (strict),
+ * ERR_TOO_LARGE (one text or the depth), ERR_NOMEM; final, with a note naming the offset. */
+enum err fleet_state_read_next(struct fleet_state_reader *reader, struct str bytes,
+                               struct note *note);
+/* After the last byte. ERR_PARSE: it is not whole. ERR_CORRUPT: sealed with another hash. */
+enum err fleet_state_read_end(struct fleet_state_reader *reader,
+                              struct fleet_state_summary *ret_summary, struct note *note);
+void fleet_state_read_close(struct fleet_state_reader *reader); /* NULL is fine */
+#endif
