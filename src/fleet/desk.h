@@ -1,0 +1,125 @@
+/* What the leader alone knows of the shards: their last reports, what they still have to be told,
+ * and how long ago each was heard of.
+ *
+ * It decides which report is newer, in which order instructions go out, and when a shard counts as
+ * silent. Pure: the time is an argument, ids are the caller's, bytes are opaque (the service gives
+ * encoded messages and gets them back). It is soft state: cleared when a term begins (desk_begin),
+ * re-made by the reports that follow, never replicated and never written to disk.
+ *
+ * The surprising rules. A late report loses its summary and its shortfalls, and nothing else: its
+ * acks count and the shard was heard of. An instruction with a topic replaces a waiting one of the
+ * same topic: of two words about one domain only the newer matters, so a shard that is away for a
+ * week owes at most one word per domain. Any ack takes an instruction off, a refusal too: what it
+ * asked for is planned anew from the tables, or asked again by a person.
+ *
+ * One owner, one thread. Views are borrowed until the next call that changes the desk. */
+#ifndef FLEET_DESK_H
+#define FLEET_DESK_H
+#include "base/err.h"
+#include "base/str.h"
+#include "base/time.h"
+
+enum {
+    DESK_SHARDS_MAX = 65536,          /* as many as the tables hold */
+    DESK_SHORTFALLS_MAX = 100,        /* kept of a report: the first, which are the worst */
+    DESK_PENDING_MAX = 16384,         /* instructions waiting for one shard */
+    DESK_INSTRUCTION_MAX = 256 << 10, /* bytes of one */
+    DESK_ID_MAX = 128,                /* bytes of an instruction's id */
+    DESK_TOPIC_MAX = 1100,            /* bytes: two labels and a mark */
+    DESK_REPORT_MAX = 1 << 20,        /* bytes of a summary, and of all shortfalls, each */
+};
+#define DESK_BYTES_MAX ((size_t)1 << 30) /* of all texts together */
+
+struct desk;
+struct desk_options {         /* 0: the default behind it */
+    uint64_t silent_after_ms; /* 60,000: six reports of a shard at its usual pace */
+    uint32_t shards_max;      /* DESK_SHARDS_MAX */
+    uint32_t pending_max;     /* DESK_PENDING_MAX */
+    size_t bytes_max;         /* DESK_BYTES_MAX */
+    uint64_t seed;            /* of the hash of ids, which come from outside */
+};
+enum err desk_open(const struct desk_options *options, struct desk **ret_desk); /* ERR_NOMEM */
+void desk_close(struct desk *desk);                                             /* NULL is fine */
+
+/* -- terms -- */
+/* Forgets everything; what is queued from here on bears this term. The sequence goes on: it never
+ * gives a number twice in the life of a desk. */
+void desk_begin(struct desk *desk, uint64_t term);
+uint64_t desk_term(const struct desk *desk);
+uint64_t desk_sequence(struct desk *desk); /* the next number: 1, 2, 3, ... */
+
+/* -- shards -- */
+/* It stands in the tables: from now on its silence is counted. Nothing happens when it is known.
+ * ERR_FULL, ERR_NOMEM. */
+enum err desk_add(struct desk *desk, struct str shard, mono_time now);
+void desk_remove(struct desk *desk, struct str shard); /* with all that is kept of it */
+size_t desk_count(const struct desk *desk);
+
+/* -- reports -- */
+struct desk_report {
+    struct str shard;
+    int64_t epoch, cycle;
+    int64_t received_at_ns; /* wall clock, for readers only */
+    bool has_summary;
+    struct str summary;     /* opaque */
+    size_t shortfall_count; /* as reported; at most DESK_SHORTFALLS_MAX stand in the bytes */
+    struct str shortfalls;  /* opaque */
+};
+struct desk_taken {
+    bool first; /* of this shard in this term */
+    bool back;  /* it had been called silent */
+    bool late;  /* older than what is kept: summary and shortfalls were dropped */
+};
+/* The shard must be known: ERR_NOT_FOUND. Heard of in any case. A summary replaces the kept one
+ * and the shortfalls, an empty list of these too; shortfalls alone replace shortfalls. Order is by
+ * epoch, then cycle; the same pair again replaces. ERR_TOO_LARGE (DESK_REPORT_MAX), ERR_FULL
+ * (bytes), ERR_NOMEM: then the shard was not even heard of. */
+enum err desk_take(struct desk *desk, const struct desk_report *report, mono_time now,
+                   struct desk_taken *ret_taken);
+
+struct desk_shard { /* a reader's view */
+    struct str id;
+    bool reported; /* in this term */
+    bool silent;
+    mono_time heard_at; /* when it was added, until it reports */
+    bool has_summary, has_shortfalls;
+    int64_t epoch, cycle, received_at_ns; /* of the summary; 0 without one */
+    struct str summary, shortfalls;
+    size_t shortfall_count; /* that are kept */
+    size_t pending;
+};
+bool desk_find(const struct desk *desk, struct str shard, struct desk_shard *ret_shard);
+/* A walk in order of insertion: start with *cursor 0. Any change ends it. */
+bool desk_next(const struct desk *desk, size_t *cursor, struct desk_shard *ret_shard);
+
+/* -- silence -- */
+/* Shards not heard of for silent_after_ms, longest silence first, each told once until it reports
+ * again. False when there is none (left). */
+bool desk_silent(struct desk *desk, mono_time now, struct desk_shard *ret_shard);
+mono_time desk_next_due(const struct desk *desk); /* when to ask again; MONO_NEVER */
+
+/* -- instructions -- */
+struct desk_instruction {
+    struct str id;           /* not empty; unique per shard */
+    struct str topic;        /* may be empty: replaces nothing */
+    uint64_t term, sequence; /* the place in the queue */
+    struct str bytes;        /* opaque; what the shard is sent */
+    uint32_t deliveries;
+};
+/* To the end of the shard's queue, or to where (term, sequence) belongs. Replaces the one with the
+ * same id, and the one with the same topic. ERR_NOT_FOUND (shard), ERR_INVALID (no id),
+ * ERR_TOO_LARGE, ERR_FULL (queue or bytes), ERR_NOMEM: the queue is as it was. */
+enum err desk_queue(struct desk *desk, struct str shard,
+                    const struct desk_instruction *instruction);
+/* True: it was waiting and is gone. */
+bool desk_ack(struct desk *desk, struct str shard, struct str id);
+size_t desk_pending(const struct desk *desk, struct str shard);
+bool desk_has(const struct desk *desk, struct str shard, struct str id);
+/* The waiting ones in order of (term, sequence): start with *cursor NULL. `deliver` counts it as
+ * sent once more. Any other change ends the walk. */
+bool desk_next_instruction(struct desk *desk, struct str shard, bool deliver, const void **cursor,
+                           struct desk_instruction *ret_instruction);
+
+size_t desk_bytes(const struct desk *desk); /* of texts held */
+void desk_check(const struct desk *desk);   /* asserts what must hold; for tests */
+#endif

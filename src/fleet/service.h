@@ -1,0 +1,60 @@
+/* The fleet coordinator's methods: bigfleet.v1alpha1.Coordinator without JoinRaftCluster and
+ * SnapshotSave, and of muster.v1.Fleet the tables and the instructions.
+ *
+ * It decides who is answered what: checks in the order of wire.md 4.1, writes through the log,
+ * linearizable reads (a leader that cannot prove it still leads answers nothing), the soft state of
+ * the leader (fleet/desk.h), metrics, events and the audit. It owns the fleet's state machine,
+ * because what is applied must be seen here on every replica.
+ *
+ * The surprising rules. Identity is checked by the server before the method runs, so a stranger is
+ * refused by a follower too and never learns who leads. Calls that reach a leader whose first own
+ * entry is not applied yet wait for it, at most `wait_ms`: a failover costs its clients no retry.
+ *
+ * Order of life, all on the loop's thread:
+ *     fleet_service_open -> replica_open with fleet_machine_registration(fleet_service_machine())
+ *     -> fleet_service_attach -> fleet_service_methods -> rpc_server_listen
+ *     ... fleet_service_on_change from replica_events.on_change ...
+ *     rpc_server_close (wait for its done) -> replica_close -> fleet_service_close */
+#ifndef FLEET_SERVICE_H
+#define FLEET_SERVICE_H
+#include "fleet/journal.h"
+#include "fleet/machine.h"
+#include "io/io.h"
+#include "log/log.h"
+#include "obs/log.h"
+#include "obs/metrics.h"
+#include "rpc/server.h"
+
+struct fleet_seed; /* fleet/seed.h */
+struct fleet_service;
+
+struct fleet_service_limits { /* 0: the default behind it */
+    uint64_t wait_ms;         /* 5,000: a write or a read without an answer of a majority */
+    uint64_t silent_after_ms; /* 60,000: a shard that has not reported is called silent */
+    uint32_t requests_max;    /* 16,384 calls at once; more get RESOURCE_EXHAUSTED */
+    uint32_t pending_max;     /* 16,384 instructions waiting for one shard */
+};
+struct fleet_service_options {
+    struct io *io;
+    const struct log_source *log;  /* may be NULL; copied */
+    struct metrics *metrics;       /* may be NULL; one service per registry */
+    struct fleet_journal *journal; /* borrowed for its life; may be NULL */
+    /* The leader's gRPC address as the roster knows it, "" when nobody does; valid during the call.
+     * May be NULL: never known. */
+    const char *(*leader_address)(void *owner);
+    void *owner;
+    const struct fleet_seed *seed; /* of --bootstrap-state; borrowed for its life; may be NULL */
+    struct fleet_service_limits limits;
+};
+/* ERR_NOMEM, ERR_FULL (timers), and what metrics_add answers. */
+enum err fleet_service_open(const struct fleet_service_options *options,
+                            struct fleet_service **ret_service, struct note *note);
+/* After the server and the replica are closed. NULL is fine. */
+void fleet_service_close(struct fleet_service *service);
+struct fleet_machine *fleet_service_machine(struct fleet_service *service);
+void fleet_service_attach(struct fleet_service *service, struct replica *replica);
+/* Registers every method of this page; what rpc_server_add answers. */
+enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,
+                               struct note *note);
+void fleet_service_on_change(struct fleet_service *service, const struct replica_status *status);
+#endif
