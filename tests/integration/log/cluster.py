@@ -424,14 +424,17 @@ class Workload:
 
     def reader(self, number, rng):
         clients = self.clients()
+        client = None
         while not self.halt.is_set():
-            client = rng.choice(list(clients.values()))
+            if client is None or rng.random() < 0.2:  # mostly whoever answered last, a deposed leader perhaps
+                client = rng.choice(list(clients.values()))
             with self.lock:
                 low = self.added
             try:
                 answer = client.ask("get register", 1.0)
             except (Gone, OSError):
                 client.close()
+                client = None
                 time.sleep(0.01)
                 continue
             with self.lock:
@@ -444,6 +447,7 @@ class Workload:
             elif answer.startswith("none") and low > 0:
                 self.wrong.append(f"a read at {client.address} found nothing after {low} additions")
             if not answer.startswith("ok"):
+                client = None
                 time.sleep(0.005)
 
     def count(self):

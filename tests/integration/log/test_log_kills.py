@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 
-from cluster import (LONG, PROGRAM, SEED, Cluster, Workload, check, fields, run_cases, wait_for)
+from cluster import (LONG, PATIENCE, PROGRAM, SEED, Cluster, Workload, check, fields, run_cases, wait_for)
+from wire import Wire
 
 
 def kill_leader_and_followers():
@@ -55,39 +56,83 @@ def restart_all():
         load.judge()
 
 
-def paused_leader():
-    """A leader wakes from SIGSTOP: it answers no stale read and accepts no write."""
+def patient_leader():
+    """Three replicas; the first is so patient that it leads on in its own eyes however long it hears nothing:
+    only asking a majority helps. What the others say to it comes through a wire that can be held."""
     cluster = Cluster(PROGRAM, 3, timing=())
     for node in cluster.nodes.values():
-        # The first is so patient that it does not step down by itself: only asking a majority helps.
         node.options = ["--heartbeat", "50ms", "--election", "30s" if node.number == 1 else "300ms"]
-    with cluster:
-        old = cluster.nodes[1]
+    named, cluster.nodes[1].raft = cluster.nodes[1].raft, cluster.address(20, 0)
+    return cluster, Wire(named, cluster.nodes[1].raft)
+
+
+def first_leads(cluster):
+    old = cluster.nodes[1]
+    while cluster.leader() is not old:
+        cluster.leader().ask(f"transfer {old.id}")
+    return old, [node for node in cluster.nodes.values() if node is not old]
+
+
+def paused_leader():
+    """A leader wakes from SIGSTOP: it answers no stale read and accepts no write."""
+    cluster, wire = patient_leader()
+    with wire, cluster:
         for _ in range(3 if LONG else 1):
-            while cluster.leader() is not old:
-                cluster.leader().ask(f"transfer {old.id}")
+            old, others = first_leads(cluster)
             term = int(old.status()["term"])
             cluster.write("set key old")
-            # Asked while it sleeps: it finds these before anything that tells it of the new leader.
+            wire.hold()
             old.pause()
+            # It finds these before anything that tells it of the new leader.
             old.client.send("#r get key\n#w set ghost 1\n#a add ghosts 1")
-            others = [node for node in cluster.nodes.values() if node is not old]
             new = cluster.leader(others)
             check(fields(new.ask("set key new"))["index"], "the new leader writes")
             if LONG:
                 time.sleep(10)
             old.resume()
             answers = {}
+            for _ in range(20):  # turns of its loop in which it could answer
+                check(int(cluster_status(old, answers)["term"]) == term, "it heard of another leader")
+            check(not answers, f"a leader that hears nobody answered: {answers}")
+            wire.let_go()
             wait_for("the old leader knows", lambda: int(cluster_status(old, answers)["term"]) > term)
-            while len(answers) < 3:
-                tag, answer = old.client.receive(30).split(" ", 1)
-                answers[tag] = answer
+            outstanding(old, answers, 3)
             check(answers["#r"].startswith("err"), f"a deposed leader answered a read: {answers}")
             check(answers["#w"].startswith("err"), f"a deposed leader acknowledged a write: {answers}")
             check(answers["#a"].startswith("err"), f"a deposed leader acknowledged a write: {answers}")
             cluster.agree()
             check(cluster.leader().ask("get ghost").startswith("none"), "the ghost write came to be")
             check(cluster.leader().ask("get key").endswith(" value new"), "the new write is gone")
+
+
+def paused_with_a_write():
+    """A leader is paused with a write the others have: the next leader commits it, and it is not called refused."""
+    cluster, wire = patient_leader()
+    with wire, cluster:
+        for turn in range(3 if LONG else 1):
+            old, others = first_leads(cluster)
+            cluster.write("set key old")
+            cluster.agree()
+            last = int(old.status()["last"])
+            wire.hold()
+            old.client.send(f"#w set lost {turn}")
+            wait_for("the others have it", lambda: all(int(node.status()["durable"]) > last for node in others))
+            old.pause()
+            new = cluster.leader(others)
+            check(new.ask("get lost").endswith(f" value {turn}"), "the new leader does not have it")
+            answers = {}
+            old.resume()
+            wire.let_go()
+            outstanding(old, answers, 1)
+            check(answers["#w"].lower().startswith(("ok", "err unknown")), f"it is there, and was told: {answers}")
+            cluster.agree()
+
+
+def outstanding(node, answers, count):
+    """Receives tagged answers until there are so many."""
+    while len(answers) < count:
+        tag, answer = node.client.receive(PATIENCE).split(" ", 1)
+        answers[tag] = answer
 
 
 def cluster_status(node, answers):
@@ -152,5 +197,5 @@ def lone_replica():
 
 
 if __name__ == "__main__":
-    run_cases([kill_leader_and_followers, kill_a_majority, restart_all, paused_leader, pauses_under_load,
-               one_core_and_a_spinner, lone_replica])
+    run_cases([kill_leader_and_followers, kill_a_majority, restart_all, paused_leader, paused_with_a_write,
+               pauses_under_load, one_core_and_a_spinner, lone_replica])

@@ -8,9 +8,9 @@ import random
 import socket
 import subprocess
 import sys
-import threading
 
 from cluster import (LONG, PROGRAM, SEED, Cluster, Workload, check, run_cases, wait_for)
+from wire import Wire
 
 MUSTERCTL = sys.argv.pop(3)
 SMALL = ["--segment-size", "1MiB", "--snapshot-entries", "50", "--snapshot-every", "100ms",
@@ -115,55 +115,13 @@ def over_tls():
         load.judge()
 
 
-class Recorder:
-    """A wire between replicas that keeps what went through it, by connection."""
-
-    def __init__(self, listen, target):
-        self.target, self.records = target, []
-        host, port = listen.rsplit(":", 1)
-        self.listener = socket.create_server((host, int(port)))
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                one, _ = self.listener.accept()
-            except OSError:
-                return  # closed
-            host, port = self.target.rsplit(":", 1)
-            try:
-                two = socket.create_connection((host, int(port)))
-            except OSError:
-                one.close()  # nobody there yet
-                continue
-            record = bytearray()
-            self.records.append(record)
-            threading.Thread(target=self.pump, args=(one, two, record), daemon=True).start()
-            threading.Thread(target=self.pump, args=(two, one, None), daemon=True).start()
-
-    @staticmethod
-    def pump(source, sink, record):
-        try:
-            while data := source.recv(65536):
-                if record is not None and len(record) < 1 << 20:
-                    record += data
-                sink.sendall(data)
-        except OSError:
-            pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-
 def strangers():
     """Garbage, huge lengths, another cluster and replayed frames on the Raft port: nothing is harmed."""
     rng = random.Random(SEED)
     cluster = Cluster(PROGRAM, 3, ["--timing-scale", "500"])
     wire = cluster.nodes[2].raft
     cluster.nodes[2].raft = cluster.address(20, 0)
-    recorder = Recorder(wire, cluster.nodes[2].raft)
+    recorder = Wire(wire, cluster.nodes[2].raft)
     other = Cluster(PROGRAM, 3)  # believes that the members of this one are its own
     other.cluster_id = "bad"
     stranger = other.nodes[3]
@@ -171,7 +129,7 @@ def strangers():
     stranger.first_options = ["--id", "3", "--cluster", "bad", "--founders",
                               f"1={cluster.nodes[1].raft},2={cluster.nodes[2].raft},3={stranger.raft}"]
     try:
-        with cluster, Workload(cluster) as load:
+        with recorder, cluster, Workload(cluster) as load:
             load.progress(100)
             term = cluster.leader().status()["term"]
             stranger.start()
@@ -192,7 +150,6 @@ def strangers():
             check(cluster.leader().status()["term"] == term, "a stranger caused an election")
             load.judge()
     finally:
-        recorder.listener.close()
         other.__exit__(None, None, None)
 
 
