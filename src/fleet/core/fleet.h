@@ -208,6 +208,7 @@ struct fleet_walk {
     const void *leaf, *owner;
     size_t slot;
     uint64_t changes;
+    bool begun;
 };
 /* The next row in order, false at the end. Bytewise: shards, clusters and providers by name,
  * domains by key then value, quotas by provider then region. */

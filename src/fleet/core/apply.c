@@ -1,0 +1,377 @@
+/* What a command does: the rules of the specification's section 5, in its order of checks. */
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "fleet/core/internal.h"
+#include "fleet/core/memory.h"
+
+static const uint32_t rows_max[FLEET_TABLES] = {
+    [FLEET_SHARDS] = FLEET_SHARDS_MAX,       [FLEET_CLUSTERS] = FLEET_CLUSTERS_MAX,
+    [FLEET_DOMAINS] = FLEET_DOMAINS_MAX,     [FLEET_QUOTAS] = FLEET_QUOTAS_MAX,
+    [FLEET_PROVIDERS] = FLEET_PROVIDERS_MAX,
+};
+static const char *const table_names[FLEET_TABLES] = {"shards", "clusters", "domains", "quotas",
+                                                      "providers"};
+#define SECONDS_MAX 315537897599ll /* 9999-12-31T23:59:59Z */
+
+/* -- life cycle -- */
+enum err fleet_open(struct fleet **ret_fleet)
+{
+    struct fleet *fleet = calloc(1, sizeof *fleet);
+
+    if (!fleet) return ERR_NOMEM;
+    fleet->bytes = memory_cost(sizeof *fleet);
+    fleet_kinds_init(fleet);
+    *ret_fleet = fleet;
+    return ERR_OK;
+}
+
+/* Takes the row out of its table's books; it is still in the table's order. */
+static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
+{
+    fleet->sum -= row_hash(table, row);
+    views_keep(fleet, table, row);
+}
+
+static void owned_clear(struct fleet *fleet, struct shard_row *shard)
+{
+    struct order_place place = order_begin(&shard->clusters);
+
+    for (void *row; (row = order_next(&place));) row_drop(fleet, FLEET_CLUSTERS, row);
+    place = order_begin(&shard->domains);
+    for (void *row; (row = order_next(&place));) row_drop(fleet, FLEET_DOMAINS, row);
+    order_clear(&shard->clusters);
+    order_clear(&shard->domains);
+}
+
+void fleet_clear(struct fleet *fleet)
+{
+    struct order_place place = order_begin(&fleet->tables[FLEET_SHARDS]);
+
+    views_cancel(fleet);
+    /* Clusters and domains hang on their shards, each once. */
+    order_clear(&fleet->tables[FLEET_CLUSTERS]);
+    order_clear(&fleet->tables[FLEET_DOMAINS]);
+    for (void *row; (row = order_next(&place));) {
+        owned_clear(fleet, row);
+        row_drop(fleet, FLEET_SHARDS, row);
+    }
+    order_clear(&fleet->tables[FLEET_SHARDS]);
+    for (unsigned t = FLEET_QUOTAS; t <= FLEET_PROVIDERS; t++) {
+        place = order_begin(&fleet->tables[t]);
+        for (void *row; (row = order_next(&place));) row_drop(fleet, t, row);
+        order_clear(&fleet->tables[t]);
+    }
+    assert(fleet->labels.count == 0);
+    fleet->sum = 0;
+    fleet->changes++;
+}
+
+void fleet_close(struct fleet *fleet)
+{
+    if (!fleet) return;
+    for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++) assert(!fleet->views[i]);
+    fleet_clear(fleet);
+    assert(fleet->bytes == memory_cost(sizeof *fleet)); /* all that was counted was given back */
+    free(fleet);
+}
+
+/* -- checks -- */
+static bool refuse(struct fleet_result *result, enum fleet_status status)
+{
+    result->status = status;
+    return false;
+}
+
+static bool text_fits(struct str text, size_t max, const char *field, struct fleet_result *result)
+{
+    result->field = field;
+    result->number = max;
+    if (text.len > max) return refuse(result, FLEET_TOO_LONG);
+    result->number = 0;
+    if (!str_is_utf8(text)) return refuse(result, FLEET_NOT_TEXT);
+    result->field = "";
+    return true;
+}
+
+static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
+                           struct fleet_result *result)
+{
+    if (fleet->tables[table].count < rows_max[table]) return true;
+    result->field = table_names[table];
+    result->number = rows_max[table];
+    return refuse(result, FLEET_FULL);
+}
+
+static struct shard_row *shard_find(const struct fleet *fleet, struct str id)
+{
+    return order_find(&fleet->tables[FLEET_SHARDS], (struct order_key){.first = id});
+}
+
+static struct shard_row *shard_need(const struct fleet *fleet, struct str id,
+                                    struct fleet_result *result)
+{
+    struct shard_row *shard = shard_find(fleet, id);
+
+    if (!shard) result->status = FLEET_SHARD_NOT_FOUND;
+    return shard;
+}
+
+/* -- adding -- */
+static void enter(struct fleet *fleet, enum fleet_table table, void *row,
+                  struct fleet_result *result)
+{
+    fleet->sum += row_hash(table, row);
+    fleet->changes++;
+    result->changed = true;
+}
+
+/* Into its table and, for what a shard owns, into `owned`. Takes the row, also when it fails. */
+static void add(struct fleet *fleet, enum fleet_table table, void *row, struct order *owned,
+                struct fleet_result *result)
+{
+    if (!row || order_insert(&fleet->tables[table], row)) {
+        result->status = FLEET_NO_MEMORY;
+        if (row) row_drop(fleet, table, row);
+        return;
+    }
+    if (owned && order_insert(owned, row)) {
+        order_remove(&fleet->tables[table], row);
+        row_drop(fleet, table, row);
+        result->status = FLEET_NO_MEMORY;
+        return;
+    }
+    enter(fleet, table, row, result);
+}
+
+/* In the place of `old`, or new when that is NULL. */
+static void add_or_replace(struct fleet *fleet, enum fleet_table table, void *row, void *old,
+                           struct fleet_result *result)
+{
+    if (!old || !row) {
+        add(fleet, table, row, NULL, result);
+        return;
+    }
+    row_leave(fleet, table, old);
+    order_replace(&fleet->tables[table], old, row);
+    row_drop(fleet, table, old);
+    enter(fleet, table, row, result);
+}
+
+static void add_shard(struct fleet *fleet, const struct fleet_shard *shard,
+                      struct fleet_result *result)
+{
+    if (shard->id.len == 0) {
+        result->status = FLEET_SHARD_ID_EMPTY;
+        return;
+    }
+    if (!text_fits(shard->id, FLEET_ID_MAX, "shard id", result)) return;
+    if (!text_fits(shard->address, FLEET_ADDRESS_MAX, "shard address", result)) return;
+    if (shard->registered_at.seconds < 0 || shard->registered_at.seconds > SECONDS_MAX ||
+        shard->registered_at.nanos >= 1000000000u) {
+        result->field = "registered at";
+        result->status = FLEET_BAD_TIME;
+        return;
+    }
+    if (shard_find(fleet, shard->id)) {
+        result->status = FLEET_SHARD_EXISTS;
+        return;
+    }
+    if (!table_has_room(fleet, FLEET_SHARDS, result)) return;
+    add(fleet, FLEET_SHARDS, row_make_shard(fleet, shard), NULL, result);
+}
+
+static void bind_cluster(struct fleet *fleet, const struct fleet_cluster *cluster,
+                         struct fleet_result *result)
+{
+    struct shard_row *shard = shard_need(fleet, cluster->shard, result);
+    const struct cluster_row *old;
+
+    if (!shard) return;
+    old = order_find(&fleet->tables[FLEET_CLUSTERS], (struct order_key){.first = cluster->id});
+    if (old && old->shard != shard) {
+        result->status = FLEET_CLUSTER_BOUND;
+        result->holder = shard_row_id(old->shard);
+    }
+    if (old || !text_fits(cluster->id, FLEET_ID_MAX, "cluster id", result) ||
+        !table_has_room(fleet, FLEET_CLUSTERS, result))
+        return;
+    add(fleet, FLEET_CLUSTERS, row_make_cluster(fleet, cluster, shard), &shard->clusters, result);
+}
+
+static struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value)
+{
+    const struct label *label = label_find(fleet, key);
+
+    if (!label) return NULL;
+    return order_find(&fleet->tables[FLEET_DOMAINS],
+                      (struct order_key){str_of(label->text, label->len), value});
+}
+
+static void assign_domain(struct fleet *fleet, const struct fleet_domain *domain,
+                          struct fleet_result *result)
+{
+    struct shard_row *shard = shard_need(fleet, domain->shard, result);
+    const struct domain_row *old;
+
+    if (!shard) return;
+    old = domain_find(fleet, domain->key, domain->value);
+    if (old && old->shard != shard) {
+        result->status = FLEET_DOMAIN_ASSIGNED;
+        result->holder = shard_row_id(old->shard);
+    }
+    if (old || !text_fits(domain->key, FLEET_LABEL_KEY_MAX, "label key", result) ||
+        !text_fits(domain->value, FLEET_LABEL_VALUE_MAX, "label value", result) ||
+        !table_has_room(fleet, FLEET_DOMAINS, result))
+        return;
+    add(fleet, FLEET_DOMAINS, row_make_domain(fleet, domain, shard), &shard->domains, result);
+}
+
+static void set_quota(struct fleet *fleet, const struct fleet_quota *quota,
+                      struct fleet_result *result)
+{
+    struct order_key key = {quota->provider, quota->region};
+    void *old = order_find(&fleet->tables[FLEET_QUOTAS], key);
+
+    if (!text_fits(quota->provider, FLEET_ID_MAX, "provider", result) ||
+        !text_fits(quota->region, FLEET_ID_MAX, "region", result))
+        return;
+    if (quota->slice_count > FLEET_SLICES_MAX) {
+        result->status = FLEET_TOO_LONG;
+        result->field = "quota row";
+        result->number = FLEET_SLICES_MAX;
+        return;
+    }
+    for (size_t i = 0; i < quota->slice_count; i++)
+        if (!text_fits(quota->slices[i].shard, FLEET_ID_MAX, "shard id", result)) return;
+    if (!old && !table_has_room(fleet, FLEET_QUOTAS, result)) return;
+    add_or_replace(fleet, FLEET_QUOTAS, row_make_quota(fleet, quota), old, result);
+}
+
+static void upsert_provider(struct fleet *fleet, const struct fleet_provider *provider,
+                            struct fleet_result *result)
+{
+    struct order_key key = {.first = provider->name};
+    void *old = order_find(&fleet->tables[FLEET_PROVIDERS], key);
+
+    if (provider->name.len == 0) {
+        result->status = FLEET_PROVIDER_NAME_EMPTY;
+        return;
+    }
+    if (!text_fits(provider->name, FLEET_ID_MAX, "provider name", result) ||
+        !text_fits(provider->address, FLEET_ADDRESS_MAX, "provider address", result) ||
+        !text_fits(provider->region, FLEET_ID_MAX, "region", result) ||
+        (!old && !table_has_room(fleet, FLEET_PROVIDERS, result)))
+        return;
+    add_or_replace(fleet, FLEET_PROVIDERS, row_make_provider(fleet, provider), old, result);
+}
+
+/* -- removing -- */
+/* All that `owned` has leaves its table; what is done is proportional to that. */
+static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct order *owned)
+{
+    struct order_place place = order_begin(owned);
+    uint32_t count = owned->count;
+
+    for (void *row; (row = order_next(&place));) {
+        row_leave(fleet, table, row);
+        order_remove(&fleet->tables[table], row);
+    }
+    place = order_begin(owned);
+    for (void *row; (row = order_next(&place));) row_drop(fleet, table, row);
+    order_clear(owned);
+    return count;
+}
+
+static void remove_shard(struct fleet *fleet, struct str id, struct fleet_result *result)
+{
+    struct shard_row *shard = shard_need(fleet, id, result);
+
+    if (!shard) return;
+    result->clusters_freed = owned_remove(fleet, FLEET_CLUSTERS, &shard->clusters);
+    result->domains_freed = owned_remove(fleet, FLEET_DOMAINS, &shard->domains);
+    row_leave(fleet, FLEET_SHARDS, shard);
+    order_remove(&fleet->tables[FLEET_SHARDS], shard);
+    row_drop(fleet, FLEET_SHARDS, shard);
+    fleet->changes++;
+    result->changed = true;
+}
+
+static void unassign_domain(struct fleet *fleet, const struct fleet_domain *domain,
+                            struct fleet_result *result)
+{
+    struct domain_row *row = domain_find(fleet, domain->key, domain->value);
+
+    if (!row) return;
+    result->holder = shard_row_id(row->shard);
+    row_leave(fleet, FLEET_DOMAINS, row);
+    order_remove(&row->shard->domains, row);
+    order_remove(&fleet->tables[FLEET_DOMAINS], row);
+    row_drop(fleet, FLEET_DOMAINS, row);
+    fleet->changes++;
+    result->changed = true;
+}
+
+struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command)
+{
+    struct fleet_result result = {.status = FLEET_DONE, .holder = STR_EMPTY, .field = ""};
+
+    switch (command->kind) {
+    case FLEET_ADD_SHARD: add_shard(fleet, &command->add_shard, &result); break;
+    case FLEET_REMOVE_SHARD: remove_shard(fleet, command->remove_shard, &result); break;
+    case FLEET_BIND_CLUSTER: bind_cluster(fleet, &command->bind_cluster, &result); break;
+    case FLEET_ASSIGN_DOMAIN: assign_domain(fleet, &command->assign_domain, &result); break;
+    case FLEET_UNASSIGN_DOMAIN: unassign_domain(fleet, &command->unassign_domain, &result); break;
+    case FLEET_SET_QUOTA: set_quota(fleet, &command->set_quota, &result); break;
+    case FLEET_UPSERT_PROVIDER: upsert_provider(fleet, &command->upsert_provider, &result); break;
+    default: result.status = FLEET_UNKNOWN_KIND; result.number = (uint64_t)command->kind;
+    }
+    assert(result.status == FLEET_DONE || !result.changed);
+    return result;
+}
+
+/* -- heartbeats -- */
+bool fleet_heartbeat(struct fleet *fleet, struct str id, struct fleet_time now)
+{
+    struct shard_row *shard = shard_find(fleet, id);
+
+    if (shard) shard->last_heartbeat = now;
+    return shard != NULL;
+}
+
+void fleet_heartbeats_clear(struct fleet *fleet)
+{
+    struct order_place place = order_begin(&fleet->tables[FLEET_SHARDS]);
+
+    for (struct shard_row *shard; (shard = order_next(&place));)
+        shard->last_heartbeat = (struct fleet_time){0};
+}
+
+/* -- the whole -- */
+struct fleet_counts fleet_counts(const struct fleet *fleet)
+{
+    struct fleet_counts counts;
+
+    for (unsigned t = 0; t < FLEET_TABLES; t++) counts.of[t] = fleet->tables[t].count;
+    return counts;
+}
+
+uint64_t fleet_hash(const struct fleet *fleet)
+{
+    char bytes[8 * (FLEET_TABLES + 1)];
+
+    store_le64(bytes, fleet->sum);
+    for (size_t t = 0; t < FLEET_TABLES; t++)
+        store_le64(bytes + 8 * (t + 1), fleet->tables[t].count);
+    return str_hash(str_of(bytes, sizeof bytes), 1);
+}
+
+uint64_t fleet_bytes(const struct fleet *fleet)
+{
+    return fleet->bytes;
+}
+
+uint64_t fleet_changes(const struct fleet *fleet)
+{
+    return fleet->changes;
+}

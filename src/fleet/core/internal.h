@@ -1,0 +1,92 @@
+/* The inside of the fleet: rows as they are kept, and who owns what among the files.
+ *
+ *   order.c   sorted sets of rows         rows.c    making, hashing and dropping rows
+ *   apply.c   what a command does         read.c    lookups and walks
+ *   view.c    views                       result.c  times, names and sentences
+ *
+ * A row is counted: its table holds it, each open view that was handed it holds it, and a shard is
+ * also held by the rows that point at it, so that a view can still name the shard of a row when both
+ * have left their tables. */
+#ifndef FLEET_CORE_INTERNAL_H
+#define FLEET_CORE_INTERNAL_H
+#include "fleet/core/fleet.h"
+#include "fleet/core/order.h"
+
+struct row {
+    uint32_t holders;
+    uint32_t born; /* number of the newest view when it was made: it is in later ones only */
+};
+struct label { /* the key of domains, shared by all that have it; most fleets know a handful */
+    uint32_t holders;
+    uint16_t len;
+    uint64_t hash;
+    char text[];
+};
+struct shard_row {
+    struct row row;
+    uint16_t id_len, address_len;
+    struct fleet_time registered_at, last_heartbeat;
+    struct order clusters, domains; /* rows that point here and are in their tables */
+    char text[];                    /* id, address */
+};
+struct cluster_row {
+    struct row row;
+    struct shard_row *shard;
+    uint16_t id_len;
+    char text[];
+};
+struct domain_row {
+    struct row row;
+    struct label *label;
+    struct shard_row *shard;
+    uint16_t value_len;
+    char text[];
+};
+struct quota_row {
+    struct row row;
+    uint16_t provider_len, region_len;
+    uint32_t slice_count;
+    size_t size;      /* of the whole block */
+    const char *text; /* in the block, behind the slices: provider, region, shards */
+    struct fleet_slice slices[];
+};
+struct provider_row {
+    struct row row;
+    uint16_t name_len, address_len, region_len;
+    char text[];
+};
+
+struct fleet {
+    uint64_t bytes;
+    struct order_kind kinds[FLEET_TABLES], label_kind;
+    struct order tables[FLEET_TABLES];
+    struct order labels;
+    uint64_t sum; /* of the rows' hashes */
+    uint64_t changes;
+    uint32_t view_number; /* of the newest view ever opened */
+    struct fleet_view *views[FLEET_VIEWS_MAX];
+};
+
+/* -- rows.c -- */
+struct order_key row_key(enum fleet_table table, const void *row);
+uint64_t row_hash(enum fleet_table table, const void *row);
+void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row);
+void row_drop(struct fleet *fleet, enum fleet_table table, void *row); /* by one holder */
+/* A row of the command, held once and in no table yet; a shard it points at is held, too. NULL: out
+ * of memory. */
+void *row_make_shard(struct fleet *fleet, const struct fleet_shard *shard);
+void *row_make_cluster(struct fleet *fleet, const struct fleet_cluster *cluster,
+                       struct shard_row *shard);
+void *row_make_domain(struct fleet *fleet, const struct fleet_domain *domain,
+                      struct shard_row *shard);
+void *row_make_quota(struct fleet *fleet, const struct fleet_quota *quota);
+void *row_make_provider(struct fleet *fleet, const struct fleet_provider *provider);
+struct label *label_find(const struct fleet *fleet, struct str text); /* NULL: nobody has it */
+void fleet_kinds_init(struct fleet *fleet);
+struct str shard_row_id(const struct shard_row *shard);
+
+/* -- view.c -- */
+/* Before `row` leaves its table: every view that has yet to give it gets it to hold. */
+void views_keep(struct fleet *fleet, enum fleet_table table, struct row *row);
+void views_cancel(struct fleet *fleet);
+#endif

@@ -1,0 +1,27 @@
+/* The heap, counted: what a set of tables holds, to within what the allocator itself adds. */
+#ifndef FLEET_CORE_MEMORY_H
+#define FLEET_CORE_MEMORY_H
+#include <stdlib.h>
+
+#include "base/base.h"
+
+static inline uint64_t memory_cost(size_t size)
+{
+    return ((uint64_t)size + 8 + 15) / 16 * 16; /* a header, in steps of 16: the usual malloc */
+}
+
+static inline void *memory_take(uint64_t *bytes, size_t size) /* not cleared; NULL: none */
+{
+    void *memory = malloc(size);
+
+    if (memory) *bytes += memory_cost(size);
+    return memory;
+}
+
+static inline void memory_give(uint64_t *bytes, void *memory, size_t size)
+{
+    assert(*bytes >= memory_cost(size));
+    *bytes -= memory_cost(size);
+    free(memory);
+}
+#endif

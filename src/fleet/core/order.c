@@ -1,0 +1,361 @@
+/* The tree.
+ *
+ * Leaves hold rows, inner nodes hold children, both ascending, up to FANOUT of them. Beside each
+ * child stands `low`, the first row under it, so that a search looks at rows and not through
+ * nodes. Leaves are chained.
+ *
+ * Invariants:
+ * 1. every node but the root holds at least one entry, an inner root at least two
+ * 2. low[i] is the first row under child[i]
+ * 3. all leaves are at the same depth, and the chain gives them in order
+ *
+ * Inserting splits full nodes on the way down, each split leaving a valid tree, so memory that runs
+ * out on the way costs nothing but the row. A split behind the last entry leaves the old node full:
+ * rows that come in order (a restore) fill their nodes. Removing merges a node that is a quarter
+ * full with a neighbour if both fit in one. */
+#include "fleet/core/order.h"
+
+#include <string.h>
+
+#include "fleet/core/memory.h"
+
+enum { FANOUT = 32, SPARSE = FANOUT / 4 };
+
+struct order_node {
+    uint32_t count;
+    bool is_leaf;
+    union {
+        struct {
+            struct order_node *next, *before;
+            void *rows[FANOUT];
+        } leaf;
+        struct {
+            void *low[FANOUT];
+            struct order_node *child[FANOUT];
+        } inner;
+    };
+};
+
+static size_t node_size(bool is_leaf)
+{
+    return is_leaf ? offsetof(struct order_node, leaf.rows) + FANOUT * sizeof(void *)
+                   : sizeof(struct order_node);
+}
+
+static struct order_node *node_make(struct order *order, bool is_leaf)
+{
+    struct order_node *node = memory_take(order->kind->bytes, node_size(is_leaf));
+
+    if (!node) return NULL;
+    node->count = 0;
+    node->is_leaf = is_leaf;
+    if (is_leaf) node->leaf.next = node->leaf.before = NULL;
+    return node;
+}
+
+static void node_free(struct order *order, struct order_node *node)
+{
+    if (node->is_leaf && node->leaf.before) node->leaf.before->leaf.next = node->leaf.next;
+    if (node->is_leaf && node->leaf.next) node->leaf.next->leaf.before = node->leaf.before;
+    memory_give(order->kind->bytes, node, node_size(node->is_leaf));
+}
+
+static void *node_row(const struct order_node *node, uint32_t slot)
+{
+    return node->is_leaf ? node->leaf.rows[slot] : node->inner.low[slot];
+}
+
+/* Texts that are the same memory need no look: interned ones are. */
+static int text_compare(struct str a, struct str b)
+{
+    if (a.at == b.at && a.len == b.len) return 0;
+    return str_compare(a, b);
+}
+
+int order_key_compare(struct order_key a, struct order_key b)
+{
+    int first = text_compare(a.first, b.first);
+
+    return first ? first : text_compare(a.second, b.second);
+}
+
+/* How many entries are at or before the key (or, `at` false, before it). */
+static uint32_t node_rank(const struct order *order, const struct order_node *node,
+                          struct order_key key, bool at)
+{
+    uint32_t low = 0, high = node->count;
+
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        int sign = order_key_compare(order->kind->key(node_row(node, middle)), key);
+        if (sign < 0 || (sign == 0 && at))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The child under which the key is, or would be put. */
+static uint32_t child_slot(const struct order *order, const struct order_node *node,
+                           struct order_key key)
+{
+    uint32_t rank = node_rank(order, node, key, true);
+
+    return rank ? rank - 1 : 0;
+}
+
+/* -- reading -- */
+static struct order_place place_of(const struct order *order, struct order_key key, bool behind)
+{
+    const struct order_node *node = order->root;
+
+    while (node && !node->is_leaf) node = node->inner.child[child_slot(order, node, key)];
+    return (struct order_place){node, node ? node_rank(order, node, key, behind) : 0};
+}
+
+void *order_find(const struct order *order, struct order_key key)
+{
+    struct order_place place = place_of(order, key, false);
+    void *row;
+
+    if (!place.leaf || place.slot >= place.leaf->count) return NULL;
+    row = place.leaf->leaf.rows[place.slot];
+    return order_key_compare(order->kind->key(row), key) ? NULL : row;
+}
+
+struct order_place order_begin(const struct order *order)
+{
+    const struct order_node *node = order->root;
+
+    while (node && !node->is_leaf) node = node->inner.child[0];
+    return (struct order_place){node, 0};
+}
+
+struct order_place order_behind(const struct order *order, struct order_key key)
+{
+    return place_of(order, key, true);
+}
+
+void *order_next(struct order_place *place)
+{
+    while (place->leaf && place->slot >= place->leaf->count)
+        *place = (struct order_place){place->leaf->leaf.next, 0};
+    return place->leaf ? place->leaf->leaf.rows[place->slot++] : NULL;
+}
+
+/* -- inserting -- */
+static void node_open_slot(struct order_node *node, uint32_t slot)
+{
+    size_t behind = (node->count - slot) * sizeof(void *);
+
+    assert(node->count < FANOUT && slot <= node->count);
+    if (node->is_leaf) {
+        memmove(node->leaf.rows + slot + 1, node->leaf.rows + slot, behind);
+    } else {
+        memmove(node->inner.low + slot + 1, node->inner.low + slot, behind);
+        memmove(node->inner.child + slot + 1, node->inner.child + slot, behind);
+    }
+    node->count++;
+}
+
+static void node_close_slot(struct order_node *node, uint32_t slot)
+{
+    size_t behind = (node->count - slot - 1) * sizeof(void *);
+
+    assert(slot < node->count);
+    if (node->is_leaf) {
+        memmove(node->leaf.rows + slot, node->leaf.rows + slot + 1, behind);
+    } else {
+        memmove(node->inner.low + slot, node->inner.low + slot + 1, behind);
+        memmove(node->inner.child + slot, node->inner.child + slot + 1, behind);
+    }
+    node->count--;
+}
+
+/* Appends the entries of `from` from `slot` on to `to`, its left neighbour or a new node. */
+static void node_move_tail(struct order_node *to, struct order_node *from, uint32_t slot)
+{
+    uint32_t count = from->count - slot;
+    size_t size = count * sizeof(void *);
+
+    assert(to->is_leaf == from->is_leaf && to->count + count <= FANOUT);
+    if (to->is_leaf) {
+        memcpy(to->leaf.rows + to->count, from->leaf.rows + slot, size);
+    } else {
+        memcpy(to->inner.low + to->count, from->inner.low + slot, size);
+        memcpy(to->inner.child + to->count, from->inner.child + slot, size);
+    }
+    to->count += count;
+    from->count = slot;
+}
+
+/* Splits the full child at `slot`; `parent` has room. */
+static enum err child_split(struct order *order, struct order_node *parent, uint32_t slot,
+                            struct order_key key)
+{
+    struct order_node *left = parent->inner.child[slot];
+    struct order_node *right = node_make(order, left->is_leaf);
+    bool at_end;
+
+    if (!right) return ERR_NOMEM;
+    at_end = order_key_compare(order->kind->key(node_row(left, FANOUT - 1)), key) < 0;
+    node_move_tail(right, left, at_end ? FANOUT - 1 : FANOUT / 2);
+    if (left->is_leaf) {
+        right->leaf.before = left;
+        right->leaf.next = left->leaf.next;
+        if (right->leaf.next) right->leaf.next->leaf.before = right;
+        left->leaf.next = right;
+    }
+    node_open_slot(parent, slot + 1);
+    parent->inner.child[slot + 1] = right;
+    parent->inner.low[slot + 1] = node_row(right, 0);
+    return ERR_OK;
+}
+
+static enum err root_grow(struct order *order)
+{
+    struct order_node *root = node_make(order, order->root == NULL);
+
+    if (!root) return ERR_NOMEM;
+    if (order->root) {
+        root->count = 1;
+        root->inner.child[0] = order->root;
+        root->inner.low[0] = node_row(order->root, 0);
+    }
+    order->root = root;
+    order->height++;
+    return ERR_OK;
+}
+
+/* A root with one child is no tree of ours. */
+static void root_shrink(struct order *order)
+{
+    while (order->root && !order->root->is_leaf && order->root->count == 1) {
+        struct order_node *root = order->root;
+        order->root = root->inner.child[0];
+        order->height--;
+        node_free(order, root);
+    }
+    if (order->root && order->root->count == 0) {
+        node_free(order, order->root);
+        order->root = NULL;
+        order->height = 0;
+    }
+}
+
+enum err order_insert(struct order *order, void *row)
+{
+    struct order_key key = order->kind->key(row);
+    struct order_node *node;
+    uint32_t slot;
+    enum err err = ERR_OK;
+
+    if (!order->root || order->root->count == FANOUT) err = root_grow(order);
+    for (node = order->root; !err && !node->is_leaf; node = node->inner.child[slot]) {
+        slot = child_slot(order, node, key);
+        if (node->inner.child[slot]->count == FANOUT) {
+            err = child_split(order, node, slot, key);
+            if (!err) slot = child_slot(order, node, key);
+        }
+    }
+    if (err) {
+        root_shrink(order);
+        return err;
+    }
+    slot = node_rank(order, node, key, false);
+    assert(slot == node->count || order_key_compare(order->kind->key(node->leaf.rows[slot]), key));
+    node_open_slot(node, slot);
+    node->leaf.rows[slot] = row;
+    order->count++;
+    if (slot > 0) return ERR_OK;
+    /* It is the first of its leaf; it is under child 0 wherever it is before all of a node. */
+    for (node = order->root; !node->is_leaf; node = node->inner.child[slot]) {
+        slot = child_slot(order, node, key);
+        if (slot == 0 && order_key_compare(key, order->kind->key(node->inner.low[0])) < 0)
+            node->inner.low[0] = row;
+    }
+    return ERR_OK;
+}
+
+/* -- removing -- */
+static void child_merge(struct order *order, struct order_node *parent, uint32_t left)
+{
+    struct order_node *to = parent->inner.child[left];
+    struct order_node *from = parent->inner.child[left + 1];
+
+    node_move_tail(to, from, 0);
+    node_free(order, from);
+    node_close_slot(parent, left + 1);
+}
+
+/* After an entry of child `slot` went: keeps `low` true and merges what is nearly empty. */
+static void child_tend(struct order *order, struct order_node *parent, uint32_t slot)
+{
+    struct order_node *child = parent->inner.child[slot];
+
+    if (child->count > 0) parent->inner.low[slot] = node_row(child, 0);
+    if (child->count > SPARSE) return;
+    if (child->count == 0) {
+        node_free(order, child);
+        node_close_slot(parent, slot);
+    } else if (slot > 0 && parent->inner.child[slot - 1]->count + child->count <= FANOUT) {
+        child_merge(order, parent, slot - 1);
+    } else if (slot + 1 < parent->count &&
+               parent->inner.child[slot + 1]->count + child->count <= FANOUT) {
+        child_merge(order, parent, slot);
+    }
+}
+
+static void node_remove(struct order *order, struct order_node *node, void *row,
+                        struct order_key key)
+{
+    uint32_t slot;
+
+    if (!node->is_leaf) {
+        slot = child_slot(order, node, key);
+        node_remove(order, node->inner.child[slot], row, key);
+        child_tend(order, node, slot);
+        return;
+    }
+    slot = node_rank(order, node, key, false);
+    assert(slot < node->count && node->leaf.rows[slot] == row);
+    node_close_slot(node, slot);
+}
+
+void order_remove(struct order *order, void *row)
+{
+    assert(order->root);
+    node_remove(order, order->root, row, order->kind->key(row));
+    order->count--;
+    root_shrink(order);
+}
+
+void order_replace(struct order *order, void *old, void *row)
+{
+    struct order_key key = order->kind->key(old);
+    struct order_node *node = order->root;
+    uint32_t slot;
+
+    assert(order_key_compare(key, order->kind->key(row)) == 0);
+    for (; !node->is_leaf; node = node->inner.child[slot]) {
+        slot = child_slot(order, node, key);
+        if (node->inner.low[slot] == old) node->inner.low[slot] = row;
+    }
+    slot = node_rank(order, node, key, false);
+    assert(slot < node->count && node->leaf.rows[slot] == old);
+    node->leaf.rows[slot] = row;
+}
+
+static void node_clear(struct order *order, struct order_node *node)
+{
+    if (!node->is_leaf)
+        for (uint32_t i = 0; i < node->count; i++) node_clear(order, node->inner.child[i]);
+    node_free(order, node); /* leaves go from the left, so the chain is whole all along */
+}
+
+void order_clear(struct order *order)
+{
+    if (order->root) node_clear(order, order->root);
+    *order = (struct order){.kind = order->kind};
+}

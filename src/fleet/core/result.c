@@ -1,0 +1,131 @@
+/* Times, names and the sentences that go with a result. */
+#include "fleet/core/internal.h"
+
+/* -- time -- */
+#define NANOS 1000000000ll
+
+bool fleet_time_is_set(struct fleet_time time)
+{
+    return time.seconds != 0 || time.nanos != 0;
+}
+
+int fleet_time_compare(struct fleet_time a, struct fleet_time b)
+{
+    if (a.seconds != b.seconds) return a.seconds < b.seconds ? -1 : 1;
+    return a.nanos < b.nanos ? -1 : a.nanos > b.nanos;
+}
+
+struct fleet_time fleet_time_from_unix_ns(int64_t ns)
+{
+    int64_t seconds = ns / NANOS, nanos = ns % NANOS;
+
+    if (ns == 0) return (struct fleet_time){0};
+    if (nanos < 0) {
+        seconds--;
+        nanos += NANOS;
+    }
+    return (struct fleet_time){FLEET_TIME_UNIX + seconds, (uint32_t)nanos};
+}
+
+int64_t fleet_time_to_unix_ns(struct fleet_time time)
+{
+    int64_t seconds = time.seconds - FLEET_TIME_UNIX, ns;
+
+    if (!fleet_time_is_set(time)) return 0;
+    if (__builtin_mul_overflow(seconds, NANOS, &ns) ||
+        __builtin_add_overflow(ns, (int64_t)time.nanos, &ns))
+        return seconds < 0 ? INT64_MIN : INT64_MAX;
+    return ns;
+}
+
+/* -- names -- */
+const char *fleet_kind_name(enum fleet_kind kind)
+{
+    static const char *const names[] = {"?",           "AddShard",      "RemoveShard",
+                                        "BindCluster", "AssignDomain",  "UnassignDomain",
+                                        "SetQuota",    "UpsertProvider"};
+
+    return (unsigned)kind < ARRAY_LEN(names) ? names[kind] : names[0];
+}
+
+static const struct {
+    const char *text;
+    enum err err;
+} statuses[FLEET_STATUS_COUNT] = {
+#define X(name, text, err) {text, ERR_##err},
+    FLEET_STATUS_MAP(X)
+#undef X
+};
+
+const char *fleet_status_text(enum fleet_status status)
+{
+    return (unsigned)status < FLEET_STATUS_COUNT ? statuses[status].text : "unknown result";
+}
+
+enum err fleet_status_err(enum fleet_status status)
+{
+    return (unsigned)status < FLEET_STATUS_COUNT ? statuses[status].err : ERR_INTERNAL;
+}
+
+struct fleet_command fleet_row_command(const struct fleet_row *row)
+{
+    switch (row->table) {
+    case FLEET_SHARDS: return (struct fleet_command){FLEET_ADD_SHARD, .add_shard = row->shard};
+    case FLEET_CLUSTERS:
+        return (struct fleet_command){FLEET_BIND_CLUSTER, .bind_cluster = row->cluster};
+    case FLEET_DOMAINS:
+        return (struct fleet_command){FLEET_ASSIGN_DOMAIN, .assign_domain = row->domain};
+    case FLEET_QUOTAS: return (struct fleet_command){FLEET_SET_QUOTA, .set_quota = row->quota};
+    case FLEET_PROVIDERS:
+        return (struct fleet_command){FLEET_UPSERT_PROVIDER, .upsert_provider = row->provider};
+    case FLEET_TABLES: break;
+    }
+    assert(row->table < FLEET_TABLES);
+    return (struct fleet_command){0};
+}
+
+/* -- sentences -- */
+static struct str shard_asked(const struct fleet_command *command)
+{
+    switch (command->kind) {
+    case FLEET_ADD_SHARD: return command->add_shard.id;
+    case FLEET_REMOVE_SHARD: return command->remove_shard;
+    case FLEET_BIND_CLUSTER: return command->bind_cluster.shard;
+    case FLEET_ASSIGN_DOMAIN: return command->assign_domain.shard;
+    default: return STR_EMPTY;
+    }
+}
+
+enum err fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
+                           struct buf *into)
+{
+    const char *text = fleet_status_text(result->status);
+    unsigned long long number = result->number;
+
+    switch (result->status) {
+    case FLEET_UNKNOWN_KIND: return buf_appendf(into, "%s %llu", text, number);
+    case FLEET_PAYLOAD_MISSING:
+        return buf_appendf(into, "%s: %s", text, fleet_kind_name((enum fleet_kind)number));
+    case FLEET_TOO_LONG: return buf_appendf(into, "%s: %s of %llu", result->field, text, number);
+    case FLEET_FULL: return buf_appendf(into, "%s: %s at %llu", result->field, text, number);
+    case FLEET_NOT_TEXT:
+    case FLEET_BAD_TIME: return buf_appendf(into, "%s: %s", result->field, text);
+    default: break;
+    }
+    if (!command) return buf_append_c(into, text);
+    switch (result->status) {
+    case FLEET_SHARD_EXISTS:
+    case FLEET_SHARD_NOT_FOUND:
+        return buf_appendf(into, "%s: %.*s", text, STR_ARG(shard_asked(command)));
+    case FLEET_CLUSTER_BOUND:
+        return buf_appendf(into, "%s: %.*s: current %.*s, requested %.*s", text,
+                           STR_ARG(command->bind_cluster.id), STR_ARG(result->holder),
+                           STR_ARG(command->bind_cluster.shard));
+    case FLEET_DOMAIN_ASSIGNED:
+        return buf_appendf(into, "%s: %.*s=%.*s: current %.*s, requested %.*s", text,
+                           STR_ARG(command->assign_domain.key),
+                           STR_ARG(command->assign_domain.value), STR_ARG(result->holder),
+                           STR_ARG(command->assign_domain.shard));
+    default: return buf_append_c(into, text);
+    }
+}

@@ -1,0 +1,195 @@
+/* Views: all rows of one moment, in order, while commands go on.
+ *
+ * A view walks the tables themselves. Two things keep it at its moment. A row made later has a
+ * higher `born` and is passed over. A row that leaves its table before the walk came to it is put
+ * into the view's own sorted set, `kept`, and merged back at its place. So a view holds nothing but
+ * what was removed since it was opened, and that was not copied but handed over.
+ *
+ * Where the walk stands is a copy of the last key it gave: the row itself may be gone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/core/internal.h"
+#include "fleet/core/memory.h"
+
+struct fleet_view {
+    struct fleet *fleet;
+    uint32_t number;
+    struct fleet_counts counts;
+    uint64_t hash;
+    enum err failed;
+    enum fleet_table table;          /* being given */
+    struct order kept[FLEET_TABLES]; /* rows this view holds, all behind the walk's place */
+    void *given;                     /* from `kept`, held until the next call; NULL: none */
+    enum fleet_table given_table;
+    struct order_place place; /* in the table, while its `changes` are the fleet's */
+    uint64_t changes;
+    bool begun; /* with this table: `last` is set */
+    size_t first_len, second_len;
+    char last[FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX];
+};
+_Static_assert((size_t)FLEET_LABEL_KEY_MAX >= FLEET_ID_MAX, "any key fits in `last`");
+
+enum err fleet_view_open(struct fleet *fleet, struct fleet_view **ret_view)
+{
+    struct fleet_view *view;
+    unsigned slot = 0;
+
+    while (slot < FLEET_VIEWS_MAX && fleet->views[slot]) slot++;
+    if (slot == FLEET_VIEWS_MAX) return ERR_FULL;
+    view = memory_take(&fleet->bytes, sizeof *view);
+    if (!view) return ERR_NOMEM;
+    assert(fleet->view_number < UINT32_MAX); /* one a second for a century */
+    *view = (struct fleet_view){.fleet = fleet,
+                                .number = ++fleet->view_number,
+                                .counts = fleet_counts(fleet),
+                                .hash = fleet_hash(fleet),
+                                .changes = fleet->changes,
+                                .place = order_begin(&fleet->tables[0])};
+    for (unsigned t = 0; t < FLEET_TABLES; t++) view->kept[t].kind = &fleet->kinds[t];
+    fleet->views[slot] = view;
+    *ret_view = view;
+    return ERR_OK;
+}
+
+static void kept_clear(struct fleet_view *view)
+{
+    for (unsigned t = 0; t < FLEET_TABLES; t++) {
+        struct order_place place = order_begin(&view->kept[t]);
+        for (void *row; (row = order_next(&place));) row_drop(view->fleet, t, row);
+        order_clear(&view->kept[t]);
+    }
+    if (view->given) row_drop(view->fleet, view->given_table, view->given);
+    view->given = NULL;
+}
+
+void fleet_view_close(struct fleet_view *view)
+{
+    struct fleet *fleet;
+
+    if (!view) return;
+    fleet = view->fleet;
+    kept_clear(view);
+    for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++)
+        if (fleet->views[i] == view) fleet->views[i] = NULL;
+    memory_give(&fleet->bytes, view, sizeof *view);
+}
+
+void views_cancel(struct fleet *fleet)
+{
+    for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++) {
+        if (!fleet->views[i]) continue;
+        kept_clear(fleet->views[i]);
+        fleet->views[i]->failed = ERR_CANCELLED;
+    }
+}
+
+static struct order_key last_key(const struct fleet_view *view)
+{
+    return (struct order_key){str_of(view->last, view->first_len),
+                              str_of(view->last + view->first_len, view->second_len)};
+}
+
+static bool has_yet_to_give(const struct fleet_view *view, enum fleet_table table,
+                            const struct row *row)
+{
+    if (view->failed || row->born >= view->number || table < view->table) return false;
+    if (table > view->table || !view->begun) return true;
+    return order_key_compare(row_key(table, row), last_key(view)) > 0;
+}
+
+void views_keep(struct fleet *fleet, enum fleet_table table, struct row *row)
+{
+    for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++) {
+        struct fleet_view *view = fleet->views[i];
+        if (!view || !has_yet_to_give(view, table, row)) continue;
+        row->holders++;
+        if (order_insert(&view->kept[table], row)) {
+            row->holders--;
+            kept_clear(view); /* it is of no use any more */
+            view->failed = ERR_NOMEM;
+        }
+    }
+}
+
+/* The next row of the table that is the view's, without moving on; NULL: none is left. */
+static struct row *table_peek(struct fleet_view *view)
+{
+    struct fleet *fleet = view->fleet;
+    struct order *table = &fleet->tables[view->table];
+    struct order_place at;
+    struct row *row;
+
+    if (view->changes != fleet->changes) {
+        view->place = view->begun ? order_behind(table, last_key(view)) : order_begin(table);
+        view->changes = fleet->changes;
+    }
+    for (at = view->place; (row = order_next(&at)); view->place = at)
+        if (row->born < view->number) break;
+    return row;
+}
+
+static void remember(struct fleet_view *view, struct order_key key)
+{
+    view->begun = true;
+    view->first_len = key.first.len;
+    view->second_len = key.second.len;
+    assert(view->first_len + view->second_len <= sizeof view->last);
+    memcpy(view->last, key.first.at, key.first.len);
+    if (key.second.len > 0) memcpy(view->last + key.first.len, key.second.at, key.second.len);
+}
+
+/* The smaller of the next in the table and the next kept; NULL at the table's end. */
+static void *give_next(struct fleet_view *view)
+{
+    struct order *kept = &view->kept[view->table];
+    struct order_place first = order_begin(kept);
+    struct row *aside = order_next(&first);
+    struct row *row = table_peek(view);
+
+    if (!aside && !row) return NULL;
+    if (aside && row &&
+        order_key_compare(row_key(view->table, row), row_key(view->table, aside)) < 0)
+        aside = NULL;
+    if (!aside) {
+        order_next(&view->place);
+        return row;
+    }
+    order_remove(kept, aside);
+    view->given = aside;
+    view->given_table = view->table;
+    return aside;
+}
+
+enum err fleet_view_next(struct fleet_view *view, struct fleet_row *ret_row, bool *ret_more)
+{
+    void *row;
+
+    if (view->given) row_drop(view->fleet, view->given_table, view->given);
+    view->given = NULL;
+    if (view->failed) return view->failed;
+    for (; view->table < FLEET_TABLES; view->table++) {
+        row = give_next(view);
+        if (row) {
+            remember(view, row_key(view->table, row));
+            row_show(view->table, row, ret_row);
+            *ret_more = true;
+            return ERR_OK;
+        }
+        view->begun = false;
+        if (view->table + 1 < FLEET_TABLES)
+            view->place = order_begin(&view->fleet->tables[view->table + 1]);
+    }
+    *ret_more = false;
+    return ERR_OK;
+}
+
+struct fleet_counts fleet_view_counts(const struct fleet_view *view)
+{
+    return view->counts;
+}
+
+uint64_t fleet_view_hash(const struct fleet_view *view)
+{
+    return view->hash;
+}
