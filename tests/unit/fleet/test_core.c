@@ -658,3 +658,81 @@ TEST(views_are_counted_and_fail_when_the_tables_are_cleared)
     fleet_view_close(more);
     fleet_close(fleet);
 }
+
+/* -- the sorted sets: they fill and empty in any direction -- */
+enum { MANY = 3000 };
+
+static unsigned in_order(unsigned way, unsigned i)
+{
+    switch (way) {
+    case 0: return i;
+    case 1: return MANY - 1 - i;
+    case 2: return i % 2 ? MANY - 1 - i / 2 : i / 2;                  /* from both ends */
+    case 3: return i % 2 ? MANY / 2 + i / 2 : MANY / 2 - 1 - (i / 2); /* from the middle */
+    default: return (unsigned)((uint64_t)i * 1009 % MANY);            /* scattered */
+    }
+}
+
+static void check_sorted(const struct fleet *fleet, unsigned count)
+{
+    struct fleet_walk walk = {0};
+    struct fleet_domain row;
+    char last[16] = "";
+
+    for (unsigned i = 0; i < count; i++) {
+        CHECK("one more", fleet_next_domain(fleet, &walk, &row));
+        CHECK("ascending", str_compare(s(last), row.value) < 0);
+        snprintf(last, sizeof last, "%.*s", STR_ARG(row.value));
+    }
+    CHECK("no more", !fleet_next_domain(fleet, &walk, &row));
+}
+
+TEST(rows_may_come_and_go_in_any_order)
+{
+    char value[16];
+
+    for (unsigned way = 0; way < 25; way++) {
+        struct fleet *fleet = open_fleet();
+        uint64_t empty;
+
+        run(fleet, add("a"));
+        empty = fleet_bytes(fleet);
+        for (unsigned i = 0; i < MANY; i++) {
+            snprintf(value, sizeof value, "%04u", in_order(way / 5, i));
+            CHECK_U64("assigned", run(fleet, assign("k", value, "a")), FLEET_DONE);
+        }
+        check_sorted(fleet, MANY);
+        for (unsigned i = 0; i < MANY; i++) {
+            struct fleet_command command;
+            snprintf(value, sizeof value, "%04u", in_order(way % 5, i));
+            command = unassign("k", value);
+            CHECK("unassigned", fleet_apply(fleet, &command).changed);
+            if (i % 500 == 0) check_sorted(fleet, MANY - 1 - i);
+        }
+        CHECK_U64("all given back", fleet_bytes(fleet), empty);
+        fleet_close(fleet);
+    }
+}
+
+TEST(the_last_row_of_a_lone_node_may_go)
+{
+    char value[16];
+
+    for (unsigned count = 950; count < 1010; count++) { /* one of them opens a third level */
+        struct fleet *fleet = open_fleet();
+
+        run(fleet, add("a"));
+        for (unsigned i = 0; i < count; i++) {
+            snprintf(value, sizeof value, "%04u", i);
+            run(fleet, assign("k", value, "a"));
+        }
+        for (unsigned i = count; i-- > count - 40;) {
+            snprintf(value, sizeof value, "%04u", i);
+            run(fleet, unassign("k", value));
+            run(fleet, assign("k", "zz", "a")); /* behind all: looks at what the way there says */
+            run(fleet, unassign("k", "zz"));
+        }
+        check_sorted(fleet, count - 40);
+        fleet_close(fleet);
+    }
+}
