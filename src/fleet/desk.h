@@ -96,6 +96,7 @@ bool desk_next(const struct desk *desk, size_t *cursor, struct desk_shard *ret_s
 /* Shards not heard of for silent_after_ms, longest silence first, each told once until it reports
  * again. False when there is none (left). */
 bool desk_silent(struct desk *desk, mono_time now, struct desk_shard *ret_shard);
+size_t desk_silent_count(const struct desk *desk);
 mono_time desk_next_due(const struct desk *desk); /* when to ask again; MONO_NEVER */
 
 /* -- instructions -- */
@@ -108,7 +109,8 @@ struct desk_instruction {
 };
 /* To the end of the shard's queue, or to where (term, sequence) belongs. Replaces the one with the
  * same id, and the one with the same topic. ERR_NOT_FOUND (shard), ERR_INVALID (no id),
- * ERR_TOO_LARGE, ERR_FULL (queue or bytes), ERR_NOMEM: the queue is as it was. */
+ * ERR_TOO_LARGE, ERR_FULL (queue or bytes): the queue is as it was. ERR_NOMEM: so it is, but for
+ * what would have been replaced. */
 enum err desk_queue(struct desk *desk, struct str shard,
                     const struct desk_instruction *instruction);
 /* True: it was waiting and is gone. */

@@ -1,0 +1,525 @@
+#include "fleet/desk.h"
+
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/map.h"
+
+enum { SILENT_AFTER_MS = 60000 };
+
+struct instruction { /* one block: the texts stand behind it */
+    struct list link;
+    uint64_t term, sequence;
+    struct str id, topic, bytes;
+    uint32_t deliveries;
+    char texts[];
+};
+struct shard {
+    struct list heard; /* in desk.heard, by heard_at; detached once it is called silent */
+    struct str id;     /* in texts */
+    mono_time heard_at;
+    bool reported, silent, has_summary;
+    int64_t epoch, cycle;                 /* of the newest report */
+    int64_t summary_epoch, summary_cycle; /* of the one the summary came with */
+    int64_t received_at_ns;
+    char *summary, *shortfalls; /* NULL when empty */
+    size_t summary_len, shortfalls_len, shortfall_count;
+    struct list queue; /* by (term, sequence) */
+    struct map by_id, by_topic;
+    char texts[];
+};
+struct desk {
+    struct desk_options options;
+    uint64_t term, next_sequence;
+    struct map shards;
+    struct list heard; /* longest silence first */
+    size_t silent_count, bytes;
+    mono_time now; /* the latest we were told: it never runs back */
+};
+
+/* -- life -- */
+
+static void tell(struct desk *desk, mono_time now)
+{
+    assert(now.ms >= desk->now.ms);
+    desk->now = now;
+}
+
+static size_t instruction_bytes(const struct desk_instruction *it)
+{
+    return it->id.len + it->topic.len + it->bytes.len;
+}
+
+static void drop_instruction(struct desk *desk, struct shard *shard, struct instruction *it)
+{
+    void *was = map_remove(&shard->by_id, it->id);
+
+    assert(was == it);
+    if (it->topic.len) {
+        was = map_remove(&shard->by_topic, it->topic);
+        assert(was == it);
+    }
+    list_remove(&it->link);
+    assert(desk->bytes >= it->id.len + it->topic.len + it->bytes.len);
+    desk->bytes -= it->id.len + it->topic.len + it->bytes.len;
+    free(it);
+}
+
+static void drop_shard(struct desk *desk, struct shard *shard)
+{
+    void *was = map_remove(&desk->shards, shard->id);
+
+    assert(was == shard);
+    LIST_EACH_SAFE(&shard->queue, node, next)
+    drop_instruction(desk, shard, CONTAINER_OF(node, struct instruction, link));
+    assert(map_count(&shard->by_id) == 0 && map_count(&shard->by_topic) == 0);
+    map_deinit(&shard->by_id);
+    map_deinit(&shard->by_topic);
+    list_remove(&shard->heard);
+    if (shard->silent) desk->silent_count--;
+    desk->bytes -= shard->id.len + shard->summary_len + shard->shortfalls_len;
+    free(shard->summary);
+    free(shard->shortfalls);
+    free(shard);
+}
+
+static void drop_all(struct desk *desk)
+{
+    size_t cursor = 0;
+
+    for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) drop_shard(desk, e->value);
+    assert(desk->bytes == 0 && desk->silent_count == 0 && list_empty(&desk->heard));
+}
+
+enum err desk_open(const struct desk_options *options, struct desk **ret_desk)
+{
+    struct desk *desk = calloc(1, sizeof *desk);
+
+    if (!desk) return ERR_NOMEM;
+    desk->options = *options;
+    if (!desk->options.silent_after_ms) desk->options.silent_after_ms = SILENT_AFTER_MS;
+    if (!desk->options.shards_max) desk->options.shards_max = DESK_SHARDS_MAX;
+    if (!desk->options.pending_max) desk->options.pending_max = DESK_PENDING_MAX;
+    if (!desk->options.bytes_max) desk->options.bytes_max = DESK_BYTES_MAX;
+    map_init(&desk->shards, desk->options.shards_max, options->seed);
+    list_init(&desk->heard);
+    *ret_desk = desk;
+    return ERR_OK;
+}
+
+void desk_close(struct desk *desk)
+{
+    if (!desk) return;
+    drop_all(desk);
+    map_deinit(&desk->shards);
+    free(desk);
+}
+
+/* -- terms -- */
+
+void desk_begin(struct desk *desk, uint64_t term)
+{
+    drop_all(desk);
+    desk->term = term;
+}
+
+uint64_t desk_term(const struct desk *desk)
+{
+    return desk->term;
+}
+
+uint64_t desk_sequence(struct desk *desk)
+{
+    return ++desk->next_sequence;
+}
+
+/* -- shards -- */
+
+/* What goes is let go only after what comes has room. */
+static enum err make_room(const struct desk *desk, size_t comes, size_t goes)
+{
+    assert(goes <= desk->bytes);
+    return comes > desk->options.bytes_max - (desk->bytes - goes) ? ERR_FULL : ERR_OK;
+}
+
+enum err desk_add(struct desk *desk, struct str id, mono_time now)
+{
+    struct shard *shard;
+    enum err err;
+
+    tell(desk, now);
+    if (map_get(&desk->shards, id)) return ERR_OK;
+    err = make_room(desk, id.len, 0);
+    if (err) return err;
+    shard = calloc(1, sizeof *shard + id.len);
+    if (!shard) return ERR_NOMEM;
+    if (id.len) memcpy(shard->texts, id.at, id.len);
+    shard->id = str_of(shard->texts, id.len);
+    err = map_put(&desk->shards, shard->id, shard);
+    if (err) {
+        free(shard);
+        return err;
+    }
+    map_init(&shard->by_id, desk->options.pending_max, desk->options.seed);
+    map_init(&shard->by_topic, desk->options.pending_max, desk->options.seed);
+    list_init(&shard->queue);
+    list_init(&shard->heard);
+    list_append(&desk->heard, &shard->heard);
+    shard->heard_at = now;
+    desk->bytes += id.len;
+    return ERR_OK;
+}
+
+void desk_remove(struct desk *desk, struct str id)
+{
+    struct shard *shard = map_get(&desk->shards, id);
+
+    if (shard) drop_shard(desk, shard);
+}
+
+size_t desk_count(const struct desk *desk)
+{
+    return map_count(&desk->shards);
+}
+
+static void show(const struct shard *shard, struct desk_shard *ret_shard)
+{
+    *ret_shard = (struct desk_shard){
+        .id = shard->id,
+        .reported = shard->reported,
+        .silent = shard->silent,
+        .heard_at = shard->heard_at,
+        .has_summary = shard->has_summary,
+        .has_shortfalls = shard->shortfall_count > 0,
+        .epoch = shard->summary_epoch,
+        .cycle = shard->summary_cycle,
+        .received_at_ns = shard->received_at_ns,
+        .summary = str_of(shard->summary, shard->summary_len),
+        .shortfalls = str_of(shard->shortfalls, shard->shortfalls_len),
+        .shortfall_count = shard->shortfall_count,
+        .pending = map_count(&shard->by_id),
+    };
+}
+
+bool desk_find(const struct desk *desk, struct str id, struct desk_shard *ret_shard)
+{
+    const struct shard *shard = map_get(&desk->shards, id);
+
+    if (shard) show(shard, ret_shard);
+    return shard != NULL;
+}
+
+bool desk_next(const struct desk *desk, size_t *cursor, struct desk_shard *ret_shard)
+{
+    struct map_entry *entry = map_next(&desk->shards, cursor);
+
+    if (entry) show(entry->value, ret_shard);
+    return entry != NULL;
+}
+
+/* -- reports -- */
+
+static bool is_late(const struct shard *shard, const struct desk_report *report)
+{
+    if (!shard->reported) return false;
+    if (report->epoch != shard->epoch) return report->epoch < shard->epoch;
+    return report->cycle < shard->cycle;
+}
+
+static enum err copy_bytes(struct str bytes, char **ret_copy)
+{
+    char *copy = NULL;
+
+    if (bytes.len) {
+        copy = malloc(bytes.len);
+        if (!copy) return ERR_NOMEM;
+        memcpy(copy, bytes.at, bytes.len);
+    }
+    *ret_copy = copy;
+    return ERR_OK;
+}
+
+static void swap_bytes(struct desk *desk, char **held, size_t *held_len, char *own_bytes,
+                       size_t len)
+{
+    free(*held);
+    desk->bytes += len - *held_len;
+    *held = own_bytes;
+    *held_len = len;
+}
+
+/* All that can fail comes before the first change. */
+static enum err keep(struct desk *desk, struct shard *shard, const struct desk_report *report)
+{
+    bool shortfalls = report->has_summary || report->shortfall_count;
+    size_t comes =
+        (report->has_summary ? report->summary.len : 0) + (shortfalls ? report->shortfalls.len : 0);
+    size_t goes =
+        (report->has_summary ? shard->summary_len : 0) + (shortfalls ? shard->shortfalls_len : 0);
+    char *new_summary = NULL, *new_shortfalls = NULL;
+    enum err err = make_room(desk, comes, goes);
+
+    if (!err && report->has_summary) err = copy_bytes(report->summary, &new_summary);
+    if (!err && shortfalls) err = copy_bytes(report->shortfalls, &new_shortfalls);
+    if (err) {
+        free(new_summary);
+        return err;
+    }
+    if (report->has_summary) {
+        swap_bytes(desk, &shard->summary, &shard->summary_len, new_summary, report->summary.len);
+        shard->has_summary = true;
+        shard->summary_epoch = report->epoch;
+        shard->summary_cycle = report->cycle;
+        shard->received_at_ns = report->received_at_ns;
+    }
+    if (shortfalls) {
+        swap_bytes(desk, &shard->shortfalls, &shard->shortfalls_len, new_shortfalls,
+                   report->shortfalls.len);
+        shard->shortfall_count = min_size(report->shortfall_count, DESK_SHORTFALLS_MAX);
+    }
+    return ERR_OK;
+}
+
+enum err desk_take(struct desk *desk, const struct desk_report *report, mono_time now,
+                   struct desk_taken *ret_taken)
+{
+    struct shard *shard = map_get(&desk->shards, report->shard);
+    struct desk_taken taken = {0};
+    enum err err;
+
+    tell(desk, now);
+    if (!shard) return ERR_NOT_FOUND;
+    if (report->summary.len > DESK_REPORT_MAX || report->shortfalls.len > DESK_REPORT_MAX)
+        return ERR_TOO_LARGE;
+    taken.late = is_late(shard, report);
+    if (!taken.late) {
+        err = keep(desk, shard, report);
+        if (err) return err;
+        shard->epoch = report->epoch;
+        shard->cycle = report->cycle;
+    }
+    taken.first = !shard->reported;
+    taken.back = shard->silent;
+    if (shard->silent) desk->silent_count--;
+    shard->reported = true;
+    shard->silent = false;
+    shard->heard_at = now;
+    list_remove(&shard->heard);
+    list_append(&desk->heard, &shard->heard);
+    *ret_taken = taken;
+    return ERR_OK;
+}
+
+/* -- silence -- */
+
+static const struct shard *longest_silence(const struct desk *desk)
+{
+    if (list_empty(&desk->heard)) return NULL;
+    return CONTAINER_OF(desk->heard.next, struct shard, heard);
+}
+
+bool desk_silent(struct desk *desk, mono_time now, struct desk_shard *ret_shard)
+{
+    struct shard *shard;
+
+    tell(desk, now);
+    if (list_empty(&desk->heard) || !mono_due(desk_next_due(desk), now)) return false;
+    shard = CONTAINER_OF(desk->heard.next, struct shard, heard);
+    list_remove(&shard->heard);
+    shard->silent = true;
+    desk->silent_count++;
+    show(shard, ret_shard);
+    return true;
+}
+
+size_t desk_silent_count(const struct desk *desk)
+{
+    return desk->silent_count;
+}
+
+mono_time desk_next_due(const struct desk *desk)
+{
+    const struct shard *shard = longest_silence(desk);
+
+    return shard ? mono_after(shard->heard_at, desk->options.silent_after_ms) : MONO_NEVER;
+}
+
+/* -- instructions -- */
+
+static struct instruction *copy_instruction(const struct desk_instruction *from)
+{
+    struct instruction *it = malloc(sizeof *it + instruction_bytes(from));
+    char *at;
+
+    if (!it) return NULL;
+    list_init(&it->link);
+    it->term = from->term;
+    it->sequence = from->sequence;
+    it->deliveries = 0;
+    at = it->texts;
+    memcpy(at, from->id.at, from->id.len);
+    it->id = str_of(at, from->id.len);
+    at += from->id.len;
+    if (from->topic.len) memcpy(at, from->topic.at, from->topic.len);
+    it->topic = str_of(at, from->topic.len);
+    at += from->topic.len;
+    if (from->bytes.len) memcpy(at, from->bytes.at, from->bytes.len);
+    it->bytes = str_of(at, from->bytes.len);
+    return it;
+}
+
+static bool is_before(const struct instruction *a, const struct instruction *b)
+{
+    return a->term != b->term ? a->term < b->term : a->sequence < b->sequence;
+}
+
+/* Nearly always the last: the search begins at the end. */
+static void put_in_order(struct shard *shard, struct instruction *it)
+{
+    struct list *after = shard->queue.prev;
+
+    while (after != &shard->queue && is_before(it, CONTAINER_OF(after, struct instruction, link)))
+        after = after->prev;
+    list_prepend(after, &it->link);
+}
+
+/* By hand, so that nothing has changed when the second fails. */
+static enum err index_instruction(struct shard *shard, struct instruction *it)
+{
+    enum err err = map_put(&shard->by_id, it->id, it);
+
+    if (err || !it->topic.len) return err;
+    err = map_put(&shard->by_topic, it->topic, it);
+    if (err) map_remove(&shard->by_id, it->id);
+    return err;
+}
+
+enum err desk_queue(struct desk *desk, struct str id, const struct desk_instruction *instruction)
+{
+    struct shard *shard = map_get(&desk->shards, id);
+    struct instruction *it, *same_id, *same_topic;
+    size_t goes = 0;
+    enum err err;
+
+    if (!instruction->id.len) return ERR_INVALID;
+    if (!shard) return ERR_NOT_FOUND;
+    if (instruction->id.len > DESK_ID_MAX || instruction->topic.len > DESK_TOPIC_MAX ||
+        instruction->bytes.len > DESK_INSTRUCTION_MAX)
+        return ERR_TOO_LARGE;
+    same_id = map_get(&shard->by_id, instruction->id);
+    same_topic = instruction->topic.len ? map_get(&shard->by_topic, instruction->topic) : NULL;
+    if (same_topic == same_id) same_topic = NULL;
+    if (same_id) goes += same_id->id.len + same_id->topic.len + same_id->bytes.len;
+    if (same_topic) goes += same_topic->id.len + same_topic->topic.len + same_topic->bytes.len;
+    err = make_room(desk, instruction_bytes(instruction), goes);
+    if (!err && !same_id && !same_topic && map_count(&shard->by_id) >= desk->options.pending_max)
+        err = ERR_FULL;
+    if (err) return err;
+    it = copy_instruction(instruction);
+    if (!it) return ERR_NOMEM;
+    /* A slot that was just let go is there for the next: only a first entry can fail below. */
+    if (same_id) drop_instruction(desk, shard, same_id);
+    if (same_topic) drop_instruction(desk, shard, same_topic);
+    err = index_instruction(shard, it);
+    if (err) {
+        free(it);
+        return err;
+    }
+    put_in_order(shard, it);
+    desk->bytes += instruction_bytes(instruction);
+    return ERR_OK;
+}
+
+bool desk_ack(struct desk *desk, struct str id, struct str instruction_id)
+{
+    struct shard *shard = map_get(&desk->shards, id);
+    struct instruction *it = shard ? map_get(&shard->by_id, instruction_id) : NULL;
+
+    if (it) drop_instruction(desk, shard, it);
+    return it != NULL;
+}
+
+size_t desk_pending(const struct desk *desk, struct str id)
+{
+    const struct shard *shard = map_get(&desk->shards, id);
+
+    return shard ? map_count(&shard->by_id) : 0;
+}
+
+bool desk_has(const struct desk *desk, struct str id, struct str instruction_id)
+{
+    const struct shard *shard = map_get(&desk->shards, id);
+
+    return shard && map_get(&shard->by_id, instruction_id);
+}
+
+bool desk_next_instruction(struct desk *desk, struct str id, bool deliver, const void **cursor,
+                           struct desk_instruction *ret_instruction)
+{
+    struct shard *shard = map_get(&desk->shards, id);
+    struct list *next;
+    struct instruction *it;
+
+    if (!shard) return false;
+    next = *cursor ? ((const struct list *)*cursor)->next : shard->queue.next;
+    if (next == &shard->queue) return false;
+    it = CONTAINER_OF(next, struct instruction, link);
+    if (deliver && it->deliveries < UINT32_MAX) it->deliveries++;
+    *cursor = next;
+    *ret_instruction = (struct desk_instruction){
+        .id = it->id,
+        .topic = it->topic,
+        .term = it->term,
+        .sequence = it->sequence,
+        .bytes = it->bytes,
+        .deliveries = it->deliveries,
+    };
+    return true;
+}
+
+/* -- what must hold -- */
+
+size_t desk_bytes(const struct desk *desk)
+{
+    return desk->bytes;
+}
+
+void desk_check(const struct desk *desk)
+{
+    size_t cursor = 0, bytes = 0, silent = 0, heard = 0;
+    uint64_t before = 0;
+
+    for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) {
+        const struct shard *shard = e->value;
+        const struct instruction *last = NULL;
+        size_t queued = 0, topics = 0;
+
+        LIST_EACH(&shard->queue, node)
+        {
+            const struct instruction *it = CONTAINER_OF(node, struct instruction, link);
+            assert(!last || is_before(last, it) ||
+                   (last->term == it->term && last->sequence == it->sequence));
+            assert(map_get(&shard->by_id, it->id) == it);
+            assert(!it->topic.len || map_get(&shard->by_topic, it->topic) == it);
+            topics += it->topic.len > 0;
+            bytes += it->id.len + it->topic.len + it->bytes.len;
+            queued++;
+            last = it;
+        }
+        assert(queued == map_count(&shard->by_id) && queued <= desk->options.pending_max);
+        assert(topics == map_count(&shard->by_topic));
+        assert(shard->silent == (shard->heard.next == &shard->heard));
+        assert(shard->shortfall_count <= DESK_SHORTFALLS_MAX);
+        silent += shard->silent;
+        bytes += shard->id.len + shard->summary_len + shard->shortfalls_len;
+    }
+    LIST_EACH(&desk->heard, node)
+    {
+        const struct shard *shard = CONTAINER_OF(node, struct shard, heard);
+        assert(shard->heard_at.ms >= before && shard->heard_at.ms <= desk->now.ms);
+        before = shard->heard_at.ms;
+        heard++;
+    }
+    assert(bytes == desk->bytes && bytes <= desk->options.bytes_max);
+    assert(silent == desk->silent_count && heard + silent == map_count(&desk->shards));
+}
