@@ -32,11 +32,51 @@ struct chassis {
     struct signals *signals;
     struct timer live_timer, look_timer;
     mono_time started;
+    const struct chassis_hooks *hooks;
+    void *state; /* the role's */
+    bool stopping;
+    enum err failed; /* why the role could not go on */
+    struct note failed_note;
 };
 
-static struct io *chassis_io(const struct chassis *chassis)
+struct io *chassis_io(const struct chassis *chassis)
 {
     return real_io_io(chassis->real);
+}
+
+const struct conf *chassis_conf(const struct chassis *chassis)
+{
+    return chassis->conf_at_start;
+}
+
+struct instruments *chassis_instruments(const struct chassis *chassis)
+{
+    return chassis->instruments;
+}
+
+const char *chassis_http_address(const struct chassis *chassis)
+{
+    return serve_address(chassis->serve);
+}
+
+void chassis_turn(struct chassis *chassis)
+{
+    real_io_turn(chassis->real, true);
+}
+
+void chassis_stop(struct chassis *chassis)
+{
+    real_io_stop(chassis->real);
+}
+
+void chassis_fail(struct chassis *chassis, enum err err, const struct note *note)
+{
+    if (chassis->failed) return; /* the first reason counts */
+    chassis->failed = err;
+    chassis->failed_note = *note;
+    LOG_ERROR(instruments_log(chassis->instruments), "cannot go on", log_err("err", err),
+              log_text("why", note->text));
+    real_io_stop(chassis->real);
 }
 
 static const char *warning_of(const struct conf *conf)
@@ -54,6 +94,7 @@ static enum err lock_data_dir(struct chassis *c, struct note *note)
     struct fs *fs = chassis_io(c)->fs;
     enum err err = fs_make_dirs(fs, dir, 0700);
 
+    if (!err && c->hooks->locks_data_dir) return ERR_OK;
     if (err) {
         note_set(note, "data-dir %s: %s", dir,
                  err == ERR_EXISTS ? "a file is in the way" : err_text(err));
@@ -131,6 +172,7 @@ static enum err open_parts(struct chassis *c, struct note *note)
     if (!err) err = open_serve(c, note);
     if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, on_live_timer);
     if (!err) err = timer_init(&c->look_timer, chassis_io(c)->loop, on_look_timer);
+    if (!err && c->hooks->open) err = c->hooks->open(c, &c->state, note);
     if (!err) err = signals_open(chassis_io(c)->loop, numbers, on_signal, c, &c->signals);
     return err;
 }
@@ -156,6 +198,7 @@ static enum err as_setting(enum err err)
 static void close_parts(struct chassis *c)
 {
     signals_close(c->signals);
+    if (c->state) c->hooks->close(c->state);
     timer_deinit(&c->look_timer);
     timer_deinit(&c->live_timer);
     serve_close(c->serve);
@@ -270,11 +313,16 @@ static void on_signal(void *owner, int signal)
     struct chassis *c = owner;
     const struct log_source *log = instruments_log(c->instruments);
 
+    if (signal != SIGHUP && c->stopping) return; /* it is on its way */
     if (signal != SIGHUP) {
+        c->stopping = true;
         LOG_INFO(log, "stopping", log_text("signal", signal == SIGINT ? "SIGINT" : "SIGTERM"));
         instruments_event(c->instruments, "stopping");
         instruments_set_ready(c->instruments, false);
-        real_io_stop(c->real);
+        if (c->hooks->stop)
+            c->hooks->stop(c->state);
+        else
+            real_io_stop(c->real);
         return;
     }
     instruments_reopen(c->instruments); /* first, so that what follows is in the new file */
@@ -307,6 +355,7 @@ static void say_started(const struct chassis *c)
     fprintf(out, "  status page  %s://%s/\n", scheme, address);
     fprintf(out, "  try          curl %s%s://%s/readyz\n", trust, scheme, address);
     fprintf(out, "               curl %s%s://%s/metrics\n", trust, scheme, address);
+    if (c->hooks->say_started) c->hooks->say_started(c->state, out);
     fflush(out);
 }
 
@@ -330,9 +379,11 @@ static void run(struct chassis *c)
 }
 
 int chassis_run(const struct program *program, const struct command_call *call,
-                const struct role *role)
+                const struct role *role, const struct chassis_hooks *hooks)
 {
-    struct chassis c = {.program = program, .call = call, .role = role};
+    static const struct chassis_hooks none;
+    struct chassis c = {
+        .program = program, .call = call, .role = role, .hooks = hooks ? hooks : &none};
     struct note note = {""};
     int exit_code = 0;
     enum err err = program_load_conf(program, call, &c.conf_at_start);
@@ -352,6 +403,10 @@ int chassis_run(const struct program *program, const struct command_call *call,
     } else {
         c.started = loop_now(chassis_io(&c)->loop);
         run(&c);
+        if (c.failed) {
+            (void)program_fail(call, c.failed, &c.failed_note);
+            exit_code = 1; /* failed while running, whatever it was */
+        }
     }
     close_parts(&c);
     return exit_code;

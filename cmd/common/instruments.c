@@ -266,6 +266,16 @@ const struct log_source *instruments_log(const struct instruments *instruments)
     return &instruments->log;
 }
 
+struct metrics *instruments_metrics(struct instruments *instruments)
+{
+    return instruments->metrics;
+}
+
+struct events *instruments_events(struct instruments *instruments)
+{
+    return instruments->events;
+}
+
 void instruments_flush(struct instruments *instruments)
 {
     (void)events_flush(instruments->events); /* a sink in trouble tells by itself */
@@ -298,4 +308,10 @@ void instruments_unserve(struct instruments *instruments)
 void instruments_set_ready(struct instruments *instruments, bool ready)
 {
     health_check_set(instruments->ready, ready, "stopping");
+}
+
+enum err instruments_check(struct instruments *instruments, const char *name, const char *reason,
+                           struct health_check **ret_check)
+{
+    return health_check_add(instruments->health, name, reason, ret_check);
 }

@@ -7,6 +7,7 @@
 #include "io/http.h"
 #include "io/io.h"
 #include "io/tls.h"
+#include "obs/health.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
 
@@ -22,6 +23,8 @@ void instruments_reopen(struct instruments *instruments);
 /* Takes over what a reload changed: the log level. */
 void instruments_apply(struct instruments *instruments, const struct conf *conf);
 const struct log_source *instruments_log(const struct instruments *instruments); /* for LOG_*() */
+struct metrics *instruments_metrics(struct instruments *instruments);
+struct events *instruments_events(struct instruments *instruments);
 /* A line in the event file: "started", "reloaded", "reload-refused", "stopping". */
 void instruments_event(struct instruments *instruments, const char *what);
 void instruments_count_reload(struct instruments *instruments, bool ok, size_t waiting);
@@ -34,4 +37,7 @@ enum err instruments_serve(struct instruments *instruments, struct http_server *
                            struct note *note);
 void instruments_unserve(struct instruments *instruments); /* before that server is closed */
 void instruments_set_ready(struct instruments *instruments, bool ready);
+/* One more reason not to be ready, as health_check_add; after instruments_serve. */
+enum err instruments_check(struct instruments *instruments, const char *name, const char *reason,
+                           struct health_check **ret_check);
 #endif

@@ -80,6 +80,48 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
         .help = "how many files set aside are kept"                                                \
     }
 
+#define OPTION_LIVE_EVERY                                                                          \
+    {                                                                                              \
+        .name = "http.live-every", .kind = OPTION_DURATION, .fallback = "1s", .min = 100,          \
+        .max = 60 * 1000ull, .flags = OPTION_RELOAD,                                               \
+        .help = "how often the status page gets new numbers"                                       \
+    }
+/* Of the replicated log. */
+#define OPTIONS_TIMING                                                                             \
+    {.name = "election",                                                                           \
+     .kind = OPTION_DURATION,                                                                      \
+     .fallback = "250ms",                                                                          \
+     .min = 10,                                                                                    \
+     .max = 60000,                                                                                 \
+     .help = "how long a leader may be silent before it is replaced, at least; up to twice this"}, \
+        {.name = "heartbeat",                                                                      \
+         .kind = OPTION_DURATION,                                                                  \
+         .fallback = "50ms",                                                                       \
+         .min = 1,                                                                                 \
+         .max = 10000,                                                                             \
+         .help = "how often a leader speaks"},                                                     \
+        {.name = "timing-scale",                                                                   \
+         .kind = OPTION_U64,                                                                       \
+         .fallback = "100",                                                                        \
+         .min = 10,                                                                                \
+         .max = 10000,                                                                             \
+         .help = "multiplies every time of the log, in per cent: 300 for a slow network"},         \
+        {.name = "snapshot-entries",                                                               \
+         .kind = OPTION_U64,                                                                       \
+         .fallback = "1024",                                                                       \
+         .min = 1,                                                                                 \
+         .max = 1000000000,                                                                        \
+         .help = "entries since the last snapshot before the next"},                               \
+        {.name = "snapshot-every",                                                                 \
+         .kind = OPTION_DURATION,                                                                  \
+         .fallback = "30s",                                                                        \
+         .min = 10,                                                                                \
+         .help = "how often it is looked whether a snapshot is due"},                              \
+    {                                                                                              \
+        .name = "trailing-entries", .kind = OPTION_U64, .fallback = "4096", .min = 1,              \
+        .max = 1000000000, .help = "entries kept behind a snapshot for replicas that lag"          \
+    }
+
 static const struct option dev_options[] = {
     OPTION_CONFIG,
     OPTION_PRINT_CONFIG,
@@ -93,18 +135,86 @@ static const struct option dev_options[] = {
      .kind = OPTION_ADDRESS,
      .fallback = "127.0.0.1:8790",
      .help = "where the status page, probes and metrics are served; port 0 takes a free one"},
-    {.name = "http.live-every",
-     .kind = OPTION_DURATION,
-     .fallback = "1s",
-     .min = 100,
-     .max = 60 * 1000ull,
-     .flags = OPTION_RELOAD,
-     .help = "how often the status page gets new numbers"},
+    OPTION_LIVE_EVERY,
     OPTIONS_TLS,
     OPTIONS_LOG,
     OPTIONS_EVENTS,
 };
 TABLE(dev);
+
+static const struct option coordinator_run_options[] = {
+    OPTION_CONFIG,
+    OPTION_PRINT_CONFIG,
+    {.name = "id",
+     .kind = OPTION_STRING,
+     .fallback = "node-0",
+     .placeholder = "NAME",
+     .help = "name of this replica, the same for its whole life. With join addresses it ends in an "
+             "ordinal, as the pods of a stateful set do; ordinal 0 founds the cluster"},
+    {.name = "data-dir",
+     .kind = OPTION_STRING,
+     .placeholder = "DIR",
+     .fallback = "coord-data",
+     .help = "where log, snapshots and identity are kept; made when it is not there"},
+    OPTION_INSECURE,
+    {.name = "listen",
+     .kind = OPTION_ADDRESS,
+     .fallback = "127.0.0.1:7790",
+     .help = "where clients, shards and other replicas call, by gRPC"},
+    {.name = "advertise",
+     .kind = OPTION_ADDRESS,
+     .example = "node-0.example:7790",
+     .help = "how they reach it; without it, as it listens, or at the host of raft-advertise if it "
+             "listens on every interface"},
+    {.name = "raft-bind",
+     .kind = OPTION_ADDRESS,
+     .fallback = "127.0.0.1:7791",
+     .help = "where the other replicas' logs reach this one"},
+    {.name = "raft-advertise",
+     .kind = OPTION_ADDRESS,
+     .example = "node-0.example:7791",
+     .help = "the address told to them, which may be a name; without it, raft-bind"},
+    {.name = "bootstrap",
+     .kind = OPTION_BOOL,
+     .fallback = "true",
+     .help = "found a cluster when the data directory is empty: alone without join addresses, with "
+             "them only as ordinal 0 and only if none of the others has a log"},
+    {.name = "join-addr",
+     .kind = OPTION_LIST,
+     .placeholder = "ADDRESS,...",
+     .example = "node-0:7790,node-1:7790,node-2:7790",
+     .help = "where the replicas answer gRPC: one name that stands for all of them, or each. The "
+             "same on every replica"},
+    OPTIONS_TIMING,
+    {.name = "tls.cert-file",
+     .kind = OPTION_STRING,
+     .placeholder = "FILE",
+     .example = "tls/replica-0.pem",
+     .also = "--tls-cert",
+     .help = "certificate of this replica, as `musterctl cert issue replica` makes it; with it "
+             "every listener speaks TLS and callers show who they are. A changed file is noticed"},
+    {.name = "tls.key-file",
+     .kind = OPTION_STRING,
+     .placeholder = "FILE",
+     .example = "tls/replica-0.key.pem",
+     .also = "--tls-key",
+     .help = "its private key"},
+    {.name = "tls.ca-file",
+     .kind = OPTION_STRING,
+     .placeholder = "FILE",
+     .example = "tls/ca.pem",
+     .also = "--tls-ca",
+     .help = "the authority that callers' and replicas' certificates come from"},
+    {.name = "http.listen",
+     .kind = OPTION_ADDRESS,
+     .fallback = "127.0.0.1:8790",
+     .also = "--metrics-addr",
+     .help = "where the status page, probes and metrics are served; port 0 takes a free one"},
+    OPTION_LIVE_EVERY,
+    OPTIONS_LOG,
+    OPTIONS_EVENTS,
+};
+TABLE(coordinator_run);
 
 /* -- musterctl: these say something about one call, so they are flags only -- */
 
@@ -218,8 +328,8 @@ TABLE(cert_show);
         .fallback = "dev", .help = "the command of muster the file is for"                         \
     }
 
-const char *const role_names[] = {"dev", NULL};
-const struct role *const roles[] = {&dev_role, NULL};
+const char *const role_names[] = {"dev", "coordinator", NULL};
+const struct role *const roles[] = {&dev_role, &coordinator_role, NULL};
 static_assert(ARRAY_LEN(role_names) == ARRAY_LEN(roles), "a role for each name");
 
 static const struct option config_check_options[] = {OPTION_ROLE};
@@ -268,41 +378,7 @@ static const struct option log_node_options[] = {
      .kind = OPTION_STRING,
      .placeholder = "HEX",
      .help = "cluster of a new data directory; needed with several founders"},
-    {.name = "election",
-     .kind = OPTION_DURATION,
-     .fallback = "250ms",
-     .min = 10,
-     .max = 60000,
-     .help = "how long a leader may be silent before it is replaced, at least; up to twice this"},
-    {.name = "heartbeat",
-     .kind = OPTION_DURATION,
-     .fallback = "50ms",
-     .min = 1,
-     .max = 10000,
-     .help = "how often a leader speaks"},
-    {.name = "timing-scale",
-     .kind = OPTION_U64,
-     .fallback = "100",
-     .min = 10,
-     .max = 10000,
-     .help = "multiplies every time of the log, in per cent: 300 for a slow network"},
-    {.name = "snapshot-entries",
-     .kind = OPTION_U64,
-     .fallback = "1024",
-     .min = 1,
-     .max = 1000000000,
-     .help = "entries since the last snapshot before the next"},
-    {.name = "snapshot-every",
-     .kind = OPTION_DURATION,
-     .fallback = "30s",
-     .min = 10,
-     .help = "how often it is looked whether a snapshot is due"},
-    {.name = "trailing-entries",
-     .kind = OPTION_U64,
-     .fallback = "4096",
-     .min = 1,
-     .max = 1000000000,
-     .help = "entries kept behind a snapshot for replicas that lag"},
+    OPTIONS_TIMING,
     {.name = "segment-size",
      .kind = OPTION_SIZE,
      .fallback = "64MiB",
@@ -367,18 +443,9 @@ static const struct option sim_log_options[] = {
 TABLE(sim_log);
 
 const struct option_table *const all_tables[] = {
-    &dev_table,
-    &log_node_table,
-    &force_config_table,
-    &rejoin_table,
-    &sim_log_table,
-    &cert_ca_table,
-    &cert_rotate_table,
-    &cert_retire_table,
-    &cert_issue_table,
-    &cert_renew_table,
-    &cert_show_table,
-    &config_check_table,
-    &config_reference_table,
-    NULL,
+    &dev_table,          &coordinator_run_table,  &log_node_table,
+    &force_config_table, &rejoin_table,           &sim_log_table,
+    &cert_ca_table,      &cert_rotate_table,      &cert_retire_table,
+    &cert_issue_table,   &cert_renew_table,       &cert_show_table,
+    &config_check_table, &config_reference_table, NULL,
 };

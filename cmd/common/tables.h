@@ -4,7 +4,7 @@
 #define COMMON_TABLES_H
 #include "conf/conf.h"
 
-extern const struct option_table dev_table, log_node_table;
+extern const struct option_table dev_table, coordinator_run_table, log_node_table;
 extern const struct option_table force_config_table, rejoin_table, sim_log_table;
 extern const struct option_table cert_ca_table, cert_rotate_table, cert_retire_table;
 extern const struct option_table cert_issue_table, cert_renew_table, cert_show_table;
@@ -20,7 +20,7 @@ struct role {
     const struct option_table *table;
     role_check_fn *check;
 };
-extern const struct role dev_role;
+extern const struct role dev_role, coordinator_role;
 /* Those that `musterctl config ... --role` can name; both end with NULL, in the same order. */
 extern const char *const role_names[];
 extern const struct role *const roles[];

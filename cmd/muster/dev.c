@@ -5,7 +5,7 @@
 
 static int run_dev(void *context, const struct command_call *call)
 {
-    return chassis_run(context, call, &dev_role);
+    return chassis_run(context, call, &dev_role, NULL);
 }
 
 static const struct command_example examples[] = {

@@ -138,8 +138,9 @@ static size_t find_flag(const struct option_table *table, struct str name)
     char spelled[OPTION_NAME_CAP];
     size_t i = 0;
     for (; i < table->count; i++) {
+        const char *also = table->options[i].also;
         option_flag_name(&table->options[i], spelled);
-        if (str_equal(str_from(spelled), name)) break;
+        if (str_equal(str_from(spelled), name) || (also && str_equal(str_from(also), name))) break;
     }
     return i;
 }

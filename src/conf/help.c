@@ -82,6 +82,7 @@ static enum err help_option_facts(const struct option *option, struct buf *into)
     if (!err && option->fallback) err = buf_appendf(&facts, "Default: %s. ", option->fallback);
     if (!err && (option->flags & OPTION_REQUIRED)) err = buf_append_c(&facts, "Required. ");
     if (!err && option->example) err = buf_appendf(&facts, "Example: %s. ", option->example);
+    if (!err && option->also) err = buf_appendf(&facts, "Also: %s. ", option->also);
     if (!err && !(option->flags & OPTION_FLAG_ONLY)) {
         err = buf_appendf(&facts, "Environment: %s.", variable);
     }

@@ -106,6 +106,8 @@ static bool spellings_clash(const struct option *a, const struct option *b)
     if (strcmp(one, two) == 0) return true;
     option_flag_name(a, one);
     option_flag_name(b, two);
+    if (a->also && (strcmp(a->also, two) == 0 || (b->also && strcmp(a->also, b->also) == 0)))
+        return true;
     snprintf(negated, sizeof negated, "--no-%.*s", OPTION_NAME_CAP - 6, one + 2);
     return a->kind == OPTION_BOOL && strcmp(negated, two) == 0;
 }

@@ -23,6 +23,7 @@ static const char *const commands[][4] = {
     {"muster", "dev"},
     {"muster", "check"},
     {"muster", "coordinator"},
+    {"muster", "coordinator", "run"},
     {"muster", "coordinator", "force-config"},
     {"muster", "coordinator", "rejoin"},
     {"muster", "sim"},

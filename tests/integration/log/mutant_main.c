@@ -3,8 +3,11 @@
 #include "common/program.h"
 #include "muster/commands.h"
 
-static const struct command *const children[] = {&coordinator_command, &check_command,
-                                                 &log_node_command, NULL};
+static const struct command *const tools[] = {&force_config_command, &rejoin_command, NULL};
+static const struct command coordinator = {
+    .name = "coordinator", .summary = "the offline tools", .about = "", .children = tools};
+static const struct command *const children[] = {&coordinator, &check_command, &log_node_command,
+                                                 NULL};
 static const struct command program = {
     .name = "muster",
     .summary = "the replicated log with a planted bug",

@@ -1,0 +1,450 @@
+/* muster coordinator run: one replica of the coordinator. Joins the parts; decides nothing.
+ *
+ * Up:   data directory (founded or made to join, fleet/join.h) -> state machines -> replica ->
+ *       gRPC server with its methods -> the place among the others (fleet/quorum.h)
+ * Down: leadership handed over -> server drained -> quorum -> replica -> state machines */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/chassis.h"
+#include "common/tables.h"
+#include "fleet/found.h"
+#include "fleet/join.h"
+#include "fleet/quorum.h"
+#include "fleet/roster.h"
+#include "fleet/service_replica.h"
+#include "io/tls.h"
+#include "log/datadir.h"
+#include "muster/commands.h"
+#include "rpc/health.h"
+#include "rpc/meter.h"
+#include "rpc/reflection.h"
+#include "wire/descriptors.h"
+
+#define SERVICE_NAME "bigfleet.v1alpha1.Coordinator"
+enum { DRAIN_WITHIN_MS = 5000, ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1, JOIN_ADDRESSES_MAX = 64 };
+
+struct coordinator {
+    struct chassis *chassis;
+    struct io *io;
+    const struct conf *conf;
+    const struct log_source *log;
+    const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
+    struct tls_context *grpc_server, *grpc_client, *raft_server, *raft_client;
+    struct founding *founding;
+    enum found_verdict verdict;
+    struct roster *roster;
+    struct machine machines[REPLICA_MACHINES_MAX];
+    size_t machine_count;
+    struct replica *replica;
+    struct rpc_meter *meter;
+    struct rpc_server *server;
+    struct rpc_health *health;
+    struct rpc_reflection *reflection;
+    struct replica_service *replicas;
+    struct quorum *quorum;
+    struct health_check *ready;
+    struct transfer transfer;
+    char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
+    bool founding_closed, quorum_stopped, server_closed;
+};
+
+static const char *raft_address(const struct coordinator *c)
+{
+    const char *told = conf_text(c->conf, "raft-advertise");
+    return told ? told : conf_text(c->conf, "raft-bind");
+}
+
+/* A listener on every interface is reached at the host the log is reached at. */
+static enum err reached_at(const struct coordinator *c, const char *listening,
+                           char address[ADDRESS_CAP], struct note *note)
+{
+    struct address_parts own, raft;
+    bool everywhere;
+    int len;
+
+    if (address_split(listening, &own, note) || address_split(raft_address(c), &raft, note))
+        return ERR_INVALID;
+    everywhere =
+        own.host.len == 0 || str_equal(own.host, STR("0.0.0.0")) || str_equal(own.host, STR("::"));
+    if (own.is_unix || !everywhere)
+        len = snprintf(address, ADDRESS_CAP, "%s", listening);
+    else
+        len = snprintf(address, ADDRESS_CAP, str_has(raft.host, ':') ? "[%.*s]:%u" : "%.*s:%u",
+                       STR_ARG(raft.host), own.port);
+    return len < ADDRESS_CAP ? ERR_OK : ERR_TOO_LARGE;
+}
+
+/* -- TLS -- */
+
+static enum err open_context(struct coordinator *c, enum tls_side side, const char *alpn,
+                             struct tls_context **ret_context, struct note *note)
+{
+    struct tls_options options = {
+        .side = side,
+        .version_min = TLS_V1_3,
+        .cert_file = conf_text(c->conf, "tls.cert-file"),
+        .key_file = conf_text(c->conf, "tls.key-file"),
+        .ca_files = {conf_text(c->conf, "tls.ca-file")},
+        .alpn = {alpn},
+    };
+    return tls_context_open(c->io->fs, &options, ret_context, note);
+}
+
+static enum err open_tls(struct coordinator *c, struct note *note)
+{
+    enum err err;
+
+    if (!conf_is_set(c->conf, "tls.cert-file")) return ERR_OK;
+    err = open_context(c, TLS_SERVER, "h2", &c->grpc_server, note);
+    if (!err) err = open_context(c, TLS_CLIENT, "h2", &c->grpc_client, note);
+    if (!err) err = open_context(c, TLS_SERVER, NULL, &c->raft_server, note);
+    return err ? err : open_context(c, TLS_CLIENT, NULL, &c->raft_client, note);
+}
+
+/* -- the data directory -- */
+
+static void on_founding_closed(void *owner)
+{
+    struct coordinator *c = owner;
+    c->founding = NULL;
+    c->founding_closed = true;
+}
+
+static void on_verdict(void *owner, enum found_verdict verdict)
+{
+    struct coordinator *c = owner;
+    c->verdict = verdict;
+    founding_close(c->founding, on_founding_closed, c);
+}
+
+/* Asks the others whether there is a cluster; the loop turns meanwhile. */
+static enum err ask_first(struct coordinator *c, struct note *note)
+{
+    struct founding_options options = {.io = c->io,
+                                       .log = c->log,
+                                       .addresses = c->join_addresses,
+                                       .self = c->grpc_address,
+                                       .tls = c->grpc_client,
+                                       .look_up = true};
+    enum err err = founding_open(&options, on_verdict, c, &c->founding, note);
+
+    if (err) return err;
+    LOG_INFO(c->log, "looking for a cluster before founding one");
+    while (!c->founding_closed) chassis_turn(c->chassis);
+    return ERR_OK;
+}
+
+static enum err make_directory(struct coordinator *c, const char *dir, struct note *note)
+{
+    struct datadir_format_options options = {
+        .fs = c->io->fs, .entropy = c->io->entropy, .dir = dir};
+    struct members founders = {.count = 1, .at = {{.role = MEMBER_VOTER}}};
+    struct found_facts facts = {.bootstrap = conf_bool(c->conf, "bootstrap"),
+                                .has_join_address = c->join_addresses[0] != NULL};
+    struct datadir made;
+    enum err err = ERR_OK;
+
+    if (facts.has_join_address)
+        err = join_ordinal(str_from(conf_text(c->conf, "id")), &facts.ordinal, note);
+    c->verdict = found_begin(&facts);
+    if (!err && c->verdict == FOUND_ASK_FIRST) err = ask_first(c, note);
+    if (err) return err;
+    if (c->verdict == FOUND_BOOTSTRAP) {
+        snprintf(founders.at[0].address, sizeof founders.at[0].address, "%s", raft_address(c));
+        options.founders = &founders;
+    }
+    err = datadir_format(&options, &made, note);
+    if (!err)
+        LOG_INFO(c->log, "data directory made", log_bool("founds", options.founders != NULL),
+                 log_u64("replica", made.replica_id), log_u64("cluster", made.cluster_id));
+    return err;
+}
+
+/* -- the replica -- */
+
+static void on_change(void *owner, const struct replica_status *status)
+{
+    static const char *const role_words[] = {"follower", "candidate", "leader"};
+    struct coordinator *c = owner;
+    bool led = status->leader_id != 0;
+
+    LOG_INFO(c->log, "role", log_text("role", role_words[status->role]),
+             log_bool("ready", status->ready), log_bool("voter", status->voter),
+             log_u64("term", status->term), log_u64("commit", status->commit),
+             log_text("leader", status->leader_address));
+    health_check_set(c->ready, led && status->voter,
+                     led ? "not a voter yet" : "no leader is known");
+    (void)rpc_health_set(c->health, STR(SERVICE_NAME), led ? RPC_SERVING : RPC_NOT_SERVING);
+    quorum_on_change(c->quorum, status);
+}
+
+static void on_stopped(void *owner, enum err why, const struct note *note)
+{
+    struct coordinator *c = owner;
+    chassis_fail(c->chassis, why, note);
+}
+
+static enum err open_replica(struct coordinator *c, struct note *note)
+{
+    const struct conf *conf = c->conf;
+    const char *dir = conf_text(conf, "data-dir");
+    struct replica_options options = {
+        .io = c->io,
+        .log = c->log,
+        .metrics = instruments_metrics(chassis_instruments(c->chassis)),
+        .dir = dir,
+        .listen = conf_text(conf, "raft-bind"),
+        .address = raft_address(c),
+        .name = conf_text(conf, "id"),
+        .tls_server = c->raft_server,
+        .tls_client = c->raft_client,
+        .machines = c->machines,
+        .timing = {.election_ms = (uint32_t)conf_number(conf, "election"),
+                   .heartbeat_ms = (uint32_t)conf_number(conf, "heartbeat"),
+                   .scale_percent = (uint32_t)conf_number(conf, "timing-scale")},
+        .limits = {.snapshot_entries_min = (uint32_t)conf_number(conf, "snapshot-entries"),
+                   .snapshot_every_ms = conf_number(conf, "snapshot-every"),
+                   .trailing_entries = (uint32_t)conf_number(conf, "trailing-entries")},
+        .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = c},
+    };
+    struct datadir known;
+    enum err err = datadir_read(c->io->fs, dir, &known, note);
+
+    if (err == ERR_NOT_FOUND) err = make_directory(c, dir, note);
+    if (!err) err = roster_open(&c->roster);
+    if (err) return err;
+    c->machines[c->machine_count++] = roster_registration(c->roster);
+    options.machine_count = c->machine_count;
+    return replica_open(&options, &c->replica, note);
+}
+
+/* -- the server -- */
+
+static enum err open_server(struct coordinator *c, struct note *note)
+{
+    struct metrics *metrics = instruments_metrics(chassis_instruments(c->chassis));
+    struct rpc_server_options options = {.io = c->io, .log = c->log};
+    struct replica_service_options replicas = {
+        .io = c->io,
+        .log = c->log,
+        .replica = c->replica,
+        .roster = c->roster,
+        .name = conf_text(c->conf, "id"),
+        .machines = c->machines,
+        .machine_count = c->machine_count,
+    };
+    enum err err = rpc_meter_open(metrics, &c->meter, note);
+
+    options.meter = c->meter;
+    if (!err) err = rpc_server_open(&options, &c->server, note);
+    if (!err) err = replica_service_open(&replicas, &c->replicas);
+    if (!err) err = replica_service_methods(c->replicas, c->server, note);
+    if (!err) err = rpc_health_open(c->server, &c->health, note);
+    if (!err) err = rpc_reflection_open(c->server, descriptors_product(), &c->reflection, note);
+    if (!err) err = rpc_health_set(c->health, STR_EMPTY, RPC_SERVING);
+    if (!err) err = rpc_health_set(c->health, STR(SERVICE_NAME), RPC_NOT_SERVING);
+    if (err) return err;
+    err = rpc_server_listen(c->server, conf_text(c->conf, "listen"), c->grpc_server, note);
+    if (err) note_prefix(note, "listen");
+    return err;
+}
+
+static enum err open_quorum(struct coordinator *c, struct note *note)
+{
+    const char *told = conf_text(c->conf, "advertise");
+    struct quorum_options options = {
+        .io = c->io,
+        .log = c->log,
+        .replica = c->replica,
+        .roster = c->roster,
+        .raft = raft_address(c),
+        .join_addresses = c->join_addresses,
+        .tls = c->grpc_client,
+        .look_up = true,
+    };
+    enum err err =
+        reached_at(c, told ? told : rpc_server_address(c->server, 0), c->grpc_address, note);
+
+    if (!err) err = reached_at(c, chassis_http_address(c->chassis), c->http_address, note);
+    if (err) return err;
+    snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->conf, "id"));
+    memcpy(options.self.grpc, c->grpc_address, sizeof options.self.grpc);
+    memcpy(options.self.http, c->http_address, sizeof options.self.http);
+    err = quorum_open(&options, &c->quorum, note);
+    if (!err) replica_service_attach(c->replicas, c->quorum);
+    return err;
+}
+
+/* -- the hooks -- */
+
+static void warn_of_open_listeners(const struct coordinator *c)
+{
+    static const char *const names[] = {"listen", "raft-bind"};
+
+    if (c->grpc_server) return;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (!address_is_loopback(conf_text(c->conf, names[i])))
+            LOG_WARN(c->log, "listener is open to the network without TLS",
+                     log_text("option", names[i]), log_text("at", conf_text(c->conf, names[i])));
+}
+
+static enum err open_coordinator(struct chassis *chassis, void **ret_state, struct note *note)
+{
+    struct coordinator *c = calloc(1, sizeof *c);
+    struct option_value join;
+    const char *told;
+    enum err err;
+
+    if (!c) return ERR_NOMEM;
+    *ret_state = c;
+    c->chassis = chassis;
+    c->io = chassis_io(chassis);
+    c->conf = chassis_conf(chassis);
+    c->log = instruments_log(chassis_instruments(chassis));
+    join = conf_list(c->conf, "join-addr");
+    static_assert((int)JOIN_ADDRESSES_MAX >= (int)OPTION_LIST_MAX, "every item of the list fits");
+    for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
+    if (strlen(conf_text(c->conf, "id")) > REPLICA_NAME_MAX) {
+        note_set(note, "id: at most %d bytes", REPLICA_NAME_MAX);
+        return ERR_INVALID;
+    }
+    told = conf_text(c->conf, "advertise"); /* good enough to know ourselves among the others */
+    err = reached_at(c, told ? told : conf_text(c->conf, "listen"), c->grpc_address, note);
+    if (!err)
+        err = instruments_check(chassis_instruments(chassis), "quorum", "no leader is known",
+                                &c->ready);
+    if (!err) err = open_tls(c, note);
+    if (!err) err = open_replica(c, note);
+    if (!err) err = open_server(c, note);
+    if (!err) err = open_quorum(c, note);
+    if (!err) warn_of_open_listeners(c);
+    return err;
+}
+
+static void say_started(void *state, FILE *out)
+{
+    const struct coordinator *c = state;
+    struct replica_status status = replica_status(c->replica);
+
+    fprintf(out, "  gRPC         %s\n", rpc_server_address(c->server, 0));
+    fprintf(out, "  Raft         %s\n", replica_address(c->replica));
+    fprintf(out, "  replica      %016" PRIx64 " (%s)\n", status.id, conf_text(c->conf, "id"));
+}
+
+static void on_quorum_stopped(void *owner)
+{
+    struct coordinator *c = owner;
+    c->quorum_stopped = true;
+    chassis_stop(c->chassis);
+}
+
+static void on_drained(void *owner)
+{
+    struct coordinator *c = owner;
+    quorum_stop(c->quorum, on_quorum_stopped, c);
+}
+
+static void on_handed_over(struct transfer *transfer, enum err err, const struct note *note)
+{
+    struct coordinator *c = CONTAINER_OF(transfer, struct coordinator, transfer);
+
+    if (err && err != ERR_NOT_READY)
+        LOG_INFO(c->log, "leadership was not handed over", log_err("err", err),
+                 log_text("why", note->text));
+    rpc_server_drain(c->server, DRAIN_WITHIN_MS, on_drained, c);
+}
+
+static void stop(void *state)
+{
+    struct coordinator *c = state;
+
+    health_check_set(c->ready, false, "stopping");
+    if (replica_status(c->replica).role == REPLICA_LEADER) {
+        c->transfer = (struct transfer){.done = on_handed_over};
+        replica_transfer(c->replica, &c->transfer);
+    } else {
+        rpc_server_drain(c->server, DRAIN_WITHIN_MS, on_drained, c);
+    }
+}
+
+static void on_server_closed(void *owner)
+{
+    struct coordinator *c = owner;
+    c->server_closed = true;
+}
+
+static void on_stopped_late(void *owner)
+{
+    struct coordinator *c = owner;
+    c->quorum_stopped = true;
+}
+
+/* From any half-built state. */
+static void close_coordinator(void *state)
+{
+    struct coordinator *c = state;
+
+    if (c->server) {
+        rpc_server_close(c->server, on_server_closed, c);
+        while (!c->server_closed) chassis_turn(c->chassis);
+    }
+    if (c->quorum && !c->quorum_stopped) {
+        quorum_stop(c->quorum, on_stopped_late, c);
+        while (!c->quorum_stopped) chassis_turn(c->chassis);
+    }
+    replica_close(c->replica);
+    quorum_close(c->quorum);
+    replica_service_close(c->replicas);
+    rpc_reflection_close(c->reflection);
+    rpc_health_close(c->health);
+    rpc_meter_close(c->meter);
+    roster_close(c->roster);
+    tls_context_unref(c->grpc_server);
+    tls_context_unref(c->grpc_client);
+    tls_context_unref(c->raft_server);
+    tls_context_unref(c->raft_client);
+    free(c);
+}
+
+static int run_coordinator(void *context, const struct command_call *call)
+{
+    static const struct chassis_hooks hooks = {
+        .locks_data_dir = true,
+        .open = open_coordinator,
+        .say_started = say_started,
+        .stop = stop,
+        .close = close_coordinator,
+    };
+    return chassis_run(context, call, &coordinator_role, &hooks);
+}
+
+static const struct command_example examples[] = {
+    {"muster coordinator run", "a cluster of one on this machine"},
+    {"muster coordinator run --config node-1.toml --join-addr 127.0.0.1:7790",
+     "one that joins it: id = \"node-1\", its own addresses and data-dir"},
+    {"muster coordinator run --id $HOSTNAME --join-addr coordinator:7790 --config tls.toml",
+     "the same arguments on every replica of a stateful set"},
+    {NULL, NULL},
+};
+const struct command coordinator_run_command = {
+    .name = "run",
+    .summary = "run one replica of the coordinator",
+    .about =
+        "Runs one replica of the fleet coordinator: the replicated tables of shards, clusters, "
+        "domains, quotas and providers, its gRPC service, probes, metrics and a status page. "
+        "Without options it is a cluster of one on this machine.\n"
+        "Every replica of a cluster is started with the same arguments but its own --id and "
+        "addresses. Ordinal 0 founds the cluster when nobody has one yet; all others, and every "
+        "restart, ask at --join-addr for their place until they have it. A replica that comes "
+        "back at another address is rewritten in place; one that lost its disk comes back as a "
+        "new one under its old name.\n"
+        "SIGTERM or Ctrl-C hands leadership over, drains and ends. SIGHUP reads the "
+        "configuration again; changed TLS files are noticed without it.",
+    .options = &coordinator_run_table,
+    .examples = examples,
+    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
+    .run = run_coordinator,
+};

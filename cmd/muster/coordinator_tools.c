@@ -1,0 +1,118 @@
+/* muster coordinator force-config, rejoin: the offline tools for bad days. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/program.h"
+#include "common/tables.h"
+#include "log/datadir.h"
+#include "muster/commands.h"
+
+static bool agreed(const struct conf *conf, const struct command_call *call, const char *what,
+                   int *ret_exit)
+{
+    struct note note = {""};
+
+    if (conf_bool(conf, "yes")) return true;
+    note_set(&note, "%s; say --yes if that is what you want", what);
+    *ret_exit = program_fail(call, ERR_INVALID, &note);
+    return false;
+}
+
+static int run_force_config(void *context, const struct command_call *call)
+{
+    struct note note = {""};
+    struct datadir made;
+    struct conf *conf;
+    int exit_code = 0;
+    enum err err = program_load_conf(context, call, &conf);
+
+    if (err) return err_exit_code(err);
+    if (agreed(conf, call,
+               "this makes the replica the only voter of a new cluster, and what only the others "
+               "have is lost",
+               &exit_code)) {
+        struct datadir_force force = {.fs = fs_real(),
+                                      .entropy = entropy_real(),
+                                      .dir = conf_argument(conf, 0),
+                                      .address = conf_text(conf, "address")};
+        err = datadir_force_config(&force, &made, &note);
+        if (err)
+            exit_code = program_fail(call, err, &note);
+        else
+            printf("replica %016" PRIx64 " is the only voter of cluster %016" PRIx64
+                   ". Start it, then add the others anew (muster coordinator rejoin).\n",
+                   made.replica_id, made.cluster_id);
+    }
+    conf_close(conf);
+    return exit_code;
+}
+
+static int run_rejoin(void *context, const struct command_call *call)
+{
+    struct note note = {""};
+    struct datadir old, made;
+    struct conf *conf;
+    int exit_code = 0;
+    enum err err = program_load_conf(context, call, &conf);
+
+    if (err) return err_exit_code(err);
+    if (agreed(conf, call,
+               "this puts the replica's log and snapshots aside and gives it a new identity",
+               &exit_code)) {
+        const char *dir = conf_argument(conf, 0);
+        err = datadir_rejoin(fs_real(), entropy_real(), dir, &old, &made, &note);
+        if (err)
+            exit_code = program_fail(call, err, &note);
+        else
+            printf("replica %016" PRIx64 " is %016" PRIx64 " now, empty; what it had is in "
+                   "%s/damaged-%016" PRIx64
+                   "/. Start it; then remove the old identity from the cluster, add the new one as "
+                   "a learner and promote it.\n",
+                   old.replica_id, made.replica_id, dir, old.replica_id);
+    }
+    conf_close(conf);
+    return exit_code;
+}
+
+static const struct command_example force_examples[] = {
+    {"muster coordinator force-config /var/lib/muster --yes",
+     "on the one replica that is left, and is the newest of them"},
+    {NULL, NULL},
+};
+const struct command force_config_command = {
+    .name = "force-config",
+    .summary = "make one replica the only voter, when a majority is gone",
+    .about =
+        "For the day when a majority of replicas is lost for good. Makes this replica the only "
+        "voter, under a new cluster identity, so that the others are refused should they come "
+        "back. Its log and state stay; what was acknowledged by a majority without it is "
+        "lost. Take the replica with the highest last index (muster check tells). The "
+        "replica must not be running.",
+    .options = &force_config_table,
+    .arguments = "DIR",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = force_examples,
+    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .run = run_force_config,
+};
+static const struct command_example rejoin_examples[] = {
+    {"muster coordinator rejoin /var/lib/muster --yes",
+     "after `muster check` found it damaged, or to move it into another cluster's life"},
+    {NULL, NULL},
+};
+const struct command rejoin_command = {
+    .name = "rejoin",
+    .summary = "give a damaged replica a new, empty life",
+    .about = "For a replica whose log or state is damaged: puts what it has aside, draws a new "
+             "identity and makes it ready to be added to its cluster again, as a learner that "
+             "catches up from the others. A replica that forgot its votes must not vote under its "
+             "old name. The replica must not be running.",
+    .options = &rejoin_table,
+    .arguments = "DIR",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = rejoin_examples,
+    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .run = run_rejoin,
+};

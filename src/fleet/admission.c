@@ -1,0 +1,215 @@
+/* Admissions: each asks fleet/admit.h for its next step, has the log do it, and asks again, until
+ * it is done or its time is over. What the log answers "not yet" is asked again a moment later;
+ * nothing is kept between steps but the request, so a new leader goes on where the old one was. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/quorum_internal.h"
+
+enum { ADMISSIONS_MAX = 64, AGAIN_MS = 100 };
+
+struct admission {
+    struct list link;
+    struct quorum *quorum;
+    struct admit_request request;
+    char actor[REPLICA_ACTOR_MAX + 1];
+    mono_time until;
+    admission_fn *done;
+    void *owner;
+    struct timer timer;
+    struct proposal proposal;
+    struct change change;
+    struct buf command;
+    bool busy;           /* the log has it */
+    struct note waiting; /* what it waits for */
+};
+
+static void end(struct admission *a, enum err err, const struct note *note)
+{
+    struct quorum *q = a->quorum;
+
+    assert(!a->busy);
+    list_remove(&a->link);
+    q->admission_count--;
+    if (a->done) a->done(a->owner, err, note);
+    timer_deinit(&a->timer);
+    buf_deinit(&a->command);
+    free(a);
+}
+
+static void wait(struct admission *a, const struct note *why)
+{
+    mono_time now = loop_now(a->quorum->io->loop);
+
+    a->waiting = *why;
+    if (a->quorum->stopping || mono_due(a->until, now))
+        end(a, ERR_NOT_READY, &a->waiting);
+    else
+        timer_start_in(&a->timer, AGAIN_MS);
+}
+
+static void next(struct admission *a);
+
+/* -- what the log answers -- */
+
+static void answered(struct admission *a, enum err err, const struct note *note)
+{
+    a->busy = false;
+    switch (err) {
+    case ERR_OK:
+    case ERR_EXISTS:
+    case ERR_NOT_FOUND: /* somebody else did it meanwhile: look again */
+        timer_start_in(&a->timer, 0);
+        break;
+    case ERR_NOT_READY:
+    case ERR_BUSY:
+    case ERR_FULL:
+    case ERR_NO_SPACE: wait(a, note); break;
+    default: end(a, err, note); break;
+    }
+}
+
+static void proposed(struct proposal *proposal, enum err err, struct str reply)
+{
+    struct admission *a = CONTAINER_OF(proposal, struct admission, proposal);
+    struct note note = {""};
+
+    if (!err) err = roster_reply(reply);
+    if (err) note_set(&note, "roster: %s", err_text(err));
+    answered(a, err, &note);
+}
+
+static void changed(struct change *change, enum err err, const struct note *note)
+{
+    struct admission *a = CONTAINER_OF(change, struct admission, change);
+    answered(a, err, note);
+}
+
+/* -- the next step -- */
+
+static void propose(struct admission *a, const struct roster_command *command)
+{
+    struct proposal *const one = &a->proposal;
+    enum err err;
+
+    buf_clear(&a->command);
+    err = roster_encode(command, &a->command);
+    if (err) {
+        struct note note = {""};
+        note_set(&note, "roster: %s", err_text(err));
+        end(a, err, &note);
+        return;
+    }
+    a->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
+                                    .version = ROSTER_MACHINE_VERSION,
+                                    .flags = command->op == ROSTER_FORGET ? PROPOSE_FREES : 0,
+                                    .actor = str_from(a->actor),
+                                    .command = buf_peek(&a->command),
+                                    .done = proposed};
+    a->busy = true;
+    replica_propose(a->quorum->replica, &one, 1);
+}
+
+static void change(struct admission *a, const struct admit_step *step)
+{
+    a->change = (struct change){
+        .kind = step->change, .id = step->id, .address = a->request.raft, .done = changed};
+    a->busy = true;
+    replica_change(a->quorum->replica, &a->change);
+}
+
+static void next(struct admission *a)
+{
+    struct quorum *q = a->quorum;
+    struct replica_member members[REPLICA_MEMBERS_MAX];
+    struct replica_status status = replica_status(q->replica);
+    struct admit_view view = {.cluster_id = status.cluster_id,
+                              .commit = status.commit,
+                              .leading_ms = quorum_leading_ms(q),
+                              .members = members,
+                              .roster = q->roster};
+    struct roster_command command = {.op = ROSTER_PUT, .entry = a->request.entry};
+    struct note note = {""};
+    struct admit_step step;
+
+    if (status.role != REPLICA_LEADER) {
+        end(a, ERR_NOT_LEADER, &note);
+        return;
+    }
+    if (!status.ready) {
+        note_set(&note, "the leader is not ready yet");
+        wait(a, &note);
+        return;
+    }
+    view.member_count = replica_members(q->replica, members);
+    step = admit_next(&view, &a->request);
+    switch (step.kind) {
+    case ADMIT_DONE: end(a, ERR_OK, &step.note); break;
+    case ADMIT_ENTER: propose(a, &command); break;
+    case ADMIT_FORGET:
+        command = (struct roster_command){.op = ROSTER_FORGET, .entry = {.id = step.id}};
+        propose(a, &command);
+        break;
+    case ADMIT_CHANGE: change(a, &step); break;
+    case ADMIT_WAIT: wait(a, &step.note); break;
+    case ADMIT_REFUSE: end(a, step.err, &step.note); break;
+    default: assert(false);
+    }
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct admission *a = CONTAINER_OF(timer, struct admission, timer);
+
+    if (a->quorum->stopping || mono_due(a->until, loop_now(a->quorum->io->loop)))
+        end(a, ERR_NOT_READY, &a->waiting);
+    else
+        next(a);
+}
+
+/* -- life -- */
+
+enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
+                      mono_time until, admission_fn *done, void *owner,
+                      struct admission **ret_admission)
+{
+    struct admission *a;
+    enum err err;
+
+    if (quorum->stopping) return ERR_CLOSED;
+    if (quorum->admission_count >= ADMISSIONS_MAX) return ERR_FULL;
+    a = calloc(1, sizeof *a);
+    if (!a) return ERR_NOMEM;
+    err = timer_init(&a->timer, quorum->io->loop, on_timer);
+    if (err) {
+        free(a);
+        return err;
+    }
+    a->quorum = quorum;
+    a->request = *request;
+    a->until = until;
+    a->done = done;
+    a->owner = owner;
+    buf_init(&a->command, ROSTER_COMMAND_MAX);
+    memcpy(a->actor, actor.at, min_size(actor.len, REPLICA_ACTOR_MAX));
+    list_init(&a->link);
+    list_append(&quorum->admissions, &a->link);
+    quorum->admission_count++;
+    timer_start_in(&a->timer, 0);
+    *ret_admission = a;
+    return ERR_OK;
+}
+
+void admission_forget(struct admission *admission)
+{
+    admission->done = NULL;
+}
+
+void admissions_stop(struct quorum *quorum)
+{
+    LIST_EACH_SAFE(&quorum->admissions, node, following)
+    {
+        struct admission *a = CONTAINER_OF(node, struct admission, link);
+        if (!a->busy) end(a, ERR_CLOSED, &a->waiting);
+    }
+}

@@ -1,0 +1,200 @@
+#include "fleet/admit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct replica_member *find_member(const struct admit_view *view, uint64_t id)
+{
+    for (size_t i = 0; i < view->member_count; i++)
+        if (view->members[i].id == id) return &view->members[i];
+    return NULL;
+}
+
+static const struct replica_member *at_address(const struct admit_view *view, const char *address,
+                                               uint64_t but)
+{
+    for (size_t i = 0; i < view->member_count; i++)
+        if (view->members[i].id != but && strcmp(view->members[i].address, address) == 0)
+            return &view->members[i];
+    return NULL;
+}
+
+/* A leader that was just elected has heard nobody yet: that says nothing of them. */
+static uint64_t silence(const struct admit_view *view, const struct replica_member *member)
+{
+    return member->self ? 0 : min_u64(member->silent_ms, view->leading_ms);
+}
+
+static bool is_dead(const struct admit_view *view, const struct replica_member *member)
+{
+    return silence(view, member) >= ADMIT_SILENT_MS;
+}
+
+/* Another identity of the same name. */
+static bool is_older(const struct roster_entry *entry, const struct admit_request *request)
+{
+    return entry->id != request->entry.id && strcmp(entry->name, request->entry.name) == 0;
+}
+
+static const struct roster_entry *next_older(const struct admit_view *view,
+                                             const struct admit_request *request, size_t *cursor)
+{
+    const struct roster_entry *entries;
+    size_t count = roster_entries(view->roster, &entries);
+
+    while (*cursor < count) {
+        const struct roster_entry *entry = &entries[(*cursor)++];
+        if (is_older(entry, request)) return entry;
+    }
+    return NULL;
+}
+
+static struct admit_step step_change(enum change_kind change, uint64_t id)
+{
+    return (struct admit_step){.kind = ADMIT_CHANGE, .change = change, .id = id};
+}
+
+static struct admit_step refuse(enum err err, const char *why)
+{
+    struct admit_step step = {.kind = ADMIT_REFUSE, .err = err};
+    note_set(&step.note, "%s", why);
+    return step;
+}
+
+/* -- the rules, in the order they are asked -- */
+
+/* True: refused; `step` says why. */
+static bool is_wrong(const struct admit_view *view, const struct admit_request *request,
+                     struct admit_step *step)
+{
+    if (!roster_entry_valid(&request->entry)) {
+        *step = refuse(ERR_INVALID, "an identity, a node name of 1 to 63 visible characters and "
+                                    "addresses of at most 255 are needed");
+        return true;
+    }
+    if (!request->raft[0]) {
+        *step = refuse(ERR_INVALID, "a Raft address is needed");
+        return true;
+    }
+    if (request->cluster_id == 0 || request->cluster_id == view->cluster_id) return false;
+    *step = refuse(ERR_PRECONDITION, "");
+    note_set(&step->note,
+             "its data directory belongs to cluster %016" PRIx64 ", this is %016" PRIx64
+             "; to move it here, empty it (muster coordinator rejoin)",
+             request->cluster_id, view->cluster_id);
+    return true;
+}
+
+/* A newcomer under a name whose holder still answers waits: one of the two is a mistake. */
+static bool name_is_held(const struct admit_view *view, const struct admit_request *request,
+                         struct admit_step *step)
+{
+    const struct roster_entry *older;
+
+    for (size_t cursor = 0; (older = next_older(view, request, &cursor));) {
+        const struct replica_member *member = find_member(view, older->id);
+        if (!member || is_dead(view, member)) continue;
+        *step = (struct admit_step){.kind = ADMIT_WAIT};
+        note_set(&step->note,
+                 "replica %016" PRIx64 " of the same name, %s, was heard %" PRIu64
+                 " ms ago; two nodes must not share a name",
+                 older->id, older->name, silence(view, member));
+        return true;
+    }
+    return false;
+}
+
+static bool roster_lacks(const struct admit_view *view, const struct admit_request *request,
+                         struct admit_step *step)
+{
+    const struct roster_entry *known = roster_find(view->roster, request->entry.id), *entries;
+    size_t count = roster_entries(view->roster, &entries);
+
+    if (known && strcmp(known->name, request->entry.name) == 0 &&
+        strcmp(known->grpc, request->entry.grpc) == 0 &&
+        strcmp(known->http, request->entry.http) == 0)
+        return false;
+    *step = (struct admit_step){.kind = ADMIT_ENTER};
+    if (known || count < ROSTER_ENTRIES_MAX) return true;
+    for (size_t i = 0; i < count; i++) { /* room: whoever asked once and never became a member */
+        if (find_member(view, entries[i].id)) continue;
+        *step = (struct admit_step){.kind = ADMIT_FORGET, .id = entries[i].id};
+        break;
+    }
+    return true;
+}
+
+/* Whoever else is a member where the newcomer wants to be. */
+static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,
+                             struct admit_step *step)
+{
+    const struct replica_member *other = at_address(view, request->raft, request->entry.id);
+    const struct roster_entry *entry = other ? roster_find(view->roster, other->id) : NULL;
+
+    if (!other) return false;
+    if (entry && is_older(entry, request) && is_dead(view, other)) {
+        *step = step_change(CHANGE_REMOVE, other->id);
+        return true;
+    }
+    *step = (struct admit_step){.kind = ADMIT_WAIT};
+    note_set(&step->note,
+             "replica %016" PRIx64 " (%s) is a member at %s: move it or remove it first", other->id,
+             entry ? entry->name : "no name", other->address);
+    return true;
+}
+
+static bool dead_one_is_left(const struct admit_view *view, const struct admit_request *request,
+                             struct admit_step *step)
+{
+    const struct roster_entry *older;
+
+    for (size_t cursor = 0; (older = next_older(view, request, &cursor));) {
+        const struct replica_member *member = find_member(view, older->id);
+        if (!member || !is_dead(view, member)) continue;
+        *step = step_change(CHANGE_REMOVE, older->id);
+        return true;
+    }
+    return false;
+}
+
+static bool lags(const struct admit_view *view, const struct replica_member *member,
+                 struct admit_step *step)
+{
+    if (member->silent_ms != UINT64_MAX &&
+        add_sat_u64(member->match, ADMIT_CATCH_UP_MAX) >= view->commit)
+        return false;
+    *step = (struct admit_step){.kind = ADMIT_WAIT};
+    note_set(&step->note, "it has %" PRIu64 " of %" PRIu64 " entries", member->match, view->commit);
+    return true;
+}
+
+static struct admit_step clean_up(const struct admit_view *view,
+                                  const struct admit_request *request)
+{
+    const struct roster_entry *older;
+    struct admit_step step = {.kind = ADMIT_DONE};
+
+    if (dead_one_is_left(view, request, &step)) return step;
+    for (size_t cursor = 0; (older = next_older(view, request, &cursor));)
+        if (!find_member(view, older->id))
+            return (struct admit_step){.kind = ADMIT_FORGET, .id = older->id};
+    return step;
+}
+
+struct admit_step admit_next(const struct admit_view *view, const struct admit_request *request)
+{
+    const struct replica_member *member = find_member(view, request->entry.id);
+    struct admit_step step = {.kind = ADMIT_WAIT};
+
+    if (is_wrong(view, request, &step)) return step;
+    if (!member && name_is_held(view, request, &step)) return step;
+    if (roster_lacks(view, request, &step)) return step;
+    if (!member || strcmp(member->address, request->raft) != 0) {
+        if (address_is_taken(view, request, &step)) return step;
+        return step_change(member ? CHANGE_ADDRESS : CHANGE_ADD, request->entry.id);
+    }
+    if (member->role == MEMBER_VOTER) return clean_up(view, request);
+    if (lags(view, member, &step)) return step;
+    if (dead_one_is_left(view, request, &step)) return step;
+    return step_change(CHANGE_PROMOTE, request->entry.id);
+}

@@ -1,0 +1,95 @@
+#include "fleet/join.h"
+
+enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note)
+{
+    size_t cut = id.len;
+
+    while (cut > 0 && id.at[cut - 1] != '-') cut--;
+    if (cut > 0 && cut < id.len && str_to_u64(str_tail(id, cut), ret_ordinal) == ERR_OK)
+        return ERR_OK;
+    note_set(note,
+             "id '%.*s' has no ordinal: with a join address it must end in '-' and a number, as "
+             "node-0",
+             STR_ARG(id));
+    return ERR_INVALID;
+}
+
+/* -- founding -- */
+
+enum found_verdict found_begin(const struct found_facts *facts)
+{
+    if (facts->has_directory || !facts->bootstrap) return FOUND_JOIN;
+    if (!facts->has_join_address) return FOUND_BOOTSTRAP;
+    return facts->ordinal == 0 ? FOUND_ASK_FIRST : FOUND_JOIN;
+}
+
+enum found_verdict found_look(const enum found_answer *answers, size_t count, uint64_t looking_ms)
+{
+    size_t empty = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (answers[i] == FOUND_HAS_LOG) return FOUND_JOIN;
+        if (answers[i] == FOUND_EMPTY) empty++;
+    }
+    if (empty == count || looking_ms >= FOUND_LOOK_MS) return FOUND_BOOTSTRAP;
+    return FOUND_ASK_AGAIN;
+}
+
+/* -- joining -- */
+
+static void begin_anew(struct join *join, mono_time now)
+{
+    join->settled = false;
+    join->wait_ms = JOIN_WAIT_FIRST_MS;
+    join->ask_at = now;
+}
+
+static bool has_place(const struct join_view *view)
+{
+    return view->leader_known && view->voter && view->in_place;
+}
+
+/* It had its place: only one that is still a member, and is led, has something to put right. */
+static bool lost_place(const struct join_view *view)
+{
+    return view->leader_known && view->member && !has_place(view);
+}
+
+struct join_effects join_step(struct join *join, enum join_event event,
+                              const struct join_view *view, mono_time now)
+{
+    struct join_effects out = {.wake_at = MONO_NEVER};
+
+    if (join->wait_ms == 0) begin_anew(join, now);
+    if (event == JOIN_ANSWERED) {
+        assert(join->asking);
+        join->asking = false;
+        join->ask_at = mono_after(now, join->wait_ms);
+        join->wait_ms = min_u64(2 * join->wait_ms, JOIN_WAIT_MAX_MS);
+    }
+    if (join->settled && lost_place(view)) begin_anew(join, now);
+    if (!join->settled && has_place(view)) {
+        join->settled = out.settled = join->was_voter = true;
+        return out;
+    }
+    if (join->was_voter && !view->member) {
+        out.removed = true;
+        join->was_voter = false; /* said once */
+        join->settled = true;
+    }
+    if (view->leads && view->ready && !join->led) join->ask_at = now;
+    join->led = view->leads && view->ready;
+    if (join->settled || join->asking) return out;
+    if (!mono_due(join->ask_at, now)) {
+        out.wake_at = join->ask_at;
+        return out;
+    }
+    if (view->leads && !view->ready) { /* in a moment it is, and the view changes */
+        out.wake_at = mono_after(now, JOIN_WAIT_FIRST_MS);
+        return out;
+    }
+    join->asking = true;
+    out.fix = view->leads;
+    out.ask = !view->leads;
+    return out;
+}

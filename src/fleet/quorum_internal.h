@@ -1,0 +1,41 @@
+/* What quorum.c (the join loop) and admission.c (the leader's side) share. */
+#ifndef FLEET_QUORUM_INTERNAL_H
+#define FLEET_QUORUM_INTERNAL_H
+#include "fleet/join.h"
+#include "fleet/quorum.h"
+#include "fleet/targets.h"
+#include "rpc/client.h"
+
+struct quorum {
+    struct io *io;
+    struct log_source log;
+    struct fleet_journal *journal;
+    struct replica *replica;
+    const struct roster *roster;
+    struct tls_context *tls;
+    struct admit_request self; /* what we ask for; the cluster is filled in when asking */
+
+    /* the join loop */
+    struct join join;
+    struct timer look_timer;
+    struct task answered; /* nobody to ask: answered at once */
+    struct targets *targets;
+    struct rpc_channel *channel; /* of the request that runs */
+    bool finding, channel_closing;
+
+    /* the leader's side */
+    struct list admissions;
+    size_t admission_count;
+    mono_time leading_since; /* 0: we do not lead */
+
+    struct replica_member known[REPLICA_MEMBERS_MAX]; /* last seen, to tell what changed */
+    size_t known_count;
+
+    bool stopping;
+    void (*stopped)(void *owner);
+    void *stopped_owner;
+    struct task stop_task;
+};
+/* Those that wait for a timer end here; those in the log's hands end with it. */
+void admissions_stop(struct quorum *quorum);
+#endif

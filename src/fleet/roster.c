@@ -1,0 +1,386 @@
+#include "fleet/roster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+enum {
+    ENTRY_HEAD = 8 + 3,
+    SNAPSHOT_FORMAT = 1,
+    SNAPSHOT_HEAD = 8,
+    SNAPSHOT_MAX = SNAPSHOT_HEAD + ROSTER_ENTRIES_MAX * ROSTER_ENTRY_BYTES_MAX,
+};
+enum reply_code { REPLY_DONE, REPLY_FULL, REPLY_NOT_UNDERSTOOD };
+static_assert(REPLICA_NAME_MAX <= UINT8_MAX && REPLICA_ADDRESS_MAX <= UINT8_MAX,
+              "each length is one byte");
+
+struct roster {
+    struct roster_entry entries[ROSTER_ENTRIES_MAX]; /* by ascending id */
+    size_t count;
+    uint64_t hash;      /* of all entries together, in whatever order they came */
+    struct buf pending; /* of a snapshot that is being restored */
+};
+
+/* -- entries as bytes -- */
+
+static bool is_plain(const char *text, size_t max)
+{
+    size_t len = strnlen(text, max + 1);
+
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~') return false;
+    return len <= max;
+}
+
+bool roster_entry_valid(const struct roster_entry *entry)
+{
+    return entry->id != 0 && entry->name[0] && is_plain(entry->name, REPLICA_NAME_MAX) &&
+           is_plain(entry->grpc, REPLICA_ADDRESS_MAX) && is_plain(entry->http, REPLICA_ADDRESS_MAX);
+}
+
+static enum err append_entry(const struct roster_entry *entry, struct buf *into)
+{
+    size_t name = strlen(entry->name), grpc = strlen(entry->grpc), http = strlen(entry->http);
+    size_t len = ENTRY_HEAD + name + grpc + http;
+    char *room;
+    enum err err = buf_reserve(into, len, &room);
+
+    if (err) return err;
+    store_le64(room, entry->id);
+    room[8] = (char)name;
+    room[9] = (char)grpc;
+    room[10] = (char)http;
+    memcpy(room + ENTRY_HEAD, entry->name, name);
+    memcpy(room + ENTRY_HEAD + name, entry->grpc, grpc);
+    memcpy(room + ENTRY_HEAD + name + grpc, entry->http, http);
+    buf_commit(into, len);
+    return ERR_OK;
+}
+
+/* False: shorter than it says, or longer than a text may be. */
+static bool cut_text(struct str *rest, size_t len, char *to, size_t max)
+{
+    if (len > max || len > rest->len || memchr(rest->at, '\0', len)) return false;
+    memcpy(to, rest->at, len);
+    *rest = str_tail(*rest, len);
+    return true;
+}
+
+static bool cut_entry(struct str *rest, struct roster_entry *entry)
+{
+    size_t name, grpc, http;
+
+    *entry = (struct roster_entry){0};
+    if (rest->len < ENTRY_HEAD) return false;
+    entry->id = load_le64(rest->at);
+    name = (uint8_t)rest->at[8];
+    grpc = (uint8_t)rest->at[9];
+    http = (uint8_t)rest->at[10];
+    *rest = str_tail(*rest, ENTRY_HEAD);
+    return cut_text(rest, name, entry->name, REPLICA_NAME_MAX) &&
+           cut_text(rest, grpc, entry->grpc, REPLICA_ADDRESS_MAX) &&
+           cut_text(rest, http, entry->http, REPLICA_ADDRESS_MAX) && roster_entry_valid(entry);
+}
+
+static uint64_t entry_hash(const struct roster_entry *entry)
+{
+    uint64_t hash = str_hash(str_from(entry->name), entry->id);
+
+    hash = str_hash(str_from(entry->grpc), hash);
+    return str_hash(str_from(entry->http), hash);
+}
+
+/* -- the table -- */
+
+static size_t place_of(const struct roster *roster, uint64_t id)
+{
+    size_t at = 0;
+    while (at < roster->count && roster->entries[at].id < id) at++;
+    return at;
+}
+
+static bool is_at(const struct roster *roster, size_t at, uint64_t id)
+{
+    return at < roster->count && roster->entries[at].id == id;
+}
+
+static enum reply_code put(struct roster *roster, const struct roster_entry *entry)
+{
+    size_t at = place_of(roster, entry->id);
+
+    if (is_at(roster, at, entry->id)) {
+        roster->hash -= entry_hash(&roster->entries[at]);
+    } else {
+        if (roster->count == ROSTER_ENTRIES_MAX) return REPLY_FULL;
+        memmove(&roster->entries[at + 1], &roster->entries[at],
+                (roster->count - at) * sizeof roster->entries[0]);
+        roster->count++;
+    }
+    roster->entries[at] = *entry;
+    roster->hash += entry_hash(entry);
+    return REPLY_DONE;
+}
+
+static void forget(struct roster *roster, uint64_t id)
+{
+    size_t at = place_of(roster, id);
+
+    if (!is_at(roster, at, id)) return; /* asked for twice */
+    roster->hash -= entry_hash(&roster->entries[at]);
+    roster->count--;
+    memmove(&roster->entries[at], &roster->entries[at + 1],
+            (roster->count - at) * sizeof roster->entries[0]);
+}
+
+static void forget_all(struct roster *roster)
+{
+    roster->count = 0;
+    roster->hash = 0;
+}
+
+size_t roster_entries(const struct roster *roster, const struct roster_entry **ret_entries)
+{
+    *ret_entries = roster->entries;
+    return roster->count;
+}
+
+const struct roster_entry *roster_find(const struct roster *roster, uint64_t id)
+{
+    size_t at = place_of(roster, id);
+    return is_at(roster, at, id) ? &roster->entries[at] : NULL;
+}
+
+const char *roster_grpc(const struct roster *roster, uint64_t id)
+{
+    const struct roster_entry *entry = roster_find(roster, id);
+    return entry ? entry->grpc : "";
+}
+
+/* -- commands -- */
+
+enum err roster_encode(const struct roster_command *command, struct buf *into)
+{
+    char head[1 + 8] = {(char)command->op};
+    size_t before = into->len;
+    enum err err;
+
+    if (command->op == ROSTER_FORGET) {
+        if (command->entry.id == 0) return ERR_INVALID;
+        store_le64(head + 1, command->entry.id);
+        return buf_append(into, str_of(head, sizeof head));
+    }
+    if (command->op != ROSTER_PUT || !roster_entry_valid(&command->entry)) return ERR_INVALID;
+    err = buf_append_byte(into, head[0]);
+    if (!err) err = append_entry(&command->entry, into);
+    if (err) into->len = before;
+    return err;
+}
+
+enum err roster_decode(struct str bytes, struct roster_command *ret_command)
+{
+    struct roster_command command = {.op = ROSTER_PUT};
+    struct str rest = str_tail(bytes, 1);
+
+    if (bytes.len == 0) return ERR_PARSE;
+    command.op = (enum roster_op)(uint8_t)bytes.at[0];
+    if (command.op == ROSTER_FORGET) {
+        if (rest.len != 8) return ERR_PARSE;
+        command.entry.id = load_le64(rest.at);
+        if (command.entry.id == 0) return ERR_PARSE;
+    } else if (command.op != ROSTER_PUT || !cut_entry(&rest, &command.entry) || rest.len > 0) {
+        return ERR_PARSE;
+    }
+    *ret_command = command;
+    return ERR_OK;
+}
+
+enum err roster_reply(struct str reply)
+{
+    if (reply.len != 1) return ERR_PARSE;
+    switch (reply.at[0]) {
+    case REPLY_DONE: return ERR_OK;
+    case REPLY_FULL: return ERR_FULL;
+    case REPLY_NOT_UNDERSTOOD: return ERR_INVALID;
+    default: return ERR_PARSE;
+    }
+}
+
+/* -- the state machine -- */
+
+static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+{
+    struct roster *roster = state;
+    struct roster_command command;
+    enum reply_code code = REPLY_DONE;
+
+    if (roster_decode(entry->command, &command))
+        code = REPLY_NOT_UNDERSTOOD;
+    else if (command.op == ROSTER_PUT)
+        code = put(roster, &command.entry);
+    else
+        forget(roster, command.entry.id);
+    (void)buf_append_byte(reply, (char)code); /* one byte fits every ceiling */
+}
+
+/* A few kilobytes: the view is the whole of it, written at once. */
+static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+{
+    const struct roster *roster = state;
+    struct buf *view = calloc(1, sizeof *view);
+    char head[SNAPSHOT_HEAD];
+    enum err err;
+
+    (void)index;
+    if (!view) return ERR_NOMEM;
+    buf_init(view, SNAPSHOT_MAX);
+    store_le32(head, SNAPSHOT_FORMAT);
+    store_le32(head + 4, (uint32_t)roster->count);
+    err = buf_append(view, str_of(head, sizeof head));
+    for (size_t i = 0; !err && i < roster->count; i++)
+        err = append_entry(&roster->entries[i], view);
+    if (err) {
+        buf_deinit(view);
+        free(view);
+        return err;
+    }
+    *ret_view = view;
+    return ERR_OK;
+}
+
+static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
+{
+    struct buf *view = opaque;
+    size_t len = min_size(max_size(budget, 1), view->len);
+    enum err err = buf_append(into, str_of(view->data, len));
+
+    if (err) return err;
+    buf_consume(view, len);
+    *ret_done = view->len == 0;
+    return ERR_OK;
+}
+
+static void snapshot_end(void *opaque)
+{
+    struct buf *view = opaque;
+    buf_deinit(view);
+    free(view);
+}
+
+static enum err restore_begin(void *state, uint64_t index, struct note *note)
+{
+    struct roster *roster = state;
+
+    (void)index;
+    (void)note;
+    forget_all(roster);
+    buf_clear(&roster->pending);
+    return ERR_OK;
+}
+
+static enum err restore_next(void *state, struct str bytes, struct note *note)
+{
+    struct roster *roster = state;
+    enum err err = buf_append(&roster->pending, bytes);
+
+    if (err == ERR_FULL) {
+        note_set(note, "roster: more than %d bytes", (int)SNAPSHOT_MAX);
+        err = ERR_CORRUPT;
+    }
+    return err;
+}
+
+static enum err corrupt(const struct roster *roster, struct str rest, struct note *note,
+                        const char *what)
+{
+    note_set(note, "roster: byte %zu: %s", roster->pending.len - rest.len, what);
+    return ERR_CORRUPT;
+}
+
+static enum err restore_bytes(struct roster *roster, struct note *note)
+{
+    struct str rest = buf_peek(&roster->pending);
+    struct roster_entry entry;
+    uint64_t before = 0;
+    uint32_t format, count;
+
+    if (rest.len == 0) return ERR_OK; /* never in a snapshot */
+    if (rest.len < SNAPSHOT_HEAD) return corrupt(roster, rest, note, "cut short");
+    format = load_le32(rest.at);
+    count = load_le32(rest.at + 4);
+    if (format != SNAPSHOT_FORMAT) {
+        note_set(note, "roster: format %u is not known here", format);
+        return ERR_VERSION;
+    }
+    rest = str_tail(rest, SNAPSHOT_HEAD);
+    if (count > ROSTER_ENTRIES_MAX) return corrupt(roster, rest, note, "too many entries");
+    for (uint32_t i = 0; i < count; i++) {
+        struct str at = rest;
+        if (!cut_entry(&rest, &entry)) return corrupt(roster, at, note, "no entry");
+        if (entry.id <= before) return corrupt(roster, at, note, "out of order");
+        before = entry.id;
+        if (put(roster, &entry)) return corrupt(roster, at, note, "too many entries");
+    }
+    return rest.len > 0 ? corrupt(roster, rest, note, "more than it says") : ERR_OK;
+}
+
+static enum err restore_end(void *state, struct note *note)
+{
+    struct roster *roster = state;
+    enum err err = restore_bytes(roster, note);
+
+    if (err) forget_all(roster);
+    buf_deinit(&roster->pending);
+    buf_init(&roster->pending, SNAPSHOT_MAX);
+    return err;
+}
+
+static uint64_t hash(const void *state)
+{
+    return ((const struct roster *)state)->hash;
+}
+
+static uint64_t size(const void *state)
+{
+    return ((const struct roster *)state)->count * sizeof(struct roster_entry);
+}
+
+static const struct machine_ops roster_ops = {
+    .apply = apply,
+    .snapshot_begin = snapshot_begin,
+    .snapshot_next = snapshot_next,
+    .snapshot_end = snapshot_end,
+    .restore_begin = restore_begin,
+    .restore_next = restore_next,
+    .restore_end = restore_end,
+    .hash = hash,
+    .size = size,
+};
+
+/* -- life -- */
+
+enum err roster_open(struct roster **ret_roster)
+{
+    struct roster *roster = calloc(1, sizeof *roster);
+
+    if (!roster) return ERR_NOMEM;
+    buf_init(&roster->pending, SNAPSHOT_MAX);
+    *ret_roster = roster;
+    return ERR_OK;
+}
+
+void roster_close(struct roster *roster)
+{
+    if (!roster) return;
+    buf_deinit(&roster->pending);
+    free(roster);
+}
+
+struct machine roster_registration(struct roster *roster)
+{
+    return (struct machine){.id = ROSTER_MACHINE_ID,
+                            .name = "roster",
+                            .version = ROSTER_MACHINE_VERSION,
+                            .ops = &roster_ops,
+                            .state = roster};
+}

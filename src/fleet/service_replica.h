@@ -1,0 +1,35 @@
+/* The methods about the replicas themselves: of muster.v1.Fleet JoinReplica, ListReplicas,
+ * RemoveReplica, TransferLeadership and StateHash, and bigfleet's JoinRaftCluster.
+ *
+ * JoinRaftCluster names a node and no identity, which our replicas have: it travels in the request
+ * header x-muster-replica (16 hexadecimal digits); without it the roster's identity of that name is
+ * meant. StateHash is answered by any replica about itself, everything else by the leader. */
+#ifndef FLEET_SERVICE_REPLICA_H
+#define FLEET_SERVICE_REPLICA_H
+#include "fleet/quorum.h"
+#include "rpc/server.h"
+
+#define REPLICA_ID_HEADER "x-muster-replica"
+
+struct replica_service;
+struct replica_service_options {
+    struct io *io;
+    const struct log_source *log;  /* may be NULL; copied */
+    struct fleet_journal *journal; /* may be NULL; borrowed */
+    struct replica *replica;
+    const struct roster *roster;
+    const char *name;               /* of this node; copied */
+    const struct machine *machines; /* as given to the replica; copied */
+    size_t machine_count;
+};
+enum err replica_service_open(const struct replica_service_options *options,
+                              struct replica_service **ret_service); /* ERR_NOMEM */
+/* After the server is closed, and after the replica. NULL is fine. */
+void replica_service_close(struct replica_service *service);
+/* Before the loop turns again after rpc_server_listen: our own entry names the real port. */
+void replica_service_attach(struct replica_service *service, struct quorum *quorum);
+enum err replica_service_methods(struct replica_service *service, struct rpc_server *server,
+                                 struct note *note); /* what rpc_server_add answers */
+/* The leader's gRPC address as the roster knows it, "" when nobody does. */
+const char *replica_service_leader(struct replica_service *service);
+#endif
