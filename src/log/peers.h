@@ -39,7 +39,8 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
      * connection that breaks in between is on_snap_lost. */
     bool (*on_snap)(void *owner, uint64_t from, struct frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
-    /* A joiner was told its cluster: write it down; nothing is heard of it before. False refuses. */
+    /* A joiner was told its cluster: write it down; nothing is heard of it before. False
+     * refuses. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
     /* A peer said hello: what it speaks and where it says it is. */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);
