@@ -302,6 +302,19 @@ static void fail(struct rpc_call *call, enum grpc_status status, struct str text
     rpc_finish(call, status, text, STR_EMPTY);
 }
 
+/* We cannot read on. A handler that knows of the call may have acted on what came before, and no
+ * memory or no room of ours stands for RESOURCE_EXHAUSTED, which a client reads as "was not
+ * applied" (retry.c). */
+static void fail_reading(struct rpc_call *call, enum err err, const struct note *note)
+{
+    bool ours = err == ERR_NOMEM || err == ERR_FULL;
+
+    if (ours && call->begun)
+        fail(call, GRPC_UNKNOWN, str_from(note->text[0] ? note->text : err_text(err)));
+    else
+        rpc_fail(call, err, note);
+}
+
 /* The bytes of the message in the reader, inflated if need be. False: the call has ended. */
 static bool message_bytes(struct rpc_call *call, struct str *ret_bytes)
 {
@@ -321,7 +334,7 @@ static bool message_bytes(struct rpc_call *call, struct str *ret_bytes)
     if (err == ERR_TOO_LARGE)
         fail(call, GRPC_RESOURCE_EXHAUSTED, STR("message is larger than the limit once inflated"));
     else
-        rpc_fail(call, err, &(struct note){"gzip message"});
+        fail_reading(call, err, &(struct note){"gzip message"});
     return false;
 }
 
@@ -351,7 +364,7 @@ static void deliver(struct rpc_call *call)
     if (m->input) {
         err = message_read(m->input, bytes, NULL, &call->arena, &message, &note);
         if (err) {
-            rpc_fail(call, err, &note);
+            fail_reading(call, err, &note);
             return;
         }
     }
@@ -386,7 +399,7 @@ static void reader_failed(struct rpc_call *call, enum err err)
     else if (err == ERR_PARSE)
         fail(call, GRPC_INTERNAL, STR("message has reserved flags"));
     else
-        rpc_fail(call, err, NULL);
+        fail_reading(call, err, &(struct note){"request buffer"});
 }
 
 /* Lets the reader take from *bytes up to the end of one message, and keeps the books. */
@@ -446,6 +459,9 @@ static void read_inbox(struct rpc_call *call)
     limits_refund(call, before - bytes.len);
     buf_consume(&call->inbox, before - bytes.len);
     if (call->inbox.len == 0) buf_deinit(&call->inbox);
+    /* Whoever resumed us need not write anything, and a message larger than the window is whole
+     * only when the peer is told that it may go on. */
+    if (bytes.len < before) connection_mark_dirty(call->connection);
 }
 
 static void keep_for_later(struct rpc_call *call, struct str bytes)
@@ -453,7 +469,7 @@ static void keep_for_later(struct rpc_call *call, struct str bytes)
     enum err err = limits_charge(call, bytes.len);
 
     if (!err) err = buf_append(&call->inbox, bytes);
-    if (err) rpc_fail(call, err, &(struct note){"request buffer"});
+    if (err) fail_reading(call, err, &(struct note){"request buffer"});
 }
 
 void call_advance(struct rpc_call *call, struct str fresh)

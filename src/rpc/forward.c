@@ -34,6 +34,7 @@ struct passing {
     struct rpc_client_call *onward; /* the client's; NULL after on_end */
     struct buf request;             /* that the leader does not take yet */
     struct buf answer;              /* that the caller does not take yet */
+    enum err broken;                /* why the request cannot be passed on; ERR_OK: it can */
     bool request_waits, answer_waits, half_closed, headers_given;
 };
 struct rpc_forwarder {
@@ -291,6 +292,25 @@ static void give_trailers(struct passing *p, const struct rpc_client_call *onwar
     }
 }
 
+/* No answer of the leader's, and certainly not applied. */
+static void say_not_applied(struct passing *p, const struct rpc_outcome *outcome)
+{
+    (void)rpc_add_trailer(p->call, STR(RPC_APPLIED_TRAILER), STR("no"));
+    if (p->broken)
+        rpc_fail(p->call, p->broken, NULL);
+    else
+        rpc_finish(p->call, outcome->err == ERR_TIMEOUT ? GRPC_DEADLINE_EXCEEDED : GRPC_UNAVAILABLE,
+                   outcome->text, STR_EMPTY);
+}
+
+static void say_unknown(struct passing *p, const struct rpc_outcome *outcome)
+{
+    struct note note;
+
+    if (p->broken) note_set(&note, "the request broke off: %s", err_text(p->broken));
+    rpc_finish(p->call, GRPC_UNKNOWN, p->broken ? str_from(note.text) : outcome->text, STR_EMPTY);
+}
+
 static void onward_end(void *owner, struct rpc_client_call *onward,
                        const struct rpc_outcome *outcome)
 {
@@ -305,12 +325,9 @@ static void onward_end(void *owner, struct rpc_client_call *onward,
         if (outcome->answered && (!doubt || retry_status_is_doubtful(outcome->status))) {
             rpc_finish(p->call, outcome->status, outcome->text, outcome->details);
         } else if (doubt) {
-            rpc_finish(p->call, GRPC_UNKNOWN, outcome->text, STR_EMPTY);
+            say_unknown(p, outcome);
         } else {
-            bool late = outcome->err == ERR_TIMEOUT;
-            (void)rpc_add_trailer(p->call, STR(RPC_APPLIED_TRAILER), STR("no"));
-            rpc_finish(p->call, late ? GRPC_DEADLINE_EXCEEDED : GRPC_UNAVAILABLE, outcome->text,
-                       STR_EMPTY);
+            say_not_applied(p, outcome);
         }
     }
     p->onward = NULL;
@@ -320,6 +337,15 @@ static void onward_end(void *owner, struct rpc_client_call *onward,
 }
 
 /* -- from the caller to the leader -- */
+
+/* A part of the request cannot be had or kept here. What went before it may have reached the
+ * leader: only the client's call knows, so the answer waits for on_end. */
+static void break_off(struct passing *p, enum err err)
+{
+    if (err == ERR_CLOSED) return; /* on_end is on its way already */
+    p->broken = err;
+    rpc_call_cancel(p->onward);
+}
 
 static void onward_writable(void *owner, struct rpc_client_call *onward)
 {
@@ -332,7 +358,7 @@ static void onward_writable(void *owner, struct rpc_client_call *onward)
     p->request_waits = false;
     buf_deinit(&p->request);
     buf_init(&p->request, MESSAGE_MAX);
-    if (err && err != ERR_CLOSED) rpc_call_cancel(onward); /* how it ends is told by on_end */
+    if (err) break_off(p, err);
     if (p->half_closed) rpc_call_end(onward);
     if (p->call) rpc_resume(p->call);
 }
@@ -348,6 +374,7 @@ static void pass_request(struct passing *p, const ProtobufCMessage *message, str
     if (message) {
         buf_clear(scratch);
         err = message_write(message, scratch, NULL);
+        if (err == ERR_FULL) err = ERR_TOO_LARGE; /* not the leader's: no event ends that */
         bytes = buf_peek(scratch);
     }
     if (!err) err = rpc_call_send(p->onward, bytes);
@@ -357,9 +384,7 @@ static void pass_request(struct passing *p, const ProtobufCMessage *message, str
         if (!err) rpc_pause(p->call);
     }
     if (scratch->cap > CALLER_MAX) buf_deinit(scratch), buf_init(scratch, MESSAGE_MAX);
-    if (!err || err == ERR_CLOSED) return; /* closed: on_end is on its way */
-    rpc_fail(p->call, err, NULL);
-    rpc_call_cancel(p->onward);
+    if (err) break_off(p, err);
 }
 
 static bool goes_along(struct str name)

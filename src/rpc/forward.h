@@ -10,6 +10,8 @@
  * What is lost between us and the leader is told as the client would tell it: UNKNOWN when the call
  * may have been applied, else UNAVAILABLE with "x-muster-applied: no". So is a no to a second
  * attempt when the first was lost: the caller knows of one only, and would take it for a no to all.
+ * And so is a request that breaks off here, without memory for the next message of a stream:
+ * UNKNOWN once a byte has left for the leader, before that the error with "x-muster-applied: no".
  *
  * The surprising rules. A call is passed on once: it carries x-muster-hops, and who gets such a
  * call without being the leader answers "not leader" itself, so two replicas that take each other

@@ -430,6 +430,28 @@ TEST(a_leader_that_does_not_read_holds_the_caller)
     close_pair();
 }
 
+TEST(a_message_larger_than_the_window_goes_on_when_the_leader_reads_again)
+{
+    static char block[600000];
+
+    open_pair();
+    nodes[LEADER].hold = nodes[LEADER].sink = true;
+    start("/t.T/Collect");
+    CHECK_OK("one", rpc_call_send(heard.call, STR("x")));
+    world_run(&world, 1000);
+    CHECK_OK("a large one", rpc_call_send(heard.call, str_of(block, sizeof block)));
+    rpc_call_end(heard.call);
+    world_run(&world, 1000);
+    CHECK_U64("it holds", nodes[LEADER].served, 1);
+    nodes[LEADER].hold = false;
+    rpc_resume(nodes[LEADER].held);
+    world_run(&world, 3000); /* before a ping brings the connection to life */
+    CHECK_U64("ends", heard.ends, 1);
+    CHECK_OK("done", heard.err);
+    CHECK_U64("all came", nodes[LEADER].served, 2);
+    close_pair();
+}
+
 TEST(a_caller_that_goes_away_cancels_the_call_at_the_leader)
 {
     open_pair();
