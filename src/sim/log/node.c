@@ -23,6 +23,7 @@ struct attempt { /* a write or a read of one client, through this process */
     uint64_t number, floor;
     mono_time give_up;
     struct proposal proposal;
+    size_t command_at; /* in the bytes of its batch, until those stay where they are */
     struct read_ticket ticket;
     char request_id[24], actor[8];
 };
@@ -203,9 +204,10 @@ static void write_something(struct log_process *process, struct attempt *attempt
                        : (uint32_t)max_u64(1, min_u64(status.level, process->host->level)),
         .actor = str_from(attempt->actor),
         .request_id = str_from(attempt->request_id),
-        .command = {(const char *)(uintptr_t)start, bytes->len - start}, /* made a view below */
+        .command = {NULL, bytes->len - start}, /* made a view below */
         .done = on_written,
     };
+    attempt->command_at = start;
     batch[(*count)++] = &attempt->proposal;
 }
 
@@ -226,7 +228,7 @@ static void serve_clients(struct log_process *process)
     size_t count = 0, read_count = 0;
     struct buf bytes;
 
-    buf_init(&bytes, ATTEMPTS_AT_ONCE * (VALUE_MAX + 256));
+    buf_init(&bytes, (size_t)ATTEMPTS_AT_ONCE * (VALUE_MAX + 256));
     for (size_t i = 0; i < LOG_CLIENTS; i++) {
         struct log_client *client = &story->clients[i];
         size_t wanted = 1 + prng_below(prng, story->settings.busy_max);
@@ -255,7 +257,8 @@ static void serve_clients(struct log_process *process)
         }
     }
     for (size_t i = 0; i < count; i++) /* the buffer has its final address now */
-        batch[i]->command.at = bytes.data + (uintptr_t)batch[i]->command.at;
+        batch[i]->command.at =
+            bytes.data + CONTAINER_OF(batch[i], struct attempt, proposal)->command_at;
     if (count) replica_propose(process->replica, batch, count);
     for (size_t i = 0; i < read_count; i++) {
         reads[i]->ticket = (struct read_ticket){.done = on_read};
@@ -466,7 +469,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     log_host_address(host, address);
     snprintf(listen, sizeof listen, "0.0.0.0:%u", host->port);
     err = find_directory(host, io, dir);
-    if (!err) err = trial_open(LOG_KEYS * 2, &process->trial);
+    if (!err) err = trial_open((uint64_t)LOG_KEYS * 2, &process->trial);
     if (!err) err = timer_init(&process->poll, io->loop, on_poll);
     if (!err) {
         struct replica_options options = {

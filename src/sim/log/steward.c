@@ -76,17 +76,17 @@ static bool step_members(struct log_story *story, struct log_host *leader, struc
 {
     size_t wanted = story->steward.voters_wanted;
     size_t alive = plan->voters - plan->lost_voters;
+    bool adds = alive < wanted && !plan->learner;
     char address[40];
 
-    if (plan->lost && plan->lost->role == MEMBER_LEARNER) {
+    /* A lost learner makes room for the next; a lost voter goes when that has come. */
+    if (plan->lost && (plan->lost->role == MEMBER_LEARNER || !adds)) {
         ask(story, leader, CHANGE_REMOVE, plan->lost->id, NULL);
-    } else if (alive < wanted && !plan->learner) {
+    } else if (adds) {
         struct log_host *spare = spare_host(story, plan);
         if (!spare) return false;
         log_host_address(spare, address);
         ask(story, leader, CHANGE_ADD, spare->id, address);
-    } else if (plan->lost) {
-        ask(story, leader, CHANGE_REMOVE, plan->lost->id, NULL);
     } else if (alive < wanted) {
         ask(story, leader, CHANGE_PROMOTE, plan->learner->id, NULL);
     } else if (plan->learner) {
