@@ -69,13 +69,13 @@ struct join_effects join_step(struct join *join, enum join_event event,
     }
     if (join->settled && lost_place(view)) begin_anew(join, now);
     if (!join->settled && has_place(view)) {
-        join->settled = out.settled = join->was_voter = true;
+        join->settled = out.settled = join->had_place = true;
+        join->removed = false;
         return out;
     }
-    if (join->was_voter && !view->member) {
-        out.removed = true;
-        join->was_voter = false; /* said once */
-        join->settled = true;
+    if (join->had_place && !view->member) {
+        out.removed = !join->removed; /* said once */
+        join->removed = join->settled = true;
     }
     if (view->leads && view->ready && !join->led) join->ask_at = now;
     join->led = view->leads && view->ready;

@@ -49,7 +49,7 @@ struct join_view { /* what this replica knows of itself now */
 struct join { /* zeroed: the beginning */
     uint64_t wait_ms;
     mono_time ask_at;
-    bool asking, settled, was_voter, led;
+    bool asking, settled, had_place, removed, led;
 };
 enum join_event { JOIN_LOOK, JOIN_ANSWERED };
 struct join_effects {
