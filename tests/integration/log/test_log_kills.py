@@ -28,15 +28,17 @@ def kill_leader_and_followers():
 
 
 def kill_a_majority():
-    """kill -9 of two in three at once: nothing that was acknowledged is lost."""
+    """kill -9 of two in three at once, which alone have the last writes: nothing acknowledged is lost."""
     with Cluster(PROGRAM, 3) as cluster, Workload(cluster) as load:
         for _ in range(5 if LONG else 1):
             load.progress()
             leader = cluster.leader()
-            gone = [leader, cluster.followers()[0]]
-            for node in gone:
+            third, other = (node for node in cluster.nodes.values() if node is not leader)
+            third.kill()  # so that only those two have what is acknowledged now
+            load.progress()
+            for node in (leader, other):
                 node.kill()
-            for node in gone:
+            for node in (third, leader, other):
                 node.start()
         load.progress()
         load.judge()

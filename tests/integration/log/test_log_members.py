@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from cluster import (LONG, PROGRAM, SEED, Cluster, Workload, check, run_cases, wait_for)
+from cluster import (LONG, PATIENCE, PROGRAM, SEED, Cluster, Workload, check, run_cases, wait_for)
 from wire import Wire
 
 MUSTERCTL = sys.argv.pop(3)
@@ -33,6 +33,7 @@ def grow_and_shrink():
             load.progress()
             cluster.gone = getattr(cluster, "gone", []) + [gone]
         load.judge()
+        check_members(cluster)
         for gone in cluster.gone:
             gone.stop()
 
@@ -49,9 +50,13 @@ def addresses_change():
             wait_for("it is reached there", lambda node=node: caught_up(cluster, node))
         load.progress()
         load.judge()
-        members = cluster.leader().ask("members")
-        for node in cluster.nodes.values():
-            check(f"{node.id}={node.raft}/voter" in members, members)
+        check_members(cluster)
+
+
+def check_members(cluster):
+    """Those that are told of are these, all voters, where they listen."""
+    told = {word.replace("/leader", "") for word in cluster.leader().ask("members").split()[1:]}
+    check(told == {f"{node.id}={node.raft}/voter" for node in cluster.nodes.values()}, f"members are {told}")
 
 
 def caught_up(cluster, node):
@@ -65,14 +70,18 @@ def transfers():
     with Cluster(PROGRAM, 3) as cluster, Workload(cluster) as load:
         for _ in range(30 if LONG else 4):
             load.progress(20)
-            leader = cluster.leader()
-            heir = rng.choice(cluster.followers())
-            answer = leader.ask(f"transfer {heir.id}")
-            check(answer.lower().startswith(("ok", "err timeout", "err not_leader", "err not_ready")), answer)
-            if answer.startswith("ok"):
-                check(leader.status()["role"] != "leader" or cluster.leader() is not leader,
-                      "handed over, and leads on")
+            wait_for("leadership is handed over", lambda: hand_over(cluster, rng))
         load.judge()
+
+
+def hand_over(cluster, rng):
+    leader = cluster.leader()
+    heir = rng.choice(cluster.followers())
+    answer = leader.ask(f"transfer {heir.id}", PATIENCE).lower()
+    check(answer.startswith(("ok", "err timeout", "err not_leader", "err not_ready", "err unknown")), answer)
+    if answer.startswith("ok"):
+        check(leader.status()["role"] != "leader" or cluster.leader() is not leader, "handed over, and leads on")
+    return answer.startswith("ok")
 
 
 def certificates(cluster):
@@ -142,7 +151,7 @@ def strangers():
                 for node in cluster.nodes.values():
                     throw(node.raft, attack)
             load.progress()
-            wait_for("another cluster is refused", lambda: "refused" in log_of(cluster.nodes[1]))
+            wait_for("another cluster is refused", lambda: "it belongs to cluster" in log_of(cluster.nodes[1]))
             wait_for("and told so", lambda: "no connection" in log_of(stranger))
             replayed = [node for node in cluster.nodes.values() if "reason=" in log_of(node)]
             check(len(replayed) == 3, "each replica says whom it refused")

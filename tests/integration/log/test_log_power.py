@@ -254,9 +254,9 @@ def with_cluster(body):
     try:
         body(cluster)
     except BaseException as error:
-        keep = f"{cluster.dir}-failed"
-        shutil.copytree(cluster.dir, keep)
-        print(f"# kept in {keep}")
+        if "MUSTER_TEST_MUTANT" not in os.environ:
+            shutil.copytree(cluster.dir, f"{cluster.dir}-failed")
+            print(f"# kept in {cluster.dir}-failed")
         cluster.__exit__(type(error), error, None)
         raise
     cluster.__exit__(None, None, None)
