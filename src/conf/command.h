@@ -32,6 +32,7 @@ struct command {
     uint32_t exits; /* BIT(code) for each exit code besides 0 it can end with */
     const struct command *const *children; /* ends with NULL; NULL: it runs by itself */
     command_fn *run;                       /* NULL exactly when it has children */
+    bool says_name_only; /* of a program: mistakes begin with its name, without the command's */
 };
 
 enum command_wish {

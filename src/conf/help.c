@@ -186,7 +186,10 @@ static enum err complete_values(const struct command *command, const char *path,
     for (size_t i = 0; table && i < table->count && !err; i++) {
         if (!table->options[i].choices) continue;
         option_flag_name(&table->options[i], flag);
-        err = buf_appendf(into, "        '%s %s') words='", path, flag);
+        err = buf_appendf(into, "        '%s %s'", path, flag);
+        if (!err && table->options[i].also)
+            err = buf_appendf(into, "|'%s %s'", path, table->options[i].also);
+        if (!err) err = buf_append_c(into, ") words='");
         for (size_t j = 0; table->options[i].choices[j] && !err; j++) {
             err = buf_appendf(into, "%s%s", j > 0 ? " " : "", table->options[i].choices[j]);
         }

@@ -52,7 +52,7 @@ struct option {
     const char *placeholder;    /* how help calls the value; NULL: by kind, "ADDRESS" */
     const char *help;           /* what it does, in a sentence or two, lower case */
     const char *example;        /* a value somebody might give; NULL: none */
-    const char *also;           /* one more spelling of the flag, "--tls-cert", or NULL */
+    const char *also;           /* one more spelling of the flag, "--tls-cert", "-o", or NULL */
 };
 struct option_table {
     const struct option *options;

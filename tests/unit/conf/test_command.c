@@ -158,8 +158,8 @@ TEST(help_of_a_command_teaches)
     CHECK_HAS("a negation", out.data, "  --[no-]color\n");
     CHECK_HAS("but not of a flag about this call", out.data, "  --json\n");
     CHECK_HAS("choices and reload", out.data,
-              "One of debug, info, warn, error. Default: info. Environment: MUSTER_LOG_LEVEL. "
-              "Reloaded on\n      SIGHUP.\n");
+              "One of debug, info, warn, error. Default: info. Also: -l. Environment: "
+              "MUSTER_LOG_LEVEL.\n      Reloaded on SIGHUP.\n");
     CHECK_HAS("bounds", out.data, "From 10ms to 1m. Default: 1s.");
     CHECK_HAS("a lower bound alone", out.data, "From 4KiB on. Default: 64MiB.");
     CHECK_HAS("examples", out.data, "Examples:\n  tool cert issue replica --name n1\n");
@@ -183,7 +183,8 @@ TEST(completion_knows_commands_options_and_choices)
     CHECK_HAS("program", out.data, "'tool') words='dev cert help --version --help' ;;");
     CHECK_HAS("group", out.data, "'tool cert') words='issue show --help' ;;");
     CHECK_HAS("options", out.data, "--color --no-color --peers --http-listen");
-    CHECK_HAS("choices", out.data, "'tool dev --log-level') words='debug info warn error' ;;");
+    CHECK_HAS("choices", out.data,
+              "'tool dev --log-level'|'tool dev -l') words='debug info warn error' ;;");
     buf_deinit(&out);
 }
 

@@ -98,6 +98,18 @@ TEST(every_kind_can_be_read)
     conf_close(conf);
 }
 
+TEST(one_more_spelling_stands_for_its_option)
+{
+    static const char *const apart[] = {"-l", "warn", NULL}, *const joined[] = {"-l=error", NULL};
+    struct conf *conf;
+    CHECK_OK("loads", load(apart, NULL, NULL, &conf));
+    CHECK_TEXT("the next word is its value", conf_text(conf, "log.level"), "warn");
+    conf_close(conf);
+    CHECK_OK("loads", load(joined, NULL, NULL, &conf));
+    CHECK_TEXT("or what follows the =", conf_text(conf, "log.level"), "error");
+    conf_close(conf);
+}
+
 TEST(words_that_are_no_options_are_arguments)
 {
     static const char *const flags[] = {"replica", "--name", "x",  "two", "-",
