@@ -38,7 +38,10 @@ static void say(const struct command_call *call, struct str line)
     char path[COMMAND_PATH_CAP];
     struct buf shown;
 
-    command_path_text(call, path);
+    if (call->path[0]->says_name_only)
+        snprintf(path, sizeof path, "%s", call->path[0]->name);
+    else
+        command_path_text(call, path);
     buf_init(&shown, PROGRAM_TEXT_MAX);
     if (printable_append(line, &shown)) buf_clear(&shown); /* still say who failed */
     fprintf(stderr, "%s: %.*s\n", path, STR_ARG(buf_peek(&shown)));

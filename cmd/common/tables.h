@@ -9,6 +9,11 @@ extern const struct option_table force_config_table, rejoin_table, sim_log_table
 extern const struct option_table cert_ca_table, cert_rotate_table, cert_retire_table;
 extern const struct option_table cert_issue_table, cert_renew_table, cert_show_table;
 extern const struct option_table config_check_table, config_reference_table;
+extern const struct option_table ctl_table, ctl_offline_table, list_shard_reports_table;
+extern const struct option_table assign_domain_table, unassign_domain_table, remove_shard_table;
+extern const struct option_table add_shard_table, bind_cluster_table, set_quota_table;
+extern const struct option_table upsert_provider_table, instruction_list_table;
+extern const struct option_table instruction_queue_table, replica_add_table;
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
 /* What a role's settings must obey as a whole, beside what the table says of each: the first thing
@@ -25,6 +30,14 @@ extern const struct role dev_role, coordinator_role;
 extern const char *const role_names[];
 extern const struct role *const roles[];
 
+/* `instruction queue --kind`, in the order of its choices. */
+enum instruction_choice {
+    INSTRUCTION_ASSIGN,
+    INSTRUCTION_UNASSIGN,
+    INSTRUCTION_REASSIGN,
+    INSTRUCTION_DRAIN,
+    INSTRUCTION_TRANSFER,
+};
 /* What conf_choice answers: log.level and log.format in the order of obs/log.h, events.sink so: */
 enum events_choice { EVENTS_CHOICE_NONE, EVENTS_CHOICE_STDOUT, EVENTS_CHOICE_FILE };
 #endif

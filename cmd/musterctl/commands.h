@@ -1,7 +1,14 @@
-/* The commands of musterctl, one file each. */
+/* The commands of musterctl. */
 #ifndef MUSTERCTL_COMMANDS_H
 #define MUSTERCTL_COMMANDS_H
 #include "conf/command.h"
 
-extern const struct command cert_command, config_command;
+extern const struct command cert_command, config_command, auth_command;
+extern const struct command list_shards_command, list_domain_assignments_command;
+extern const struct command list_quotas_command, list_providers_command, list_clusters_command;
+extern const struct command list_shard_reports_command;
+extern const struct command assign_domain_command, unassign_domain_command;
+extern const struct command add_shard_command, remove_shard_command;
+extern const struct command bind_cluster_command, set_quota_command, upsert_provider_command;
+extern const struct command replica_command, instruction_command, state_hash_command;
 #endif

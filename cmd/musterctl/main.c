@@ -1,28 +1,54 @@
 /* musterctl: the tool beside a fleet. */
 #include "common/program.h"
 #include "common/tools.h"
+#include "musterctl/bigfleetctl.h"
 #include "musterctl/commands.h"
 
 static const struct command_example examples[] = {
-    {"musterctl cert ca", "make a development authority in ./tls"},
-    {"musterctl cert issue replica --id 1", "a certificate for one replica"},
+    {"musterctl list-shards --coordinator c1:7790,c2:7790,c3:7790",
+     "any replicas; whoever leads is found"},
+    {"musterctl assign-domain --key zone --value eu-1a --shard shard-0", "a domain gets an owner"},
+    {"musterctl state-hash", "do the replicas hold the same state?"},
+    {"musterctl cert ca && musterctl cert issue admin", "an authority, and a certificate for you"},
     {"musterctl config check muster.toml", "is this file good?"},
     {NULL, NULL},
 };
 static const struct command *const children[] = {
-    &cert_command, &config_command, &completion_command, &version_command, NULL,
+    &list_shards_command,
+    &list_domain_assignments_command,
+    &list_quotas_command,
+    &list_providers_command,
+    &list_clusters_command,
+    &list_shard_reports_command,
+    &assign_domain_command,
+    &unassign_domain_command,
+    &add_shard_command,
+    &remove_shard_command,
+    &bind_cluster_command,
+    &set_quota_command,
+    &upsert_provider_command,
+    &instruction_command,
+    &replica_command,
+    &state_hash_command,
+    &auth_command,
+    &cert_command,
+    &config_command,
+    &completion_command,
+    &version_command,
+    NULL,
 };
 static const struct command program = {
     .name = "musterctl",
-    .summary = "tools beside a fleet: certificates and configuration",
-    .about = "Makes the certificates a fleet proves itself with and checks configuration files. "
-             "Commands "
-             "that talk to a running fleet arrive with the roles they talk to.",
+    .summary = "looks at a fleet and changes it; makes its certificates",
+    .about = "Talks to a coordinator: any replica will do, the leader is found. Also makes the "
+             "certificates a fleet proves itself with, and checks configuration files. Installed "
+             "under the name bigfleetctl it takes that program's command lines.",
     .examples = examples,
     .children = children,
 };
 
 int main(int argc, char **argv)
 {
+    if (argc > 0 && bigfleetctl_is(argv[0])) return bigfleetctl_main(argc, argv);
     return program_main(&program, argc, argv);
 }

@@ -33,6 +33,30 @@ static const char *const commands[][4] = {
     {"muster", "completion", "bash"},
     {"muster", "version"},
     {"musterctl"},
+    {"musterctl", "list-shards"},
+    {"musterctl", "list-domain-assignments"},
+    {"musterctl", "list-quotas"},
+    {"musterctl", "list-providers"},
+    {"musterctl", "list-clusters"},
+    {"musterctl", "list-shard-reports"},
+    {"musterctl", "assign-domain"},
+    {"musterctl", "unassign-domain"},
+    {"musterctl", "add-shard"},
+    {"musterctl", "remove-shard"},
+    {"musterctl", "bind-cluster"},
+    {"musterctl", "set-quota"},
+    {"musterctl", "upsert-provider"},
+    {"musterctl", "instruction"},
+    {"musterctl", "instruction", "list"},
+    {"musterctl", "instruction", "queue"},
+    {"musterctl", "replica"},
+    {"musterctl", "replica", "list"},
+    {"musterctl", "replica", "add"},
+    {"musterctl", "replica", "remove"},
+    {"musterctl", "replica", "transfer"},
+    {"musterctl", "state-hash"},
+    {"musterctl", "auth"},
+    {"musterctl", "auth", "table"},
     {"musterctl", "cert"},
     {"musterctl", "cert", "ca"},
     {"musterctl", "cert", "issue"},
@@ -183,6 +207,11 @@ TEST(the_completion_script_completes)
     static const struct {
         const char *why, *line, *want;
     } cases[] = {
+        {"musterctl's commands", "COMP_WORDS=(musterctl list-sha); COMP_CWORD=1",
+         "list-shards\nlist-shard-reports\n"},
+        {"a command of a group", "COMP_WORDS=(musterctl replica t); COMP_CWORD=2", "transfer\n"},
+        {"a choice after a letter", "COMP_WORDS=(musterctl list-shards -o j); COMP_CWORD=3",
+         "json\n"},
         {"a command", "COMP_WORDS=(muster de); COMP_CWORD=1", "dev\n"},
         {"an option", "COMP_WORDS=(muster dev --http-l); COMP_CWORD=2",
          "--http-listen\n--http-live-every\n"},
@@ -192,10 +221,11 @@ TEST(the_completion_script_completes)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char script[4096];
+        bool ctl = strstr(cases[i].line, "(musterctl ") != NULL;
         snprintf(script, sizeof script,
-                 "set -u; source <('%s' completion bash) && %s && _muster_complete && "
+                 "set -u; source <('%s' completion bash) && %s && _%s_complete && "
                  "for word in \"${COMPREPLY[@]}\"; do echo \"$word\"; done",
-                 cli_muster(), cases[i].line);
+                 ctl ? cli_musterctl() : cli_muster(), cases[i].line, ctl ? "musterctl" : "muster");
         CHECK_I64(cases[i].why, cli_run(&proc, "bash", WORDS("--norc", "-c", script), NULL), 0);
         CHECK_TEXT(cases[i].why, proc.output, cases[i].want);
     }

@@ -1,0 +1,159 @@
+/* The options of the commands that call a coordinator. */
+#include "common/tables_ctl.h"
+
+#include "common/tables.h"
+
+#define TABLE(name)                                                                                \
+    const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}
+
+const char *const ctl_outputs[] = {"table", "json", NULL};
+
+/* A text that must be given, and says something about this call only. */
+#define NEEDED(option_name, shown, sample, what)                                                   \
+    {                                                                                              \
+        .name = (option_name), .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, \
+        .placeholder = (shown), .example = (sample), .help = (what)                                \
+    }
+#define WANTED(option_name, shown, sample, what)                                                   \
+    {                                                                                              \
+        .name = (option_name), .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY,                   \
+        .placeholder = (shown), .example = (sample), .help = (what)                                \
+    }
+
+static const struct option ctl_options[] = {CTL_OPTIONS};
+TABLE(ctl);
+static const struct option ctl_offline_options[] = {OPTION_OUTPUT};
+TABLE(ctl_offline);
+
+static const struct option list_shard_reports_options[] = {
+    WANTED("shard", "ID", "shard-0", "only this one's report"),
+    CTL_OPTIONS,
+};
+TABLE(list_shard_reports);
+
+static const struct option assign_domain_options[] = {
+    NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
+    NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"),
+    NEEDED("shard", "ID", "shard-0", "the shard that gets it"),
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(assign_domain);
+
+static const struct option unassign_domain_options[] = {
+    NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
+    NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"),
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(unassign_domain);
+
+static const struct option remove_shard_options[] = {
+    NEEDED("shard", "ID", "shard-0", "the shard to forget"),
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(remove_shard);
+
+static const struct option add_shard_options[] = {
+    NEEDED("shard", "ID", "shard-0", "the new shard"),
+    NEEDED("address", "ADDRESS", "shard-0.example:7780", "where operators reach it"),
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(add_shard);
+
+static const struct option bind_cluster_options[] = {
+    NEEDED("cluster", "ID", "prod-eu-1", "the cluster"),
+    NEEDED("shard", "ID", "shard-0", "the shard that serves it"),
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(bind_cluster);
+
+static const struct option set_quota_options[] = {
+    NEEDED("provider", "NAME", "aws", "whose machines"),
+    NEEDED("region", "NAME", "eu-west-1", "in which region"),
+    {.name = "slices",
+     .kind = OPTION_LIST,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "SHARD=N,...",
+     .example = "shard-0=40,shard-1=20",
+     .help = "how many speculative machines each shard may order; the whole row is replaced"},
+    {.name = "none",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "take every slice away"},
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(set_quota);
+
+static const struct option upsert_provider_options[] = {
+    NEEDED("name", "NAME", "aws", "the provider"),
+    NEEDED("address", "ADDRESS", "provider.example:7770", "where shards reach it"),
+    WANTED("region", "NAME", "eu-west-1", "the region it serves"),
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(upsert_provider);
+
+static const char *const instruction_kinds[] = {"assign-domain",        "unassign-domain",
+                                                "reassign-speculative", "cross-shard-drain",
+                                                "transfer-ownership",   NULL};
+static const struct option instruction_list_options[] = {
+    WANTED("shard", "ID", "shard-0", "only what waits for this one"),
+    CTL_OPTIONS,
+};
+TABLE(instruction_list);
+
+static const struct option instruction_queue_options[] = {
+    {.name = "shards",
+     .kind = OPTION_LIST,
+     .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,
+     .placeholder = "ID,...",
+     .example = "shard-0,shard-1",
+     .help = "who gets it; each under the same instruction id"},
+    {.name = "kind",
+     .kind = OPTION_ENUM,
+     .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,
+     .choices = instruction_kinds,
+     .help = "what to do"},
+    WANTED("key", "KEY", "topology.kubernetes.io/zone", "of assign-domain and unassign-domain"),
+    WANTED("value", "VALUE", "eu-1a", "of assign-domain and unassign-domain"),
+    {.name = "machines",
+     .kind = OPTION_LIST,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "ID,...",
+     .example = "m-1,m-2",
+     .help = "of the other three: which machines"},
+    WANTED("priority", "NUMBER", "1000", "of cross-shard-drain: the priority of who needs them"),
+    WANTED("from", "ID", "shard-0", "of transfer-ownership: the shard that has them"),
+    WANTED("to", "ID", "shard-1", "of transfer-ownership: the shard that gets them"),
+    WANTED("id", "ID", NULL, "instruction id; without it, the leader makes one"),
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(instruction_queue);
+
+static const struct option replica_add_options[] = {
+    NEEDED("id", "HEX", "00c0ffee00c0ffee", "identity of its data directory, 16 digits"),
+    NEEDED("name", "NAME", "node-4", "name of the node"),
+    {.name = "raft-address",
+     .kind = OPTION_ADDRESS,
+     .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,
+     .example = "node4.example:7791",
+     .help = "its Raft port, as the other replicas reach it"},
+    {.name = "grpc-address",
+     .kind = OPTION_ADDRESS,
+     .flags = OPTION_FLAG_ONLY,
+     .example = "node4.example:7790",
+     .help = "its gRPC port, as clients reach it"},
+    {.name = "http-address",
+     .kind = OPTION_ADDRESS,
+     .flags = OPTION_FLAG_ONLY,
+     .example = "node4.example:8790",
+     .help = "its HTTP port"},
+    CTL_OPTIONS,
+};
+TABLE(replica_add);

@@ -1,0 +1,54 @@
+/* The options of every command of musterctl that calls a coordinator; they stand last in its table.
+ * The names of the three TLS files are those every program of the original has. */
+#ifndef COMMON_TABLES_CTL_H
+#define COMMON_TABLES_CTL_H
+#include "conf/option.h"
+
+extern const char *const ctl_outputs[];
+enum ctl_output { CTL_OUTPUT_TABLE, CTL_OUTPUT_JSON };
+
+#define OPTION_OUTPUT                                                                              \
+    {                                                                                              \
+        .name = "output", .also = "-o", .kind = OPTION_ENUM, .choices = ctl_outputs,               \
+        .flags = OPTION_FLAG_ONLY, .fallback = "table",                                            \
+        .help = "a table for people, or one JSON document for programs"                            \
+    }
+#define CTL_OPTIONS                                                                                \
+    OPTION_OUTPUT,                                                                                 \
+        {.name = "coordinator",                                                                    \
+         .kind = OPTION_LIST,                                                                      \
+         .fallback = "127.0.0.1:7790",                                                             \
+         .placeholder = "ADDRESS,...",                                                             \
+         .example = "c1.example:7790,c2.example:7790,c3.example:7790",                             \
+         .help = "gRPC addresses of the replicas, any of them or all; the leader is found"},       \
+        {.name = "timeout",                                                                        \
+         .kind = OPTION_DURATION,                                                                  \
+         .fallback = "10s",                                                                        \
+         .min = 1,                                                                                 \
+         .max = 86400 * 1000ull,                                                                   \
+         .help = "how long one call may take, with finding the leader and trying again"},          \
+        {.name = "tls.cert-file",                                                                  \
+         .also = "--tls-cert",                                                                     \
+         .kind = OPTION_STRING,                                                                    \
+         .placeholder = "FILE",                                                                    \
+         .example = "tls/admin.pem",                                                               \
+         .help = "certificate to show, as `musterctl cert issue admin` makes it; all three TLS "   \
+                 "files, or none for plaintext"},                                                  \
+        {.name = "tls.key-file",                                                                   \
+         .also = "--tls-key",                                                                      \
+         .kind = OPTION_STRING,                                                                    \
+         .placeholder = "FILE",                                                                    \
+         .example = "tls/admin.key.pem",                                                           \
+         .help = "the private key of tls.cert-file"},                                              \
+    {                                                                                              \
+        .name = "tls.ca-file", .also = "--tls-ca", .kind = OPTION_STRING, .placeholder = "FILE",   \
+        .example = "tls/ca.pem", .help = "the authority the coordinator's certificate comes from"  \
+    }
+#define OPTION_REQUEST_ID                                                                          \
+    {                                                                                              \
+        .name = "request-id", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY,                    \
+        .placeholder = "ID",                                                                       \
+        .help = "the id of a command whose outcome stayed unknown: repeated under the same id it " \
+                "is done once; without it, drawn"                                                  \
+    }
+#endif

@@ -1,0 +1,67 @@
+/* musterctl auth: who may call what, from the very table the servers read. */
+#include "common/tables.h"
+#include "musterctl/commands.h"
+#include "musterctl/ctl.h"
+#include "rpc/access.h"
+#include "text/ndjson.h"
+
+static enum err print_json(struct ctl *ctl, const struct rpc_access_row *rows, size_t count)
+{
+    struct ndjson json;
+
+    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ndjson_open_array(&json, STR("methods"));
+    for (size_t i = 0; i < count; i++) {
+        ndjson_open_object(&json, NDJSON_ITEM);
+        ndjson_c_string(&json, STR("method"), rows[i].path);
+        ndjson_c_string(&json, STR("identity"), rpc_access_text(rows[i].access));
+        ndjson_close_object(&json);
+    }
+    ndjson_close_array(&json);
+    return ndjson_end(&json);
+}
+
+static enum err auth_table(struct ctl *ctl)
+{
+    static const char *const columns[] = {"METHOD", "IDENTITY", NULL};
+    const struct rpc_access_row *rows;
+    size_t count = rpc_access_table(&rows);
+    struct table table;
+
+    if (ctl->json) return print_json(ctl, rows, count);
+    table_init(&table, columns, &ctl->memory);
+    for (size_t i = 0; i < count; i++) {
+        table_text(&table, rows[i].path);
+        table_text(&table, rpc_access_text(rows[i].access));
+    }
+    return table_print(&table, &ctl->out);
+}
+
+static int run_auth_table(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, auth_table);
+}
+
+static const struct command_example table_examples[] = {
+    {"musterctl auth table", "every method and the identity it asks for"},
+    {"musterctl auth table | grep bigfleet://admin", "what only an administrator may do"},
+    {NULL, NULL},
+};
+static const struct command table_command = {
+    .name = "table",
+    .summary = "every method and who may call it",
+    .about = "Prints the table this build's servers judge callers by. It holds under TLS; without "
+             "it there is no identity, and servers listen on loopback only unless told otherwise.",
+    .options = &ctl_offline_table,
+    .examples = table_examples,
+    .exits = BIT(1) | BIT(2),
+    .run = run_auth_table,
+};
+static const struct command *const children[] = {&table_command, NULL};
+const struct command auth_command = {
+    .name = "auth",
+    .summary = "who may call what",
+    .about = "Shows the rules of access. Certificates with these identities come from `musterctl "
+             "cert issue`.",
+    .children = children,
+};

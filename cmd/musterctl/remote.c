@@ -1,0 +1,474 @@
+#include "musterctl/remote.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/real.h"
+#include "rpc/client.h"
+#include "rpc/retry.h"
+#include "wire/grpc.h"
+
+enum {
+    BACKOFF_FIRST_MS = 50,
+    BACKOFF_MAX_MS = 400, /* somebody sits in front of it */
+    DIAL_MS_MIN = 250,
+    DIAL_MS_MAX = 5000,
+    ATTEMPTS_MAX = 6, /* in one go; then it is looked again who leads */
+    LEADER_WAIT_MS = 100,
+    PING_AFTER_MS = 10000, /* a stream has no deadline: this is how a dead peer is noticed */
+    PING_TIMEOUT_MS = 10000,
+    REQUEST_MAX = 16 * 1024 * 1024,
+    MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* of one message of a stream, decoded */
+    WHERE_CAP = 160,
+    WHERE_NAMED = 3,
+};
+
+struct remote {
+    struct real_io *real;
+    struct tls_context *tls;
+    struct rpc_channel *channel;
+    struct timer timer;
+    char request_id[REMOTE_REQUEST_ID_CAP];
+    char where[WHERE_CAP]; /* the addresses, for messages */
+    uint64_t timeout_ms;
+    bool woken, closed, with_tls;
+};
+
+/* How one call went, copied out of the callbacks. */
+struct answer {
+    struct remote *remote;
+    const struct remote_method *method;
+    struct arena *arena;
+    ProtobufCMessage *message;
+    /* streams */
+    remote_message_fn *each;
+    void *owner;
+    uint64_t messages;
+    enum err refused; /* by `each`, or what could not be read */
+    /* the end */
+    bool over, answered;
+    enum err err;
+    enum grpc_status status;
+    char peer[RPC_ADDRESS_CAP];
+    struct note text;
+};
+
+/* -- opening -- */
+
+static void put_where(struct remote *remote, const struct str *addresses, size_t count)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < count && i < WHERE_NAMED; i++)
+        used += (size_t)snprintf(remote->where + used, sizeof remote->where - used, "%s%.*s",
+                                 i > 0 ? ", " : "", (int)min_size(addresses[i].len, 40),
+                                 addresses[i].at);
+    if (count > WHERE_NAMED)
+        snprintf(remote->where + used, sizeof remote->where - used, " and %zu more",
+                 count - WHERE_NAMED);
+}
+
+static enum err open_tls(struct remote *remote, const struct conf *conf, struct note *note)
+{
+    static const char *const names[] = {"tls.cert-file", "tls.key-file", "tls.ca-file"};
+    const char *files[ARRAY_LEN(names)];
+    size_t given = 0, missing = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        files[i] = conf_text(conf, names[i]);
+        if (files[i])
+            given++;
+        else
+            missing = i;
+    }
+    if (given == 0) return ERR_OK;
+    if (given < ARRAY_LEN(names)) {
+        note_set(note, "--tls-cert, --tls-key and --tls-ca belong together; %s is missing",
+                 names[missing]);
+        return ERR_INVALID;
+    }
+    const struct tls_options options = {
+        .side = TLS_CLIENT,
+        .version_min = TLS_V1_3,
+        .cert_file = files[0],
+        .key_file = files[1],
+        .ca_files = {files[2]},
+        .alpn = {"h2"},
+    };
+    remote->with_tls = true;
+    return tls_context_open(fs_real(), &options, &remote->tls, note);
+}
+
+static void on_timer(struct timer *timer)
+{
+    CONTAINER_OF(timer, struct remote, timer)->woken = true;
+}
+
+static enum err settle_request_id(struct remote *remote, const char *given, struct note *note)
+{
+    if (!given) {
+        snprintf(remote->request_id, sizeof remote->request_id, "%016" PRIx64 "%016" PRIx64,
+                 entropy_u64(entropy_real()), entropy_u64(entropy_real()));
+        return ERR_OK;
+    }
+    for (const char *c = given; *c; c++) {
+        if (*c > ' ' && *c <= '~' && c - given < REMOTE_REQUEST_ID_CAP - 1) continue;
+        note_set(note, "--request-id: up to %d visible ASCII characters",
+                 REMOTE_REQUEST_ID_CAP - 1);
+        return ERR_INVALID;
+    }
+    snprintf(remote->request_id, sizeof remote->request_id, "%s", given);
+    return ERR_OK;
+}
+
+static enum err open_channel(struct remote *remote, const struct str *addresses, size_t count,
+                             bool follow, struct note *note)
+{
+    const char *list[OPTION_LIST_MAX + 1] = {NULL};
+
+    for (size_t i = 0; i < count; i++) list[i] = addresses[i].at; /* each with its NUL */
+    const struct rpc_channel_options options = {
+        .io = real_io_io(remote->real),
+        .addresses = list,
+        .tls = remote->tls,
+        .follow_leader = follow,
+        .backoff_first_ms = BACKOFF_FIRST_MS,
+        .backoff_max_ms = BACKOFF_MAX_MS,
+        /* One that swallows packets must leave time for the others. */
+        .dial_timeout_ms =
+            min_u64(DIAL_MS_MAX, max_u64(DIAL_MS_MIN, remote->timeout_ms / (count + 1))),
+        .ping_after_ms = PING_AFTER_MS,
+        .ping_timeout_ms = PING_TIMEOUT_MS,
+    };
+    enum err err = rpc_channel_open(&options, &remote->channel, note);
+
+    if (err) note_prefix(note, "--coordinator");
+    return err;
+}
+
+static enum err open_with(const struct conf *conf, const char *request_id,
+                          const struct str *addresses, size_t count, bool follow,
+                          struct remote **ret_remote, struct note *note)
+{
+    struct remote *remote = calloc(1, sizeof *remote);
+    enum err err;
+
+    if (!remote) return ERR_NOMEM;
+    remote->timeout_ms = conf_number(conf, "timeout");
+    put_where(remote, addresses, count);
+    err = settle_request_id(remote, request_id, note);
+    if (!err) err = open_tls(remote, conf, note);
+    if (!err) err = real_io_open(&remote->real);
+    if (!err) err = timer_init(&remote->timer, real_io_io(remote->real)->loop, on_timer);
+    if (!err) err = open_channel(remote, addresses, count, follow, note);
+    if (err)
+        remote_close(remote);
+    else
+        *ret_remote = remote;
+    return err;
+}
+
+enum err remote_open(const struct conf *conf, const char *request_id, struct remote **ret_remote,
+                     struct note *note)
+{
+    struct option_value list = conf_list(conf, "coordinator");
+
+    return open_with(conf, request_id, list.items, list.item_count, true, ret_remote, note);
+}
+
+enum err remote_open_at(const struct conf *conf, const char *address, struct remote **ret_remote,
+                        struct note *note)
+{
+    struct str one = str_from(address);
+
+    return open_with(conf, NULL, &one, 1, false, ret_remote, note);
+}
+
+static void on_closed(void *owner)
+{
+    ((struct remote *)owner)->closed = true;
+}
+
+void remote_close(struct remote *remote)
+{
+    if (!remote) return;
+    if (remote->channel) {
+        rpc_channel_close(remote->channel, on_closed, remote);
+        while (!remote->closed) real_io_turn(remote->real, true);
+    }
+    timer_deinit(&remote->timer);
+    real_io_close(remote->real);
+    tls_context_unref(remote->tls);
+    free(remote);
+}
+
+const char *remote_request_id(const struct remote *remote)
+{
+    return remote->request_id;
+}
+
+/* -- words -- */
+
+static const char *after_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static const char *text_or_status(const struct answer *a)
+{
+    return a->text.text[0] ? a->text.text : grpc_status_name(a->status);
+}
+
+static void say_unavailable(const struct remote *remote, const struct answer *a, struct note *note)
+{
+    bool refused = strstr(a->text.text, "refused") != NULL;
+    const char *text = text_or_status(a), *dial = strstr(text, ": dial "); /* "A: dial A: ..." */
+
+    note_set(note, "no coordinator answers at %s (%s)%s", remote->where, dial ? dial + 2 : text,
+             refused            ? "; is one running there? --coordinator says where to look"
+             : remote->with_tls ? "; --tls-cert, --tls-key and --tls-ca must be of its authority"
+                                : "; if it speaks TLS give --tls-cert, --tls-key and --tls-ca");
+}
+
+static void say_unknown(const struct remote *remote, const struct answer *a, struct note *note)
+{
+    note_set(note, "it is not known whether this was done (%s); look with: %s", text_or_status(a),
+             a->method->look);
+    if (a->method->kind != REMOTE_WRITE) return;
+    struct note how = *note;
+    note_set(note, "%s; or repeat it with --request-id %s, which does it once", how.text,
+             remote->request_id);
+}
+
+static enum err in_words(const struct remote *remote, struct answer *a, struct note *note)
+{
+    /* A read leaves nothing behind that could be in doubt. */
+    if (a->err == ERR_UNKNOWN && a->method->kind == REMOTE_READ) {
+        a->err = retry_err_from_status(a->status);
+        if (a->err == ERR_UNKNOWN || a->err == ERR_OK) a->err = ERR_UNAVAILABLE;
+    }
+    switch (a->err) {
+    case ERR_UNKNOWN: say_unknown(remote, a, note); break;
+    case ERR_NOT_LEADER:
+        note_set(
+            note,
+            "no leader (%s): an election may be under way; try again, or give every replica to "
+            "--coordinator. Asked %s",
+            text_or_status(a), remote->where);
+        break;
+    case ERR_UNSUPPORTED:
+        note_set(note, "%s has no %s: another release, or another program? (%s)",
+                 a->peer[0] ? a->peer : remote->where, after_path(a->method->path),
+                 text_or_status(a));
+        break;
+    case ERR_TIMEOUT:
+        note_set(note, "no answer within %" PRIu64 " ms, and nothing was done; tried %s",
+                 remote->timeout_ms, remote->where);
+        break;
+    default:
+        if (a->answered)
+            note_set(note, "%s (%s from %s)", text_or_status(a), grpc_status_name(a->status),
+                     a->peer[0] ? a->peer : remote->where);
+        else if (a->err == ERR_UNAVAILABLE)
+            say_unavailable(remote, a, note);
+        else
+            note_set(note, "%s: %s", remote->where, text_or_status(a));
+    }
+    return a->err;
+}
+
+/* -- calls -- */
+
+static void take_outcome(struct answer *a, const struct rpc_outcome *outcome)
+{
+    a->over = true;
+    a->err = outcome->err;
+    a->status = outcome->status;
+    a->answered = outcome->answered;
+    snprintf(a->peer, sizeof a->peer, "%s", rpc_channel_peer(a->remote->channel));
+    note_set(&a->text, "%.*s", (int)min_size(outcome->text.len, NOTE_CAP), outcome->text.at);
+}
+
+/* It said OK: a write was done, whatever else it said. */
+static void take_unreadable(struct answer *a, enum err err, const struct note *why)
+{
+    if (err == ERR_NOMEM)
+        a->err = err;
+    else
+        a->err = a->method->kind == REMOTE_READ ? ERR_INTERNAL : ERR_UNKNOWN;
+    a->answered = false;
+    note_set(&a->text, "the answer cannot be read: %s", why->text[0] ? why->text : err_text(err));
+}
+
+static void on_unary(void *owner, const struct rpc_client_call *call,
+                     const struct rpc_outcome *outcome, struct str message)
+{
+    struct answer *a = owner;
+    struct note why = {""};
+    enum err err;
+
+    (void)call;
+    take_outcome(a, outcome);
+    if (a->err) return;
+    err = message_read(a->method->answer, message, NULL, a->arena, &a->message, &why);
+    if (err) take_unreadable(a, err, &why);
+}
+
+static void wait_for(struct remote *remote, uint64_t ms)
+{
+    remote->woken = false;
+    timer_start_in(&remote->timer, ms);
+    while (!remote->woken) real_io_turn(remote->real, true);
+}
+
+static void ask_once(struct answer *a, struct str request, uint64_t left_ms)
+{
+    struct remote *remote = a->remote;
+    const struct rpc_call_options options = {
+        .path = a->method->path,
+        .timeout_ms = left_ms,
+        .request_id = a->method->kind == REMOTE_WRITE ? str_from(remote->request_id) : STR_EMPTY,
+        .idempotent = a->method->kind == REMOTE_READ,
+        .response_max = REMOTE_RESPONSE_MAX,
+        .attempts_max = ATTEMPTS_MAX,
+    };
+
+    a->over = false;
+    a->err = rpc_unary(remote->channel, &options, request, on_unary, a, NULL);
+    if (a->err) {
+        note_set(&a->text, "%s", err_text(a->err));
+        return;
+    }
+    while (!a->over) real_io_turn(remote->real, true);
+}
+
+/* Not being the leader is a plain no, so asking again is safe; elections are short. */
+static void ask(struct answer *a, struct str request)
+{
+    struct remote *remote = a->remote;
+    mono_time deadline = mono_after(clock_mono(clock_real()), remote->timeout_ms);
+    struct answer refused = {0};
+    bool was_refused = false;
+
+    for (;;) {
+        uint64_t left = mono_elapsed_ms(clock_mono(clock_real()), deadline);
+        if (left == 0) break;
+        ask_once(a, request, left);
+        if (a->err != ERR_NOT_LEADER) break;
+        refused = *a;
+        was_refused = true;
+        if (mono_elapsed_ms(clock_mono(clock_real()), deadline) <= LEADER_WAIT_MS) break;
+        wait_for(remote, LEADER_WAIT_MS);
+    }
+    /* That time ran out says less than why it did. */
+    if (was_refused && a->err == ERR_TIMEOUT) *a = refused;
+}
+
+enum err remote_call(struct remote *remote, const struct remote_method *method,
+                     const ProtobufCMessage *request, struct arena *arena,
+                     ProtobufCMessage **ret_answer, struct note *note)
+{
+    struct answer a = {.remote = remote, .method = method, .arena = arena, .err = ERR_TIMEOUT};
+    struct buf bytes;
+    enum err err;
+
+    buf_init(&bytes, REQUEST_MAX);
+    err = message_write(request, &bytes, note);
+    if (!err) {
+        ask(&a, buf_peek(&bytes));
+        err = a.err ? in_words(remote, &a, note) : ERR_OK;
+    } else if (!note->text[0]) {
+        note_set(note, "the request: %s", err_text(err));
+    }
+    buf_deinit(&bytes);
+    if (!err) *ret_answer = a.message;
+    return err;
+}
+
+/* -- streams -- */
+
+static void on_stream_message(void *owner, struct rpc_client_call *call, struct str bytes)
+{
+    struct answer *a = owner;
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    if (a->refused) return;
+    a->messages++;
+    arena_init(&arena, MESSAGE_MEMORY_MAX);
+    a->refused = message_read(a->method->answer, bytes, NULL, &arena, &message, &a->text);
+    if (!a->refused) a->refused = a->each(a->owner, message, &a->text);
+    arena_deinit(&arena);
+    if (a->refused) rpc_call_cancel(call);
+}
+
+static void on_stream_end(void *owner, struct rpc_client_call *call,
+                          const struct rpc_outcome *outcome)
+{
+    struct answer *a = owner;
+    struct note kept = a->text;
+
+    (void)call;
+    take_outcome(a, outcome);
+    if (!a->refused) return;
+    a->err = a->refused;
+    a->answered = false;
+    a->text = kept;
+}
+
+static void stream_once(struct answer *a, struct str request)
+{
+    static const struct rpc_call_events events = {.on_message = on_stream_message,
+                                                  .on_end = on_stream_end};
+    struct remote *remote = a->remote;
+    const struct rpc_call_options options = {
+        .path = a->method->path,
+        .idempotent = true,
+        .response_max = REMOTE_RESPONSE_MAX,
+        .attempts_max = ATTEMPTS_MAX,
+    };
+    struct rpc_client_call *call;
+
+    a->over = false;
+    a->err = rpc_call_start(remote->channel, &options, &events, a, &call);
+    if (!a->err) a->err = rpc_call_send(call, request);
+    if (a->err) {
+        note_set(&a->text, "%s", err_text(a->err));
+        return;
+    }
+    rpc_call_end(call);
+    while (!a->over) real_io_turn(remote->real, true);
+}
+
+enum err remote_stream(struct remote *remote, const struct remote_method *method,
+                       const ProtobufCMessage *request, remote_message_fn *each, void *owner,
+                       struct note *note)
+{
+    struct answer a = {.remote = remote, .method = method, .each = each, .owner = owner};
+    mono_time deadline = mono_after(clock_mono(clock_real()), remote->timeout_ms);
+    struct buf bytes;
+    enum err err;
+
+    assert(method->kind == REMOTE_READ); /* begun again, it would be another one */
+    buf_init(&bytes, REQUEST_MAX);
+    err = message_write(request, &bytes, note);
+    if (!err) {
+        for (;;) {
+            stream_once(&a, buf_peek(&bytes));
+            if (a.err != ERR_NOT_LEADER || a.messages > 0) break;
+            if (mono_due(deadline, clock_mono(clock_real()))) break;
+            wait_for(remote, LEADER_WAIT_MS);
+        }
+        if (a.refused) {
+            *note = a.text;
+            err = a.refused;
+        } else if (a.err) {
+            err = in_words(remote, &a, note);
+        }
+    }
+    buf_deinit(&bytes);
+    return err;
+}

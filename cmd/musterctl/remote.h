@@ -1,0 +1,64 @@
+/* Calls to a coordinator for commands that run once: opens a channel from the command's options,
+ * waits for the answer, and puts what went wrong into words with the address and what to try.
+ *
+ * Every address of --coordinator may be any replica: who is not the leader names it, and while
+ * there is none it is waited for, within --timeout. A write carries a request id, so that trying
+ * again after a lost answer does it once; when the outcome stays unknown the note names the id, and
+ * the same command with --request-id can be repeated safely. What cannot be told apart by an id is
+ * sent once.
+ *
+ * The surprising rule: --timeout bounds one call, everything in it included (dialing, elections,
+ * repeats), and not the command. */
+#ifndef MUSTERCTL_REMOTE_H
+#define MUSTERCTL_REMOTE_H
+#include "conf/conf.h"
+#include "wire/message.h"
+
+struct remote; /* one thread; owns its loop */
+
+enum {
+    REMOTE_RESPONSE_MAX = 256 * 1024 * 1024, /* of one message, as every server's */
+    REMOTE_REQUEST_ID_CAP = 65,              /* with its NUL */
+};
+
+enum remote_kind {
+    REMOTE_READ,  /* repeated as often as it takes */
+    REMOTE_WRITE, /* carries the request id: repeated, and done once */
+    REMOTE_ONCE,  /* the server does not know a repeat: never sent again by itself */
+};
+struct remote_method {
+    const char *path; /* "/muster.v1.Fleet/AddShard" */
+    const ProtobufCMessageDescriptor *answer;
+    enum remote_kind kind;
+    const char *look; /* the command that shows whether it was done; NULL for reads */
+};
+
+/* Reads the options every command of this kind has (CTL_OPTIONS of common/tables_ctl.h):
+ * coordinator, timeout and the three TLS files. `request_id` is for writes; NULL: one is drawn.
+ * ERR_INVALID (part of the TLS options, no address, a bad id) and what tls_context_open answers,
+ * with a note. */
+enum err remote_open(const struct conf *conf, const char *request_id, struct remote **ret_remote,
+                     struct note *note);
+/* The same for one address in place of --coordinator, and for nobody else: this replica's own word
+ * is wanted, whoever leads. */
+enum err remote_open_at(const struct conf *conf, const char *address, struct remote **ret_remote,
+                        struct note *note);
+void remote_close(struct remote *remote); /* NULL is fine */
+
+/* One request, one answer, decoded into `arena`. The error is the command's: its exit code is
+ * err_exit_code's, and the note is never empty. ERR_UNKNOWN: a write that may have been done. */
+enum err remote_call(struct remote *remote, const struct remote_method *method,
+                     const ProtobufCMessage *request, struct arena *arena,
+                     ProtobufCMessage **ret_answer, struct note *note);
+
+/* One request, a stream of answers, each handed out decoded; its memory ends with `each`. An error
+ * of `each` ends the stream and is what this returns, with the note `each` may have set. There is
+ * no time-out on the whole: a stream ends when the server or the connection does (pings tell). A
+ * stream is begun again (another leader) only as long as no message of it has come. */
+typedef enum err remote_message_fn(void *owner, const ProtobufCMessage *message, struct note *note);
+enum err remote_stream(struct remote *remote, const struct remote_method *method,
+                       const ProtobufCMessage *request, remote_message_fn *each, void *owner,
+                       struct note *note);
+
+const char *remote_request_id(const struct remote *remote); /* of the writes; drawn, or given */
+#endif

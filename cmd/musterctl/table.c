@@ -1,0 +1,168 @@
+#include "musterctl/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/time.h"
+#include "conf/printable.h"
+
+enum { CHUNK_CELLS = 1024, CELL_MAX = 64 * 1024, GAP = 2 };
+
+struct cell {
+    struct str text;
+    size_t width; /* in characters */
+};
+struct table_chunk {
+    struct table_chunk *next;
+    size_t count;
+    struct cell cells[CHUNK_CELLS];
+};
+
+void table_init(struct table *t, const char *const *columns, struct arena *memory)
+{
+    *t = (struct table){.memory = memory, .columns = columns};
+    for (; columns[t->column_count]; t->column_count++) {
+        assert(t->column_count < TABLE_COLUMNS_MAX);
+        t->width[t->column_count] = strlen(columns[t->column_count]);
+    }
+    assert(t->column_count > 0);
+}
+
+static void fail(struct table *t, enum err err)
+{
+    if (!t->err) t->err = err;
+}
+
+/* Characters, when all of them may be shown; else SIZE_MAX. */
+static size_t width_of(struct str text)
+{
+    size_t width = 0;
+
+    while (text.len > 0) {
+        int32_t code;
+        text = str_tail(text, printable_next(text, &code));
+        if (!printable_code(code)) return SIZE_MAX;
+        width++;
+    }
+    return width;
+}
+
+static void add(struct table *t, struct cell cell)
+{
+    size_t column = t->cells % t->column_count;
+
+    if (!t->last || t->last->count == CHUNK_CELLS) {
+        struct table_chunk *chunk = arena_alloc(t->memory, sizeof *chunk);
+        if (!chunk) {
+            fail(t, ERR_NOMEM);
+            return;
+        }
+        chunk->next = NULL;
+        chunk->count = 0;
+        if (t->last)
+            t->last->next = chunk;
+        else
+            t->first = chunk;
+        t->last = chunk;
+    }
+    t->last->cells[t->last->count++] = cell;
+    t->cells++;
+    t->width[column] = max_size(t->width[column], cell.width);
+}
+
+static void add_escaped(struct table *t, struct str text)
+{
+    struct buf shown;
+    char *copy;
+    enum err err;
+
+    buf_init(&shown, CELL_MAX);
+    err = printable_append(text, &shown);
+    copy = err ? NULL : arena_dup(t->memory, buf_peek(&shown));
+    if (copy)
+        add(t, (struct cell){str_of(copy, shown.len), width_of(buf_peek(&shown))});
+    else
+        fail(t, err ? err : ERR_NOMEM);
+    buf_deinit(&shown);
+}
+
+void table_text(struct table *t, const char *text)
+{
+    struct cell cell = {str_from(text), width_of(str_from(text))};
+
+    if (t->err) return;
+    if (cell.width == SIZE_MAX)
+        add_escaped(t, cell.text);
+    else
+        add(t, cell);
+}
+
+static void add_copy(struct table *t, const char *text)
+{
+    const char *copy = t->err ? NULL : arena_dup(t->memory, str_from(text));
+
+    if (copy)
+        table_text(t, copy);
+    else
+        fail(t, ERR_NOMEM);
+}
+
+void table_number(struct table *t, int64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRId64, number);
+    add_copy(t, text);
+}
+
+void table_hex(struct table *t, uint64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%016" PRIx64, number);
+    add_copy(t, text);
+}
+
+void table_time(struct table *t, int64_t unix_ns)
+{
+    char text[WALL_TEXT_CAP];
+    char *dot;
+
+    if (unix_ns <= 0) {
+        table_text(t, "\xe2\x80\x94");
+        return;
+    }
+    wall_text((wall_time){(uint64_t)unix_ns / NS_PER_MS}, text);
+    dot = strchr(text, '.'); /* "...:00.123Z" */
+    assert(dot);
+    memcpy(dot, "Z", 2);
+    add_copy(t, text);
+}
+
+static enum err put(const struct table *t, size_t column, struct str text, size_t width,
+                    struct buf *into)
+{
+    bool last = column + 1 == t->column_count;
+    enum err err = buf_append(into, text);
+
+    if (err) return err;
+    if (last) return buf_append_byte(into, '\n');
+    return buf_appendf(into, "%*s", (int)(t->width[column] - width + GAP), "");
+}
+
+enum err table_print(const struct table *t, struct buf *into)
+{
+    enum err err = t->err;
+    size_t column = 0;
+
+    for (size_t i = 0; i < t->column_count && !err; i++)
+        err = put(t, i, str_from(t->columns[i]), strlen(t->columns[i]), into);
+    assert(t->column_count > 0 && (t->err || t->cells % t->column_count == 0));
+    for (const struct table_chunk *chunk = t->first; chunk && !err; chunk = chunk->next) {
+        for (size_t i = 0; i < chunk->count && !err; i++) {
+            err = put(t, column, chunk->cells[i].text, chunk->cells[i].width, into);
+            column = (column + 1) % t->column_count;
+        }
+    }
+    return err;
+}

@@ -1,0 +1,31 @@
+/* A table for people: columns as wide as they have to be, two spaces between them, nothing after
+ * the last. What came from elsewhere is made printable first: no cell steers a terminal. */
+#ifndef MUSTERCTL_TABLE_H
+#define MUSTERCTL_TABLE_H
+#include "base/arena.h"
+#include "base/buf.h"
+
+enum { TABLE_COLUMNS_MAX = 12 };
+struct table_chunk;
+struct table {
+    struct arena *memory; /* of the cells; borrowed */
+    const char *const *columns;
+    size_t column_count, width[TABLE_COLUMNS_MAX];
+    struct table_chunk *first, *last;
+    size_t cells;
+    enum err err; /* the first failure; table_print says it */
+};
+
+/* `columns` ends with NULL and outlives the table. */
+void table_init(struct table *table, const char *const *columns, struct arena *memory);
+/* Cell by cell, from left to right; a row is whole before the next begins. The text is borrowed
+ * until table_print when it is printable as it is. */
+void table_text(struct table *table, const char *text);
+void table_number(struct table *table, int64_t number);
+void table_hex(struct table *table, uint64_t number); /* 16 digits */
+/* RFC 3339 seconds in UTC. A time that never was (0, or before 1970 as the original's zero time
+ * is) is a dash, U+2014. */
+void table_time(struct table *table, int64_t unix_ns);
+/* ERR_NOMEM, ERR_FULL. */
+enum err table_print(const struct table *table, struct buf *into);
+#endif

@@ -1,0 +1,91 @@
+"""The contracts of the coordinator as Python messages, and a server with canned answers over them.
+
+Messages are built from a descriptor set that protoc makes here, so nothing generated is needed.
+"""
+import concurrent.futures
+import os
+import subprocess
+import tempfile
+import threading
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+COORDINATOR = "bigfleet.v1alpha1.Coordinator"
+FLEET = "muster.v1.Fleet"
+
+
+def load(protoc, root):
+    """Returns (type by full name, {path: (input type, output type)})."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "all.protoset")
+        subprocess.run([protoc, "--proto_path=" + root, "--include_imports", "--descriptor_set_out=" + path,
+                        "bigfleet/v1alpha1/coordinator.proto", "muster/v1/fleet.proto"], check=True, cwd=root)
+        with open(path, "rb") as file:
+            files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    factory = message_factory.MessageFactory(pool)
+
+    def message(name):
+        return factory.GetPrototype(pool.FindMessageTypeByName(name))
+
+    methods = {}
+    for name in (COORDINATOR, FLEET):
+        service = pool.FindServiceByName(name)
+        for method in service.methods:
+            methods[f"/{name}/{method.name}"] = (factory.GetPrototype(method.input_type),
+                                                 factory.GetPrototype(method.output_type))
+    return message, methods
+
+
+class Canned:
+    """A coordinator that says what it is told to: answers[path] is a message, or a function of (request,
+    context) that returns one. What was asked is in `asked` as (path, request, metadata)."""
+
+    def __init__(self, methods, answers, credentials=None):
+        self.methods, self.answers, self.asked = methods, answers, []
+        self.lock = threading.Lock()
+        # Nobody else may listen on the port, or two servers of a test would share their callers.
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8), options=(("grpc.so_reuseport", 0),))
+        self.server.add_generic_rpc_handlers((self,))
+        if credentials:
+            self.port = self.server.add_secure_port("127.0.0.1:0", credentials)
+        else:
+            self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{self.port}"
+        self.server.start()
+
+    def service(self, call):
+        if call.method not in self.methods or call.method not in self.answers:
+            return None
+        given, answered = self.methods[call.method]
+
+        def encode(answer):  # bytes: what no message of ours would look like
+            return answer if isinstance(answer, bytes) else answered.SerializeToString(answer)
+
+        def handle(request, context):
+            with self.lock:
+                self.asked.append((call.method, request, dict(context.invocation_metadata())))
+            answer = self.answers[call.method]
+            return answer(request, context) if callable(answer) else answer
+        return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=given.FromString,
+                                                   response_serializer=encode)
+
+    def times(self, path):
+        return sum(1 for asked in self.asked if asked[0] == path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.stop(0)
+
+
+def says(code, text, **trailers):
+    """An answer that is an error, with trailers such as x_muster_leader."""
+    def answer(_request, context):
+        context.set_trailing_metadata(tuple((name.replace("_", "-"), value) for name, value in trailers.items()))
+        context.abort(code, text)
+    return answer
