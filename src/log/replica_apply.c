@@ -300,15 +300,29 @@ void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
 
 /* -- life -- */
 
+enum err replica_read_room(struct buf *bytes, struct entry **ret_entries,
+                           struct wal_place **ret_places)
+{
+    struct entry *entries = calloc(REPLICA_READ_ENTRIES, sizeof *entries);
+    struct wal_place *places = calloc(REPLICA_READ_ENTRIES, sizeof *places);
+
+    if (!entries || !places) {
+        free(entries);
+        free(places);
+        return ERR_NOMEM;
+    }
+    buf_init(bytes, REPLICA_READ_BYTES + ENTRY_BYTES_MAX);
+    *ret_entries = entries;
+    *ret_places = places;
+    return ERR_OK;
+}
+
 enum err replica_apply_open(struct replica *replica)
 {
     struct replica_apply_state *apply = &replica->apply;
 
     buf_init(&apply->reply, REPLICA_REPLY_MAX);
-    buf_init(&apply->read_bytes, REPLICA_READ_BYTES + ENTRY_BYTES_MAX);
-    apply->read_entries = calloc(REPLICA_READ_ENTRIES, sizeof *apply->read_entries);
-    apply->read_places = calloc(REPLICA_READ_ENTRIES, sizeof *apply->read_places);
-    return apply->read_entries && apply->read_places ? ERR_OK : ERR_NOMEM;
+    return replica_read_room(&apply->read_bytes, &apply->read_entries, &apply->read_places);
 }
 
 void replica_apply_close(struct replica *replica)

@@ -359,6 +359,10 @@ uint32_t replica_dial_level(const struct replica *replica, uint64_t id);      /*
 const char *replica_dial_address(const struct replica *replica, uint64_t id); /* "": unknown */
 
 /* -- replica_apply.c -- */
+/* For a job that reads old entries: all of it, or ERR_NOMEM and nothing. Half of it would be lost
+ * with the next try, or never be asked for again. */
+enum err replica_read_room(struct buf *bytes, struct entry **ret_entries,
+                           struct wal_place **ret_places);
 enum err replica_apply_open(struct replica *replica);
 void replica_apply_close(struct replica *replica);
 void replica_apply_pump(struct replica *replica);

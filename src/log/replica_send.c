@@ -143,13 +143,9 @@ static void start_read(struct replica_lag *lag)
     struct replica *replica = lag->replica;
     size_t bytes = 0;
 
-    if (!lag->entries) {
-        lag->entries = calloc(REPLICA_READ_ENTRIES, sizeof *lag->entries);
-        lag->places = calloc(REPLICA_READ_ENTRIES, sizeof *lag->places);
-        buf_init(&lag->bytes, REPLICA_READ_BYTES + ENTRY_BYTES_MAX);
-    }
     lag->active = false;
-    if (!lag->entries || !lag->places) return;
+    if (!lag->entries && replica_read_room(&lag->bytes, &lag->entries, &lag->places))
+        return; /* the engine asks again */
     buf_clear(&lag->bytes);
     for (lag->count = 0; lag->count < REPLICA_READ_ENTRIES && bytes < REPLICA_READ_BYTES;) {
         uint64_t index = lag->next + lag->count;
