@@ -115,6 +115,13 @@ enum err fs_make_dir(struct fs *fs, const char *path, uint32_t mode)
     return path_ok(path) && !(mode & ~0777u) ? fs->make_dir(fs, path, mode) : ERR_INVALID;
 }
 
+enum err fs_make_link(struct fs *fs, const char *target, const char *path)
+{
+    bool beside = path_ok(target) && strlen(target) <= FS_NAME_MAX && !strchr(target, '/') &&
+                  strcmp(target, ".") != 0 && strcmp(target, "..") != 0;
+    return beside && path_ok(path) ? fs->make_link(fs, target, path) : ERR_INVALID;
+}
+
 enum err fs_list(struct fs *fs, const char *path, fs_list_fn *each, void *context)
 {
     assert(each);

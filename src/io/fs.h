@@ -62,7 +62,10 @@ enum err fs_stat(struct fs *fs, const char *path, struct fs_info *ret_info); /* 
 enum err fs_rename(struct fs *fs, const char *from, const char *to);
 /* A file or an empty directory. ERR_PRECONDITION: not empty. */
 enum err fs_remove(struct fs *fs, const char *path);
-enum err fs_make_dir(struct fs *fs, const char *path, uint32_t mode);               /* ERR_EXISTS */
+enum err fs_make_dir(struct fs *fs, const char *path, uint32_t mode); /* ERR_EXISTS */
+/* A symbolic link to `target`, the name of an entry beside it, there or not. ERR_EXISTS. A rename
+ * over an older link swaps it in one step; fs_list gives links as FS_OTHER. */
+enum err fs_make_link(struct fs *fs, const char *target, const char *path);
 enum err fs_list(struct fs *fs, const char *path, fs_list_fn *each, void *context); /* no order */
 enum err fs_sync_dir(struct fs *fs, const char *path);
 enum err fs_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes);
@@ -113,6 +116,7 @@ struct fs {
     enum err (*rename)(struct fs *, const char *, const char *);
     enum err (*remove)(struct fs *, const char *);
     enum err (*make_dir)(struct fs *, const char *, uint32_t);
+    enum err (*make_link)(struct fs *, const char *, const char *);
     enum err (*list)(struct fs *, const char *, fs_list_fn *, void *);
     enum err (*sync_dir)(struct fs *, const char *);
     enum err (*free_bytes)(struct fs *, const char *, uint64_t *);

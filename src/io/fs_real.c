@@ -230,6 +230,12 @@ static enum err real_make_dir(struct fs *fs, const char *path, uint32_t mode)
     return mkdir(path, (mode_t)mode) == 0 ? ERR_OK : from_errno(errno);
 }
 
+static enum err real_make_link(struct fs *fs, const char *target, const char *path)
+{
+    (void)fs;
+    return symlink(target, path) == 0 ? ERR_OK : from_errno(errno);
+}
+
 /* Some file systems do not tell the kind with the name. */
 static enum fs_kind entry_kind(int dir_fd, const struct dirent *entry)
 {
@@ -374,6 +380,7 @@ struct fs *fs_real(void)
         .rename = real_rename,
         .remove = real_remove,
         .make_dir = real_make_dir,
+        .make_link = real_make_link,
         .list = real_list,
         .sync_dir = real_sync_dir,
         .free_bytes = real_free_bytes,

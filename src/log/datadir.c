@@ -159,7 +159,8 @@ enum err datadir_may_begin(struct fs *fs, const char *dir, const struct datadir 
                            struct note *note)
 {
     struct datadir found = {.replica_id = 0};
-    enum err err = interrupted(fs, dir, now, rejoin, &found, note);
+    enum err err = datadir_not_restoring(fs, dir, note);
+    if (!err) err = interrupted(fs, dir, now, rejoin, &found, note);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
@@ -168,7 +169,9 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
                        struct note *note)
 {
     struct datadir found = {.replica_id = 0};
-    enum err err = fs_sweep_temps(fs, dir);
+    enum err err = datadir_not_restoring(fs, dir, note);
+    if (err) return err;
+    err = fs_sweep_temps(fs, dir);
     if (err) {
         note_set(note, "sweep %s: %s", dir, err_text(err));
         return err;
@@ -213,7 +216,8 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
     char path[FS_PATH_CAP];
     struct fs_info info;
     struct datadir datadir = {.replica_id = 0};
-    enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
+    enum err err = datadir_not_restoring(fs, dir, note);
+    if (!err) err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
     if (err) return err;
     /* Whoever made it may have died before its name was durable, and we are about to count on
      * it. */

@@ -6,6 +6,7 @@
  *                     cluster 19d2c07be4aa6f31
  *                     check 5a0c93d1
  *     FORMAT.new      while a directory is being made, or an offline tool is at work
+ *     RESTORE         while a restore takes the place of what was there; restoring/ before that
  *     LOCK  log/FORMAT  log/VOTE  log/<n>.seg  snap/FORMAT  snap/<n>.snap
  *
  * The identity is drawn at random when the directory is made and never changes: a wiped or replaced
@@ -63,4 +64,26 @@ enum err datadir_force_config(const struct datadir_force *force, struct datadir 
  * the same cluster, ready to be added as a learner. */
 enum err datadir_rejoin(struct fs *fs, struct entropy *entropy, const char *dir,
                         struct datadir *ret_old, struct datadir *ret_new, struct note *note);
+/* A replica out of a backup: what the directory holds, if anything, is removed once the new state
+ * is durable beside it, and the replica is the only voter of a cluster of its own, both under new
+ * identities: neither those of the old cluster nor an old vote can be taken for it. Interrupted, it
+ * leaves the old directory, or one that answers ERR_NOT_READY to everybody until a restore has run
+ * again. */
+enum { DATADIR_SECTION_BYTES_MAX = 1 << 20 };
+#define DATADIR_SECTIONS_END UINT32_MAX
+struct datadir_restore {
+    struct fs *fs;
+    struct entropy *entropy;
+    const char *dir;      /* made if absent */
+    const char *address;  /* as others reach its Raft port */
+    uint64_t index, term; /* of the last entry the state contains; an index of 0 is ERR_INVALID */
+    uint64_t clock_ns;
+    uint32_t level;
+    /* The next bytes of the state, at most DATADIR_SECTION_BYTES_MAX appended: machine by machine
+     * in growing order of their ids; DATADIR_SECTIONS_END ends it. */
+    enum err (*next)(void *owner, uint32_t *ret_section, struct buf *into, struct note *note);
+    void *owner;
+};
+enum err datadir_restore(const struct datadir_restore *restore, struct datadir *ret_datadir,
+                         struct note *note);
 #endif

@@ -98,7 +98,8 @@ static enum err must_be_free(struct fs *fs, const char *dir, struct note *note)
 {
     char path[FS_PATH_CAP];
     struct fs_info info;
-    enum err err = datadir_path(dir, DATADIR_FORMAT, path, note);
+    enum err err = datadir_not_restoring(fs, dir, note);
+    if (!err) err = datadir_path(dir, DATADIR_FORMAT, path, note);
     if (err) return err;
     err = fs_stat(fs, path, &info);
     if (!err) {

@@ -5,6 +5,7 @@
  *     datadir_check.c   verified
  *     datadir_force.c   the day when a majority is gone
  *     datadir_rejoin.c  a damaged replica
+ *     datadir_restore.c a replica out of a backup
  *     datadir_scan.c    what log and snapshot hold together
  *
  * FORMAT.new is the intent of a change in several steps: it holds the FORMAT that is to be, is made
@@ -17,8 +18,9 @@
 #include "log/wal.h"
 
 enum { DATADIR_TEXT_CAP = 128 };
-#define DATADIR_FORMAT "FORMAT"
-#define DATADIR_NEXT   "FORMAT.new"
+#define DATADIR_FORMAT  "FORMAT"
+#define DATADIR_NEXT    "FORMAT.new"
+#define DATADIR_RESTORE "RESTORE"
 
 size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP]); /* its length */
 enum err datadir_parse(struct str text, struct datadir *ret_datadir); /* CORRUPT, VERSION */
@@ -29,6 +31,8 @@ enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
 enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
                             const struct datadir *datadir, uint64_t unique, struct note *note);
+/* ERR_NOT_READY: a restore was interrupted, and nothing else may be done here. */
+enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note);
 /* The last step: FORMAT.new becomes FORMAT, durably. */
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
 /* log/ and snap/ with their FORMAT lines; fine when there. */

@@ -82,6 +82,11 @@ static enum err gate_make_dir(struct fs *gate, const char *path, uint32_t mode)
     return pass(gate) ? fs_make_dir(inner(gate), path, mode) : ERR_IO;
 }
 
+static enum err gate_make_link(struct fs *gate, const char *target, const char *path)
+{
+    return pass(gate) ? fs_make_link(inner(gate), target, path) : ERR_IO;
+}
+
 static enum err gate_list(struct fs *gate, const char *path, fs_list_fn *each, void *context)
 {
     return pass(gate) ? fs_list(inner(gate), path, each, context) : ERR_IO;
@@ -139,6 +144,7 @@ enum err sim_disk_open(struct sim_host *host)
         .rename = gate_rename,
         .remove = gate_remove,
         .make_dir = gate_make_dir,
+        .make_link = gate_make_link,
         .list = gate_list,
         .sync_dir = gate_sync_dir,
         .free_bytes = gate_free_bytes,

@@ -68,6 +68,7 @@ static enum err find_node(struct sim_fs *disk, const char *path, struct node **r
 {
     struct place place;
     enum err err = names_find(disk, path, &place);
+    if (!err) err = place_follow(&place);
     if (!err && !place.node) err = ERR_NOT_FOUND;
     if (!err && place_is_misnamed(&place)) err = ERR_INVALID;
     if (!err) *ret_node = place.node;
@@ -94,6 +95,11 @@ static enum err find_or_create(struct sim_fs *disk, const char *path, uint32_t f
     if (!place.node)
         return names_create(disk, place_dir(&place), place.name, FS_REGULAR, mode, ret_node);
     if (flags & FS_EXCLUSIVE) return ERR_EXISTS;
+    if (!(flags & FS_WRITE)) {
+        err = place_follow(&place);
+        if (err) return err;
+        if (!place.node) return ERR_NOT_FOUND;
+    }
     if (place.node->kind != FS_REGULAR || place_is_misnamed(&place)) return ERR_INVALID;
     *ret_node = place.node;
     return ERR_OK;
@@ -290,6 +296,27 @@ static enum err disk_make_dir(struct fs *fs, const char *path, uint32_t mode)
     return names_create(disk, place_dir(&place), place.name, FS_DIRECTORY, mode, NULL);
 }
 
+/* What a link says is on disk with its name, as kernels keep short ones. */
+static enum err disk_make_link(struct fs *fs, const char *target, const char *path)
+{
+    struct sim_fs *disk = disk_of(fs);
+    struct place place;
+    struct node *node;
+    enum err err = begin(disk, SIM_FS_NAME, 0);
+    if (!err) err = names_find(disk, path, &place);
+    if (err) return err;
+    if (place.node) return ERR_EXISTS;
+    if (place.as_dir) return ERR_NOT_FOUND;
+    err = names_create(disk, place_dir(&place), place.name, FS_OTHER, 0777, &node);
+    if (err) return err;
+    err = data_write(disk, node, 0, str_from(target));
+    if (!err)
+        data_sync(disk, node);
+    else
+        (void)names_remove(disk, place_dir(&place), dir_find(place_dir(&place), place.name));
+    return err;
+}
+
 /* Begins anywhere: nobody may come to rely on an order. */
 static enum err disk_list(struct fs *fs, const char *path, fs_list_fn *each, void *context)
 {
@@ -407,6 +434,7 @@ static const struct fs disk_table = {
     .rename = disk_rename,
     .remove = disk_remove,
     .make_dir = disk_make_dir,
+    .make_link = disk_make_link,
     .list = disk_list,
     .sync_dir = disk_sync_dir,
     .free_bytes = disk_free_bytes,

@@ -1,6 +1,7 @@
 /* What the files of the simulated disk share. Nothing outside src/sim/sim_fs*.c includes this.
  *
- * A node is a file or a directory. A file has its content twice: `live` is what reads see,
+ * A node is a file, a directory or a link (FS_OTHER), whose content is the name beside it that it
+ * leads to. A file has its content twice: `live` is what reads see,
  * `durable` what a power cut would find, and `writes` is what lies between the two, oldest first.
  *
  *   1. Both contents have room for the longer of the two, and for all of `writes`: neither a sync
@@ -111,6 +112,8 @@ struct place {
 /* ERR_NOT_FOUND when a directory on the way is missing; the last part may be. */
 enum err names_find(struct sim_fs *disk, const char *path, struct place *ret_place);
 struct node *place_dir(const struct place *place);
+/* Where a link leads, one step; what is no link stays. ERR_INVALID: to another link. */
+enum err place_follow(struct place *place);
 bool place_is_misnamed(const struct place *place); /* a file, with a slash at the end */
 bool place_is_below(const struct place *place, const struct node *node);
 

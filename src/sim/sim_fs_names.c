@@ -99,6 +99,14 @@ bool place_is_misnamed(const struct place *place)
     return place->as_dir && place->node && place->node->kind != FS_DIRECTORY;
 }
 
+enum err place_follow(struct place *place)
+{
+    if (!place->node || place->node->kind != FS_OTHER) return ERR_OK;
+    place->entry = dir_find(place_dir(place), str_of(place->node->live.at, place->node->live.len));
+    place->node = place->entry ? place->entry->node : NULL;
+    return place->node && place->node->kind == FS_OTHER ? ERR_INVALID : ERR_OK;
+}
+
 enum err names_find(struct sim_fs *disk, const char *path, struct place *ret_place)
 {
     struct str rest = str_from(path), part;
@@ -111,6 +119,8 @@ enum err names_find(struct sim_fs *disk, const char *path, struct place *ret_pla
         }
         if (str_equal(part, STR(".."))) return ERR_UNSUPPORTED;
         if (place.name.len > 0) { /* the part before this one was not the last */
+            enum err err = place_follow(&place);
+            if (err) return err;
             if (!place.node) return ERR_NOT_FOUND;
             if (place.node->kind != FS_DIRECTORY) return ERR_INVALID;
             if (place.above_count > SIM_FS_DEPTH_MAX) return ERR_INVALID;

@@ -96,6 +96,12 @@ static enum err fault_make_dir(struct fs *fs, const char *path, uint32_t mode)
     return err ? err : fs_make_dir(inner(fs), path, mode);
 }
 
+static enum err fault_make_link(struct fs *fs, const char *target, const char *path)
+{
+    enum err err = count(fs, FAULT_FS_MAKE_DIR);
+    return err ? err : fs_make_link(inner(fs), target, path);
+}
+
 static enum err fault_list(struct fs *fs, const char *path, fs_list_fn *each, void *context)
 {
     enum err err = count(fs, FAULT_FS_LOOK);
@@ -142,6 +148,7 @@ void fault_fs_init(struct fault_fs *fault, struct fs *inner_fs)
                 .rename = fault_rename,
                 .remove = fault_remove,
                 .make_dir = fault_make_dir,
+                .make_link = fault_make_link,
                 .list = fault_list,
                 .sync_dir = fault_sync_dir,
                 .free_bytes = fault_free_bytes,

@@ -16,8 +16,8 @@ enum fault_fs_call {
     FAULT_FS_SYNC_DIR = BIT(4),
     FAULT_FS_RENAME = BIT(5),
     FAULT_FS_REMOVE = BIT(6),
-    FAULT_FS_MAKE_DIR = BIT(7),
-    FAULT_FS_LOOK = BIT(8), /* size, stat, list, free bytes */
+    FAULT_FS_MAKE_DIR = BIT(7), /* links too */
+    FAULT_FS_LOOK = BIT(8),     /* size, stat, list, free bytes */
     FAULT_FS_ANY = BIT(9) - 1,
 };
 struct fault_fs_plan {

@@ -479,3 +479,112 @@ static bool rejoin_judge(struct state *state, struct note *why)
 }
 
 const struct deed deed_rejoin = {"rejoin", tools_prepare, rejoin_act, rejoin_judge};
+
+/* -- restore: over a directory in use, and over none -- */
+
+struct sections { /* two, of several chunks each */
+    unsigned given;
+};
+enum { PIECES = 4 };
+
+static enum err sections_next(void *owner, uint32_t *ret_section, struct buf *into,
+                              struct note *note)
+{
+    struct sections *sections = owner;
+    (void)note;
+    *ret_section = sections->given < PIECES / 2 ? 2 : 3;
+    if (sections->given == PIECES) *ret_section = DATADIR_SECTIONS_END;
+    if (sections->given == PIECES) return ERR_OK;
+    return buf_appendf(into, "piece %u of the backup", sections->given++);
+}
+
+static enum err restore(struct state *state, struct fs *fs)
+{
+    struct sections sections = {0};
+    struct datadir_restore how = {
+        .fs = fs,
+        .entropy = &state->rig.entropy.base,
+        .dir = DATA,
+        .address = "restored:1",
+        .index = 12,
+        .term = 7,
+        .clock_ns = 99,
+        .level = 1,
+        .next = sections_next,
+        .owner = &sections,
+    };
+    return datadir_restore(&how, &state->after, &state->note);
+}
+
+static enum err restore_act(struct state *state, struct fs *fs)
+{
+    state->began = 1;
+    enum err err = restore(state, fs);
+    if (!err) state->ended = 1;
+    return err;
+}
+
+static bool restored_snapshot(struct state *state, const struct datadir *found, struct note *why)
+{
+    struct snap_reader *reader;
+    struct snap_head head;
+    struct buf chunk;
+    uint32_t section = 0;
+    unsigned pieces = 0;
+    enum err err = snap_open(state->rig.fs, DATA "/snap/000000000000000c-0000000000000007.snap",
+                             &reader, &head, why);
+    if (err) return false;
+    bool fine = head.mark.index == 12 && head.mark.term == 7 && head.mark.members.count == 1 &&
+                head.mark.members.at[0].id == found->replica_id && head.clock_ns == 99 &&
+                head.cluster_id == found->cluster_id;
+    buf_init(&chunk, SNAP_CHUNK_MAX);
+    while (!err) {
+        err = snap_read(reader, &chunk, &section, why);
+        if (err || section == UINT32_MAX) break;
+        fine = fine && section == (pieces < PIECES / 2 ? 2u : 3u);
+        pieces++;
+    }
+    buf_deinit(&chunk);
+    snap_close(reader);
+    return !err && fine && pieces == PIECES;
+}
+
+static bool restore_judge(struct state *state, struct note *why)
+{
+    struct datadir found = {.replica_id = 0};
+    struct held held;
+    struct vote vote;
+    bool had = state->before.replica_id != 0;
+    enum err err = datadir_read(state->rig.fs, DATA, &found, why);
+    if (err == ERR_NOT_FOUND && !had && state->ended == 0) return true; /* as it was */
+    if (err == ERR_NOT_READY) {
+        /* nothing else may be done with it */
+        if (format(state, state->rig.fs) != ERR_NOT_READY) {
+            note_set(why, "a half restored directory can be made anew");
+            return false;
+        }
+        err = restore(state, state->rig.fs);
+        if (err) {
+            *why = state->note;
+            note_prefix(why, "run again");
+            return false;
+        }
+        err = datadir_read(state->rig.fs, DATA, &found, why);
+    }
+    if (err || !look_at(state, &found, &held, &vote, why)) return false;
+    bool restored = found.replica_id != state->before.replica_id;
+    bool new_whole = held.entries == 1 && vote.term == 7 && vote.candidate == 0 &&
+                     found.cluster_id != state->before.cluster_id &&
+                     restored_snapshot(state, &found, why);
+    bool old_whole = had && held.entries == 6 && vote.term == 1 &&
+                     exists(state, DATA "/snap/0000000000000003-0000000000000001.snap");
+    if ((restored ? new_whole : old_whole) && (restored || state->ended == 0)) {
+        state->ended = restored;
+        return true;
+    }
+    note_set(why, "restored %d, %zu entries, term %" PRIu64, restored, held.entries, vote.term);
+    return false;
+}
+
+const struct deed deed_restore = {"restore", tools_prepare, restore_act, restore_judge};
+const struct deed deed_restore_new = {"restore into nothing", NULL, restore_act, restore_judge};

@@ -6,6 +6,6 @@
 
 struct deed;
 extern const struct deed deed_votes, deed_snapshots, deed_install, deed_format, deed_adopt,
-    deed_force, deed_rejoin;
+    deed_force, deed_rejoin, deed_restore, deed_restore_new;
 bool sweep_deed(const struct deed *deed, uint64_t seeds, struct note *why);
 #endif

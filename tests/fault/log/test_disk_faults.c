@@ -46,3 +46,13 @@ TEST(beginning_anew)
 {
     sweep(&deed_rejoin);
 }
+
+TEST(restoring_over_a_replica)
+{
+    sweep(&deed_restore);
+}
+
+TEST(restoring_into_nothing)
+{
+    sweep(&deed_restore_new);
+}

@@ -745,6 +745,39 @@ TEST(only_regular_files_are_opened_and_links_only_to_read)
     check_content(&bed, "file", STR("content"), "not what it led to");
 }
 
+TEST(a_link_leads_to_its_neighbour_and_is_swapped_in_one_step)
+{
+    EACH_BED(bed)
+    {
+        struct fs_info info;
+        struct fs_file *file = NULL;
+        size_t counts[3] = {0};
+        CHECK_OK(on(&bed, "a directory"), fs_make_dir(bed.fs, in(&bed, "d1"), 0700));
+        CHECK_OK(on(&bed, "another"), fs_make_dir(bed.fs, in(&bed, "d2"), 0700));
+        put(&bed, "d1/file", "first");
+        put(&bed, "d2/file", "second");
+        CHECK_OK(on(&bed, "made"), fs_make_link(bed.fs, "d1", in(&bed, "latest")));
+        check_content(&bed, "latest/file", STR("first"), "led to");
+        CHECK_OK(on(&bed, "stat follows"), fs_stat(bed.fs, in(&bed, "latest"), &info));
+        CHECK(on(&bed, "to the directory"), info.kind == FS_DIRECTORY);
+        CHECK_ERR(on(&bed, "there"), fs_make_link(bed.fs, "d2", in(&bed, "latest")), ERR_EXISTS);
+        CHECK_OK(on(&bed, "new"), fs_make_link(bed.fs, "d2", in(&bed, "latest.tmp")));
+        CHECK_OK(on(&bed, "swap"), fs_rename(bed.fs, in(&bed, "latest.tmp"), in(&bed, "latest")));
+        check_content(&bed, "latest/file", STR("second"), "swapped");
+        check_content(&bed, "d1/file", STR("first"), "the old one stays");
+        CHECK_OK(on(&bed, "list"), fs_list(bed.fs, bed.root, count_kinds, counts));
+        CHECK_SIZE(on(&bed, "listed as it is"), counts[FS_OTHER], 1);
+        CHECK_ERR(on(&bed, "never written through"),
+                  fs_open(bed.fs, in(&bed, "latest"), FS_WRITE, 0, &file), ERR_INVALID);
+        CHECK_OK(on(&bed, "removed"), fs_remove(bed.fs, in(&bed, "latest")));
+        check_content(&bed, "d2/file", STR("second"), "only the link goes");
+        CHECK_OK(on(&bed, "to nothing"), fs_make_link(bed.fs, "none", in(&bed, "latest")));
+        CHECK_ERR(on(&bed, "nothing"), fs_stat(bed.fs, in(&bed, "latest"), &info), ERR_NOT_FOUND);
+        CHECK_ERR(on(&bed, "not beside"), fs_make_link(bed.fs, "a/b", in(&bed, "x")), ERR_INVALID);
+        CHECK_ERR(on(&bed, "not above"), fs_make_link(bed.fs, "..", in(&bed, "x")), ERR_INVALID);
+    }
+}
+
 TEST(out_of_descriptors_is_full)
 {
     struct bed bed = {0};

@@ -534,3 +534,129 @@ TEST(one_tool_does_not_finish_another_s_work)
     CHECK_U64("as it was begun", other.cluster_id, 4711);
     rig_close(&rig);
 }
+
+/* -- restore -- */
+
+struct given {
+    const char *const *pieces; /* "2abc": section and bytes; ends with NULL */
+};
+
+static enum err give(void *owner, uint32_t *ret_section, struct buf *into, struct note *note)
+{
+    struct given *given = owner;
+    (void)note;
+    if (!*given->pieces) {
+        *ret_section = DATADIR_SECTIONS_END;
+        return ERR_OK;
+    }
+    *ret_section = (uint32_t)((*given->pieces)[0] - '0');
+    return buf_append_c(into, *given->pieces++ + 1);
+}
+
+static enum err refuse(void *owner, uint32_t *ret_section, struct buf *into, struct note *note)
+{
+    (void)owner;
+    (void)ret_section;
+    (void)into;
+    note_set(note, "the archive ends early");
+    return ERR_CORRUPT;
+}
+
+static enum err restore(struct rig *rig, uint64_t index, const char *const *pieces,
+                        struct datadir *ret, struct note *note)
+{
+    struct given given = {pieces};
+    struct datadir_restore how = {.fs = rig->fs,
+                                  .entropy = &rig->entropy.base,
+                                  .dir = DIR,
+                                  .address = "192.0.2.7:7791",
+                                  .index = index,
+                                  .term = 2,
+                                  .level = 1,
+                                  .next = pieces ? give : refuse,
+                                  .owner = &given};
+    return datadir_restore(&how, ret, note);
+}
+
+TEST(a_restored_replica_is_the_only_voter_under_new_identities)
+{
+    static const char *const pieces[] = {"2one", "2two", "3three", NULL};
+    struct rig rig;
+    struct note note = {""};
+    struct datadir made, next, read;
+    struct snap_head head;
+    struct buf report;
+    char name[SNAP_NAME_CAP];
+    bed_open(&rig, 14);
+    fill(&rig, &made);
+    enum err err = restore(&rig, 12, pieces, &next, &note);
+    if (err) print_message("%s\n", note.text);
+    CHECK_OK("restored", err);
+    CHECK("another replica", next.replica_id != made.replica_id && next.replica_id != 0);
+    CHECK("of another cluster", next.cluster_id != made.cluster_id && next.cluster_id != 0);
+    CHECK_OK("read", datadir_read(rig.fs, DIR, &read, &note));
+    CHECK("written", memcmp(&read, &next, sizeof read) == 0);
+    CHECK_OK("one snapshot", snap_newest(rig.fs, DIR, name, &head, &note));
+    CHECK_U64("index", head.mark.index, 12);
+    CHECK_U64("term", head.mark.term, 2);
+    CHECK_U64("one member", head.mark.members.count, 1);
+    CHECK_U64("itself", head.mark.members.at[0].id, next.replica_id);
+    CHECK("a voter", head.mark.members.at[0].role == MEMBER_VOTER);
+    CHECK_STR("at its address", str_from(head.mark.members.at[0].address), STR("192.0.2.7:7791"));
+    struct content content = content_of(&rig, &next);
+    CHECK_U64("the term is seeded", content.vote.term, 2);
+    CHECK_U64("nothing in the log", content.last, 12);
+    buf_init(&report, 1 << 16);
+    CHECK_OK("checks out", datadir_check(rig.fs, DIR, &report, &note));
+    buf_deinit(&report);
+    CHECK_OK("and over itself", restore(&rig, 3, pieces, &read, &note));
+    CHECK_OK("older is fine", snap_newest(rig.fs, DIR, name, &head, &note));
+    CHECK_U64("its index", head.mark.index, 3);
+    rig_close(&rig);
+}
+
+TEST(a_restore_that_cannot_be_done_changes_nothing)
+{
+    static const char *const pieces[] = {"2one", NULL};
+    struct rig rig;
+    struct note note = {""};
+    struct datadir made, next, read;
+    struct fs_lock *lock;
+    bed_open(&rig, 15);
+    fill(&rig, &made);
+    CHECK_ERR("index 0", restore(&rig, 0, pieces, &next, &note), ERR_INVALID);
+    CHECK("says so", strstr(note.text, "not a valid coordinator snapshot"));
+    CHECK_ERR("past all sense", restore(&rig, UINT64_MAX, pieces, &next, &note), ERR_INVALID);
+    CHECK_ERR("bad bytes", restore(&rig, 12, NULL, &next, &note), ERR_CORRUPT);
+    CHECK_STR("as told", str_from(note.text), STR("the archive ends early"));
+    CHECK_OK("locked", fs_lock_dir(rig.fs, DIR, &lock, &note));
+    CHECK_ERR("in use", restore(&rig, 12, pieces, &next, &note), ERR_BUSY);
+    fs_unlock(rig.fs, lock);
+    CHECK_OK("read", datadir_read(rig.fs, DIR, &read, &note));
+    CHECK("as it was", memcmp(&read, &made, sizeof read) == 0);
+    rig_close(&rig);
+}
+
+TEST(a_half_restored_directory_is_for_nobody_until_it_is_restored)
+{
+    static const char *const pieces[] = {"2one", NULL};
+    struct rig rig;
+    struct note note = {""};
+    struct datadir made, next, old;
+    struct members founders = founders_of(1);
+    bed_open(&rig, 16);
+    fill(&rig, &made);
+    put_file(&rig, DIR "/" DATADIR_RESTORE, STR("muster-restore 1\n"));
+    struct datadir_force force = {.fs = rig.fs, .entropy = &rig.entropy.base, .dir = DIR};
+    CHECK_ERR("start", datadir_read(rig.fs, DIR, &next, &note), ERR_NOT_READY);
+    CHECK("says so", strstr(note.text, "a restore was interrupted: run it again"));
+    CHECK_ERR("force", datadir_force_config(&force, &next, &note), ERR_NOT_READY);
+    CHECK_ERR("rejoin", datadir_rejoin(rig.fs, &rig.entropy.base, DIR, &old, &next, &note),
+              ERR_NOT_READY);
+    CHECK_OK("no FORMAT any more", fs_remove(rig.fs, DIR "/FORMAT"));
+    CHECK_ERR("start", datadir_read(rig.fs, DIR, &next, &note), ERR_NOT_READY);
+    CHECK_ERR("make", format(&rig, &founders, 0, 0, &next, &note), ERR_NOT_READY);
+    CHECK_OK("restored", restore(&rig, 12, pieces, &next, &note));
+    CHECK_OK("start", datadir_read(rig.fs, DIR, &next, &note));
+    rig_close(&rig);
+}

@@ -1,0 +1,259 @@
+/* A replica made out of a backup: the only voter, under a new identity of a new cluster, with a
+ * snapshot, an empty log behind it and the snapshot's term.
+ *
+ * Everything is built beside what is there, in restoring/, and is durable before RESTORE is. From
+ * then on what was there is given up: it is removed, the new rooms and FORMAT take their places, and
+ * RESTORE goes last. So a crash finds the old directory whole, or one that says by RESTORE that it
+ * is half restored and lets nobody start; running the restore again begins anew. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "log/datadir_internal.h"
+
+enum { DIR_MODE = 0700, FILE_MODE = 0600 };
+#define STAGE "restoring"
+/* Past these the log could not go on for long enough: no cluster ever came near. */
+#define INDEX_MAX ((uint64_t)1 << 62)
+
+struct work {
+    const struct datadir_restore *restore;
+    struct datadir next;
+    char stage[FS_PATH_CAP];
+    struct note *note;
+};
+
+enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    struct fs_info info;
+    enum err err = datadir_path(dir, DATADIR_RESTORE, path, note);
+    if (err) return err;
+    err = fs_stat(fs, path, &info);
+    if (err == ERR_NOT_FOUND) return ERR_OK;
+    if (err) {
+        note_set(note, "look at %s: %s", path, err_text(err));
+        return err;
+    }
+    note_set(note, "%s: a restore was interrupted: run it again", path);
+    return ERR_NOT_READY;
+}
+
+/* A file, or an empty directory; fine when there is none. */
+static enum err remove_one(struct work *work, const char *dir, const char *name)
+{
+    char path[FS_PATH_CAP];
+    enum err err = datadir_path(dir, name, path, work->note);
+    if (err) return err;
+    err = fs_remove(work->restore->fs, path);
+    if (err == ERR_NOT_FOUND) return ERR_OK;
+    if (err) note_set(work->note, "remove %s: %s", path, err_text(err));
+    return err;
+}
+
+static enum err remove_room(struct work *work, const char *dir, const char *name)
+{
+    enum err err = datadir_empty_room(work->restore->fs, dir, name, work->note);
+    return err ? err : remove_one(work, dir, name);
+}
+
+/* What an earlier run left in the stage. */
+static enum err clear_stage(struct work *work)
+{
+    struct fs *fs = work->restore->fs;
+    struct fs_info info;
+    enum err err = fs_stat(fs, work->stage, &info);
+    if (err == ERR_NOT_FOUND) return ERR_OK;
+    if (!err) err = fs_sweep_temps(fs, work->stage);
+    if (err) {
+        note_set(work->note, "clear %s: %s", work->stage, err_text(err));
+        return err;
+    }
+    err = remove_room(work, work->stage, "log");
+    if (!err) err = remove_room(work, work->stage, "snap");
+    if (!err) err = remove_one(work, work->stage, DATADIR_FORMAT);
+    return err ? err : remove_one(work, work->restore->dir, STAGE);
+}
+
+/* -- building, in the stage -- */
+
+static enum err write_sections(struct work *work, struct snap_writer *writer)
+{
+    const struct datadir_restore *restore = work->restore;
+    struct buf chunk;
+    uint32_t section = 0;
+    enum err err = ERR_OK;
+    buf_init(&chunk, SNAP_CHUNK_MAX);
+    while (!err) {
+        buf_clear(&chunk);
+        err = restore->next(restore->owner, &section, &chunk, work->note);
+        if (err || section == DATADIR_SECTIONS_END) break;
+        err = snap_write(writer, section, buf_peek(&chunk), work->note);
+    }
+    buf_deinit(&chunk);
+    return err;
+}
+
+static enum err write_snapshot(struct work *work)
+{
+    const struct datadir_restore *restore = work->restore;
+    struct snap_writer *writer;
+    struct snap_head head = {
+        .mark = {.index = restore->index,
+                 .term = restore->term,
+                 .members_index = restore->index,
+                 .members = {.count = 1,
+                             .at = {{.id = work->next.replica_id, .role = MEMBER_VOTER}}}},
+        .cluster_id = work->next.cluster_id,
+        .level = restore->level,
+        .clock_ns = restore->clock_ns,
+    };
+    uint64_t bytes;
+    memcpy(head.mark.members.at[0].address, restore->address, strlen(restore->address) + 1);
+    enum err err = snap_create(restore->fs, work->stage, &head, entropy_u64(restore->entropy),
+                               &writer, work->note);
+    if (err) return err;
+    err = write_sections(work, writer);
+    if (!err) return snap_finish(writer, &bytes, work->note);
+    snap_abandon(writer);
+    return err;
+}
+
+/* An empty log that goes on behind the snapshot. */
+static enum err write_log(struct work *work)
+{
+    const struct datadir_restore *restore = work->restore;
+    struct datadir_first first = {.fs = restore->fs,
+                                  .entropy = restore->entropy,
+                                  .dir = work->stage,
+                                  .datadir = work->next,
+                                  .term = restore->term};
+    struct wal_options options = {.fs = restore->fs,
+                                  .entropy = restore->entropy,
+                                  .dir = work->stage,
+                                  .cluster_id = work->next.cluster_id,
+                                  .replica_id = work->next.replica_id};
+    struct wal *wal;
+    enum err err = datadir_write_first(&first, work->note);
+    if (!err) err = wal_open(&options, false, NULL, NULL, &wal, NULL, work->note);
+    if (err) return err;
+    err = wal_reset(wal, restore->index, restore->term, work->note);
+    if (!err) err = wal_seal(wal, work->note);
+    wal_close(wal);
+    return err;
+}
+
+static enum err build(struct work *work)
+{
+    struct fs *fs = work->restore->fs;
+    uint64_t unique = entropy_u64(work->restore->entropy);
+    enum err err = fs_make_dirs(fs, work->stage, DIR_MODE);
+    if (err) {
+        note_set(work->note, "make %s: %s", work->stage, err_text(err));
+        return err;
+    }
+    err = datadir_make_rooms(fs, work->stage, unique, work->note);
+    if (!err) err = write_snapshot(work);
+    if (!err) err = write_log(work);
+    if (!err)
+        err = datadir_write_file(fs, work->stage, DATADIR_FORMAT, &work->next, unique, work->note);
+    return err;
+}
+
+/* -- taking the place of what was there -- */
+
+static enum err move_in(struct work *work, const char *name)
+{
+    struct fs *fs = work->restore->fs;
+    char from[FS_PATH_CAP], to[FS_PATH_CAP];
+    enum err err = datadir_path(work->stage, name, from, work->note);
+    if (!err) err = datadir_path(work->restore->dir, name, to, work->note);
+    if (err) return err;
+    err = fs_rename(fs, from, to);
+    if (err) note_set(work->note, "move %s in: %s", from, err_text(err));
+    return err;
+}
+
+static enum err take_place(struct work *work)
+{
+    const struct datadir_restore *restore = work->restore;
+    const char *dir = restore->dir;
+    char path[FS_PATH_CAP];
+    enum err err = datadir_path(dir, DATADIR_RESTORE, path, work->note);
+    if (err) return err;
+    err = fs_publish(restore->fs, path, STR("muster-restore 1\n"), FILE_MODE,
+                     entropy_u64(restore->entropy));
+    if (err) {
+        note_set(work->note, "write %s: %s", path, err_text(err));
+        return err;
+    }
+    err = remove_one(work, dir, DATADIR_FORMAT);
+    if (!err) err = remove_one(work, dir, DATADIR_NEXT);
+    if (!err) err = remove_room(work, dir, "log");
+    if (!err) err = remove_room(work, dir, "snap");
+    if (!err) err = move_in(work, "log");
+    if (!err) err = move_in(work, "snap");
+    if (!err) err = move_in(work, DATADIR_FORMAT);
+    if (!err) err = datadir_sync(restore->fs, dir, STAGE, work->note);
+    if (!err && (err = fs_sync_dir(restore->fs, dir)))
+        note_set(work->note, "sync %s: %s", dir, err_text(err));
+    if (!err) err = remove_one(work, dir, DATADIR_RESTORE);
+    if (!err) err = remove_one(work, dir, STAGE);
+    if (!err && (err = fs_sync_dir(restore->fs, dir)))
+        note_set(work->note, "sync %s: %s", dir, err_text(err));
+    return err;
+}
+
+static enum err restore_locked(struct work *work)
+{
+    const struct datadir_restore *restore = work->restore;
+    enum err err = fs_sweep_temps(restore->fs, restore->dir);
+    if (err) {
+        note_set(work->note, "sweep %s: %s", restore->dir, err_text(err));
+        return err;
+    }
+    err = clear_stage(work);
+    if (!err) err = build(work);
+    return err ? err : take_place(work);
+}
+
+static enum err check_options(const struct datadir_restore *restore, struct note *note)
+{
+    size_t len = restore->address ? strlen(restore->address) : 0;
+    if (restore->index == 0) {
+        note_set(note, "index 0: not a valid coordinator snapshot");
+        return ERR_INVALID;
+    }
+    if (restore->index > INDEX_MAX || restore->term > INDEX_MAX || restore->term == 0) {
+        note_set(note, "index %" PRIu64 ", term %" PRIu64 ": out of range", restore->index,
+                 restore->term);
+        return ERR_INVALID;
+    }
+    if (len == 0 || len > REPLICA_ADDRESS_MAX) {
+        note_set(note, "the replica needs an address of at most %d bytes", REPLICA_ADDRESS_MAX);
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
+enum err datadir_restore(const struct datadir_restore *restore, struct datadir *ret_datadir,
+                         struct note *note)
+{
+    struct fs_lock *lock;
+    struct work work = {.restore = restore, .note = note};
+    enum err err = check_options(restore, note);
+    if (!err) err = datadir_path(restore->dir, STAGE, work.stage, note);
+    if (err) return err;
+    err = fs_make_dirs(restore->fs, restore->dir, DIR_MODE);
+    if (err) {
+        note_set(note, "make %s: %s", restore->dir, err_text(err));
+        return err;
+    }
+    err = fs_lock_dir(restore->fs, restore->dir, &lock, note);
+    if (err) return err;
+    work.next.replica_id = datadir_draw_id(restore->entropy);
+    work.next.cluster_id = datadir_draw_id(restore->entropy);
+    err = restore_locked(&work);
+    fs_unlock(restore->fs, lock);
+    if (!err) *ret_datadir = work.next;
+    return err;
+}
