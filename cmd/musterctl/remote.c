@@ -224,7 +224,7 @@ static const char *text_or_status(const struct answer *a)
 
 static void say_unavailable(const struct remote *remote, const struct answer *a, struct note *note)
 {
-    bool refused = strstr(a->text.text, "refused") != NULL;
+    bool refused = strstr(a->text.text, "connection refused") != NULL;
     const char *text = text_or_status(a), *dial = strstr(text, ": dial "); /* "A: dial A: ..." */
 
     note_set(note, "no coordinator answers at %s (%s)%s", remote->where, dial ? dial + 2 : text,
@@ -324,6 +324,15 @@ static void wait_for(struct remote *remote, uint64_t ms)
     while (!remote->woken) real_io_turn(remote->real, true);
 }
 
+/* A coordinator of the original says it in words only, and names nobody: the next address may be
+ * the one. */
+static void understand_original(struct answer *a)
+{
+    if (a->err != ERR_PRECONDITION || !str_ends(str_from(a->text.text), STR("not leader"))) return;
+    a->err = ERR_NOT_LEADER;
+    rpc_channel_move_on(a->remote->channel);
+}
+
 static void ask_once(struct answer *a, struct str request, uint64_t left_ms)
 {
     struct remote *remote = a->remote;
@@ -343,6 +352,7 @@ static void ask_once(struct answer *a, struct str request, uint64_t left_ms)
         return;
     }
     while (!a->over) real_io_turn(remote->real, true);
+    understand_original(a);
 }
 
 /* Not being the leader is a plain no, so asking again is safe; elections are short. */
@@ -441,6 +451,7 @@ static void stream_once(struct answer *a, struct str request)
     }
     rpc_call_end(call);
     while (!a->over) real_io_turn(remote->real, true);
+    understand_original(a);
 }
 
 enum err remote_stream(struct remote *remote, const struct remote_method *method,

@@ -3,6 +3,7 @@
 Messages are built from a descriptor set that protoc makes here, so nothing generated is needed.
 """
 import concurrent.futures
+import inspect
 import os
 import subprocess
 import tempfile
@@ -42,7 +43,7 @@ def load(protoc, root):
 
 class Canned:
     """A coordinator that says what it is told to: answers[path] is a message, or a function of (request,
-    context) that returns one. What was asked is in `asked` as (path, request, metadata)."""
+    context) that returns one, or a generator function that yields a stream of them. What was asked is in `asked` as (path, request, metadata)."""
 
     def __init__(self, methods, answers, credentials=None):
         self.methods, self.answers, self.asked = methods, answers, []
@@ -70,8 +71,9 @@ class Canned:
                 self.asked.append((call.method, request, dict(context.invocation_metadata())))
             answer = self.answers[call.method]
             return answer(request, context) if callable(answer) else answer
-        return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=given.FromString,
-                                                   response_serializer=encode)
+        streams = inspect.isgeneratorfunction(self.answers[call.method])
+        make = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
+        return make(handle, request_deserializer=given.FromString, response_serializer=encode)
 
     def times(self, path):
         return sum(1 for asked in self.asked if asked[0] == path)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """musterctl against a coordinator whose every answer is known: Python's grpcio with canned answers.
 
-usage: test_ctl_canned.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
+usage: test_ctl_canned.py MUSTERCTL STREAM_READER PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
 What is shown, byte for byte; who is asked, how often and under which request id; what each ending of a call
 becomes. What a real coordinator does with the requests is test_ctl.py's.
@@ -22,8 +22,8 @@ except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
     sys.exit(0)
 
-MUSTERCTL, PROTOC, PROTO_ROOT = os.path.abspath(sys.argv[1]), *sys.argv[2:4]
-ONLY = sys.argv[4] if len(sys.argv) > 4 else ""
+MUSTERCTL, READER, PROTOC, PROTO_ROOT = os.path.abspath(sys.argv[1]), *sys.argv[2:5]
+ONLY = sys.argv[5] if len(sys.argv) > 5 else ""
 DEADLINE = 60
 TESTS = []
 message, METHODS = load(PROTOC, PROTO_ROOT)
@@ -456,6 +456,16 @@ def a_leader_that_is_still_being_elected_is_waited_for():
 
 
 @test
+def the_leader_of_the_original_is_found_among_those_that_are_listed():
+    follower = says(grpc.StatusCode.FAILED_PRECONDITION, "coordinator: not leader")  # and names nobody
+    with canned(RemoveShard=follower) as one, canned(RemoveShard=follower) as two, canned(RemoveShard={}) as leader:
+        where = f"{one.address},{two.address},{leader.address}"
+        same("found", good(where, "remove-shard", "--shard", "s"), "removed shard s\n")
+        done = ctl(f"{one.address},{two.address}", "remove-shard", "--shard", "s", "--timeout", "3s")
+        same("not listed", done.returncode, 3)
+
+
+@test
 def no_leader_at_all_is_3():
     with canned(ListShards=not_leader(""), AssignDomain=not_leader("")) as one, \
             canned(ListShards=not_leader(""), AssignDomain=not_leader("")) as two:
@@ -468,6 +478,72 @@ def no_leader_at_all_is_3():
                  f"again, or give every replica to --coordinator. Asked {where.replace(',', ', ')}\n")
         if not (one.asked and two.asked):
             raise AssertionError("both were asked")
+
+
+# -- streams --
+
+def chunks(*sizes, then=None):
+    def answer(request, context):
+        for size in sizes:
+            yield reply(coordinator("SnapshotSave"), data=b"x" * size)
+        if then:
+            then(request, context)
+    return answer
+
+
+def follower_of(leader):
+    def answer(request, context):
+        not_leader(leader)(request, context)
+        yield  # makes it a stream
+    return answer
+
+
+def read(where, *words):
+    done = run("read", "--coordinator", where, *words, program=READER)
+    same("ends", (done.returncode, done.stderr), (0, ""))
+    return done.stdout.splitlines()
+
+
+@test
+def a_stream_is_read_to_its_end_from_whoever_leads():
+    with canned(SnapshotSave=chunks(3, 1 << 20, 0)) as leader:
+        same("whole", read(leader.address), ["3", "1048576", "0", "OK "])
+        with canned(SnapshotSave=follower_of(leader.address)) as follower:
+            same("by a follower", read(f"{dead_address()},{follower.address}"), ["3", "1048576", "0", "OK "])
+
+
+@test
+def a_stream_that_breaks_is_an_error_and_not_begun_again():
+    with canned(SnapshotSave=chunks(3, then=says(grpc.StatusCode.UNAVAILABLE, "the disk broke"))) as server:
+        got = read(server.address)
+        same("what came", got[:-1], ["3"])
+        same("why", got[-1], f"UNAVAILABLE the disk broke (UNAVAILABLE from {server.address})")
+        same("asked once", server.times(coordinator("SnapshotSave")), 1)
+    with canned(SnapshotSave=chunks(3, then=not_leader(""))) as server:
+        got = read(server.address, "--timeout", "3s")
+        same("not even by another leader", (got[:-1], got[-1].split()[0]), (["3"], "NOT_LEADER"))
+        same("asked once", server.times(coordinator("SnapshotSave")), 1)
+
+
+@test
+def who_has_enough_of_a_stream_says_why():
+    with canned(SnapshotSave=chunks(*range(100))) as server:
+        same("two of them", read(server.address, "3"), ["0", "1", "NO_SPACE enough after 3"])
+
+
+@test
+def a_stream_waits_for_a_leader_but_not_for_ever():
+    asked = []
+
+    def elected_late(request, context):
+        asked.append(request)
+        if len(asked) <= 10:  # more often than one call asks by itself
+            not_leader("")(request, context)
+        yield reply(coordinator("SnapshotSave"), data=b"xx")
+    with canned(SnapshotSave=elected_late) as server:
+        same("waited for", read(server.address, "--timeout", "30s"), ["2", "OK "])
+    with canned(SnapshotSave=follower_of("")) as server:
+        has("no leader", read(server.address, "--timeout", "1s")[0], "NOT_LEADER no leader (coordinator: not leader)")
 
 
 # -- state-hash --
