@@ -714,11 +714,14 @@ TEST(rows_may_come_and_go_in_any_order)
     }
 }
 
+/* A node that is the only one under its parent, beside a neighbour that is full: rows in order open
+ * the third level with such a parent, a few more in the middle fill its neighbour. */
 TEST(the_last_row_of_a_lone_node_may_go)
 {
     char value[16];
 
-    for (unsigned count = 950; count < 1010; count++) { /* one of them opens a third level */
+    for (unsigned way = 0; way < 240; way++) {
+        unsigned count = 950 + way / 4;
         struct fleet *fleet = open_fleet();
 
         run(fleet, add("a"));
@@ -726,13 +729,16 @@ TEST(the_last_row_of_a_lone_node_may_go)
             snprintf(value, sizeof value, "%04u", i);
             run(fleet, assign("k", value, "a"));
         }
+        for (unsigned i = 0; i < way % 4; i++) {
+            snprintf(value, sizeof value, "0500-%u", i);
+            run(fleet, assign("k", value, "a"));
+        }
         for (unsigned i = count; i-- > count - 40;) {
             snprintf(value, sizeof value, "%04u", i);
             run(fleet, unassign("k", value));
-            run(fleet, assign("k", "zz", "a")); /* behind all: looks at what the way there says */
-            run(fleet, unassign("k", "zz"));
         }
-        check_sorted(fleet, count - 40);
+        run(fleet, assign("k", "zz", "a")); /* behind all: looks at what the way there says */
+        check_sorted(fleet, count - 40 + way % 4 + 1);
         fleet_close(fleet);
     }
 }
