@@ -12,7 +12,6 @@ static const uint32_t rows_max[FLEET_TABLES] = {
 };
 static const char *const table_names[FLEET_TABLES] = {"shards", "clusters", "domains", "quotas",
                                                       "providers"};
-#define SECONDS_MAX 315537897599ll /* 9999-12-31T23:59:59Z */
 
 /* -- life cycle -- */
 enum err fleet_open(struct fleet **ret_fleet)
@@ -167,7 +166,7 @@ static void add_shard(struct fleet *fleet, const struct fleet_shard *shard,
     }
     if (!text_fits(shard->id, FLEET_ID_MAX, "shard id", result)) return;
     if (!text_fits(shard->address, FLEET_ADDRESS_MAX, "shard address", result)) return;
-    if (shard->registered_at.seconds < 0 || shard->registered_at.seconds > SECONDS_MAX ||
+    if (shard->registered_at.seconds < 0 || shard->registered_at.seconds > FLEET_TIME_SECONDS_MAX ||
         shard->registered_at.nanos >= 1000000000u) {
         result->field = "registered at";
         result->status = FLEET_BAD_TIME;

@@ -5,8 +5,8 @@
  *   view.c    views                       result.c  times, names and sentences
  *
  * A row is counted: its table holds it, each open view that was handed it holds it, and a shard is
- * also held by the rows that point at it, so that a view can still name the shard of a row when both
- * have left their tables. */
+ * also held by the rows that point at it, so that a view can still name the shard of a row when
+ * both have left their tables. */
 #ifndef FLEET_CORE_INTERNAL_H
 #define FLEET_CORE_INTERNAL_H
 #include "fleet/core/fleet.h"

@@ -22,8 +22,7 @@ struct fleet_state_writer { /* the caller's storage; the view stays the caller's
     struct fleet_view *view;
     struct fleet_state_style style;
     enum fleet_table table; /* being written */
-    bool begun, first, more, done;
-    struct fleet_row row; /* the next to write, while `more` */
+    bool begun, any, done;  /* anything at all; a row of this table; the last byte */
 };
 void fleet_state_write_begin(struct fleet_state_writer *writer, struct fleet_view *view,
                              struct fleet_state_style style);
@@ -43,17 +42,18 @@ struct fleet_state_options {
 };
 struct fleet_state_summary {
     struct fleet_counts taken;   /* rows that were taken */
-    struct fleet_counts dropped; /* rows that were refused; those past a shard's id twice, too */
+    struct fleet_counts dropped; /* rows that were refused */
     bool sealed;
     uint64_t index, hash; /* of the seal */
 };
 enum err fleet_state_read_begin(const struct fleet_state_options *options,
                                 struct fleet_state_reader **ret_reader); /* ERR_NOMEM */
-/* Bytes in order, cut anywhere. ERR_PARSE (not JSON of that shape), ERR_CORRUPT (strict),
+/* Bytes in order, cut anywhere. ERR_PARSE (not JSON of that shape, a table twice), ERR_CORRUPT
+ * (strict), ERR_VERSION (of the seal),
  * ERR_TOO_LARGE (one text or the depth), ERR_NOMEM; final, with a note naming the offset. */
 enum err fleet_state_read_next(struct fleet_state_reader *reader, struct str bytes,
                                struct note *note);
-/* After the last byte. ERR_PARSE: it is not whole. ERR_CORRUPT: sealed with another hash. */
+/* After the last byte. ERR_PARSE: it is not whole. ERR_CORRUPT, strict: no seal, another hash. */
 enum err fleet_state_read_end(struct fleet_state_reader *reader,
                               struct fleet_state_summary *ret_summary, struct note *note);
 void fleet_state_read_close(struct fleet_state_reader *reader); /* NULL is fine */

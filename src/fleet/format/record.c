@@ -1,0 +1,193 @@
+/* Reading objects of a shape. */
+#include "fleet/format/record.h"
+
+#include <string.h>
+
+void record_begin(struct record *record, const struct shape *shape)
+{
+    for (size_t i = 0; i < RECORD_TEXTS; i++) record->texts[i] = STR_EMPTY;
+    memset(record->numbers, 0, sizeof record->numbers);
+    record->present = 0;
+    record->slices = NULL;
+    record->slice_count = record->slice_cap = 0;
+    record->skipped = 0;
+    record->depth = 0;
+    record->levels[0].shape = shape; /* entered by the first token */
+    record->levels[0].field = NULL;
+    record->levels[0].is_list = false;
+}
+
+enum err record_keep(const struct record *record, struct str text, struct str *ret_text)
+{
+    const char *begin = record->stable.at, *end = begin + record->stable.len;
+    char *copy;
+
+    if (begin && text.at >= begin && text.at + text.len <= end) {
+        *ret_text = text;
+        return ERR_OK;
+    }
+    copy = arena_dup(record->arena, text);
+    if (!copy) return ERR_NOMEM;
+    *ret_text = str_of(copy, text.len);
+    return ERR_OK;
+}
+
+static enum err unexpected(const char *name, const char *expected, struct note *note)
+{
+    note_set(note, "field '%s': expected %s", name, expected);
+    return ERR_PARSE;
+}
+
+static const struct shape_field *field_of(const struct shape *shape, struct str name)
+{
+    for (size_t i = 0; i < shape->count; i++)
+        if (str_equal_nocase(str_from(shape->fields[i].name), name)) return &shape->fields[i];
+    return NULL;
+}
+
+static enum err enter(struct record *record, const struct shape *shape, bool is_list)
+{
+    assert(record->depth < RECORD_DEPTH); /* shapes are ours, and shallow */
+    record->levels[record->depth].shape = shape;
+    record->levels[record->depth].field = NULL;
+    record->levels[record->depth].is_list = is_list;
+    record->depth++;
+    return ERR_OK;
+}
+
+/* -- the map of slices -- */
+static enum err slice_key(struct record *record, struct str text)
+{
+    struct fleet_slice *slices = record->slices;
+
+    if (record->slice_count == record->slice_cap) {
+        size_t cap = record->slice_cap ? record->slice_cap * 2 : 16;
+        slices = arena_calloc(record->arena, cap, sizeof slices[0]);
+        if (!slices) return ERR_NOMEM;
+        if (record->slice_count > 0)
+            memcpy(slices, record->slices, record->slice_count * sizeof slices[0]);
+        record->slices = slices;
+        record->slice_cap = cap;
+    }
+    slices[record->slice_count] = (struct fleet_slice){.slice = 0};
+    return record_keep(record, text, &slices[record->slice_count++].shard);
+}
+
+static enum err slice_value(struct record *record, enum json_token token, struct str text,
+                            struct note *note)
+{
+    int64_t number = 0;
+
+    if (token == JSON_NUMBER) {
+        if (str_to_i64(text, &number) || number < INT32_MIN || number > INT32_MAX)
+            return unexpected("per_shard", "whole numbers of 32 bits", note);
+    } else if (token != JSON_NULL) {
+        return unexpected("per_shard", "numbers", note);
+    }
+    record->slices[record->slice_count - 1].slice = (int32_t)number;
+    return ERR_OK;
+}
+
+/* -- fields -- */
+static enum err value(struct record *record, const struct shape_field *field, enum json_token token,
+                      struct str text, struct note *note)
+{
+    bool null = token == JSON_NULL;
+
+    switch (field->kind) {
+    case SHAPE_TEXT:
+        if (null) return ERR_OK;
+        if (token != JSON_STRING) return unexpected(field->name, "a text", note);
+        return record_keep(record, text, &record->texts[field->slot]);
+    case SHAPE_NUMBER:
+        if (null) return ERR_OK;
+        if (token != JSON_NUMBER || str_to_u64(text, &record->numbers[field->slot]))
+            return unexpected(field->name, "a whole number", note);
+        return ERR_OK;
+    case SHAPE_PAYLOAD:
+        if (null) record->present &= ~BIT(field->slot);
+        __attribute__((fallthrough));
+    case SHAPE_OBJECT:
+        if (null) return ERR_OK;
+        if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
+        if (field->kind == SHAPE_PAYLOAD) record->present |= BIT(field->slot);
+        return enter(record, field->shape, false);
+    case SHAPE_SLICES:
+        if (null) record->slice_count = 0;
+        if (null) return ERR_OK;
+        if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
+        return enter(record, NULL, false);
+    case SHAPE_LIST:
+        if (null) return ERR_OK;
+        if (token != JSON_ARRAY) return unexpected(field->name, "a list", note);
+        return enter(record, field->shape, true);
+    }
+    return ERR_INTERNAL;
+}
+
+static enum err list_token(struct record *record, const struct shape *shape, enum json_token token,
+                           struct note *note)
+{
+    if (token == JSON_OBJECT) return enter(record, shape, false);
+    if (token == JSON_NULL) {
+        record->item(record->owner, record);
+        return ERR_OK;
+    }
+    assert(token != JSON_OBJECT_END);
+    note_set(note, "expected objects in the list");
+    return ERR_PARSE;
+}
+
+static void leave(struct record *record)
+{
+    record->depth--;
+    if (record->depth > 0 && record->levels[record->depth - 1].is_list)
+        record->item(record->owner, record);
+}
+
+/* A token of the innermost object that is open. */
+static enum err inner_token(struct record *record, enum json_token token, struct str text,
+                            struct note *note)
+{
+    const struct shape *shape = record->levels[record->depth - 1].shape;
+    const struct shape_field **field = &record->levels[record->depth - 1].field;
+
+    if (record->levels[record->depth - 1].is_list && token != JSON_ARRAY_END)
+        return list_token(record, shape, token, note);
+    if (token == JSON_OBJECT_END || token == JSON_ARRAY_END) {
+        leave(record);
+        return ERR_OK;
+    }
+    if (!shape)
+        return token == JSON_KEY ? slice_key(record, text) : slice_value(record, token, text, note);
+    if (token == JSON_KEY) {
+        *field = field_of(shape, text);
+        return ERR_OK;
+    }
+    if (*field) return value(record, *field, token, text, note);
+    if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped = 1;
+    return ERR_OK;
+}
+
+enum err record_token(struct record *record, enum json_token token, struct str text, bool *ret_done,
+                      struct note *note)
+{
+    enum err err = ERR_OK;
+
+    *ret_done = false;
+    if (record->depth == 0) {
+        *ret_done = token == JSON_NULL;
+        if (*ret_done) return ERR_OK;
+        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, false);
+        note_set(note, "expected an object");
+        return ERR_PARSE;
+    }
+    if (record->skipped > 0) {
+        if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped++;
+        if (token == JSON_OBJECT_END || token == JSON_ARRAY_END) record->skipped--;
+    } else {
+        err = inner_token(record, token, text, note);
+    }
+    *ret_done = !err && record->depth == 0;
+    return err;
+}

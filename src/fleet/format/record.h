@@ -1,0 +1,75 @@
+/* JSON objects of a known shape, token by token, with the manners of the original's reader: keys in
+ * any case (ASCII), unknown keys ignored, the last of duplicates counts (an object that comes twice
+ * is one object with the fields of both), null leaves a text or number as it is.
+ *
+ * A shape is a table of fields, each with the slot its value goes to. Inside of fleet/format. */
+#ifndef FLEET_FORMAT_RECORD_H
+#define FLEET_FORMAT_RECORD_H
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/note.h"
+#include "fleet/core/fleet.h"
+#include "text/json_scan.h"
+
+enum { RECORD_TEXTS = 20, RECORD_NUMBERS = 6, RECORD_DEPTH = 6 };
+
+enum shape_kind {
+    SHAPE_TEXT,    /* texts[slot] */
+    SHAPE_NUMBER,  /* numbers[slot]: a whole number that is not negative */
+    SHAPE_OBJECT,  /* its fields */
+    SHAPE_PAYLOAD, /* its fields, and bit `slot` of `present`; null clears the bit */
+    SHAPE_SLICES,  /* a map of shard to number: slices */
+    SHAPE_LIST,    /* of objects; record->item() after each */
+};
+struct shape;
+struct shape_field {
+    const char *name;
+    enum shape_kind kind;
+    uint8_t slot;
+    const struct shape *shape; /* OBJECT, PAYLOAD, LIST */
+};
+struct shape {
+    const struct shape_field *fields;
+    size_t count;
+};
+#define SHAPE(table)                                                                               \
+    {                                                                                              \
+        (table), ARRAY_LEN(table)                                                                  \
+    }
+
+struct record {
+    struct arena *arena;                              /* where texts are copied to, and slices */
+    struct str stable;                                /* texts that stand in here are not copied */
+    void (*item)(void *owner, struct record *record); /* may be NULL without a list */
+    void *owner;
+    /* what was read */
+    struct str texts[RECORD_TEXTS]; /* empty when unset */
+    uint64_t numbers[RECORD_NUMBERS];
+    uint32_t present;
+    struct fleet_slice *slices;
+    size_t slice_count, slice_cap;
+    /* where it is */
+    struct {
+        const struct shape *shape;       /* NULL: the map of slices */
+        const struct shape_field *field; /* whose value comes next; NULL: unknown */
+        bool is_list;
+    } levels[RECORD_DEPTH];
+    uint32_t depth, skipped; /* levels open; levels of an unknown value open */
+};
+
+/* Empties it; arena, stable, item and owner stay. */
+void record_begin(struct record *record, const struct shape *shape);
+/* One token of the value; *ret_done: it was the last. A null in its place is an empty record.
+ * ERR_PARSE with a note that names the field; ERR_NOMEM. */
+enum err record_token(struct record *record, enum json_token token, struct str text, bool *ret_done,
+                      struct note *note);
+/* A copy of `text` as the record would keep it. ERR_NOMEM. */
+enum err record_keep(const struct record *record, struct str text, struct str *ret_text);
+
+/* Appends a text with its quotes, escaped as the original does. ERR_INVALID: not UTF-8. */
+enum err json_text_put(struct buf *into, struct str text);
+/* `before`, then the text: "{\"ID\":" and an id. */
+enum err json_field_put(struct buf *into, const char *before, struct str text);
+/* "{"a":1,"b":2}", or null when there is none; ascending, of the same shard the last. */
+enum err json_slices_put(struct buf *into, const struct fleet_slice *slices, size_t count);
+#endif

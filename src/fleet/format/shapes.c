@@ -1,0 +1,76 @@
+/* Rows as JSON. */
+#include "fleet/format/shapes.h"
+
+#include "fleet/format/command.h"
+
+static enum err time_of(struct str text, const char *field, struct fleet_time *ret_time,
+                        struct note *note)
+{
+    enum err err;
+
+    *ret_time = (struct fleet_time){0};
+    if (text.len == 0) return ERR_OK; /* was not there */
+    err = fleet_time_parse(text, ret_time);
+    if (err) note_set(note, "field '%s': not a time", field);
+    return err;
+}
+
+enum err shard_of(const struct record *record, size_t at, struct fleet_shard *ret_shard,
+                  struct note *note)
+{
+    struct fleet_shard shard = {.id = record->texts[at], .address = record->texts[at + 1]};
+    enum err err = time_of(record->texts[at + 2], "RegisteredAt", &shard.registered_at, note);
+
+    if (!err) err = time_of(record->texts[at + 3], "LastHeartbeat", &shard.last_heartbeat, note);
+    if (!err) *ret_shard = shard;
+    return err;
+}
+
+static enum err time_put(struct buf *into, const char *before, struct fleet_time time)
+{
+    char text[FLEET_TIME_CAP];
+
+    if (time.seconds < 0 || time.seconds > FLEET_TIME_SECONDS_MAX || time.nanos >= 1000000000u)
+        return ERR_INVALID;
+    fleet_time_text(time, text);
+    return buf_appendf(into, "%s\"%s\"", before, text);
+}
+
+enum err shard_put(struct buf *into, const struct fleet_shard *shard, bool heartbeat)
+{
+    struct fleet_time unset = {0};
+    enum err err = json_field_put(into, "{\"ID\":", shard->id);
+
+    if (!err) err = json_field_put(into, ",\"Address\":", shard->address);
+    if (!err) err = time_put(into, ",\"RegisteredAt\":", shard->registered_at);
+    if (!err)
+        err = time_put(into, ",\"LastHeartbeat\":", heartbeat ? shard->last_heartbeat : unset);
+    return err ? err : buf_append_byte(into, '}');
+}
+
+enum err domain_put(struct buf *into, const struct fleet_domain *domain)
+{
+    enum err err = json_field_put(into, "{\"Key\":", domain->key);
+
+    if (!err) err = json_field_put(into, ",\"Value\":", domain->value);
+    return err ? err : buf_append_byte(into, '}');
+}
+
+enum err quota_put(struct buf *into, const struct fleet_quota *quota)
+{
+    enum err err = json_field_put(into, "{\"key\":{\"Provider\":", quota->provider);
+
+    if (!err) err = json_field_put(into, ",\"Region\":", quota->region);
+    if (!err) err = buf_append_c(into, "},\"per_shard\":");
+    if (!err) err = json_slices_put(into, quota->slices, quota->slice_count);
+    return err ? err : buf_append_byte(into, '}');
+}
+
+enum err provider_put(struct buf *into, const struct fleet_provider *provider)
+{
+    enum err err = json_field_put(into, "{\"Name\":", provider->name);
+
+    if (!err) err = json_field_put(into, ",\"Address\":", provider->address);
+    if (!err) err = json_field_put(into, ",\"Region\":", provider->region);
+    return err ? err : buf_append_byte(into, '}');
+}

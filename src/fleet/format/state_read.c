@@ -1,0 +1,427 @@
+/* The state's JSON, in pieces, into the tables.
+ *
+ * Rows are written as they come, through the same door as commands. Clusters and domains need their
+ * shards: those that stand before them in the text (a tool that sorts keys puts "shards" last) wait
+ * in `waiting` until the shards are there, as rows of
+ *     u8 table, u8 zero, u16 length of each of three texts, the texts
+ * A table that comes twice is refused: the last of duplicates counts, and the first is written. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "fleet/format/shapes.h"
+#include "fleet/format/state.h"
+
+enum {
+    TEXT_MAX = 1 << 20,
+    ROW_BYTES_MAX = 64 << 20, /* what one row may take in memory: a quota row of long names */
+    WAITING_HEAD = 8,
+    WAITING_TEXT_MAX = UINT16_MAX,
+    SEAL_FORMAT = 1,
+};
+#define WAITING_MAX ((size_t)2 << 30)
+
+static const struct shape_field shard_fields[] = {SHARD_FIELDS(0)};
+static const struct shape shard_shape = SHAPE(shard_fields);
+static const struct shape_field domain_key_fields[] = {TWO_FIELDS("Key", "Value", 0)};
+static const struct shape domain_key_shape = SHAPE(domain_key_fields);
+static const struct shape_field domain_fields[] = {{"domain", SHAPE_OBJECT, 0, &domain_key_shape},
+                                                   {"shard", SHAPE_TEXT, 2, NULL}};
+static const struct shape domain_shape = SHAPE(domain_fields);
+static const struct shape_field quota_key_fields[] = {TWO_FIELDS("Provider", "Region", 0)};
+static const struct shape quota_key_shape = SHAPE(quota_key_fields);
+static const struct shape_field quota_fields[] = {{"key", SHAPE_OBJECT, 0, &quota_key_shape},
+                                                  {"per_shard", SHAPE_SLICES, 0, NULL}};
+static const struct shape quota_shape = SHAPE(quota_fields);
+static const struct shape_field provider_fields[] = {PROVIDER_FIELDS(0)};
+static const struct shape provider_shape = SHAPE(provider_fields);
+static const struct shape_field seal_fields[] = {{"format", SHAPE_NUMBER, 0, NULL},
+                                                 {"index", SHAPE_NUMBER, 1, NULL},
+                                                 {"hash", SHAPE_TEXT, 0, NULL}};
+static const struct shape seal_shape = SHAPE(seal_fields);
+
+static const struct {
+    const char *name;
+    const struct shape *shape; /* of a row; NULL: a map of text to text */
+} members[FLEET_TABLES] = {
+    [FLEET_SHARDS] = {"shards", &shard_shape},
+    [FLEET_CLUSTERS] = {"cluster_to_shard", NULL},
+    [FLEET_DOMAINS] = {"domain_to_shard", &domain_shape},
+    [FLEET_QUOTAS] = {"quotas", &quota_shape},
+    [FLEET_PROVIDERS] = {"providers", &provider_shape},
+};
+
+enum place {
+    PLACE_START,  /* the object itself is to come */
+    PLACE_MEMBER, /* a key, or the end */
+    PLACE_TABLE,  /* the value of a table's member is to come */
+    PLACE_ROWS,   /* inside of it, between rows */
+    PLACE_ROW,    /* inside a row, or the seal */
+    PLACE_CLUSTER_VALUE,
+    PLACE_SKIP, /* the value of a member nobody knows */
+    PLACE_END,
+};
+struct fleet_state_reader {
+    struct fleet_state_options options;
+    struct json_scan scan;
+    struct arena arena;
+    struct record record;
+    struct buf waiting;
+    enum place place;
+    enum fleet_table table; /* of PLACE_TABLE to PLACE_CLUSTER_VALUE; FLEET_TABLES: the seal */
+    uint32_t seen;          /* bit per table */
+    uint32_t skipped;       /* levels open in PLACE_SKIP */
+    struct str cluster;
+    struct fleet_state_summary summary;
+    enum err failed;
+};
+
+enum err fleet_state_read_begin(const struct fleet_state_options *options,
+                                struct fleet_state_reader **ret_reader)
+{
+    struct fleet_state_reader *reader = calloc(1, sizeof *reader);
+
+    if (!reader) return ERR_NOMEM;
+    reader->options = *options;
+    json_scan_init(&reader->scan, TEXT_MAX);
+    arena_init(&reader->arena, ROW_BYTES_MAX);
+    buf_init(&reader->waiting, WAITING_MAX);
+    reader->record.arena = &reader->arena;
+    *ret_reader = reader;
+    return ERR_OK;
+}
+
+void fleet_state_read_close(struct fleet_state_reader *reader)
+{
+    if (!reader) return;
+    json_scan_deinit(&reader->scan);
+    arena_deinit(&reader->arena);
+    buf_deinit(&reader->waiting);
+    free(reader);
+}
+
+/* -- rows -- */
+static enum err row_dropped(struct fleet_state_reader *reader, const struct fleet_row *row,
+                            const struct fleet_command *command, const struct fleet_result *why,
+                            struct note *note)
+{
+    char room[160];
+    struct buf text;
+
+    if (why->status == FLEET_NO_MEMORY) return ERR_NOMEM;
+    reader->summary.dropped.of[row->table]++;
+    if (reader->options.dropped) reader->options.dropped(reader->options.owner, row, why);
+    if (!reader->options.strict) return ERR_OK;
+    buf_init(&text, NOTE_CAP);
+    if (fleet_result_text(command, why, &text)) buf_clear(&text); /* too long for a note anyway */
+    snprintf(room, sizeof room, "%.*s", STR_ARG(buf_peek(&text)));
+    buf_deinit(&text);
+    note_set(note, "a row of %s is refused: %s", members[row->table].name,
+             room[0] ? room : fleet_status_text(why->status));
+    return ERR_CORRUPT;
+}
+
+static enum err row_write(struct fleet_state_reader *reader, const struct fleet_row *row,
+                          struct note *note)
+{
+    struct fleet_command command = fleet_row_command(row);
+    struct fleet_result result;
+
+    if (!reader->options.fleet) {
+        reader->summary.taken.of[row->table]++;
+        return ERR_OK;
+    }
+    result = fleet_apply(reader->options.fleet, &command);
+    if (result.status != FLEET_DONE) return row_dropped(reader, row, &command, &result, note);
+    if (row->table == FLEET_SHARDS && fleet_time_is_set(row->shard.last_heartbeat))
+        fleet_heartbeat(reader->options.fleet, row->shard.id, row->shard.last_heartbeat);
+    reader->summary.taken.of[row->table]++;
+    return ERR_OK;
+}
+
+/* -- rows that wait for their shards -- */
+static enum err row_wait(struct fleet_state_reader *reader, const struct fleet_row *row,
+                         struct note *note)
+{
+    bool cluster = row->table == FLEET_CLUSTERS;
+    const struct str texts[3] = {cluster ? row->cluster.id : row->domain.key,
+                                 cluster ? row->cluster.shard : row->domain.value,
+                                 cluster ? STR_EMPTY : row->domain.shard};
+    size_t size = WAITING_HEAD + texts[0].len + texts[1].len + texts[2].len;
+    char *room;
+    enum err err;
+
+    for (size_t i = 0; i < 3; i++)
+        if (texts[i].len > WAITING_TEXT_MAX) { /* past every limit: what would be said at once */
+            struct fleet_result why = {
+                .status = FLEET_TOO_LONG, .holder = STR_EMPTY, .field = "text"};
+            why.number = WAITING_TEXT_MAX;
+            return row_dropped(reader, row, NULL, &why, note);
+        }
+    err = buf_reserve(&reader->waiting, size, &room);
+    if (err) note_set(note, "rows before their shards: %s", err_text(err));
+    if (err) return err == ERR_FULL ? ERR_TOO_LARGE : err;
+    room[0] = (char)row->table;
+    room[1] = 0;
+    for (size_t i = 0, at = WAITING_HEAD; i < 3; at += texts[i++].len) {
+        store_le16(room + 2 + 2 * i, (uint16_t)texts[i].len);
+        if (texts[i].len > 0) memcpy(room + at, texts[i].at, texts[i].len);
+    }
+    buf_commit(&reader->waiting, size);
+    return ERR_OK;
+}
+
+/* Clusters before domains, as the specification has it. */
+static enum err waiting_write(struct fleet_state_reader *reader, enum fleet_table table,
+                              struct note *note)
+{
+    struct str rest = buf_peek(&reader->waiting), texts[3];
+    enum err err = ERR_OK;
+
+    while (!err && rest.len > 0) {
+        struct fleet_row row = {.table = (enum fleet_table)rest.at[0]};
+        size_t at = WAITING_HEAD;
+        for (size_t i = 0; i < 3; i++) {
+            texts[i] = str_of(rest.at + at, load_le16(rest.at + 2 + 2 * i));
+            at += texts[i].len;
+        }
+        if (row.table == FLEET_CLUSTERS)
+            row.cluster = (struct fleet_cluster){texts[0], texts[1]};
+        else
+            row.domain = (struct fleet_domain){texts[0], texts[1], texts[2]};
+        if (row.table == table) err = row_write(reader, &row, note);
+        rest = str_tail(rest, at);
+    }
+    return err;
+}
+
+static enum err row_take(struct fleet_state_reader *reader, const struct fleet_row *row,
+                         struct note *note)
+{
+    bool needs_shards = row->table == FLEET_CLUSTERS || row->table == FLEET_DOMAINS;
+
+    if (needs_shards && !(reader->seen & BIT(FLEET_SHARDS))) return row_wait(reader, row, note);
+    return row_write(reader, row, note);
+}
+
+/* -- records -- */
+static enum err seal_end(struct fleet_state_reader *reader, struct note *note)
+{
+    struct str text = reader->record.texts[0];
+    uint64_t hash = 0;
+
+    if (reader->record.numbers[0] != SEAL_FORMAT) {
+        note_set(note, "sealed in format %llu", (unsigned long long)reader->record.numbers[0]);
+        return ERR_VERSION;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) text.len = 0;
+        hash = hash * 16 + (uint64_t)(c >= 'a' ? c - 'a' + 10 : c - '0');
+    }
+    if (text.len != 16) {
+        note_set(note, "the seal's hash is no hash");
+        return ERR_PARSE;
+    }
+    reader->summary.sealed = true;
+    reader->summary.index = reader->record.numbers[1];
+    reader->summary.hash = hash;
+    return ERR_OK;
+}
+
+static enum err record_end(struct fleet_state_reader *reader, struct note *note)
+{
+    const struct record *record = &reader->record;
+    struct fleet_row row = {.table = reader->table};
+    enum err err = ERR_OK;
+
+    reader->place = reader->table == FLEET_TABLES ? PLACE_MEMBER : PLACE_ROWS;
+    switch (reader->table) {
+    case FLEET_SHARDS: err = shard_of(record, 0, &row.shard, note); break;
+    case FLEET_DOMAINS:
+        row.domain = (struct fleet_domain){record->texts[0], record->texts[1], record->texts[2]};
+        break;
+    case FLEET_QUOTAS:
+        row.quota = (struct fleet_quota){record->texts[0], record->texts[1], record->slices,
+                                         record->slice_count};
+        break;
+    case FLEET_PROVIDERS:
+        row.provider =
+            (struct fleet_provider){record->texts[0], record->texts[1], record->texts[2]};
+        break;
+    case FLEET_CLUSTERS: return ERR_INTERNAL; /* they are no records */
+    case FLEET_TABLES: return seal_end(reader, note);
+    }
+    return err ? err : row_take(reader, &row, note);
+}
+
+static enum err record_go(struct fleet_state_reader *reader, enum json_token token, struct str text,
+                          struct note *note)
+{
+    bool done;
+    enum err err = record_token(&reader->record, token, text, &done, note);
+
+    if (!err && done) err = record_end(reader, note);
+    return err;
+}
+
+static enum err record_start(struct fleet_state_reader *reader, const struct shape *shape,
+                             enum json_token token, struct note *note)
+{
+    arena_reset(&reader->arena);
+    record_begin(&reader->record, shape);
+    reader->place = PLACE_ROW;
+    return record_go(reader, token, STR_EMPTY, note);
+}
+
+/* -- places -- */
+static enum err unexpected(const char *member, const char *expected, struct note *note)
+{
+    note_set(note, "member '%s': expected %s", member, expected);
+    return ERR_PARSE;
+}
+
+static enum err member_key(struct fleet_state_reader *reader, struct str key, struct note *note)
+{
+    reader->place = PLACE_SKIP;
+    reader->skipped = 0;
+    if (str_equal_nocase(key, STR("muster"))) {
+        reader->place = PLACE_TABLE;
+        reader->table = FLEET_TABLES;
+        return ERR_OK;
+    }
+    for (unsigned t = 0; t < FLEET_TABLES; t++) {
+        if (!str_equal_nocase(key, str_from(members[t].name))) continue;
+        if (reader->seen & BIT(t)) return unexpected(members[t].name, "it once", note);
+        reader->place = PLACE_TABLE;
+        reader->table = (enum fleet_table)t;
+        if (t != FLEET_SHARDS) reader->seen |= BIT(t); /* shards: seen when they are read */
+    }
+    return ERR_OK;
+}
+
+/* What waited is written once the shards are there. */
+static enum err table_end(struct fleet_state_reader *reader, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    reader->place = PLACE_MEMBER;
+    if (reader->table != FLEET_SHARDS) return ERR_OK;
+    reader->seen |= BIT(FLEET_SHARDS);
+    err = waiting_write(reader, FLEET_CLUSTERS, note);
+    if (!err) err = waiting_write(reader, FLEET_DOMAINS, note);
+    buf_deinit(&reader->waiting);
+    buf_init(&reader->waiting, WAITING_MAX);
+    return err;
+}
+
+static enum err table_begin(struct fleet_state_reader *reader, enum json_token token,
+                            struct note *note)
+{
+    if (reader->table == FLEET_TABLES) return record_start(reader, &seal_shape, token, note);
+    if (token == JSON_NULL) return table_end(reader, note);
+    if (token != (members[reader->table].shape ? JSON_ARRAY : JSON_OBJECT))
+        return unexpected(members[reader->table].name,
+                          members[reader->table].shape ? "a list" : "an object", note);
+    reader->place = PLACE_ROWS;
+    return ERR_OK;
+}
+
+static enum err rows_token(struct fleet_state_reader *reader, enum json_token token,
+                           struct str text, struct note *note)
+{
+    if (token == JSON_ARRAY_END || token == JSON_OBJECT_END) return table_end(reader, note);
+    if (reader->table != FLEET_CLUSTERS)
+        return record_start(reader, members[reader->table].shape, token, note);
+    assert(token == JSON_KEY);
+    arena_reset(&reader->arena);
+    reader->place = PLACE_CLUSTER_VALUE;
+    return record_keep(&reader->record, text, &reader->cluster);
+}
+
+static enum err cluster_value(struct fleet_state_reader *reader, enum json_token token,
+                              struct str text, struct note *note)
+{
+    struct fleet_row row = {.table = FLEET_CLUSTERS, .cluster = {reader->cluster, STR_EMPTY}};
+
+    reader->place = PLACE_ROWS;
+    if (token == JSON_STRING)
+        row.cluster.shard = text;
+    else if (token != JSON_NULL)
+        return unexpected(members[FLEET_CLUSTERS].name, "texts", note);
+    return row_take(reader, &row, note);
+}
+
+static enum err take_token(struct fleet_state_reader *reader, enum json_token token,
+                           struct str text, struct note *note)
+{
+    switch (reader->place) {
+    case PLACE_START:
+        reader->place = PLACE_MEMBER;
+        return token == JSON_OBJECT ? ERR_OK : unexpected("", "an object", note);
+    case PLACE_MEMBER:
+        if (token == JSON_KEY) return member_key(reader, text, note);
+        assert(token == JSON_OBJECT_END);
+        reader->place = PLACE_END;
+        return ERR_OK;
+    case PLACE_TABLE: return table_begin(reader, token, note);
+    case PLACE_ROWS: return rows_token(reader, token, text, note);
+    case PLACE_ROW: return record_go(reader, token, text, note);
+    case PLACE_CLUSTER_VALUE: return cluster_value(reader, token, text, note);
+    case PLACE_SKIP:
+        if (token == JSON_OBJECT || token == JSON_ARRAY) reader->skipped++;
+        if (token == JSON_OBJECT_END || token == JSON_ARRAY_END) reader->skipped--;
+        if (reader->skipped == 0) reader->place = PLACE_MEMBER;
+        return ERR_OK;
+    case PLACE_END: break;
+    }
+    return ERR_INTERNAL; /* the scanner gives nothing behind the value */
+}
+
+enum err fleet_state_read_next(struct fleet_state_reader *reader, struct str bytes,
+                               struct note *note)
+{
+    enum json_token token = JSON_NEED;
+    struct str text = STR_EMPTY;
+    enum err err = reader->failed;
+
+    if (err) return err;
+    do {
+        err = json_scan_next(&reader->scan, &bytes, &token, &text, note);
+        if (err || token == JSON_NEED) break;
+        err = take_token(reader, token, text, note);
+        if (err) note_prefix(note, "offset %llu", (unsigned long long)reader->scan.offset);
+    } while (!err);
+    if (err) note_prefix(note, "state");
+    reader->failed = err;
+    return err;
+}
+
+enum err fleet_state_read_end(struct fleet_state_reader *reader,
+                              struct fleet_state_summary *ret_summary, struct note *note)
+{
+    enum err err = reader->failed;
+
+    if (!err && !json_scan_whole(&reader->scan)) {
+        note_set(note, "state: offset %llu: it ends early",
+                 (unsigned long long)reader->scan.offset);
+        err = ERR_PARSE;
+    }
+    if (!err && !(reader->seen & BIT(FLEET_SHARDS))) { /* no shards at all */
+        reader->table = FLEET_SHARDS;
+        err = table_end(reader, note);
+    }
+    if (!err && reader->options.strict && !reader->summary.sealed) {
+        note_set(note, "state: it has no seal");
+        err = ERR_CORRUPT;
+    }
+    if (!err && reader->options.strict && reader->options.fleet &&
+        reader->summary.hash != fleet_hash(reader->options.fleet)) {
+        note_set(note, "state: sealed with another hash");
+        err = ERR_CORRUPT;
+    }
+    reader->failed = err;
+    if (!err) *ret_summary = reader->summary;
+    return err;
+}

@@ -1,0 +1,106 @@
+/* The state as one line of JSON, from a view. */
+#include "fleet/format/shapes.h"
+#include "fleet/format/state.h"
+
+static const struct {
+    const char *name;
+    const char *empty;
+    char open, close;
+} members[FLEET_TABLES] = {
+    [FLEET_SHARDS] = {"shards", "null", '[', ']'},
+    [FLEET_CLUSTERS] = {"cluster_to_shard", "{}", '{', '}'},
+    [FLEET_DOMAINS] = {"domain_to_shard", "null", '[', ']'},
+    [FLEET_QUOTAS] = {"quotas", "null", '[', ']'},
+    [FLEET_PROVIDERS] = {"providers", "null", '[', ']'},
+};
+
+void fleet_state_write_begin(struct fleet_state_writer *writer, struct fleet_view *view,
+                             struct fleet_state_style style)
+{
+    /* A seal is of all tables. */
+    assert(!style.sealed || !style.generation_new);
+    *writer = (struct fleet_state_writer){.view = view, .style = style};
+}
+
+static enum fleet_table tables_end(const struct fleet_state_writer *writer)
+{
+    return writer->style.generation_new ? FLEET_QUOTAS : FLEET_TABLES;
+}
+
+/* Up to where rows of `table` may stand: what lies between is empty. */
+static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table table,
+                             struct buf *into)
+{
+    enum err err = ERR_OK;
+
+    if (!writer->begun) err = buf_appendf(into, "{\"%s\":", members[0].name);
+    if (!err) writer->begun = true;
+    for (; !err && writer->table < table; writer->table++) {
+        err = writer->any ? buf_append_byte(into, members[writer->table].close)
+                          : buf_append_c(into, members[writer->table].empty);
+        if (!err && writer->table + 1 < tables_end(writer))
+            err = buf_appendf(into, ",\"%s\":", members[writer->table + 1].name);
+        writer->any = false;
+    }
+    return err;
+}
+
+static enum err row_put(struct fleet_state_writer *writer, const struct fleet_row *row,
+                        struct buf *into)
+{
+    enum err err = buf_append_byte(into, writer->any ? ',' : members[row->table].open);
+
+    writer->any = true;
+    if (err) return err;
+    switch (row->table) {
+    case FLEET_SHARDS: return shard_put(into, &row->shard, writer->style.heartbeats);
+    case FLEET_CLUSTERS:
+        err = json_text_put(into, row->cluster.id);
+        return err ? err : json_field_put(into, ":", row->cluster.shard);
+    case FLEET_DOMAINS:
+        err = buf_append_c(into, "{\"domain\":");
+        if (!err) err = domain_put(into, &row->domain);
+        if (!err) err = json_field_put(into, ",\"shard\":", row->domain.shard);
+        return err ? err : buf_append_byte(into, '}');
+    case FLEET_QUOTAS: return quota_put(into, &row->quota);
+    case FLEET_PROVIDERS: return provider_put(into, &row->provider);
+    case FLEET_TABLES: break;
+    }
+    return ERR_INTERNAL;
+}
+
+static enum err end_put(struct fleet_state_writer *writer, struct buf *into)
+{
+    enum err err = tables_until(writer, tables_end(writer), into);
+
+    if (!err && writer->style.sealed)
+        err = buf_appendf(into, ",\"muster\":{\"format\":1,\"index\":%llu,\"hash\":\"%016llx\"}",
+                          (unsigned long long)writer->style.index,
+                          (unsigned long long)fleet_view_hash(writer->view));
+    if (!err) err = buf_append_byte(into, '}');
+    writer->done = !err;
+    return err;
+}
+
+enum err fleet_state_write_next(struct fleet_state_writer *writer, size_t budget, struct buf *into,
+                                bool *ret_done)
+{
+    size_t start = into->len;
+    struct fleet_row row;
+    enum err err = ERR_OK;
+    bool more;
+
+    assert(budget > 0);
+    while (!err && !writer->done && into->len - start < budget) {
+        err = fleet_view_next(writer->view, &row, &more);
+        if (err) break;
+        if (more && row.table < tables_end(writer)) {
+            err = tables_until(writer, row.table, into);
+            if (!err) err = row_put(writer, &row, into);
+        } else if (!more) {
+            err = end_put(writer, into);
+        }
+    }
+    if (!err) *ret_done = writer->done;
+    return err;
+}

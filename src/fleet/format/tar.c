@@ -1,0 +1,212 @@
+/* USTAR headers, 512 bytes:
+ *     0 name 100, 100 mode 8, 108 owner 8, 116 group 8, 124 size 12, 136 time 12, 148 sum 8
+ *     156 type 1, 157 link name 100, 257 "ustar\0" 6, 263 "00" 2, 265 owner's name 32
+ *     297 group's name 32, 329 device 8 + 8, 345 prefix 155, 500 zero 12
+ * Numbers are octal digits with a NUL or a blank behind; a size that needs more than eleven digits
+ * has the top bit of its first byte set and is binary, big-endian. The sum is of all bytes, its own
+ * field taken as blanks. */
+#include "fleet/format/tar.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    AT_NAME = 0,
+    AT_MODE = 100,
+    AT_OWNER = 108,
+    AT_GROUP = 116,
+    AT_SIZE = 124,
+    AT_TIME = 136,
+    AT_SUM = 148,
+    AT_TYPE = 156,
+    AT_MAGIC = 257,
+    AT_DEVICES = 329,
+    AT_PREFIX = 345,
+    NAME_BYTES = 100,
+    SIZE_BYTES = 12,
+    SUM_BYTES = 8,
+    PREFIX_BYTES = 155,
+};
+#define OCTAL_SIZE_MAX 077777777777ull
+
+static unsigned header_sum(const char block[TAR_BLOCK])
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < TAR_BLOCK; i++)
+        sum += i >= AT_SUM && i < AT_SUM + SUM_BYTES ? ' ' : (unsigned char)block[i];
+    return sum;
+}
+
+/* -- writing -- */
+static void put_size(char *at, uint64_t size)
+{
+    if (size <= OCTAL_SIZE_MAX) {
+        snprintf(at, SIZE_BYTES, "%011llo", (unsigned long long)size);
+        return;
+    }
+    at[0] = '\x80';
+    for (size_t i = 0; i < 8; i++) at[SIZE_BYTES - 1 - i] = (char)(size >> (8 * i));
+}
+
+enum err tar_header(const char *name, uint64_t size, char block[TAR_BLOCK])
+{
+    size_t len = strlen(name);
+
+    if (len == 0 || len > NAME_BYTES || size > TAR_SIZE_MAX) return ERR_INVALID;
+    memset(block, 0, TAR_BLOCK);
+    memcpy(block + AT_NAME, name, len);
+    memcpy(block + AT_MODE, "0000644", 8);
+    memcpy(block + AT_OWNER, "0000000", 8);
+    memcpy(block + AT_GROUP, "0000000", 8);
+    put_size(block + AT_SIZE, size);
+    memcpy(block + AT_TIME, "00000000000", 12);
+    block[AT_TYPE] = '0';
+    memcpy(block + AT_MAGIC,
+           "ustar\0"
+           "00",
+           8);
+    memcpy(block + AT_DEVICES, "0000000\0000000000", 16);
+    snprintf(block + AT_SUM, SUM_BYTES, "%06o", header_sum(block));
+    block[AT_SUM + 7] = ' ';
+    return ERR_OK;
+}
+
+size_t tar_padding(uint64_t size)
+{
+    return (TAR_BLOCK - (size_t)(size % TAR_BLOCK)) % TAR_BLOCK;
+}
+
+/* -- reading -- */
+void tar_read_begin(struct tar_reader *reader)
+{
+    *reader = (struct tar_reader){.filled = 0};
+}
+
+bool tar_read_whole(const struct tar_reader *reader)
+{
+    return reader->ended || (!reader->in_entry && reader->filled == 0 && reader->padding == 0);
+}
+
+static enum err not_tar(const struct tar_reader *reader, const char *what, struct note *note)
+{
+    note_set(note, "tar: header at offset %llu: %s",
+             (unsigned long long)(reader->offset - TAR_BLOCK), what);
+    return ERR_PARSE;
+}
+
+/* Octal digits between blanks, up to a NUL; false: something else, or too large. */
+static bool octal(const char *at, size_t len, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    size_t i = 0, digits = 0;
+
+    while (i < len && at[i] == ' ') i++;
+    for (; i < len && at[i] >= '0' && at[i] <= '7'; i++, digits++) {
+        if (number > UINT64_MAX >> 3) return false;
+        number = number << 3 | (uint64_t)(at[i] - '0');
+    }
+    while (i < len && (at[i] == ' ' || at[i] == '\0')) i++;
+    *ret_number = number;
+    return i == len && digits > 0;
+}
+
+static bool size_of(const char *at, uint64_t *ret_size)
+{
+    uint64_t size = 0;
+
+    if (!((unsigned char)at[0] & 0x80)) return octal(at, SIZE_BYTES, ret_size);
+    if (at[0] != '\x80' || at[1] || at[2] || at[3]) return false; /* negative, or past 64 bits */
+    for (size_t i = 4; i < SIZE_BYTES; i++) size = size << 8 | (unsigned char)at[i];
+    *ret_size = size;
+    return true;
+}
+
+/* prefix, '/' and name; only POSIX headers have a prefix. */
+static void name_of(struct tar_reader *reader)
+{
+    const char *block = reader->block;
+    size_t prefix = 0, name = strnlen(block + AT_NAME, NAME_BYTES);
+
+    if (memcmp(block + AT_MAGIC, "ustar", 6) == 0)
+        prefix = strnlen(block + AT_PREFIX, PREFIX_BYTES);
+    memcpy(reader->name, block + AT_PREFIX, prefix);
+    if (prefix > 0) reader->name[prefix++] = '/';
+    memcpy(reader->name + prefix, block + AT_NAME, name);
+    reader->name[prefix + name] = '\0';
+}
+
+/* The block is full: a header, or one of the two zero blocks at the end. */
+static enum err block_read(struct tar_reader *reader, enum tar_event *ret_event, struct note *note)
+{
+    static const char zeros[TAR_BLOCK];
+    const char *block = reader->block;
+    char type = block[AT_TYPE];
+    bool renamed = reader->long_name;
+    uint64_t sum;
+
+    reader->filled = 0;
+    *ret_event = TAR_NEED;
+    if (memcmp(block, zeros, TAR_BLOCK) == 0) {
+        if (++reader->zeros == 2) {
+            reader->ended = true;
+            *ret_event = TAR_END;
+        }
+        return ERR_OK;
+    }
+    reader->zeros = 0;
+    if (!octal(block + AT_SUM, SUM_BYTES, &sum) || sum != header_sum(block))
+        return not_tar(reader, "its sum is wrong", note);
+    if (!size_of(block + AT_SIZE, &reader->size) || reader->size > TAR_SIZE_MAX)
+        return not_tar(reader, "its size is no size", note);
+    name_of(reader);
+    /* The name is in an entry of its own before this one, and the one here is cut. */
+    if (renamed) reader->name[0] = '\0';
+    reader->long_name = type == 'L';
+    reader->regular = type == '0' || type == '\0' || type == '7';
+    reader->left = reader->size;
+    reader->padding = tar_padding(reader->size);
+    reader->in_entry = true;
+    *ret_event = TAR_ENTRY;
+    return ERR_OK;
+}
+
+static struct str take(struct tar_reader *reader, struct str *bytes, uint64_t most)
+{
+    struct str taken = str_of(bytes->at, (size_t)min_u64(bytes->len, most));
+
+    *bytes = (struct str){bytes->at + taken.len, bytes->len - taken.len};
+    reader->offset += taken.len;
+    return taken;
+}
+
+enum err tar_read(struct tar_reader *reader, struct str *bytes, enum tar_event *ret_event,
+                  struct note *note)
+{
+    struct str some;
+    enum err err = ERR_OK;
+
+    *ret_event = TAR_NEED;
+    if (reader->in_entry && reader->left == 0) {
+        reader->in_entry = false;
+        *ret_event = TAR_CLOSE;
+        return ERR_OK;
+    }
+    while (!err && *ret_event == TAR_NEED && bytes->len > 0) {
+        if (reader->ended) {
+            take(reader, bytes, bytes->len);
+        } else if (reader->in_entry) {
+            reader->data = take(reader, bytes, reader->left);
+            reader->left -= reader->data.len;
+            *ret_event = TAR_DATA;
+        } else if (reader->padding > 0) {
+            reader->padding -= take(reader, bytes, reader->padding).len;
+        } else {
+            some = take(reader, bytes, TAR_BLOCK - reader->filled);
+            memcpy(reader->block + reader->filled, some.at, some.len);
+            reader->filled += some.len;
+            if (reader->filled == TAR_BLOCK) err = block_read(reader, ret_event, note);
+        }
+    }
+    return err;
+}

@@ -1,0 +1,256 @@
+/* The fleet tables on the replicated log.
+ *
+ * Command:  the specification's JSON (fleet/format/command.h)
+ * Snapshot: the state's JSON with its seal (fleet/format/state.h)
+ * Reply:    u8 status, u8 changed, u16 length of `field`, u32 clusters freed, u32 domains freed,
+ *           u64 number, field and a NUL, holder; little-endian */
+#include "fleet/machine.h"
+
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "fleet/format/command.h"
+#include "fleet/format/state.h"
+
+enum {
+    REPLY_HEAD = 20,
+    /* What reading the largest command can take: twenty times its bytes, when a quota row is all
+     * short names and grew by doubling. So the ceiling is never met, and NULL is the heap's. */
+    ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
+};
+struct fleet_machine {
+    struct fleet_machine_options options;
+    struct fleet *fleet;
+    struct arena arena; /* of the command being applied */
+    struct fleet_state_reader *reader;
+    uint64_t restore_index;
+    bool restoring, restore_has_bytes;
+};
+struct view {
+    struct fleet_view *rows;
+    struct fleet_state_writer writer;
+};
+
+enum err fleet_machine_open(const struct fleet_machine_options *options,
+                            struct fleet_machine **ret_machine)
+{
+    struct fleet_machine *machine = calloc(1, sizeof *machine);
+    enum err err;
+
+    if (!machine) return ERR_NOMEM;
+    machine->options = *options;
+    arena_init(&machine->arena, ARENA_MAX);
+    err = fleet_open(&machine->fleet);
+    if (err)
+        free(machine);
+    else
+        *ret_machine = machine;
+    return err;
+}
+
+void fleet_machine_close(struct fleet_machine *machine)
+{
+    if (!machine) return;
+    fleet_state_read_close(machine->reader);
+    fleet_close(machine->fleet);
+    arena_deinit(&machine->arena);
+    free(machine);
+}
+
+struct fleet *fleet_machine_fleet(struct fleet_machine *machine)
+{
+    return machine->fleet;
+}
+
+bool fleet_machine_restoring(const struct fleet_machine *machine)
+{
+    return machine->restoring;
+}
+
+/* -- applying -- */
+static void reply_put(const struct fleet_result *result, struct buf *reply)
+{
+    struct str field = str_from(result->field);
+    size_t size = REPLY_HEAD + field.len + 1 + result->holder.len;
+    char *room;
+
+    if (buf_reserve(reply, size, &room)) return; /* no room: no answer */
+    room[0] = (char)result->status;
+    room[1] = result->changed;
+    store_le16(room + 2, (uint16_t)field.len);
+    store_le32(room + 4, result->clusters_freed);
+    store_le32(room + 8, result->domains_freed);
+    store_le64(room + 12, result->number);
+    memcpy(room + REPLY_HEAD, field.at, field.len);
+    room[REPLY_HEAD + field.len] = '\0';
+    if (result->holder.len > 0)
+        memcpy(room + REPLY_HEAD + field.len + 1, result->holder.at, result->holder.len);
+    buf_commit(reply, size);
+}
+
+enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
+{
+    size_t field;
+
+    if (reply.len <= REPLY_HEAD || (uint8_t)reply.at[0] >= FLEET_STATUS_COUNT) return ERR_PARSE;
+    field = load_le16(reply.at + 2);
+    if (reply.len < REPLY_HEAD + field + 1 || reply.at[REPLY_HEAD + field] != '\0')
+        return ERR_PARSE;
+    *ret_result = (struct fleet_result){.status = (enum fleet_status)(uint8_t)reply.at[0],
+                                        .changed = reply.at[1] != 0,
+                                        .field = reply.at + REPLY_HEAD,
+                                        .number = load_le64(reply.at + 12),
+                                        .clusters_freed = load_le32(reply.at + 4),
+                                        .domains_freed = load_le32(reply.at + 8),
+                                        .holder = str_tail(reply, REPLY_HEAD + field + 1)};
+    return ERR_OK;
+}
+
+static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+{
+    struct fleet_machine *machine = state;
+    struct fleet_command command;
+    struct fleet_result result;
+    enum err err;
+
+    assert(!machine->restoring);
+    arena_reset(&machine->arena);
+    err = fleet_command_decode(entry->command, &machine->arena, &command, &result, NULL);
+    if (!err) result = fleet_apply(machine->fleet, &command);
+    if (err == ERR_NOMEM || result.status == FLEET_NO_MEMORY) abort();
+    if (machine->options.applied)
+        machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
+    reply_put(&result, reply);
+}
+
+/* -- snapshots -- */
+static void snapshot_end(void *opaque)
+{
+    struct view *view = opaque;
+
+    fleet_view_close(view->rows);
+    free(view);
+}
+
+static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+{
+    struct fleet_machine *machine = state;
+    struct view *view = malloc(sizeof *view);
+    enum err err;
+
+    if (!view) return ERR_NOMEM;
+    err = fleet_view_open(machine->fleet, &view->rows);
+    if (err) {
+        free(view);
+        return err;
+    }
+    fleet_state_write_begin(&view->writer, view->rows,
+                            (struct fleet_state_style){.sealed = true, .index = index});
+    *ret_view = view;
+    return ERR_OK;
+}
+
+static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
+{
+    struct view *view = opaque;
+
+    return fleet_state_write_next(&view->writer, budget, into, ret_done);
+}
+
+/* -- restoring -- */
+static enum err restore_begin(void *state, uint64_t index, struct note *note)
+{
+    struct fleet_machine *machine = state;
+    struct fleet_state_options options = {.fleet = machine->fleet, .strict = true};
+    enum err err;
+
+    fleet_state_read_close(machine->reader);
+    machine->reader = NULL;
+    fleet_clear(machine->fleet);
+    machine->restoring = true;
+    machine->restore_has_bytes = false;
+    machine->restore_index = index;
+    err = fleet_state_read_begin(&options, &machine->reader);
+    if (err) note_set(note, "fleet: %s", err_text(err));
+    return err;
+}
+
+/* What cannot be read in our own snapshot is damage. */
+static enum err restore_failed(enum err err, struct note *note)
+{
+    note_prefix(note, "fleet");
+    return err == ERR_NOMEM || err == ERR_VERSION ? err : ERR_CORRUPT;
+}
+
+static enum err restore_next(void *state, struct str bytes, struct note *note)
+{
+    struct fleet_machine *machine = state;
+    enum err err;
+
+    assert(machine->restoring && machine->reader);
+    if (bytes.len > 0) machine->restore_has_bytes = true;
+    err = fleet_state_read_next(machine->reader, bytes, note);
+    return err ? restore_failed(err, note) : ERR_OK;
+}
+
+static enum err restore_whole(struct fleet_machine *machine, struct note *note)
+{
+    struct fleet_state_summary summary;
+    enum err err = fleet_state_read_end(machine->reader, &summary, note);
+
+    if (!err && summary.index != machine->restore_index) {
+        note_set(note, "snapshot of another index");
+        err = ERR_CORRUPT;
+    }
+    return err ? restore_failed(err, note) : ERR_OK;
+}
+
+static enum err restore_end(void *state, struct note *note)
+{
+    struct fleet_machine *machine = state;
+    enum err err = ERR_OK;
+
+    assert(machine->restoring && machine->reader);
+    if (machine->restore_has_bytes) err = restore_whole(machine, note);
+    fleet_state_read_close(machine->reader);
+    machine->reader = NULL;
+    machine->restoring = false;
+    if (!err && machine->options.restored) machine->options.restored(machine->options.owner);
+    return err;
+}
+
+static uint64_t hash(const void *state)
+{
+    const struct fleet_machine *machine = state;
+
+    return fleet_hash(machine->fleet);
+}
+
+static uint64_t size(const void *state)
+{
+    const struct fleet_machine *machine = state;
+
+    return fleet_bytes(machine->fleet);
+}
+
+static const struct machine_ops ops = {
+    .apply = apply,
+    .snapshot_begin = snapshot_begin,
+    .snapshot_next = snapshot_next,
+    .snapshot_end = snapshot_end,
+    .restore_begin = restore_begin,
+    .restore_next = restore_next,
+    .restore_end = restore_end,
+    .hash = hash,
+    .size = size,
+};
+
+struct machine fleet_machine_registration(struct fleet_machine *machine)
+{
+    return (struct machine){.id = FLEET_MACHINE_ID,
+                            .name = "fleet",
+                            .version = FLEET_MACHINE_VERSION,
+                            .ops = &ops,
+                            .state = machine};
+}

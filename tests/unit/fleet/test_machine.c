@@ -1,0 +1,210 @@
+/* The tables as a state machine: commands in, replies out, snapshots and restores through the
+ * interface of the log. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fleet/format/command.h"
+#include "fleet/machine.h"
+#include "lib/test.h"
+
+struct seen {
+    unsigned applied, restored;
+    uint64_t index;
+    enum fleet_kind kind;
+    enum fleet_status status;
+    bool had_command;
+};
+
+static void on_applied(void *owner, const struct machine_entry *entry,
+                       const struct fleet_command *command, const struct fleet_result *result)
+{
+    struct seen *seen = owner;
+
+    seen->applied++;
+    seen->index = entry->index;
+    seen->had_command = command != NULL;
+    if (command) seen->kind = command->kind;
+    seen->status = result->status;
+}
+
+static void on_restored(void *owner)
+{
+    ((struct seen *)owner)->restored++;
+}
+
+static struct fleet_machine *open_machine(struct seen *seen)
+{
+    struct fleet_machine_options options = {on_applied, on_restored, seen};
+    struct fleet_machine *machine;
+
+    *seen = (struct seen){0};
+    CHECK_OK("open", fleet_machine_open(&options, &machine));
+    return machine;
+}
+
+static struct fleet_result apply(struct machine *m, uint64_t index, const char *text,
+                                 struct buf *reply)
+{
+    struct machine_entry entry = {.index = index, .version = 1, .command = str_from(text)};
+    struct fleet_result result;
+
+    buf_clear(reply);
+    m->ops->apply(m->state, &entry, reply);
+    CHECK_OK("a reply", fleet_reply_parse(buf_peek(reply), &result));
+    return result;
+}
+
+#define ADD(id) "{\"kind\":1,\"add_shard\":{\"entry\":{\"ID\":\"" id "\"}}}"
+#define ASSIGN(value, id)                                                                          \
+    "{\"kind\":4,\"assign_domain\":{\"domain\":{\"Key\":\"rack\",\"Value\":\"" value               \
+    "\"},\"shard\":\"" id "\"}}"
+
+TEST(the_registration_names_the_format)
+{
+    struct seen seen;
+    struct fleet_machine *machine = open_machine(&seen);
+    struct machine m = fleet_machine_registration(machine);
+
+    CHECK_U32("part of the log's format", m.id, 2);
+    CHECK_TEXT("names the snapshot section", m.name, "fleet");
+    CHECK_U32("version", m.version, 1);
+    fleet_machine_close(machine);
+    fleet_machine_close(NULL);
+}
+
+TEST(replies_carry_the_result_and_the_service_sees_every_command)
+{
+    struct seen seen;
+    struct fleet_machine *machine = open_machine(&seen);
+    struct machine m = fleet_machine_registration(machine);
+    struct fleet_result result;
+    struct buf reply;
+
+    buf_init(&reply, 1 << 16);
+    result = apply(&m, 3, ADD("a"), &reply);
+    CHECK_U64("done", result.status, FLEET_DONE);
+    CHECK("changed", result.changed);
+    CHECK_U64("seen", seen.index, 3);
+    CHECK_U64("seen", seen.kind, FLEET_ADD_SHARD);
+    apply(&m, 4, ADD("b"), &reply);
+    apply(&m, 5, ASSIGN("r-1", "a"), &reply);
+    result = apply(&m, 6, ASSIGN("r-1", "b"), &reply);
+    CHECK_U64("refused", result.status, FLEET_DOMAIN_ASSIGNED);
+    CHECK("unchanged", !result.changed);
+    CHECK_STR("the current owner", result.holder, STR("a"));
+    CHECK_U64("a refused command is seen, too", seen.index, 6);
+    result = apply(&m, 7, "{\"kind\":9}", &reply);
+    CHECK_U64("unknown", result.status, FLEET_UNKNOWN_KIND);
+    CHECK_U64("with the number", result.number, 9);
+    CHECK("without a command", !seen.had_command);
+    result = apply(&m, 8, "nonsense", &reply);
+    CHECK_U64("unreadable", result.status, FLEET_UNREADABLE);
+    result = apply(&m, 9, "{\"kind\":2,\"remove_shard\":{\"id\":\"a\"}}", &reply);
+    CHECK_U32("freed", result.domains_freed, 1);
+    CHECK_U32("all seen", seen.applied, 7);
+    buf_deinit(&reply);
+    fleet_machine_close(machine);
+}
+
+TEST(a_reply_says_which_field_and_which_limit)
+{
+    char text[400] = "{\"kind\":2", id[300];
+    struct seen seen;
+    struct fleet_machine *machine = open_machine(&seen);
+    struct machine m = fleet_machine_registration(machine);
+    struct fleet_result result;
+    struct buf reply;
+
+    memset(id, 'x', sizeof id - 1);
+    id[sizeof id - 1] = '\0';
+    snprintf(text, sizeof text, "{\"kind\":1,\"add_shard\":{\"entry\":{\"ID\":\"%s\"}}}", id);
+    buf_init(&reply, 1 << 16);
+    result = apply(&m, 1, text, &reply);
+    CHECK_U64("refused", result.status, FLEET_TOO_LONG);
+    CHECK_TEXT("which", result.field, "shard id");
+    CHECK_U64("limit", result.number, FLEET_ID_MAX);
+    for (size_t len = 0; len < reply.len; len++) {
+        struct fleet_result cut;
+        if (len <= 20 + strlen("shard id"))
+            CHECK_ERR("cut", fleet_reply_parse(str_of(reply.data, len), &cut), ERR_PARSE);
+    }
+    reply.data[0] = (char)FLEET_STATUS_COUNT;
+    CHECK_ERR("no such status", fleet_reply_parse(buf_peek(&reply), &result), ERR_PARSE);
+    buf_deinit(&reply);
+    fleet_machine_close(machine);
+}
+
+static void snapshot(struct machine *m, uint64_t index, struct buf *bytes)
+{
+    void *view;
+    bool done = false;
+
+    buf_clear(bytes);
+    CHECK_OK("begin", m->ops->snapshot_begin(m->state, index, &view));
+    while (!done) CHECK_OK("next", m->ops->snapshot_next(view, 10, bytes, &done));
+    m->ops->snapshot_end(view);
+}
+
+static enum err restore(struct machine *m, uint64_t index, struct str bytes, struct note *note)
+{
+    enum err err = m->ops->restore_begin(m->state, index, note);
+
+    for (size_t at = 0; !err && at < bytes.len; at += 5)
+        err = m->ops->restore_next(m->state, str_of(bytes.at + at, min_size(5, bytes.len - at)),
+                                   note);
+    return err ? err : m->ops->restore_end(m->state, note);
+}
+
+TEST(a_snapshot_restores_the_state_and_its_hash)
+{
+    struct seen seen, other_seen;
+    struct fleet_machine *machine = open_machine(&seen), *other = open_machine(&other_seen);
+    struct machine m = fleet_machine_registration(machine), o = fleet_machine_registration(other);
+    struct fleet *fleet = fleet_machine_fleet(other);
+    struct note note = {""};
+    struct buf reply, bytes, again;
+
+    buf_init(&reply, 1 << 16);
+    buf_init(&bytes, 1 << 16);
+    buf_init(&again, 1 << 16);
+    apply(&m, 1, ADD("a"), &reply);
+    apply(&m, 2, ASSIGN("r-1", "a"), &reply);
+    fleet_heartbeat(fleet_machine_fleet(machine), STR("a"), (struct fleet_time){9, 9});
+    apply(&o, 1, ADD("gone"), &reply);
+    snapshot(&m, 2, &bytes);
+    CHECK_OK(note.text, restore(&o, 2, buf_peek(&bytes), &note));
+    CHECK_U64("hash", o.ops->hash(o.state), m.ops->hash(m.state));
+    CHECK("size", o.ops->size(o.state) > 0);
+    CHECK_U32("told", other_seen.restored, 1);
+    CHECK("over", !fleet_machine_restoring(other));
+    CHECK("the same tables for its whole life", fleet_machine_fleet(other) == fleet);
+    CHECK_U32("replaced", fleet_counts(fleet).of[FLEET_SHARDS], 1);
+    snapshot(&o, 2, &again);
+    CHECK_STR("the same bytes: a heartbeat is no part of them", buf_peek(&again), buf_peek(&bytes));
+    CHECK_OK("was in no snapshot yet", restore(&o, 0, STR_EMPTY, &note));
+    CHECK_U32("empty", fleet_counts(fleet).of[FLEET_SHARDS], 0);
+    CHECK_ERR("of another index", restore(&o, 3, buf_peek(&bytes), &note), ERR_CORRUPT);
+    CHECK_TEXT("said", note.text, "fleet: snapshot of another index");
+    for (size_t len = 1; len < bytes.len; len++)
+        CHECK_ERR("cut", restore(&o, 2, str_of(bytes.data, len), &note), ERR_CORRUPT);
+    CHECK_OK("good again", restore(&o, 2, buf_peek(&bytes), &note));
+    buf_deinit(&reply);
+    buf_deinit(&bytes);
+    buf_deinit(&again);
+    fleet_machine_close(machine);
+    fleet_machine_close(other);
+}
+
+TEST(a_restore_that_is_given_up_leaks_nothing)
+{
+    struct seen seen;
+    struct fleet_machine *machine = open_machine(&seen);
+    struct machine m = fleet_machine_registration(machine);
+    struct note note;
+
+    CHECK_OK("begin", m.ops->restore_begin(m.state, 1, &note));
+    CHECK_OK("some", m.ops->restore_next(m.state, STR("{\"shards\":[{\"ID\":\"a\""), &note));
+    CHECK("half there", fleet_machine_restoring(machine));
+    CHECK_OK("anew", m.ops->restore_begin(m.state, 1, &note));
+    fleet_machine_close(machine);
+}
