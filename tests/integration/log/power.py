@@ -15,7 +15,7 @@ import struct
 
 SECTOR = 512
 HEAD = struct.Struct("=5Q")
-DIRECTORY = object()
+DIRECTORY = "directory"
 FORMS = ("none", "order", "any", "all")
 
 
@@ -52,6 +52,17 @@ class NameChange:
 
     def directory(self):
         return os.path.dirname(self.path or self.gone)
+
+
+def tree(top):
+    """{path below top: content, or DIRECTORY}"""
+    found = {}
+    for path, _, names in os.walk(top):
+        found[path[len(top):]] = DIRECTORY
+        for name in names:
+            with open(os.path.join(path, name), "rb") as file:
+                found[os.path.join(path, name)[len(top):]] = file.read()
+    return found
 
 
 def put(content, offset, data):

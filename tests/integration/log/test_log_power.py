@@ -7,6 +7,7 @@ that a client had heard before that moment is demanded of them.
 
 usage: test_log_power.py MUSTER DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
+import copy
 import os
 import random
 import shutil
@@ -154,6 +155,7 @@ def busy_life(life, writes):
         open(victim.flag, "w", encoding="ascii").close()
         check(victim.wait_end() == -9, victim.tail())
         os.remove(victim.flag)
+        journal_is_whole(life, victim)
         writers.progress(writes)
         victim.start()
         reached = int(life.leader().status()["applied"])
@@ -164,6 +166,17 @@ def busy_life(life, writes):
     finally:
         writers.stop()
     life.end()
+
+
+def journal_is_whole(life, node):
+    """Done again from the journal, everything is as the process left it: no change went past the shim."""
+    disk, copy_dir = copy.deepcopy(life.disks[node.number]), node.dir + ".copy"
+    for record in power.journal(life.journals[node.number]):
+        disk.apply(record)
+    disk.image(copy_dir, "all", random.Random(SEED))
+    was, told = power.tree(node.dir), power.tree(copy_dir)
+    wrong = [path for path in was.keys() | told.keys() if was.get(path) != told.get(path)]
+    check(was and not wrong, f"not as the journal of {node.number} says: {sorted(wrong)}")
 
 
 def revive(cluster, known, place):
