@@ -72,11 +72,15 @@ static void tell_owner(struct replica *replica)
     if (replica->events.on_change) replica->events.on_change(replica->events.owner, &status);
 }
 
+/* A done() may ask for something else, which is refused in its turn. */
 static void end_all(struct replica *replica)
 {
-    replica_propose_close(replica);
-    replica_read_close(replica, ERR_CLOSED);
-    replica_change_close(replica);
+    do {
+        replica_propose_close(replica);
+        replica_read_close(replica, ERR_CLOSED);
+        replica_change_close(replica);
+    } while (!list_empty(&replica->propose.refused) || !list_empty(&replica->reads.refused) ||
+             !list_empty(&replica->change.asked) || !list_empty(&replica->change.transfers_asked));
 }
 
 static void pump(struct turn_hook *hook)

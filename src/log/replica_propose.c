@@ -214,6 +214,7 @@ void replica_abandon(struct replica *replica, struct proposal *proposal)
     if (proposal->flags & (uint32_t)DECIDED) return; /* the answer is on its way */
     list_remove(&proposal->link);
     leave_ghost(replica, proposal, position);
+    if (proposal->term == 0) proposal->index = 0; /* was only its place in the batch */
     decide(replica, proposal, ERR_UNKNOWN);
 }
 

@@ -225,6 +225,21 @@ TEST_BOTH(who_abandons_is_told_unknown_once_and_the_entry_may_still_apply)
     rig_close();
 }
 
+TEST(one_that_is_abandoned_before_it_has_a_place_names_none)
+{
+    struct node *node = open_lone();
+    struct call *call;
+
+    rig_add(node, 0, "n", 1);
+    rig_add(node, 1, "n", 1);
+    call = rig_add(node, 2, "n", 1);
+    replica_abandon(node->replica, &call->proposal);
+    CHECK_ERR("unknown", answer_of(call), ERR_UNKNOWN);
+    CHECK_U64("nowhere", call->proposal.index, 0);
+    CHECK_U64("in no term", call->proposal.term, 0);
+    rig_close();
+}
+
 TEST(abandoned_bytes_count_until_their_entry_is_applied)
 {
     char *value = long_text(1000);
@@ -353,6 +368,41 @@ TEST_BOTH(closing_answers_everything_that_waits_before_it_returns)
     CHECK_ERR("never submitted: surely not done", gathered->err, ERR_CLOSED);
     CHECK_ERR("a read", read->err, ERR_CLOSED);
     CHECK_ERR("a change never begun", change->err, ERR_CLOSED);
+    rig_close();
+}
+
+/* A service writes down what it could not read. */
+static void propose_after_read(struct read_ticket *ticket, enum err err)
+{
+    struct call *call = CONTAINER_OF(ticket, struct call, ticket);
+    struct proposal *proposal = &rig.calls[1].proposal;
+
+    CHECK_ERR("closed", err, ERR_CLOSED);
+    rig.calls[1].done = false;
+    replica_propose(call->node->replica, &proposal, 1);
+}
+
+static void transfer_after_change(struct change *change, enum err err, const struct note *note)
+{
+    struct call *call = CONTAINER_OF(change, struct call, change);
+
+    (void)note;
+    CHECK_ERR("closed", err, ERR_CLOSED);
+    rig_transfer(call->node, 3, 0);
+}
+
+TEST(what_is_asked_for_from_an_answer_at_the_end_is_answered_too)
+{
+    struct node *node = open_lone();
+
+    CHECK_OK("works", answer_of(rig_add(node, 1, "n", 1)));
+    rig_read(node, 0)->ticket.done = propose_after_read;
+    rig_change(node, 2, CHANGE_REMOVE, node)->change.done = transfer_after_change;
+    rig_stop(0);
+    CHECK("the proposal", rig.calls[1].done);
+    CHECK_ERR("refused", rig.calls[1].err, ERR_CLOSED);
+    CHECK("the transfer", rig.calls[3].done);
+    CHECK_ERR("refused", rig.calls[3].err, ERR_CLOSED);
     rig_close();
 }
 
