@@ -13,13 +13,15 @@
 
 /* -- state hashes -- */
 
+/* A machine that holds nothing counts as one that is not there: a release that has it and one that
+ * has it not must agree until it is used. */
 static uint64_t state_hash(const struct replica *replica)
 {
     uint64_t parts[REPLICA_MACHINES_MAX + 1] = {meta_hash(&replica->meta)};
 
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
         const struct machine *machine = &replica->machines[id];
-        if (machine->ops) parts[id] = machine->ops->hash(machine->state);
+        if (machine->ops) parts[id] = machine->ops->hash(machine->state) ^ replica->empty_hash[id];
     }
     return str_hash(str_of(parts, sizeof parts), 0);
 }
@@ -109,6 +111,19 @@ static enum err check_command(const struct replica *replica, const struct envelo
     return ERR_OK;
 }
 
+/* A level we do not speak is met here, not with the first entry that uses it: until then we could
+ * lead, and write such entries ourselves. */
+static enum err apply_meta(struct replica *replica, const struct envelope *envelope,
+                           struct note *note)
+{
+    enum err err = meta_apply(&replica->meta, envelope->command, note);
+
+    if (err || replica->meta.level <= replica->speaks) return err;
+    note_set(note, "it raises the cluster to level %u, this program speaks %u", replica->meta.level,
+             replica->speaks);
+    return ERR_VERSION;
+}
+
 static enum err apply_command(struct replica *replica, const struct entry *entry, struct note *note)
 {
     struct envelope envelope;
@@ -118,8 +133,7 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
     if (!err) err = check_command(replica, &envelope, note);
     if (err) return err;
     meta_advance(&replica->meta, &envelope);
-    if (envelope.machine == ENVELOPE_MACHINE_META)
-        return meta_apply(&replica->meta, envelope.command, note);
+    if (envelope.machine == ENVELOPE_MACHINE_META) return apply_meta(replica, &envelope, note);
     machine = &replica->machines[envelope.machine];
     machine->ops->apply(machine->state,
                         &(struct machine_entry){
@@ -166,6 +180,7 @@ static void apply_entry(struct replica *replica, const struct entry *entry)
     if (replica->stopped) return;
     if (entry->index % replica->limits.hash_every == 0)
         compare_state(replica, entry->index, entry->term);
+    if (replica->stopped) return; /* the reply is of a state that is not trusted */
     /* Last: a done() sees the replica as it is after this entry. */
     if (entry->kind == ENTRY_CHANGE) replica_change_applied(replica, entry->index, entry->term);
     replica_propose_applied(replica, entry->index, entry->term, buf_peek(&apply->reply));
@@ -192,6 +207,10 @@ static void read_done(struct job *job, enum err err)
         apply->read_count = 0;
         return;
     }
+    /* What was not applied yet is released by an install only: else its segment was taken away. */
+    if (apply->read_err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
+        replica->applied + 1 == apply->read_first)
+        apply->read_err = ERR_CORRUPT;
     if (apply->read_err == ERR_CORRUPT || apply->read_err == ERR_IO) {
         note_prefix(&apply->read_note, "read the log back");
         replica_fail(replica, apply->read_err, &apply->read_note);

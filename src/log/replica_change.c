@@ -378,6 +378,8 @@ static void raise_level(struct replica *replica)
             change->level_dirty = true; /* the next wake tries again */
         else
             replica_effects(replica, err, &effects);
+    } else {
+        change->level_dirty = true; /* no memory just now */
     }
     buf_deinit(&bytes);
     buf_deinit(&command);

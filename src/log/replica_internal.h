@@ -225,6 +225,7 @@ struct replica {
     uint32_t election_ms, heartbeat_ms;
     struct replica_limits limits;                      /* no zeros left */
     struct machine machines[REPLICA_MACHINES_MAX + 1]; /* by id; ops NULL: none */
+    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1];     /* of each, holding nothing */
     struct replica_events events;
     struct fs_lock *lock;
     struct worker *disk_worker; /* wal and vote file, one job after the other */

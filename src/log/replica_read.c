@@ -171,6 +171,7 @@ void replica_read_pump(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
+    if (replica->stopped) return; /* confirmed or not: a state that is not trusted answers nobody */
     if (replica_may_step(replica)) {
         if (!reads->running && !list_empty(&reads->fresh))
             begin(replica);

@@ -96,6 +96,20 @@ static enum err load_file(struct replica *replica, const char *path, struct note
     return err;
 }
 
+static enum err empty_machines(struct replica *replica, struct note *note)
+{
+    struct snap_head nothing = {.level = 1};
+    enum err err = replica_restore_begin(replica, &nothing, note);
+
+    if (!err) err = replica_restore_end(replica, &nothing, note);
+    if (err) return err;
+    for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
+        const struct machine *machine = &replica->machines[id];
+        if (machine->ops) replica->empty_hash[id] = machine->ops->hash(machine->state);
+    }
+    return ERR_OK;
+}
+
 enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_head,
                                struct note *note)
 {
@@ -103,12 +117,13 @@ enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_he
     struct snap_head head;
     struct fs_info info = {.size = 0};
     char name[SNAP_NAME_CAP], path[FS_PATH_CAP];
-    enum err err = snap_newest(fs, replica->dir, name, &head, note);
+    enum err err = empty_machines(replica, note);
 
+    if (err) return err;
+    err = snap_newest(fs, replica->dir, name, &head, note);
     if (err == ERR_NOT_FOUND) {
         head = (struct snap_head){.level = 1};
-        err = replica_restore_begin(replica, &head, note);
-        if (!err) err = replica_restore_end(replica, &head, note);
+        err = ERR_OK;
     } else if (!err) {
         err = replica_snapshot_path(replica, &head.mark, path, note);
         if (!err) err = load_file(replica, path, note);

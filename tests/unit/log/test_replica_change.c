@@ -308,3 +308,23 @@ TEST(a_replica_that_meets_a_level_it_does_not_speak_stops_naming_the_entry)
     CHECK_I64("before applying it", rig_number(old, "n"), -1);
     rig_close();
 }
+
+/* The last entry of the log is the one that raised it: nothing of level 2 was ever written. */
+TEST(a_replica_that_meets_the_rise_to_a_level_it_does_not_speak_stops)
+{
+    for (size_t i = 0; i < 3; i++) rig.nodes[i].level = 2;
+    rig_open(3);
+    RIG_UNTIL("all are at 2", replica_status(rig.nodes[0].replica).level == 2 &&
+                                  replica_status(rig.nodes[1].replica).level == 2 &&
+                                  replica_status(rig.nodes[2].replica).level == 2);
+    RIG_UNTIL("quiet", rig_leader() && rig_settled());
+    struct node *old = &rig.nodes[(rig_leader()->number + 1) % 3];
+
+    rig_kill(old->number);
+    old->level = 1;
+    rig_start_ok(old->number);
+    rig_run(2000);
+    CHECK_ERR("for its version", old->stopped, ERR_VERSION);
+    CHECK_HAS("naming the entry", old->why.text, "entry ");
+    rig_close();
+}

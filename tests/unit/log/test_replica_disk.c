@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/replica_internal.h"
+
 static enum err answer_of(struct call *call)
 {
     RIG_UNTIL("answered", call->done);
@@ -261,6 +263,24 @@ TEST_BOTH(a_log_larger_than_memory_is_applied_again_after_a_restart)
     rig_close();
 }
 
+TEST(committed_entries_whose_segment_was_taken_away_stop_the_replica)
+{
+    struct node *node = &rig.nodes[0];
+
+    node->limits.cache_bytes = 64 << 10;
+    node->limits.snapshot_entries_min = 1 << 30;
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader());
+    fill(2000);
+    rig_stop(0);
+    rig_start_ok(0);
+    CHECK_OK("removed", fs_remove(node->io->fs, "data/log/0000000000000001.seg"));
+    for (int turn = 0; turn < 100000 && !node->stopped; turn++) rig_turn();
+    CHECK_ERR("damaged", node->stopped, ERR_CORRUPT);
+    CHECK_HAS("naming the file", node->why.text, ".seg");
+    rig_close();
+}
+
 /* -- state hashes -- */
 
 static void spoil(struct node *node)
@@ -317,6 +337,64 @@ TEST(a_follower_whose_state_differs_stops_itself)
 TEST(a_leader_whose_state_differs_stops_itself)
 {
     check_odd_one_out(true);
+}
+
+/* A round is confirmed and waits for the rest of what is committed; at the very entry it waits for
+ * the state turns out to be wrong. */
+static struct read_ticket waiting;
+static enum err waiting_err;
+static bool waiting_done;
+
+static void on_waited(struct read_ticket *ticket, enum err err)
+{
+    (void)ticket;
+    waiting_done = true;
+    waiting_err = err;
+}
+
+static void read_now(struct proposal *proposal, enum err err, struct str reply)
+{
+    (void)reply;
+    CHECK_OK("applied", err);
+    waiting = (struct read_ticket){.done = on_waited};
+    replica_read(CONTAINER_OF(proposal, struct call, proposal)->node->replica, &waiting);
+}
+
+TEST(a_state_that_is_known_to_be_wrong_answers_nobody)
+{
+    enum { AT = 1500 }; /* more than one slice of apply */
+    rig.nodes[0].limits.hash_every = AT;
+    waiting_done = false;
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader());
+    struct node *node = rig_leader();
+    size_t count = AT - (size_t)replica_status(node->replica).last;
+
+    for (size_t i = 0; i < count; i++) rig_add(node, i, "n", 1);
+    rig.calls[0].proposal.done = read_now;
+    replica_apply_hash(node->replica, node->id, &(struct frame_hash){.index = AT, .hash = 1});
+    RIG_UNTIL("it stops", node->stopped && waiting_done);
+    CHECK_U64("at that entry", replica_status(node->replica).applied, AT);
+    CHECK_ERR("damaged", node->stopped, ERR_CORRUPT);
+    CHECK_ERR("the entry is in the log, its reply is worth nothing", rig.calls[count - 1].err,
+              ERR_UNKNOWN);
+    CHECK_ERR("nor is a read", waiting_err, ERR_CLOSED);
+    rig_close();
+}
+
+/* The next release brings a machine that this one does not have, and nothing is in it yet. */
+TEST(an_empty_machine_is_no_difference_between_releases)
+{
+    for (size_t i = 0; i < 3; i++) rig.nodes[i].limits.hash_every = 16;
+    rig.nodes[0].wants_second = true;
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    for (size_t i = 0; i < 40; i++) rig_add(rig_leader(), 20 + i, "n", 1);
+    RIG_UNTIL("written", rig.calls[59].done);
+    RIG_UNTIL("quiet", rig_settled());
+    rig_run(100);
+    for (size_t i = 0; i < 3; i++) CHECK_OK(rig.nodes[i].why.text, rig.nodes[i].stopped);
+    rig_close();
 }
 
 /* -- opening -- */
