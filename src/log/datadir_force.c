@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "log/datadir_internal.h"
+#include "log/members.h"
 
 struct work {
     const struct datadir_force *force;
@@ -26,6 +27,8 @@ static enum err alone(struct work *work, uint64_t self)
                  work->force->dir);
         return ERR_INVALID;
     }
+    if (work->force->address && members_check_address(str_from(address), work->note))
+        return ERR_INVALID;
     members.at[0].id = self;
     members.at[0].role = MEMBER_VOTER;
     memcpy(members.at[0].address, address, strlen(address) + 1);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "log/datadir_internal.h"
+#include "log/members.h"
 
 enum { DIR_MODE = 0700, FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
 
@@ -132,8 +133,12 @@ static enum err founders_check(const struct datadir_format_options *options,
         struct member *member = &founders.at[i];
         if (member->id == 0 && founders.count == 1) member->id = datadir->replica_id;
         if (member->id == datadir->replica_id) self++;
-        if (member->id == 0 || member->role != MEMBER_VOTER || member->address[0] == '\0') {
-            note_set(note, "founder %zu: needs an id, an address, and to be a voter", i + 1);
+        if (member->id == 0 || member->role != MEMBER_VOTER) {
+            note_set(note, "founder %zu: needs an id, and to be a voter", i + 1);
+            return ERR_INVALID;
+        }
+        if (members_check_address(str_from(member->address), note)) {
+            note_prefix(note, "founder %zu", i + 1);
             return ERR_INVALID;
         }
     }

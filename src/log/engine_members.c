@@ -92,6 +92,7 @@ enum err members_decode(struct str bytes, struct members *ret_members)
     if (bytes.len >= ALIGN) return ERR_PARSE;
     for (size_t i = 0; i < bytes.len; i++)
         if (bytes.at[i]) return ERR_PARSE;
+    if (members_voters(&members) == 0) return ERR_PARSE; /* nobody could ever decide anything */
     memcpy(ret_members->at, members.at, members.count * sizeof members.at[0]);
     ret_members->count = members.count;
     return ERR_OK;

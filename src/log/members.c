@@ -83,8 +83,7 @@ static enum err may_do_without(const struct members_view *view, size_t leaving, 
     return ERR_NOT_READY;
 }
 
-static enum err check_address(struct str address, char ret_text[REPLICA_ADDRESS_MAX + 1],
-                              struct note *note)
+enum err members_check_address(struct str address, struct note *note)
 {
     struct address_parts parts;
     char text[REPLICA_ADDRESS_MAX + 1];
@@ -100,8 +99,17 @@ static enum err check_address(struct str address, char ret_text[REPLICA_ADDRESS_
         note_set(note, "%s: nobody can be reached there", text);
         return ERR_INVALID;
     }
+    return ERR_OK;
+}
+
+static enum err take_address(struct str address, char ret_text[REPLICA_ADDRESS_MAX + 1],
+                             struct note *note)
+{
+    enum err err = members_check_address(address, note);
+
+    if (err) return err;
     memset(ret_text, 0, REPLICA_ADDRESS_MAX + 1);
-    memcpy(ret_text, text, address.len + 1);
+    memcpy(ret_text, address.at, address.len);
     return ERR_OK;
 }
 
@@ -135,7 +143,7 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
     }
     member = &next->at[next->count];
     *member = (struct member){.id = id, .role = MEMBER_LEARNER};
-    err = check_address(address, member->address, note);
+    err = take_address(address, member->address, note);
     if (!err) err = check_free(next, member, note);
     if (err) return err;
     err = may_do_without(view, SIZE_MAX, note);
@@ -207,7 +215,7 @@ static enum err leave(const struct members_view *view, size_t at, struct members
 static enum err move_to(const struct members_view *view, size_t at, struct str address,
                         struct members *next, struct note *note)
 {
-    enum err err = check_address(address, next->at[at].address, note);
+    enum err err = take_address(address, next->at[at].address, note);
 
     if (err) return err;
     if (strcmp(next->at[at].address, view->members->at[at].address) == 0) {

@@ -27,4 +27,6 @@ enum err members_change(const struct members_view *view, enum change_kind kind, 
                         struct str address, struct members *ret_next, struct note *note);
 /* Whom to hand leadership to: a responsive voter, the furthest. 0: nobody. */
 uint64_t members_heir(const struct members_view *view);
+/* Whether somebody can be reached there. ERR_INVALID with a note. */
+enum err members_check_address(struct str address, struct note *note);
 #endif

@@ -349,7 +349,7 @@ static enum err check_options(const struct replica_options *options, struct note
     else if (options->machine_count > REPLICA_MACHINES_MAX)
         note_set(note, "more than %d machines", REPLICA_MACHINES_MAX);
     else
-        return ERR_OK;
+        return options->address ? members_check_address(str_from(options->address), note) : ERR_OK;
     return ERR_INVALID;
 }
 

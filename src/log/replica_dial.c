@@ -79,8 +79,8 @@ void replica_dial_hello(struct replica *replica, uint64_t from, uint32_t level, 
     known->said_at = replica_now(replica);
     replica->change.level_dirty = true;
     replica_wake(replica);
-    if (address.len == 0 || address.len > REPLICA_ADDRESS_MAX ||
-        str_equal(str_from(known->address), address))
+    /* One that nobody can be reached at must not be among those that are dialed. */
+    if (str_equal(str_from(known->address), address) || members_check_address(address, NULL))
         return;
     memcpy(known->address, address.at, address.len);
     known->address[address.len] = '\0';

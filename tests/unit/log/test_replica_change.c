@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "log/replica_internal.h"
+
 static enum err answer_of(struct call *call)
 {
     RIG_UNTIL("answered", call->done);
@@ -249,6 +251,35 @@ TEST(a_replica_that_says_a_wrong_address_is_found_by_the_configuration)
     RIG_UNTIL("it catches up", rig_number(wrong, "n") == 1);
     CHECK_OK("another", answer_of(rig_add(rig_leader(), 0, "n", 1)));
     RIG_UNTIL("and goes on", rig_number(wrong, "n") == 2);
+    rig_close();
+}
+
+/* One that says it is at a place that is none (a wrong --address) must not keep others from being
+ * dialed: all of them are set by one call. */
+TEST(a_hello_with_an_address_that_is_none_hinders_nobody)
+{
+    rig_open(2);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *leader = rig_leader();
+
+    replica_dial_hello(leader->replica, 77, 1, STR("no port"));
+    rig_format(2, false);
+    rig_start_ok(2);
+    CHECK_OK("added", change(CHANGE_ADD, &rig.nodes[2]));
+    rig_run(5000);
+    CHECK("reached", replica_status(rig.nodes[2].replica).member);
+    rig_close();
+}
+
+TEST(a_replica_that_would_say_an_address_that_is_none_is_refused)
+{
+    rig.nodes[0].says = "nowhere";
+    rig.founders = 1;
+    rig_open(0);
+    rig.founders = 1;
+    rig_format(0, true);
+    CHECK_ERR("refused", rig_start(0), ERR_INVALID);
+    CHECK_HAS("naming it", rig.nodes[0].open_note.text, "nowhere");
     rig_close();
 }
 
