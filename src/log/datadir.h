@@ -45,6 +45,19 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
 enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint64_t unique,
                        struct note *note);
 
+/* How a log and the newest snapshot stand to each other. */
+enum datadir_join {
+    DATADIR_JOINS,
+    DATADIR_STALE, /* shorter than the snapshot, or of another history up to it: an install was cut
+                      short, and the log is discarded as that would have done */
+    DATADIR_GAP,   /* entries between them are missing */
+};
+/* `first` and `last`: of the log's entries; of an empty one, `first` is where it goes on and `last`
+ * the index before. `term_at_mark`: of its entry at the snapshot's index, 0: not there. Without a
+ * snapshot the mark is zero. */
+enum datadir_join datadir_join(const struct snapshot_mark *mark, uint64_t first, uint64_t last,
+                               uint64_t term_at_mark);
+
 /* -- offline tools; each takes the directory's lock -- */
 /* Verifies FORMAT, vote, every record and every snapshot chunk, and that they join. Appends one
  * line per finding to `report`, and a summary. ERR_OK, or ERR_CORRUPT when something is wrong,

@@ -145,9 +145,10 @@ static void check_join(struct check *check)
     const struct datadir_scan *scan = &check->scan;
     uint64_t index = scan->snapshot.mark.index;
     if (!check->log_read) return;
-    if (datadir_scan_stale(scan))
+    enum datadir_join join = datadir_scan_join(scan);
+    if (join == DATADIR_STALE)
         say(check, "log: is older than the snapshot at %" PRIu64 " and will be dropped", index);
-    else if (datadir_scan_gap(scan))
+    else if (join == DATADIR_GAP)
         check->findings +=
             say(check, "bad: %s: the snapshot ends at %" PRIu64 ", the log begins at %" PRIu64,
                 check->dir, index, scan->first ? scan->first : scan->last + 1);

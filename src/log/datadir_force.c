@@ -48,7 +48,7 @@ static enum err look(struct work *work, uint64_t self)
         err = wal_open(&options, true, datadir_scan_found, &work->scan, &wal, NULL, work->note);
     if (err) return err;
     wal_close(wal);
-    if (!datadir_scan_stale(&work->scan) && datadir_scan_gap(&work->scan)) {
+    if (datadir_scan_join(&work->scan) == DATADIR_GAP) {
         note_set(work->note, "%s: entries between the snapshot and the log are missing",
                  force->dir);
         return ERR_CORRUPT;
@@ -63,7 +63,7 @@ static enum err append_alone(struct work *work, struct wal *wal, struct vote_fil
     struct wal_place place;
     uint64_t last = work->scan.last, last_term = work->scan.last_term;
     enum err err = ERR_OK;
-    if (datadir_scan_stale(&work->scan)) {
+    if (datadir_scan_join(&work->scan) == DATADIR_STALE) {
         err = wal_reset(wal, mark->index, mark->term, work->note);
         last = mark->index;
         last_term = mark->term;

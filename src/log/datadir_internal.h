@@ -81,9 +81,6 @@ void datadir_scan_deinit(struct datadir_scan *scan);
 enum err datadir_scan_snapshot(struct datadir_scan *scan, struct fs *fs, const char *dir,
                                struct note *note);
 enum err datadir_scan_found(void *scan, const struct wal_found *found); /* a wal_found_fn */
-/* The log is older than the snapshot, or of another history up to it: a start would drop it. */
-bool datadir_scan_stale(const struct datadir_scan *scan);
-/* Entries between the snapshot and the log are missing. */
-bool datadir_scan_gap(const struct datadir_scan *scan);
+enum datadir_join datadir_scan_join(const struct datadir_scan *scan);
 const char *datadir_scan_address(const struct datadir_scan *scan); /* of self; NULL: unknown */
 #endif

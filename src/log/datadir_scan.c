@@ -75,19 +75,19 @@ enum err datadir_scan_found(void *context, const struct wal_found *found)
     return entry->kind == ENTRY_CHANGE ? addresses_add(scan, entry) : ERR_OK;
 }
 
-bool datadir_scan_stale(const struct datadir_scan *scan)
+enum datadir_join datadir_join(const struct snapshot_mark *mark, uint64_t first, uint64_t last,
+                               uint64_t term_at_mark)
 {
-    const struct snapshot_mark *mark = &scan->snapshot.mark;
-    if (mark->index == 0) return false;
-    if (scan->last < mark->index) return true;
-    /* Without the entry itself the log begins right behind it, or there is a gap. */
-    return scan->term_at_snapshot != 0 && scan->term_at_snapshot != mark->term;
+    assert(first <= last + 1);
+    if (first > mark->index + 1) return DATADIR_GAP;
+    if (first == mark->index + 1) return DATADIR_JOINS; /* right behind it, or all there ever was */
+    return last >= mark->index && term_at_mark == mark->term ? DATADIR_JOINS : DATADIR_STALE;
 }
 
-bool datadir_scan_gap(const struct datadir_scan *scan)
+enum datadir_join datadir_scan_join(const struct datadir_scan *scan)
 {
-    if (scan->first == 0) return scan->last > scan->snapshot.mark.index;
-    return scan->first > scan->snapshot.mark.index + 1;
+    uint64_t first = scan->first ? scan->first : scan->last + 1;
+    return datadir_join(&scan->snapshot.mark, first, scan->last, scan->term_at_snapshot);
 }
 
 const char *datadir_scan_address(const struct datadir_scan *scan)

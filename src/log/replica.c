@@ -365,20 +365,14 @@ static enum err join_log(struct replica *replica, struct note *note)
     uint64_t first = entries_first(replica->entries), last = entries_last(replica->entries);
     const struct snapshot_mark *mark = &replica->snapshot;
 
-    if (mark->index == 0) {
-        if (first == 1) return ERR_OK;
-        note_set(note, "%s: the log begins at entry %llu and there is no snapshot before it",
-                 replica->dir, (unsigned long long)first);
+    switch (datadir_join(mark, first, last, entries_term(replica->entries, mark->index))) {
+    case DATADIR_JOINS: return ERR_OK;
+    case DATADIR_STALE: break;
+    case DATADIR_GAP:
+        note_set(note, "%s: the log begins at entry %llu, the snapshot before it ends at %llu",
+                 replica->dir, (unsigned long long)first, (unsigned long long)mark->index);
         return ERR_CORRUPT;
     }
-    if (first > mark->index + 1) {
-        note_set(note, "%s: the log begins at entry %llu, the snapshot ends at %llu", replica->dir,
-                 (unsigned long long)first, (unsigned long long)mark->index);
-        return ERR_CORRUPT;
-    }
-    if (first == mark->index + 1) return ERR_OK;
-    if (entries_term(replica->entries, mark->index) == mark->term) return ERR_OK;
-    /* Shorter than the snapshot, or of another history: an install that was cut short. */
     LOG_WARN(&replica->log, "log discarded: it does not join the snapshot", log_u64("last", last),
              log_u64("snapshot", mark->index));
     entries_reset(replica->entries, mark->index);

@@ -210,26 +210,41 @@ void replica_change(struct replica *replica, struct change *change)
     replica_wake(replica);
 }
 
+/* One that speaks less than the cluster would stop at the first entry it gets. What a newcomer
+ * speaks is known only if it has said hello; a member has, or is not heard of yet. */
+static enum err judge_level(const struct replica *replica, const struct change *asked,
+                            struct note *note)
+{
+    const struct replica_change_state *change = &replica->change;
+    uint32_t speaks = replica_dial_level(replica, asked->id);
+    uint32_t level = replica->meta.level;
+
+    if (change->level_index && change->level_asked > level) level = change->level_asked;
+    if (speaks >= level || MUTANT(LEVEL_IGNORED)) return ERR_OK;
+    if (asked->kind != CHANGE_ADD && asked->kind != CHANGE_PROMOTE) return ERR_OK;
+    if ((asked->kind == CHANGE_ADD) == (members_find(&change->newest, asked->id) != NULL))
+        return ERR_OK; /* the rules say what is wrong with it */
+    if (speaks == 0 && asked->kind == CHANGE_ADD) return ERR_OK;
+    note_set(note, "%016llx speaks level %u, the cluster is at %u", (unsigned long long)asked->id,
+             speaks, level);
+    return asked->kind == CHANGE_ADD ? ERR_VERSION : ERR_NOT_READY;
+}
+
 static enum err judge(struct replica *replica, const struct change *asked, struct members *ret_next,
                       struct note *note)
 {
     struct replica_change_state *change = &replica->change;
     struct members_view view;
     struct members room;
+    enum err err;
 
     if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
     if (change->running || change->leaving) {
         note_set(note, "another change is under way");
         return ERR_BUSY;
     }
-    if (asked->kind == CHANGE_PROMOTE &&
-        replica_dial_level(replica, asked->id) < replica->meta.level && !MUTANT(LEVEL_IGNORED) &&
-        members_find(&change->newest, asked->id)) {
-        note_set(note, "%016llx speaks level %u, the cluster is at %u",
-                 (unsigned long long)asked->id, replica_dial_level(replica, asked->id),
-                 replica->meta.level);
-        return ERR_NOT_READY;
-    }
+    err = judge_level(replica, asked, note);
+    if (err) return err;
     make_view(replica, &room, &view);
     return members_change(&view, asked->kind, asked->id, str_from(asked->address), ret_next, note);
 }
@@ -373,7 +388,10 @@ static void raise_level(struct replica *replica)
     if (!err) {
         entry.bytes = buf_peek(&bytes);
         err = engine_submit(replica->engine, replica_now(replica), &entry, 1, &index, &effects);
-        if (err == ERR_OK) change->level_index = index;
+        if (err == ERR_OK) {
+            change->level_index = index;
+            change->level_asked = level;
+        }
         if (err == ERR_NOT_LEADER || err == ERR_NOT_READY || err == ERR_BUSY)
             change->level_dirty = true; /* the next wake tries again */
         else

@@ -189,6 +189,7 @@ struct replica_change_state { /* replica_change.c */
     struct members newest;  /* as last told to peers */
     bool members_dirty, level_dirty;
     uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
+    uint32_t level_asked; /* by it */
 };
 struct replica_hash { /* of one index */
     uint64_t index;   /* 0: free */

@@ -150,6 +150,13 @@ static bool is_passing(enum err err)
 
 /* -- beginning -- */
 
+/* Something is new, and it is more than the first configuration, of which the engine takes no
+ * snapshot (guard 21). */
+static bool is_worth_it(const struct replica *replica)
+{
+    return replica->applied > max_u64(replica->snapshot.index, 1);
+}
+
 static bool policy_says(const struct replica *replica)
 {
     uint64_t since = replica->applied - replica->snapshot.index;
@@ -177,7 +184,7 @@ enum err replica_snapshot(struct replica *replica)
 
     if (replica->stopped || replica->closing) return ERR_CLOSED;
     if (s->state != IDLE || s->wanted || engine_installing(replica->engine)) return ERR_BUSY;
-    if (replica->applied == replica->snapshot.index) return ERR_NOT_READY;
+    if (!is_worth_it(replica)) return ERR_NOT_READY;
     s->wanted = true;
     replica_wake(replica);
     return ERR_OK;
@@ -208,7 +215,7 @@ static void begin(struct replica *replica)
     if (replica->applied > replica->disk.durable) return; /* what it replaces must be there */
     if (!find_members(replica, &head.mark)) return;
     s->wanted = false;
-    if (replica->applied <= replica->snapshot.index) return;
+    if (!is_worth_it(replica)) return;
     s->head = head;
     s->state = TAKING;
     s->section = 1;

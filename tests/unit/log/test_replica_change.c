@@ -359,3 +359,29 @@ TEST(a_replica_that_meets_the_rise_to_a_level_it_does_not_speak_stops)
     CHECK_HAS("naming the entry", old->why.text, "entry ");
     rig_close();
 }
+
+TEST(a_newcomer_that_speaks_less_than_the_cluster_is_not_added)
+{
+    struct node *newcomer = &rig.nodes[3], *leader;
+
+    for (size_t i = 0; i < 3; i++) rig.nodes[i].level = 2;
+    rig_open(3);
+    RIG_UNTIL("the leader is at 2",
+              rig_leader() && replica_status(rig_leader()->replica).level == 2);
+    leader = rig_leader();
+    replica_dial_hello(leader->replica, newcomer->id, 1, str_from(newcomer->address));
+    struct call *call = rig_change(leader, 0, CHANGE_ADD, newcomer);
+    CHECK_ERR("refused", answer_of(call), ERR_VERSION);
+    CHECK_HAS("both are named", call->note.text, "speaks level 1, the cluster is at 2");
+    CHECK("not a member", !find_member(leader, newcomer->id));
+    /* an entry that raises it to 3 is on its way */
+    replica_dial_hello(leader->replica, newcomer->id, 2, str_from(newcomer->address));
+    leader->replica->change.level_index = UINT64_MAX;
+    leader->replica->change.level_asked = 3;
+    call = rig_change(leader, 0, CHANGE_ADD, newcomer);
+    CHECK_ERR("nor one that is about to speak less", answer_of(call), ERR_VERSION);
+    leader->replica->change.level_index = 0;
+    rig_run(500);
+    CHECK_OK("one that speaks enough is", change(CHANGE_ADD, newcomer));
+    rig_close();
+}

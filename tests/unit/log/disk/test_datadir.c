@@ -660,3 +660,32 @@ TEST(a_half_restored_directory_is_for_nobody_until_it_is_restored)
     CHECK_OK("start", datadir_read(rig.fs, DIR, &next, &note));
     rig_close(&rig);
 }
+
+TEST(a_log_joins_its_snapshot_or_is_stale_or_there_is_a_gap)
+{
+    static const struct {
+        const char *why;
+        uint64_t mark, first, last, term_at_mark;
+        enum datadir_join want;
+    } cases[] = {
+        {"nothing at all", 0, 1, 0, 0, DATADIR_JOINS},
+        {"a log alone", 0, 1, 9, 0, DATADIR_JOINS},
+        {"a log that lost its beginning", 0, 2, 9, 0, DATADIR_GAP},
+        {"an empty log that goes on elsewhere", 0, 5, 4, 0, DATADIR_GAP},
+        {"right behind the snapshot", 10, 11, 20, 0, DATADIR_JOINS},
+        {"empty, right behind it", 10, 11, 10, 0, DATADIR_JOINS},
+        {"around the snapshot", 10, 5, 20, 7, DATADIR_JOINS},
+        {"up to the snapshot", 10, 5, 10, 7, DATADIR_JOINS},
+        {"of another history", 10, 5, 20, 6, DATADIR_STALE},
+        {"shorter than the snapshot", 10, 5, 9, 0, DATADIR_STALE},
+        {"empty and before it", 10, 1, 0, 0, DATADIR_STALE},
+        {"one entry is missing", 10, 12, 20, 0, DATADIR_GAP},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct snapshot_mark mark = {.index = cases[i].mark, .term = cases[i].mark ? 7 : 0};
+        CHECK_I64(cases[i].why,
+                  datadir_join(&mark, cases[i].first, cases[i].last, cases[i].term_at_mark),
+                  cases[i].want);
+    }
+}

@@ -117,6 +117,21 @@ TEST(asked_for_it_is_taken_whatever_the_policy_says)
     replicas_close();
 }
 
+/* The engine refuses one of the first configuration alone (guard 21): no file is written for it. */
+TEST(none_is_taken_of_the_first_configuration_alone)
+{
+    open_without_policy(1, 1);
+    struct replica *replica = world.nodes[0].replica;
+    CHECK_U64("nothing is applied yet", replica->applied, 0);
+    replica->applied = 1;
+    CHECK_ERR("nothing worth it", replica_snapshot(replica), ERR_NOT_READY);
+    replica->applied = 0;
+    replicas_write(1);
+    CHECK_OK("now there is", replica_snapshot(replica));
+    wait_snapshot(0, 2);
+    replicas_close();
+}
+
 TEST(writes_go_on_while_one_is_taken)
 {
     open_without_policy(3, 3);
