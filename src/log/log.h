@@ -61,7 +61,9 @@ struct machine_ops {
     enum err (*restore_begin)(void *state, uint64_t index, struct note *note);
     enum err (*restore_next)(void *state, struct str bytes, struct note *note);
     enum err (*restore_end)(void *state, struct note *note);
-    uint64_t (*hash)(const void *state); /* of the whole state; cheap, so kept as it changes */
+    /* Of the whole state; cheap, so kept as it changes. Compared between replicas, which may be of
+     * two releases: an empty machine compares as one that is not there. */
+    uint64_t (*hash)(const void *state);
     uint64_t (*size)(const void *state); /* bytes it holds, for the quota */
 };
 struct machine {

@@ -93,5 +93,8 @@ bool peers_connected(const struct peers *peers, uint64_t to);
 enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_snap_begin *begin,
                          const char *path, struct worker *worker);
 void peers_stop_file(struct peers *peers, uint64_t to); /* on_snap_sent with ERR_CANCELLED */
+/* From on_snap: what `from` is sending is not wanted, so it is hung up on; its on_snap_sent says
+ * that the sending broke. on_snap_lost follows if the begin had been taken. */
+void peers_refuse_snap(struct peers *peers, uint64_t from);
 void peers_resume(struct peers *peers); /* reading goes on everywhere, later in this turn */
 #endif

@@ -148,6 +148,10 @@ static enum err give(struct incoming *c, struct frame *frame)
     taken = c->lane == LANE_BULK ? peers->events.on_snap(peers->events.owner, c->from, &given)
                                  : peers->events.on_frame(peers->events.owner, c->from, &given);
     peers->calling = false;
+    if (c->unwanted) { /* after the call: what follows from it may call the owner again */
+        peer_in_hang_up(c);
+        return ERR_CANCELLED;
+    }
     if (!taken) return ERR_BUSY;
     note_snap(c, frame);
     return ERR_OK;
@@ -245,6 +249,15 @@ static void on_bytes(void *owner, struct str bytes)
     }
     take_frames(c, bytes);
     if (c->held && !c->closing) stream_pause(c->stream);
+}
+
+void peers_refuse_snap(struct peers *peers, uint64_t from)
+{
+    LIST_EACH(&peers->incoming, node)
+    {
+        struct incoming *c = CONTAINER_OF(node, struct incoming, link);
+        if (c->from == from && c->lane == LANE_BULK && !c->closing) c->unwanted = true;
+    }
 }
 
 static void on_end(void *owner)

@@ -123,6 +123,7 @@ struct incoming {
     mono_time heard;       /* the last bytes */
     mono_time frame_since; /* when the frame that is coming in began; MONO_NEVER: none is */
     bool snap;             /* between begin and end */
+    bool unwanted;         /* the owner said so of what it was given just now */
     uint64_t snap_id, snap_at, snap_bytes;
 };
 

@@ -210,6 +210,8 @@ static void run_upkeep(struct job *job)
 
     disk->upkeep_err = ERR_OK;
     disk->upkeep_free_known = false;
+    wal_save_space(replica->wal,
+                   disk->upkeep_full); /* or zeros would eat what the reserve is for */
     switch (disk->upkeep_kind) {
     case UPKEEP_RELEASE:
         disk->upkeep_err = wal_release(replica->wal, disk->upkeep_release, &disk->upkeep_note);
@@ -315,6 +317,7 @@ static void start_upkeep(struct replica *replica)
     }
     if (disk->upkeep_kind == UPKEEP_SPARE) disk->sliced_at = disk->stats.bytes;
     disk->upkeep_release = disk->release_wanted;
+    disk->upkeep_full = disk->full;
     disk->upkeep_note.text[0] = '\0';
     job_init(&disk->upkeep, run_upkeep, upkeep_done);
     disk->upkeep_busy = worker_submit(replica->disk_worker, &disk->upkeep) == ERR_OK;
@@ -369,7 +372,6 @@ enum err replica_disk_open(struct replica *replica)
     disk->durable = disk->told = entries_last(replica->entries);
     disk->next = disk->durable + 1;
     disk->stats = wal_stats(replica->wal);
-    disk->wants_spare = wal_wants_spare(replica->wal);
     disk->appended_at = disk->looked_at = replica_now(replica);
     disk->reserve_bytes = replica->limits.disk_reserve_bytes;
     err = fs_free_bytes(replica->io->fs, replica->dir, &disk->free_bytes);
@@ -378,6 +380,8 @@ enum err replica_disk_open(struct replica *replica)
         disk->reserve_bytes =
             min_u64(RESERVE_BYTES, (disk->free_bytes + disk->stats.disk_bytes) / RESERVE_SHARE);
     judge_space(replica, disk->free_bytes);
+    wal_save_space(replica->wal, disk->full); /* before the thread has anything of it */
+    disk->wants_spare = wal_wants_spare(replica->wal);
     return ERR_OK;
 }
 

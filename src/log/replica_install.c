@@ -19,12 +19,13 @@
  *
  * Sending. The engine asks again at every heartbeat until the follower has the entries, so asking
  * is no reason to begin anew: after a whole file was sent the follower is left in peace, longer
- * each time, to verify and restore it. A transfer that broke is tried again soon. */
+ * each time, to verify and restore it. A transfer that broke is tried again soon, and less often
+ * when it breaks again: one who does not want it hangs up, and wants it later or never. */
 #include <stdlib.h>
 
 #include "log/replica_internal.h"
 
-enum { INBOX_BYTES = 1 << 20, PEACE_DOUBLINGS_MAX = 3 };
+enum { INBOX_BYTES = 1 << 20, PEACE_DOUBLINGS_MAX = 3, BROKEN_DOUBLINGS_MAX = 4 };
 static_assert((int)FRAME_CHUNK_MAX <= (int)INBOX_BYTES, "a chunk finds room in an empty buffer");
 
 enum receiving { NONE, TAKING, CHECKING, OFFERED, KEEPING, RESTORING, RESTORED };
@@ -34,7 +35,8 @@ struct send {
     uint64_t to; /* 0: free */
     uint64_t id, index, term;
     bool wanted, running;
-    uint32_t whole; /* times it was sent whole, and not enough */
+    uint32_t whole;  /* times it was sent whole, and not enough */
+    uint32_t broken; /* times it broke off, one after the other */
     mono_time began, not_before;
 };
 struct replica_installs {
@@ -127,7 +129,7 @@ static void start_send(struct replica *replica, struct send *send)
         send->not_before = mono_after(replica_now(replica), replica->election_ms);
         return;
     }
-    if (send->index != begin.index || send->term != begin.term) send->whole = 0;
+    if (send->index != begin.index || send->term != begin.term) send->whole = send->broken = 0;
     send->running = true;
     send->id = begin.id;
     send->index = begin.index;
@@ -146,7 +148,8 @@ void replica_install_on_sent(struct replica *replica, uint64_t to, uint64_t id, 
     send->running = false;
     replica_wake(replica);
     if (err) {
-        send->not_before = mono_after(now, replica->election_ms);
+        send->not_before = mono_after(now, (uint64_t)replica->election_ms << send->broken);
+        if (send->broken < BROKEN_DOUBLINGS_MAX) send->broken++;
         if (err != ERR_CANCELLED) {
             replica_count(replica, COUNT_SNAPSHOTS_FAILED);
             LOG_WARN(&replica->log, "sending a snapshot broke off", log_u64("peer", to),
@@ -311,6 +314,13 @@ static bool is_current(const struct replica_installs *in, uint64_t from, uint64_
            in->begin.id == id;
 }
 
+/* Hangs up: letting all of it come and go would cost both sides its bytes. */
+static bool refuse(struct replica *replica, uint64_t from)
+{
+    peers_refuse_snap(replica->peers, from);
+    return true;
+}
+
 static bool on_begin(struct replica *replica, uint64_t from, const struct frame_snap_begin *begin)
 {
     struct replica_installs *in = replica->installs;
@@ -324,15 +334,16 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
         in->refused = true;
         return false;
     }
-    if (in->state != NONE) return true; /* guard 9: one at a time; the leader sends it again */
+    if (in->state != NONE)
+        return refuse(replica, from); /* guard 9: one at a time; the leader sends it again */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
-        return true; /* nothing to us; heartbeats tell the leader what we have */
+        return refuse(replica, from); /* heartbeats tell the leader what we have */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
         LOG_WARN(&replica->log, "no space for a snapshot from a peer", log_u64("peer", from),
                  log_u64("bytes", begin->bytes), log_u64("free_bytes", free_bytes));
-        return true;
+        return refuse(replica, from);
     }
     in->state = TAKING;
     in->doomed = in->ended = in->wanted = in->reset_done = false;
@@ -353,7 +364,11 @@ static bool on_chunk(struct replica *replica, uint64_t from, const struct frame_
     struct replica_installs *in = replica->installs;
     enum err err;
 
-    if (!is_current(in, from, chunk->id)) return true;
+    if (!is_current(in, from, chunk->id)) return refuse(replica, from);
+    if (in->begin.index <= replica->applied) { /* entries were faster */
+        doom(in, ERR_OK, NULL);
+        return refuse(replica, from);
+    }
     if (chunk->offset != in->taken || chunk->bytes.len > in->begin.bytes - in->taken) {
         doom(in, ERR_INVALID, "its bytes are out of order or too many");
         return true;
@@ -376,7 +391,10 @@ static void on_end(struct replica *replica, uint64_t from, uint64_t id)
 {
     struct replica_installs *in = replica->installs;
 
-    if (!is_current(in, from, id)) return;
+    if (!is_current(in, from, id)) {
+        refuse(replica, from); /* no answer: it would count as taken */
+        return;
+    }
     if (in->taken != in->begin.bytes) {
         doom(in, ERR_INVALID, "it ended before all its bytes were there");
         return;

@@ -112,7 +112,7 @@ struct replica_disk {  /* replica_disk.c */
     struct wal_stats upkeep_stats;
     uint64_t upkeep_free, upkeep_release;
     enum err upkeep_err;
-    bool upkeep_wants_spare, upkeep_free_known;
+    bool upkeep_wants_spare, upkeep_free_known, upkeep_full;
 
     struct wal_stats stats;            /* as of the last job */
     uint64_t release_wanted, released; /* segments before it */

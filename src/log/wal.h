@@ -69,6 +69,8 @@ enum err wal_release(struct wal *wal, uint64_t sequence, struct note *note);
  * between appends while wal_wants_spare. ERR_NO_SPACE is not final here: wal_wants_spare is then
  * false until something was released or a segment was filled. */
 bool wal_wants_spare(const struct wal *wal);
+/* While space is scarce nothing is made ahead; what is released goes on. */
+void wal_save_space(struct wal *wal, bool scarce);
 enum err wal_prepare(struct wal *wal, struct note *note);
 struct wal_stats {
     uint64_t appends, syncs, bytes, segments, spares, disk_bytes;

@@ -44,6 +44,7 @@ struct wal {
     uint64_t cluster_id, replica_id, segment_bytes;
     uint32_t spares_max;
     bool read_only, no_space;
+    bool scarce;     /* wal_save_space */
     enum err failed; /* final */
 
     struct wal_segment *used; /* by sequence; the last one is in use */

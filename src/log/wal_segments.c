@@ -242,8 +242,13 @@ bool wal_wants_spare(const struct wal *wal)
 {
     if (wal->read_only || wal->failed) return false;
     if (may_retire(wal)) return true;
-    if (wal->no_space) return false;
+    if (wal->no_space || wal->scarce) return false;
     return wal_in_use(wal)->size < wal->segment_bytes || wal->spare_count < wal->spares_max;
+}
+
+void wal_save_space(struct wal *wal, bool scarce)
+{
+    wal->scarce = scarce;
 }
 
 enum err wal_prepare(struct wal *wal, struct note *note)
@@ -253,6 +258,8 @@ enum err wal_prepare(struct wal *wal, struct note *note)
     assert(wal->batch_len == 0);
     if (may_retire(wal))
         err = retire(wal, note);
+    else if (wal->scarce)
+        return ERR_OK;
     else if (wal->no_space)
         return ERR_NO_SPACE;
     else if (wal_in_use(wal)->size < wal->segment_bytes)

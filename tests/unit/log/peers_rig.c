@@ -143,6 +143,8 @@ static bool on_snap(void *owner, uint64_t from, struct frame *frame)
     if (frame->kind == FRAME_SNAP_BEGIN) {
         node->snap = frame->u.snap_begin;
         buf_clear(&node->snap_bytes);
+    } else if (frame->kind == FRAME_SNAP_CHUNK && node->refuse_snap) {
+        peers_refuse_snap(node->peers, from);
     } else if (frame->kind == FRAME_SNAP_CHUNK) {
         CHECK_U64("chunks come in order", frame->u.snap_chunk.offset, node->snap_bytes.len);
         CHECK_OK("room", buf_append(&node->snap_bytes, frame->u.snap_chunk.bytes));

@@ -31,6 +31,7 @@ struct node {
     bool refuse;           /* answers false to every frame */
     uint64_t refuse_after; /* so many more are taken first */
     bool refuse_cluster;
+    bool refuse_snap; /* hangs up on whoever sends one, once it was begun */
     /* what came */
     uint64_t frames, refused, entries, entry_bytes, hellos, snaps_lost, snaps_whole, clusters;
     uint64_t by_kind[FRAME_KIND_COUNT];

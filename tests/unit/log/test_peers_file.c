@@ -190,6 +190,27 @@ TEST_BOTH(a_sending_can_be_stopped_at_any_time)
     }
 }
 
+TEST_BOTH(a_receiver_that_does_not_want_it_hangs_up)
+{
+    struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
+
+    two_nodes();
+    rig_write_file(0, rig_path(0, "snap"), 20 * CHUNK);
+    b->refuse_snap = true;
+    CHECK_OK("send", send_file(20 * CHUNK, 1));
+    RIG_UNTIL("told", a->sent_count == 1);
+    CHECK("it broke", a->sent_err);
+    CHECK_U64("at the first chunk", b->by_kind[FRAME_SNAP_CHUNK], 1);
+    CHECK_U64("it is lost, once", b->snaps_lost, 1);
+    CHECK("the other lane stands", peers_connected(a->peers, 2));
+    b->refuse_snap = false;
+    CHECK_OK("again", send_file(20 * CHUNK, 2));
+    RIG_UNTIL("told", a->sent_count == 2);
+    CHECK_OK("well", a->sent_err);
+    check_content(20 * CHUNK);
+    rig_close();
+}
+
 TEST_BOTH(a_receiver_that_is_lost_ends_the_sending)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];

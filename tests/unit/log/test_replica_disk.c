@@ -132,6 +132,29 @@ static void slow_disk(struct node *node, uint64_t sync_ms)
     CHECK_OK("set", sim_fs_set_options(sim_host_disk(node->host), &disk));
 }
 
+TEST(below_the_reserve_nothing_is_zeroed_ahead)
+{
+    struct node *node = &rig.nodes[0];
+    struct sim_fs_options disk;
+
+    rig_open(1);
+    disk = sim_fs_options(sim_host_disk(node->host));
+    rig_stop(0);
+    node->limits.disk_reserve_bytes = disk.capacity ? disk.capacity : UINT64_MAX / 2;
+    rig_start_ok(0);
+    uint64_t before = replica_status(node->replica).log_bytes;
+    rig_run(5000);
+    CHECK("it is full", replica_status(node->replica).disk_full);
+    CHECK("and did not make it worse",
+          replica_status(node->replica).log_bytes < before + (64 << 10));
+    rig_stop(0);
+    node->limits.disk_reserve_bytes = 1;
+    rig_start_ok(0);
+    RIG_UNTIL("with space there are spares",
+              replica_status(node->replica).log_bytes >= 3 * (UINT64_C(1) << 20));
+    rig_close();
+}
+
 TEST(what_waits_for_a_slow_disk_is_bounded)
 {
     enum { LIMIT = 100 << 10, FRAMES = 2 << 20 };
