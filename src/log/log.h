@@ -217,8 +217,8 @@ struct change { /* the caller's memory until done() has begun */
 /* One at a time, under the rules of design.md section 5 (log/members.h). done: ERR_OK committed;
  * ERR_NOT_LEADER; ERR_NOT_READY with a note saying which rule is not met yet (ask again later);
  * ERR_BUSY another change is under way; ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL;
- * ERR_VERSION a newcomer that speaks less than the cluster's level; ERR_UNKNOWN. Removing the leader hands leadership over first and answers ERR_NOT_LEADER: ask the
- * new one. */
+ * ERR_VERSION a newcomer that speaks less than the cluster's level; ERR_UNKNOWN. Removing the
+ * leader hands leadership over first and answers ERR_NOT_LEADER: ask the new one. */
 void replica_change(struct replica *replica, struct change *change);
 struct transfer {
     uint64_t to; /* 0: whoever is furthest */
