@@ -1,0 +1,327 @@
+/*     idle -> asking (do we lead?) -> copying, a slice a turn -> finishing -> idle
+ *               |                       |
+ *               +-----------------------+--> idle, counted as failed */
+#include "fleet/export.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/copy.h"
+#include "fleet/export_dir.h"
+
+enum {
+    SLICE_BYTES = 64 << 10, /* of state in one turn of the loop */
+    SLICE_MAX = 64 << 20,   /* one row and a slice: more is no slice */
+};
+enum state { IDLE, ASKING, COPYING, FINISHING };
+enum work { WORK_WRITE, WORK_FINISH, WORK_ABANDON };
+
+struct export_loop {
+    struct export_loop_options options;
+    struct log_source log;
+    char dir[FS_PATH_CAP];
+    struct timer timer;
+    struct worker *worker;
+    enum state state;
+    struct read_ticket ticket;
+    struct fleet_copy copy;
+    bool copied; /* to the last byte */
+    uint64_t hash;
+    bool exported; /* once, by this process; then: */
+    uint64_t exported_hash;
+    struct export_counts counts;
+    struct metric_family *total;
+    struct gauge *last_time, *last_index, *last_bytes;
+
+    /* the worker's while busy */
+    bool busy;
+    struct job job;
+    enum work work;
+    bool swept;
+    struct export_file *file;
+    struct fleet_meta meta;
+    wall_time now;
+    struct buf slice;
+    uint64_t bytes;
+    uint32_t removed;
+    char name[EXPORT_NAME_CAP];
+    enum err err, prune_err;
+    struct note note, prune_note;
+};
+
+static void step(struct export_loop *loop);
+
+static void count(struct export_loop *loop, const char *outcome)
+{
+    struct str value = str_from(outcome);
+
+    if (loop->total) counter_inc(metric_counter(loop->total, &value));
+}
+
+/* -- the worker's side -- */
+
+static enum err write_slice(struct export_loop *loop)
+{
+    struct fs *fs = loop->options.io->fs;
+    enum err err = ERR_OK;
+
+    if (!loop->swept) {
+        err = export_dir_open(fs, loop->dir, &loop->note);
+        loop->swept = !err;
+    }
+    if (!err && !loop->file)
+        err = export_create(fs, loop->dir, &loop->meta, loop->now, &loop->file, &loop->note);
+    if (!err) err = export_write(loop->file, buf_peek(&loop->slice), &loop->note);
+    if (!err) loop->bytes += loop->slice.len;
+    return err;
+}
+
+static void run(struct job *job)
+{
+    struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
+    struct fs *fs = loop->options.io->fs;
+
+    switch (loop->work) {
+    case WORK_WRITE: loop->err = write_slice(loop); break;
+    case WORK_FINISH:
+        loop->err = export_finish(loop->file, loop->name, &loop->note);
+        loop->file = NULL;
+        loop->removed = 0;
+        loop->prune_err = ERR_OK;
+        if (!loop->err)
+            loop->prune_err = export_prune(fs, loop->dir, loop->options.keep, loop->name,
+                                           &loop->removed, &loop->prune_note);
+        break;
+    case WORK_ABANDON:
+        export_abandon(loop->file);
+        loop->file = NULL;
+        break;
+    }
+}
+
+static void on_job(struct job *job, enum err err)
+{
+    struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
+
+    loop->busy = false;
+    if (!err) step(loop); /* else the loop is being closed */
+}
+
+static void submit(struct export_loop *loop, enum work work)
+{
+    enum err err;
+
+    assert(!loop->busy);
+    loop->work = work;
+    loop->err = ERR_OK;
+    loop->note.text[0] = '\0';
+    job_init(&loop->job, run, on_job);
+    err = worker_submit(loop->worker, &loop->job); /* one job, so there is room */
+    loop->busy = !err;
+}
+
+/* -- the loop's side -- */
+
+static void end(struct export_loop *loop)
+{
+    fleet_copy_close(&loop->copy);
+    buf_clear(&loop->slice);
+    loop->state = IDLE;
+}
+
+static void give_up(struct export_loop *loop, enum err err, const char *why)
+{
+    LOG_WARN(&loop->log, "export failed; tried again at the next tick", log_err("err", err),
+             log_text("why", why), log_text("dir", loop->dir));
+    loop->counts.failed++;
+    count(loop, "failed");
+    loop->swept = false; /* whatever is left there is looked for again */
+    end(loop);
+    if (loop->file) submit(loop, WORK_ABANDON);
+}
+
+static void settle(struct export_loop *loop)
+{
+    loop->exported = true;
+    loop->exported_hash = loop->hash;
+    loop->counts.done++;
+    count(loop, "done");
+    if (loop->last_time) gauge_set(loop->last_time, (double)loop->now.ms / 1000);
+    if (loop->last_index) gauge_set(loop->last_index, (double)loop->meta.index);
+    if (loop->last_bytes) gauge_set(loop->last_bytes, (double)loop->bytes);
+    LOG_INFO(&loop->log, "exported", log_text("name", loop->name),
+             log_u64("index", loop->meta.index), log_u64("bytes", loop->bytes),
+             log_u64("pruned", loop->removed));
+    if (loop->prune_err)
+        LOG_WARN(&loop->log, "older exports could not be removed", log_err("err", loop->prune_err),
+                 log_text("why", loop->prune_note.text));
+    end(loop);
+}
+
+static void copy_slice(struct export_loop *loop)
+{
+    enum err err;
+
+    buf_clear(&loop->slice);
+    err = fleet_copy_next(&loop->copy, SLICE_BYTES, &loop->slice, &loop->copied);
+    if (err)
+        give_up(loop, err, "read the tables");
+    else
+        submit(loop, WORK_WRITE);
+}
+
+/* After each job. */
+static void step(struct export_loop *loop)
+{
+    if (loop->state == IDLE) return; /* abandoned */
+    if (loop->err)
+        give_up(loop, loop->err, loop->note.text);
+    else if (loop->state == FINISHING)
+        settle(loop);
+    else if (!loop->copied)
+        copy_slice(loop);
+    else {
+        fleet_copy_close(&loop->copy);
+        loop->state = FINISHING;
+        submit(loop, WORK_FINISH);
+    }
+}
+
+static void begin(struct export_loop *loop)
+{
+    const struct export_loop_options *o = &loop->options;
+    struct fleet *fleet = fleet_machine_fleet(o->fleet);
+    enum err err;
+
+    loop->hash = fleet_hash(fleet);
+    if (loop->exported ? loop->hash == loop->exported_hash : fleet_copy_is_empty(fleet)) {
+        loop->counts.unchanged++;
+        count(loop, "unchanged");
+        end(loop);
+        return;
+    }
+    loop->now = clock_wall(o->io->clock);
+    err = fleet_copy_open(&loop->copy, fleet, o->replica, o->roster, loop->now);
+    if (err) {
+        give_up(loop, err, "begin");
+        return;
+    }
+    loop->meta = loop->copy.meta;
+    loop->bytes = 0;
+    loop->copied = false;
+    loop->state = COPYING;
+    copy_slice(loop);
+}
+
+static void on_read(struct read_ticket *ticket, enum err err)
+{
+    struct export_loop *loop = CONTAINER_OF(ticket, struct export_loop, ticket);
+
+    if (!err)
+        begin(loop);
+    else
+        end(loop); /* another leads now, or nobody does: it is theirs to export */
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct export_loop *loop = CONTAINER_OF(timer, struct export_loop, timer);
+    struct replica_status status = replica_status(loop->options.replica);
+
+    timer_start_in(timer, loop->options.every_ms);
+    if (loop->state == ASKING) { /* no majority for a whole interval */
+        replica_read_cancel(loop->options.replica, &loop->ticket);
+        give_up(loop, ERR_UNAVAILABLE, "no majority answered");
+    }
+    if (loop->state != IDLE || loop->busy) return;
+    if (status.role != REPLICA_LEADER || !status.ready) return;
+    loop->state = ASKING;
+    loop->ticket = (struct read_ticket){.done = on_read};
+    replica_read(loop->options.replica, &loop->ticket);
+}
+
+/* -- the face -- */
+
+static enum err add_gauge(struct metrics *metrics, const char *name, const char *help,
+                          struct gauge **ret_gauge, struct note *note)
+{
+    struct metric_options options = {.name = name, .help = help, .kind = METRIC_GAUGE};
+    struct metric_family *family;
+    enum err err = metrics_add(metrics, &options, &family, note);
+
+    if (!err) *ret_gauge = metric_gauge(family, NULL);
+    return err;
+}
+
+static enum err add_metrics(struct export_loop *loop, struct metrics *metrics, struct note *note)
+{
+    struct metric_options total = {
+        .name = "muster_coordinator_exports_total",
+        .help = "Ticks of the export loop on a leader by outcome: done, failed, unchanged.",
+        .kind = METRIC_COUNTER,
+        .labels = {"outcome"},
+    };
+    enum err err = metrics_add(metrics, &total, &loop->total, note);
+
+    if (!err)
+        err = add_gauge(metrics, "muster_coordinator_export_last_timestamp_seconds",
+                        "When this replica last exported, in seconds since 1970; 0: never.",
+                        &loop->last_time, note);
+    if (!err)
+        err = add_gauge(metrics, "muster_coordinator_export_last_index",
+                        "Index of the state this replica last exported.", &loop->last_index, note);
+    if (!err)
+        err = add_gauge(metrics, "muster_coordinator_export_last_bytes",
+                        "Size of the state this replica last exported.", &loop->last_bytes, note);
+    return err;
+}
+
+enum err export_loop_open(const struct export_loop_options *options, struct export_loop **ret_loop,
+                          struct note *note)
+{
+    struct worker_options worker = {.name = "export", .jobs_max = 2};
+    struct export_loop *loop;
+    enum err err = ERR_OK;
+
+    if (!options->dir[0] || strlen(options->dir) >= FS_PATH_CAP - EXPORT_NAME_CAP - 16) {
+        note_set(note, "export directory: no path, or too long a one");
+        return ERR_INVALID;
+    }
+    loop = calloc(1, sizeof *loop);
+    if (!loop) return ERR_NOMEM;
+    loop->options = *options;
+    if (options->log) loop->log = *options->log;
+    if (!loop->options.every_ms) loop->options.every_ms = EXPORT_EVERY_MS;
+    if (!loop->options.keep) loop->options.keep = EXPORT_KEEP_DEFAULT;
+    memcpy(loop->dir, options->dir, strlen(options->dir) + 1);
+    buf_init(&loop->slice, SLICE_MAX);
+    err = timer_init(&loop->timer, options->io->loop, on_timer);
+    if (!err && options->metrics) err = add_metrics(loop, options->metrics, note);
+    if (!err) err = worker_open(options->io->loop, &worker, &loop->worker);
+    if (err) {
+        timer_deinit(&loop->timer);
+        free(loop);
+        return err;
+    }
+    timer_start_in(&loop->timer, loop->options.every_ms);
+    *ret_loop = loop;
+    return ERR_OK;
+}
+
+void export_loop_close(struct export_loop *loop)
+{
+    if (!loop) return;
+    if (loop->state == ASKING) replica_read_cancel(loop->options.replica, &loop->ticket);
+    loop->state = IDLE; /* a job that ends now leads nowhere */
+    worker_close(loop->worker);
+    export_abandon(loop->file);
+    fleet_copy_close(&loop->copy);
+    timer_deinit(&loop->timer);
+    buf_deinit(&loop->slice);
+    free(loop);
+}
+
+struct export_counts export_loop_counts(const struct export_loop *loop)
+{
+    return loop->counts;
+}

@@ -1,0 +1,47 @@
+/* What an archive holds, and a data directory made out of it. Offline and blocking.
+ *
+ * Three kinds are taken (coordinator.md 6.4 to 6.6, docs/formats/backup.md): a directory with
+ * meta.json and state, as the export loop writes it (`latest` works); a tar of the two, as
+ * `snapshot save` writes it, the original's as well; and a backup of every section.
+ *
+ * All of it is read into the state machines themselves before anything is changed, so an archive
+ * that cannot be restored is refused here, naming file and offset, and not at the next start. Rows
+ * that the rules of writing refuse are left out and told, as the original leaves them out. */
+#ifndef FLEET_RESTORE_H
+#define FLEET_RESTORE_H
+#include "fleet/core/fleet.h"
+#include "fleet/format/backup.h"
+#include "io/clock.h"
+#include "io/fs.h"
+#include "log/datadir.h"
+
+enum archive_kind { ARCHIVE_DIRECTORY, ARCHIVE_TAR, ARCHIVE_BACKUP };
+const char *archive_kind_word(enum archive_kind kind); /* "export", "snapshot", "backup" */
+struct archive_facts {
+    enum archive_kind kind;
+    struct backup_head head; /* of an export or a tar: index, term and one section, "fleet" */
+    struct fleet_counts rows, dropped;
+    /* Known to this program and not in the archive; static texts. */
+    const char *lacks[BACKUP_SECTIONS_MAX];
+    size_t lacks_count;
+};
+struct archive;
+/* Reads all of it. ERR_NOT_FOUND, ERR_PARSE and ERR_CORRUPT (file and offset in the note),
+ * ERR_INVALID (index 0), ERR_VERSION (a section or version this program does not know),
+ * ERR_NOMEM. */
+enum err archive_open(struct fs *fs, const char *path, struct archive **ret_archive,
+                      struct note *note);
+void archive_close(struct archive *archive); /* NULL is fine */
+const struct archive_facts *archive_facts(const struct archive *archive);
+
+struct archive_restore_options {
+    struct fs *fs;
+    struct entropy *entropy;
+    const char *dir;     /* what it holds is removed; see datadir_restore */
+    const char *address; /* of the replica's Raft port, as others reach it */
+};
+/* Who was a replica of the old cluster is not restored: they join anew. What datadir_restore
+ * answers. */
+enum err archive_restore(struct archive *archive, const struct archive_restore_options *options,
+                         struct datadir *ret_datadir, struct note *note);
+#endif
