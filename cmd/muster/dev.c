@@ -1,17 +1,122 @@
 /* muster dev: everything that exists, on one machine. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "common/chassis.h"
 #include "common/tables.h"
 #include "muster/commands.h"
+#include "muster/dev_fleet.h"
+
+struct dev {
+    struct chassis *chassis;
+    struct dev_fleet *fleet; /* NULL: no replicas were asked for */
+    struct health_check *check;
+    bool told;     /* the table was printed */
+    char last[64]; /* the last thing said of its progress */
+};
+
+/* Where people look: stdout, unless that belongs to the events. */
+static FILE *out_of(const struct dev *dev)
+{
+    const struct conf *conf = chassis_conf(dev->chassis);
+    return conf_choice(conf, "events.sink") == EVENTS_CHOICE_STDOUT ? stderr : stdout;
+}
+
+static void on_ready(void *owner, bool ready, const char *reason)
+{
+    struct dev *dev = owner;
+    FILE *out = out_of(dev);
+
+    health_check_set(dev->check, ready, reason);
+    if (ready && !dev->told) {
+        fputc('\n', out);
+        dev_fleet_table(dev->fleet, out);
+        fputs("ready\n", out);
+        dev->told = true;
+    } else if (!ready && !dev->told && strcmp(reason, dev->last) != 0) {
+        snprintf(dev->last, sizeof dev->last, "%s", reason);
+        fprintf(out, "  forming      %s\n", reason);
+    }
+    fflush(out);
+}
+
+static void on_failed(void *owner, enum err err, const struct note *note)
+{
+    struct dev *dev = owner;
+    chassis_fail(dev->chassis, err, note);
+}
+
+static void on_stopped(void *owner)
+{
+    struct dev *dev = owner;
+    chassis_stop(dev->chassis);
+}
+
+static enum err open_dev(struct chassis *chassis, void **ret_state, struct note *note)
+{
+    const struct conf *conf = chassis_conf(chassis);
+    struct instruments *instruments = chassis_instruments(chassis);
+    struct dev *dev = calloc(1, sizeof *dev);
+    struct dev_fleet_options options = {
+        .io = chassis_io(chassis),
+        .log = instruments_log(instruments),
+        .dir = conf_text(conf, "data-dir"),
+        .log_level = conf_text(conf, "log.level"),
+        .replicas = conf_number(conf, "replicas"),
+        .on_ready = on_ready,
+        .on_failed = on_failed,
+        .on_stopped = on_stopped,
+        .owner = dev,
+    };
+    enum err err = ERR_OK;
+
+    if (!dev) return ERR_NOMEM;
+    *ret_state = dev;
+    dev->chassis = chassis;
+    if (options.replicas == 0) return ERR_OK;
+    err = instruments_check(instruments, "cluster", "starting", &dev->check);
+    dev_ports_usual(&options.ports, options.replicas);
+    if (!err && conf_bool(conf, "free-ports"))
+        err = dev_ports_free(options.io, options.dir, options.replicas, &options.ports, note);
+    return err ? err : dev_fleet_open(&options, &dev->fleet, note);
+}
+
+static void stop(void *state)
+{
+    struct dev *dev = state;
+
+    if (dev->fleet)
+        dev_fleet_stop(dev->fleet);
+    else
+        chassis_stop(dev->chassis);
+}
+
+static void close_dev(void *state)
+{
+    struct dev *dev = state;
+
+    if (dev->fleet) {
+        dev_fleet_stop(dev->fleet);
+        while (dev_fleet_running(dev->fleet)) chassis_turn(dev->chassis);
+        dev_fleet_close(dev->fleet);
+    }
+    free(dev);
+}
 
 static int run_dev(void *context, const struct command_call *call)
 {
-    return chassis_run(context, call, &dev_role, NULL);
+    static const struct chassis_hooks hooks = {
+        .open = open_dev,
+        .stop = stop,
+        .close = close_dev,
+    };
+    return chassis_run(context, call, &dev_role, &hooks);
 }
 
 static const struct command_example examples[] = {
-    {"muster dev", "with the defaults; the status page is at http://127.0.0.1:8790/"},
-    {"muster dev --http-listen 127.0.0.1:0 --data-dir /tmp/m",
-     "on a free port, with its own directory"},
+    {"muster dev", "three coordinators; the first one's page is at http://127.0.0.1:8790/"},
+    {"muster dev --free-ports --http-listen 127.0.0.1:0 --data-dir /tmp/m",
+     "on free ports, with its own directory"},
     {"MUSTER_LOG_LEVEL=debug muster dev", "an option from the environment"},
     {"muster dev --config muster.toml", "options from a file; kill -HUP reads it again"},
     {"muster dev --print-config", "what would be in force, and why"},
@@ -20,12 +125,14 @@ static const struct command_example examples[] = {
 const struct command dev_command = {
     .name = "dev",
     .summary = "run what exists on this machine",
-    .about = "Runs the ground every role will stand on: the loop, its log, metrics, probes and a "
-             "live status "
-             "page. It holds no fleet yet; the roles join it with later releases.\n"
-             "SIGTERM or Ctrl-C stops it. SIGHUP reads the configuration again, says what changed "
-             "and what needs a restart, and opens the log file anew. An event file that was moved "
-             "away and TLS files that changed are noticed without it.",
+    .about =
+        "Runs three coordinators as processes of their own on loopback ports, with their data and "
+        "logs below --data-dir, where they are found again by the next run. Says where each is "
+        "and \"ready\" once they have a leader; one that dies is started again. This process "
+        "itself has a status page, probes and metrics too.\n"
+        "SIGTERM or Ctrl-C stops all of it. SIGHUP reads the configuration again, says what "
+        "changed and what needs a restart, and opens the log file anew. An event file that was "
+        "moved away and TLS files that changed are noticed without it.",
     .options = &dev_table,
     .examples = examples,
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),

@@ -15,11 +15,10 @@ static const struct command *const children[] = {
 static const struct command program = {
     .name = "muster",
     .summary = "a fleet control plane",
-    .about = "This release holds the ground the roles will stand on: configuration, log, metrics, "
-             "probes, "
-             "TLS and one loop, which `muster dev` runs. The roles themselves (coordinator, shard, "
-             "worker, "
-             "provider, operator) arrive with later releases and are listed here once they exist.",
+    .about =
+        "This release runs the replicas of the fleet coordinator, by themselves or three at once "
+        "with `muster dev`. The other roles (shard, worker, provider, operator) arrive with "
+        "later releases and are listed here once they exist.",
     .examples = examples,
     .children = children,
 };

@@ -7,7 +7,11 @@
 #include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { ANSWER_ARENA_MAX = 1 << 20, REQUEST_MAX = 4096 };
+enum {
+    ANSWER_ARENA_MAX = 1 << 20,
+    REQUEST_MAX = 4096,
+    ASK_AGAIN_MAX_MS = 500, /* within one request, while nobody leads */
+};
 
 /* -- what we know of ourselves -- */
 

@@ -10,7 +10,7 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
-    ADMIT_WITHIN_MS = 8000, /* of one call, when the caller gives no less */
+    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller hears what it waits for */
     ANSWER_MARGIN_MS = 500, /* an answer "not yet" comes before the caller's deadline */
     AGAIN_MS = 50,          /* between two looks at what "not yet" was said of */
     AGAIN_WITHIN_MS = 5000,

@@ -1,4 +1,5 @@
-/* muster dev as a process: start, pages, signals, reload, and everything that can be in its way. */
+/* muster dev as a process: start, pages, signals, reload, and everything that can be in its way;
+ * without its replicas, which tests/integration/fleet has. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -18,8 +19,8 @@ static struct proc proc, other;
 static const char *start(struct proc *p, const char *const *more, const char *const *variables)
 {
     static char address[64];
-    const char *words[20] = {"dev", "--http-listen=127.0.0.1:0"};
-    size_t count = 2;
+    const char *words[20] = {"dev", "--http-listen=127.0.0.1:0", "--replicas=0"};
+    size_t count = 3;
     char *at;
 
     for (size_t i = 0; more && more[i]; i++) words[count++] = more[i];
@@ -255,8 +256,8 @@ TEST(a_log_file_that_was_moved_away_is_opened_anew)
 
 TEST(an_insecure_listener_is_allowed_when_asked_for_and_says_so)
 {
-    const char *words[] = {"dev", "--http-listen=0.0.0.0:0", "--insecure", data_dir("insecure"),
-                           NULL};
+    const char *words[] = {"dev",        "--replicas=0",       "--http-listen=0.0.0.0:0",
+                           "--insecure", data_dir("insecure"), NULL};
     cli_start(&proc, cli_muster(), words, NULL);
     CHECK("on the terminal", proc_wait_output(&proc, "warning      Insecure", PROC_DEADLINE_MS));
     char *port = strstr(proc.output, "://"), address[64], *text = NULL;
@@ -454,7 +455,8 @@ TEST(it_runs_with_its_standard_files_closed)
         snprintf(name, sizeof name, "closed-%zu", i);
         snprintf(flag, sizeof flag, "%s", cli_path(name));
         snprintf(script, sizeof script,
-                 "'%s' dev --http-listen=127.0.0.1:0 --log-file='%s.log' --data-dir='%s' %s & "
+                 "'%s' dev --replicas=0 --http-listen=127.0.0.1:0 --log-file='%s.log' "
+                 "--data-dir='%s' %s & "
                  "pid=$!; for i in $(seq 1000); do grep -qs started '%s.log' && break; sleep 0.02; "
                  "done; kill -HUP $pid; kill $pid; wait $pid; echo code $?",
                  cli_muster(), flag, flag, closed[i], flag);

@@ -215,7 +215,7 @@ TEST(the_completion_script_completes)
         {"a command", "COMP_WORDS=(muster de); COMP_CWORD=1", "dev\n"},
         {"an option", "COMP_WORDS=(muster dev --http-l); COMP_CWORD=2",
          "--http-listen\n--http-live-every\n"},
-        {"a negated option", "COMP_WORDS=(muster dev --no-); COMP_CWORD=2", "--no-insecure\n"},
+        {"a negated option", "COMP_WORDS=(muster dev --no-i); COMP_CWORD=2", "--no-insecure\n"},
         {"a choice", "COMP_WORDS=(muster dev --log-level w); COMP_CWORD=3", "warn\n"},
         {"nothing", "COMP_WORDS=(muster dev --frob); COMP_CWORD=2", ""},
     };

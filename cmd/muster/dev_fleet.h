@@ -1,0 +1,32 @@
+/* The replicas of `muster dev`: real `muster coordinator run` processes, started, watched, started
+ * again when one dies, and ended in order. They never outlive this process, however it ends. */
+#ifndef MUSTER_DEV_FLEET_H
+#define MUSTER_DEV_FLEET_H
+#include <stdio.h>
+
+#include "io/io.h"
+#include "muster/dev_ports.h"
+#include "obs/log.h"
+
+struct dev_fleet;
+struct dev_fleet_options {
+    struct io *io;
+    const struct log_source *log;
+    const char *dir;       /* of it all; each replica has DIR/node-N, and DIR/node-N.log */
+    const char *log_level; /* of the replicas */
+    size_t replicas;
+    struct dev_ports ports;
+    /* All are voters and one of them leads, or not any more; `reason` says what is missing. */
+    void (*on_ready)(void *owner, bool ready, const char *reason);
+    /* It cannot be: a wrong setting, a port or directory that is taken. */
+    void (*on_failed)(void *owner, enum err err, const struct note *note);
+    void (*on_stopped)(void *owner);
+    void *owner;
+};
+enum err dev_fleet_open(const struct dev_fleet_options *options, struct dev_fleet **ret_fleet,
+                        struct note *note);
+void dev_fleet_table(const struct dev_fleet *fleet, FILE *out); /* who is where */
+void dev_fleet_stop(struct dev_fleet *fleet);          /* on_stopped once the last has ended */
+bool dev_fleet_running(const struct dev_fleet *fleet); /* a process or a call is left */
+void dev_fleet_close(struct dev_fleet *fleet);         /* when nothing runs; NULL is fine */
+#endif

@@ -1,0 +1,301 @@
+"""Coordinators as real processes on loopback addresses of this test's own, and a stock gRPC client.
+
+usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
+
+A deadline is only there so that what is broken fails instead of hanging; waiting is never a verdict.
+"""
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.error
+import urllib.request
+
+try:
+    import grpc
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+except ImportError as missing:
+    print(f"1..0 # SKIP {missing}")
+    sys.exit(0)
+
+MUSTER, MUSTERCTL, PROTOC, PROTO_ROOT = (os.path.abspath(path) for path in sys.argv[1:5])
+ONLY = sys.argv[5] if len(sys.argv) > 5 else ""
+PATIENCE = 90
+
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def wait_for(what, question, patience=PATIENCE):
+    """Asks until the answer is true, and returns it."""
+    end = time.monotonic() + patience
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        check(time.monotonic() < end, f"waited {patience} s in vain: {what}")
+        time.sleep(0.05)
+
+
+# -- messages and methods --
+
+def load_messages():
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "all.protoset")
+        subprocess.run([PROTOC, "--proto_path=" + PROTO_ROOT, "--include_imports", "--descriptor_set_out=" + path,
+                        "bigfleet/v1alpha1/coordinator.proto", "muster/v1/fleet.proto",
+                        "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto"],
+                       check=True, cwd=PROTO_ROOT)
+        with open(path, "rb") as file:
+            files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+    pool = descriptor_pool.DescriptorPool()
+    methods = {}
+    for file in files.file:
+        pool.Add(file)
+        for service in file.service:
+            for method in service.method:
+                methods[f"{file.package}.{service.name}/{method.name}"] = method
+    factory = message_factory.MessageFactory(pool)
+    return methods, lambda name: factory.GetPrototype(pool.FindMessageTypeByName(name.lstrip(".")))
+
+
+METHODS, message = load_messages()
+FLEET, COORDINATOR = "muster.v1.Fleet/", "bigfleet.v1alpha1.Coordinator/"
+HEALTH = "grpc.health.v1.Health/"
+CHANNEL = [("grpc.enable_retries", 0)]
+
+
+def call(channel, path, metadata=(), timeout=20, **fields):
+    """One unary call; raises grpc.RpcError."""
+    method = METHODS[path]
+    stub = channel.unary_unary("/" + path, message(method.input_type).SerializeToString,
+                               message(method.output_type).FromString)
+    return stub(message(method.input_type)(**fields), timeout=timeout, metadata=metadata)
+
+
+def code_of(function):
+    """The status a call ends with, its text and its trailers; OK when it does not fail."""
+    try:
+        function()
+    except grpc.RpcError as error:
+        return error.code(), error.details(), dict(error.trailing_metadata() or ())
+    return grpc.StatusCode.OK, "", {}
+
+
+# -- processes --
+
+class Coordinator:
+    """One replica. Its directory outlives its processes."""
+
+    def __init__(self, cluster, number):
+        self.cluster, self.number, self.name = cluster, number, f"node-{number}"
+        self.dir = os.path.join(cluster.dir, self.name)
+        self.log = os.path.join(cluster.dir, self.name + ".log")
+        self.grpc, self.raft, self.http = (cluster.address(number, which) for which in range(3))
+        self.options, self.process, self.channel = [], None, None
+
+    def start(self, *more):
+        command = ["setpriv", "--pdeathsig", "KILL", MUSTER, "coordinator", "run", "--id", self.name, "--data-dir",
+                   self.dir, "--listen", self.grpc, "--raft-bind", self.raft, "--http-listen", self.http,
+                   *self.cluster.options, *self.options, *more]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        return self
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def text(self):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def hang_up(self):
+        if self.channel:
+            self.channel.close()
+        self.channel = None
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait_end(self):
+        self.hang_up()
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{self.name} did not end") from None
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.wait_end()
+
+    def stop(self):
+        self.signal(signal.SIGTERM)
+        code = self.wait_end()
+        check(code == 0, f"{self.name} ended with {code}")
+
+    def listening(self):
+        """A stock client that met nobody waits for seconds before it tries again; so look first."""
+        host, port = self.grpc.rsplit(":", 1)
+        try:
+            with socket.create_connection((host, int(port)), 20):
+                return True
+        except OSError:
+            return False
+
+    def call(self, path, metadata=(), timeout=20, **fields):
+        if self.channel is None:
+            wait_for(f"{self.name} listens", self.listening)
+            self.channel = self.cluster.dial(self.grpc)
+        return call(self.channel, path, metadata, timeout, **fields)
+
+    def page(self, path):
+        """Status and body of a page; (0, why) when it cannot be had."""
+        scheme = "https" if self.cluster.trust else "http"
+        try:
+            with urllib.request.urlopen(f"{scheme}://{self.http}{path}", timeout=20,
+                                        context=self.cluster.trust) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def replicas(self):
+        """What it lists as the leader; None when it cannot."""
+        if not self.running() or not self.listening():
+            return None
+        try:
+            return list(self.call(FLEET + "ListReplicas", timeout=5).replicas)
+        except grpc.RpcError:
+            return None
+
+    def state(self):
+        return self.call(FLEET + "StateHash")
+
+
+    def try_state(self):
+        """None when it does not answer now."""
+        try:
+            return self.state()
+        except grpc.RpcError:
+            return None
+
+
+class Cluster:
+    def __init__(self, count, options=(), join=True):
+        self.dir = tempfile.mkdtemp(prefix="muster-fleet-")
+        self.options = list(options)
+        self.dial = lambda address: grpc.insecure_channel(address, options=CHANNEL)
+        self.trust = None
+        self.nodes = [Coordinator(self, number) for number in range(count)]
+        if join:
+            self.options += ["--join-addr", ",".join(node.grpc for node in self.nodes)]
+
+    def over_tls(self):
+        """Each gets a certificate of an authority of this test's own; the client that of an administrator."""
+        tls = os.path.join(self.dir, "tls")
+        issue = [MUSTERCTL, "cert", "issue", "--dir", tls, "--names", self.address(0, 0).split(":")[0]]
+        subprocess.run([MUSTERCTL, "cert", "ca", "--dir", tls], check=True, capture_output=True)
+        subprocess.run([*issue, "admin"], check=True, capture_output=True)
+        for node in self.nodes:
+            subprocess.run([*issue, "replica", "--id", node.name], check=True, capture_output=True)
+            pair = os.path.join(tls, "replica-" + node.name)
+            node.options += ["--tls-cert", pair + ".pem", "--tls-key", pair + ".key.pem", "--tls-ca", tls + "/ca.pem"]
+        files = [open(os.path.join(tls, name), "rb").read() for name in ("ca.pem", "admin.key.pem", "admin.pem")]
+        self.trust = ssl.create_default_context(cafile=tls + "/ca.pem")
+        self.dial = lambda address: grpc.secure_channel(address, grpc.ssl_channel_credentials(*files), options=CHANNEL)
+        return self
+
+    def address(self, number, which):
+        """Loopback has 2^24 addresses: one of this process' own makes fixed ports safe."""
+        pid = os.getpid()
+        return f"127.{164 + (pid >> 16 & 63)}.{pid >> 8 & 255}.{pid & 255}:{4000 + 10 * number + which}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        for node in self.nodes:
+            node.hang_up()
+            if error and not isinstance(error, Skipped) and os.path.exists(node.log):
+                print(f"# -- {node.name}\n# " + "\n# ".join(node.text().splitlines()[-15:]))
+            if node.running():
+                node.process.kill()
+                node.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def start(self):
+        for node in self.nodes:
+            node.start()
+        return self
+
+    def leader(self, among=None):
+        """One that lists the replicas and says that it leads itself; waits for one."""
+        def look():
+            for node in among or self.nodes:
+                for replica in node.replicas() or ():
+                    if replica.leader and replica.name == node.name:
+                        return node
+            return None
+        return wait_for("a leader", look)
+
+    def formed(self, count=None, among=None):
+        """Waits until so many voters, and nobody else, are members; the list."""
+        count = count or len(self.nodes)
+
+        def look():
+            replicas = self.leader(among).replicas() or ()
+            return replicas if len(replicas) == count and all(r.voter for r in replicas) else None
+        return wait_for(f"{count} voters", look)
+
+    def agree(self, among=None):
+        """All have applied the same entries and hold the same state; the hashes by machine."""
+        def look():
+            states = [node.try_state() for node in among or self.nodes]
+            return states if None not in states and len({state.applied for state in states}) == 1 else None
+        states = wait_for("the same index everywhere", look)
+        hashes = {tuple((m.name, m.hash) for m in state.machines) for state in states}
+        check(len(hashes) == 1, f"states differ: {states}")
+        return dict(hashes.pop())
+
+
+# -- TAP --
+
+def run_cases(cases):
+    """Each case is a function whose first line of documentation is its name."""
+    chosen = [case for case in cases if ONLY in case.__name__]
+    print(f"TAP version 13\n1..{len(chosen)}", flush=True)
+    failed = 0
+    for number, case in enumerate(chosen, 1):
+        name = case.__doc__.splitlines()[0].rstrip(".")
+        began = time.monotonic()
+        try:
+            case()
+            print(f"ok {number} - {name}")
+        except Skipped as reason:
+            print(f"ok {number} - {name} # SKIP {reason}")
+        except Exception as error:
+            failed += 1
+            if not isinstance(error, Failed):
+                print("# " + traceback.format_exc().replace("\n", "\n# "))
+            print(f"# {error}".replace("\n", "\n# "))
+            print(f"not ok {number} - {name}")
+        print(f"# {time.monotonic() - began:.1f} s", flush=True)
+    sys.exit(1 if failed else 0)
