@@ -1,8 +1,8 @@
 /* The two records a coordinator keeps for people: events (what happened to the cluster and its
  * shards) and the audit (who changed what), one JSON object per line.
  *
- * Events:  {"time":"...","node":"n-0","event":"shard-silent","shard":"shard-a",...}
- * Audit:   {"time":"...","node":"n-0","audit":"AssignDomain","actor":"bigfleet://admin",...}
+ * Events:  {"timestamp":"...","node":"n-0","event":"shard-silent","shard":"shard-a",...}
+ * Audit:   {"timestamp":"...","node":"n-0","audit":"AssignDomain","actor":"bigfleet://admin",...}
  *
  * Both are transitions, never samples: kept when the sink is slow (EVENT_KEEP), and a line that
  * finds no room is counted by the sink, which makes the process not ready (obs/events.h). The

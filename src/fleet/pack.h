@@ -1,0 +1,46 @@
+/* Protobuf fields appended to a buffer by hand: for answers made of table rows, whose texts are
+ * views without a closing NUL and whose number may be a million.
+ *
+ * The first failure stays in `err` and makes the rest do nothing. As in the encoding itself, what
+ * is zero or empty is left out. */
+#ifndef FLEET_PACK_H
+#define FLEET_PACK_H
+#include "base/buf.h"
+
+struct pack {
+    struct buf *into;
+    enum err err;
+};
+enum { PACK_VARINT_MAX = 10 };
+
+static inline void pack_varint(struct pack *pack, uint64_t value)
+{
+    char bytes[PACK_VARINT_MAX];
+    size_t len = 0;
+
+    for (; value > 0x7f; value >>= 7) bytes[len++] = (char)(value | 0x80);
+    bytes[len++] = (char)value;
+    if (!pack->err) pack->err = buf_append(pack->into, str_of(bytes, len));
+}
+static inline void pack_u64(struct pack *pack, uint32_t field, uint64_t value)
+{
+    if (!value) return;
+    pack_varint(pack, field << 3);
+    pack_varint(pack, value);
+}
+static inline void pack_i64(struct pack *pack, uint32_t field, int64_t value)
+{
+    pack_u64(pack, field, (uint64_t)value);
+}
+/* A sub-message or a list's element: there although it is empty. */
+static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)
+{
+    pack_varint(pack, field << 3 | 2);
+    pack_varint(pack, bytes.len);
+    if (!pack->err) pack->err = buf_append(pack->into, bytes);
+}
+static inline void pack_text(struct pack *pack, uint32_t field, struct str text)
+{
+    if (text.len) pack_bytes(pack, field, text);
+}
+#endif

@@ -1,0 +1,241 @@
+#include "fleet/service.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fleet/service_internal.h"
+
+enum {
+    WAIT_MS = 5000,
+    REQUESTS_MAX = 16384,
+    TICK_MS = 1000,
+    ANSWER_BYTES_MAX = 256 << 20,
+    SCRATCH_KEPT = 1 << 20, /* a large answer's memory is not held on to */
+};
+
+int64_t service_wall_ns(const struct fleet_service *service)
+{
+    return (int64_t)(clock_wall(service->io->clock).ms * NS_PER_MS);
+}
+
+/* -- the replica's changes -- */
+
+static void tell_leadership(struct fleet_service *service, const char *event, uint64_t term)
+{
+    fleet_journal_event(service->journal, event,
+                        (const struct log_field[]){log_u64("term", term), LOG_END});
+}
+
+static void tell_leader(struct fleet_service *service, const struct replica_status *status)
+{
+    char id[INSTRUCTION_ID_CAP];
+
+    snprintf(id, sizeof id, "%016" PRIx64, status->leader_id);
+    LOG_INFO(&service->log, "leader", log_text("leader", status->leader_id ? id : "none"),
+             log_text("raft_address", status->leader_address), log_u64("term", status->term));
+    fleet_journal_event(service->journal, status->leader_id ? "leader-changed" : "leader-unknown",
+                        (const struct log_field[]){log_text("leader", id),
+                                                   log_text("raft_address", status->leader_address),
+                                                   log_u64("term", status->term), LOG_END});
+}
+
+static bool same_members(const struct fleet_service *service, const struct replica_member *members,
+                         size_t count)
+{
+    if (count != service->member_count) return false;
+    for (size_t i = 0; i < count; i++)
+        if (members[i].id != service->members[i].id ||
+            members[i].role != service->members[i].role ||
+            strcmp(members[i].address, service->members[i].address) != 0)
+            return false;
+    return true;
+}
+
+static void tell_members(struct fleet_service *service)
+{
+    struct replica_member members[REPLICA_MEMBERS_MAX];
+    size_t count = replica_members(service->replica, members), voters = 0;
+    struct buf text;
+
+    if (same_members(service, members, count)) return;
+    memcpy(service->members, members, count * sizeof members[0]);
+    service->member_count = count;
+    buf_init(&text, 8 << 10);
+    for (size_t i = 0; i < count; i++) {
+        voters += members[i].role == MEMBER_VOTER;
+        (void)buf_appendf(&text, "%s%016" PRIx64 "@%s%s", i ? " " : "", members[i].id,
+                          members[i].address, members[i].role == MEMBER_VOTER ? "" : "(learner)");
+    }
+    LOG_INFO(&service->log, "members", log_u64("voters", voters), log_u64("members", count),
+             log_str("list", buf_peek(&text)));
+    fleet_journal_event(service->journal, "members-changed",
+                        (const struct log_field[]){log_u64("voters", voters),
+                                                   log_u64("members", count),
+                                                   log_str("list", buf_peek(&text)), LOG_END});
+    buf_deinit(&text);
+}
+
+void fleet_service_on_change(struct fleet_service *service, const struct replica_status *status)
+{
+    bool leads = status->role == REPLICA_LEADER;
+    bool was_ready = service->ready;
+
+    if (service->led && (!leads || status->term != service->term)) {
+        service->led = service->ready = false;
+        tell_leadership(service, "leadership-lost", service->term);
+        service_end_term(service);
+    }
+    if (status->leader_id != service->leader_id || status->term != service->term) {
+        if (status->leader_id != service->leader_id) tell_leader(service, status);
+        service->leader_id = status->leader_id;
+        service->term = status->term;
+    }
+    if (leads && !service->led) {
+        service->led = true;
+        service_begin_term(service, status->term);
+        tell_leadership(service, "leadership-gained", status->term);
+    }
+    service->ready = service->led && status->ready;
+    if (service->replica) tell_members(service);
+    service_gauges(service);
+    if (service->ready && !was_ready) service_seed_begin(service);
+    service_requests_resume(service);
+}
+
+static void trim(struct buf *scratch)
+{
+    size_t max = scratch->max;
+
+    if (scratch->cap <= SCRATCH_KEPT) return;
+    buf_deinit(scratch);
+    buf_init(scratch, max);
+}
+
+static void on_tick(struct timer *timer)
+{
+    struct fleet_service *service = CONTAINER_OF(timer, struct fleet_service, tick);
+
+    trim(&service->answer);
+    trim(&service->row);
+    if (service->led) service_look_for_silence(service);
+    service_gauges(service);
+    timer_start_in(timer, TICK_MS);
+}
+
+/* -- life -- */
+
+static enum err open_parts(struct fleet_service *service,
+                           const struct fleet_service_options *options, struct note *note)
+{
+    struct fleet_machine_options machine = {
+        .applied = service_applied, .restored = service_restored, .owner = service};
+    struct desk_options desk = {.silent_after_ms = options->limits.silent_after_ms,
+                                .pending_max = service->limits.pending_max,
+                                .seed = entropy_u64(options->io->entropy)};
+    enum err err = timer_init(&service->overdue, options->io->loop, service_request_overdue);
+
+    if (!err) err = timer_init(&service->tick, options->io->loop, on_tick);
+    if (!err) err = fleet_machine_open(&machine, &service->machine);
+    if (!err) err = desk_open(&desk, &service->desk);
+    if (!err) err = service_metrics_open(&service->metrics, options->metrics, note);
+    return err;
+}
+
+enum err fleet_service_open(const struct fleet_service_options *options,
+                            struct fleet_service **ret_service, struct note *note)
+{
+    struct fleet_service *service = calloc(1, sizeof *service);
+    enum err err;
+
+    if (!service) return ERR_NOMEM;
+    service->io = options->io;
+    if (options->log)
+        service->log = *options->log;
+    else
+        log_source_init(&service->log, NULL, "fleet", NULL);
+    service->journal = options->journal;
+    service->leader_address = options->leader_address;
+    service->owner = options->owner;
+    service->seed = options->seed;
+    service->limits = options->limits;
+    if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
+    if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
+    if (!service->limits.pending_max) service->limits.pending_max = DESK_PENDING_MAX;
+    list_init(&service->requests);
+    buf_init(&service->answer, ANSWER_BYTES_MAX);
+    buf_init(&service->row, ANSWER_BYTES_MAX);
+    buf_init(&service->command, REPLICA_COMMAND_MAX);
+    err = open_parts(service, options, note);
+    if (err) {
+        fleet_service_close(service);
+        return err;
+    }
+    service->fleet = fleet_machine_fleet(service->machine);
+    timer_start_in(&service->tick, TICK_MS);
+    *ret_service = service;
+    return ERR_OK;
+}
+
+void fleet_service_close(struct fleet_service *service)
+{
+    if (!service) return;
+    assert(list_empty(&service->requests) && service->request_count == 0);
+    assert(service->seed_running == 0);
+    timer_deinit(&service->overdue);
+    timer_deinit(&service->tick);
+    desk_close(service->desk);
+    fleet_machine_close(service->machine);
+    buf_deinit(&service->answer);
+    buf_deinit(&service->row);
+    buf_deinit(&service->command);
+    free(service);
+}
+
+struct fleet_machine *fleet_service_machine(struct fleet_service *service)
+{
+    return service->machine;
+}
+
+void fleet_service_attach(struct fleet_service *service, struct replica *replica)
+{
+    struct replica_status status = replica_status(replica);
+
+    assert(!service->replica);
+    service->replica = replica;
+    fleet_service_on_change(service, &status);
+}
+
+static enum err add_methods(struct fleet_service *service, const struct service_method *methods,
+                            struct rpc_server *server, struct note *note)
+{
+    for (; methods->path; methods++) {
+        struct service_binding *binding = &service->bindings[service->binding_count++];
+        enum err err;
+
+        assert(service->binding_count <= SERVICE_METHODS_MAX);
+        *binding = (struct service_binding){service, methods};
+        err = rpc_server_add(server,
+                             &(struct rpc_method){.path = methods->path,
+                                                  .kind = RPC_UNARY,
+                                                  .input = methods->input,
+                                                  .output = methods->output,
+                                                  .request_max = methods->request_max,
+                                                  .response_max = methods->response_max,
+                                                  .handler = &service_handler,
+                                                  .service = binding},
+                             note);
+        if (err) return err;
+    }
+    return ERR_OK;
+}
+
+enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,
+                               struct note *note)
+{
+    enum err err = add_methods(service, service_report_methods, server, note);
+
+    if (!err) err = add_methods(service, service_admin_methods, server, note);
+    if (!err) err = add_methods(service, service_read_methods, server, note);
+    return err ? err : add_methods(service, service_instruct_methods, server, note);
+}

@@ -1,0 +1,200 @@
+/* What follows from an applied command: the audit on every replica; on the leader its soft state,
+ * the word to a domain's owner, and the news of a shard.
+ *
+ * Here and not where the call is answered, so that it happens once per change, whoever asked and
+ * whether or not anybody still waits. */
+#include "fleet/service_internal.h"
+
+/* -- the audit -- */
+
+enum { AUDIT_FIELDS = 12 };
+
+static size_t put_command(struct log_field *f, const struct fleet_command *command)
+{
+    size_t n = 0;
+
+    switch (command->kind) {
+    case FLEET_ADD_SHARD:
+        f[n++] = log_str("shard", command->add_shard.id);
+        f[n++] = log_str("address", command->add_shard.address);
+        break;
+    case FLEET_REMOVE_SHARD: f[n++] = log_str("shard", command->remove_shard); break;
+    case FLEET_BIND_CLUSTER:
+        f[n++] = log_str("cluster", command->bind_cluster.id);
+        f[n++] = log_str("shard", command->bind_cluster.shard);
+        break;
+    case FLEET_ASSIGN_DOMAIN:
+        f[n++] = log_str("key", command->assign_domain.key);
+        f[n++] = log_str("value", command->assign_domain.value);
+        f[n++] = log_str("shard", command->assign_domain.shard);
+        break;
+    case FLEET_UNASSIGN_DOMAIN:
+        f[n++] = log_str("key", command->unassign_domain.key);
+        f[n++] = log_str("value", command->unassign_domain.value);
+        break;
+    case FLEET_SET_QUOTA:
+        f[n++] = log_str("provider", command->set_quota.provider);
+        f[n++] = log_str("region", command->set_quota.region);
+        f[n++] = log_u64("slices", command->set_quota.slice_count);
+        break;
+    case FLEET_UPSERT_PROVIDER:
+        f[n++] = log_str("provider", command->upsert_provider.name);
+        f[n++] = log_str("address", command->upsert_provider.address);
+        f[n++] = log_str("region", command->upsert_provider.region);
+        break;
+    }
+    return n;
+}
+
+static void audit(struct fleet_service *service, const struct machine_entry *entry,
+                  const struct fleet_command *command, const struct fleet_result *result)
+{
+    struct log_field fields[AUDIT_FIELDS];
+    size_t n = 0;
+
+    fields[n++] = log_u64("index", entry->index);
+    fields[n++] = log_u64("term", entry->term);
+    if (entry->request_id.len) fields[n++] = log_str("request_id", entry->request_id);
+    if (command) n += put_command(fields + n, command);
+    if (result->holder.len) fields[n++] = log_str("holder", result->holder);
+    fields[n++] = log_text("result", fleet_status_text(result->status));
+    fields[n++] = log_bool("changed", result->changed);
+    fields[n++] = LOG_END;
+    assert(n <= AUDIT_FIELDS);
+    fleet_journal_audit(service->journal, command ? fleet_kind_name(command->kind) : "?",
+                        entry->actor, fields);
+}
+
+/* -- the leader's soft state -- */
+
+static void add_to_desk(struct fleet_service *service, struct str shard)
+{
+    enum err err = desk_add(service->desk, shard, loop_now(service->io->loop));
+
+    /* It is tried again with the shard's next report, which is then told what is wrong. */
+    if (err)
+        LOG_WARN(&service->log, "no room for a shard's reports", log_str("shard", shard),
+                 log_err("err", err));
+}
+
+static void shard_added(struct fleet_service *service, const struct machine_entry *entry,
+                        const struct fleet_shard *shard)
+{
+    add_to_desk(service, shard->id);
+    LOG_INFO(&service->log, "shard registered", log_str("shard", shard->id),
+             log_str("address", shard->address), log_str("actor", entry->actor));
+    fleet_journal_event(service->journal, "shard-first-seen",
+                        (const struct log_field[]){log_str("shard", shard->id),
+                                                   log_str("address", shard->address),
+                                                   log_str("actor", entry->actor), LOG_END});
+}
+
+static void shard_removed(struct fleet_service *service, const struct machine_entry *entry,
+                          struct str shard, const struct fleet_result *result)
+{
+    size_t pending = desk_pending(service->desk, shard);
+
+    for (size_t i = 0; i < pending; i++) service_count(service->metrics.dropped[DROP_SHARD]);
+    desk_remove(service->desk, shard);
+    service_pending_gauges(service);
+    LOG_INFO(&service->log, "shard removed", log_str("shard", shard),
+             log_u64("clusters", result->clusters_freed), log_u64("domains", result->domains_freed),
+             log_u64("instructions", pending), log_str("actor", entry->actor));
+    fleet_journal_event(service->journal, "shard-removed",
+                        (const struct log_field[]){log_str("shard", shard),
+                                                   log_u64("clusters", result->clusters_freed),
+                                                   log_u64("domains", result->domains_freed),
+                                                   log_str("actor", entry->actor), LOG_END});
+}
+
+/* An assignment that stood already is told again: after a change of leaders that is how a person
+ * repeats what the old leader may have died with. */
+static void follow(struct fleet_service *service, const struct machine_entry *entry,
+                   const struct fleet_command *command, const struct fleet_result *result)
+{
+    struct fleet_domain domain;
+
+    switch (command->kind) {
+    case FLEET_ADD_SHARD: shard_added(service, entry, &command->add_shard); break;
+    case FLEET_REMOVE_SHARD: shard_removed(service, entry, command->remove_shard, result); break;
+    case FLEET_ASSIGN_DOMAIN: service_tell_owner(service, &command->assign_domain, true); break;
+    case FLEET_UNASSIGN_DOMAIN:
+        if (!result->holder.len) break;
+        domain = command->unassign_domain;
+        domain.shard = result->holder;
+        service_tell_owner(service, &domain, false);
+        break;
+    case FLEET_BIND_CLUSTER:
+    case FLEET_SET_QUOTA:
+    case FLEET_UPSERT_PROVIDER: break;
+    }
+}
+
+void service_applied(void *owner, const struct machine_entry *entry,
+                     const struct fleet_command *command, const struct fleet_result *result)
+{
+    struct fleet_service *service = owner;
+
+    audit(service, entry, command, result);
+    if (service->led && command && result->status == FLEET_DONE)
+        follow(service, entry, command, result);
+}
+
+/* -- terms -- */
+
+static void drop_pending(struct fleet_service *service)
+{
+    struct desk_shard shard;
+    size_t cursor = 0;
+
+    while (desk_next(service->desk, &cursor, &shard))
+        for (size_t i = 0; i < shard.pending; i++)
+            service_count(service->metrics.dropped[DROP_TERM]);
+}
+
+void service_begin_term(struct fleet_service *service, uint64_t term)
+{
+    struct fleet_walk walk = {0};
+    struct fleet_shard shard;
+
+    desk_begin(service->desk, term);
+    fleet_heartbeats_clear(service->fleet);
+    while (fleet_next_shard(service->fleet, &walk, &shard)) add_to_desk(service, shard.id);
+    service_pending_gauges(service);
+}
+
+void service_end_term(struct fleet_service *service)
+{
+    drop_pending(service);
+    desk_begin(service->desk, 0);
+    service_pending_gauges(service);
+}
+
+/* Never on a leader, which has no need of snapshots; but should it be, the desk follows. */
+void service_restored(void *owner)
+{
+    struct fleet_service *service = owner;
+
+    if (service->led) service_begin_term(service, service->term);
+}
+
+/* -- silence -- */
+
+void service_look_for_silence(struct fleet_service *service)
+{
+    mono_time now = loop_now(service->io->loop);
+    struct desk_shard shard;
+
+    while (desk_silent(service->desk, now, &shard)) {
+        uint64_t silent_ms = mono_elapsed_ms(shard.heard_at, now);
+
+        LOG_WARN(&service->log, "shard is silent", log_str("shard", shard.id),
+                 log_u64("silent_ms", silent_ms), log_bool("reported", shard.reported),
+                 log_u64("pending", shard.pending));
+        fleet_journal_event(service->journal, "shard-silent",
+                            (const struct log_field[]){log_str("shard", shard.id),
+                                                       log_u64("silent_ms", silent_ms),
+                                                       log_bool("reported", shard.reported),
+                                                       log_u64("pending", shard.pending), LOG_END});
+    }
+}

@@ -1,0 +1,190 @@
+/* Instructions to shards: stamped with the leader's term and a number of its own, queued on the
+ * desk, sent with every answer to a report until acked. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "fleet/service_internal.h"
+
+typedef Bigfleet__V1alpha1__CoordinatorInstruction instruction_message;
+typedef Muster__V1__QueueInstructionRequest queue_message;
+
+enum { SHARDS_AT_ONCE_MAX = 1024 };
+
+void service_stamp(struct fleet_service *service, instruction_message *instruction,
+                   char id[INSTRUCTION_ID_CAP])
+{
+    instruction->coordinator_term = (int64_t)desk_term(service->desk);
+    instruction->sequence_number = (int64_t)desk_sequence(service->desk);
+    if (instruction->instruction_id[0]) return;
+    snprintf(id, INSTRUCTION_ID_CAP, "%016" PRIx64, entropy_u64(service->io->entropy));
+    instruction->instruction_id = id;
+}
+
+enum err service_queue(struct fleet_service *service, struct str shard, struct str topic,
+                       const instruction_message *instruction)
+{
+    struct desk_instruction queued = {
+        .id = str_from(instruction->instruction_id),
+        .topic = topic,
+        .term = (uint64_t)instruction->coordinator_term,
+        .sequence = (uint64_t)instruction->sequence_number,
+    };
+    enum err err;
+
+    buf_clear(&service->row);
+    err = message_write(&instruction->base, &service->row, NULL);
+    queued.bytes = buf_peek(&service->row);
+    if (!err) err = desk_queue(service->desk, shard, &queued);
+    if (err) return err;
+    service_count(service->metrics.queued);
+    service_pending_gauge(service, shard);
+    return ERR_OK;
+}
+
+/* -- domains: the tables' words to the owners -- */
+
+/* The text of a row as a C string, which protobuf-c wants. */
+static char *c_text(struct str text, char *into)
+{
+    memcpy(into, text.at, text.len);
+    into[text.len] = '\0';
+    return into;
+}
+
+void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
+                        bool assigned)
+{
+    char id[INSTRUCTION_ID_CAP], key[FLEET_LABEL_KEY_MAX + 1], value[FLEET_LABEL_VALUE_MAX + 1];
+    char topic[FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2];
+    Bigfleet__V1alpha1__AssignDomain assign = BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN__INIT;
+    Bigfleet__V1alpha1__UnassignDomain unassign = BIGFLEET__V1ALPHA1__UNASSIGN_DOMAIN__INIT;
+    instruction_message it = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__INIT;
+    size_t len = domain->key.len + 1 + domain->value.len;
+    enum err err;
+
+    static_assert(sizeof topic <= DESK_TOPIC_MAX, "every domain is a topic");
+    assert(domain->key.len < sizeof key && domain->value.len < sizeof value);
+    assign.topology_key = unassign.topology_key = c_text(domain->key, key);
+    assign.topology_value = unassign.topology_value = c_text(domain->value, value);
+    if (assigned) {
+        it.payload_case = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_ASSIGN_DOMAIN;
+        it.assign_domain = &assign;
+    } else {
+        it.payload_case = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_UNASSIGN_DOMAIN;
+        it.unassign_domain = &unassign;
+    }
+    memcpy(topic, key, domain->key.len);
+    topic[domain->key.len] = '\0'; /* no text of a contract holds one */
+    memcpy(topic + domain->key.len + 1, value, domain->value.len);
+    service_stamp(service, &it, id);
+    err = service_queue(service, domain->shard, str_of(topic, len), &it);
+    if (!err) return;
+    service_count(service->metrics.dropped[DROP_FULL]);
+    LOG_WARN(&service->log, "the owner of a domain will not be told",
+             log_str("shard", domain->shard), log_str("key", domain->key),
+             log_str("value", domain->value), log_bool("assigned", assigned), log_err("err", err));
+}
+
+/* -- QueueInstruction -- */
+
+static bool admit_queue(struct request *request)
+{
+    const queue_message *m = (const queue_message *)request->message;
+    const char *wrong = NULL;
+
+    if (m->n_shard_ids == 0)
+        wrong = "shard_ids required";
+    else if (m->n_shard_ids > SHARDS_AT_ONCE_MAX)
+        wrong = "more than 1024 shard_ids";
+    else if (!m->instruction)
+        wrong = "instruction required";
+    else if (m->instruction->payload_case ==
+             BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD__NOT_SET)
+        wrong = "instruction: one of the five payloads required";
+    else if (strlen(m->instruction->instruction_id) > DESK_ID_MAX)
+        wrong = "instruction_id is longer than 128 bytes";
+    for (size_t i = 0; !wrong && i < m->n_shard_ids; i++)
+        if (!m->shard_ids[i][0]) wrong = "an empty shard_id";
+    if (wrong) service_refuse(request, GRPC_INVALID_ARGUMENT, "QueueInstruction: %s", wrong);
+    return !wrong;
+}
+
+/* All or none, as far as can be seen before. */
+static bool may_queue(struct request *request, const queue_message *m)
+{
+    struct fleet_service *service = request->service;
+
+    for (size_t i = 0; i < m->n_shard_ids; i++) {
+        struct str shard = str_from(m->shard_ids[i]);
+        struct str id = str_from(m->instruction->instruction_id);
+        struct desk_shard there;
+
+        if (!desk_find(service->desk, shard, &there)) {
+            service_refuse(request, GRPC_NOT_FOUND, "QueueInstruction: shard not found: %s",
+                           m->shard_ids[i]);
+            return false;
+        }
+        if (there.pending < service->limits.pending_max || desk_has(service->desk, shard, id))
+            continue;
+        service_refuse(request, GRPC_RESOURCE_EXHAUSTED,
+                       "QueueInstruction: %zu instructions wait for %s already; it has to report "
+                       "first",
+                       there.pending, m->shard_ids[i]);
+        return false;
+    }
+    return true;
+}
+
+static void audit_queued(struct request *request, const instruction_message *it, struct str shard)
+{
+    static const char *const kinds[] = {"AssignDomain", "UnassignDomain", "ReassignSpeculative",
+                                        "CrossShardDrain", "TransferOwnership"};
+    char actor[FLEET_ACTOR_CAP];
+    size_t kind = (size_t)it->payload_case -
+                  BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_ASSIGN_DOMAIN;
+
+    fleet_actor(request->call, actor);
+    fleet_journal_audit(request->service->journal, "QueueInstruction", str_from(actor),
+                        (const struct log_field[]){log_text("instruction", it->instruction_id),
+                                                   log_text("kind", kinds[kind]),
+                                                   log_i64("term", it->coordinator_term),
+                                                   log_i64("sequence", it->sequence_number),
+                                                   log_str("shard", shard), LOG_END});
+}
+
+static void queue(struct request *request)
+{
+    struct fleet_service *service = request->service;
+    const queue_message *m = (const queue_message *)request->message;
+    struct pack pack = {&service->answer, ERR_OK};
+    instruction_message it;
+    char id[INSTRUCTION_ID_CAP];
+
+    if (!may_queue(request, m)) return;
+    it = *m->instruction;
+    service_stamp(service, &it, id);
+    for (size_t i = 0; i < m->n_shard_ids; i++) {
+        struct str shard = str_from(m->shard_ids[i]);
+        enum err err = service_queue(service, shard, STR_EMPTY, &it);
+
+        if (err) {
+            service_fail(request, err_grpc_status(err), "QueueInstruction: %s: %s", m->shard_ids[i],
+                         err_text(err));
+            return;
+        }
+        audit_queued(request, &it, shard);
+    }
+    buf_clear(&service->answer);
+    pack_text(&pack, 1, str_from(it.instruction_id));
+    service_reply_packed(request, &pack);
+}
+
+const struct service_method service_instruct_methods[] = {
+    {.path = "/muster.v1.Fleet/QueueInstruction",
+     .name = "QueueInstruction",
+     .input = &muster__v1__queue_instruction_request__descriptor,
+     .output = &muster__v1__queue_instruction_response__descriptor,
+     .admit = admit_queue,
+     .read = queue},
+    {.path = NULL},
+};

@@ -1,0 +1,245 @@
+/* ReportShard, step by step as coordinator.md 9 has it: register, hear, keep, take acks, answer with
+ * what the shard still has to be told.
+ *
+ * Everything behind the registration happens in one go, once leadership is proved: a leader that
+ * was deposed without knowing it neither keeps a report nor hands out an instruction. */
+#include "fleet/service_internal.h"
+
+typedef Bigfleet__V1alpha1__ShardReport report_message;
+typedef Bigfleet__V1alpha1__Shortfall shortfall_message;
+
+enum {
+    REQUEST_BYTES_MAX = 16 << 20,
+    /* A client takes 4 MiB by default; instructions past this wait for the next report. */
+    ANSWER_BYTES_MAX = 3 << 20,
+    FIELD_REPORTED_SHORTFALLS = 5, /* of ShardReportSnapshot: kept as ListShardReports sends them */
+    FIELD_ANSWERED_TERM = 1,
+    FIELD_ANSWERED_ACKNOWLEDGED = 2,
+    FIELD_ANSWERED_INSTRUCTIONS = 3,
+};
+
+static const report_message *report_of(const struct request *request)
+{
+    return (const report_message *)request->message;
+}
+
+static struct str shard_of(const struct request *request)
+{
+    return str_from(report_of(request)->shard_id);
+}
+
+static bool admit(struct request *request)
+{
+    const struct tls_identity *identity = rpc_call_identity(request->call);
+    struct note note = {""};
+
+    if (!shard_of(request).len) {
+        service_refuse(request, GRPC_INVALID_ARGUMENT, "shard_id required");
+        return false;
+    }
+    if (rpc_access_is(identity, STR("bigfleet://shard/"), shard_of(request), &note)) {
+        char actor[FLEET_ACTOR_CAP];
+
+        fleet_actor(request->call, actor);
+        LOG_ERROR(&request->service->log, "identity refused", log_text("rpc", "ReportShard"),
+                  log_text("presented", actor), log_str("shard", shard_of(request)));
+        service_refuse(request, GRPC_PERMISSION_DENIED, "ReportShard: %s", note.text);
+        return false;
+    }
+    return true;
+}
+
+/* -- registering -- */
+
+static enum err add_shard(struct request *request, struct fleet_command *ret_command)
+{
+    const report_message *report = report_of(request);
+
+    *ret_command = (struct fleet_command){
+        .kind = FLEET_ADD_SHARD,
+        .add_shard = {.id = str_from(report->shard_id),
+                      .address = str_from(report->shard_address),
+                      .registered_at = fleet_time_from_unix_ns(service_wall_ns(request->service))},
+    };
+    return ERR_OK;
+}
+
+/* -- acks -- */
+
+static const char *const outcome_names[] = {"unspecified", "accepted", "rejected_stale",
+                                            "rejected_invalid", "failed"};
+static_assert(ARRAY_LEN(outcome_names) == ACK_NUMBERS, "one name per number of the contract");
+
+static void take_ack(struct fleet_service *service, struct str shard,
+                     const Bigfleet__V1alpha1__InstructAck *ack)
+{
+    size_t outcome = (size_t)ack->outcome < ACK_NUMBERS ? (size_t)ack->outcome : ACK_OTHER;
+    const char *name = outcome == ACK_OTHER ? "other" : outcome_names[outcome];
+
+    if (!desk_ack(service->desk, shard, str_from(ack->instruction_id))) {
+        service_count(service->metrics.acks[ACK_UNKNOWN]);
+        return;
+    }
+    service_count(service->metrics.acks[outcome]);
+    if (outcome == 1) return; /* accepted: nothing to look into */
+    LOG_WARN(&service->log, "instruction not carried out", log_str("shard", shard),
+             log_text("instruction", ack->instruction_id), log_text("outcome", name),
+             log_text("reason", ack->reason));
+    fleet_journal_event(service->journal, "instruction-refused",
+                        (const struct log_field[]){
+                            log_str("shard", shard), log_text("instruction", ack->instruction_id),
+                            log_text("outcome", name), log_text("reason", ack->reason), LOG_END});
+}
+
+/* -- keeping -- */
+
+/* As ListShardReports shows them: without requirements, with a deficit. */
+static enum err pack_shortfalls(struct fleet_service *service, const report_message *report)
+{
+    Bigfleet__V1alpha1__Resources none = BIGFLEET__V1ALPHA1__RESOURCES__INIT;
+    size_t count = min_size(report->n_shortfalls, DESK_SHORTFALLS_MAX);
+    struct pack pack = {&service->answer, ERR_OK};
+
+    for (size_t i = 0; i < count && !pack.err; i++) {
+        shortfall_message kept = *report->shortfalls[i];
+
+        kept.n_requirements = 0;
+        kept.requirements = NULL;
+        if (!kept.deficit) kept.deficit = &none;
+        buf_clear(&service->row);
+        pack.err = message_write(&kept.base, &service->row, NULL);
+        if (!pack.err) pack_bytes(&pack, FIELD_REPORTED_SHORTFALLS, buf_peek(&service->row));
+    }
+    return pack.err;
+}
+
+static enum err keep(struct fleet_service *service, const report_message *report,
+                     struct desk_taken *ret_taken)
+{
+    struct str shard = str_from(report->shard_id);
+    mono_time now = loop_now(service->io->loop);
+    struct desk_report kept = {
+        .shard = shard,
+        .epoch = report->shard_epoch,
+        .cycle = report->cycle,
+        .received_at_ns = service_wall_ns(service),
+        .has_summary = report->summary != NULL,
+        .shortfall_count = report->n_shortfalls,
+    };
+    enum err err;
+
+    buf_clear(&service->answer);
+    buf_clear(&service->row);
+    err = pack_shortfalls(service, report);
+    kept.shortfalls = buf_peek(&service->answer);
+    buf_clear(&service->row);
+    if (!err && report->summary) err = message_write(&report->summary->base, &service->row, NULL);
+    kept.summary = buf_peek(&service->row);
+    if (!err) err = desk_take(service->desk, &kept, now, ret_taken);
+    /* In the tables but not on the desk: there was no room for it when it came. */
+    if (err == ERR_NOT_FOUND) {
+        err = desk_add(service->desk, shard, now);
+        if (!err) err = desk_take(service->desk, &kept, now, ret_taken);
+    }
+    return err;
+}
+
+/* -- answering -- */
+
+static void answer(struct request *request)
+{
+    struct fleet_service *service = request->service;
+    struct pack pack = {&service->answer, ERR_OK};
+    struct desk_instruction next;
+    const void *cursor = NULL;
+    struct str shard = shard_of(request);
+
+    buf_clear(&service->answer);
+    pack_u64(&pack, FIELD_ANSWERED_TERM, desk_term(service->desk));
+    pack_u64(&pack, FIELD_ANSWERED_ACKNOWLEDGED, true);
+    while (service->answer.len < ANSWER_BYTES_MAX &&
+           desk_next_instruction(service->desk, shard, true, &cursor, &next))
+        pack_bytes(&pack, FIELD_ANSWERED_INSTRUCTIONS, next.bytes);
+    service_pending_gauge(service, shard);
+    service_gauge(service->metrics.term, (double)desk_term(service->desk));
+    service_reply_packed(request, &pack);
+}
+
+static void tell_back(struct fleet_service *service, struct str shard)
+{
+    LOG_INFO(&service->log, "shard reports again", log_str("shard", shard));
+    fleet_journal_event(service->journal, "shard-back",
+                        (const struct log_field[]){log_str("shard", shard), LOG_END});
+}
+
+static void take(struct request *request)
+{
+    struct fleet_service *service = request->service;
+    const report_message *report = report_of(request);
+    struct str shard = shard_of(request);
+    struct desk_taken taken;
+    enum err err = keep(service, report, &taken);
+
+    if (err) {
+        service_count(service->metrics.reports[REPORT_REFUSED]);
+        service_refuse(request, err_grpc_status(err), "ReportShard: the report of %.*s: %s",
+                       STR_ARG(shard), err_text(err));
+        return;
+    }
+    service_count(service->metrics.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]);
+    if (taken.back) tell_back(service, shard);
+    fleet_heartbeat(service->fleet, shard, fleet_time_from_unix_ns(service_wall_ns(service)));
+    for (size_t i = 0; i < report->n_instruction_acks; i++)
+        take_ack(service, shard, report->instruction_acks[i]);
+    answer(request);
+}
+
+static void after_registration(struct request *request, const struct fleet_result *result)
+{
+    struct fleet_service *service = request->service;
+    struct fleet_shard there;
+
+    if (result->status != FLEET_DONE && result->status != FLEET_SHARD_EXISTS) {
+        struct fleet_command command;
+        struct buf text;
+
+        buf_init(&text, 512);
+        (void)add_shard(request, &command);
+        if (fleet_result_text(&command, result, &text))
+            (void)buf_append_c(&text, fleet_status_text(result->status));
+        service_count(service->metrics.reports[REPORT_REFUSED]);
+        service_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %.*s",
+                       (int)text.len, text.data ? text.data : "");
+        buf_deinit(&text);
+    } else if (!service->ready || !fleet_find_shard(service->fleet, shard_of(request), &there)) {
+        service_refuse(request, GRPC_UNAVAILABLE,
+                       "coordinator: register shard: it was removed, or leadership lost, "
+                       "meanwhile");
+    } else {
+        take(request);
+    }
+}
+
+static void after_proof(struct request *request)
+{
+    struct fleet_shard there;
+
+    if (fleet_find_shard(request->service->fleet, shard_of(request), &there))
+        take(request);
+    else
+        service_write(request);
+}
+
+const struct service_method service_report_methods[] = {
+    {.path = "/bigfleet.v1alpha1.Coordinator/ReportShard",
+     .name = "ReportShard",
+     .input = &bigfleet__v1alpha1__shard_report__descriptor,
+     .output = &bigfleet__v1alpha1__report_ack__descriptor,
+     .request_max = REQUEST_BYTES_MAX,
+     .response_max = REQUEST_BYTES_MAX,
+     .admit = admit,
+     .read = after_proof,
+     .command = add_shard,
+     .done = after_registration},
+    {.path = NULL},
+};
