@@ -198,15 +198,6 @@ static void bind_cluster(struct fleet *fleet, const struct fleet_cluster *cluste
     add(fleet, FLEET_CLUSTERS, row_make_cluster(fleet, cluster, shard), &shard->clusters, result);
 }
 
-static struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value)
-{
-    const struct label *label = label_find(fleet, key);
-
-    if (!label) return NULL;
-    return order_find(&fleet->tables[FLEET_DOMAINS],
-                      (struct order_key){str_of(label->text, label->len), value});
-}
-
 static void assign_domain(struct fleet *fleet, const struct fleet_domain *domain,
                           struct fleet_result *result)
 {

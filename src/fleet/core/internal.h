@@ -81,7 +81,8 @@ void *row_make_domain(struct fleet *fleet, const struct fleet_domain *domain,
                       struct shard_row *shard);
 void *row_make_quota(struct fleet *fleet, const struct fleet_quota *quota);
 void *row_make_provider(struct fleet *fleet, const struct fleet_provider *provider);
-struct label *label_find(const struct fleet *fleet, struct str text); /* NULL: nobody has it */
+/* NULL: not assigned. */
+struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value);
 void fleet_kinds_init(struct fleet *fleet);
 struct str shard_row_id(const struct shard_row *shard);
 

@@ -68,8 +68,10 @@ static void *node_row(const struct order_node *node, uint32_t slot)
 /* Texts that are the same memory need no look: interned ones are. */
 static int text_compare(struct str a, struct str b)
 {
-    if (a.at == b.at && a.len == b.len) return 0;
-    return str_compare(a, b);
+    size_t both = min_size(a.len, b.len);
+    int sign = a.at == b.at || both == 0 ? 0 : memcmp(a.at, b.at, both);
+
+    return sign ? sign : (a.len > b.len) - (a.len < b.len);
 }
 
 int order_key_compare(struct order_key a, struct order_key b)

@@ -33,7 +33,7 @@ bool fleet_find_cluster(const struct fleet *fleet, struct str id, struct fleet_c
 bool fleet_find_domain(const struct fleet *fleet, struct str key, struct str value,
                        struct fleet_domain *ret_domain)
 {
-    const void *found = find(fleet, FLEET_DOMAINS, key, value);
+    const void *found = domain_find(fleet, key, value);
     struct fleet_row row;
 
     if (!found) return false;

@@ -82,9 +82,19 @@ struct order_key row_key(enum fleet_table table, const void *row)
 }
 
 /* -- labels -- */
-struct label *label_find(const struct fleet *fleet, struct str text)
+static struct label *label_find(const struct fleet *fleet, struct str text)
 {
     return order_find(&fleet->labels, (struct order_key){.first = text});
+}
+
+/* By the label's own text, so that comparing it with the rows' is no look at the bytes. */
+struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value)
+{
+    const struct label *label = label_find(fleet, key);
+
+    if (!label) return NULL;
+    return order_find(&fleet->tables[FLEET_DOMAINS],
+                      (struct order_key){str_of(label->text, label->len), value});
 }
 
 static struct label *label_hold(struct fleet *fleet, struct str text)
