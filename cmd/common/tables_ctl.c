@@ -130,7 +130,7 @@ static const struct option instruction_queue_options[] = {
     WANTED("priority", "NUMBER", "1000", "of cross-shard-drain: the priority of who needs them"),
     WANTED("from", "ID", "shard-0", "of transfer-ownership: the shard that has them"),
     WANTED("to", "ID", "shard-1", "of transfer-ownership: the shard that gets them"),
-    WANTED("id", "ID", NULL, "instruction id; without it, the leader makes one"),
+    WANTED("id", "ID", NULL, "instruction id; without it, the request id"),
     OPTION_REQUEST_ID,
     CTL_OPTIONS,
 };

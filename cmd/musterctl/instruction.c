@@ -196,7 +196,9 @@ static enum err instruction_queue(struct ctl *ctl)
     if (!err) err = fill(ctl, &parts, &instruction);
     if (!err) err = list_of(ctl, "shards", &request.shard_ids, &request.n_shard_ids);
     if (err) return err;
-    instruction.instruction_id = ctl_text(conf_text(ctl->conf, "id"));
+    /* The leader and the shards know a repeat by the instruction's own id. */
+    instruction.instruction_id = ctl_text(
+        conf_is_set(ctl->conf, "id") ? conf_text(ctl->conf, "id") : remote_request_id(ctl->remote));
     request.instruction = &instruction;
     err = ctl_call(ctl, &method, &request.base, &answer);
     if (err) return err;
