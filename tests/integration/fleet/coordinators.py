@@ -1,6 +1,6 @@
 """Coordinators as real processes on loopback addresses of this test's own, and a stock gRPC client.
 
-usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
+usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [--long] [NAME]    (prints TAP)
 
 A deadline is only there so that what is broken fails instead of hanging; waiting is never a verdict.
 """
@@ -25,32 +25,11 @@ except ImportError as missing:
     sys.exit(0)
 
 MUSTER, MUSTERCTL, PROTOC, PROTO_ROOT = (os.path.abspath(path) for path in sys.argv[1:5])
-ONLY = sys.argv[5] if len(sys.argv) > 5 else ""
-PATIENCE = 90
+ONLY = next((word for word in sys.argv[5:] if not word.startswith("--")), "")
+LONG = "--long" in sys.argv
 
-
-class Failed(Exception):
-    pass
-
-
-class Skipped(Exception):
-    pass
-
-
-def check(condition, text):
-    if not condition:
-        raise Failed(text)
-
-
-def wait_for(what, question, patience=PATIENCE):
-    """Asks until the answer is true, and returns it."""
-    end = time.monotonic() + patience
-    while True:
-        answer = question()
-        if answer:
-            return answer
-        check(time.monotonic() < end, f"waited {patience} s in vain: {what}")
-        time.sleep(0.05)
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../log"))
+from cluster import PATIENCE, Failed, Skipped, check, wait_for  # noqa: E402
 
 
 # -- messages and methods --
@@ -89,6 +68,14 @@ def call(channel, path, metadata=(), timeout=20, **fields):
     return stub(message(method.input_type)(**fields), timeout=timeout, metadata=metadata)
 
 
+def stream(channel, path, timeout=60, **fields):
+    """All messages of a call that answers with a stream; raises grpc.RpcError."""
+    method = METHODS[path]
+    stub = channel.unary_stream("/" + path, message(method.input_type).SerializeToString,
+                                message(method.output_type).FromString)
+    return list(stub(message(method.input_type)(**fields), timeout=timeout))
+
+
 def code_of(function):
     """The status a call ends with, its text and its trailers; OK when it does not fail."""
     try:
@@ -109,10 +96,12 @@ class Coordinator:
         self.log = os.path.join(cluster.dir, self.name + ".log")
         self.grpc, self.raft, self.http = (cluster.address(number, which) for which in range(3))
         self.options, self.process, self.channel = [], None, None
+        self.host = number + 1  # of the sandbox
+        self.wrapper = ["ip", "netns", "exec", f"h{self.host}"] if cluster.hosts else []
 
     def start(self, *more):
-        command = ["setpriv", "--pdeathsig", "KILL", MUSTER, "coordinator", "run", "--id", self.name, "--data-dir",
-                   self.dir, "--listen", self.grpc, "--raft-bind", self.raft, "--http-listen", self.http,
+        command = [*self.wrapper, "setpriv", "--pdeathsig", "KILL", MUSTER, "coordinator", "run", "--id", self.name,
+                   "--data-dir", self.dir, "--listen", self.grpc, "--raft-bind", self.raft, "--http-listen", self.http,
                    *self.cluster.options, *self.options, *more]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
         with open(self.log, "ab") as log:
@@ -141,6 +130,18 @@ class Coordinator:
         except subprocess.TimeoutExpired:
             raise Failed(f"{self.name} did not end") from None
 
+    def pause(self):
+        """Comes back when it stands still."""
+        self.signal(signal.SIGSTOP)
+        wait_for("stopped", lambda: self.run_state() == "T")
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def run_state(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0]
+
     def kill(self):
         self.signal(signal.SIGKILL)
         self.wait_end()
@@ -160,10 +161,16 @@ class Coordinator:
             return False
 
     def call(self, path, metadata=(), timeout=20, **fields):
+        return call(self.dialed(), path, metadata, timeout, **fields)
+
+    def dialed(self):
         if self.channel is None:
             wait_for(f"{self.name} listens", self.listening)
             self.channel = self.cluster.dial(self.grpc)
-        return call(self.channel, path, metadata, timeout, **fields)
+        return self.channel
+
+    def stream(self, path, **fields):
+        return stream(self.dialed(), path, **fields)
 
     def page(self, path):
         """Status and body of a page; (0, why) when it cannot be had."""
@@ -199,9 +206,10 @@ class Coordinator:
 
 
 class Cluster:
-    def __init__(self, count, options=(), join=True):
-        self.dir = tempfile.mkdtemp(prefix="muster-fleet-")
-        self.options = list(options)
+    def __init__(self, count, options=(), join=True, hosts=False):
+        """`hosts`: replica n is host n + 1 of the sandbox, so that the network between them can be cut."""
+        self.dir, self.hosts = tempfile.mkdtemp(prefix="muster-fleet-"), hosts
+        self.options = [*options, *(["--insecure"] if hosts else [])]
         self.dial = lambda address: grpc.insecure_channel(address, options=CHANNEL)
         self.trust = None
         self.nodes = [Coordinator(self, number) for number in range(count)]
@@ -225,6 +233,8 @@ class Cluster:
 
     def address(self, number, which):
         """Loopback has 2^24 addresses: one of this process' own makes fixed ports safe."""
+        if self.hosts:
+            return f"10.77.0.{number % 10 + 1}:{7790 + number // 10 * 10 + which}"
         pid = os.getpid()
         return f"127.{164 + (pid >> 16 & 63)}.{pid >> 8 & 255}.{pid & 255}:{4000 + 10 * number + which}"
 
@@ -245,6 +255,9 @@ class Cluster:
         for node in self.nodes:
             node.start()
         return self
+
+    def others(self, *these):
+        return [node for node in self.nodes if node not in these]
 
     def leader(self, among=None):
         """One that lists the replicas and says that it leads itself; waits for one."""
