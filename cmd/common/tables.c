@@ -196,6 +196,12 @@ static const struct option coordinator_run_options[] = {
      .example = "node-0:7790,node-1:7790,node-2:7790",
      .help = "where the replicas answer gRPC: one name that stands for all of them, or each. The "
              "same on every replica"},
+    {.name = "bootstrap-state",
+     .kind = OPTION_STRING,
+     .placeholder = "FILE",
+     .example = "fleet.json",
+     .help = "quotas and providers to begin with, as JSON; rows that are there already stay as "
+             "they are"},
     OPTIONS_TIMING,
     {.name = "tls.cert-file",
      .kind = OPTION_STRING,

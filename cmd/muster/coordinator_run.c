@@ -14,6 +14,8 @@
 #include "fleet/join.h"
 #include "fleet/quorum.h"
 #include "fleet/roster.h"
+#include "fleet/seed.h"
+#include "fleet/service.h"
 #include "fleet/service_replica.h"
 #include "io/tls.h"
 #include "log/datadir.h"
@@ -36,6 +38,9 @@ struct coordinator {
     struct founding *founding;
     enum found_verdict verdict;
     struct roster *roster;
+    struct fleet_seed seed;
+    struct fleet_journal *journal;
+    struct fleet_service *fleet;
     struct machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
@@ -179,12 +184,44 @@ static void on_change(void *owner, const struct replica_status *status)
                      led ? "not a voter yet" : "no leader is known");
     (void)rpc_health_set(c->health, STR(SERVICE_NAME), led ? RPC_SERVING : RPC_NOT_SERVING);
     quorum_on_change(c->quorum, status);
+    fleet_service_on_change(c->fleet, status);
 }
 
 static void on_stopped(void *owner, enum err why, const struct note *note)
 {
     struct coordinator *c = owner;
     chassis_fail(c->chassis, why, note);
+}
+
+static const char *leader_address(void *owner)
+{
+    struct coordinator *c = owner;
+    return roster_grpc(c->roster, replica_status(c->replica).leader_id);
+}
+
+static enum err open_fleet(struct coordinator *c, struct note *note)
+{
+    struct instruments *instruments = chassis_instruments(c->chassis);
+    struct fleet_journal_options journal = {
+        .clock = c->io->clock,
+        .events = instruments_events(instruments),
+        .audit = instruments_events(instruments),
+        .node = conf_text(c->conf, "id"),
+    };
+    struct fleet_service_options options = {
+        .io = c->io,
+        .log = c->log,
+        .metrics = instruments_metrics(instruments),
+        .leader_address = leader_address,
+        .owner = c,
+        .seed = &c->seed,
+    };
+    const char *seed = conf_text(c->conf, "bootstrap-state");
+    enum err err = seed ? fleet_seed_read(c->io->fs, seed, &c->seed, note) : ERR_OK;
+
+    if (!err) err = fleet_journal_open(&journal, &c->journal);
+    options.journal = c->journal;
+    return err ? err : fleet_service_open(&options, &c->fleet, note);
 }
 
 static enum err open_replica(struct coordinator *c, struct note *note)
@@ -215,10 +252,14 @@ static enum err open_replica(struct coordinator *c, struct note *note)
 
     if (err == ERR_NOT_FOUND) err = make_directory(c, dir, note);
     if (!err) err = roster_open(&c->roster);
+    if (!err) err = open_fleet(c, note);
     if (err) return err;
+    c->machines[c->machine_count++] = fleet_machine_registration(fleet_service_machine(c->fleet));
     c->machines[c->machine_count++] = roster_registration(c->roster);
     options.machine_count = c->machine_count;
-    return replica_open(&options, &c->replica, note);
+    err = replica_open(&options, &c->replica, note);
+    if (!err) fleet_service_attach(c->fleet, c->replica);
+    return err;
 }
 
 /* -- the server -- */
@@ -230,6 +271,7 @@ static enum err open_server(struct coordinator *c, struct note *note)
     struct replica_service_options replicas = {
         .io = c->io,
         .log = c->log,
+        .journal = c->journal,
         .replica = c->replica,
         .roster = c->roster,
         .name = conf_text(c->conf, "id"),
@@ -242,6 +284,7 @@ static enum err open_server(struct coordinator *c, struct note *note)
     if (!err) err = rpc_server_open(&options, &c->server, note);
     if (!err) err = replica_service_open(&replicas, &c->replicas);
     if (!err) err = replica_service_methods(c->replicas, c->server, note);
+    if (!err) err = fleet_service_methods(c->fleet, c->server, note);
     if (!err) err = rpc_health_open(c->server, &c->health, note);
     if (!err) err = rpc_reflection_open(c->server, descriptors_product(), &c->reflection, note);
     if (!err) err = rpc_health_set(c->health, STR_EMPTY, RPC_SERVING);
@@ -258,6 +301,7 @@ static enum err open_quorum(struct coordinator *c, struct note *note)
     struct quorum_options options = {
         .io = c->io,
         .log = c->log,
+        .journal = c->journal,
         .replica = c->replica,
         .roster = c->roster,
         .raft = raft_address(c),
@@ -398,6 +442,9 @@ static void close_coordinator(void *state)
     replica_close(c->replica);
     quorum_close(c->quorum);
     replica_service_close(c->replicas);
+    fleet_service_close(c->fleet);
+    fleet_journal_close(c->journal);
+    fleet_seed_deinit(&c->seed);
     rpc_reflection_close(c->reflection);
     rpc_health_close(c->health);
     rpc_meter_close(c->meter);
