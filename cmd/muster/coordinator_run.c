@@ -301,7 +301,6 @@ static enum err open_quorum(struct coordinator *c, struct note *note)
     struct quorum_options options = {
         .io = c->io,
         .log = c->log,
-        .journal = c->journal,
         .replica = c->replica,
         .roster = c->roster,
         .raft = raft_address(c),

@@ -239,7 +239,6 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
     if (!q) return ERR_NOMEM;
     q->io = options->io;
     if (options->log) q->log = *options->log;
-    q->journal = options->journal;
     q->replica = options->replica;
     q->roster = options->roster;
     q->tls = options->tls;

@@ -8,7 +8,6 @@
 #ifndef FLEET_QUORUM_H
 #define FLEET_QUORUM_H
 #include "fleet/admit.h"
-#include "fleet/journal.h"
 #include "fleet/roster.h"
 #include "io/io.h"
 #include "io/tls.h"
@@ -17,8 +16,7 @@
 struct quorum;
 struct quorum_options {
     struct io *io;
-    const struct log_source *log;  /* may be NULL; copied */
-    struct fleet_journal *journal; /* may be NULL; borrowed */
+    const struct log_source *log; /* may be NULL; copied */
     struct replica *replica;
     const struct roster *roster;
     struct roster_entry self;          /* its id is taken from the replica */

@@ -9,7 +9,6 @@
 struct quorum {
     struct io *io;
     struct log_source log;
-    struct fleet_journal *journal;
     struct replica *replica;
     const struct roster *roster;
     struct tls_context *tls;
@@ -27,9 +26,6 @@ struct quorum {
     struct list admissions;
     size_t admission_count;
     mono_time leading_since; /* 0: we do not lead */
-
-    struct replica_member known[REPLICA_MEMBERS_MAX]; /* last seen, to tell what changed */
-    size_t known_count;
 
     bool stopping;
     void (*stopped)(void *owner);

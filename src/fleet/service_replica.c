@@ -35,6 +35,7 @@ struct request {
     struct rpc_call *call; /* NULL: the caller is gone */
     struct admission *admission;
     bool old_contract;
+    char actor[FLEET_ACTOR_CAP];
     uint64_t id;
     mono_time until;
     uint64_t at_least;
@@ -92,6 +93,7 @@ static enum err request_new(struct replica_service *service, struct rpc_call *ca
     }
     r->service = service;
     r->call = call;
+    fleet_actor(call, r->actor);
     r->until = mono_min(mono_after(now, AGAIN_WITHIN_MS), rpc_call_deadline(call));
     buf_init(&r->command, ROSTER_COMMAND_MAX);
     rpc_call_set_data(call, r);
@@ -123,6 +125,17 @@ static bool is_not_ours(struct replica_service *service, struct rpc_call *call)
     if (replica_status(service->replica).role == REPLICA_LEADER) return false;
     rpc_fail_not_leader(call, replica_service_leader(service));
     return true;
+}
+
+static void audit(const struct request *r, const char *what)
+{
+    char id[HEX_LEN + 1];
+    const struct roster_entry *entry = roster_find(r->service->roster, r->id);
+
+    snprintf(id, sizeof id, "%016" PRIx64, r->id);
+    fleet_journal_audit(r->service->journal, what, str_from(r->actor),
+                        (struct log_field[]){log_text("replica", id),
+                                             log_text("name", entry ? entry->name : ""), LOG_END});
 }
 
 /* -- who is meant -- */
@@ -169,18 +182,6 @@ static bool find_replica(const struct replica_service *service, struct str text,
     return found || parse_id(text, ret_id);
 }
 
-/* Who asks, for the log's envelope. */
-static void actor_of(const struct rpc_call *call, char actor[REPLICA_ACTOR_MAX + 1])
-{
-    const struct tls_identity *identity = rpc_call_identity(call);
-    struct str uri;
-
-    if (identity && !tls_identity_uri(identity, STR("bigfleet"), &uri))
-        snprintf(actor, REPLICA_ACTOR_MAX + 1, "%.*s", STR_ARG(uri));
-    else
-        snprintf(actor, REPLICA_ACTOR_MAX + 1, "plaintext:%s", rpc_call_peer(call));
-}
-
 /* -- JoinReplica, JoinRaftCluster -- */
 
 static void admitted(void *owner, enum err err, const struct note *note)
@@ -211,18 +212,16 @@ static void admit(struct replica_service *service, struct rpc_call *call,
 {
     mono_time now = loop_now(service->io->loop), deadline = rpc_call_deadline(call);
     mono_time until = mono_after(now, ADMIT_WITHIN_MS);
-    char actor[REPLICA_ACTOR_MAX + 1];
     struct request *r;
     enum err err;
 
     if (deadline.ms != MONO_NEVER.ms)
         until = mono_min(until, (mono_time){deadline.ms - min_u64(deadline.ms, ANSWER_MARGIN_MS)});
-    actor_of(call, actor);
     err = request_new(service, call, NULL, &r);
     if (!err) {
         r->old_contract = old_contract;
-        err =
-            quorum_admit(service->quorum, wish, str_from(actor), until, admitted, r, &r->admission);
+        err = quorum_admit(service->quorum, wish, str_from(r->actor), until, admitted, r,
+                           &r->admission);
     }
     if (err) fail_undone(call, err, NULL);
 }
@@ -434,6 +433,7 @@ static void forget(struct request *r)
     r->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
                                     .version = ROSTER_MACHINE_VERSION,
                                     .flags = PROPOSE_FREES,
+                                    .actor = str_from(r->actor),
                                     .command = buf_peek(&r->command),
                                     .done = forgotten};
     r->busy = true;
@@ -451,7 +451,7 @@ static void removed(struct change *change, enum err err, const struct note *note
         return;
     }
     if (!err) {
-        LOG_WARN(&r->service->log, "replica removed on request", log_u64("id", r->id));
+        audit(r, "RemoveReplica");
         forget(r);
         return;
     }
@@ -510,6 +510,7 @@ static void transferred(struct transfer *transfer, enum err err, const struct no
         MUSTER__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
 
     r->busy = false;
+    if (!err) audit(r, "TransferLeadership");
     if (r->call && !err)
         rpc_reply(r->call, &response.base);
     else
@@ -541,6 +542,7 @@ static void transfer_leadership(void *opaque, struct rpc_call *call,
         return;
     }
     r->busy = true;
+    r->id = id;
     r->transfer = (struct transfer){.to = id, .done = transferred};
     replica_transfer(service->replica, &r->transfer);
 }

@@ -6,6 +6,7 @@
  * meant. StateHash is answered by any replica about itself, everything else by the leader. */
 #ifndef FLEET_SERVICE_REPLICA_H
 #define FLEET_SERVICE_REPLICA_H
+#include "fleet/journal.h"
 #include "fleet/quorum.h"
 #include "rpc/server.h"
 
