@@ -77,7 +77,7 @@ static void reply_put(const struct fleet_result *result, struct buf *reply)
 
     if (buf_reserve(reply, size, &room)) return; /* no room: no answer */
     room[0] = (char)result->status;
-    room[1] = result->changed;
+    room[1] = (char)(result->changed ? 1 : 0);
     store_le16(room + 2, (uint16_t)field.len);
     store_le32(room + 4, result->clusters_freed);
     store_le32(room + 8, result->domains_freed);

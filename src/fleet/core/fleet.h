@@ -46,8 +46,8 @@ struct fleet_time {
     int64_t seconds; /* 0 to the end of the year 9999 */
     uint32_t nanos;  /* below 1e9 */
 };
-#define FLEET_TIME_UNIX        62135596800ll  /* seconds at 1970-01-01 */
-#define FLEET_TIME_SECONDS_MAX 315537897599ll /* 9999-12-31T23:59:59Z */
+#define FLEET_TIME_UNIX        62135596800LL  /* seconds at 1970-01-01 */
+#define FLEET_TIME_SECONDS_MAX 315537897599LL /* 9999-12-31T23:59:59Z */
 bool fleet_time_is_set(struct fleet_time time);
 int fleet_time_compare(struct fleet_time a, struct fleet_time b); /* <0, 0, >0 */
 /* Nanoseconds since 1970. 0 means unset both ways (wire.md 4.4); times that do not fit are the

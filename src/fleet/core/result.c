@@ -2,7 +2,7 @@
 #include "fleet/core/internal.h"
 
 /* -- time -- */
-#define NANOS 1000000000ll
+#define NANOS 1000000000LL
 
 bool fleet_time_is_set(struct fleet_time time)
 {

@@ -19,10 +19,10 @@ void record_begin(struct record *record, const struct shape *shape)
 
 enum err record_keep(const struct record *record, struct str text, struct str *ret_text)
 {
-    const char *begin = record->stable.at, *end = begin + record->stable.len;
+    struct str stable = record->stable;
     char *copy;
 
-    if (begin && text.at >= begin && text.at + text.len <= end) {
+    if (stable.len > 0 && text.at >= stable.at && text.at + text.len <= stable.at + stable.len) {
         *ret_text = text;
         return ERR_OK;
     }

@@ -48,7 +48,11 @@ static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table
 static enum err row_put(struct fleet_state_writer *writer, const struct fleet_row *row,
                         struct buf *into)
 {
-    enum err err = buf_append_byte(into, writer->any ? ',' : members[row->table].open);
+    char before = ',';
+    enum err err;
+
+    if (!writer->any) before = members[row->table].open;
+    err = buf_append_byte(into, before);
 
     writer->any = true;
     if (err) return err;

@@ -51,21 +51,19 @@ static void put_size(char *at, uint64_t size)
 
 enum err tar_header(const char *name, uint64_t size, char block[TAR_BLOCK])
 {
-    size_t len = strlen(name);
+    static const char magic[8] = {'u', 's', 't', 'a', 'r', '\0', '0', '0'};
+    struct str text = str_from(name);
 
-    if (len == 0 || len > NAME_BYTES || size > TAR_SIZE_MAX) return ERR_INVALID;
+    if (text.len == 0 || text.len > NAME_BYTES || size > TAR_SIZE_MAX) return ERR_INVALID;
     memset(block, 0, TAR_BLOCK);
-    memcpy(block + AT_NAME, name, len);
+    memcpy(block + AT_NAME, text.at, text.len);
     memcpy(block + AT_MODE, "0000644", 8);
     memcpy(block + AT_OWNER, "0000000", 8);
     memcpy(block + AT_GROUP, "0000000", 8);
     put_size(block + AT_SIZE, size);
     memcpy(block + AT_TIME, "00000000000", 12);
     block[AT_TYPE] = '0';
-    memcpy(block + AT_MAGIC,
-           "ustar\0"
-           "00",
-           8);
+    memcpy(block + AT_MAGIC, magic, sizeof magic);
     memcpy(block + AT_DEVICES, "0000000\0000000000", 16);
     snprintf(block + AT_SUM, SUM_BYTES, "%06o", header_sum(block));
     block[AT_SUM + 7] = ' ';
