@@ -487,5 +487,7 @@ const struct option_table *const all_tables[] = {
     &instruction_list_table,
     &instruction_queue_table,
     &replica_add_table,
+    &coordinator_restore_table,
+    &snapshot_restore_table,
     NULL,
 };

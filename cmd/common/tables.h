@@ -14,6 +14,7 @@ extern const struct option_table assign_domain_table, unassign_domain_table, rem
 extern const struct option_table add_shard_table, bind_cluster_table, set_quota_table;
 extern const struct option_table upsert_provider_table, instruction_list_table;
 extern const struct option_table instruction_queue_table, replica_add_table;
+extern const struct option_table coordinator_restore_table, snapshot_restore_table;
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
 /* What a role's settings must obey as a whole, beside what the table says of each: the first thing

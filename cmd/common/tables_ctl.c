@@ -136,6 +136,37 @@ static const struct option instruction_queue_options[] = {
 };
 TABLE(instruction_queue);
 
+#define OPTION_RESTORE_ADDRESS                                                                     \
+    {                                                                                              \
+        .name = "raft-advertise", .kind = OPTION_ADDRESS,                                          \
+        .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, .example = "node-0.example:7791",             \
+        .help = "how other replicas reach its Raft port"                                           \
+    }
+static const struct option snapshot_restore_options[] = {
+    NEEDED("data-dir", "DIR", "coord-data", "the data directory to make; what it holds goes"),
+    NEEDED("node-id", "NAME", "node-0", "name of the node, as it is started with --id"),
+    OPTION_RESTORE_ADDRESS,
+    CTL_OPTIONS, /* the original takes them before every command, and this one calls nobody */
+};
+TABLE(snapshot_restore);
+
+static const struct option coordinator_restore_options[] = {
+    NEEDED("data-dir", "DIR", "coord-data", "the data directory to make"),
+    OPTION_RESTORE_ADDRESS,
+    {.name = "id",
+     .kind = OPTION_STRING,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "NAME",
+     .fallback = "node-0",
+     .help = "name of the node, as it is started with --id"},
+    {.name = "yes",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "replace the data that is there"},
+    OPTION_OUTPUT,
+};
+TABLE(coordinator_restore);
+
 static const struct option replica_add_options[] = {
     NEEDED("id", "HEX", "00c0ffee00c0ffee", "identity of its data directory, 16 digits"),
     NEEDED("name", "NAME", "node-4", "name of the node"),

@@ -5,5 +5,5 @@
 
 extern const struct command dev_command, check_command, coordinator_command, log_node_command;
 extern const struct command sim_command, coordinator_run_command;
-extern const struct command force_config_command, rejoin_command;
+extern const struct command force_config_command, rejoin_command, coordinator_restore_command;
 #endif

@@ -5,6 +5,7 @@ static const struct command *const children[] = {
     &coordinator_run_command,
     &force_config_command,
     &rejoin_command,
+    &coordinator_restore_command,
     NULL,
 };
 const struct command coordinator_command = {

@@ -20,6 +20,7 @@ static const struct command *const children[] = {
     &assign_domain_command,
     &unassign_domain_command,
     &remove_shard_command,
+    &snapshot_command,
     &completion_command,
     &version_command,
     NULL,

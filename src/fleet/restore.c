@@ -97,7 +97,6 @@ static enum err state_bytes(void *owner, struct str bytes, struct note *note)
     enum err err = fleet_state_read_next(archive->state, bytes, note);
 
     archive->state_bytes += bytes.len;
-    if (err) note_prefix(note, "state");
     return err;
 }
 

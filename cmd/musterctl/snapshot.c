@@ -1,0 +1,247 @@
+/* musterctl snapshot, backup, restore: the state as files. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/restore_archive.h"
+#include "common/tables.h"
+#include "fleet/save_file.h"
+#include "io/clock.h"
+#include "musterctl/commands.h"
+#include "musterctl/ctl.h"
+#include "text/ndjson.h"
+#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
+#include "wire/pb/muster_v1_fleet.pb-c.h"
+
+/* -- saving -- */
+
+static struct str text_of(ProtobufCBinaryData data)
+{
+    return str_of((const char *)data.data, data.len);
+}
+
+static enum err on_save_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
+{
+    const Bigfleet__V1alpha1__SnapshotSaveChunk *chunk = (const void *)message;
+
+    if (chunk->payload_case == BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_META_JSON)
+        return save_meta(owner, text_of(chunk->meta_json), note);
+    if (chunk->payload_case == BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_DATA)
+        return save_data(owner, text_of(chunk->data), note);
+    return save_data(owner, STR_EMPTY, note);
+}
+
+static enum err on_backup_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
+{
+    const Muster__V1__BackupChunk *chunk = (const void *)message;
+
+    if (chunk->payload_case == MUSTER__V1__BACKUP_CHUNK__PAYLOAD_META_JSON)
+        return save_meta(owner, text_of(chunk->meta_json), note);
+    if (chunk->payload_case == MUSTER__V1__BACKUP_CHUNK__PAYLOAD_DATA)
+        return save_data(owner, text_of(chunk->data), note);
+    return save_data(owner, STR_EMPTY, note);
+}
+
+static enum err say_saved(struct ctl *ctl, const char *what, const char *path,
+                          const struct save_facts *facts)
+{
+    struct ndjson json;
+
+    if (!ctl->json)
+        return ctl_line(ctl, "saved %s index=%" PRIu64 " term=%" PRIu64 " to %s", what,
+                        facts->index, facts->term, path);
+    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ndjson_c_string(&json, STR("result"), "saved");
+    ndjson_c_string(&json, STR("kind"), what);
+    ndjson_u64(&json, STR("index"), facts->index);
+    ndjson_u64(&json, STR("term"), facts->term);
+    ndjson_u64(&json, STR("bytes"), facts->bytes);
+    ndjson_c_string(&json, STR("file"), path);
+    return ndjson_end(&json);
+}
+
+static enum err save(struct ctl *ctl, enum save_kind kind, const char *path)
+{
+    static const struct remote_method methods[] = {
+        [SAVE_SNAPSHOT] = {"/bigfleet.v1alpha1.Coordinator/SnapshotSave",
+                           &bigfleet__v1alpha1__snapshot_save_chunk__descriptor, REMOTE_READ, NULL},
+        [SAVE_BACKUP] = {"/muster.v1.Fleet/Backup", &muster__v1__backup_chunk__descriptor,
+                         REMOTE_READ, NULL},
+    };
+    Bigfleet__V1alpha1__SnapshotSaveRequest snapshot =
+        BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_REQUEST__INIT;
+    Muster__V1__BackupRequest backup = MUSTER__V1__BACKUP_REQUEST__INIT;
+    bool is_snapshot = kind == SAVE_SNAPSHOT;
+    struct save_facts facts;
+    struct save_file *file;
+    enum err err = save_open(fs_real(), path, kind, entropy_u64(entropy_real()), &file, &ctl->note);
+
+    if (err) return err;
+    err = remote_stream(ctl->remote, &methods[kind], is_snapshot ? &snapshot.base : &backup.base,
+                        is_snapshot ? on_save_chunk : on_backup_chunk, file, &ctl->note);
+    if (err) {
+        save_abandon(file);
+        return err;
+    }
+    err = save_finish(file, &facts, &ctl->note);
+    return err ? err : say_saved(ctl, is_snapshot ? "snapshot" : "backup", path, &facts);
+}
+
+static enum err snapshot_save(struct ctl *ctl)
+{
+    return save(ctl, SAVE_SNAPSHOT, conf_argument(ctl->conf, 0));
+}
+
+static int run_snapshot_save(void *context, const struct command_call *call)
+{
+    return ctl_run(context, call, snapshot_save);
+}
+
+/* -- restoring -- */
+
+static enum err restore_as(struct ctl *ctl, const char *name, bool replaces)
+{
+    struct restore_wish wish = {.archive = conf_argument(ctl->conf, 0),
+                                .data_dir = conf_text(ctl->conf, "data-dir"),
+                                .address = conf_text(ctl->conf, "raft-advertise"),
+                                .name = name,
+                                .replaces = replaces,
+                                .json = ctl->json};
+    return restore_archive(&wish, &ctl->out, &ctl->note);
+}
+
+/* As the original: what is in the directory goes, unasked. */
+static enum err snapshot_restore(struct ctl *ctl)
+{
+    return restore_as(ctl, conf_text(ctl->conf, "node-id"), true);
+}
+
+static int run_snapshot_restore(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, snapshot_restore);
+}
+
+static enum err restore(struct ctl *ctl)
+{
+    return restore_as(ctl, conf_text(ctl->conf, "id"), conf_bool(ctl->conf, "yes"));
+}
+
+static int run_restore(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, restore);
+}
+
+static const struct command_example snapshot_save_examples[] = {
+    {"musterctl snapshot save fleet.tar", "the fleet tables, as bigfleet keeps them"},
+    {NULL, NULL},
+};
+static const struct command snapshot_save_command = {
+    .name = "save",
+    .summary = "save the fleet tables as the original does",
+    .about = "Streams a fresh snapshot of the fleet tables from the leader into a tar of meta.json "
+             "and state, which bigfleet reads too. It holds nothing else: `musterctl backup` saves "
+             "everything. The file is complete or untouched. --timeout does not bound the stream.",
+    .options = &ctl_table,
+    .arguments = "FILE",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = snapshot_save_examples,
+    .exits = CTL_EXITS | BIT(5),
+    .run = run_snapshot_save,
+};
+static const struct command_example snapshot_restore_examples[] = {
+    {"musterctl snapshot restore fleet.tar --data-dir coord-data --node-id node-0 "
+     "--raft-advertise node-0.example:7791",
+     "offline, while the coordinator is stopped"},
+    {NULL, NULL},
+};
+static const struct command snapshot_restore_command = {
+    .name = "restore",
+    .summary = "make a data directory out of a saved snapshot",
+    .about = "Offline: replaces what the data directory holds by what the archive holds, with this "
+             "node as the only voter. Takes a tar or a directory, of the original as well, and "
+             "backups. It asks nothing; `musterctl restore` does.",
+    .options = &snapshot_restore_table,
+    .arguments = "FILE-OR-DIR",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = snapshot_restore_examples,
+    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .run = run_snapshot_restore,
+};
+static const struct command *const snapshot_children[] = {&snapshot_save_command,
+                                                          &snapshot_restore_command, NULL};
+const struct command snapshot_command = {
+    .name = "snapshot",
+    .summary = "the fleet tables as an archive of the original's kind",
+    .about = "Saves and restores the fleet tables in the format of bigfleet.",
+    .children = snapshot_children,
+};
+
+static const struct command_example restore_examples[] = {
+    {"musterctl restore backup.muster --data-dir coord-data --raft-advertise node-0.example:7791",
+     "then start it, and let the others join with empty directories"},
+    {NULL, NULL},
+};
+const struct command restore_command = {
+    .name = "restore",
+    .summary = "make a data directory out of a backup",
+    .about = "The same as `muster coordinator restore`, for a machine where only musterctl is: "
+             "offline, this node becomes the only voter of a new cluster. Takes a backup, an "
+             "export or a saved snapshot, and says what it lacks. Data that is there is replaced "
+             "with --yes only.",
+    .options = &coordinator_restore_table,
+    .arguments = "ARCHIVE",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = restore_examples,
+    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .run = run_restore,
+};
+
+/* -- backup -- */
+
+static bool wants_verify(const struct conf *conf)
+{
+    return strcmp(conf_argument(conf, 0), "verify") == 0;
+}
+
+static enum err backup(struct ctl *ctl)
+{
+    size_t count = conf_argument_count(ctl->conf);
+
+    if (wants_verify(ctl->conf) && count == 2)
+        return verify_archive(conf_argument(ctl->conf, 1), ctl->json, &ctl->out, &ctl->note);
+    if (count == 1 && !wants_verify(ctl->conf))
+        return save(ctl, SAVE_BACKUP, conf_argument(ctl->conf, 0));
+    note_set(&ctl->note, "say `backup FILE` or `backup verify FILE`");
+    return ERR_INVALID;
+}
+
+static int run_backup(void *context, const struct command_call *call)
+{
+    return ctl_run(context, call, backup);
+}
+
+static const struct command_example backup_examples[] = {
+    {"musterctl backup backup.muster", "everything the coordinator keeps, at one index"},
+    {"musterctl backup verify backup.muster", "is it whole? asks no coordinator"},
+    {"musterctl backup verify /exports/latest", "the same of an export, or of a saved snapshot"},
+    {NULL, NULL},
+};
+const struct command backup_command = {
+    .name = "backup",
+    .summary = "save everything the coordinator keeps, or verify what was saved",
+    .about = "Streams every section of the replicated state at one index from the leader into a "
+             "file, each with its length and checksum. The file is complete and verified, or "
+             "untouched. --timeout does not bound the stream.\n"
+             "`backup verify` reads a backup, an export or a saved snapshot as a restore would and "
+             "says what it holds, what it lacks, or at which offset it is damaged.",
+    .options = &ctl_table,
+    .arguments = "FILE | verify FILE",
+    .arguments_min = 1,
+    .arguments_max = 2,
+    .examples = backup_examples,
+    .exits = CTL_EXITS | BIT(5),
+    .run = run_backup,
+};
