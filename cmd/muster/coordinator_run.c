@@ -20,6 +20,7 @@
 #include "io/tls.h"
 #include "log/datadir.h"
 #include "muster/commands.h"
+#include "muster/coordinator_state.h"
 #include "rpc/health.h"
 #include "rpc/meter.h"
 #include "rpc/reflection.h"
@@ -49,6 +50,7 @@ struct coordinator {
     struct rpc_health *health;
     struct rpc_reflection *reflection;
     struct replica_service *replicas;
+    struct coordinator_state *state;
     struct quorum *quorum;
     struct health_check *ready;
     struct transfer transfer;
@@ -264,6 +266,23 @@ static enum err open_replica(struct coordinator *c, struct note *note)
 
 /* -- the server -- */
 
+static enum err open_state(struct coordinator *c, struct note *note)
+{
+    struct snapshot_service_options options = {
+        .io = c->io,
+        .log = c->log,
+        .metrics = instruments_metrics(chassis_instruments(c->chassis)),
+        .replica = c->replica,
+        .fleet = fleet_service_machine(c->fleet),
+        .roster = c->roster,
+        .machines = c->machines,
+        .machine_count = c->machine_count,
+        .leader_address = leader_address,
+        .owner = c,
+    };
+    return coordinator_state_open(&options, c->conf, c->server, &c->state, note);
+}
+
 static enum err open_server(struct coordinator *c, struct note *note)
 {
     struct metrics *metrics = instruments_metrics(chassis_instruments(c->chassis));
@@ -285,6 +304,7 @@ static enum err open_server(struct coordinator *c, struct note *note)
     if (!err) err = replica_service_open(&replicas, &c->replicas);
     if (!err) err = replica_service_methods(c->replicas, c->server, note);
     if (!err) err = fleet_service_methods(c->fleet, c->server, note);
+    if (!err) err = open_state(c, note);
     if (!err) err = rpc_health_open(c->server, &c->health, note);
     if (!err) err = rpc_reflection_open(c->server, descriptors_product(), &c->reflection, note);
     if (!err) err = rpc_health_set(c->health, STR_EMPTY, RPC_SERVING);
@@ -438,6 +458,7 @@ static void close_coordinator(void *state)
         quorum_stop(c->quorum, on_stopped_late, c);
         while (!c->quorum_stopped) chassis_turn(c->chassis);
     }
+    coordinator_state_close(c->state);
     replica_close(c->replica);
     quorum_close(c->quorum);
     replica_service_close(c->replicas);

@@ -1,0 +1,15 @@
+/* The state of a coordinator as files and streams: its backup methods and its export loop. */
+#ifndef MUSTER_COORDINATOR_STATE_H
+#define MUSTER_COORDINATOR_STATE_H
+#include "conf/conf.h"
+#include "fleet/service_snapshot.h"
+
+struct coordinator_state;
+/* `options` for the methods; the loop takes what it needs of them, and its own from `conf`. After
+ * the replica and the server are open, before the server listens. */
+enum err coordinator_state_open(const struct snapshot_service_options *options,
+                                const struct conf *conf, struct rpc_server *server,
+                                struct coordinator_state **ret_state, struct note *note);
+/* After the server is closed and before the replica is. NULL is fine. */
+void coordinator_state_close(struct coordinator_state *state);
+#endif
