@@ -29,11 +29,9 @@ static int run_restore(void *context, const struct command_call *call)
 }
 
 static const struct command_example examples[] = {
-    {"muster coordinator restore backup.muster --data-dir coord-data --raft-advertise "
-     "node-0.example:7791",
+    {"muster coordinator restore b.muster --data-dir coord-data --raft-advertise n0:7791",
      "from what `musterctl backup` saved"},
-    {"muster coordinator restore /exports/latest --data-dir coord-data --raft-advertise "
-     "node-0.example:7791 --yes",
+    {"muster coordinator restore e/latest --data-dir d --raft-advertise n0:7791 --yes",
      "from the newest export, over the data of the replica that is there"},
     {NULL, NULL},
 };

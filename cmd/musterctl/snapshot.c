@@ -150,8 +150,7 @@ static const struct command snapshot_save_command = {
     .run = run_snapshot_save,
 };
 static const struct command_example snapshot_restore_examples[] = {
-    {"musterctl snapshot restore fleet.tar --data-dir coord-data --node-id node-0 "
-     "--raft-advertise node-0.example:7791",
+    {"musterctl snapshot restore f.tar --data-dir d --node-id n0 --raft-advertise n0:7791",
      "offline, while the coordinator is stopped"},
     {NULL, NULL},
 };
@@ -179,7 +178,7 @@ const struct command snapshot_command = {
 };
 
 static const struct command_example restore_examples[] = {
-    {"musterctl restore backup.muster --data-dir coord-data --raft-advertise node-0.example:7791",
+    {"musterctl restore b.muster --data-dir coord-data --raft-advertise node-0:7791",
      "then start it, and let the others join with empty directories"},
     {NULL, NULL},
 };

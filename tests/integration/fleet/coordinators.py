@@ -95,7 +95,7 @@ class Coordinator:
         self.dir = os.path.join(cluster.dir, self.name)
         self.log = os.path.join(cluster.dir, self.name + ".log")
         self.grpc, self.raft, self.http = (cluster.address(number, which) for which in range(3))
-        self.options, self.process, self.channel = [], None, None
+        self.options, self.process, self.channel, self.environment = [], None, None, {}
         self.host = number + 1  # of the sandbox
         self.wrapper = ["ip", "netns", "exec", f"h{self.host}"] if cluster.hosts else []
 
@@ -105,7 +105,7 @@ class Coordinator:
                    *self.cluster.options, *self.options, *more]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**environment, **self.environment})
         return self
 
     def running(self):

@@ -143,6 +143,12 @@ int rename(const char *from, const char *to)
     return ended(bad);
 }
 
+int symlink(const char *target, const char *path)
+{
+    step_locked();
+    return ended(syscall(SYS_symlink, target, path)); /* no replica makes one: not in the journal */
+}
+
 static int removed(const char *path, int flags)
 {
     long bad;

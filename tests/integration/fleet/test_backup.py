@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Backups of real coordinators: the facts D1 to D3 of coordinator.md 20.6, the drill, and kill -9 at every step."""
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+
+import grpc
+
+from coordinators import (COORDINATOR, FLEET, METHODS, MUSTER, MUSTERCTL, Cluster, Failed, check, code_of, message,
+                          run_cases, wait_for)
+
+SHIM = os.path.abspath(sys.argv[6])
+CODE = grpc.StatusCode
+ORIGINAL_META = {"Version": 1, "ID": "2-12-1749700000000", "Index": 12, "Term": 2, "Peers": "ka8xMjcuMC4wLjE6MTc3OTE=",
+                 "Configuration": {"Servers": [{"Suffrage": 0, "ID": "node-1", "Address": "127.0.0.1:17791"}]},
+                 "ConfigurationIndex": 1}
+
+
+def original_state(domains=3000):
+    """As the original writes it, newer and older generation in one."""
+    return {"shards": [{"ID": f"shard-{n}", "Address": f"h:{n}", "RegisteredAt": "2026-06-01T12:00:00Z",
+                        "LastHeartbeat": "0001-01-01T00:00:00Z"} for n in range(20)],
+            "cluster_to_shard": {f"cluster-{n}": f"shard-{n % 20}" for n in range(100)},
+            "domain_to_shard": [{"domain": {"Key": "rack", "Value": f"r-{n}"}, "shard": f"shard-{n % 20}"}
+                                for n in range(domains)],
+            "quotas": [{"key": {"Provider": "aws", "Region": "eu"}, "per_shard": {"shard-1": 5}}],
+            "providers": [{"Name": "aws", "Address": "a:1", "Region": "eu"}]}
+
+
+def write_tar(path, meta, state):
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, content in (("meta.json", meta), ("state", state)):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            tar.addfile(entry, io.BytesIO(content))
+
+
+def original_archive(path, domains=3000):
+    state = json.dumps(original_state(domains)).encode()
+    write_tar(path, json.dumps({**ORIGINAL_META, "Size": len(state)}).encode(), state)
+
+
+def run(*words, code=0, environment=None):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
+    done = subprocess.run(words, capture_output=True, text=True, env={**clean, **(environment or {})}, check=False)
+    check(code is None or done.returncode == code, f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return done
+
+
+def ctl(*words, code=0, environment=None):
+    return run(MUSTERCTL, *words, code=code, environment=environment)
+
+
+def shim(step):
+    """Gone, as by kill -9, instead of the step-th call that changes a file."""
+    return {"LD_PRELOAD": SHIM, "MUSTER_TEST_DISK_KILL_AT": str(step),
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+
+def restore(archive, node, *more, code=0, environment=None):
+    return run(MUSTER, "coordinator", "restore", archive, "--data-dir", node.dir, "--raft-advertise", node.raft, *more,
+               code=code, environment=environment)
+
+
+def plain(state):
+    """The rows of a state, without order and without our seal."""
+    rows = json.loads(state)
+    seal = rows.pop("muster", None)
+    for shard in rows["shards"]:
+        shard.pop("LastHeartbeat", None)
+    return {name: sorted(map(json.dumps, value)) if isinstance(value, list) else value
+            for name, value in rows.items()}, seal
+
+
+def restored(cluster, domains=3000):
+    """The first node leads a cluster that holds the original's archive."""
+    archive = os.path.join(cluster.dir, "original.tar")
+    original_archive(archive, domains)
+    node = cluster.nodes[0]
+    restore(archive, node)
+    node.start()
+    cluster.leader([node])
+    return node
+
+
+def hash_of(node):
+    return {machine.name: machine.hash for machine in node.state().machines}["fleet"]
+
+
+# -- formats --
+
+def archive_of_the_original():
+    """D3: an archive of the original is restored; what is saved of it holds the same rows, meta first."""
+    with Cluster(1, join=False) as cluster:
+        node = restored(cluster, 60000)
+        frames = node.stream(COORDINATOR + "SnapshotSave")
+        check(frames[0].WhichOneof("payload") == "meta_json", "meta first")
+        check(all(frame.WhichOneof("payload") == "data" and len(frame.data) <= 1 << 20 for frame in frames[1:]),
+              "then data, at most 1 MiB each")
+        meta = json.loads(frames[0].meta_json)
+        state = b"".join(frame.data for frame in frames[1:])
+        check(len(frames) > 3 and meta["Size"] == len(state), f"{len(frames)} frames, {meta}")
+        check(meta["Index"] > 12 and meta["Term"] > 2, f"later than the archive: {meta}")
+        check(meta["Configuration"]["Servers"] == [{"Suffrage": 0, "ID": "node-0", "Address": node.raft}], f"{meta}")
+        rows, seal = plain(state)
+        want, _ = plain(json.dumps(original_state(60000)))
+        check(rows == want, "the same rows")
+        check(seal["index"] == meta["Index"], f"one index: {seal} {meta}")
+        saved = os.path.join(cluster.dir, "saved.tar")
+        done = ctl("snapshot", "save", saved, "--coordinator", node.grpc)
+        check(done.stdout == f"saved snapshot index={meta['Index']} term={meta['Term']} to {saved}\n", done.stdout)
+        with tarfile.open(saved) as tar:
+            check([entry.name for entry in tar] == ["meta.json", "state"], "two entries")
+            check(tar.extractfile("state").read() == state, "the same bytes")
+        check(os.path.getsize(saved) % 512 == 0, "blocks")
+
+
+def nothing_to_save():
+    """Of empty tables nothing is saved; followers name the leader; a backup is had all the same."""
+    with Cluster(3).start() as cluster:
+        cluster.formed()
+        leader = cluster.leader()
+        code, text, _ = code_of(lambda: leader.stream(COORDINATOR + "SnapshotSave"))
+        check(code == CODE.NOT_FOUND, f"{code} {text}")
+        follower = next(node for node in cluster.nodes if node is not leader)
+        follower.state()
+        for path in (COORDINATOR + "SnapshotSave", FLEET + "Backup"):
+            code, text, trailers = code_of(lambda path=path: follower.stream(path))
+            check(code == CODE.FAILED_PRECONDITION and trailers.get("x-muster-leader") == leader.grpc, f"{code} {text}")
+        target = os.path.join(cluster.dir, "b.muster")
+        ctl("snapshot", "save", target, "--coordinator", follower.grpc, code=5)
+        check(not os.path.exists(target), "no file")
+        ctl("backup", target, "--coordinator", follower.grpc)
+        check("section fleet" in ctl("backup", "verify", target).stdout, "whole")
+
+
+def one_at_a_time():
+    """A stream that nobody reads holds one place; the next caller is told so, and has it afterwards."""
+    with Cluster(1, join=False) as cluster:
+        node = restored(cluster, 200000)
+        method = METHODS[FLEET + "Backup"]
+        stub = node.channel.unary_stream("/" + FLEET + "Backup", message(method.input_type).SerializeToString,
+                                         message(method.output_type).FromString)
+        slow = stub(message(method.input_type)(), timeout=60)
+        next(slow)
+        with cluster.dial(node.grpc) as other:
+            second = other.unary_stream("/" + FLEET + "Backup", message(method.input_type).SerializeToString,
+                                        message(method.output_type).FromString)
+            code, text, _ = code_of(lambda: list(second(message(method.input_type)(), timeout=60)))
+            check(code == CODE.RESOURCE_EXHAUSTED, f"{code} {text}")
+            slow.cancel()
+            wait_for("its turn", lambda: code_of(lambda: list(second(message(method.input_type)(), timeout=60)))[0]
+                     == CODE.OK)
+
+
+# -- exports --
+
+def exports_of(directory):
+    if not os.path.isdir(directory):
+        return []
+    return sorted(name for name in os.listdir(directory) if not name.startswith(("latest", ".")))
+
+
+def export_and_restore():
+    """D1, D2: one export of one state; restored from latest elsewhere it leads by itself and holds the rows."""
+    with Cluster(2, join=False) as cluster:
+        node, other = cluster.nodes
+        exports = os.path.join(cluster.dir, "exports")
+        node.options = ["--snapshot-export-dir", exports, "--snapshot-export-interval", "100ms"]
+        node.start()
+        cluster.leader([node])
+        wait_for("ticks over empty tables", lambda: metric(node, 'exports_total{outcome="unchanged"}') >= 2)
+        check(not os.path.exists(os.path.join(exports, "latest")), "nothing to export yet")
+        node.call(FLEET + "AddShard", shard_id="shard-a", address="h:1")
+        wait_for("an export", lambda: os.path.exists(os.path.join(exports, "latest")))
+        wait_for("ticks without a change", lambda: metric(node, 'exports_total{outcome="unchanged"}') >= 3)
+        names = exports_of(exports)
+        check(len(names) == 1, f"one export of one state: {names}")
+        check(sorted(os.listdir(os.path.join(exports, names[0]))) == ["meta.json", "state"], "two files")
+        check(os.readlink(os.path.join(exports, "latest")) == names[0], "latest leads there")
+        with open(os.path.join(exports, "latest", "meta.json"), encoding="utf-8") as file:
+            meta = json.load(file)
+        check(names[0].endswith("-" + meta["ID"]), f"{names} {meta}")
+        check(metric(node, "export_last_index") == meta["Index"], "its index is shown")
+        node.call(FLEET + "BindCluster", cluster_id="cluster-x", shard_id="shard-a")
+        wait_for("another export of another state", lambda: len(exports_of(exports)) == 2)
+        wait_for("latest", lambda: os.readlink(os.path.join(exports, "latest")) == exports_of(exports)[1])
+        with open(os.path.join(exports, "latest", "meta.json"), encoding="utf-8") as file:
+            meta = json.load(file)
+        before = hash_of(node)
+        node.kill()
+        shutil.rmtree(node.dir)
+        done = ctl("snapshot", "restore", os.path.join(exports, "latest"), "--data-dir", other.dir, "--node-id",
+                   other.name, "--raft-advertise", other.raft)
+        check(done.stdout.startswith(f"restored snapshot index={meta['Index']} term={meta['Term']} into {other.dir} "
+                                     f"as single-voter {other.name}\n"), done.stdout)
+        other.start("--bootstrap=false")
+        cluster.leader([other])
+        check(hash_of(other) == before, "the same state")
+        clusters = other.call(FLEET + "ListClusters").clusters
+        check([(c.cluster_id, c.shard_id) for c in clusters] == [("cluster-x", "shard-a")], f"{clusters}")
+        check([s.shard_id for s in other.call(COORDINATOR + "ListShards").shards] == ["shard-a"], "shard-a")
+        other.call(FLEET + "AddShard", shard_id="new", address="h:1")
+
+
+def metric(node, name):
+    for line in node.page("/metrics")[1].splitlines():
+        if line.startswith("muster_coordinator_" + name):
+            return float(line.split()[-1])
+    return 0
+
+
+# -- the drill --
+
+def drill():
+    """Back up a running cluster, restore it into a scratch cluster, let others join: the hashes are equal."""
+    with Cluster(1, join=False) as cluster, Cluster(3) as scratch:
+        node = restored(cluster)
+        backup = os.path.join(cluster.dir, "b.muster")
+        done = ctl("backup", backup, "--coordinator", node.grpc, "-o", "json")
+        index = json.loads(done.stdout)["index"]
+        verified = json.loads(ctl("backup", "verify", backup, "-o", "json").stdout)
+        check(verified["index"] == index and verified["lacks"] == [], f"{verified}")
+        hashes = {section["name"]: section["hash"] for section in verified["sections"]}
+        check(int(hashes["fleet"], 16) == hash_of(node), "what was written is what it has")
+        node.kill()
+        first = scratch.nodes[0]
+        said = json.loads(restore(backup, first, "-o", "json").stdout)
+        check(said["replica"] != said["cluster"] and said["index"] == index, f"{said}")
+        first.start()
+        scratch.leader([first])
+        for number in (1, 2):
+            scratch.nodes[number].start()
+        scratch.formed()
+        check(scratch.agree()["fleet"] == int(hashes["fleet"], 16), "the same state on all three")
+        restore(backup, first, "--yes", code=4)  # running: the directory is in use
+        restore(backup, first, code=4)           # and it holds a replica's data
+        check(scratch.agree()["fleet"] == int(hashes["fleet"], 16), "nothing was touched")
+
+
+def damaged():
+    """A damaged archive is refused with its name and the offset, and nothing is changed."""
+    with Cluster(1, join=False) as cluster:
+        node = restored(cluster)
+        backup, good = (os.path.join(cluster.dir, name) for name in ("bad.muster", "good.muster"))
+        ctl("backup", good, "--coordinator", node.grpc)
+        node.stop()
+        with open(good, "rb") as file:
+            content = bytearray(file.read())
+        content[len(content) // 2] ^= 1
+        with open(backup, "wb") as file:
+            file.write(content)
+        done = ctl("backup", "verify", backup, code=1)
+        check(backup in done.stderr and "offset " in done.stderr, done.stderr)
+        done = restore(backup, node, "--yes", code=1)
+        check(backup in done.stderr and "offset " in done.stderr, done.stderr)
+        run(MUSTER, "check", node.dir)
+        content = content[:len(content) // 3]
+        with open(backup, "wb") as file:
+            file.write(content)
+        ctl("backup", "verify", backup, code=1)
+        write_tar(backup, b'{"Index":0,"Term":2}', b"{}")
+        done = ctl("backup", "verify", backup, code=1)
+        check("not a valid coordinator snapshot" in done.stderr, done.stderr)
+
+
+# -- kill -9 --
+
+def killed_restore():
+    """Killed at every step of a restore: the old data, or a directory that refuses to start until it is restored."""
+    with Cluster(1, join=False) as cluster:
+        node = cluster.nodes[0]
+        first, second = (os.path.join(cluster.dir, name) for name in ("first.tar", "second.tar"))
+        original_archive(first, 10)
+        original_archive(second, 20)
+        restore(first, node)
+        kept = os.path.join(cluster.dir, "kept")
+        shutil.copytree(node.dir, kept)
+        old = identity(node.dir)
+        seen = set()
+        for step in range(1, 1000):
+            shutil.rmtree(node.dir)
+            shutil.copytree(kept, node.dir)
+            done = restore(second, node, "--yes", code=None, environment=shim(step))
+            if done.returncode == 0:
+                break
+            check(done.returncode == -signal.SIGKILL, f"step {step}: {done.returncode} {done.stderr}")
+            if os.path.exists(os.path.join(node.dir, "RESTORE")):
+                seen.add("half")
+                refused = run(MUSTER, "coordinator", "run", "--data-dir", node.dir, "--listen", node.grpc, "--raft-bind",
+                              node.raft, "--http-listen", node.http, code=3)
+                check("a restore was interrupted" in refused.stderr, f"step {step}: {refused.stderr}")
+                restore(second, node)
+            run(MUSTER, "check", node.dir)
+            seen.add("old" if identity(node.dir) == old else "new")
+        else:
+            raise Failed("it never ended")
+        check(seen == {"old", "half", "new"}, f"{step} steps met {seen}")
+        node.start()
+        cluster.leader([node])
+        print(f"# {step - 1} steps")
+
+
+def identity(directory):
+    with open(os.path.join(directory, "FORMAT"), encoding="ascii") as file:
+        return file.read().split()[3]
+
+
+def killed_save():
+    """Killed at every step of save and backup: the file is the old one or the new one, whole."""
+    with Cluster(1, join=False) as cluster:
+        node = restored(cluster, 5)
+        for words in (["snapshot", "save"], ["backup"]):
+            target = os.path.join(cluster.dir, "saved")
+            original_archive(target, 5)
+            for step in range(1, 1000):
+                done = ctl(*words, target, "--coordinator", node.grpc, code=None, environment=shim(step))
+                ctl("backup", "verify", target)
+                if done.returncode == 0:
+                    break
+                check(done.returncode == -signal.SIGKILL, f"step {step}: {done.returncode} {done.stderr}")
+            else:
+                raise Failed("it never ended")
+            check(step > 5, f"only {step} steps")
+
+
+def killed_export():
+    """Killed at many steps of a life that exports: whatever has an export's name is whole, and so is latest."""
+    with Cluster(1, join=False) as cluster:
+        node = restored(cluster, 50)
+        node.kill()
+        exports = os.path.join(cluster.dir, "exports")
+        node.options = ["--snapshot-export-dir", exports, "--snapshot-export-interval", "20ms",
+                        "--snapshot-export-keep", "2"]
+        deaths = 0
+        for step in range(20, 64, 2):
+            node.environment = shim(step)
+            node.start()
+            before = exports_of(exports)
+            wait_for("its death, or an export", lambda before=before: not node.running() or (
+                exports_of(exports) != before and metric(node, 'exports_total{outcome="unchanged"}') > 0))
+            if node.running():
+                node.kill()
+            else:
+                deaths += 1
+                check(node.wait_end() == -signal.SIGKILL, node.text()[-500:])
+            for name in exports_of(exports) + [name for name in ("latest",) if os.path.lexists(f"{exports}/{name}")]:
+                ctl("backup", "verify", os.path.join(exports, name))
+        node.environment = {}
+        node.start()
+        wait_for("an export", lambda: metric(node, 'exports_total{outcome="done"}') > 0)
+        check(len(exports_of(exports)) <= 2, f"pruned: {exports_of(exports)}")
+        check(not [name for name in os.listdir(exports) if name.startswith(".")], "no leftovers")
+        check(deaths > 5, f"only {deaths} deaths")
+
+
+if __name__ == "__main__":
+    run_cases([archive_of_the_original, nothing_to_save, one_at_a_time, export_and_restore, drill, damaged,
+               killed_restore, killed_save, killed_export])
