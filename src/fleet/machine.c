@@ -1,7 +1,8 @@
 /* The fleet tables on the replicated log.
  *
  * Command:  the specification's JSON (fleet/format/command.h)
- * Snapshot: the state's JSON with its seal (fleet/format/state.h)
+ * Snapshot: the state's JSON with its seal (fleet/format/state.h), which is one line; then, if there
+ *           are any, a line end and the answers to recent requests (fleet/answers.h)
  * Reply:    u8 status, u8 changed, u16 length of `field`, u32 clusters freed, u32 domains freed,
  *           u64 number, field and a NUL, holder; little-endian */
 #include "fleet/machine.h"
@@ -10,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "fleet/answers.h"
 #include "fleet/format/command.h"
 #include "fleet/format/state.h"
 
@@ -18,18 +20,23 @@ enum {
     /* What reading the largest command can take: twenty times its bytes, when a quota row is all
      * short names and grew by doubling. So the ceiling is never met, and NULL is the heap's. */
     ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
+    PART_MAX = 64 << 10, /* of the bytes of answers looked at in one go */
 };
 struct fleet_machine {
     struct fleet_machine_options options;
     struct fleet *fleet;
+    struct fleet_answers *answers;
     struct arena arena; /* of the command being applied */
     struct fleet_state_reader *reader;
     uint64_t restore_index;
-    bool restoring, restore_has_bytes;
+    bool restoring, restore_has_bytes, restore_has_state; /* has_state: its line is over */
+    struct buf part; /* of an answer whose rest is still to come */
 };
 struct view {
     struct fleet_view *rows;
     struct fleet_state_writer writer;
+    struct fleet_answers_view *answers;
+    bool state_done, answers_any;
 };
 
 enum err fleet_machine_open(const struct fleet_machine_options *options,
@@ -41,9 +48,11 @@ enum err fleet_machine_open(const struct fleet_machine_options *options,
     if (!machine) return ERR_NOMEM;
     machine->options = *options;
     arena_init(&machine->arena, ARENA_MAX);
+    buf_init(&machine->part, PART_MAX);
     err = fleet_open(&machine->fleet);
+    if (!err) err = fleet_answers_open(FLEET_ANSWERS_MAX, &machine->answers);
     if (err)
-        free(machine);
+        fleet_machine_close(machine);
     else
         *ret_machine = machine;
     return err;
@@ -53,6 +62,8 @@ void fleet_machine_close(struct fleet_machine *machine)
 {
     if (!machine) return;
     fleet_state_read_close(machine->reader);
+    fleet_answers_close(machine->answers);
+    buf_deinit(&machine->part);
     fleet_close(machine->fleet);
     arena_deinit(&machine->arena);
     free(machine);
@@ -107,6 +118,34 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
     return ERR_OK;
 }
 
+/* The answer it got the first time; nothing happens, and the service does not see it. */
+static bool is_repeat(const struct fleet_machine *machine, const struct machine_entry *entry,
+                      const struct fleet_command *command, struct buf *reply)
+{
+    struct str answer;
+
+    if (!entry->request_id.len) return false;
+    if (!fleet_answers_find(machine->answers, (uint8_t)command->kind, entry->request_id, &answer))
+        return false;
+    (void)buf_append(reply, answer); /* no room: no answer */
+    return true;
+}
+
+static void remember(struct fleet_machine *machine, const struct machine_entry *entry,
+                     const struct fleet_command *command, const struct fleet_result *result)
+{
+    struct buf answer;
+
+    if (!entry->request_id.len) return;
+    /* On its own: the proposer's buffer may have no room, the answer is kept all the same. */
+    buf_init(&answer, FLEET_ANSWER_REPLY_MAX);
+    reply_put(result, &answer);
+    if (answer.len == 0 || fleet_answers_put(machine->answers, (uint8_t)command->kind,
+                                             entry->request_id, buf_peek(&answer)))
+        abort(); /* out of memory: a replica without it would apply a repeat */
+    buf_deinit(&answer);
+}
+
 static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
 {
     struct fleet_machine *machine = state;
@@ -117,11 +156,13 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     assert(!machine->restoring);
     arena_reset(&machine->arena);
     err = fleet_command_decode(entry->command, &machine->arena, &command, &result, NULL);
+    if (!err && is_repeat(machine, entry, &command, reply)) return;
     if (!err) result = fleet_apply(machine->fleet, &command);
     if (err == ERR_NOMEM || result.status == FLEET_NO_MEMORY) abort();
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
     reply_put(&result, reply);
+    if (!err) remember(machine, entry, &command, &result);
 }
 
 /* -- snapshots -- */
@@ -129,6 +170,7 @@ static void snapshot_end(void *opaque)
 {
     struct view *view = opaque;
 
+    fleet_answers_view_close(view->answers);
     fleet_view_close(view->rows);
     free(view);
 }
@@ -136,12 +178,15 @@ static void snapshot_end(void *opaque)
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 {
     struct fleet_machine *machine = state;
-    struct view *view = malloc(sizeof *view);
+    struct view *view = calloc(1, sizeof *view);
     enum err err;
 
     if (!view) return ERR_NOMEM;
-    err = fleet_view_open(machine->fleet, &view->rows);
+    view->answers_any = fleet_answers_count(machine->answers) > 0;
+    err = fleet_answers_view_open(machine->answers, &view->answers);
+    if (!err) err = fleet_view_open(machine->fleet, &view->rows);
     if (err) {
+        fleet_answers_view_close(view->answers);
         free(view);
         return err;
     }
@@ -154,8 +199,13 @@ static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
     struct view *view = opaque;
+    enum err err;
 
-    return fleet_state_write_next(&view->writer, budget, into, ret_done);
+    if (view->state_done) return fleet_answers_view_next(view->answers, budget, into, ret_done);
+    err = fleet_state_write_next(&view->writer, budget, into, &view->state_done);
+    if (!err && view->state_done && view->answers_any) err = buf_append_byte(into, '\n');
+    if (!err) *ret_done = view->state_done && !view->answers_any;
+    return err;
 }
 
 /* -- restoring -- */
@@ -168,8 +218,10 @@ static enum err restore_begin(void *state, uint64_t index, struct note *note)
     fleet_state_read_close(machine->reader);
     machine->reader = NULL;
     fleet_clear(machine->fleet);
+    fleet_answers_clear(machine->answers);
+    buf_clear(&machine->part);
     machine->restoring = true;
-    machine->restore_has_bytes = false;
+    machine->restore_has_bytes = machine->restore_has_state = false;
     machine->restore_index = index;
     err = fleet_state_read_begin(&options, &machine->reader);
     if (err) note_set(note, "fleet: %s", err_text(err));
@@ -183,14 +235,37 @@ static enum err restore_failed(enum err err, struct note *note)
     return err == ERR_NOMEM || err == ERR_VERSION ? err : ERR_CORRUPT;
 }
 
+/* What is left of `part` is always less than one answer, so there is room for more. */
+static enum err restore_answers(struct fleet_machine *machine, struct str bytes, struct note *note)
+{
+    while (bytes.len) {
+        size_t taken, len = min_size(bytes.len, PART_MAX - machine->part.len);
+        enum err err = buf_append(&machine->part, str_of(bytes.at, len));
+
+        if (!err)
+            err = fleet_answers_take(machine->answers, buf_peek(&machine->part), &taken, note);
+        if (err) return err;
+        buf_consume(&machine->part, taken);
+        bytes = str_tail(bytes, len);
+    }
+    return ERR_OK;
+}
+
 static enum err restore_next(void *state, struct str bytes, struct note *note)
 {
     struct fleet_machine *machine = state;
-    enum err err;
+    enum err err = ERR_OK;
 
     assert(machine->restoring && machine->reader);
     if (bytes.len > 0) machine->restore_has_bytes = true;
-    err = fleet_state_read_next(machine->reader, bytes, note);
+    if (!machine->restore_has_state) {
+        size_t line = str_find(bytes, '\n');
+
+        err = fleet_state_read_next(machine->reader, str_of(bytes.at, line), note);
+        machine->restore_has_state = line < bytes.len;
+        bytes = str_tail(bytes, line + 1);
+    }
+    if (!err && machine->restore_has_state) err = restore_answers(machine, bytes, note);
     return err ? restore_failed(err, note) : ERR_OK;
 }
 
@@ -201,6 +276,10 @@ static enum err restore_whole(struct fleet_machine *machine, struct note *note)
 
     if (!err && summary.index != machine->restore_index) {
         note_set(note, "snapshot of another index");
+        err = ERR_CORRUPT;
+    }
+    if (!err && machine->part.len) {
+        note_set(note, "answers: cut short");
         err = ERR_CORRUPT;
     }
     return err ? restore_failed(err, note) : ERR_OK;

@@ -2,8 +2,10 @@
  * core and back.
  *
  * Commands are the specification's JSON (fleet/format/command.h), the snapshot section is the
- * state JSON with its seal (fleet/format/state.h). Out of memory while applying ends the process:
- * a replica that skipped a command would differ from the others. */
+ * state JSON with its seal (fleet/format/state.h) and the answers to recent requests
+ * (fleet/answers.h): a command that comes again under its request id is answered, not applied. Out
+ * of memory while applying ends the process: a replica that skipped a command would differ from the
+ * others. */
 #ifndef FLEET_MACHINE_H
 #define FLEET_MACHINE_H
 #include "fleet/core/fleet.h"

@@ -415,3 +415,26 @@ TEST(shards_silent_under_the_last_leader_are_counted_anew)
     CHECK_SIZE("it never reported here", RIG_LINES(next, "shard-silent", "\"reported\":false"), 1);
     rig_close();
 }
+
+/* A client whose answer was lost asks the next leader, under the same id. */
+TEST(a_repeat_under_the_same_id_is_applied_once_whoever_leads)
+{
+    Muster__V1__AddShardRequest add = MUSTER__V1__ADD_SHARD_REQUEST__INIT;
+    Bigfleet__V1alpha1__RemoveShardRequest remove = BIGFLEET__V1ALPHA1__REMOVE_SHARD_REQUEST__INIT;
+    struct rig_call added = {.request_id = "add-1"}, removed = {.request_id = "remove-1"};
+
+    add.shard_id = (char *)(uintptr_t) "s";
+    remove.shard_id = (char *)(uintptr_t) "s";
+    rig_open((struct rig_options){.nodes = 3});
+    CHECK_U64("added", rig_call(added, ".AddShard", &add.base)->status, GRPC_OK);
+    change_leader();
+    CHECK_U64("again", rig_call(added, ".AddShard", &add.base)->status, GRPC_OK);
+    CHECK_U64("another request", rig_add("s", ""), GRPC_ALREADY_EXISTS);
+    CHECK_U64("removed", rig_call(removed, "RemoveShard", &remove.base)->status, GRPC_OK);
+    change_leader();
+    CHECK_U64("again", rig_call(removed, "RemoveShard", &remove.base)->status, GRPC_OK);
+    CHECK_U64("late", rig_call(added, ".AddShard", &add.base)->status, GRPC_OK);
+    CHECK_SIZE("and nothing comes back", rig_shards()->n_shards, 0);
+    CHECK_SIZE("audited once", RIG_LINES(rig_leader(), "\"audit\":\"RemoveShard\""), 1);
+    rig_close();
+}
