@@ -178,6 +178,7 @@ static void on_change(void *owner, const struct replica_status *status)
     struct coordinator *c = owner;
     bool led = status->leader_id != 0;
 
+    if (!c->quorum) return; /* half built and on its way down: the loop turns once more for that */
     LOG_INFO(c->log, "role", log_text("role", role_words[status->role]),
              log_bool("ready", status->ready), log_bool("voter", status->voter),
              log_u64("term", status->term), log_u64("commit", status->commit),

@@ -168,7 +168,7 @@ def strangers():
 
 
 def wrong_starts():
-    """Wrong settings end with 2, a directory in use with 4, each saying why."""
+    """Wrong settings end with 2, a directory or a port in use with 4, each saying why."""
     with Cluster(1, join=False) as cluster:
         node = cluster.nodes[0].start()
         cluster.leader()
@@ -183,6 +183,14 @@ def wrong_starts():
             done = subprocess.run([MUSTER, "coordinator", "run", "--data-dir", node.dir, "--http-listen",
                                    cluster.address(8, 2), *words], capture_output=True, text=True, timeout=90)
             check(done.returncode == code and says in done.stderr, f"{why}: {done.returncode} {done.stderr}")
+        # The replica is open by then, and may become the leader while all is taken down again.
+        for _ in range(3):
+            done = subprocess.run([MUSTER, "coordinator", "run", "--data-dir", node.dir + "-too", "--listen", node.grpc,
+                                   "--raft-bind", cluster.address(8, 1), "--http-listen", cluster.address(8, 2),
+                                   "--election", "10ms", "--heartbeat", "1ms"],
+                                  capture_output=True, text=True, timeout=90)
+            check(done.returncode == 4 and "address already in use" in done.stderr,
+                  f"taken port: {done.returncode} {done.stderr}")
 
 
 def over_tls():
