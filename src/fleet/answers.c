@@ -3,13 +3,12 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "base/list.h"
 #include "base/map.h"
 
 enum { HEAD = 4 };
 
-struct answer {       /* never changes; its encoding is what is kept */
-    struct list gone; /* in answers.gone: forgotten, but a view may still want it */
+struct answer {               /* never changes; its encoding is what is kept */
+    struct answer *next_gone; /* forgotten, but a view may still want it */
     size_t len;
     char bytes[]; /* the encoding, then the key: the kind and the id */
 };
@@ -19,7 +18,7 @@ struct fleet_answers {
     struct answer **ring;
     struct map by_key; /* the kind's byte, then the id */
     size_t views;
-    struct list gone;
+    struct answer *gone;
 };
 struct fleet_answers_view {
     struct fleet_answers *answers;
@@ -48,7 +47,7 @@ static struct answer *make_answer(uint8_t kind, struct str id, struct str reply)
     struct answer *answer = malloc(sizeof *answer + len + 1 + id.len);
 
     if (!answer) return NULL;
-    list_init(&answer->gone);
+    answer->next_gone = NULL;
     answer->len = len;
     answer->bytes[0] = (char)kind;
     answer->bytes[1] = (char)id.len;
@@ -74,7 +73,6 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers)
         return ERR_NOMEM;
     }
     map_init(&answers->by_key, max, 0); /* a fixed seed: runs must repeat */
-    list_init(&answers->gone);
     *ret_answers = answers;
     return ERR_OK;
 }
@@ -88,10 +86,12 @@ static void forget_oldest(struct fleet_answers *answers)
     answers->bytes -= oldest->len;
     answers->first = (answers->first + 1) % answers->max;
     answers->count--;
-    if (answers->views)
-        list_append(&answers->gone, &oldest->gone);
-    else
+    if (answers->views) {
+        oldest->next_gone = answers->gone;
+        answers->gone = oldest;
+    } else {
         free(oldest);
+    }
 }
 
 void fleet_answers_clear(struct fleet_answers *answers)
@@ -203,8 +203,12 @@ void fleet_answers_view_close(struct fleet_answers_view *view)
     answers->views--;
     free(view);
     if (answers->views) return;
-    for (struct list *node; (node = list_pop(&answers->gone));)
-        free(CONTAINER_OF(node, struct answer, gone));
+    while (answers->gone) {
+        struct answer *gone = answers->gone;
+
+        answers->gone = gone->next_gone;
+        free(gone);
+    }
 }
 
 /* -- back from bytes -- */

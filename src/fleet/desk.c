@@ -430,9 +430,9 @@ enum err desk_queue(struct desk *desk, struct str id, const struct desk_instruct
     return ERR_OK;
 }
 
-bool desk_ack(struct desk *desk, struct str id, struct str instruction_id)
+bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id)
 {
-    struct shard *shard = map_get(&desk->shards, id);
+    struct shard *shard = map_get(&desk->shards, shard_id);
     struct instruction *it = shard ? map_get(&shard->by_id, instruction_id) : NULL;
 
     if (it) drop_instruction(desk, shard, it);
@@ -446,9 +446,9 @@ size_t desk_pending(const struct desk *desk, struct str id)
     return shard ? map_count(&shard->by_id) : 0;
 }
 
-bool desk_has(const struct desk *desk, struct str id, struct str instruction_id)
+bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id)
 {
-    const struct shard *shard = map_get(&desk->shards, id);
+    const struct shard *shard = map_get(&desk->shards, shard_id);
 
     return shard && map_get(&shard->by_id, instruction_id);
 }

@@ -114,9 +114,9 @@ struct desk_instruction {
 enum err desk_queue(struct desk *desk, struct str shard,
                     const struct desk_instruction *instruction);
 /* True: it was waiting and is gone. */
-bool desk_ack(struct desk *desk, struct str shard, struct str id);
+bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id);
 size_t desk_pending(const struct desk *desk, struct str shard);
-bool desk_has(const struct desk *desk, struct str shard, struct str id);
+bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id);
 /* The waiting ones in order of (term, sequence): start with *cursor NULL. `deliver` counts it as
  * sent once more. Any other change ends the walk. */
 bool desk_next_instruction(struct desk *desk, struct str shard, bool deliver, const void **cursor,

@@ -1,5 +1,5 @@
-/* ReportShard, step by step as coordinator.md 9 has it: register, hear, keep, take acks, answer with
- * what the shard still has to be told.
+/* ReportShard, step by step as coordinator.md 9 has it: register, hear, keep, take acks, answer
+ * with what the shard still has to be told.
  *
  * Everything behind the registration happens in one go, once leadership is proved: a leader that
  * was deposed without knowing it neither keeps a report nor hands out an instruction. */

@@ -1,5 +1,5 @@
-/* Answers by request id: in themselves, and in the machine, where a repeat changes nothing, wherever
- * it is applied. */
+/* Answers by request id: in themselves, and in the machine, where a repeat changes nothing,
+ * wherever it is applied. */
 #include "fleet/answers.h"
 
 #include <stdio.h>
