@@ -7,7 +7,8 @@
  *
  * Bounded: the last FLEET_ANSWERS_MAX stay, older ones are forgotten. A repeat is due within
  * seconds; a thousand writes a second are remembered for a minute. Only the same kind of command is
- * a repeat: an id used for something else does not silently do nothing.
+ * a repeat: an id used for something else does not silently do nothing (fleet/machine.c adds to the
+ * id what is asked for, too).
  *
  * As bytes, oldest first, one after the other:
  *     u8 kind, u8 length of the id, u16 length of the reply (little-endian), id, reply */
@@ -18,7 +19,7 @@
 
 enum {
     FLEET_ANSWERS_MAX = 65536,
-    FLEET_ANSWER_ID_MAX = 64, /* as the log's envelope */
+    FLEET_ANSWER_ID_MAX = 72, /* as the log's envelope, and a fingerprint */
     FLEET_ANSWER_REPLY_MAX = 1024,
 };
 struct fleet_answers;

@@ -118,14 +118,66 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
     return ERR_OK;
 }
 
+/* Of what is asked for, but for the time, which each proposer sets anew. */
+static uint64_t fingerprint(const struct fleet_command *command)
+{
+    struct str texts[3] = {STR_EMPTY, STR_EMPTY, STR_EMPTY};
+    const struct fleet_quota *quota = NULL;
+    uint64_t hash = 0;
+
+    switch (command->kind) {
+    case FLEET_ADD_SHARD:
+        texts[0] = command->add_shard.id;
+        texts[1] = command->add_shard.address;
+        break;
+    case FLEET_REMOVE_SHARD: texts[0] = command->remove_shard; break;
+    case FLEET_BIND_CLUSTER:
+        texts[0] = command->bind_cluster.id;
+        texts[1] = command->bind_cluster.shard;
+        break;
+    case FLEET_ASSIGN_DOMAIN: texts[2] = command->assign_domain.shard; /* fall through */
+    case FLEET_UNASSIGN_DOMAIN:
+        texts[0] = command->assign_domain.key;
+        texts[1] = command->assign_domain.value;
+        break;
+    case FLEET_SET_QUOTA:
+        quota = &command->set_quota;
+        texts[0] = quota->provider;
+        texts[1] = quota->region;
+        break;
+    case FLEET_UPSERT_PROVIDER:
+        texts[0] = command->upsert_provider.name;
+        texts[1] = command->upsert_provider.address;
+        texts[2] = command->upsert_provider.region;
+        break;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) hash = str_hash(texts[i], hash);
+    for (size_t i = 0; quota && i < quota->slice_count; i++)
+        hash = str_hash(quota->slices[i].shard, hash) + (uint32_t)quota->slices[i].slice;
+    return hash;
+}
+
+/* The request's id and what it asks for: one id may go with several requests of a trace, and each
+ * of them is to be done. */
+static struct str answer_id(const struct machine_entry *entry, const struct fleet_command *command,
+                            char id[FLEET_ANSWER_ID_MAX])
+{
+    static_assert((int)FLEET_ANSWER_ID_MAX == REPLICA_REQUEST_ID_MAX + 8, "both fit");
+    memcpy(id, entry->request_id.at, entry->request_id.len);
+    store_le64(id + entry->request_id.len, fingerprint(command));
+    return str_of(id, entry->request_id.len + 8);
+}
+
 /* The answer it got the first time; nothing happens, and the service does not see it. */
 static bool is_repeat(const struct fleet_machine *machine, const struct machine_entry *entry,
                       const struct fleet_command *command, struct buf *reply)
 {
+    char id[FLEET_ANSWER_ID_MAX];
     struct str answer;
 
     if (!entry->request_id.len) return false;
-    if (!fleet_answers_find(machine->answers, (uint8_t)command->kind, entry->request_id, &answer))
+    if (!fleet_answers_find(machine->answers, (uint8_t)command->kind, answer_id(entry, command, id),
+                            &answer))
         return false;
     (void)buf_append(reply, answer); /* no room: no answer */
     return true;
@@ -134,6 +186,7 @@ static bool is_repeat(const struct fleet_machine *machine, const struct machine_
 static void remember(struct fleet_machine *machine, const struct machine_entry *entry,
                      const struct fleet_command *command, const struct fleet_result *result)
 {
+    char id[FLEET_ANSWER_ID_MAX];
     struct buf answer;
 
     if (!entry->request_id.len) return;
@@ -141,7 +194,7 @@ static void remember(struct fleet_machine *machine, const struct machine_entry *
     buf_init(&answer, FLEET_ANSWER_REPLY_MAX);
     reply_put(result, &answer);
     if (answer.len == 0 || fleet_answers_put(machine->answers, (uint8_t)command->kind,
-                                             entry->request_id, buf_peek(&answer)))
+                                             answer_id(entry, command, id), buf_peek(&answer)))
         abort(); /* out of memory: a replica without it would apply a repeat */
     buf_deinit(&answer);
 }

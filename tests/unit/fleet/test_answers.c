@@ -78,7 +78,7 @@ TEST(bytes_that_are_no_answers_are_refused)
         {"half an answer", "\1\2\1\0ab", 6, 0, ERR_OK},
         {"one, and half of the next", "\1\2\1\0abx\1", 8, 7, ERR_OK},
         {"no id", "\1\0\1\0x", 5, 0, ERR_CORRUPT},
-        {"an id that is too long", "\1\101\1\0x", 5, 0, ERR_CORRUPT},
+        {"an id that is too long", "\1\111\1\0x", 5, 0, ERR_CORRUPT},
         {"a reply that is too long", "\1\2\1\4ab", 6, 0, ERR_CORRUPT},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -438,3 +438,32 @@ TEST(a_repeat_under_the_same_id_is_applied_once_whoever_leads)
     CHECK_SIZE("audited once", RIG_LINES(rig_leader(), "\"audit\":\"RemoveShard\""), 1);
     rig_close();
 }
+
+/* Proxies hand one id on to all calls of a trace, and scripts use one for several commands: what
+ * was not asked for before is no repeat. */
+TEST(another_request_under_the_same_id_is_applied)
+{
+    static const char *const values[] = {"r-1", "r-2", "r-1"};
+    Bigfleet__V1alpha1__AssignDomainRequest assign =
+        BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN_REQUEST__INIT;
+    struct rig_call call = {.request_id = "trace"};
+    Muster__V1__AddShardRequest add = MUSTER__V1__ADD_SHARD_REQUEST__INIT;
+
+    rig_open((struct rig_options){.nodes = 1});
+    for (size_t i = 0; i < 2; i++) {
+        add.shard_id = (char *)(uintptr_t)(i ? "b" : "a");
+        CHECK_U64("added", rig_call(call, ".AddShard", &add.base)->status, GRPC_OK);
+    }
+    CHECK_SIZE("both", rig_shards()->n_shards, 2);
+    assign.topology_key = (char *)(uintptr_t) "rack";
+    assign.shard_id = (char *)(uintptr_t) "a";
+    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+        assign.topology_value = (char *)(uintptr_t)values[i];
+        CHECK_U64(values[i], rig_call(call, "AssignDomain", &assign.base)->status, GRPC_OK);
+    }
+    CHECK_U64("r-1 is taken", rig_assign("rack", "r-1", "b"), GRPC_ALREADY_EXISTS);
+    CHECK_U64("r-2 is taken", rig_assign("rack", "r-2", "b"), GRPC_ALREADY_EXISTS);
+    CHECK_SIZE("the third was a repeat",
+               RIG_LINES(rig_leader(), "\"audit\":\"AssignDomain\"", "\"changed\":true"), 2);
+    rig_close();
+}
