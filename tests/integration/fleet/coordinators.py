@@ -206,13 +206,14 @@ class Coordinator:
 
 
 class Cluster:
-    def __init__(self, count, options=(), join=True, hosts=False):
-        """`hosts`: replica n is host n + 1 of the sandbox, so that the network between them can be cut."""
+    def __init__(self, count, options=(), join=True, hosts=False, first=0):
+        """`hosts`: replica n is host n + 1 of the sandbox, so that the network between them can be cut.
+        `first`: ordinal of the first, another one when two clusters live at once."""
         self.dir, self.hosts = tempfile.mkdtemp(prefix="muster-fleet-"), hosts
         self.options = [*options, *(["--insecure"] if hosts else [])]
         self.dial = lambda address: grpc.insecure_channel(address, options=CHANNEL)
         self.trust = None
-        self.nodes = [Coordinator(self, number) for number in range(count)]
+        self.nodes = [Coordinator(self, number) for number in range(first, first + count)]
         if join:
             self.options += ["--join-addr", ",".join(node.grpc for node in self.nodes)]
 

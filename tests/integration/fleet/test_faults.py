@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Three coordinators under load, and what breaks: nothing acknowledged is lost, no read is stale, and the states are
+equal afterwards.
+
+The log's own tests (../log) do this to the log with every fault there is; here it is the product: the gRPC
+contract, the membership loop, the tables."""
+import signal
+import threading
+import time
+
+import grpc
+
+from coordinators import (COORDINATOR, FLEET, LONG, Cluster, Coordinator, check, code_of, run_cases, wait_for)
+import sandbox
+from workload import SHARD, Workload
+
+CODE = grpc.StatusCode
+
+
+def assign(node, value, timeout=20):
+    return node.call(COORDINATOR + "AssignDomain", topology_key="probe", topology_value=value, shard_id=SHARD,
+                     timeout=timeout)
+
+
+def probes(node, timeout=20):
+    rows = node.call(COORDINATOR + "ListDomainAssignments", timeout=timeout).assignments
+    return {row.topology_value for row in rows if row.topology_key == "probe"}
+
+
+def killed_leaders():
+    """kill -9 of the leader under load, again and again."""
+    with Cluster(3).start() as cluster:
+        cluster.formed()
+        with Workload(cluster) as load:
+            for _ in range(20 if LONG else 3):
+                load.progress()
+                victim = cluster.leader()
+                victim.kill()
+                load.progress()  # the other two go on
+                victim.start()
+                cluster.formed()
+            load.progress()
+            load.judge()
+
+
+class Asked(threading.Thread):
+    """One call in a thread, for one that hangs in a paused replica; then `code`, `answer`."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.code, self.answer = function, None, None
+        self.start()
+
+    def run(self):
+        def ask():
+            self.answer = self.function()
+        self.code = code_of(ask)[0]
+
+
+def paused_leader():
+    """SIGSTOP of the leader, a read and a write in its socket: resumed, it answers nothing old and takes nothing."""
+    with Cluster(3).start() as cluster:
+        cluster.formed()
+        with Workload(cluster) as load:
+            for turn in range(5 if LONG else 1):
+                load.progress()
+                old = cluster.leader()
+                assign(old, f"before-{turn}")
+                old.hang_up()
+                channel = old.dialed()
+                grpc.channel_ready_future(channel).result(30)
+                old.pause()
+                read, write = Asked(lambda: probes(old)), Asked(lambda: assign(old, f"never-{turn}", 60))
+                new = cluster.leader(cluster.others(old))
+                assign(new, f"after-{turn}")
+                load.progress()
+                if LONG:
+                    time.sleep(10)  # the issue's ten seconds
+                old.resume()
+                read.join()
+                write.join()
+                check(read.code != CODE.OK or f"after-{turn}" in read.answer,
+                      f"the deposed leader answered a stale read: {read.code} {read.answer}")
+                check(write.code != CODE.OK, "the deposed leader accepted a write")
+                check(write.code == CODE.FAILED_PRECONDITION or f"never-{turn}" not in probes(cluster.leader()),
+                      f"a write that was not accepted is there: {write.code}")
+                load.progress()
+            load.judge()
+
+
+def paused_followers():
+    """SIGSTOP of both followers: the leader alone answers no read and acknowledges no write, and then goes on."""
+    with Cluster(3).start() as cluster:
+        cluster.formed()
+        leader = cluster.leader()
+        leader.call(FLEET + "AddShard", shard_id=SHARD)
+        followers = cluster.others(leader)
+        for node in followers:
+            node.pause()
+        for what, ask in (("read", lambda: probes(leader)), ("write", lambda: assign(leader, "alone")),
+                          ("report", lambda: leader.call(COORDINATOR + "ReportShard", shard_id=SHARD))):
+            code, text, _ = code_of(ask)
+            check(code in (CODE.UNAVAILABLE, CODE.FAILED_PRECONDITION), f"{what} without a majority: {code} {text}")
+        for node in followers:
+            node.resume()
+        cluster.formed()
+        assign(cluster.leader(), "together")
+        check("together" in probes(cluster.leader()), "it goes on")
+        cluster.agree()
+
+
+class Cut:
+    """Nothing passes between these and those inside the block."""
+
+    def __init__(self, ones, others):
+        self.pairs = [(a.host, b.host) for a in ones for b in others]
+        self.pairs += [(b, a) for a, b in self.pairs]
+
+    def __enter__(self):
+        for pair in self.pairs:
+            sandbox.cut(*pair)
+
+    def __exit__(self, *_):
+        for pair in self.pairs:
+            sandbox.heal(*pair)
+
+
+def cut_off():
+    """In networks of their own: the leader, then a follower is cut off under load, and healed."""
+    sandbox.hosts(4)
+    cluster = Cluster(3, hosts=True)
+    old = cluster.nodes[0]
+    old.options = ["--election", "8s"]  # so patient that it leads on in its own eyes: only asking a majority helps
+    with cluster.start():
+        cluster.formed()
+        with Workload(cluster) as load:
+            for turn in range(5 if LONG else 1):
+                while cluster.leader() is not old:
+                    cluster.leader().call(FLEET + "TransferLeadership", replica=old.name)
+                assign(old, f"before-cut-{turn}")
+                with Cut([old], cluster.others(old)):
+                    new = cluster.leader(cluster.others(old))
+                    assign(new, f"after-cut-{turn}")
+                    code, _, _ = code_of(lambda: check(f"after-cut-{turn}" in probes(old, 2), "a stale read"))
+                    check(code != CODE.OK, "a leader that is cut off answers no read")
+                    code, _, _ = code_of(lambda: assign(old, f"cut-{turn}", 2))
+                    check(code != CODE.OK, "and takes no write")
+                    load.progress()
+                cluster.formed()
+                follower = cluster.others(cluster.leader(), old)[0]
+                with Cut([follower], cluster.others(follower)):
+                    wait_for("it knows", lambda: follower.page("/readyz")[0] == 503)
+                    load.progress()
+                wait_for("it is back", lambda: follower.page("/readyz")[0] == 200)
+            load.progress()
+            load.judge()
+
+
+def members_change():
+    """Under load: one moves to another address, a fourth comes, one goes; the founder too."""
+    with Cluster(3).start() as cluster:
+        cluster.formed()
+        with Workload(cluster) as load:
+            load.progress()
+            mover = cluster.others(cluster.leader())[0]
+            mover.stop()
+            mover.grpc, mover.raft = cluster.address(7, 0), cluster.address(7, 1)
+            mover.start()
+            wait_for("its new address", lambda: any(
+                r.name == mover.name and r.raft_address == mover.raft and r.voter for r in cluster.formed()))
+            load.progress()
+            fourth = Coordinator(cluster, 3)
+            cluster.nodes.append(fourth)
+            fourth.start()
+            cluster.formed(4)
+            load.progress()
+            cluster.agree()
+            gone = cluster.leader()  # of all, the one that leads
+            gone.call(FLEET + "TransferLeadership")
+            rest = cluster.others(gone)
+            cluster.leader(rest).call(FLEET + "RemoveReplica", replica=gone.name)
+            gone.stop()
+            cluster.nodes.remove(gone)
+            cluster.formed(3)
+            load.progress()
+            load.judge()
+
+
+def all_at_once():
+    """kill -9 of all three under load: they come back with everything that was acknowledged."""
+    with Cluster(3).start() as cluster:
+        cluster.formed()
+        with Workload(cluster) as load:
+            for _ in range(10 if LONG else 1):
+                load.progress()
+                for node in cluster.nodes:
+                    node.signal(signal.SIGKILL)
+                for node in cluster.nodes:
+                    node.wait_end()
+                    node.start()
+                load.progress()
+            load.judge()
+
+
+if __name__ == "__main__":
+    sandbox.enter()
+    run_cases([killed_leaders, paused_leader, paused_followers, cut_off, members_change, all_at_once])
