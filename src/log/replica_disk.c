@@ -39,6 +39,13 @@ static void run_append(struct job *job)
     struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
     uint64_t began = clock_mono_ns(replica->io->clock).ns;
 
+    /* Entries of a term that is not on the disk would be no log at the next start. The vote was
+     * handed over before them, to this very thread. */
+    if (disk->vote_err) {
+        disk->append_err = disk->vote_err;
+        disk->append_note = disk->vote_note;
+        return;
+    }
     disk->append_err =
         wal_append(replica->wal, disk->entries, disk->count, disk->places, &disk->append_note);
     disk->append_ns = clock_mono_ns(replica->io->clock).ns - began;

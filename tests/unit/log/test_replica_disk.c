@@ -85,6 +85,26 @@ TEST(a_vote_that_cannot_be_written_is_never_given)
     }
 }
 
+/* The vote and the first entries of its term wait for the disk together. When the vote cannot be
+ * written the entries must not be: a log of a term that was never written down is no log. */
+TEST(entries_of_a_term_that_could_not_be_written_down_are_not_written)
+{
+    rig_open(1);
+    struct node *node = &rig.nodes[0];
+    RIG_UNTIL("it leads", rig_leader());
+    rig_kill(0);
+    rig_start_ok(0); /* alone it leads at once: a vote and an entry are on their way */
+    fail_disk(node, 1000000, 0);
+    while (node->replica->disk.vote_err == ERR_OK) CHECK("goes on", sim_step(rig.sim));
+    fail_disk(node, 0, 0);
+    RIG_UNTIL("it stops", node->stopped);
+    CHECK_HAS("at its vote", node->why.text, "vote");
+    rig_kill(0);
+    rig_start_ok(0);
+    RIG_UNTIL("and with a mended disk it leads again", rig_leader());
+    rig_close();
+}
+
 /* -- a disk that fills up -- */
 
 TEST(a_disk_that_fills_within_a_second_is_noticed_in_time)
