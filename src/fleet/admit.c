@@ -187,7 +187,8 @@ struct admit_step admit_next(const struct admit_view *view, const struct admit_r
     struct admit_step step = {.kind = ADMIT_WAIT};
 
     if (is_wrong(view, request, &step)) return step;
-    if (!member && name_is_held(view, request, &step)) return step;
+    if ((!member || member->role != MEMBER_VOTER) && name_is_held(view, request, &step))
+        return step; /* a learner too: its elder may have been silent only for a while */
     if (roster_lacks(view, request, &step)) return step;
     if (!member || strcmp(member->address, request->raft) != 0) {
         if (address_is_taken(view, request, &step)) return step;

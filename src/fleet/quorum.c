@@ -15,10 +15,16 @@ enum {
 
 /* -- what we know of ourselves -- */
 
+/* Our entry is as it should be, and the only one of our name: what is left of an older identity goes
+ * when we ask, should the leader that admitted us have died before it was done. */
 static bool roster_is_right(const struct quorum *q)
 {
-    const struct roster_entry *known = roster_find(q->roster, q->self.entry.id);
+    const struct roster_entry *known = roster_find(q->roster, q->self.entry.id), *entries;
+    size_t count = roster_entries(q->roster, &entries);
 
+    for (size_t i = 0; i < count; i++)
+        if (entries[i].id != q->self.entry.id && strcmp(entries[i].name, q->self.entry.name) == 0)
+            return false;
     return known && strcmp(known->name, q->self.entry.name) == 0 &&
            strcmp(known->grpc, q->self.entry.grpc) == 0 &&
            strcmp(known->http, q->self.entry.http) == 0;

@@ -1,5 +1,6 @@
 #include "scenarios.h"
 
+#include "quorum_story.h"
 #include "register_scenario.h"
 #include "rpc_scenario.h"
 #include "sim/log/story.h"
@@ -8,6 +9,7 @@ static const struct scenario *const all[] = {
     &register_scenario,
     &rpc_scenario,
     &log_scenario,
+    &quorum_scenario,
 };
 
 struct scenario_table scenarios_all(void)

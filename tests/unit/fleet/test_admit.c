@@ -213,6 +213,21 @@ TEST(a_name_whose_holder_answers_is_not_taken)
     }
 }
 
+TEST(a_learner_is_not_promoted_beside_a_voter_of_its_name_that_answers_again)
+{
+    struct stage s;
+    struct admit_request request = wish(NEW, "node-2", "c:2");
+
+    open_stage(&s);
+    join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER)->silent_ms = 10;
+    roster_do(s.roster, (struct roster_command){ROSTER_PUT, request.entry});
+    join_stage(&s, NEW, NULL, "c:2", MEMBER_LEARNER);
+    check_step("it waits", ask(&s, request), ADMIT_WAIT, 0, 0);
+    s.members[2].silent_ms = ADMIT_SILENT_MS;
+    check_step("until it is dead", ask(&s, request), ADMIT_CHANGE, CHANGE_REMOVE, OLD);
+    close_stage(&s);
+}
+
 TEST(the_leaders_own_name_is_never_taken)
 {
     struct stage s;
