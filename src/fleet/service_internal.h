@@ -109,6 +109,8 @@ struct fleet_service {
 extern const struct rpc_handler service_handler;
 void service_requests_resume(struct fleet_service *service); /* those that wait: ready, or lost */
 void service_request_overdue(struct timer *timer);
+/* Still the leader of the term the desk is of; to be asked once leadership is proved. */
+bool service_leads(const struct fleet_service *service);
 void service_write(struct request *request); /* proposes the method's command */
 void service_answer_write(struct request *request, const struct fleet_result *result);
 /* Each answers, once, and the request is gone. */

@@ -28,6 +28,19 @@ static struct str shard_of(const struct request *request)
     return str_from(report_of(request)->shard_id);
 }
 
+/* What the tables would refuse is not put into the log first, at every report anew. */
+static bool is_registrable(struct request *request)
+{
+    bool long_id = shard_of(request).len > FLEET_ID_MAX;
+
+    if (!long_id && strlen(report_of(request)->shard_address) <= FLEET_ADDRESS_MAX) return true;
+    service_count(request->service->metrics.reports[REPORT_REFUSED]);
+    service_refuse(request, GRPC_INVALID_ARGUMENT, "%s: at most %d bytes",
+                   long_id ? "shard_id" : "shard_address",
+                   long_id ? FLEET_ID_MAX : FLEET_ADDRESS_MAX);
+    return false;
+}
+
 static bool admit(struct request *request)
 {
     const struct tls_identity *identity = rpc_call_identity(request->call);
@@ -46,7 +59,7 @@ static bool admit(struct request *request)
         service_refuse(request, GRPC_PERMISSION_DENIED, "ReportShard: %s", note.text);
         return false;
     }
-    return true;
+    return is_registrable(request);
 }
 
 /* -- registering -- */
@@ -211,7 +224,8 @@ static void after_registration(struct request *request, const struct fleet_resul
         service_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %.*s",
                        (int)text.len, text.data ? text.data : "");
         buf_deinit(&text);
-    } else if (!service->ready || !fleet_find_shard(service->fleet, shard_of(request), &there)) {
+    } else if (!service_leads(service) ||
+               !fleet_find_shard(service->fleet, shard_of(request), &there)) {
         service_refuse(request, GRPC_UNAVAILABLE,
                        "coordinator: register shard: it was removed, or leadership lost, "
                        "meanwhile");

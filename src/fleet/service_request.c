@@ -102,6 +102,12 @@ static void log_failed(struct request *request, enum err err)
 
 /* -- reading -- */
 
+/* The news of a lost term may still be on its way. */
+bool service_leads(const struct fleet_service *service)
+{
+    return service->ready && replica_status(service->replica).term == service->term;
+}
+
 static void on_read(struct read_ticket *ticket, enum err err)
 {
     struct request *request = CONTAINER_OF(ticket, struct request, ticket);
@@ -111,9 +117,7 @@ static void on_read(struct read_ticket *ticket, enum err err)
         return;
     }
     rpc_call_mark(request->call, "leads");
-    /* Proved for the term the desk is of? The news of a lost term may still be on its way. */
-    if (!request->service->ready ||
-        replica_status(request->service->replica).term != request->service->term)
+    if (!service_leads(request->service))
         service_refuse(request, GRPC_UNAVAILABLE, "%s: leadership is changing",
                        request->method->name);
     else
@@ -163,7 +167,8 @@ static void on_write(struct proposal *proposal, enum err err, struct str reply)
     struct request *request = CONTAINER_OF(proposal, struct request, proposal);
     struct fleet_result result = {.status = FLEET_UNREADABLE};
 
-    if (!err && fleet_reply_parse(reply, &result)) err = ERR_INTERNAL;
+    /* No memory for the answer: it was applied, but how it went is not known. */
+    if (!err && fleet_reply_parse(reply, &result)) err = ERR_UNKNOWN;
     count_apply(request->service, err, result.status != FLEET_DONE);
     if (!request->call) {
         request_free(request);

@@ -337,18 +337,27 @@ TEST(what_is_missing_is_named)
 
 TEST(what_the_tables_refuse_has_its_status)
 {
-    static char long_id[FLEET_ID_MAX + 2];
+    static char long_id[FLEET_ID_MAX + 2], long_address[FLEET_ADDRESS_MAX + 2];
     Muster__V1__BindClusterRequest bind = MUSTER__V1__BIND_CLUSTER_REQUEST__INIT;
     struct rig_answer *answer;
+    uint64_t last;
 
     memset(long_id, 'x', sizeof long_id - 1);
+    memset(long_address, 'x', sizeof long_address - 1);
     rig_open((struct rig_options){0});
     CHECK_U64("AssignDomain", rig_assign("rack", "r-1", "nobody"), GRPC_NOT_FOUND);
     CHECK_U64("RemoveShard", rig_remove("nobody"), GRPC_NOT_FOUND);
     CHECK_U64("AddShard", rig_add(long_id, ""), GRPC_INVALID_ARGUMENT);
+    last = replica_status(rig_leader()->replica).last;
     answer = rig_try_report((struct rig_call){0}, (struct rig_report){.shard = long_id});
-    CHECK_U64("ReportShard: any failure of the registration", answer->status, GRPC_UNAVAILABLE);
-    CHECK_HAS("with the original's words", answer->text, "coordinator: register shard:");
+    CHECK_U64("ReportShard: not to be tried again", answer->status, GRPC_INVALID_ARGUMENT);
+    CHECK_HAS("says why", answer->text, "shard_id: at most 253 bytes");
+    answer = rig_try_report((struct rig_call){0},
+                            (struct rig_report){.shard = "s", .address = long_address});
+    CHECK_U64("so is its address", answer->status, GRPC_INVALID_ARGUMENT);
+    CHECK_HAS("says why", answer->text, "shard_address: at most 512 bytes");
+    CHECK_U64("nothing in the log", replica_status(rig_leader()->replica).last, last);
+    CHECK("counted", metric("muster_coordinator_reports_total{result=\"refused\"}") == 2);
     bind.cluster_id = (char *)(uintptr_t) "c";
     bind.shard_id = (char *)(uintptr_t) "nobody";
     check_refused("BindCluster", ".BindCluster", &bind.base, GRPC_NOT_FOUND, "shard not found");
