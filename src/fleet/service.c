@@ -10,7 +10,7 @@ enum {
     WAIT_MS = 5000,
     REQUESTS_MAX = 16384,
     TICK_MS = 1000,
-    ANSWER_BYTES_MAX = 256 << 20,
+    LIST_ROWS_MAX = 8192,
     SCRATCH_KEPT = 1 << 20, /* a large answer's memory is not held on to */
 };
 
@@ -136,6 +136,8 @@ static enum err open_parts(struct fleet_service *service,
     enum err err = timer_init(&service->overdue, options->io->loop, service_request_overdue);
 
     if (!err) err = timer_init(&service->tick, options->io->loop, on_tick);
+    if (!err) err = service_lister_init(&service->domains, service, FLEET_DOMAINS);
+    if (!err) err = service_lister_init(&service->clusters, service, FLEET_CLUSTERS);
     if (!err) err = fleet_machine_open(&machine, &service->machine);
     if (!err) err = desk_open(&desk, &service->desk);
     if (!err) err = service_metrics_open(&service->metrics, options->metrics, note);
@@ -162,9 +164,10 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
     if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
     if (!service->limits.pending_max) service->limits.pending_max = DESK_PENDING_MAX;
+    if (!service->limits.list_rows_max) service->limits.list_rows_max = LIST_ROWS_MAX;
     list_init(&service->requests);
-    buf_init(&service->answer, ANSWER_BYTES_MAX);
-    buf_init(&service->row, ANSWER_BYTES_MAX);
+    buf_init(&service->answer, SERVICE_ANSWER_MAX);
+    buf_init(&service->row, SERVICE_ANSWER_MAX);
     buf_init(&service->command, REPLICA_COMMAND_MAX);
     err = open_parts(service, options, note);
     if (err) {
@@ -184,6 +187,8 @@ void fleet_service_close(struct fleet_service *service)
     assert(service->seed_running == 0);
     timer_deinit(&service->overdue);
     timer_deinit(&service->tick);
+    service_lister_deinit(&service->domains);
+    service_lister_deinit(&service->clusters);
     desk_close(service->desk);
     fleet_machine_close(service->machine);
     buf_deinit(&service->answer);

@@ -9,6 +9,7 @@
  * forgotten and a write goes on without anybody to tell. */
 #ifndef FLEET_SERVICE_INTERNAL_H
 #define FLEET_SERVICE_INTERNAL_H
+#include "base/map.h"
 #include "fleet/desk.h"
 #include "fleet/pack.h"
 #include "fleet/seed.h"
@@ -41,9 +42,9 @@ struct service_binding { /* what the server hands to our handler */
     const struct service_method *method;
 };
 
-enum request_step { REQUEST_WAITS, REQUEST_READS, REQUEST_WRITES };
+enum request_step { REQUEST_WAITS, REQUEST_READS, REQUEST_WRITES, REQUEST_LISTS };
 struct request {
-    struct list link; /* service.requests by age; detached once abandoned */
+    struct list link; /* service.requests by age; detached once abandoned; or a lister's */
     struct fleet_service *service;
     const struct service_method *method;
     struct rpc_call *call; /* NULL: nobody waits any more */
@@ -71,6 +72,16 @@ struct service_metrics { /* all NULL without a registry */
     struct metric_family *pending;
 };
 
+struct service_lister { /* service_list.c */
+    struct fleet_service *service;
+    enum fleet_table table;
+    struct timer timer;
+    struct list waiting, running; /* requests: for the next list, for this one */
+    struct fleet_view *view;      /* NULL: no list is being made */
+    struct list parts;
+    struct map by_shard;
+};
+
 struct fleet_service {
     struct io *io;
     struct log_source log;
@@ -93,6 +104,7 @@ struct fleet_service {
     size_t member_count;
     struct list requests;
     uint32_t request_count;
+    struct service_lister domains, clusters;
     struct timer overdue, tick;
     struct buf answer, row, command; /* scratch of one call */
     /* the rows of --bootstrap-state that a leader still has to propose */
@@ -146,6 +158,14 @@ enum err service_queue(struct fleet_service *service, struct str shard, struct s
  * hold what is true. */
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
                         bool assigned);
+
+/* -- service_list.c -- */
+/* The original sends and takes 256 MiB; a million domains are about 60 MB. */
+enum { SERVICE_ANSWER_MAX = 256 << 20 };
+enum err service_lister_init(struct service_lister *lister, struct fleet_service *service,
+                             enum fleet_table table);      /* ERR_FULL (timers), ERR_NOMEM */
+void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed one */
+void service_list_later(struct request *request, struct service_lister *lister);
 
 /* -- service_metrics.c -- */
 enum err service_metrics_open(struct service_metrics *ret_metrics, struct metrics *metrics,

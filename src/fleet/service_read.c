@@ -3,9 +3,6 @@
  * Each runs once leadership is proved, in one go, so an answer is of one moment. */
 #include "fleet/service_internal.h"
 
-/* The original sends and takes 256 MiB; a million domains are about 60 MB. */
-enum { ANSWER_MAX = 256 << 20 };
-
 /* Each answer is field 1, repeated. */
 enum { FIELD_ROWS = 1 };
 
@@ -25,6 +22,12 @@ static void end_row(struct pack *answer, const struct pack *row)
 {
     if (!answer->err) answer->err = row->err;
     pack_bytes(answer, FIELD_ROWS, buf_peek(row->into));
+}
+
+/* Too long for one turn of the loop. */
+static bool is_long(const struct fleet_service *service, enum fleet_table table)
+{
+    return fleet_counts(service->fleet).of[table] > service->limits.list_rows_max;
 }
 
 static void list_shards(struct request *request)
@@ -53,6 +56,10 @@ static void list_domain_assignments(struct request *request)
     struct fleet_walk walk = {0};
     struct fleet_domain domain;
 
+    if (is_long(service, FLEET_DOMAINS)) {
+        service_list_later(request, &service->domains);
+        return;
+    }
     while (!answer.err && fleet_next_assignment(service->fleet, &walk, &domain)) {
         struct pack row = begin_row(service);
 
@@ -71,6 +78,10 @@ static void list_clusters(struct request *request)
     struct fleet_walk walk = {0};
     struct fleet_cluster cluster;
 
+    if (is_long(service, FLEET_CLUSTERS)) {
+        service_list_later(request, &service->clusters);
+        return;
+    }
     while (!answer.err && fleet_next_cluster(service->fleet, &walk, &cluster)) {
         struct pack row = begin_row(service);
 
@@ -196,7 +207,7 @@ static void list_instructions(struct request *request)
     {                                                                                              \
         .path = "/" service "/" rpc, .name = rpc,                                                  \
         .input = &package##__##word##_request__descriptor,                                         \
-        .output = &package##__##word##_response__descriptor, .response_max = ANSWER_MAX,           \
+        .output = &package##__##word##_response__descriptor, .response_max = SERVICE_ANSWER_MAX,   \
         .read = word,                                                                              \
     }
 #define BIGFLEET "bigfleet.v1alpha1.Coordinator"

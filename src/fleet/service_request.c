@@ -268,6 +268,7 @@ static void give_up(struct request *request)
         list_remove(&request->link);
         replica_abandon(replica, &request->proposal);
         break;
+    case REQUEST_LISTS: assert(false); /* not among those that can be overdue */
     }
 }
 

@@ -277,6 +277,131 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     rig_close();
 }
 
+/* What is answered over several turns is what is answered in one. */
+TEST(long_lists_are_made_over_many_turns_and_of_one_moment)
+{
+    Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
+        BIGFLEET__V1ALPHA1__LIST_DOMAIN_ASSIGNMENTS_REQUEST__INIT;
+    Bigfleet__V1alpha1__ListDomainAssignmentsResponse got;
+    Muster__V1__ListClustersRequest list_clusters = MUSTER__V1__LIST_CLUSTERS_REQUEST__INIT;
+    Muster__V1__BindClusterRequest bind = MUSTER__V1__BIND_CLUSTER_REQUEST__INIT;
+    const Muster__V1__ListClustersResponse *clusters;
+    struct rig_answer answers[3];
+    char value[16], before[64] = "";
+    enum { DOMAINS = 1500 };
+
+    rig_open((struct rig_options){.limits = {.list_rows_max = 2}});
+    for (int i = 0; i < 5; i++) {
+        snprintf(value, sizeof value, "shard-%d", i);
+        CHECK_U64("shard", rig_add(value, ""), GRPC_OK);
+    }
+    for (int i = 0; i < DOMAINS; i++) {
+        char shard[16];
+
+        snprintf(value, sizeof value, "r-%04d", (i * 7) % DOMAINS);
+        snprintf(shard, sizeof shard, "shard-%d", i % 5);
+        CHECK_U64("domain", rig_assign(i % 3 ? "rack" : "row", value, shard), GRPC_OK);
+    }
+    for (size_t i = 0; i < 3; i++)
+        rig_start(&answers[i], (struct rig_call){.client = i}, "ListDomainAssignments", &list.base);
+    CHECK_U64("meanwhile", rig_remove("shard-4"), GRPC_OK);
+    for (size_t i = 0; i < 3; i++) {
+        size_t count;
+
+        rig_wait(&answers[i]);
+        got = *(const Bigfleet__V1alpha1__ListDomainAssignmentsResponse *)rig_message(
+            &answers[i], &bigfleet__v1alpha1__list_domain_assignments_response__descriptor);
+        count = got.n_assignments;
+        CHECK("all, before or after", count == DOMAINS || count == DOMAINS / 5 * 4);
+        before[0] = '\0';
+        for (size_t k = 0; k < count; k++) {
+            char text[64];
+
+            snprintf(text, sizeof text, "%s %s %s", got.assignments[k]->shard_id,
+                     got.assignments[k]->topology_key, got.assignments[k]->topology_value);
+            CHECK("in order, none twice", strcmp(before, text) < 0);
+            memcpy(before, text, sizeof before);
+        }
+        rig_answer_deinit(&answers[i]);
+    }
+    bind.shard_id = (char *)(uintptr_t) "shard-1";
+    for (int i = 0; i < 4; i++) {
+        snprintf(value, sizeof value, "c-%d", 9 - i);
+        bind.cluster_id = value;
+        CHECK_U64("bound", rig_call((struct rig_call){0}, ".BindCluster", &bind.base)->status,
+                  GRPC_OK);
+    }
+    clusters = rig_message(rig_call((struct rig_call){0}, ".ListClusters", &list_clusters.base),
+                           &muster__v1__list_clusters_response__descriptor);
+    CHECK_SIZE("clusters", clusters->n_clusters, 4);
+    CHECK_TEXT("ascending", clusters->clusters[0]->cluster_id, "c-6");
+    CHECK_TEXT("with their shard", clusters->clusters[3]->shard_id, "shard-1");
+    rig_close();
+}
+
+/* A list of so many rows that a write fits in between; who asks after the write sees it. */
+TEST(a_list_under_way_is_not_for_who_asks_later)
+{
+    enum { ROWS = 200000 };
+    Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
+        BIGFLEET__V1ALPHA1__LIST_DOMAIN_ASSIGNMENTS_REQUEST__INIT;
+    const Bigfleet__V1alpha1__ListDomainAssignmentsResponse *got;
+    struct rig_answer early, late;
+    struct fleet *fleet;
+    uint64_t turns;
+    char value[16];
+
+    rig_open((struct rig_options){0});
+    fleet = fleet_machine_fleet(fleet_service_machine(rig.nodes[0].service));
+    CHECK_U64("shard", rig_add("s", ""), GRPC_OK);
+    for (int i = 0; i < ROWS; i++) { /* past the log, which would take an hour of this test */
+        struct fleet_command command = {.kind = FLEET_ASSIGN_DOMAIN,
+                                        .assign_domain = {STR("k"), str_from(value), STR("s")}};
+
+        snprintf(value, sizeof value, "%06d", i);
+        command.assign_domain.value = str_from(value);
+        CHECK_U64("row", fleet_apply(fleet, &command).status, FLEET_DONE);
+    }
+    CHECK_SIZE("connected", rig_shards()->n_shards, 1);
+    turns = loop_stats(rig.nodes[0].io->loop).timers_fired;
+    rig_start(&early, (struct rig_call){0}, "ListDomainAssignments", &list.base);
+    CHECK_U64("written", rig_assign("z", "new", "s"), GRPC_OK);
+    CHECK("the list is under way", !early.done);
+    rig_start(&late, (struct rig_call){0}, "ListDomainAssignments", &list.base);
+    rig_wait(&early);
+    got = rig_message(&early, &bigfleet__v1alpha1__list_domain_assignments_response__descriptor);
+    CHECK_SIZE("of its moment", got->n_assignments, ROWS);
+    turns = loop_stats(rig.nodes[0].io->loop).timers_fired - turns;
+    CHECK("some rows a turn", turns > ROWS / 1024);
+    rig_wait(&late);
+    got = rig_message(&late, &bigfleet__v1alpha1__list_domain_assignments_response__descriptor);
+    CHECK_SIZE("with what was acknowledged", got->n_assignments, ROWS + 1);
+    CHECK_TEXT("in its place", got->assignments[ROWS]->topology_value, "new");
+    rig_answer_deinit(&early);
+    rig_answer_deinit(&late);
+    rig_close();
+}
+
+TEST(who_asks_for_a_long_list_and_goes_away_leaves_nothing_behind)
+{
+    Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
+        BIGFLEET__V1ALPHA1__LIST_DOMAIN_ASSIGNMENTS_REQUEST__INIT;
+    struct rig_answer answer;
+    char value[16];
+
+    rig_open((struct rig_options){.limits = {.list_rows_max = 2}});
+    CHECK_U64("shard", rig_add("s", ""), GRPC_OK);
+    for (int i = 0; i < 3000; i++) {
+        snprintf(value, sizeof value, "r-%04d", i);
+        CHECK_U64("domain", rig_assign("rack", value, "s"), GRPC_OK);
+    }
+    rig_start(&answer, (struct rig_call){.timeout_ms = 1}, "ListDomainAssignments", &list.base);
+    rig_wait(&answer);
+    rig_answer_deinit(&answer);
+    CHECK_SIZE("the next is answered", domains().n_assignments, 3000);
+    rig_close();
+}
+
 /* -- wire.md 4.2 -- */
 
 static void check_refused(const char *why, const char *method, const ProtobufCMessage *m,

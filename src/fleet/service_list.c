@@ -1,0 +1,172 @@
+/* Lists of tables that may have a million rows: read from a view, some rows a turn, so that the
+ * leader goes on leading meanwhile.
+ *
+ * Who asks while a list is being made waits for the next one, for this one began before; all who
+ * wait share it. So a table is read once at a time, whoever asks. The answer is of the moment the
+ * view was opened, which is after each of its callers' proof of leadership. */
+#include <stdlib.h>
+
+#include "fleet/service_internal.h"
+
+enum { ROWS_A_TURN = 1024 }; /* about a millisecond */
+
+struct part { /* the rows of one shard, packed, in order */
+    struct list link;
+    struct buf bytes;
+    size_t id_len;
+    char id[];
+};
+
+static struct str part_id(const struct part *part)
+{
+    return str_of(part->id, part->id_len);
+}
+
+/* Domains come by key and value and go out by shard, key and value: a part per shard. Shards come
+ * before all else, in order. */
+static enum err add_part(struct service_lister *lister, struct str id)
+{
+    struct part *part = malloc(sizeof *part + id.len);
+    enum err err;
+
+    if (!part) return ERR_NOMEM;
+    list_init(&part->link);
+    buf_init(&part->bytes, SERVICE_ANSWER_MAX);
+    part->id_len = id.len;
+    memcpy(part->id, id.at, id.len);
+    err = map_put(&lister->by_shard, part_id(part), part);
+    if (err)
+        free(part);
+    else
+        list_append(&lister->parts, &part->link);
+    return err;
+}
+
+static enum err add_row(struct service_lister *lister, struct str shard, struct str first,
+                        struct str second, struct str third)
+{
+    struct part *part = map_get(&lister->by_shard, shard);
+    struct buf *scratch = &lister->service->row;
+    struct pack fields = {scratch, ERR_OK}, row;
+
+    if (!part) return ERR_INTERNAL; /* every row's shard is in the tables */
+    buf_clear(scratch);
+    pack_text(&fields, 1, first);
+    pack_text(&fields, 2, second);
+    pack_text(&fields, 3, third);
+    row = (struct pack){&part->bytes, fields.err};
+    pack_bytes(&row, 1, buf_peek(scratch));
+    return row.err;
+}
+
+static enum err take_row(struct service_lister *lister, const struct fleet_row *row)
+{
+    bool domains = lister->table == FLEET_DOMAINS;
+
+    if (row->table == FLEET_SHARDS) return domains ? add_part(lister, row->shard.id) : ERR_OK;
+    if (row->table != lister->table) return ERR_OK;
+    if (domains)
+        return add_row(lister, row->domain.shard, row->domain.key, row->domain.value,
+                       row->domain.shard);
+    return add_row(lister, STR_EMPTY, row->cluster.id, row->cluster.shard, STR_EMPTY);
+}
+
+/* -- from the view to the answer -- */
+
+static void drop(struct service_lister *lister)
+{
+    LIST_EACH_SAFE(&lister->parts, node, next)
+    {
+        struct part *part = CONTAINER_OF(node, struct part, link);
+
+        list_remove(node);
+        buf_deinit(&part->bytes);
+        free(part);
+    }
+    map_deinit(&lister->by_shard);
+    fleet_view_close(lister->view);
+    lister->view = NULL;
+}
+
+static void begin(struct service_lister *lister);
+
+static void answer_all(struct service_lister *lister, enum err err)
+{
+    struct buf *answer = &lister->service->answer;
+
+    buf_clear(answer);
+    LIST_EACH(&lister->parts, node)
+    if (!err) err = buf_append(answer, buf_peek(&CONTAINER_OF(node, struct part, link)->bytes));
+    while (!list_empty(&lister->running)) {
+        struct request *request = CONTAINER_OF(lister->running.next, struct request, link);
+
+        if (err)
+            service_refuse(request, err_grpc_status(err), "%s: %s", request->method->name,
+                           err_text(err));
+        else
+            service_reply(request, buf_peek(answer));
+    }
+    drop(lister);
+    if (!list_empty(&lister->waiting)) begin(lister);
+}
+
+static void on_turn(struct timer *timer)
+{
+    struct service_lister *lister = CONTAINER_OF(timer, struct service_lister, timer);
+    struct fleet_row row;
+    bool more = true;
+    enum err err = ERR_OK;
+
+    for (int i = 0; i < ROWS_A_TURN && more && !err; i++) {
+        err = fleet_view_next(lister->view, &row, &more);
+        if (!err && more) err = take_row(lister, &row);
+    }
+    if (!err && more)
+        timer_start_in(timer, 0);
+    else
+        answer_all(lister, err == ERR_CANCELLED ? ERR_UNAVAILABLE : err);
+}
+
+static void begin(struct service_lister *lister)
+{
+    enum err err;
+
+    assert(!lister->view && list_empty(&lister->running));
+    list_splice(&lister->running, &lister->waiting);
+    map_init(&lister->by_shard, FLEET_SHARDS_MAX, 0);
+    err = fleet_view_open(lister->service->fleet, &lister->view);
+    if (!err && lister->table != FLEET_DOMAINS) err = add_part(lister, STR_EMPTY);
+    if (err)
+        answer_all(lister, err); /* all four views are taken: try again */
+    else
+        timer_start_in(&lister->timer, 0);
+}
+
+/* -- life -- */
+
+enum err service_lister_init(struct service_lister *lister, struct fleet_service *service,
+                             enum fleet_table table)
+{
+    lister->service = service;
+    lister->table = table;
+    list_init(&lister->waiting);
+    list_init(&lister->running);
+    list_init(&lister->parts);
+    return timer_init(&lister->timer, service->io->loop, on_turn);
+}
+
+void service_lister_deinit(struct service_lister *lister)
+{
+    if (!lister->service) return;
+    assert(list_empty(&lister->waiting) && list_empty(&lister->running));
+    timer_deinit(&lister->timer);
+    drop(lister);
+}
+
+void service_list_later(struct request *request, struct service_lister *lister)
+{
+    request->step = REQUEST_LISTS;
+    list_remove(&request->link); /* no longer overdue: it ends by itself */
+    list_append(&lister->waiting, &request->link);
+    if (!lister->view) begin(lister);
+}
