@@ -22,30 +22,28 @@ struct export_loop {
     char dir[FS_PATH_CAP];
     struct timer timer;
     struct worker *worker;
-    enum state state;
     struct read_ticket ticket;
     struct fleet_copy copy;
-    bool copied; /* to the last byte */
-    uint64_t hash;
-    bool exported; /* once, by this process; then: */
-    uint64_t exported_hash;
+    uint64_t hash, exported_hash; /* of the state being copied, and of the last export */
     struct export_counts counts;
     struct metric_family *total;
     struct gauge *last_time, *last_index, *last_bytes;
+    enum state state;
+    bool copied;   /* to the last byte */
+    bool exported; /* once, by this process */
 
     /* the worker's while busy */
-    bool busy;
-    struct job job;
+    bool busy, swept;
     enum work work;
-    bool swept;
+    enum err err, prune_err;
+    uint32_t removed;
+    uint64_t bytes;
+    struct job job;
     struct export_file *file;
     struct fleet_meta meta;
     wall_time now;
     struct buf slice;
-    uint64_t bytes;
-    uint32_t removed;
     char name[EXPORT_NAME_CAP];
-    enum err err, prune_err;
     struct note note, prune_note;
 };
 

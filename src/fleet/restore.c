@@ -430,7 +430,10 @@ static enum err next(void *owner, uint32_t *ret_section, struct buf *into, struc
     *ret_section = archive->slice_section;
     len = min_size(archive->slice.len, DATADIR_SECTION_BYTES_MAX);
     err = buf_append(into, str_of(archive->slice.data, len));
-    buf_consume(&archive->slice, len);
+    if (err)
+        note_set(note, "section %" PRIu32 ": %s", archive->slice_section, err_text(err));
+    else
+        buf_consume(&archive->slice, len);
     return err;
 }
 

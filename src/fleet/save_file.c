@@ -119,7 +119,7 @@ enum err save_meta(struct save_file *file, struct str meta_json, struct note *no
         return err;
     }
     buf_init(&head, HEAD_MAX); /* of the right length: the size of the state comes later */
-    err = fleet_archive_head(meta_json, 0, &head);
+    err = say(file, fleet_archive_head(meta_json, 0, &head), "write", note);
     if (!err) err = put(file, buf_peek(&head), note);
     buf_deinit(&head);
     return err;
@@ -161,10 +161,12 @@ static enum err finish_snapshot(struct save_file *file, struct save_facts *facts
         return err;
     }
     buf_init(&bytes, HEAD_MAX);
-    err = fleet_archive_tail(file->state_size, &bytes);
+    err = say(file, fleet_archive_tail(file->state_size, &bytes), "write", note);
     if (!err) err = put(file, buf_peek(&bytes), note);
     buf_clear(&bytes);
-    if (!err) err = fleet_archive_head(buf_peek(&file->meta_json), file->state_size, &bytes);
+    if (!err)
+        err = say(file, fleet_archive_head(buf_peek(&file->meta_json), file->state_size, &bytes),
+                  "write", note);
     if (!err)
         err = say(file, fs_write_at(file->fs, file->file, 0, buf_peek(&bytes)), "write", note);
     buf_deinit(&bytes);

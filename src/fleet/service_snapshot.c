@@ -143,7 +143,7 @@ static void on_done(void *opaque, struct rpc_call *call)
 /* True: it was taken. */
 static bool send_frame(struct outflow *stream, bool is_head, struct str bytes)
 {
-    ProtobufCBinaryData data = {.len = bytes.len, .data = (uint8_t *)bytes.at};
+    ProtobufCBinaryData frame = {.len = bytes.len, .data = (uint8_t *)bytes.at};
     Bigfleet__V1alpha1__SnapshotSaveChunk save;
     Muster__V1__BackupChunk backup;
     enum err err;
@@ -153,18 +153,18 @@ static bool send_frame(struct outflow *stream, bool is_head, struct str bytes)
         save.payload_case = is_head ? BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_META_JSON
                                     : BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_DATA;
         if (is_head)
-            save.meta_json = data;
+            save.meta_json = frame;
         else
-            save.data = data;
+            save.data = frame;
         err = rpc_send(stream->call, &save.base);
     } else {
         muster__v1__backup_chunk__init(&backup);
         backup.payload_case = is_head ? MUSTER__V1__BACKUP_CHUNK__PAYLOAD_META_JSON
                                       : MUSTER__V1__BACKUP_CHUNK__PAYLOAD_DATA;
         if (is_head)
-            backup.meta_json = data;
+            backup.meta_json = frame;
         else
-            backup.data = data;
+            backup.data = frame;
         err = rpc_send(stream->call, &backup.base);
     }
     if (err == ERR_FULL) {
@@ -400,6 +400,8 @@ static void begin(struct snapshot_service *service, struct rpc_call *call, enum 
         fail(&asked, ERR_NOT_LEADER, "");
         return;
     }
+    /* One that has ended makes room at once, though its call lives until it is sent. */
+    if (stream->call && stream->stage == DONE) stream_clear(stream);
     if (stream->call) {
         note_set(&note, "%s: another one is under way", kind_word(kind));
         rpc_fail(call, ERR_FULL, &note);

@@ -50,7 +50,8 @@ struct machine_ops {
      * not fit is cut by the machine's own rules, never by failing). */
     void (*apply)(void *state, const struct machine_entry *entry, struct buf *reply);
     /* A consistent view of the state as it is now, which is after entry `index`; apply goes on
-     * while it is read. One at a time. ERR_NOMEM. */
+     * while it is read. The log reads one at a time; who makes a backup may read others beside
+     * it, as many as the machine allows. ERR_NOMEM, ERR_FULL. */
     enum err (*snapshot_begin)(void *state, uint64_t index, void **ret_view);
     /* Appends about `budget` bytes, at least one unless done. The cut points mean nothing. */
     enum err (*snapshot_next)(void *view, size_t budget, struct buf *into, bool *ret_done);

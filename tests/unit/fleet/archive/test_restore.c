@@ -1,4 +1,5 @@
-/* What people keep of a fleet, read back and restored: exports, the original's archives, backups. */
+/* What people keep of a fleet, read back and restored: exports, backups, archives of the
+ * original. */
 #include <stdio.h>
 #include <string.h>
 
