@@ -9,7 +9,7 @@
 #include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { ANSWER_ARENA_MAX = 1 << 20 };
+enum { ANSWER_ARENA_MAX = 1 << 20, UNCLEAR_SAID_EVERY = 60 /* looks: 15 s */ };
 
 struct look { /* at one peer */
     struct founding *founding;
@@ -27,7 +27,8 @@ struct founding {
     struct look looks[FOUND_PEERS_MAX];
     enum found_answer answers[FOUND_PEERS_MAX];
     size_t count, open;
-    bool looking; /* targets are being found */
+    uint32_t unclear; /* answers so far */
+    bool looking;     /* targets are being found */
     bool closing;
     founding_fn *done;
     void (*closed)(void *owner);
@@ -82,7 +83,7 @@ static void look_close(struct look *look)
 
 static enum found_answer read_answer(struct str bytes)
 {
-    enum found_answer answer = FOUND_SILENT;
+    enum found_answer answer = FOUND_UNCLEAR;
     ProtobufCMessage *message;
     struct arena arena;
 
@@ -104,7 +105,14 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     size_t at = (size_t)(look - f->looks);
 
     (void)call;
-    f->answers[at] = outcome->err ? FOUND_SILENT : read_answer(message);
+    if (!outcome->err)
+        f->answers[at] = read_answer(message);
+    else if (outcome->answered)
+        f->answers[at] = FOUND_UNCLEAR;
+    if (f->answers[at] == FOUND_UNCLEAR && f->unclear++ % UNCLEAR_SAID_EVERY == 0)
+        LOG_WARN(&f->log,
+                 "a peer does not say whether it has a cluster; nothing is founded beside it",
+                 log_text("peer", look->address), log_str("why", outcome->text));
     if (f->answers[at] == FOUND_HAS_LOG)
         LOG_INFO(&f->log, "a cluster exists, joining it", log_text("peer", look->address));
     look_close(look);

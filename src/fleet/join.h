@@ -36,8 +36,13 @@ struct found_facts {
     uint64_t ordinal; /* with a join address */
 };
 enum found_verdict found_begin(const struct found_facts *facts);
-enum found_answer { FOUND_SILENT, FOUND_EMPTY, FOUND_HAS_LOG };
-/* After one look at every peer. */
+enum found_answer {
+    FOUND_SILENT,
+    FOUND_EMPTY,
+    FOUND_UNCLEAR, /* it answers, but does not say: it may hold the log of a cluster */
+    FOUND_HAS_LOG,
+};
+/* After one look at every peer. Beside one that is unclear nothing is founded, however long. */
 enum found_verdict found_look(const enum found_answer *answers, size_t count, uint64_t looking_ms);
 
 /* -- joining -- */

@@ -5,6 +5,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
@@ -167,6 +169,22 @@ def strangers():
         check(len(cluster.formed(1, [home])) == 1, "nobody was taken in")
 
 
+def unclear_peer():
+    """Beside a peer that answers but does not say whether it has a cluster, nothing is founded."""
+    with Cluster(2) as cluster:
+        node, peer = cluster.nodes
+        server = grpc.server(ThreadPoolExecutor(1))  # it knows no method: UNIMPLEMENTED
+        server.add_insecure_port(peer.grpc)
+        server.start()
+        node.start()
+        wait_for("it says so", lambda: "nothing is founded beside it" in node.text())
+        time.sleep(4)  # longer than silent peers are waited for
+        check(not os.path.exists(os.path.join(node.dir, "FORMAT")), "nothing is founded")
+        server.stop(None).wait()
+        peer.start()
+        cluster.formed()
+
+
 def wrong_starts():
     """Wrong settings end with 2, a directory or a port in use with 4, each saying why."""
     with Cluster(1, join=False) as cluster:
@@ -253,4 +271,4 @@ def dev():
 
 if __name__ == "__main__":
     run_cases([no_flags, three_form, leader_dies, moves, lost_disk, old_contract, administration, strangers,
-               wrong_starts, over_tls, dev])
+               unclear_peer, wrong_starts, over_tls, dev])

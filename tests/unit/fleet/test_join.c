@@ -73,6 +73,8 @@ TEST(one_peer_with_a_log_means_that_there_is_a_cluster)
         {"one is silent yet", {FOUND_EMPTY, FOUND_SILENT}, 2, 0, FOUND_ASK_AGAIN},
         {"all are silent yet", {FOUND_SILENT, FOUND_SILENT}, 2, FOUND_LOOK_MS - 1, FOUND_ASK_AGAIN},
         {"silent for long", {FOUND_SILENT, FOUND_SILENT}, 2, FOUND_LOOK_MS, FOUND_BOOTSTRAP},
+        {"one does not say", {FOUND_EMPTY, FOUND_UNCLEAR}, 2, 9999999, FOUND_ASK_AGAIN},
+        {"another does", {FOUND_UNCLEAR, FOUND_HAS_LOG}, 2, 0, FOUND_JOIN},
         {"nobody to ask", {FOUND_SILENT}, 0, 0, FOUND_BOOTSTRAP},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
