@@ -1,0 +1,105 @@
+/* The k-th allocation fails, for every k, in the leader's soft state and in the answers to
+ * requests: the answer says so, what was there is still there, and nothing leaks. */
+#include <stdio.h>
+
+#include "fleet/answers.h"
+#include "fleet/desk.h"
+#include "lib/fault_alloc.h"
+#include "lib/test.h"
+
+/* Once more: only the k-th fails. */
+#define AGAIN(err, call)                                                                           \
+    do {                                                                                           \
+        (err) = (call);                                                                            \
+        if (err) CHECK_ERR("nothing but memory", (err), ERR_NOMEM);                                \
+        if (err) CHECK("it was so", fault_alloc_fired());                                          \
+        if (err) (err) = (call);                                                                   \
+        CHECK_OK("then it is done", (err));                                                        \
+    } while (0)
+
+static void use_desk(struct desk *desk)
+{
+    enum { SHARDS = 9, EACH = 20 };
+    mono_time now = {1};
+    enum err err;
+
+    for (int i = 0; i < SHARDS; i++) {
+        char shard[16], id[16], topic[16];
+        struct desk_report report = {.shard = str_from(shard),
+                                     .has_summary = true,
+                                     .summary = STR("summary"),
+                                     .shortfalls = STR("shortfalls"),
+                                     .shortfall_count = 1};
+        struct desk_taken taken;
+        struct desk_shard kept;
+
+        snprintf(shard, sizeof shard, "shard-%d", i);
+        report.shard = str_from(shard);
+        AGAIN(err, desk_add(desk, str_from(shard), now));
+        AGAIN(err, desk_take(desk, &report, now, &taken));
+        CHECK("the second time is the first that counts", taken.first && !taken.late);
+        CHECK("kept", desk_find(desk, str_from(shard), &kept));
+        CHECK_STR("whole", kept.summary, STR("summary"));
+        for (int n = 0; n < EACH; n++) {
+            struct desk_instruction it = {.term = 1, .sequence = desk_sequence(desk)};
+
+            snprintf(id, sizeof id, "id-%d", n);
+            snprintf(topic, sizeof topic, "topic-%d", n % 15);
+            it.id = str_from(id);
+            it.topic = str_from(topic);
+            AGAIN(err, desk_queue(desk, str_from(shard), &it));
+            desk_check(desk);
+        }
+        CHECK_SIZE("one word per topic", desk_pending(desk, str_from(shard)), 15);
+    }
+}
+
+TEST(the_desk_survives_each_allocation_that_fails)
+{
+    uint64_t turns = 0;
+
+    FAULT_SWEEP_ALLOC(k)
+    {
+        struct desk *desk = NULL;
+
+        turns++;
+        if (desk_open(&(struct desk_options){0}, &desk)) {
+            CHECK("told", fault_alloc_fired());
+            continue;
+        }
+        use_desk(desk);
+        desk_close(desk);
+    }
+    CHECK("it allocates", turns > 100);
+}
+
+TEST(answers_survive_each_allocation_that_fails)
+{
+    uint64_t turns = 0;
+
+    FAULT_SWEEP_ALLOC(k)
+    {
+        struct fleet_answers *answers = NULL;
+        struct fleet_answers_view *view = NULL;
+        enum err err;
+
+        turns++;
+        if (fleet_answers_open(20, &answers)) {
+            CHECK("told", fault_alloc_fired());
+            continue;
+        }
+        for (int i = 0; i < 60; i++) {
+            struct str reply;
+            char id[16];
+
+            snprintf(id, sizeof id, "id-%d", i);
+            AGAIN(err, fleet_answers_put(answers, 1, str_from(id), STR("reply")));
+            CHECK("there", fleet_answers_find(answers, 1, str_from(id), &reply));
+            if (i == 30) AGAIN(err, fleet_answers_view_open(answers, &view));
+        }
+        CHECK_SIZE("the last ones", fleet_answers_count(answers), 20);
+        fleet_answers_view_close(view);
+        fleet_answers_close(answers);
+    }
+    CHECK("it allocates", turns > 60);
+}
