@@ -216,7 +216,12 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
         c->last = call->method = m;
         call->path = m->path;
         enum err err = take_caller(call, note);
-        return err ? err : rpc_access_check(m->rpc.access, call->caller, note);
+        if (!err) err = rpc_access_check(m->rpc.access, call->caller, note);
+        if (err == ERR_DENIED)
+            LOG_ERROR(&call->server->log, "identity refused", log_str("rpc", m->path),
+                      log_text("peer", stream_peer_address(c->stream)),
+                      log_text("why", note->text));
+        return err;
     }
     call->path = in_head(call, path);
     note_set(note, "unknown method %.*s", (int)min_size(path.len, 200), path.at);
