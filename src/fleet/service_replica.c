@@ -166,20 +166,33 @@ static bool is_member(const struct replica_service *service, uint64_t id)
     return false;
 }
 
-/* By name, a member before one that is none, or by identity. False: nobody. */
-static bool find_replica(const struct replica_service *service, struct str text, uint64_t *ret_id)
+/* By name, a member before one that is none, or by identity. While a lost disk is being replaced
+ * two members may bear one name: which of them is meant is not for us to guess. */
+static enum err find_replica(const struct replica_service *service, struct str text,
+                             uint64_t *ret_id, struct note *note)
 {
     const struct roster_entry *entries;
     size_t count = roster_entries(service->roster, &entries);
-    bool found = false;
+    bool found = false, found_member = false;
 
     for (size_t i = 0; i < count; i++) {
+        bool member = is_member(service, entries[i].id);
         if (!str_equal(str_from(entries[i].name), text)) continue;
-        if (found && !is_member(service, entries[i].id)) continue;
-        *ret_id = entries[i].id;
+        if (found_member && member) {
+            note_set(note,
+                     "two replicas are called %s, %016" PRIx64 " and %016" PRIx64
+                     ": say which by its identity",
+                     entries[i].name, *ret_id, entries[i].id);
+            return ERR_PRECONDITION;
+        }
+        if (!found || member) *ret_id = entries[i].id;
         found = true;
+        found_member |= member;
     }
-    return found || parse_id(text, ret_id);
+    if (found || parse_id(text, ret_id)) return ERR_OK;
+    note_set(note, "no replica %.63s; a name or an identity of 16 hexadecimal digits is needed",
+             text.at);
+    return ERR_NOT_FOUND;
 }
 
 /* -- JoinReplica, JoinRaftCluster -- */
@@ -258,14 +271,16 @@ static enum err old_identity(struct replica_service *service, struct rpc_call *c
                              const char *name, uint64_t *ret_id, struct note *note)
 {
     struct str header;
+    enum err err;
 
     if (rpc_call_metadata(call, STR(REPLICA_ID_HEADER), &header)) {
         if (parse_id(header, ret_id)) return ERR_OK;
         note_set(note, REPLICA_ID_HEADER ": 16 hexadecimal digits are needed");
         return ERR_INVALID;
     }
-    if (find_replica(service, str_from(name), ret_id) && roster_find(service->roster, *ret_id))
-        return ERR_OK;
+    err = find_replica(service, str_from(name), ret_id, note);
+    if (err == ERR_PRECONDITION) return err;
+    if (!err && roster_find(service->roster, *ret_id)) return ERR_OK;
     note_set(note,
              "no replica is known by the name %.63s; a new one says its identity in the "
              "header " REPLICA_ID_HEADER " (or calls muster.v1.Fleet/JoinReplica)",
@@ -472,11 +487,12 @@ static bool find_or_fail(struct replica_service *service, struct rpc_call *call,
                          uint64_t *ret_id)
 {
     struct note note = {""};
+    enum err err = find_replica(service, str_from(text), ret_id, &note);
 
-    if (find_replica(service, str_from(text), ret_id) && is_member(service, *ret_id)) return true;
-    note_set(&note, "no replica %.63s; a name or an identity of 16 hexadecimal digits is needed",
-             text);
-    fail_undone(call, text[0] ? ERR_NOT_FOUND : ERR_INVALID, &note);
+    if (!err && is_member(service, *ret_id)) return true;
+    if (!err) note_set(&note, "%.63s is not a member", text);
+    if (err != ERR_PRECONDITION) err = text[0] ? ERR_NOT_FOUND : ERR_INVALID;
+    fail_undone(call, err, &note);
     return false;
 }
 

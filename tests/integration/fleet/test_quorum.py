@@ -169,6 +169,30 @@ def strangers():
         check(len(cluster.formed(1, [home])) == 1, "nobody was taken in")
 
 
+def name_twice():
+    """While two members bear one name, neither is removed by it; by its identity each can be."""
+    with Cluster(3).start() as cluster:
+        before, leader = by_name(cluster.formed()), cluster.leader()
+        gone = cluster.others(leader)[0]
+        gone.kill()
+        new = 0xffffffffffffff00
+
+        def is_learner():
+            """Taken in once the old one counts as dead, and never caught up: nobody is there."""
+            leader.call(FLEET + "JoinReplica", replica_id=new, name=gone.name, raft_address=cluster.address(7, 1))
+            return new in [replica.replica_id for replica in leader.replicas() or ()]
+        wait_for("a second one of that name", is_learner)
+        for path in ("RemoveReplica", "TransferLeadership"):
+            code, text, trailers = code_of(lambda path=path: leader.call(FLEET + path, replica=gone.name))
+            check(code == CODE.FAILED_PRECONDITION and f"{new:016x}" in text, f"{path}: {code} {text}")
+            check(trailers.get("x-muster-applied") == "no", f"{path}: {trailers}")
+        code, text, _ = code_of(lambda: leader.call(COORDINATOR + "JoinRaftCluster", node_id=gone.name,
+                                                    raft_address=cluster.address(7, 2)))
+        check(code == CODE.FAILED_PRECONDITION and "two replicas" in text, f"JoinRaftCluster: {code} {text}")
+        leader.call(FLEET + "RemoveReplica", replica=f"{new:016x}")
+        check(by_name(cluster.formed())[gone.name].replica_id == before[gone.name].replica_id, "the old one stays")
+
+
 def unclear_peer():
     """Beside a peer that answers but does not say whether it has a cluster, nothing is founded."""
     with Cluster(2) as cluster:
@@ -271,4 +295,4 @@ def dev():
 
 if __name__ == "__main__":
     run_cases([no_flags, three_form, leader_dies, moves, lost_disk, old_contract, administration, strangers,
-               unclear_peer, wrong_starts, over_tls, dev])
+               name_twice, unclear_peer, wrong_starts, over_tls, dev])
