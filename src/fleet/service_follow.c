@@ -94,7 +94,7 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
 {
     size_t pending = desk_pending(service->desk, shard);
 
-    for (size_t i = 0; i < pending; i++) service_count(service->metrics.dropped[DROP_SHARD]);
+    service_count_many(service->metrics.dropped[DROP_SHARD], pending);
     desk_remove(service->desk, shard);
     service_pending_gauges(service);
     LOG_INFO(&service->log, "shard removed", log_str("shard", shard),
@@ -148,8 +148,7 @@ static void drop_pending(struct fleet_service *service)
     size_t cursor = 0;
 
     while (desk_next(service->desk, &cursor, &shard))
-        for (size_t i = 0; i < shard.pending; i++)
-            service_count(service->metrics.dropped[DROP_TERM]);
+        service_count_many(service->metrics.dropped[DROP_TERM], shard.pending);
 }
 
 void service_begin_term(struct fleet_service *service, uint64_t term)

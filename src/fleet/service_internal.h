@@ -171,6 +171,7 @@ void service_list_later(struct request *request, struct service_lister *lister);
 enum err service_metrics_open(struct service_metrics *ret_metrics, struct metrics *metrics,
                               struct note *note);
 void service_count(struct counter *counter);
+void service_count_many(struct counter *counter, uint64_t n);
 void service_gauge(struct gauge *gauge, double value);
 void service_pending_gauge(struct fleet_service *service, struct str shard);
 /* All of them anew, so that a shard that is gone keeps no number. */

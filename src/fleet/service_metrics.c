@@ -6,7 +6,12 @@ enum { PENDING_SERIES = METRIC_SERIES_MAX };
 
 void service_count(struct counter *counter)
 {
-    if (counter) counter_inc(counter);
+    service_count_many(counter, 1);
+}
+
+void service_count_many(struct counter *counter, uint64_t n)
+{
+    if (counter) counter_add(counter, n);
 }
 
 void service_gauge(struct gauge *gauge, double value)
