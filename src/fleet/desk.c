@@ -18,6 +18,7 @@ struct shard {
     struct list heard; /* in desk.heard, by heard_at; detached once it is called silent */
     struct str id;     /* in texts */
     mono_time heard_at;
+    mono_time newest_at; /* when it last sent one that was not late */
     bool reported, silent, has_summary;
     int64_t epoch, cycle;                 /* of the newest report */
     int64_t summary_epoch, summary_cycle; /* of the one the summary came with */
@@ -219,9 +220,14 @@ bool desk_next(const struct desk *desk, size_t *cursor, struct desk_shard *ret_s
 
 /* -- reports -- */
 
-static bool is_late(const struct shard *shard, const struct desk_report *report)
+/* One that lost its disk begins with a lower epoch, and nobody is ahead of it any more: who was has
+ * been silent for as long as a silent shard. Else it would be late for as long as it ran before. */
+static bool is_late(const struct desk *desk, const struct shard *shard,
+                    const struct desk_report *report)
 {
     if (!shard->reported) return false;
+    if (mono_due(mono_after(shard->newest_at, desk->options.silent_after_ms), desk->now))
+        return false;
     if (report->epoch != shard->epoch) return report->epoch < shard->epoch;
     return report->cycle < shard->cycle;
 }
@@ -291,12 +297,13 @@ enum err desk_take(struct desk *desk, const struct desk_report *report, mono_tim
     if (!shard) return ERR_NOT_FOUND;
     if (report->summary.len > DESK_REPORT_MAX || report->shortfalls.len > DESK_REPORT_MAX)
         return ERR_TOO_LARGE;
-    taken.late = is_late(shard, report);
+    taken.late = is_late(desk, shard, report);
     if (!taken.late) {
         err = keep(desk, shard, report);
         if (err) return err;
         shard->epoch = report->epoch;
         shard->cycle = report->cycle;
+        shard->newest_at = now;
     }
     taken.first = !shard->reported;
     taken.back = shard->silent;

@@ -137,6 +137,21 @@ TEST(a_report_without_data_still_makes_older_ones_late)
     close_desk();
 }
 
+/* Its epoch is back at 1, its cycle too; it would be late for as long as it had run before. */
+TEST(a_shard_that_lost_its_disk_is_late_only_until_nobody_is_ahead)
+{
+    open_desk((struct desk_options){.silent_after_ms = 100});
+    add("shard-a", 0);
+    take("shard-a", 7, 5000, "old", "", 10);
+    for (uint64_t ms = 20; ms < 110; ms += 10)
+        CHECK("one may be ahead", take("shard-a", 1, (int64_t)ms, "new", "", ms).late);
+    CHECK("nobody is", !take("shard-a", 1, 200, "new", "", 110).late);
+    CHECK_STR("kept", find("shard-a").summary, STR("new"));
+    CHECK("the order goes on from there", take("shard-a", 1, 199, "older", "", 111).late);
+    CHECK("and the other is ahead again", !take("shard-a", 7, 5001, "old", "", 112).late);
+    close_desk();
+}
+
 TEST(shortfalls_alone_leave_cycle_and_time_unset)
 {
     struct desk_shard got;
