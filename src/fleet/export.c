@@ -25,6 +25,7 @@ struct export_loop {
     struct read_ticket ticket;
     struct fleet_copy copy;
     uint64_t hash, exported_hash; /* of the state being copied, and of the last export */
+    uint64_t term, exported_term;
     struct export_counts counts;
     struct metric_family *total;
     struct gauge *last_time, *last_index, *last_bytes;
@@ -142,6 +143,7 @@ static void settle(struct export_loop *loop)
 {
     loop->exported = true;
     loop->exported_hash = loop->hash;
+    loop->exported_term = loop->term;
     loop->counts.done++;
     count(loop, "done");
     if (loop->last_time) gauge_set(loop->last_time, (double)loop->now.ms / 1000);
@@ -192,7 +194,10 @@ static void begin(struct export_loop *loop)
     enum err err;
 
     loop->hash = fleet_hash(fleet);
-    if (loop->exported ? loop->hash == loop->exported_hash : fleet_copy_is_empty(fleet)) {
+    loop->term = replica_status(o->replica).term;
+    /* In another term another leader may have exported to the same place, and moved `latest`. */
+    if (loop->exported ? loop->hash == loop->exported_hash && loop->term == loop->exported_term
+                       : fleet_copy_is_empty(fleet)) {
         loop->counts.unchanged++;
         count(loop, "unchanged");
         end(loop);

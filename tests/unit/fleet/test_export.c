@@ -108,6 +108,42 @@ TEST(only_the_leader_exports)
     close_loops();
 }
 
+static void ignore_transfer(struct transfer *transfer, enum err err, const struct note *note)
+{
+    (void)transfer;
+    (void)note;
+    CHECK_OK("handed over", err);
+}
+
+/* All may export to one place: what another leader exported meanwhile must not stay the latest. */
+TEST(who_leads_again_exports_again_although_its_own_last_export_was_of_the_same_state)
+{
+    struct rig_node *leader, *other;
+    struct transfer back = {.done = ignore_transfer};
+
+    rig_open((struct rig_options){.nodes = 3});
+    open_loops();
+    leader = rig_leader();
+    CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);
+    rig_run(3 * EVERY_MS);
+    CHECK_U64("exported", counts_of(leader).done, 1);
+    rig_cut(leader, true);
+    rig_run(10 * EVERY_MS);
+    other = rig_leader();
+    CHECK("another leads", other != leader);
+    rig_cut(leader, false);
+    CHECK_U64("added", rig_add("shard-2", "h:1"), GRPC_OK);
+    rig_run(3 * EVERY_MS);
+    CHECK_U64("exported by the other", exported(other), 2);
+    CHECK_U64("removed", rig_remove("shard-2"), GRPC_OK);
+    back.to = replica_status(leader->replica).id;
+    replica_transfer(other->replica, &back);
+    rig_run(3 * EVERY_MS);
+    CHECK("it leads again", rig_leader() == leader);
+    CHECK_U64("exported again", counts_of(leader).done, 2);
+    close_loops();
+}
+
 TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
 {
     struct rig_node *node;
