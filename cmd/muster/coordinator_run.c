@@ -152,6 +152,7 @@ static enum err make_directory(struct coordinator *c, const char *dir, struct no
     struct found_facts facts = {.bootstrap = conf_bool(c->conf, "bootstrap"),
                                 .has_join_address = c->join_addresses[0] != NULL};
     struct datadir made;
+    char id[24];
     enum err err = ERR_OK;
 
     if (facts.has_join_address)
@@ -164,10 +165,11 @@ static enum err make_directory(struct coordinator *c, const char *dir, struct no
         options.founders = &founders;
     }
     err = datadir_format(&options, &made, note);
-    if (!err)
-        LOG_INFO(c->log, "data directory made", log_bool("founds", options.founders != NULL),
-                 log_u64("replica", made.replica_id), log_u64("cluster", made.cluster_id));
-    return err;
+    if (err) return err;
+    snprintf(id, sizeof id, "%016" PRIx64, made.replica_id);
+    LOG_INFO(c->log, "data directory made", log_bool("founds", options.founders != NULL),
+             log_text("replica", id));
+    return ERR_OK;
 }
 
 /* -- the replica -- */

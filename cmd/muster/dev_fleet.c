@@ -108,6 +108,7 @@ static enum err start_child(struct child *child, struct note *note)
     char id[32], dir[WORD_CAP], log_file[WORD_CAP];
     char grpc[ADDRESS_CAP], raft[ADDRESS_CAP], http[ADDRESS_CAP];
     char join[DEV_REPLICAS_MAX * ADDRESS_CAP] = "", one[ADDRESS_CAP];
+    size_t len = 0;
     const char *environment[ENV_MAX];
     const char *argv[] = {
         fleet->program,
@@ -141,8 +142,7 @@ static enum err start_child(struct child *child, struct note *note)
 
     for (size_t i = 0; i < fleet->replicas; i++) {
         address(one, fleet->ports.grpc[i]);
-        if (i > 0) strcat(join, ",");
-        strcat(join, one);
+        len += (size_t)snprintf(join + len, sizeof join - len, "%s%s", i > 0 ? "," : "", one);
     }
     snprintf(id, sizeof id, "node-%zu", n);
     snprintf(dir, sizeof dir, "%s/node-%zu", fleet->dir, n);

@@ -15,8 +15,8 @@ enum {
 
 /* -- what we know of ourselves -- */
 
-/* Our entry is as it should be, and the only one of our name: what is left of an older identity goes
- * when we ask, should the leader that admitted us have died before it was done. */
+/* Our entry is as it should be, and the only one of our name: what is left of an older identity
+ * goes when we ask, should the leader that admitted us have died before it was done. */
 static bool roster_is_right(const struct quorum *q)
 {
     const struct roster_entry *known = roster_find(q->roster, q->self.entry.id), *entries;

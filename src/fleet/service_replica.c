@@ -326,11 +326,11 @@ static void join_raft_cluster(void *opaque, struct rpc_call *call, const Protobu
 
 static int by_name(const void *a, const void *b)
 {
-    const Muster__V1__Replica *const *left = a, *const *right = b;
-    int order = strcmp((*left)->name, (*right)->name);
+    const Muster__V1__Replica *left = a, *right = b;
+    int order = strcmp(left->name, right->name);
 
     if (order) return order;
-    return (*left)->replica_id < (*right)->replica_id ? -1 : 1;
+    return left->replica_id < right->replica_id ? -1 : 1;
 }
 
 static char *arena_text(struct arena *arena, const char *text)
@@ -365,17 +365,19 @@ static bool describe(const struct replica_service *service, const struct replica
 static void reply_list(struct request *r)
 {
     Muster__V1__ListReplicasResponse response = MUSTER__V1__LIST_REPLICAS_RESPONSE__INIT;
-    Muster__V1__Replica replicas[REPLICA_MEMBERS_MAX], *pointers[REPLICA_MEMBERS_MAX];
+    Muster__V1__Replica replicas[REPLICA_MEMBERS_MAX];
+    Muster__V1__Replica *pointers[REPLICA_MEMBERS_MAX] = {NULL};
     struct replica_member members[REPLICA_MEMBERS_MAX];
     size_t count = replica_members(r->service->replica, members);
 
+    memset(replicas, 0, sizeof replicas);
     for (size_t i = 0; i < count; i++) {
-        pointers[i] = &replicas[i];
         if (describe(r->service, &members[i], rpc_call_arena(r->call), &replicas[i])) continue;
         fail(r, ERR_NOMEM, NULL);
         return;
     }
-    qsort(pointers, count, sizeof pointers[0], by_name);
+    qsort(replicas, count, sizeof replicas[0], by_name);
+    for (size_t i = 0; i < count; i++) pointers[i] = &replicas[i];
     response.replicas = pointers;
     response.n_replicas = count;
     rpc_reply(r->call, &response.base);
