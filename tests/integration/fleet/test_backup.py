@@ -85,6 +85,8 @@ def restored(cluster, domains=3000):
     restore(archive, node)
     node.start()
     cluster.leader([node])
+    shards = node.call(COORDINATOR + "ListShards").shards
+    check(len(shards) == 20, f"{len(shards)} shards")  # else everything would be equal, and empty
     return node
 
 
@@ -118,6 +120,19 @@ def archive_of_the_original():
             check([entry.name for entry in tar] == ["meta.json", "state"], "two entries")
             check(tar.extractfile("state").read() == state, "the same bytes")
         check(os.path.getsize(saved) % 512 == 0, "blocks")
+        # the original's command lines: options first, by its name
+        bigfleetctl = os.path.join(cluster.dir, "bigfleetctl")
+        os.symlink(MUSTERCTL, bigfleetctl)
+        done = run(bigfleetctl, "--coordinator", node.grpc, "--timeout", "1ms", "snapshot", "save", saved)
+        check(done.stdout.startswith("saved snapshot index="), f"not subject to --timeout: {done.stdout}")
+        node.stop()
+        done = run(bigfleetctl, "-coordinator", "127.0.0.1:1", "snapshot", "restore", saved, "-data-dir", node.dir,
+                   "-node-id", "node-0", "-raft-advertise", node.raft)
+        check(done.stdout.startswith(f"restored snapshot index={meta['Index']} term={meta['Term']} into {node.dir} "
+                                     "as single-voter node-0\n"), done.stdout)
+        done = run(bigfleetctl, "snapshot", "restore", os.path.join(cluster.dir, "none"), "--data-dir", node.dir,
+                   "--node-id", "node-0", "--raft-advertise", node.raft, code=1)
+        check(done.stderr.startswith("bigfleetctl: "), done.stderr)
 
 
 def nothing_to_save():
