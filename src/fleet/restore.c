@@ -15,8 +15,9 @@ enum {
     SLICE_MAX = 64 << 20, /* of one machine: a row and a slice */
     MACHINES = 2,         /* fleet, roster; in growing order of their ids */
 };
-/* The newest a program of this release can apply. */
-enum { LEVEL_FIRST = 1 };
+/* Cluster levels: of archives that name none, and the highest this program speaks (as replicas are
+ * opened with it: log/log.h). */
+enum { LEVEL_FIRST = 1, LEVEL_SPOKEN = 1 };
 
 struct archive {
     struct archive_facts facts;
@@ -48,6 +49,22 @@ const char *archive_kind_word(enum archive_kind kind)
 static bool is_left_out(const struct machine *machine)
 {
     return machine->id == ROSTER_MACHINE_ID;
+}
+
+/* What no coordinator ever wrote, and no replica could begin from. */
+static enum err check_head(const struct backup_head *head, struct note *note)
+{
+    if (head->index == 0 || head->term == 0) {
+        note_set(note, "index %" PRIu64 ", term %" PRIu64 ": not a valid coordinator snapshot",
+                 head->index, head->term);
+        return ERR_INVALID;
+    }
+    if (head->level == 0 || head->level > LEVEL_SPOKEN) {
+        note_set(note, "cluster level %" PRIu32 ": this program speaks %d", head->level,
+                 LEVEL_SPOKEN);
+        return ERR_VERSION;
+    }
+    return ERR_OK;
 }
 
 /* -- reading a file in steps -- */
@@ -140,7 +157,9 @@ static enum err state_end(struct archive *archive, struct note *note)
                                                .name = "fleet",
                                                .hash = fleet_hash(fleet),
                                                .bytes = archive->state_bytes}}};
-    return ERR_OK;
+    err = check_head(head, note);
+    if (err) note_prefix(note, "%s", archive->path);
+    return err;
 }
 
 static enum err read_directory(struct archive *archive, struct note *note)
@@ -198,12 +217,8 @@ static struct machine *machine_of(struct archive *archive, uint32_t id)
 static enum err on_head(void *owner, const struct backup_head *head, struct note *note)
 {
     struct archive *archive = owner;
-    enum err err = ERR_OK;
+    enum err err = check_head(head, note);
 
-    if (head->index == 0) {
-        note_set(note, "index 0: not a valid coordinator snapshot");
-        return ERR_INVALID;
-    }
     for (size_t i = 0; !err && i < head->section_count; i++) {
         const struct backup_section *section = &head->sections[i];
         struct machine *machine = machine_of(archive, section->id);

@@ -5,6 +5,8 @@
 
 #include "archive_rig.h"
 #include "fleet/format/archive.h"
+#include "fleet/machine.h"
+#include "log/snapfile.h"
 
 static const struct sim_fs_options perfect = {0};
 struct bed {
@@ -99,6 +101,7 @@ TEST(what_is_no_archive_is_refused_with_its_name)
     } cases[] = {
         {"index 0", "{\"Index\":0,\"Term\":2}", "{}", "not a valid coordinator snapshot",
          ERR_INVALID},
+        {"term 0", "{\"Index\":1}", "{}", "not a valid coordinator snapshot", ERR_INVALID},
         {"meta is no JSON", "meta", "{}", "/bad.tar", ERR_PARSE},
         {"state is no JSON", "{\"Index\":1,\"Term\":2}", "{\"shards\":[}", "state", ERR_PARSE},
         {"state ends early", "{\"Index\":1,\"Term\":2}", "{\"shards\":[", "/bad.tar", ERR_PARSE},
@@ -202,6 +205,40 @@ TEST(a_damaged_archive_is_refused_wherever_the_damage_is)
     sim_fs_close(bed.disk);
 }
 
+/* Of the tables a replica would begin with. */
+static uint64_t restored_hash(struct bed *bed)
+{
+    struct fleet_machine_options options = {0};
+    struct fleet_machine *fleet;
+    struct machine machine;
+    struct snap_reader *reader;
+    struct snap_head head;
+    struct buf chunk;
+    struct note note = {""};
+    uint32_t section = 0;
+    uint64_t hash;
+
+    CHECK_OK("fleet", fleet_machine_open(&options, &fleet));
+    machine = fleet_machine_registration(fleet);
+    CHECK_OK("snapshot", snap_open(bed->fs, "/data/snap/0000000000000009-0000000000000002.snap",
+                                   &reader, &head, &note));
+    CHECK_OK("begin", machine.ops->restore_begin(machine.state, head.mark.index, &note));
+    buf_init(&chunk, SNAP_CHUNK_MAX);
+    while (snap_read(reader, &chunk, &section, &note) == ERR_OK && section != UINT32_MAX) {
+        CHECK_U64("the fleet's alone: who was a replica is not restored", section,
+                  FLEET_MACHINE_ID);
+        CHECK_ERR(note.text, machine.ops->restore_next(machine.state, buf_peek(&chunk), &note),
+                  ERR_OK);
+    }
+    CHECK_U64("to its end", section, UINT32_MAX);
+    CHECK_ERR(note.text, machine.ops->restore_end(machine.state, &note), ERR_OK);
+    hash = machine.ops->hash(machine.state);
+    buf_deinit(&chunk);
+    snap_close(reader);
+    fleet_machine_close(fleet);
+    return hash;
+}
+
 TEST(restored_rows_are_those_that_were_backed_up)
 {
     static const char *const paths[] = {"/x/latest", "/s.tar", "/b"};
@@ -224,7 +261,51 @@ TEST(restored_rows_are_those_that_were_backed_up)
         buf_init(&report, 1 << 16);
         CHECK_OK(paths[i], datadir_check(bed.fs, "/data", &report, &note));
         buf_deinit(&report);
+        CHECK_U64(paths[i], restored_hash(&bed), sample_hash(9));
         CHECK("another identity", made.replica_id != 5 && made.cluster_id != 0xc1);
+    }
+    sim_fs_close(bed.disk);
+}
+
+TEST(a_backup_of_a_later_release_is_refused_and_not_half_taken)
+{
+    static const struct {
+        const char *why;
+        struct backup_head head;
+        const char *says;
+    } cases[] = {
+        {"a level we do not speak", {.index = 1, .term = 1, .level = 2}, "cluster level 2"},
+        {"a machine we do not have",
+         {.index = 1,
+          .term = 1,
+          .level = 1,
+          .section_count = 1,
+          .sections = {{.id = 7, .version = 1, .name = "store"}}},
+         "section store, version 1: not known"},
+        {"a version we do not have",
+         {.index = 1,
+          .term = 1,
+          .level = 1,
+          .section_count = 1,
+          .sections = {{.id = 2, .version = 9, .name = "fleet"}}},
+         "section fleet, version 9: not known"},
+    };
+    struct bed bed;
+
+    bed_open(&bed);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct backup_writer writer;
+        struct archive *archive;
+        struct note note = {""};
+        struct buf bytes;
+        buf_init(&bytes, 1 << 16);
+        CHECK_OK("head", backup_write_head(&writer, &cases[i].head, &bytes));
+        CHECK_OK("end", backup_write_end(&writer, &bytes));
+        sample_put(bed.fs, "/later", buf_peek(&bytes));
+        buf_deinit(&bytes);
+        CHECK_ERR(cases[i].why, archive_open(bed.fs, "/later", &archive, &note), ERR_VERSION);
+        CHECK_HAS(cases[i].why, note.text, cases[i].says);
+        CHECK_HAS(cases[i].why, note.text, "/later");
     }
     sim_fs_close(bed.disk);
 }
