@@ -66,9 +66,12 @@ def leader_dies():
     with Cluster(3).start() as cluster:
         cluster.formed()
         founder, survivors = cluster.nodes[0], cluster.nodes[1:]
+        cluster.leader().call(FLEET + "AddShard", shard_id="shard-pre", address="h:1")
         founder.kill()
         leader = cluster.leader(survivors)
-        leader.call(FLEET + "TransferLeadership")  # a decision of the two that are left
+        leader.call(FLEET + "AddShard", shard_id="shard-post", address="h:2")
+        shards = [shard.shard_id for shard in leader.call(COORDINATOR + "ListShards").shards]
+        check(shards == ["shard-post", "shard-pre"], f"it holds both: {shards}")
         founder.start()
         cluster.formed()
         cluster.agree()
