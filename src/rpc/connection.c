@@ -420,7 +420,9 @@ static void on_bytes(void *owner, struct str bytes)
     c->heard = now;
     c->read_at = clock_mono_ns(c->server->io->clock); /* once for all calls that begin in it */
     c->ping_sent = MONO_NEVER;
-    pings = pace_feed(&c->pace, bytes, now, c->server->limits.ping_min_interval_ms, c->answers);
+    /* A large answer is one, and comes in many frames. */
+    pings = pace_feed(&c->pace, bytes, now, c->server->limits.ping_min_interval_ms,
+                      c->answers + h2_data_sent(c->h2));
     err = h2_feed(c->h2, bytes, now);
     connection_mark_dirty(c);
     if (err == ERR_DENIED) {

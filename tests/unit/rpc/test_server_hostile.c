@@ -216,6 +216,33 @@ static struct str heard_goaway(const struct client *c, uint32_t *ret_code)
     return STR_EMPTY;
 }
 
+/* Stock gRPC clients measure the way with pings while a large message comes in. */
+TEST(pings_while_one_large_answer_comes_in_are_fine)
+{
+    struct client *c;
+    int32_t stream;
+    int pings = 0;
+
+    rig_open(&rig, &(struct rpc_server_limits){.ping_min_interval_ms = 10000}, NULL, NULL);
+    rig.client_window = 16384;
+    c = client_connect(&rig, 0, false);
+    stream = client_unary(c, UNARY, &ECHO_REQUEST(.response_bytes = 1 << 20));
+    while (!client_answer(c, stream)->closed && !c->closed) {
+        size_t before = client_answer(c, stream)->bytes;
+
+        rig_run(&rig, 1);
+        if (client_answer(c, stream)->bytes == before) continue; /* only where data came */
+        (void)h2_ping(c->h2, 1);
+        client_flush(c);
+        pings++;
+    }
+    CHECK("several", pings > 10);
+    CHECK("it stays", c->open && c->goaways == 0);
+    CHECK_I64("and is answered", client_answer(c, stream)->grpc, 0);
+    CHECK("with all of it", client_answer(c, stream)->bytes > 1 << 20);
+    rig_close(&rig);
+}
+
 /* What stock gRPC clients look for before they ping less often. */
 static void check_too_many_pings(struct client *c)
 {
