@@ -171,6 +171,9 @@ def one_at_a_time():
             slow.cancel()
             wait_for("its turn", lambda: code_of(lambda: list(second(message(method.input_type)(), timeout=60)))[0]
                      == CODE.OK)
+            slow = stub(message(method.input_type)(), timeout=60)
+            next(slow)
+            node.stop()  # in order, though a stream is under way
 
 
 # -- exports --
@@ -372,6 +375,7 @@ def killed_export():
         check(len(exports_of(exports)) <= 2, f"pruned: {exports_of(exports)}")
         check(not [name for name in os.listdir(exports) if name.startswith(".")], "no leftovers")
         check(deaths > 5, f"only {deaths} deaths")
+        node.stop()  # in order, between two ticks or in the middle of an export
 
 
 if __name__ == "__main__":
