@@ -237,8 +237,10 @@ static enum err on_piece(void *owner, const struct backup_section *section, stru
                          struct note *note)
 {
     struct machine *machine = machine_of(owner, section->id);
-    enum err err = machine->ops->restore_next(machine->state, bytes, note);
+    enum err err;
 
+    assert(machine); /* or on_head had refused it */
+    err = machine->ops->restore_next(machine->state, bytes, note);
     if (err) note_prefix(note, "section %s", section->name);
     return err;
 }
@@ -259,6 +261,7 @@ static enum err end_machines(struct archive *archive, struct note *note)
     for (size_t i = 0; !err && i < head->section_count; i++) {
         const struct backup_section *section = &head->sections[i];
         struct machine *machine = machine_of(archive, section->id);
+        assert(machine);
         archive->begun[machine - archive->machines] = false;
         err = machine->ops->restore_end(machine->state, note);
         if (!err && machine->ops->hash(machine->state) != section->hash) {
