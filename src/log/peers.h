@@ -42,7 +42,7 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
     /* A joiner was told its cluster: write it down; nothing is heard of it before. False
      * refuses. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
-    /* A peer said hello: what it speaks and where it says it is. */
+    /* A peer said hello: what it speaks and, when it dialed us, where it says it is; else empty. */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);
     /* The sending of a snapshot ended: ERR_OK the peer's on_snap has taken the end of it. */
     void (*on_snap_sent)(void *owner, uint64_t to, uint64_t id, enum err err);

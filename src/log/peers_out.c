@@ -223,7 +223,9 @@ static void open_line(struct line *line, const struct frame_hello *hello)
     if (line->lane == LANE_BULK && line->peer->sending) peer_file_pump(line->peer->sending);
     if (peers->events.on_hello) {
         peers->calling = true;
-        peers->events.on_hello(peers->events.owner, line->peer->id, hello->level, hello->address);
+        /* Not where it says it is: we know where we dialed it, and this may be the last word of a
+         * process that has moved since and told us so on a connection of its own. */
+        peers->events.on_hello(peers->events.owner, line->peer->id, hello->level, STR_EMPTY);
         peers->calling = false;
     }
 }

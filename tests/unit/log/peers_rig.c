@@ -179,6 +179,8 @@ static void on_hello(void *owner, uint64_t from, uint32_t level, struct str addr
     node->hellos++;
     node->from = from;
     node->last_level = level;
+    if (!address.len) return; /* we dialed it */
+    node->addresses++;
     snprintf(node->last_address, sizeof node->last_address, "%.*s", STR_ARG(address));
 }
 

@@ -33,7 +33,8 @@ struct node {
     bool refuse_cluster;
     bool refuse_snap; /* hangs up on whoever sends one, once it was begun */
     /* what came */
-    uint64_t frames, refused, entries, entry_bytes, hellos, snaps_lost, snaps_whole, clusters;
+    uint64_t frames, refused, entries, entry_bytes, hellos, addresses, snaps_lost, snaps_whole,
+        clusters;
     uint64_t by_kind[FRAME_KIND_COUNT];
     uint64_t from;     /* of the last frame */
     struct frame last; /* its views are gone */

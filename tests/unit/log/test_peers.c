@@ -51,6 +51,7 @@ TEST_BOTH(two_nodes_connect_and_a_frame_arrives_as_it_was_sent)
     CHECK_U64("index", b->last.u.vote.last_log_index, 9);
     CHECK_U64("both hellos told", b->hellos, 2);
     CHECK_U64("level", b->last_level, 3);
+    CHECK_U64("who dials says where it is, an answer does not", b->addresses, 1);
     CHECK_TEXT("address", b->last_address, rig.nodes[0].address);
     rig_close();
 }
