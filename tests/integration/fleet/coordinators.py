@@ -57,6 +57,8 @@ def load_messages():
 METHODS, message = load_messages()
 FLEET, COORDINATOR = "muster.v1.Fleet/", "bigfleet.v1alpha1.Coordinator/"
 HEALTH = "grpc.health.v1.Health/"
+# For tests that hold on to a leader: a machine that stands still for a moment makes no other.
+PATIENT = ("--timing-scale", "1000")
 CHANNEL = [("grpc.enable_retries", 0)]
 
 

@@ -13,11 +13,11 @@ import subprocess
 
 import grpc
 
-from coordinators import (CHANNEL, COORDINATOR, FLEET, HEALTH, METHODS, MUSTER, MUSTERCTL, Cluster, call, check,
-                          code_of, run_cases, stream, wait_for)
+from coordinators import (CHANNEL, COORDINATOR, FLEET, HEALTH, METHODS, MUSTER, MUSTERCTL, PATIENT, Cluster, call,
+                          check, code_of, run_cases, stream, wait_for)
 
 CODE = grpc.StatusCode
-CLUSTER = Cluster(3)
+CLUSTER = Cluster(3, PATIENT)
 TLS = os.path.join(CLUSTER.dir, "tls")
 READS = {COORDINATOR + name for name in ("ListShards", "ListDomainAssignments", "ListShardReports", "ListQuotas",
                                          "ListProviders")} | {

@@ -9,7 +9,7 @@ import struct
 
 import grpc
 
-from coordinators import (COORDINATOR, FLEET, METHODS, Cluster, check, code_of, message, run_cases, wait_for)
+from coordinators import (COORDINATOR, FLEET, METHODS, PATIENT, Cluster, check, code_of, message, run_cases, wait_for)
 
 CODE = grpc.StatusCode
 MIB = 1 << 20
@@ -90,7 +90,7 @@ def hang_up_after(address, data):
 
 def frames_out_of_bounds():
     """HTTP/2 and Raft frames that are longer than allowed, or none at all: hung up on, and the cluster goes on."""
-    with Cluster(3).start() as cluster:
+    with Cluster(3, PATIENT).start() as cluster:
         cluster.formed()
         leader = cluster.leader()
         preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"

@@ -11,11 +11,11 @@ import time
 import grpc
 
 import coordinators
-from coordinators import COORDINATOR, FLEET, METHODS, Cluster, check, code_of, message, run_cases, wait_for
+from coordinators import COORDINATOR, FLEET, METHODS, PATIENT, Cluster, check, code_of, message, run_cases, wait_for
 
 CODE = grpc.StatusCode
 DRIVEN = {}  # path: the statuses seen
-CLUSTER = Cluster(3)
+CLUSTER = Cluster(3, PATIENT)
 ACCEPTED, STALE, INVALID, FAILED = 1, 2, 3, 4  # outcomes of an ack
 ANY_REPLICA = {FLEET + "StateHash"}
 

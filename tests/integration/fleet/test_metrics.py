@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Every number of the coordinator, with each of its labels, is driven above zero; and its events and audit lines.
+
+A metric that nothing moves is a promise nobody kept. `WANTED` is docs/observability.md once more: a name or label that
+is added, lost or renamed fails here. shards_silent takes a minute of silence, so it is asked for with --long only.
+"""
+import collections
+import json
+import os
+import shutil
+import threading
+
+import grpc
+
+from coordinators import (COORDINATOR, FLEET, LONG, METHODS, PATIENT, Cluster, check, code_of, message, run_cases,
+                          wait_for)
+
+CODE = grpc.StatusCode
+PREFIXES = ("bigfleet_coordinator_", "muster_coordinator_")
+WANTED = {f"{name}{{{label}=\"{value}\"}}" for name, label, values in (
+    ("bigfleet_coordinator_apply_total", "outcome", ("success", "error", "fsm_error")),
+    ("muster_coordinator_reports_total", "result", ("taken", "late", "refused")),
+    ("muster_coordinator_instruction_acks_total", "outcome", (
+        "unspecified", "accepted", "rejected_stale", "rejected_invalid", "failed", "other", "not_waiting")),
+    ("muster_coordinator_instructions_dropped_total", "reason", ("full", "shard_removed", "term")),
+    ("muster_coordinator_rows", "table", ("shards", "clusters", "domains", "quotas", "providers")),
+    ("bigfleet_coordinator_pending_instructions", "shard", ("a",)),
+    ("muster_coordinator_exports_total", "outcome", ("done", "failed", "unchanged")),
+) for value in values} | {
+    "bigfleet_coordinator_raft_term", "muster_coordinator_is_leader", "muster_coordinator_shards_silent",
+    "muster_coordinator_soft_state_bytes", "muster_coordinator_requests",
+    "muster_coordinator_instructions_queued_total", "muster_coordinator_state_streamed_bytes_total",
+    "muster_coordinator_export_last_timestamp_seconds",
+    "muster_coordinator_export_last_index", "muster_coordinator_export_last_bytes",
+}
+SEEN = collections.Counter()  # series: the most it ever was, on any replica
+CLUSTER = Cluster(3, [*PATIENT, "--events-sink", "file", "--snapshot-export-interval", "1s"])
+for one_of_them in CLUSTER.nodes:
+    one_of_them.options = ["--snapshot-export-dir", one_of_them.dir + "-export"]
+
+
+def scrape(nodes=None):
+    """The samples of each replica by name; what they show is kept in SEEN."""
+    found = {}
+    for node in nodes or CLUSTER.nodes:
+        samples = {}
+        for line in node.page("/metrics")[1].splitlines():
+            if line.startswith(PREFIXES):
+                series, value = line.rsplit(" ", 1)
+                samples[series] = float(value)
+                SEEN[series] = max(SEEN[series], float(value))
+        found[node.name] = samples
+    return found
+
+
+def until(*series, nodes=None):
+    """Scrapes until all of these were above zero; gauges are set once a second."""
+    def look():
+        scrape(nodes)
+        return all(SEEN[one] > 0 for one in series)
+    wait_for(f"above zero: {series}", look)
+
+
+def events(node):
+    with open(node.dir + "/events.ndjson", encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def report(leader, cycle, **fields):
+    return leader.call(COORDINATOR + "ReportShard", shard_id="a", cycle=cycle, **fields)
+
+
+def tables_and_reports():
+    """Writes, refusals, reports, acks and rows."""
+    leader = CLUSTER.leader()
+    leader.call(FLEET + "AddShard", shard_id="a")
+    code_of(lambda: leader.call(FLEET + "AddShard", shard_id="a"))
+    leader.call(FLEET + "BindCluster", cluster_id="c", shard_id="a")
+    leader.call(COORDINATOR + "AssignDomain", topology_key="k", topology_value="v", shard_id="a")
+    leader.call(FLEET + "SetQuota", provider="p", region="r", per_shard={"a": 1})
+    leader.call(FLEET + "UpsertProvider", provider={"name": "p"})
+    report(leader, 5, summary={"total_machines": 1})
+    report(leader, 4, summary={"total_machines": 1})
+    large = {"per_zone_counts": {"x" * (2 << 20): 1}}
+    check(code_of(lambda: report(leader, 6, summary=large))[0] != CODE.OK, "a summary of 2 MiB is refused")
+    for outcome in (0, 1, 2, 3, 4, 99):
+        queued = leader.call(FLEET + "QueueInstruction", shard_ids=["a"], instruction={"unassign_domain": {}})
+        report(leader, 7, instruction_acks=[{"instruction_id": queued.instruction_id, "outcome": outcome},
+                                            {"instruction_id": "nobody's"}])
+    until(*(series for series in WANTED if "dropped" not in series and "error\"" not in series
+            and "export" not in series and not series.endswith(("_silent", "_requests", "_streamed_bytes_total"))),
+          'bigfleet_coordinator_apply_total{outcome="fsm_error"}')
+    now = scrape()
+    check(sum(samples["muster_coordinator_is_leader"] for samples in now.values()) == 1, "one leads")
+    terms = {samples["bigfleet_coordinator_raft_term"] for samples in now.values()}
+    check(terms == {leader.state().term}, f"each knows the term: {terms}")
+    wait_for("each has the rows", lambda: all(
+        samples['muster_coordinator_rows{table="domains"}'] == 1 for samples in scrape().values()))
+
+
+def streams():
+    """What is streamed is counted, by kind."""
+    leader = CLUSTER.leader()
+    for path in (COORDINATOR + "SnapshotSave", FLEET + "Backup"):
+        leader.stream(path)
+    until("muster_coordinator_state_streamed_bytes_total")
+    kinds = [series for series in SEEN if series.startswith("muster_coordinator_state_streams_total{")]
+    check(len(kinds) >= 2 and all(SEEN[series] > 0 for series in kinds), f"{kinds}")
+
+
+def exports():
+    """The export loop: done, nothing new, and a directory that cannot be written."""
+    until(*(series for series in WANTED if "export" in series and "failed" not in series))
+    leader = CLUSTER.leader()
+    place = leader.dir + "-export"
+    shutil.rmtree(place)
+    with open(place, "w", encoding="ascii") as file:
+        file.write("no directory")
+    leader.call(FLEET + "UpsertProvider", provider={"name": "news"})
+    until('muster_coordinator_exports_total{outcome="failed"}')
+    os.remove(place)
+
+
+def too_many_words():
+    """A shard that does not report and gets 16,385 domains: the last of them nobody told it."""
+    leader = CLUSTER.leader()
+    leader.call(FLEET + "AddShard", shard_id="deaf")
+    method = METHODS[COORDINATOR + "AssignDomain"]
+    kind = message(method.input_type)
+    assign = leader.dialed().unary_unary(f"/{COORDINATOR}AssignDomain", kind.SerializeToString,
+                                         message(method.output_type).FromString)
+    pending = collections.deque()
+    for number in range(16385):
+        request = kind(topology_key="deaf", topology_value=f"{number}", shard_id="deaf")
+        pending.append(assign.future(request, timeout=90))
+        if len(pending) >= 512:
+            pending.popleft().result()
+    while pending:
+        pending.popleft().result()
+    until('muster_coordinator_instructions_dropped_total{reason="full"}')
+    leader.call(COORDINATOR + "RemoveShard", shard_id="deaf")
+    until('muster_coordinator_instructions_dropped_total{reason="shard_removed"}')
+    check(not [series for series in scrape([leader])[leader.name] if "deaf" in series], "its gauge goes with it")
+
+
+def calls_under_way():
+    """Calls are counted while they are under way."""
+    leader = CLUSTER.leader()
+    kind = message(METHODS[COORDINATOR + "ListShards"].input_type)
+    ask = leader.dialed().unary_unary(f"/{COORDINATOR}ListShards", kind.SerializeToString)
+    halt = threading.Event()
+
+    def load():
+        pending = collections.deque()
+        while not halt.is_set() or pending:
+            if len(pending) >= 256 or halt.is_set():
+                pending.popleft().exception()
+            else:
+                pending.append(ask.future(kind(), timeout=90))
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        until("muster_coordinator_requests", nodes=[leader])
+    finally:
+        halt.set()
+        thread.join()
+
+
+def without_a_majority():
+    """A write that finds no majority; what waited for shards is dropped with the leadership."""
+    leader = CLUSTER.leader()
+    report(leader, 8)
+    leader.call(FLEET + "QueueInstruction", shard_ids=["a"], instruction={"unassign_domain": {}})
+    followers = CLUSTER.others(leader)
+    for node in followers:
+        node.pause()
+    code, text, _ = code_of(lambda: leader.call(COORDINATOR + "RemoveShard", shard_id="nobody"))
+    check(code == CODE.UNAVAILABLE, f"{code} {text}")
+    for node in followers:
+        node.resume()
+    until('bigfleet_coordinator_apply_total{outcome="error"}', nodes=[leader])
+    CLUSTER.formed()
+    until('muster_coordinator_instructions_dropped_total{reason="term"}')
+
+
+def silence():
+    """With --long: a shard that says nothing for a minute is counted, and told of."""
+    leader = CLUSTER.leader()
+    report(leader, 9)
+    if not LONG:
+        SEEN["muster_coordinator_shards_silent"] = 1  # not looked at; see the long run
+        return
+    until("muster_coordinator_shards_silent")
+    wait_for("an event", lambda: any(one.get("event") == "shard-silent" for one in events(CLUSTER.leader())))
+    report(CLUSTER.leader(), 10)
+    wait_for("and back", lambda: any(one.get("event") == "shard-back" for one in events(CLUSTER.leader())))
+
+
+def told():
+    """Events of leadership, members and shards, and an audit line for each change with who made it, on each replica."""
+    names = {one.get("event") for node in CLUSTER.nodes for one in events(node)}
+    wanted = {"leadership-gained", "leadership-lost", "leader-changed", "members-changed", "shard-first-seen",
+              "shard-removed", "instruction-refused"}
+    check(wanted <= names, f"missing: {wanted - names}")
+    for node in CLUSTER.nodes:
+        def audited(node=node):
+            return {(one["audit"], one.get("shard"), one.get("result"), one["actor"].split(":")[0])
+                    for one in events(node) if "audit" in one}
+        wanted = {("AddShard", "a", "done", "plaintext"), ("AddShard", "a", "shard exists", "plaintext"),
+                  ("AssignDomain", "a", "done", "plaintext"), ("RemoveShard", "deaf", "done", "plaintext")}
+        wait_for(f"{node.name} has them all", lambda: wanted <= audited())
+        check(os.path.getsize(node.dir + "/events.ndjson") > 0, node.name)
+
+
+def all_of_them():
+    """Each series of WANTED was above zero, and there is no other."""
+    missing = sorted(series for series in WANTED if SEEN[series] <= 0)
+    check(not missing, f"never above zero: {missing}")
+    lazy = ("bigfleet_coordinator_pending_instructions{", "muster_coordinator_state_streams_total{")
+    extra = sorted(series for series in SEEN if series not in WANTED and not series.startswith(lazy))
+    check(not extra, f"not in the list: {extra}")
+
+
+if __name__ == "__main__":
+    with CLUSTER.start():
+        CLUSTER.formed()
+        run_cases([tables_and_reports, streams, exports, too_many_words, calls_under_way, without_a_majority, silence,
+                   told, all_of_them])
