@@ -80,6 +80,8 @@ struct service_lister { /* service_list.c */
     struct fleet_view *view;      /* NULL: no list is being made */
     struct list parts;
     struct map by_shard;
+    struct buf whole; /* the answer, once `answering` */
+    bool answering;
 };
 
 struct fleet_service {

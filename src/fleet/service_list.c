@@ -86,28 +86,56 @@ static void drop(struct service_lister *lister)
     map_deinit(&lister->by_shard);
     fleet_view_close(lister->view);
     lister->view = NULL;
+    buf_deinit(&lister->whole);
+    buf_init(&lister->whole, SERVICE_ANSWER_MAX);
+    lister->answering = false;
 }
 
 static void begin(struct service_lister *lister);
 
-static void answer_all(struct service_lister *lister, enum err err)
+static void end(struct service_lister *lister)
 {
-    struct buf *answer = &lister->service->answer;
+    drop(lister);
+    if (!list_empty(&lister->waiting)) begin(lister);
+}
 
-    buf_clear(answer);
-    LIST_EACH(&lister->parts, node)
-    if (!err) err = buf_append(answer, buf_peek(&CONTAINER_OF(node, struct part, link)->bytes));
+static void refuse_all(struct service_lister *lister, enum err err)
+{
     while (!list_empty(&lister->running)) {
         struct request *request = CONTAINER_OF(lister->running.next, struct request, link);
 
-        if (err)
-            service_refuse(request, err_grpc_status(err), "%s: %s", request->method->name,
-                           err_text(err));
-        else
-            service_reply(request, buf_peek(answer));
+        service_refuse(request, err_grpc_status(err), "%s: %s", request->method->name,
+                       err_text(err));
     }
-    drop(lister);
-    if (!list_empty(&lister->waiting)) begin(lister);
+    end(lister);
+}
+
+/* One caller a turn: a long answer is copied for each. */
+static void answer_next(struct service_lister *lister)
+{
+    if (!list_empty(&lister->running))
+        service_reply(CONTAINER_OF(lister->running.next, struct request, link),
+                      buf_peek(&lister->whole));
+    if (list_empty(&lister->running))
+        end(lister);
+    else
+        timer_start_in(&lister->timer, 0);
+}
+
+/* Each part goes as it is taken, so that there is no third copy. */
+static enum err join_parts(struct service_lister *lister)
+{
+    enum err err = ERR_OK;
+
+    LIST_EACH(&lister->parts, node)
+    {
+        struct part *part = CONTAINER_OF(node, struct part, link);
+
+        if (!err) err = buf_append(&lister->whole, buf_peek(&part->bytes));
+        buf_deinit(&part->bytes);
+        buf_init(&part->bytes, SERVICE_ANSWER_MAX);
+    }
+    return err;
 }
 
 static void on_turn(struct timer *timer)
@@ -117,14 +145,22 @@ static void on_turn(struct timer *timer)
     bool more = true;
     enum err err = ERR_OK;
 
+    if (lister->answering) {
+        answer_next(lister);
+        return;
+    }
     for (int i = 0; i < ROWS_A_TURN && more && !err; i++) {
         err = fleet_view_next(lister->view, &row, &more);
         if (!err && more) err = take_row(lister, &row);
     }
-    if (!err && more)
-        timer_start_in(timer, 0);
+    if (!err && !more) {
+        err = join_parts(lister);
+        lister->answering = true;
+    }
+    if (err)
+        refuse_all(lister, err == ERR_CANCELLED ? ERR_UNAVAILABLE : err);
     else
-        answer_all(lister, err == ERR_CANCELLED ? ERR_UNAVAILABLE : err);
+        timer_start_in(timer, 0);
 }
 
 static void begin(struct service_lister *lister)
@@ -137,7 +173,7 @@ static void begin(struct service_lister *lister)
     err = fleet_view_open(lister->service->fleet, &lister->view);
     if (!err && lister->table != FLEET_DOMAINS) err = add_part(lister, STR_EMPTY);
     if (err)
-        answer_all(lister, err); /* all four views are taken: try again */
+        refuse_all(lister, err); /* all views are taken: try again */
     else
         timer_start_in(&lister->timer, 0);
 }
@@ -152,6 +188,7 @@ enum err service_lister_init(struct service_lister *lister, struct fleet_service
     list_init(&lister->waiting);
     list_init(&lister->running);
     list_init(&lister->parts);
+    buf_init(&lister->whole, SERVICE_ANSWER_MAX);
     return timer_init(&lister->timer, service->io->loop, on_turn);
 }
 
