@@ -30,6 +30,7 @@ enum {
     REQUEST_MAX = 64 << 20,
     STOP_WITHIN_MS = 10000,
     TICK_MS = 1,
+    VARY_DIGITS_MIN = 3,
 };
 #define NS_PER_SECOND 1000000000ull
 
@@ -38,6 +39,7 @@ struct plan {
     size_t target_count, connections, streams;
     double rate, seconds, warmup_seconds;
     size_t payload;
+    uint64_t vary;
     const char *path, *request_file, *tls_cert, *tls_key, *tls_ca, *tls_name;
     uint64_t timeout_ms;
     bool bidi, raw, json, allow_errors, idempotent, trace;
@@ -50,8 +52,13 @@ struct slot { /* a stream of the closed loop, or one call of the open one */
     struct rpc_client_call *call; /* bidi */
     uint64_t began_ns;
 };
+struct place {
+    size_t at, len;
+};
 struct load {
     struct plan plan;
+    struct place places[8]; /* of the number that is another one for each call */
+    size_t place_count;
     struct real_io *real;
     struct io *io;
     struct tls_context *tls;
@@ -63,7 +70,7 @@ struct load {
     struct latency latency;
     uint64_t calls, errors, unknown, by_status[GRPC_UNAUTHENTICATED + 1];
     uint64_t running, missed; /* missed: the open loop could not begin in time */
-    uint64_t began_ns, ended_ns, due_calls;
+    uint64_t began_ns, ended_ns, due_calls, varied;
     uint64_t cpu_before_ns[PIDS_MAX], cpu_ns[PIDS_MAX];
     uint64_t own_cpu_before_ns, own_cpu_ns;
     size_t next_channel, channels_open;
@@ -207,6 +214,38 @@ static void bidi_end(void *owner, struct rpc_client_call *call, const struct rpc
     stop_if_done(l);
 }
 
+/* -- a request of its own for each call -- */
+
+static bool is_place(const struct buf *request, size_t at, size_t *ret_len)
+{
+    size_t len = 0;
+
+    while (at + len < request->len && request->data[at + len] == '#') len++;
+    *ret_len = len;
+    return len >= VARY_DIGITS_MIN;
+}
+
+/* Finds the runs of '#' once; they are digits afterwards. */
+static void find_places(struct load *l)
+{
+    for (size_t at = 0, len; at < l->request.len; at += len + 1) {
+        if (!is_place(&l->request, at, &len)) continue;
+        if (l->place_count == ARRAY_LEN(l->places)) break;
+        l->places[l->place_count++] = (struct place){at, len};
+    }
+}
+
+static void vary(struct load *l)
+{
+    for (size_t i = 0; i < l->place_count; i++) {
+        uint64_t number = l->varied % l->plan.vary;
+
+        for (size_t digit = l->places[i].len; digit-- > 0; number /= 10)
+            l->request.data[l->places[i].at + digit] = (char)('0' + number % 10);
+    }
+    l->varied++;
+}
+
 static const struct rpc_call_events bidi_events = {bidi_message, NULL, bidi_end};
 
 static void begin(struct slot *slot)
@@ -216,6 +255,7 @@ static void begin(struct slot *slot)
     enum err err;
 
     if (l->plan.rate <= 0) slot->began_ns = now_ns(l);
+    if (l->plan.vary) vary(l);
     if (l->plan.bidi)
         err = rpc_call_start(slot->channel, &options, &bidi_events, slot, &slot->call);
     else
@@ -465,6 +505,8 @@ static const char usage[] =
     "  --path /S/M          /muster.test.v1.Echo/Unary (or /Bidi)\n"
     "  --payload BYTES      16, in an EchoRequest; --raw: as they are; --request-file F: F's "
     "bytes\n"
+    "  --vary N             each run of ### in the request is a number below N, another for each "
+    "call\n"
     "  --timeout-ms T       none    --idempotent  a lost call is asked again\n"
     "  --trace              a traceparent with each call, as our own clients send and stock ones "
     "do "
@@ -493,6 +535,7 @@ static bool parse(struct plan *p, int argc, char **argv)
         PAYLOAD,
         RAW,
         REQUEST,
+        VARY,
         TIMEOUT,
         IDEMPOTENT,
         TRACE,
@@ -517,6 +560,7 @@ static bool parse(struct plan *p, int argc, char **argv)
         {"payload", 1, NULL, PAYLOAD},
         {"raw", 0, NULL, RAW},
         {"request-file", 1, NULL, REQUEST},
+        {"vary", 1, NULL, VARY},
         {"timeout-ms", 1, NULL, TIMEOUT},
         {"idempotent", 0, NULL, IDEMPOTENT},
         {"trace", 0, NULL, TRACE},
@@ -550,6 +594,7 @@ static bool parse(struct plan *p, int argc, char **argv)
         case PAYLOAD: p->payload = strtoul(optarg, NULL, 10); break;
         case RAW: p->raw = true; break;
         case REQUEST: p->request_file = optarg; break;
+        case VARY: p->vary = strtoull(optarg, NULL, 10); break;
         case TIMEOUT: p->timeout_ms = strtoull(optarg, NULL, 10); break;
         case IDEMPOTENT: p->idempotent = true; break;
         case TRACE: p->trace = true; break;
@@ -591,6 +636,7 @@ int main(int argc, char **argv)
     if (timer_init(&l->phase, l->io->loop, on_phase) || timer_init(&l->tick, l->io->loop, on_tick))
         return 1;
     make_request(l);
+    if (l->plan.vary) find_places(l);
     open_channels(l);
     run(l);
     seconds = (double)(l->ended_ns - l->began_ns) / 1e9;
