@@ -340,6 +340,43 @@ TEST(long_lists_are_made_over_many_turns_and_of_one_moment)
 }
 
 /* A list of so many rows that a write fits in between; who asks after the write sees it. */
+TEST(who_share_a_list_are_answered_one_a_turn)
+{
+    enum { CALLERS = 8, ROWS = 20000 };
+    Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
+        BIGFLEET__V1ALPHA1__LIST_DOMAIN_ASSIGNMENTS_REQUEST__INIT;
+    const Bigfleet__V1alpha1__ListDomainAssignmentsResponse *got;
+    struct rig_answer answers[CALLERS];
+    struct fleet *fleet;
+    uint64_t turns;
+    char value[16];
+
+    rig_open((struct rig_options){0});
+    CHECK_U64("shard", rig_add("s", ""), GRPC_OK);
+    fleet = fleet_machine_fleet(fleet_service_machine(rig.nodes[0].service));
+    for (int i = 0; i < ROWS; i++) { /* past the log, as below */
+        struct fleet_command command = {.kind = FLEET_ASSIGN_DOMAIN,
+                                        .assign_domain = {STR("k"), STR("v"), STR("s")}};
+
+        snprintf(value, sizeof value, "%06d", i);
+        command.assign_domain.value = str_from(value);
+        CHECK_U64("row", fleet_apply(fleet, &command).status, FLEET_DONE);
+    }
+    turns = loop_stats(rig.nodes[0].io->loop).timers_fired;
+    for (size_t i = 0; i < CALLERS; i++)
+        rig_start(&answers[i], (struct rig_call){0}, "ListDomainAssignments", &list.base);
+    for (size_t i = 0; i < CALLERS; i++) {
+        rig_wait(&answers[i]);
+        got = rig_message(&answers[i],
+                          &bigfleet__v1alpha1__list_domain_assignments_response__descriptor);
+        CHECK_SIZE("all of it", got->n_assignments, ROWS);
+        rig_answer_deinit(&answers[i]);
+    }
+    turns = loop_stats(rig.nodes[0].io->loop).timers_fired - turns;
+    CHECK("a turn for each, besides those of the two lists", turns >= CALLERS + 2 * (ROWS / 1024));
+    rig_close();
+}
+
 TEST(a_list_under_way_is_not_for_who_asks_later)
 {
     enum { ROWS = 200000 };
