@@ -110,9 +110,10 @@ static const struct command_example remove_examples[] = {
 const struct command remove_shard_command = {
     .name = "remove-shard",
     .summary = "forget a shard and all it owns",
-    .about = "Removes a shard with its domains, its clusters' bindings and its quota slices. Stop "
-             "it first: a shard that lives registers itself again with its next report, and owns "
-             "nothing then.",
+    .about =
+        "Removes a shard with its domains and its clusters' bindings; rows of quotas that name "
+        "it stay. Stop it first: a shard that lives registers itself again with its next "
+        "report, and owns nothing then.",
     .options = &remove_shard_table,
     .examples = remove_examples,
     .exits = CTL_EXITS | BIT(5),
