@@ -19,6 +19,7 @@
 #include "wire/pb/grpc_reflection_v1alpha_reflection.pb-c.h"
 #include "wire/pb/grpc_testing_interop.pb-c.h"
 #include "wire/pb/muster_test_v1_echo.pb-c.h"
+#include "wire/pb/muster_v1_fleet.pb-c.h"
 #include "wire/pb/rollout_plugin.pb-c.h"
 #include "wire/pb/rollout_transport.pb-c.h"
 
@@ -51,6 +52,11 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &grpc__testing__streaming_output_call_response__descriptor,
     &muster__test__v1__echo_request__descriptor,
     &muster__test__v1__everything__descriptor,
+    &muster__v1__set_quota_request__descriptor,
+    &muster__v1__list_instructions_response__descriptor,
+    &muster__v1__list_replicas_response__descriptor,
+    &muster__v1__state_hash_response__descriptor,
+    &muster__v1__backup_chunk__descriptor,
     &rollout__plugin__v1__init_request__descriptor,
     &rollout__transport__v1__beat_request__descriptor,
     &rollout__transport__v1__beat_response__descriptor,
