@@ -15,7 +15,7 @@ struct model_shard {
     bool known, reported, silent, has_summary;
     int64_t epoch, cycle, summary_cycle;
     int summary, shortfalls;
-    uint64_t heard_at;
+    uint64_t heard_at, newest_at;
     size_t count;
     struct model_item queue[QUEUE_MAX + 1];
 };
@@ -116,7 +116,7 @@ static void step_take(int s)
     err = desk_take(desk, &report, (mono_time){now}, &taken);
     CHECK_ERR("known or not", err, m->known ? ERR_OK : ERR_NOT_FOUND);
     if (err) return;
-    late = m->reported &&
+    late = m->reported && m->newest_at + SILENT_MS > now &&
            (report.epoch < m->epoch || (report.epoch == m->epoch && report.cycle < m->cycle));
     CHECK("late", taken.late == late);
     CHECK("first", taken.first == !m->reported);
@@ -125,6 +125,7 @@ static void step_take(int s)
     m->silent = false;
     m->heard_at = now;
     if (late) return;
+    m->newest_at = now;
     m->epoch = report.epoch;
     m->cycle = report.cycle;
     if (report.has_summary) {
