@@ -73,8 +73,8 @@ struct desk_taken {
 /* The shard must be known: ERR_NOT_FOUND. Heard of in any case. A summary replaces the kept one
  * and the shortfalls, an empty list of these too; shortfalls alone replace shortfalls. Order is by
  * epoch, then cycle; the same pair again replaces, and so does any when the newest has had no
- * successor for silent_after_ms: a shard that lost its disk counts from 1 again. ERR_TOO_LARGE (DESK_REPORT_MAX), ERR_FULL
- * (bytes), ERR_NOMEM: then the shard was not even heard of. */
+ * successor for silent_after_ms: a shard that lost its disk counts from 1 again. ERR_TOO_LARGE
+ * (DESK_REPORT_MAX), ERR_FULL (bytes), ERR_NOMEM: then the shard was not even heard of. */
 enum err desk_take(struct desk *desk, const struct desk_report *report, mono_time now,
                    struct desk_taken *ret_taken);
 
