@@ -1,6 +1,6 @@
 /* The fleet tables at their normal size and at ten times that: commands a second, bytes a domain,
- * a snapshot's time and size, restoring it. Beside each: what a bare hash map of the same keys takes
- * for an insert, and what copying the same bytes takes. */
+ * a snapshot's time and size, restoring it. Beside each: what a bare hash map of the same keys
+ * takes for an insert, and what copying the same bytes takes. */
 #include <string.h>
 
 #include "base/map.h"

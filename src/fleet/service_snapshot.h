@@ -4,8 +4,8 @@
  *
  * Leader only, after a leadership round: everything acknowledged before the call is in it, at one
  * index, while writes go on. A slice is made only when the last was taken, so a slow reader costs
- * one chunk of memory; one that takes nothing for stall_ms loses its call. One stream at a time, for
- * a view keeps what is removed meanwhile: the second gets RESOURCE_EXHAUSTED. */
+ * one chunk of memory; one that takes nothing for stall_ms loses its call. One stream at a time,
+ * for a view keeps what is removed meanwhile: the second gets RESOURCE_EXHAUSTED. */
 #ifndef FLEET_SERVICE_SNAPSHOT_H
 #define FLEET_SERVICE_SNAPSHOT_H
 #include "fleet/machine.h"

@@ -2,9 +2,9 @@
  * snapshot, an empty log behind it and the snapshot's term.
  *
  * Everything is built beside what is there, in restoring/, and is durable before RESTORE is. From
- * then on what was there is given up: it is removed, the new rooms and FORMAT take their places, and
- * RESTORE goes last. So a crash finds the old directory whole, or one that says by RESTORE that it
- * is half restored and lets nobody start; running the restore again begins anew. */
+ * then on what was there is given up: it is removed, the new rooms and FORMAT take their places,
+ * and RESTORE goes last. So a crash finds the old directory whole, or one that says by RESTORE
+ * that it is half restored and lets nobody start; running the restore again begins anew. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Any bytes as a backup: the same answer and the same sections however they are cut, and a note
- * with every refusal. With its checksums mended first, so that what stands behind them is reached. */
+ * with every refusal. With its checksums mended first, so that what is behind them is reached. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Preloaded into a replica: makes its disk fail, its life end at a chosen call, or every change of
  * its files known. It counts the calls that change files; everything else is untouched.
  *
- *   MUSTER_TEST_DISK_KILL_AT=N      the process is gone, as by kill -9, instead of its N-th such call
+ *   MUSTER_TEST_DISK_KILL_AT=N      gone, as by kill -9, instead of its N-th such call
  *   MUSTER_TEST_DISK_KILL=FILE      once FILE exists, it is gone instead of its next such call
  *   MUSTER_TEST_DISK_EIO=FILE       while FILE exists, the next fdatasync removes it and fails
  *   MUSTER_TEST_DISK_JOURNAL=FILE   all changes are recorded there (disk_journal.h) */
