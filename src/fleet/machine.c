@@ -27,6 +27,13 @@ struct fleet_machine {
     struct fleet *fleet;
     struct fleet_answers *answers;
     struct arena arena; /* of the command being applied */
+    /* Read by knows() for the apply() that follows it. */
+    struct {
+        struct str source; /* empty: none */
+        struct fleet_command command;
+        struct fleet_result result;
+        enum err err;
+    } read;
     struct fleet_state_reader *reader;
     uint64_t restore_index;
     bool restoring, restore_has_bytes, restore_has_state; /* has_state: its line is over */
@@ -199,6 +206,26 @@ static void remember(struct fleet_machine *machine, const struct machine_entry *
     buf_deinit(&answer);
 }
 
+static void read_command(struct fleet_machine *machine, struct str source)
+{
+    arena_reset(&machine->arena);
+    machine->read.source = source;
+    machine->read.err = fleet_command_decode(source, &machine->arena, &machine->read.command,
+                                             &machine->read.result, NULL);
+}
+
+/* Its kind may be a later release's: refused in place here and done there, the two would differ. */
+static enum err knows(void *state, struct str command, struct note *note)
+{
+    struct fleet_machine *machine = state;
+
+    read_command(machine, command);
+    if (!machine->read.err || machine->read.result.status != FLEET_UNKNOWN_KIND) return ERR_OK;
+    note_set(note, "a command of unknown kind %llu",
+             (unsigned long long)machine->read.result.number);
+    return ERR_VERSION;
+}
+
 static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
 {
     struct fleet_machine *machine = state;
@@ -207,8 +234,12 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     enum err err;
 
     assert(!machine->restoring);
-    arena_reset(&machine->arena);
-    err = fleet_command_decode(entry->command, &machine->arena, &command, &result, NULL);
+    if (!machine->read.source.len) read_command(machine, entry->command);
+    assert(machine->read.source.at == entry->command.at);
+    machine->read.source = STR_EMPTY;
+    command = machine->read.command;
+    result = machine->read.result;
+    err = machine->read.err;
     if (!err && is_repeat(machine, entry, &command, reply)) return;
     if (!err) result = fleet_apply(machine->fleet, &command);
     if (err == ERR_NOMEM || result.status == FLEET_NO_MEMORY) abort();
@@ -367,6 +398,7 @@ static uint64_t size(const void *state)
 }
 
 static const struct machine_ops ops = {
+    .knows = knows,
     .apply = apply,
     .snapshot_begin = snapshot_begin,
     .snapshot_next = snapshot_next,

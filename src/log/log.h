@@ -46,6 +46,10 @@ struct machine_entry { /* what apply is given; views valid during the call */
     struct str actor, request_id, command;
 };
 struct machine_ops {
+    /* Before each apply; may be NULL. ERR_VERSION with a note: a command that this program does not
+     * know although it knows its version. The replica stops before it, naming the entry, rather
+     * than differ from those who know it. */
+    enum err (*knows)(void *state, struct str command, struct note *note);
     /* Writes its answer for the proposer into `reply` (bounded by its ceiling; a reply that does
      * not fit is cut by the machine's own rules, never by failing). */
     void (*apply)(void *state, const struct machine_entry *entry, struct buf *reply);

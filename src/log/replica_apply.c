@@ -92,6 +92,9 @@ static void compare_state(struct replica *replica, uint64_t index, uint64_t term
 static enum err check_command(const struct replica *replica, const struct envelope *envelope,
                               struct note *note)
 {
+    const struct machine *machine;
+    enum err err;
+
     if (envelope->level > replica->speaks) {
         note_set(note, "it was written at cluster level %u, this program speaks %u",
                  envelope->level, replica->speaks);
@@ -108,7 +111,11 @@ static enum err check_command(const struct replica *replica, const struct envelo
                  replica->machines[envelope->machine].version);
         return ERR_VERSION;
     }
-    return ERR_OK;
+    machine = &replica->machines[envelope->machine];
+    if (!machine->ops->knows) return ERR_OK;
+    err = machine->ops->knows(machine->state, envelope->command, note);
+    if (err) note_prefix(note, "machine %s", machine->name);
+    return err;
 }
 
 /* A level we do not speak is met here, not with the first entry that uses it: until then we could

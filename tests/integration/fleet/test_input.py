@@ -194,6 +194,10 @@ def commands_of_tomorrow():
 
     def machine(record):
         struct.pack_into("<I", record, 48 + 4, 9)
+
+    def kind(record):
+        at = record.index(b'"kind":4')
+        record[at:at + 8] = b'"kind":9'
     with one() as cluster:
         node = with_rows(cluster)
         node.kill()
@@ -202,7 +206,7 @@ def commands_of_tomorrow():
         offset, size, _, index = [record for record in found if record[2] == 1][-1]
         with open(segment, "rb") as file:
             kept = file.read()
-        for change in (version, machine):
+        for change in (version, machine, kind):
             rewrite(segment, offset, size, salt, change)
             before = contents(node.dir + "/snap")
             ends_badly(node, f"entry {index}")

@@ -106,6 +106,20 @@ TEST(replies_carry_the_result_and_the_service_sees_every_command)
     fleet_machine_close(machine);
 }
 
+TEST(a_command_of_unknown_kind_is_not_known_and_all_others_are)
+{
+    struct fleet_machine *machine = open_machine(&(struct seen){0});
+    struct machine m = fleet_machine_registration(machine);
+    struct note note = {""};
+
+    CHECK_ERR("kind 9", m.ops->knows(m.state, STR("{\"kind\":9}"), &note), ERR_VERSION);
+    CHECK_HAS("with the number", note.text, "unknown kind 9");
+    CHECK_OK("one that is refused", m.ops->knows(m.state, STR("{\"kind\":2}"), &note));
+    CHECK_OK("one that cannot be read", m.ops->knows(m.state, STR("nonsense"), &note));
+    CHECK_OK("a good one", m.ops->knows(m.state, STR(ADD("a")), &note));
+    fleet_machine_close(machine);
+}
+
 TEST(a_reply_says_which_field_and_which_limit)
 {
     char text[400] = "{\"kind\":2", id[300];
