@@ -70,6 +70,20 @@ enum err ctl_json(struct ctl *ctl, const ProtobufCMessage *answer)
     return ndjson_end(&json);
 }
 
+enum err ctl_list(struct ctl *ctl, const struct remote_method *method,
+                  const ProtobufCMessage *request, const char *const *columns, ctl_rows_fn *rows)
+{
+    ProtobufCMessage *answer;
+    struct table table;
+    enum err err = ctl_call(ctl, method, request, &answer);
+
+    if (err) return err;
+    if (ctl->json) return ctl_json(ctl, answer);
+    table_init(&table, columns, &ctl->memory);
+    rows(&table, answer);
+    return table_print(&table, &ctl->out);
+}
+
 static enum err append_line(struct ctl *ctl, const char *format, va_list args)
 {
     struct buf raw;

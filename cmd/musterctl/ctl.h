@@ -25,6 +25,10 @@ enum err ctl_call(struct ctl *ctl, const struct remote_method *method,
                   const ProtobufCMessage *request, ProtobufCMessage **ret_answer);
 /* A list: the answer as it is for programs. */
 enum err ctl_json(struct ctl *ctl, const ProtobufCMessage *answer);
+/* Calls it and prints a list: its rows under `columns` for people, the answer for programs. */
+typedef void ctl_rows_fn(struct table *table, const ProtobufCMessage *answer);
+enum err ctl_list(struct ctl *ctl, const struct remote_method *method,
+                  const ProtobufCMessage *request, const char *const *columns, ctl_rows_fn *rows);
 /* Says that a write was done: the line for people; for programs
  * {"result":"done","request_id":...,"request":{...},"response":{...}}. */
 enum err ctl_done(struct ctl *ctl, const struct remote_method *method,

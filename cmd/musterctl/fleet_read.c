@@ -11,6 +11,18 @@
 
 /* -- shards -- */
 
+static void list_shards_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Bigfleet__V1alpha1__ListShardsResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_shards; i++) {
+        table_text(table, list->shards[i]->shard_id);
+        table_text(table, list->shards[i]->address);
+        table_time(table, list->shards[i]->registered_at_unix_ns);
+        table_time(table, list->shards[i]->last_heartbeat_unix_ns);
+    }
+}
+
 static enum err list_shards(struct ctl *ctl)
 {
     static const struct remote_method method = {
@@ -18,22 +30,8 @@ static enum err list_shards(struct ctl *ctl)
         &bigfleet__v1alpha1__list_shards_response__descriptor, REMOTE_READ, NULL};
     static const char *const columns[] = {"SHARD", "ADDRESS", "REGISTERED", "LAST_HEARTBEAT", NULL};
     Bigfleet__V1alpha1__ListShardsRequest request = BIGFLEET__V1ALPHA1__LIST_SHARDS_REQUEST__INIT;
-    const Bigfleet__V1alpha1__ListShardsResponse *list;
-    ProtobufCMessage *answer;
-    struct table table;
-    enum err err = ctl_call(ctl, &method, &request.base, &answer);
 
-    if (err) return err;
-    if (ctl->json) return ctl_json(ctl, answer);
-    list = (const void *)answer;
-    table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < list->n_shards; i++) {
-        table_text(&table, list->shards[i]->shard_id);
-        table_text(&table, list->shards[i]->address);
-        table_time(&table, list->shards[i]->registered_at_unix_ns);
-        table_time(&table, list->shards[i]->last_heartbeat_unix_ns);
-    }
-    return table_print(&table, &ctl->out);
+    return ctl_list(ctl, &method, &request.base, columns, list_shards_rows);
 }
 
 static int run_list_shards(void *context, const struct command_call *call)
@@ -61,6 +59,17 @@ const struct command list_shards_command = {
 
 /* -- domains -- */
 
+static void list_domain_assignments_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Bigfleet__V1alpha1__ListDomainAssignmentsResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_assignments; i++) {
+        table_text(table, list->assignments[i]->topology_key);
+        table_text(table, list->assignments[i]->topology_value);
+        table_text(table, list->assignments[i]->shard_id);
+    }
+}
+
 static enum err list_domain_assignments(struct ctl *ctl)
 {
     static const struct remote_method method = {
@@ -69,21 +78,8 @@ static enum err list_domain_assignments(struct ctl *ctl)
     static const char *const columns[] = {"TOPOLOGY_KEY", "TOPOLOGY_VALUE", "SHARD", NULL};
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest request =
         BIGFLEET__V1ALPHA1__LIST_DOMAIN_ASSIGNMENTS_REQUEST__INIT;
-    const Bigfleet__V1alpha1__ListDomainAssignmentsResponse *list;
-    ProtobufCMessage *answer;
-    struct table table;
-    enum err err = ctl_call(ctl, &method, &request.base, &answer);
 
-    if (err) return err;
-    if (ctl->json) return ctl_json(ctl, answer);
-    list = (const void *)answer;
-    table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < list->n_assignments; i++) {
-        table_text(&table, list->assignments[i]->topology_key);
-        table_text(&table, list->assignments[i]->topology_value);
-        table_text(&table, list->assignments[i]->shard_id);
-    }
-    return table_print(&table, &ctl->out);
+    return ctl_list(ctl, &method, &request.base, columns, list_domain_assignments_rows);
 }
 
 static int run_list_domain_assignments(void *context, const struct command_call *call)
@@ -113,6 +109,23 @@ static int by_shard(const void *a, const void *b)
     return strcmp((*one)->key, (*two)->key);
 }
 
+static void list_quotas_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Bigfleet__V1alpha1__ListQuotasResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_allocations; i++) {
+        const Bigfleet__V1alpha1__QuotaAllocation *row = list->allocations[i];
+        /* A map has no order on the wire. */
+        if (row->n_per_shard > 1) qsort(row->per_shard, row->n_per_shard, sizeof(void *), by_shard);
+        for (size_t j = 0; j < row->n_per_shard; j++) {
+            table_text(table, row->provider);
+            table_text(table, row->region);
+            table_text(table, row->per_shard[j]->key);
+            table_number(table, row->per_shard[j]->value);
+        }
+    }
+}
+
 static enum err list_quotas(struct ctl *ctl)
 {
     static const struct remote_method method = {
@@ -120,27 +133,8 @@ static enum err list_quotas(struct ctl *ctl)
         &bigfleet__v1alpha1__list_quotas_response__descriptor, REMOTE_READ, NULL};
     static const char *const columns[] = {"PROVIDER", "REGION", "SHARD", "SLICE", NULL};
     Bigfleet__V1alpha1__ListQuotasRequest request = BIGFLEET__V1ALPHA1__LIST_QUOTAS_REQUEST__INIT;
-    const Bigfleet__V1alpha1__ListQuotasResponse *list;
-    ProtobufCMessage *answer;
-    struct table table;
-    enum err err = ctl_call(ctl, &method, &request.base, &answer);
 
-    if (err) return err;
-    if (ctl->json) return ctl_json(ctl, answer);
-    list = (const void *)answer;
-    table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < list->n_allocations; i++) {
-        const Bigfleet__V1alpha1__QuotaAllocation *row = list->allocations[i];
-        /* A map has no order on the wire. */
-        if (row->n_per_shard > 1) qsort(row->per_shard, row->n_per_shard, sizeof(void *), by_shard);
-        for (size_t j = 0; j < row->n_per_shard; j++) {
-            table_text(&table, row->provider);
-            table_text(&table, row->region);
-            table_text(&table, row->per_shard[j]->key);
-            table_number(&table, row->per_shard[j]->value);
-        }
-    }
-    return table_print(&table, &ctl->out);
+    return ctl_list(ctl, &method, &request.base, columns, list_quotas_rows);
 }
 
 static int run_list_quotas(void *context, const struct command_call *call)
@@ -165,6 +159,17 @@ const struct command list_quotas_command = {
 
 /* -- providers -- */
 
+static void list_providers_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Bigfleet__V1alpha1__ListProvidersResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_providers; i++) {
+        table_text(table, list->providers[i]->name);
+        table_text(table, list->providers[i]->address);
+        table_text(table, list->providers[i]->region);
+    }
+}
+
 static enum err list_providers(struct ctl *ctl)
 {
     static const struct remote_method method = {
@@ -173,21 +178,8 @@ static enum err list_providers(struct ctl *ctl)
     static const char *const columns[] = {"PROVIDER", "ADDRESS", "REGION", NULL};
     Bigfleet__V1alpha1__ListProvidersRequest request =
         BIGFLEET__V1ALPHA1__LIST_PROVIDERS_REQUEST__INIT;
-    const Bigfleet__V1alpha1__ListProvidersResponse *list;
-    ProtobufCMessage *answer;
-    struct table table;
-    enum err err = ctl_call(ctl, &method, &request.base, &answer);
 
-    if (err) return err;
-    if (ctl->json) return ctl_json(ctl, answer);
-    list = (const void *)answer;
-    table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < list->n_providers; i++) {
-        table_text(&table, list->providers[i]->name);
-        table_text(&table, list->providers[i]->address);
-        table_text(&table, list->providers[i]->region);
-    }
-    return table_print(&table, &ctl->out);
+    return ctl_list(ctl, &method, &request.base, columns, list_providers_rows);
 }
 
 static int run_list_providers(void *context, const struct command_call *call)
@@ -211,6 +203,16 @@ const struct command list_providers_command = {
 
 /* -- clusters -- */
 
+static void list_clusters_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Muster__V1__ListClustersResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_clusters; i++) {
+        table_text(table, list->clusters[i]->cluster_id);
+        table_text(table, list->clusters[i]->shard_id);
+    }
+}
+
 static enum err list_clusters(struct ctl *ctl)
 {
     static const struct remote_method method = {"/muster.v1.Fleet/ListClusters",
@@ -218,20 +220,8 @@ static enum err list_clusters(struct ctl *ctl)
                                                 REMOTE_READ, NULL};
     static const char *const columns[] = {"CLUSTER", "SHARD", NULL};
     Muster__V1__ListClustersRequest request = MUSTER__V1__LIST_CLUSTERS_REQUEST__INIT;
-    const Muster__V1__ListClustersResponse *list;
-    ProtobufCMessage *answer;
-    struct table table;
-    enum err err = ctl_call(ctl, &method, &request.base, &answer);
 
-    if (err) return err;
-    if (ctl->json) return ctl_json(ctl, answer);
-    list = (const void *)answer;
-    table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < list->n_clusters; i++) {
-        table_text(&table, list->clusters[i]->cluster_id);
-        table_text(&table, list->clusters[i]->shard_id);
-    }
-    return table_print(&table, &ctl->out);
+    return ctl_list(ctl, &method, &request.base, columns, list_clusters_rows);
 }
 
 static int run_list_clusters(void *context, const struct command_call *call)
@@ -269,6 +259,13 @@ static void report_row(struct table *table, const Bigfleet__V1alpha1__ShardRepor
                                                               : "\xe2\x80\x94");
 }
 
+static void list_shard_reports_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Bigfleet__V1alpha1__ListShardReportsResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_reports; i++) report_row(table, list->reports[i]);
+}
+
 static enum err list_shard_reports(struct ctl *ctl)
 {
     static const struct remote_method method = {
@@ -278,19 +275,9 @@ static enum err list_shard_reports(struct ctl *ctl)
                                           "FREE",  "SHORTFALLS", "PROVIDER", NULL};
     Bigfleet__V1alpha1__ListShardReportsRequest request =
         BIGFLEET__V1ALPHA1__LIST_SHARD_REPORTS_REQUEST__INIT;
-    const Bigfleet__V1alpha1__ListShardReportsResponse *list;
-    ProtobufCMessage *answer;
-    struct table table;
-    enum err err;
 
     request.shard_id = ctl_text(conf_text(ctl->conf, "shard"));
-    err = ctl_call(ctl, &method, &request.base, &answer);
-    if (err) return err;
-    if (ctl->json) return ctl_json(ctl, answer);
-    list = (const void *)answer;
-    table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < list->n_reports; i++) report_row(&table, list->reports[i]);
-    return table_print(&table, &ctl->out);
+    return ctl_list(ctl, &method, &request.base, columns, list_shard_reports_rows);
 }
 
 static int run_list_shard_reports(void *context, const struct command_call *call)

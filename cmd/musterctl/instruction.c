@@ -24,6 +24,21 @@ static const char *kind_of(const Bigfleet__V1alpha1__CoordinatorInstruction *ins
     }
 }
 
+static void instruction_list_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Muster__V1__ListInstructionsResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_instructions; i++) {
+        const Bigfleet__V1alpha1__CoordinatorInstruction *told = list->instructions[i]->instruction;
+        table_text(table, list->instructions[i]->shard_id);
+        table_number(table, told ? told->coordinator_term : 0);
+        table_number(table, told ? told->sequence_number : 0);
+        table_text(table, told ? told->instruction_id : "");
+        table_text(table, told ? kind_of(told) : "unknown");
+        table_number(table, list->instructions[i]->deliveries);
+    }
+}
+
 static enum err instruction_list(struct ctl *ctl)
 {
     static const struct remote_method method = {"/muster.v1.Fleet/ListInstructions",
@@ -32,27 +47,9 @@ static enum err instruction_list(struct ctl *ctl)
     static const char *const columns[] = {"SHARD", "TERM",       "SEQUENCE", "ID",
                                           "KIND",  "DELIVERIES", NULL};
     Muster__V1__ListInstructionsRequest request = MUSTER__V1__LIST_INSTRUCTIONS_REQUEST__INIT;
-    const Muster__V1__ListInstructionsResponse *list;
-    ProtobufCMessage *answer;
-    struct table table;
-    enum err err;
 
     request.shard_id = ctl_text(conf_text(ctl->conf, "shard"));
-    err = ctl_call(ctl, &method, &request.base, &answer);
-    if (err) return err;
-    if (ctl->json) return ctl_json(ctl, answer);
-    list = (const void *)answer;
-    table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < list->n_instructions; i++) {
-        const Bigfleet__V1alpha1__CoordinatorInstruction *told = list->instructions[i]->instruction;
-        table_text(&table, list->instructions[i]->shard_id);
-        table_number(&table, told ? told->coordinator_term : 0);
-        table_number(&table, told ? told->sequence_number : 0);
-        table_text(&table, told ? told->instruction_id : "");
-        table_text(&table, told ? kind_of(told) : "unknown");
-        table_number(&table, list->instructions[i]->deliveries);
-    }
-    return table_print(&table, &ctl->out);
+    return ctl_list(ctl, &method, &request.base, columns, instruction_list_rows);
 }
 
 static int run_instruction_list(void *context, const struct command_call *call)

@@ -41,6 +41,24 @@ static const char *or_dash(const char *text)
     return text[0] ? text : dash;
 }
 
+static void replica_list_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Muster__V1__ListReplicasResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_replicas; i++) {
+        const Muster__V1__Replica *replica = list->replicas[i];
+        table_text(table, or_dash(replica->name));
+        table_hex(table, replica->replica_id);
+        table_text(table, role_of(replica));
+        table_text(table, or_dash(replica->raft_address));
+        table_text(table, or_dash(replica->grpc_address));
+        table_text(table, or_dash(replica->http_address));
+        table_number(table, (int64_t)replica->match);
+        silence_cell(table, replica);
+        table_number(table, replica->level);
+    }
+}
+
 static enum err replica_list(struct ctl *ctl)
 {
     static const struct remote_method method = {"/muster.v1.Fleet/ListReplicas",
@@ -50,28 +68,8 @@ static enum err replica_list(struct ctl *ctl)
         "NAME",         "ID",    "ROLE",   "RAFT_ADDRESS", "GRPC_ADDRESS",
         "HTTP_ADDRESS", "MATCH", "SILENT", "LEVEL",        NULL};
     Muster__V1__ListReplicasRequest request = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
-    const Muster__V1__ListReplicasResponse *list;
-    ProtobufCMessage *answer;
-    struct table table;
-    enum err err = ctl_call(ctl, &method, &request.base, &answer);
 
-    if (err) return err;
-    if (ctl->json) return ctl_json(ctl, answer);
-    list = (const void *)answer;
-    table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < list->n_replicas; i++) {
-        const Muster__V1__Replica *replica = list->replicas[i];
-        table_text(&table, or_dash(replica->name));
-        table_hex(&table, replica->replica_id);
-        table_text(&table, role_of(replica));
-        table_text(&table, or_dash(replica->raft_address));
-        table_text(&table, or_dash(replica->grpc_address));
-        table_text(&table, or_dash(replica->http_address));
-        table_number(&table, (int64_t)replica->match);
-        silence_cell(&table, replica);
-        table_number(&table, replica->level);
-    }
-    return table_print(&table, &ctl->out);
+    return ctl_list(ctl, &method, &request.base, columns, replica_list_rows);
 }
 
 static int run_replica_list(void *context, const struct command_call *call)
