@@ -308,6 +308,8 @@ static void on_changed(struct change *change, enum err err, const struct note *n
     sim_trace(scenario_sim(story->world), process->host->host, "change %d of %" PRIx64 ": %s %s",
               (int)change->kind, change->id, err_name(err), note ? note->text : "");
     if (err == ERR_OK) story->witness.changes++;
+    for (size_t i = 0; err == ERR_VERSION && i < LOG_HOSTS; i++)
+        if (story->hosts[i].id == change->id) story->hosts[i].too_old = true;
 }
 
 void log_host_change(struct log_host *host, enum change_kind kind, uint64_t id, const char *address)

@@ -85,6 +85,12 @@ static bool step_members(struct log_story *story, struct log_host *leader, struc
     } else if (adds) {
         struct log_host *spare = spare_host(story, plan);
         if (!spare) return false;
+        if (spare->too_old) {
+            spare->too_old = false;
+            spare->level = 2;
+            sim_host_die(spare->host, SIM_KILLED);
+            return true;
+        }
         log_host_address(spare, address);
         ask(story, leader, CHANGE_ADD, spare->id, address);
     } else if (alive < wanted) {

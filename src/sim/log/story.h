@@ -85,6 +85,7 @@ struct log_host {
     uint64_t id;                 /* of the directory in use */
     uint32_t level, port, lives; /* lives: directories used so far; a wiped disk is a new one */
     bool founder, wipe;          /* wipe: at the next start */
+    bool too_old;                /* the cluster refused it: to be started anew, upgraded */
 };
 struct log_client {
     size_t number, target, busy; /* target: host to ask */
