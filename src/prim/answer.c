@@ -1,0 +1,226 @@
+#include "prim/answer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+static coord_result blank(int code, int reason)
+{
+    return (coord_result){.code = code, .reason = reason, .hint_ms = -1};
+}
+
+coord_result prim_ok(int reason)
+{
+    return blank(COORD_OK, reason);
+}
+
+coord_result prim_answer(int code, int reason, const char *format, ...)
+{
+    coord_result result = blank(code, reason);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(result.text, sizeof result.text, format, args);
+    va_end(args);
+    return result;
+}
+
+coord_result prim_unclear(int reason, const char *format, ...)
+{
+    coord_result result = blank(COORD_UNAVAILABLE, reason);
+    va_list args;
+    result.flags = COORD_F_MAYBE_APPLIED;
+    va_start(args, format);
+    (void)vsnprintf(result.text, sizeof result.text, format, args);
+    va_end(args);
+    return result;
+}
+
+static void copy_owner(char *to, size_t cap, struct str owner)
+{
+    size_t len = min_size(owner.len, cap - 1);
+    if (len > 0) { memcpy(to, owner.at, len); }
+    to[len] = '\0';
+}
+
+void prim_answer_owner(coord_result *result, struct str owner)
+{
+    copy_owner(result->owner, sizeof result->owner, owner);
+}
+
+coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str value,
+                             struct str owner)
+{
+    coord_entry *entry = malloc(sizeof *entry + key.len + value.len + 2);
+    if (entry == NULL) { return NULL; }
+    *entry = *like;
+    char *at = (char *)(entry + 1);
+    /* Both end with a NUL that is not counted: callers print them. */
+    if (key.len > 0) { memcpy(at, key.at, key.len); }
+    at[key.len] = '\0';
+    entry->key = (coord_str){at, key.len};
+    at += key.len + 1;
+    if (value.len > 0) { memcpy(at, value.at, value.len); }
+    at[value.len] = '\0';
+    entry->value = (coord_str){at, value.len};
+    copy_owner(entry->owner, sizeof entry->owner, owner);
+    return entry;
+}
+
+void coord_entry_free(coord_entry *entry)
+{
+    free(entry);
+}
+
+/* The rows behind the public struct, with the room that was asked for. */
+struct holders {
+    coord_holders public;
+    size_t rows_max;
+    coord_holder rows[];
+};
+
+coord_holders *prim_holders_make(size_t rows_max)
+{
+    struct holders *holders = calloc(1, sizeof *holders + rows_max * sizeof(coord_holder));
+    if (holders == NULL) { return NULL; }
+    holders->rows_max = rows_max;
+    holders->public.rows = holders->rows;
+    return &holders->public;
+}
+
+bool prim_holders_add(coord_holders *public, const coord_holder *like, struct str owner,
+                      struct str value)
+{
+    struct holders *holders = CONTAINER_OF(public, struct holders, public);
+    char *copy;
+    if (public->count == holders->rows_max || (copy = malloc(value.len + 1)) == NULL) {
+        return false;
+    }
+    if (value.len > 0) { memcpy(copy, value.at, value.len); }
+    copy[value.len] = '\0';
+    coord_holder *row = &holders->rows[public->count++];
+    *row = *like;
+    copy_owner(row->owner, sizeof row->owner, owner);
+    row->value = (coord_str){copy, value.len};
+    return true;
+}
+
+static int by_slot(const void *a, const void *b)
+{
+    const coord_holder *left = a, *right = b;
+    return left->slot < right->slot ? -1 : left->slot > right->slot;
+}
+
+void prim_holders_done(coord_holders *holders)
+{
+    if (holders->count > 1) {
+        qsort(holders->rows, holders->count, sizeof *holders->rows, by_slot);
+    }
+}
+
+void coord_holders_free(coord_holders *public)
+{
+    if (public == NULL) { return; }
+    for (size_t i = 0; i < public->count; i++) {
+        free((void *)(uintptr_t) public->rows[i].value.at);
+    }
+    free(CONTAINER_OF(public, struct holders, public));
+}
+
+bool prim_id_equal(const coord_id *a, const coord_id *b)
+{
+    return memcmp(a->b, b->b, sizeof a->b) == 0;
+}
+
+bool prim_id_is_zero(const coord_id *id)
+{
+    return prim_id_equal(id, &(coord_id){{0}});
+}
+
+void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP])
+{
+    for (size_t i = 0; i < sizeof id->b; i++) { (void)snprintf(text + 2 * i, 3, "%02x", id->b[i]); }
+}
+
+coord_id prim_id_random(void)
+{
+    coord_id id;
+    /* Up to 256 bytes are all or nothing, and only an early boot makes it wait. */
+    ssize_t got = getrandom(id.b, sizeof id.b, 0);
+    assert(got == (ssize_t)sizeof id.b);
+    return id;
+}
+
+coord_id prim_id_request(void)
+{
+    coord_id id = prim_id_random();
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t ms = (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+    for (size_t i = 0; i < 6; i++) { id.b[i] = (uint8_t)(ms >> (8 * (5 - i))); }
+    return id;
+}
+
+static const char *const codes[] = {"OK",      "EXISTS",  "CONFLICT",    "NOT_FOUND",
+                                    "EXPIRED", "INVALID", "UNSUPPORTED", "UNAVAILABLE"};
+
+const char *coord_code_name(int code)
+{
+    return code >= 0 && code < (int)ARRAY_LEN(codes) ? codes[code] : "?";
+}
+
+const char *coord_reason_name(int reason)
+{
+    switch ((enum coord_reason)reason) {
+    case COORD_R_NONE: return "none";
+    case COORD_R_CREATED: return "created";
+    case COORD_R_UPDATED: return "updated";
+    case COORD_R_DELETED: return "deleted";
+    case COORD_R_ACQUIRED: return "acquired";
+    case COORD_R_RENEWED: return "renewed";
+    case COORD_R_RELEASED: return "released";
+    case COORD_R_ALREADY: return "already";
+    case COORD_R_REPLAYED: return "replayed";
+    case COORD_R_RESIZED: return "resized";
+    case COORD_R_HELD: return "held";
+    case COORD_R_FULL: return "full";
+    case COORD_R_ALREADY_HOLDER: return "already_holder";
+    case COORD_R_REVISION: return "revision";
+    case COORD_R_ABSENT: return "absent";
+    case COORD_R_PRESENT: return "present";
+    case COORD_R_NOT_OWNER: return "not_owner";
+    case COORD_R_SLOT_COUNT: return "slot_count";
+    case COORD_R_DEADLINE: return "deadline";
+    case COORD_R_SUPERSEDED: return "superseded";
+    case COORD_R_REVOKED: return "revoked";
+    case COORD_R_LOCAL: return "local";
+    case COORD_R_KEY: return "key";
+    case COORD_R_VALUE_SIZE: return "value_size";
+    case COORD_R_TTL_RANGE: return "ttl_range";
+    case COORD_R_OWNER: return "owner";
+    case COORD_R_OTHER_STORE: return "other_store";
+    case COORD_R_HANDLE: return "handle";
+    case COORD_R_GROUP: return "group";
+    case COORD_R_URL: return "url";
+    case COORD_R_ARGUMENT: return "argument";
+    case COORD_R_CAPABILITY: return "capability";
+    case COORD_R_SERVER: return "server";
+    case COORD_R_FILE_SYSTEM: return "file_system";
+    case COORD_R_SCOPE: return "scope";
+    case COORD_R_BACKEND: return "backend";
+    case COORD_R_TIMEOUT: return "timeout";
+    case COORD_R_CONNECTION: return "connection";
+    case COORD_R_NO_LEADER: return "no_leader";
+    case COORD_R_OVERLOADED: return "overloaded";
+    case COORD_R_STORAGE: return "storage";
+    case COORD_R_CORRUPT: return "corrupt";
+    case COORD_R_FORBIDDEN: return "forbidden";
+    case COORD_R_QUOTA: return "quota";
+    case COORD_R_LOCK_VIOLATION: return "lock_violation";
+    case COORD_R_DEGRADED: return "degraded";
+    case COORD_R_MEMORY: return "memory";
+    case COORD_R_CLOSED: return "closed";
+    }
+    return "?";
+}

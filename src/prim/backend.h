@@ -1,0 +1,167 @@
+/* What a store must do so that prim/ can keep the contract of <muster/coord.h> over it.
+ *
+ * A backend is a table of blocking functions, called from many threads at once, each with a
+ * deadline. Arguments are checked before (limits, capability bits); a backend never sees a key, an
+ * owner or a TTL outside its limits, nor a call whose bit it does not set.
+ *
+ * Who does what:
+ *   backend   one atomic step at the authority; recognises its own request id in what is stored
+ *             (answer OK/replayed), so that a retry with the same id is safe; resolves what a lost
+ *             reply leaves open as far as its deadline allows, else UNAVAILABLE + MAYBE_APPLIED.
+ *   prim      retries such an answer with the same request id; handles, safe_until, the keeper,
+ *             waiting for a slot (unless CAP_FIFO_WAIT), the bounded event queue of a watch,
+ *             asynchronous calls, fork detection.
+ * Nothing that belongs to a lease hides in a backend's memory only: a claim is plain data, so that
+ * it can be exported and imported. What a backend keeps beside it (a descriptor, a resource
+ * version) it finds again by lease id, or does without. */
+#ifndef PRIM_BACKEND_H
+#define PRIM_BACKEND_H
+#include <muster/coord.h>
+
+#include "base/str.h"
+#include "prim/feed.h"
+
+struct prim_backend;
+
+/* Elapsed time in ns, CLOCK_BOOTTIME unless a test of mem: brought its own. */
+struct prim_clock {
+    int64_t (*now)(void *arg);
+    void *arg;
+};
+static inline int64_t prim_clock_now(const struct prim_clock *clock)
+{
+    return clock->now(clock->arg);
+}
+int64_t prim_boottime_ns(void *unused); /* the real one */
+
+/* What a backend may tell the store at any time, from any of its threads, holding none of its own
+ * locks. Valid until close() has returned. */
+struct prim_host {
+    /* The authority says that this lease, or one of its keys, is gone: EXPIRED reasons only. */
+    void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);
+    /* C4: a capability is gone while open; every lease is reported lost, grants are refused. */
+    void (*degraded)(struct prim_host *host, const char *why);
+};
+
+struct prim_call {
+    int64_t deadline_ns; /* on the store's clock */
+    coord_id request_id; /* never zero */
+    uint32_t attempt;    /* > 0: an earlier attempt with this id may have been applied */
+};
+
+/* One key of a lease. `create_revision` is that of the entry as it was granted. */
+struct prim_held {
+    char *key;
+    uint64_t token, create_revision;
+    uint32_t slot; /* or COORD_NO_SLOT */
+};
+struct prim_claim {
+    coord_id lease_id;
+    const char *owner;
+    int64_t ttl_ms; /* granted */
+    const struct prim_held *held;
+    size_t count;
+};
+
+/* What a successful create, cas or acquire granted. Zeroed before the call; `revision` and `token`
+ * of the result are filled from it by nobody: set both. */
+struct prim_grant {
+    coord_id lease_id; /* the one given, or on OK/replayed the one that is stored */
+    uint64_t token, create_revision;
+    uint32_t slot;          /* acquire */
+    int64_t granted_ttl_ms; /* 0: no lease was made */
+    int64_t sent_ns;        /* before the request that granted left; 0: when the call began */
+};
+
+struct prim_create {
+    struct str key, value;
+    struct str owner;               /* "" without a lease */
+    int64_t ttl_ms;                 /* 0: no lease */
+    coord_id lease_id;              /* for the new lease; drawn at random */
+    const struct prim_claim *under; /* not NULL: no new lease, one more key of this one */
+};
+struct prim_cas {
+    struct str key, value;
+    uint64_t expected;              /* 0: absent */
+    int64_t ttl_ms;                 /* COORD_TTL_KEEP, 0, or of a new lease */
+    struct str owner;               /* of a new lease; with `claim`: that one's */
+    coord_id lease_id;              /* for a new lease */
+    const struct prim_claim *claim; /* the lease the caller says it has, or NULL */
+};
+struct prim_delete {
+    struct str key;
+    uint64_t expected; /* a revision, COORD_ANY, COORD_FORCE */
+    const struct prim_claim *claim;
+};
+struct prim_acquire {
+    struct str group, owner, value;
+    uint32_t slot_count, flags, prefer_slot;
+    int64_t ttl_ms, cooldown_ms;
+    int64_t wait_ms; /* CAP_FIFO_WAIT only; else 0: prim waits */
+    coord_id lease_id;
+};
+
+struct prim_backend_ops {
+    const char *name;                                         /* "file" */
+    coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
+    coord_limits (*limits)(struct prim_backend *backend);
+    coord_id (*id)(struct prim_backend *backend);
+
+    coord_result (*create)(struct prim_backend *backend, const struct prim_call *call,
+                           const struct prim_create *in, struct prim_grant *ret_grant);
+    coord_result (*cas)(struct prim_backend *backend, const struct prim_call *call,
+                        const struct prim_cas *in, struct prim_grant *ret_grant);
+    coord_result (*remove)(struct prim_backend *backend, const struct prim_call *call,
+                           const struct prim_delete *in);
+    /* *ret_entry by prim_entry_make; only with OK. */
+    coord_result (*get)(struct prim_backend *backend, const struct prim_call *call, struct str key,
+                        int consistency, coord_entry **ret_entry);
+    coord_result (*acquire)(struct prim_backend *backend, const struct prim_call *call,
+                            const struct prim_acquire *in, struct prim_grant *ret_grant);
+    coord_result (*resize)(struct prim_backend *backend, const struct prim_call *call,
+                           struct str group, uint64_t expected, uint32_t slot_count);
+    /* *ret_holders by prim_holders_make; only with OK. */
+    coord_result (*holders)(struct prim_backend *backend, const struct prim_call *call,
+                            struct str group, coord_holders **ret_holders);
+    /* Checks that every key is still the claim's own. */
+    coord_result (*renew)(struct prim_backend *backend, const struct prim_call *call,
+                          const struct prim_claim *claim, int64_t *ret_sent_ns);
+    /* key NULL: all of them and the lease. With attempt > 0, absence is OK/already. */
+    coord_result (*release)(struct prim_backend *backend, const struct prim_call *call,
+                            const struct prim_claim *claim, const char *key);
+    /* A lease comes from elsewhere (import): check it as renew does, extend nothing, take up what
+     * the backend keeps beside a lease. *ret_left_ms: what is left of it; -1 unknown. May be NULL:
+     * then prim renews instead. */
+    coord_result (*adopt)(struct prim_backend *backend, const struct prim_call *call,
+                          const struct prim_claim *claim, int64_t *ret_left_ms);
+
+    /* Optional. From now on host->lost() when a key of this claim is deleted, expires or is taken
+     * over, soon and without being asked. The claim's lists are copied. */
+    void (*guard)(struct prim_backend *backend, const struct prim_claim *claim);
+    void (*unguard)(struct prim_backend *backend, const coord_id *lease_id);
+
+    /* Fills `feed` from threads of its own: first a snapshot, then changes, until unwatch, which
+     * returns when the feed will not be touched again. */
+    coord_result (*watch)(struct prim_backend *backend, const struct prim_call *call,
+                          struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
+    void (*unwatch)(struct prim_backend *backend, void *watch);
+
+    /* Ends all threads. No call runs and no watch is open when it is called. */
+    void (*close)(struct prim_backend *backend);
+};
+
+/* The first member of every backend's own struct. */
+struct prim_backend {
+    const struct prim_backend_ops *ops;
+};
+
+/* What an opener gets; libmuster has the table scheme -> opener. */
+struct prim_open {
+    struct prim_url *url;         /* params are marked as they are asked for */
+    const coord_options *options; /* never NULL */
+    struct prim_clock clock;
+    struct prim_host *host;
+    int64_t deadline_ns;
+};
+typedef coord_result prim_open_fn(const struct prim_open *in, struct prim_backend **ret_backend);
+#endif

@@ -1,0 +1,30 @@
+/* What stands in an entry of etcd, Kubernetes and NATS: the caller's value with owner, lease,
+ * request id and revision around it, so that ownership and self-recognition need no second key.
+ * Layout: docs/formats/envelope.md (little endian, CRC-32C, magic CRD1). */
+#ifndef PRIM_ENVELOPE_H
+#define PRIM_ENVELOPE_H
+#include <muster/coord.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+enum {
+    ENVELOPE_LEASED = 1,
+    ENVELOPE_TOMBSTONE = 2,
+    ENVELOPE_SLOT = 4,
+    ENVELOPE_GROUP = 8, /* the value is the slot count, 4 bytes, then cooldown_ms, 8 bytes */
+    ENVELOPE_HEADER = 80,
+};
+struct envelope {
+    uint32_t flags;
+    coord_id lease_id, request_id;
+    uint64_t revision; /* 0: the revision the store gives this write */
+    uint64_t token;    /* 0: the same rule */
+    int64_t ttl_ms;
+    uint64_t wall_ms;        /* for people only */
+    struct str owner, value; /* borrowed */
+};
+enum err envelope_encode(const struct envelope *envelope, struct buf *out); /* appends; ERR_NOMEM */
+/* ERR_CORRUPT: not one of ours, or damaged. The strings point into `bytes`. */
+enum err envelope_decode(struct str bytes, struct envelope *ret_envelope);
+#endif

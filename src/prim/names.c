@@ -1,0 +1,161 @@
+#include "prim/names.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "prim/answer.h"
+
+static bool is_reserved(struct str segment)
+{
+    return str_equal(segment, STR(".group"));
+}
+
+/* What is wrong with the name, or NULL. Slots and group records are made by the library only. */
+static const char *fault_of(struct str name, size_t max)
+{
+    if (name.len == 0) { return "is empty"; }
+    if (name.len > max) { return "is too long"; }
+    size_t segments = 0;
+    struct str rest = name, segment;
+    while (str_split(&rest, '/', &segment)) {
+        if (++segments > PRIM_DEPTH_MAX) { return "has more than 16 segments"; }
+        if (segment.len == 0) { return "has an empty segment (a leading, trailing or double '/')"; }
+        if (segment.at[0] == '.' && !is_reserved(segment)) {
+            return "has a segment that starts with '.'";
+        }
+        for (size_t i = 0; i < segment.len; i++) {
+            if (segment.at[i] < 0x21 || segment.at[i] > 0x7e) {
+                return "has a byte outside 0x21-0x7e (percent-encode it)";
+            }
+        }
+    }
+    return NULL;
+}
+
+coord_result prim_check_key(struct str key)
+{
+    const char *fault = fault_of(key, PRIM_KEY_MAX);
+    if (fault == NULL && is_reserved(prim_leaf_of(key))) {
+        fault = "ends in the reserved name .group";
+    }
+    return fault == NULL ? prim_ok(COORD_R_NONE)
+                         : prim_answer(COORD_INVALID, COORD_R_KEY,
+                                       "key of %zu bytes %s; 1-%d bytes, "
+                                       "at most %d segments",
+                                       key.len, fault, PRIM_KEY_MAX, PRIM_DEPTH_MAX);
+}
+
+coord_result prim_check_group(struct str group)
+{
+    const char *fault = fault_of(group, PRIM_GROUP_MAX);
+    if (fault == NULL && is_reserved(prim_leaf_of(group))) {
+        fault = "ends in the reserved name .group";
+    }
+    return fault == NULL ? prim_ok(COORD_R_NONE)
+                         : prim_answer(COORD_INVALID, COORD_R_GROUP,
+                                       "group of %zu bytes %s; "
+                                       "1-%d bytes, at most %d segments",
+                                       group.len, fault, PRIM_GROUP_MAX, PRIM_DEPTH_MAX);
+}
+
+coord_result prim_check_owner(const char *owner)
+{
+    struct str name = str_from(owner);
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                   "0123456789._:@/-";
+    bool fine =
+        name.len >= 1 && name.len <= PRIM_OWNER_MAX && strspn(name.at, alphabet) == name.len;
+    return fine ? prim_ok(COORD_R_NONE)
+                : prim_answer(COORD_INVALID, COORD_R_OWNER,
+                              "owner of %zu bytes: 1-%d bytes of A-Z a-z 0-9 . _ : @ / -", name.len,
+                              PRIM_OWNER_MAX);
+}
+
+coord_result prim_check_value(struct str value, const coord_limits *limits)
+{
+    return value.len <= limits->value_max
+               ? prim_ok(COORD_R_NONE)
+               : prim_answer(COORD_INVALID, COORD_R_VALUE_SIZE,
+                             "value of %zu bytes: at most %" PRIu64 " here", value.len,
+                             limits->value_max);
+}
+
+coord_result prim_check_ttl(int64_t ttl_ms, const coord_limits *limits)
+{
+    return ttl_ms >= limits->ttl_min_ms && ttl_ms <= limits->ttl_max_ms
+               ? prim_ok(COORD_R_NONE)
+               : prim_answer(COORD_INVALID, COORD_R_TTL_RANGE,
+                             "ttl of %" PRId64 " ms: %" PRId64 "-%" PRId64 " ms here", ttl_ms,
+                             limits->ttl_min_ms, limits->ttl_max_ms);
+}
+
+coord_limits prim_limits(int64_t ttl_min_ms, int64_t ttl_step_ms, uint64_t value_max)
+{
+    return (coord_limits){
+        .key_max = PRIM_KEY_MAX,
+        .owner_max = PRIM_OWNER_MAX,
+        .group_max = PRIM_GROUP_MAX,
+        .depth_max = PRIM_DEPTH_MAX,
+        .slot_count_max = PRIM_SLOTS_MAX,
+        .keys_per_lease_max = PRIM_KEYS_PER_LEASE_MAX,
+        .leases_max = PRIM_LEASES_MAX,
+        .value_max = value_max,
+        .ttl_min_ms = ttl_min_ms,
+        .ttl_max_ms = PRIM_TTL_MAX_MS,
+        .ttl_step_ms = ttl_step_ms,
+    };
+}
+
+static size_t leaf_start(struct str key)
+{
+    size_t at = key.len;
+    while (at > 0 && key.at[at - 1] != '/') { at--; }
+    return at;
+}
+
+struct str prim_leaf_of(struct str key)
+{
+    return str_tail(key, leaf_start(key));
+}
+
+struct str prim_bucket_of(struct str key)
+{
+    size_t start = leaf_start(key);
+    return start == 0 ? STR_EMPTY : str_of(key.at, start - 1);
+}
+
+void prim_slot_key(struct str group, uint32_t slot, char key[PRIM_SLOT_KEY_CAP])
+{
+    assert(group.len <= PRIM_GROUP_MAX && slot < 10000);
+    (void)snprintf(key, PRIM_SLOT_KEY_CAP, "%.*s/slot-%04" PRIu32, STR_ARG(group), slot);
+}
+
+void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP])
+{
+    assert(group.len <= PRIM_GROUP_MAX);
+    (void)snprintf(key, PRIM_SLOT_KEY_CAP, "%.*s/.group", STR_ARG(group));
+}
+
+bool prim_slot_number(struct str leaf, uint32_t *ret_slot)
+{
+    uint64_t number;
+    if (leaf.len != 9 || !str_starts(leaf, STR("slot-")) ||
+        str_to_u64(str_tail(leaf, 5), &number) != ERR_OK) {
+        return false;
+    }
+    *ret_slot = (uint32_t)number;
+    return true;
+}
+
+bool prim_in_scope(struct str key, struct str scope, bool bucket)
+{
+    if (!bucket) { return str_equal(key, scope); }
+    return str_equal(prim_bucket_of(key), scope) && !is_reserved(prim_leaf_of(key));
+}
+
+int64_t prim_margin_ms(int64_t ttl_ms)
+{
+    int64_t tenth = ttl_ms / 10, third = ttl_ms / 3;
+    int64_t floor = third < 100 ? third : 100;
+    return tenth > floor ? tenth : floor;
+}
