@@ -124,16 +124,28 @@ static bool roster_lacks(const struct admit_view *view, const struct admit_reque
     return true;
 }
 
-/* Whoever else is a member where the newcomer wants to be. */
+static bool is_met_at(const struct replica_member *member, const char *address)
+{
+    return strcmp(member->met_at, address) == 0;
+}
+
+/* Whoever else is listed where this one wants to be. A member that we met there has proved that the
+ * place is its own: the list is old, and of two that changed places neither would ever leave first.
+ * Its proof counts for nothing while the other is met there too. */
 static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
     const struct replica_member *other = at_address(view, request->raft, request->entry.id);
+    const struct replica_member *member = find_member(view, request->entry.id);
     const struct roster_entry *entry = other ? roster_find(view->roster, other->id) : NULL;
 
     if (!other) return false;
     if (entry && is_older(entry, request) && is_dead(view, other)) {
         *step = step_change(CHANGE_REMOVE, other->id);
+        return true;
+    }
+    if (member && is_met_at(member, request->raft) && !is_met_at(other, request->raft)) {
+        *step = step_change(CHANGE_TAKE, member->id);
         return true;
     }
     *step = (struct admit_step){.kind = ADMIT_WAIT};

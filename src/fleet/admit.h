@@ -4,7 +4,8 @@
  *   unknown        enter it in the roster -> add it as a learner
  *   learner        wait until it has caught up -> remove a dead older identity of its name ->
  *                  promote it
- *   moved          rewrite its address in place
+ *   moved          rewrite its address in place; if another is listed there, once we have met
+ *                  the mover there, and the other gets its old one until it asks for its own
  *   voter in place remove what is left of older identities -> done
  *
  * An older identity of the same name is a lost disk: a voter that forgot its votes never votes

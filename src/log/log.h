@@ -199,6 +199,9 @@ struct replica_member {
     /* leader only, else 0: how far it is, and how long ago it answered (UINT64_MAX: never) */
     uint64_t match, silent_ms;
     uint32_t level; /* it announced; 0: not heard of yet */
+    /* where we are connected to it, which proved there who it is; empty: nowhere just now. Of
+     * ourselves: where we say that we are. */
+    char met_at[REPLICA_ADDRESS_MAX + 1];
 };
 /* The newest configuration here, committed or not. Returns how many. */
 size_t replica_members(const struct replica *replica,
@@ -208,6 +211,7 @@ enum change_kind {
     CHANGE_PROMOTE, /* a learner that has caught up to voter */
     CHANGE_REMOVE,
     CHANGE_ADDRESS, /* of a member, in place */
+    CHANGE_TAKE,    /* as CHANGE_ADDRESS; a member listed there gets the address it leaves */
 };
 struct change;
 typedef void change_fn(struct change *change, enum err err, const struct note *note);

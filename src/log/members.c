@@ -212,7 +212,16 @@ static enum err leave(const struct members_view *view, size_t at, struct members
     return ERR_OK;
 }
 
-static enum err move_to(const struct members_view *view, size_t at, struct str address,
+/* Whoever stands where `at` goes gets the address that `at` leaves: no two share one, and nobody
+ * is without. One entry, so two that changed places never wait for each other. */
+static void make_way(const struct members_view *view, size_t at, struct members *next)
+{
+    for (size_t i = 0; i < next->count; i++)
+        if (i != at && strcmp(next->at[i].address, next->at[at].address) == 0)
+            memcpy(next->at[i].address, view->members->at[at].address, sizeof next->at[i].address);
+}
+
+static enum err move_to(const struct members_view *view, size_t at, struct str address, bool take,
                         struct members *next, struct note *note)
 {
     enum err err = take_address(address, next->at[at].address, note);
@@ -222,6 +231,7 @@ static enum err move_to(const struct members_view *view, size_t at, struct str a
         note_set(note, "that is its address");
         return ERR_EXISTS;
     }
+    if (take) make_way(view, at, next);
     err = check_free(next, &next->at[at], note);
     if (err) return err;
     return may_do_without(view, SIZE_MAX, note);
@@ -251,7 +261,8 @@ enum err members_change(const struct members_view *view, enum change_kind kind, 
     case CHANGE_ADD: err = add(view, id, address, &next, note); break;
     case CHANGE_PROMOTE: err = promote(view, at, &next, note); break;
     case CHANGE_REMOVE: err = leave(view, at, &next, note); break;
-    case CHANGE_ADDRESS: err = move_to(view, at, address, &next, note); break;
+    case CHANGE_ADDRESS: err = move_to(view, at, address, false, &next, note); break;
+    case CHANGE_TAKE: err = move_to(view, at, address, true, &next, note); break;
     default: note_set(note, "no such kind of change"); return ERR_INVALID;
     }
     if (err) return err;

@@ -302,6 +302,11 @@ bool peers_connected(const struct peers *peers, uint64_t to)
     return peer && peer->control.state == LINE_OPEN;
 }
 
+const char *peers_met_at(const struct peers *peers, uint64_t to)
+{
+    return peers_connected(peers, to) ? peers_find(peers, to)->address : "";
+}
+
 size_t peers_queued(const struct peers *peers, uint64_t to)
 {
     const struct peer *peer = peers_find(peers, to);

@@ -86,6 +86,7 @@ enum err peers_send_append(struct peers *peers, uint64_t to, const struct frame 
                            uint32_t count, peers_entry_fn *next, void *context, uint32_t *ret_sent);
 size_t peers_queued(const struct peers *peers, uint64_t to); /* bytes */
 bool peers_connected(const struct peers *peers, uint64_t to);
+const char *peers_met_at(const struct peers *peers, uint64_t to); /* "": not connected */
 /* Sends the first begin->bytes of a file over the bulk lane, read in chunks on `worker`; one at a
  * time per peer (ERR_BUSY), until on_snap_sent, which follows. The file stays readable until then,
  * and the worker is not closed before peers_close or on_snap_sent. ERR_NOT_FOUND (no such peer),

@@ -6,6 +6,7 @@
  * the log, and asking again is safe. */
 #include "log/replica_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct change *change_at(struct list *node)
@@ -46,6 +47,12 @@ static void refresh_members(struct replica *replica)
 
 /* -- looking -- */
 
+static const char *met_at(const struct replica *replica, uint64_t id)
+{
+    if (!replica->peers) return ""; /* it has stopped */
+    return id == replica->id ? peers_address(replica->peers) : peers_met_at(replica->peers, id);
+}
+
 size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX])
 {
@@ -69,6 +76,7 @@ size_t replica_members(const struct replica *replica,
         if (leads && !to->self)
             to->silent_ms = heard.ms ? mono_elapsed_ms(heard, replica_now(replica)) : UINT64_MAX;
         memcpy(to->address, from->address, sizeof to->address);
+        snprintf(to->met_at, sizeof to->met_at, "%s", met_at(replica, from->id));
     }
     return newest->count;
 }

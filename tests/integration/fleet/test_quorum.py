@@ -93,6 +93,26 @@ def moves():
         cluster.agree()
 
 
+def swaps():
+    """Two followers come back at each other's Raft address; both end up listed where they are."""
+    with Cluster(3).start() as cluster:
+        before = by_name(cluster.formed())
+        one, two = cluster.others(cluster.leader())
+        one.stop()
+        two.stop()
+        one.raft, two.raft = two.raft, one.raft
+        one.start()
+        two.start()
+
+        def in_place():
+            listed = by_name(cluster.formed())
+            return all(listed[node.name].raft_address == node.raft for node in cluster.nodes)
+        wait_for("both in their new places", in_place)
+        after = by_name(cluster.formed())
+        check(all(after[name].replica_id == before[name].replica_id for name in before), "the same replicas")
+        cluster.agree()
+
+
 def lost_disk():
     """The founder lost its disk: it looks first, joins, and takes its old identity's place."""
     with Cluster(3).start() as cluster:
@@ -297,5 +317,5 @@ def dev():
 
 
 if __name__ == "__main__":
-    run_cases([no_flags, three_form, leader_dies, moves, lost_disk, old_contract, administration, strangers,
+    run_cases([no_flags, three_form, leader_dies, moves, swaps, lost_disk, old_contract, administration, strangers,
                name_twice, unclear_peer, wrong_starts, over_tls, dev])

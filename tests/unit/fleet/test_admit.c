@@ -151,6 +151,37 @@ TEST(one_that_moved_is_rewritten_in_place_the_leader_too)
     close_stage(&s);
 }
 
+/* `where` "" is nowhere. */
+static void meet(struct stage *s, size_t at, const char *where)
+{
+    snprintf(s->members[at].met_at, sizeof s->members[at].met_at, "%s", where);
+}
+
+TEST(an_address_of_another_goes_to_the_member_that_is_met_there)
+{
+    static const struct {
+        const char *why, *mover_met, *other_met;
+        enum admit_kind want;
+    } cases[] = {
+        {"they changed places", "c:1", "b:1", ADMIT_CHANGE},
+        {"the other is gone", "c:1", "", ADMIT_CHANGE},
+        {"it only says so", "", "", ADMIT_WAIT},
+        {"it is met where it was", "b:1", "", ADMIT_WAIT},
+        {"the other is there", "b:1", "c:1", ADMIT_WAIT},
+        {"both are: a name of two machines", "c:1", "c:1", ADMIT_WAIT},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct stage s;
+        open_stage(&s);
+        join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER);
+        meet(&s, 1, cases[i].mover_met);
+        meet(&s, 2, cases[i].other_met);
+        check_step(cases[i].why, ask(&s, wish(OTHER, "node-1", "c:1")), cases[i].want, CHANGE_TAKE,
+                   OTHER);
+        close_stage(&s);
+    }
+}
+
 TEST(a_lost_disk_at_another_address_catches_up_before_the_dead_one_goes)
 {
     struct stage s;
@@ -294,7 +325,11 @@ static void carry_out(struct stage *s, const struct admit_request *request,
         }
         CHECK("a member", at < s->count);
         if (step->change == CHANGE_PROMOTE) s->members[at].role = MEMBER_VOTER;
-        if (step->change == CHANGE_ADDRESS)
+        if (step->change == CHANGE_TAKE)
+            for (size_t i = 0; i < s->count; i++)
+                if (strcmp(s->members[i].address, request->raft) == 0)
+                    memcpy(s->members[i].address, s->members[at].address, REPLICA_ADDRESS_MAX + 1);
+        if (step->change == CHANGE_ADDRESS || step->change == CHANGE_TAKE)
             snprintf(s->members[at].address, sizeof s->members[at].address, "%s", request->raft);
         if (step->change == CHANGE_REMOVE) {
             CHECK("the leader never removes itself", !s->members[at].self);
@@ -312,6 +347,51 @@ static void carry_out(struct stage *s, const struct admit_request *request,
                   strcmp(s->members[i].address, s->members[j].address) != 0);
     }
     CHECK("somebody votes", voters > 0);
+}
+
+/* One asks after the other, again and again, as replicas do. */
+TEST(however_the_members_changed_places_each_ends_in_its_own)
+{
+    struct prng prng;
+
+    prng_seed(&prng, test_seed());
+    for (int story = 0; story < 2000; story++) {
+        struct stage s;
+        struct admit_request wishes[6];
+        uint64_t rounds = 0, waiting = 1;
+
+        open_stage(&s);
+        for (uint64_t id = 3; id <= 6; id++) {
+            char name[16], address[16];
+            snprintf(name, sizeof name, "node-%d", (int)id - 1);
+            snprintf(address, sizeof address, "%c:1", (char)('a' + id - 1));
+            join_stage(&s, id, name, address, MEMBER_VOTER);
+        }
+        for (size_t i = 0; i < s.count; i++)
+            wishes[i] = wish(s.members[i].id, roster_find(s.roster, s.members[i].id)->name,
+                             s.members[i].address);
+        for (size_t i = s.count - 1; i > 0; i--) { /* any order of them */
+            size_t with = (size_t)prng_below(&prng, i + 1);
+            char kept[sizeof wishes[i].raft];
+            memcpy(kept, wishes[i].raft, sizeof kept);
+            memcpy(wishes[i].raft, wishes[with].raft, sizeof kept);
+            memcpy(wishes[with].raft, kept, sizeof kept);
+        }
+        for (size_t i = 0; i < s.count; i++) meet(&s, i, wishes[i].raft);
+        for (; waiting && rounds < s.count; rounds++) {
+            waiting = 0;
+            for (size_t i = 0; i < s.count; i++) {
+                struct admit_step step = admit_next(&s.view, &wishes[i]);
+                if (step.kind == ADMIT_CHANGE)
+                    carry_out(&s, &wishes[i], &step);
+                else
+                    waiting += step.kind != ADMIT_DONE;
+            }
+        }
+        for (size_t i = 0; i < s.count; i++)
+            CHECK_TEXT("in its place", s.members[i].address, wishes[i].raft);
+        close_stage(&s);
+    }
 }
 
 /* Random clusters and wishes: a dozen steps lead to an end, the end is what was asked for, and no

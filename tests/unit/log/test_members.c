@@ -98,6 +98,9 @@ static const struct {
     {"of a dead one, that is why it moves", "VVd", CHANGE_ADDRESS, 3, ERR_OK, "V1 V2 V3"},
     {"not without a majority", "Vdd", CHANGE_ADDRESS, 3, ERR_NOT_READY, "no majority"},
     {"it is nobody", "VVV", CHANGE_ADDRESS, 4, ERR_NOT_FOUND, "is not a member"},
+    {"a free address is taken", "VVV", CHANGE_TAKE, 2, ERR_OK, "V1 V2 V3"},
+    {"not without a majority", "Vdd", CHANGE_TAKE, 3, ERR_NOT_READY, "no majority"},
+    {"a stranger takes none", "VVV", CHANGE_TAKE, 4, ERR_NOT_FOUND, "is not a member"},
 
     {"no such change", "VVV", (enum change_kind)9, 1, ERR_INVALID, "kind of change"},
 };
@@ -122,7 +125,7 @@ TEST(a_change_is_made_when_every_rule_is_met)
         for (size_t m = 0; m < next.count; m++) {
             const struct member *member = &next.at[m];
             bool is_new = member->id == rules[i].id &&
-                          (rules[i].kind == CHANGE_ADD || rules[i].kind == CHANGE_ADDRESS);
+                          (rules[i].kind == CHANGE_ADD || rules[i].kind >= CHANGE_ADDRESS);
             char want[40];
             snprintf(want, sizeof want, "replica-%d:7791", (int)member->id);
             CHECK_TEXT(rules[i].why, member->address, is_new ? "new:1" : want);
@@ -134,7 +137,7 @@ TEST(nothing_changes_before_the_leader_may)
 {
     for (int what = 0; what < 3; what++) {
         static const char *const notes[] = {"handed over", "own term", "index 55"};
-        for (enum change_kind kind = CHANGE_ADD; kind <= CHANGE_ADDRESS; kind++) {
+        for (enum change_kind kind = CHANGE_ADD; kind <= CHANGE_TAKE; kind++) {
             struct situation s;
             struct members next;
             struct note note = {""};
@@ -206,6 +209,22 @@ TEST(an_address_belongs_to_one_member)
     CHECK_HAS("the note", note.text, "0000000000000001 is a member at replica-1:7791");
 }
 
+TEST(who_takes_an_address_leaves_its_own_to_the_member_that_was_listed_there)
+{
+    struct situation s;
+    struct members next;
+
+    situation_make(&s, "VVL");
+    CHECK_OK("taken", members_change(&s.view, CHANGE_TAKE, 2, STR("replica-3:7791"), &next, NULL));
+    CHECK_TEXT("nobody's vote changes", text_of(&next), "V1 V2 L3");
+    CHECK_TEXT("it is there", next.at[1].address, "replica-3:7791");
+    CHECK_TEXT("the other where it was", next.at[2].address, "replica-2:7791");
+    CHECK_TEXT("the third stays", next.at[0].address, "replica-1:7791");
+    CHECK_ERR("what it has it need not take",
+              members_change(&s.view, CHANGE_TAKE, 2, STR("replica-2:7791"), &next, NULL),
+              ERR_EXISTS);
+}
+
 TEST(a_learner_that_lacks_what_is_on_its_way_has_caught_up)
 {
     static const struct {
@@ -263,7 +282,7 @@ TEST(whatever_the_situation_a_change_leaves_a_sound_majority)
                 letters[i] = kinds[rest % 8];
             if (count < 5 && code >= 1 << 3 * (count - 1)) continue; /* seen already */
             situation_make(&s, letters);
-            for (enum change_kind kind = CHANGE_ADD; kind <= CHANGE_ADDRESS; kind++) {
+            for (enum change_kind kind = CHANGE_ADD; kind <= CHANGE_TAKE; kind++) {
                 for (uint64_t id = 1; id <= count + 1; id++) {
                     struct members next;
                     size_t sound = 0, voters = 0;

@@ -213,6 +213,25 @@ TEST(an_address_changes_in_place)
     rig_close();
 }
 
+TEST(a_member_that_moved_is_met_where_it_is_before_it_is_listed_there)
+{
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *leader = rig_leader(), *moved = &rig.nodes[(leader->number + 1) % 3];
+
+    RIG_UNTIL("met", strcmp(find_member(leader, moved->id)->met_at, moved->address) == 0);
+    CHECK_TEXT("ourselves", find_member(leader, leader->id)->met_at, leader->address);
+    rig_kill(moved->number);
+    RIG_UNTIL("nowhere", !find_member(leader, moved->id)->met_at[0]);
+    snprintf(moved->address, sizeof moved->address, "%c:7999", (char)('a' + moved->number));
+    rig_start_ok(moved->number);
+    RIG_UNTIL("met again", strcmp(find_member(leader, moved->id)->met_at, moved->address) == 0);
+    CHECK("not listed there", strcmp(find_member(leader, moved->id)->address, moved->address) != 0);
+    CHECK_OK("free, so taken like any other", change(CHANGE_TAKE, moved));
+    CHECK_TEXT("listed", find_member(rig_leader(), moved->id)->address, moved->address);
+    rig_close();
+}
+
 /* Its own configuration says where the leader was; only the leader's hello says where it is. */
 TEST(a_replica_that_was_away_answers_a_leader_that_moved)
 {

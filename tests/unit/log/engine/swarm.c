@@ -253,7 +253,8 @@ static void change_members(struct swarm *swarm, uint64_t leader)
         break;
     case CHANGE_PROMOTE: swarm->counts->promotions++; break;
     case CHANGE_REMOVE: swarm->counts->removals++; break;
-    case CHANGE_ADDRESS: swarm->counts->moves++; break;
+    case CHANGE_ADDRESS:
+    case CHANGE_TAKE: swarm->counts->moves++; break;
     }
 }
 
