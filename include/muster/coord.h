@@ -210,6 +210,8 @@ typedef struct coord_options {
     uint32_t async_threads;  /* that run coord_start() calls; 0: 8, at most 64 */
     uint32_t async_max;      /* started and not yet dispatched; 0: 4,096 */
     int keep_on_close;       /* 1: coord_close leaves own leases to their deadline */
+    int no_early_death;      /* 1: own leases live to their deadline though this process dies;
+                                file: else gives a dead process's claims away at once */
     const char *tls_ca_file; /* etcd, nats, muster; NULL: as the URL says */
     const char *tls_cert_file, *tls_key_file;
     /* Time in ns since some start, never running back; NULL: CLOCK_BOOTTIME. Tests of mem: step
