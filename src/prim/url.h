@@ -9,6 +9,7 @@ enum { PRIM_URL_MAX = 4096, PRIM_URL_HOSTS_MAX = 16, PRIM_URL_PARAMS_MAX = 32 };
 
 struct prim_url {
     char *memory; /* everything below points into it */
+    size_t memory_len;
     const char *scheme;
     const char *user, *password;               /* or NULL; never printed */
     const char *hosts[PRIM_URL_HOSTS_MAX + 1]; /* as written, "h:2379"; ends with NULL */
