@@ -9,13 +9,14 @@
 
 #include "common/tables.h"
 #include "common/version.h"
+#include "io/worker.h"
 #include "obs/crash.h"
 #include "obs/events.h"
 #include "obs/health.h"
 #include "obs/ring.h"
 #include "text/ndjson.h"
 
-enum { EVENTS_PATH_CAP = 4096 };
+enum { EVENTS_PATH_CAP = 4096, EVENTS_JOBS_MAX = 64 };
 enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload tells all it changed */
 
 struct instruments {
@@ -28,6 +29,7 @@ struct instruments {
     struct counter *reloads[2]; /* refused, ok */
     struct gauge *waiting, *tls_not_after;
     struct events *events;
+    struct worker *events_worker; /* a rotated file is synced beside the loop; NULL: no file */
     struct loop *loop;
     struct health *health;
     struct health_check *ready;
@@ -128,6 +130,11 @@ static enum err open_events(struct instruments *in, struct io *io, const struct 
         note_set(note, "events.file: the path is too long");
         return ERR_INVALID;
     }
+    if (conf_choice(conf, "events.sink") == EVENTS_CHOICE_FILE) {
+        struct worker_options worker = {.name = "events", .jobs_max = EVENTS_JOBS_MAX};
+        err = worker_open(io->loop, &worker, &in->events_worker);
+        if (err) return err;
+    }
     struct events_options options = {
         .kind = kinds[conf_choice(conf, "events.sink")],
         .fs = io->fs,
@@ -136,6 +143,7 @@ static enum err open_events(struct instruments *in, struct io *io, const struct 
         .mode = LOG_FILE_MODE,
         .rotate_bytes = conf_number(conf, "events.file-max"),
         .keep = (uint32_t)conf_number(conf, "events.files-kept"),
+        .worker = in->events_worker,
         .on_trouble = on_events_trouble,
         .context = in,
     };
@@ -244,6 +252,7 @@ void instruments_close(struct instruments *instruments)
     if (!instruments) return;
     health_close(instruments->health);
     events_close(instruments->events);
+    worker_close(instruments->events_worker);
     metrics_close(instruments->metrics);
     logger_close(instruments->logger);
     if (instruments->log_fd >= 0) close(instruments->log_fd);

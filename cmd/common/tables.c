@@ -57,11 +57,11 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
             "where log lines go; without it, stderr. Opened again on SIGHUP, so a file that was "  \
             "moved away is let go"                                                                 \
     }
-#define OPTIONS_EVENTS                                                                             \
+#define OPTIONS_EVENTS(otherwise)                                                                  \
     {.name = "events.sink",                                                                        \
      .kind = OPTION_ENUM,                                                                          \
      .choices = event_sinks,                                                                       \
-     .fallback = "none",                                                                           \
+     .fallback = (otherwise),                                                                      \
      .help = "where events go, one JSON object a line"},                                           \
         {.name = "events.file",                                                                    \
          .kind = OPTION_STRING,                                                                    \
@@ -149,7 +149,7 @@ static const struct option dev_options[] = {
     OPTION_LIVE_EVERY,
     OPTIONS_TLS,
     OPTIONS_LOG,
-    OPTIONS_EVENTS,
+    OPTIONS_EVENTS("none"),
 };
 TABLE(dev);
 
@@ -246,7 +246,7 @@ static const struct option coordinator_run_options[] = {
      .help = "where the status page, probes and metrics are served; port 0 takes a free one"},
     OPTION_LIVE_EVERY,
     OPTIONS_LOG,
-    OPTIONS_EVENTS,
+    OPTIONS_EVENTS("file"), /* who changed what is always accounted for */
 };
 TABLE(coordinator_run);
 
