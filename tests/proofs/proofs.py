@@ -17,7 +17,7 @@ import tempfile
 PURE = ["base", "model", "shard/state", "shard/decide", "fleet/core", "member/core", "store/core"]
 # What the system libraries under a module need at link time.
 EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "gnutls", "jansson", "libnghttp2", "libprotobuf-c",
-            "zlib"]
+            "zlib", "libcurl", "yaml-0.1"]
 
 
 def run(command, **kwargs):

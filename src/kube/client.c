@@ -1,0 +1,438 @@
+/* Verbs over a small pool of channels, the token, and what an answer means. */
+#include "kube/client.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "io/clock.h"
+#include "text/ndjson.h"
+
+enum {
+    URL_MAX = 32 << 10,
+    DELETE_BODY_MAX = 4096,
+    WORD_MAX = 253, /* bytes of a name, as everywhere in Kubernetes */
+};
+
+struct kube {
+    struct kube_config config;
+    struct target target;
+    pthread_mutex_t lock; /* of what follows */
+    struct channel *idle[KUBE_IDLE_CONNECTIONS_MAX];
+    size_t idle_count;
+    char *token;             /* as last read from the file */
+    struct fs_info token_of; /* the file it was read from; size 0: none yet */
+};
+
+/* -- life -- */
+
+static enum err copy_config(const struct kube_config *from, struct kube_config *to)
+{
+    const char *const in[] = {from->server,          from->tls_server_name, from->ca_pem,
+                              from->client_cert_pem, from->client_key_pem,  from->token,
+                              from->token_file};
+    char **const out[] = {&to->server,          &to->tls_server_name, &to->ca_pem,
+                          &to->client_cert_pem, &to->client_key_pem,  &to->token,
+                          &to->token_file};
+
+    to->insecure_skip_verify = from->insecure_skip_verify;
+    for (size_t i = 0; i < ARRAY_LEN(in); i++)
+        if (in[i] && !(*out[i] = str_dup(str_from(in[i])))) return ERR_NOMEM;
+    return ERR_OK;
+}
+
+enum err kube_open(const struct kube_config *config, struct kube **ret_kube, struct note *note)
+{
+    struct kube *kube;
+    enum err err;
+
+    assert(!config->ca_file && !config->client_cert_file && !config->client_key_file);
+    if (!config->server) {
+        note_set(note, "server: missing");
+        return ERR_INVALID;
+    }
+    kube = calloc(1, sizeof *kube);
+    if (!kube || pthread_mutex_init(&kube->lock, NULL)) {
+        free(kube);
+        note_set(note, "out of memory");
+        return ERR_NOMEM;
+    }
+    err = copy_config(config, &kube->config);
+    if (err) note_set(note, "out of memory");
+    if (!err) err = target_init(&kube->target, &kube->config, note);
+    if (err) {
+        kube_close(kube);
+        return err;
+    }
+    *ret_kube = kube;
+    return ERR_OK;
+}
+
+void kube_close(struct kube *kube)
+{
+    if (!kube) return;
+    for (size_t i = 0; i < kube->idle_count; i++) channel_close(kube->idle[i]);
+    pthread_mutex_destroy(&kube->lock);
+    free(kube->token);
+    target_deinit(&kube->target);
+    kube_config_deinit(&kube->config);
+    free(kube);
+}
+
+const struct target *kube_target(const struct kube *kube)
+{
+    return &kube->target;
+}
+
+/* -- the token -- */
+
+static bool same_file(const struct fs_info *a, const struct fs_info *b)
+{
+    return a->size == b->size && a->inode == b->inode && a->modified_ns == b->modified_ns;
+}
+
+/* Under the lock. The kubelet swaps the file about once an hour; an old token still works for a
+ * while, so a file that cannot be read just now does no harm once there was one. */
+static enum err token_refresh(struct kube *kube, struct note *note)
+{
+    struct fs_info info;
+    struct buf bytes;
+    char *token = NULL;
+    enum err err = fs_stat(fs_real(), kube->config.token_file, &info);
+
+    if (!err && kube->token && same_file(&info, &kube->token_of)) return ERR_OK;
+    buf_init(&bytes, KUBE_TOKEN_MAX);
+    if (!err) err = fs_read_whole(fs_real(), kube->config.token_file, KUBE_TOKEN_MAX, &bytes);
+    if (err) note_set(note, "%s", err_text(err));
+    if (!err) err = kube_token_clean(buf_peek(&bytes), &token, note);
+    buf_deinit(&bytes);
+    if (!err) {
+        free(kube->token);
+        kube->token = token;
+        kube->token_of = info;
+    }
+    if (err && kube->token) return ERR_OK;
+    if (err) note_prefix(note, "token %s", kube->config.token_file);
+    return err == ERR_NOMEM || !err ? err : ERR_UNAUTHENTICATED;
+}
+
+enum err kube_token(struct kube *kube, char **ret_token, struct note *note)
+{
+    const char *token = kube->config.token;
+    enum err err = ERR_OK;
+
+    pthread_mutex_lock(&kube->lock);
+    if (kube->config.token_file) {
+        err = token_refresh(kube, note);
+        token = kube->token;
+    }
+    if (!err && token) {
+        *ret_token = str_dup(str_from(token));
+        if (!*ret_token) {
+            note_set(note, "out of memory");
+            err = ERR_NOMEM;
+        }
+    }
+    pthread_mutex_unlock(&kube->lock);
+    return err;
+}
+
+/* -- channels -- */
+
+enum err kube_channel_take(struct kube *kube, struct channel **ret_channel)
+{
+    struct channel *channel = NULL;
+
+    pthread_mutex_lock(&kube->lock);
+    if (kube->idle_count) channel = kube->idle[--kube->idle_count];
+    pthread_mutex_unlock(&kube->lock);
+    if (!channel) return channel_open(ret_channel);
+    *ret_channel = channel;
+    return ERR_OK;
+}
+
+void kube_channel_give(struct kube *kube, struct channel *own_channel)
+{
+    pthread_mutex_lock(&kube->lock);
+    if (kube->idle_count < KUBE_IDLE_CONNECTIONS_MAX) {
+        kube->idle[kube->idle_count++] = own_channel;
+        own_channel = NULL;
+    }
+    pthread_mutex_unlock(&kube->lock);
+    channel_close(own_channel);
+}
+
+/* -- URLs -- */
+
+/* Names of objects are DNS words; the rest is checked so that no name can leave its place. */
+static bool good_word(const char *word)
+{
+    size_t len = strlen(word);
+
+    if (len == 0 || len > WORD_MAX || strcmp(word, ".") == 0 || strcmp(word, "..") == 0)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        char c = word[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '-' || c == '.' || c == '_' || c == ':'))
+            return false;
+    }
+    return true;
+}
+
+static enum err add_word(struct buf *url, const char *word)
+{
+    enum err err = good_word(word) ? buf_append_byte(url, '/') : ERR_INVALID;
+
+    return err ? err : buf_append_c(url, word);
+}
+
+enum err kube_url_path(const struct kube *kube, const struct kube_path *path, struct buf *url,
+                       struct note *note)
+{
+    enum err err = buf_append_c(url, kube->target.base);
+
+    if (!err) err = add_word(url, path->group[0] ? "apis" : "api");
+    if (!err && path->group[0]) err = add_word(url, path->group);
+    if (!err) err = add_word(url, path->version);
+    if (!err && path->namespace_) err = add_word(url, "namespaces");
+    if (!err && path->namespace_) err = add_word(url, path->namespace_);
+    if (!err) err = add_word(url, path->resource);
+    if (!err && path->name) err = add_word(url, path->name);
+    if (!err && path->subresource) err = add_word(url, path->subresource);
+    if (err == ERR_INVALID) note_set(note, "a word of the object's path is empty, long or odd");
+    if (err == ERR_NOMEM) note_set(note, "out of memory");
+    return err;
+}
+
+enum err kube_url_query(struct buf *url, bool first, const char *key, struct str value)
+{
+    enum err err = buf_appendf(url, "%c%s=", first ? '?' : '&', key);
+
+    for (size_t i = 0; i < value.len && !err; i++) {
+        char c = value.at[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '.' || c == '_' || c == '~';
+        err = plain ? buf_append_byte(url, c) : buf_appendf(url, "%%%02X", (unsigned)(uint8_t)c);
+    }
+    return err == ERR_FULL ? ERR_INVALID : err;
+}
+
+/* -- one call -- */
+
+void kube_answer_deinit(struct kube_answer *answer)
+{
+    json_close(answer->object);
+    answer->object = NULL;
+}
+
+/* The whole answer is here. */
+static enum err judge(struct channel *channel, bool write, struct kube_answer *answer,
+                      struct note *note)
+{
+    struct str body = buf_peek(channel_received(channel));
+    struct kube_status status = {0};
+    struct json *object = NULL;
+    struct note why = {""};
+    enum err read, err;
+
+    answer->http_status = channel_http_status(channel);
+    answer->retry_after_ms = channel_retry_after_ms(channel);
+    read = json_open(body, KUBE_BODY_MAX, &object, &why);
+    if (!read) kube_status_decode(object, &status);
+    memcpy(answer->reason, status.reason, sizeof status.reason);
+    if (!answer->retry_after_ms) answer->retry_after_ms = status.retry_after_ms;
+    err = kube_status_err(answer->http_status, status.reason, write);
+    if (err) {
+        note_set(note, "%u %s: %s", answer->http_status, status.reason[0] ? status.reason : "-",
+                 status.message[0] ? status.message : err_text(err));
+    } else if (read || json_kind(object) != JSON_KIND_OBJECT) {
+        note_set(note, "%u with a body that is no object: %s", answer->http_status, why.text);
+        err = write ? ERR_UNKNOWN : read == ERR_NOMEM ? ERR_NOMEM : ERR_PARSE;
+    } else {
+        answer->object = object;
+        return ERR_OK;
+    }
+    json_close(object);
+    return err;
+}
+
+static enum err no_answer(struct channel *channel, enum channel_state state, bool write,
+                          struct note *note)
+{
+    note_set(note, "%s",
+             channel_too_large(channel) ? "answer larger than 16 MiB" : channel_error(channel));
+    if (write && channel_sent(channel)) return ERR_UNKNOWN;
+    if (channel_no_memory(channel)) return ERR_NOMEM;
+    if (channel_too_large(channel)) return ERR_TOO_LARGE;
+    return state == CHANNEL_RUNNING ? ERR_TIMEOUT : ERR_UNAVAILABLE;
+}
+
+static enum err perform(struct kube *kube, const char *method, const char *url, struct str body,
+                        uint64_t timeout_ms, struct kube_answer *answer, struct note *note)
+{
+    bool write = strcmp(method, "GET") != 0;
+    mono_time deadline = mono_after(clock_mono(clock_real()), timeout_ms);
+    enum channel_state state = CHANNEL_RUNNING;
+    struct channel *channel = NULL;
+    char *token = NULL;
+    enum err err = kube_token(kube, &token, note);
+
+    if (err) return err;
+    err = kube_channel_take(kube, &channel);
+    if (!err)
+        err = channel_begin(channel, &kube->target,
+                            &(struct channel_request){method, url, token, body, KUBE_BODY_MAX});
+    if (err) {
+        note_set(note, "out of memory");
+        goto out;
+    }
+    while (state == CHANNEL_RUNNING && !mono_due(deadline, clock_mono(clock_real())))
+        state = channel_run(channel, deadline, false);
+    err = state == CHANNEL_DONE ? judge(channel, write, answer, note)
+                                : no_answer(channel, state, write, note);
+    channel_end(channel);
+out:
+    if (channel) kube_channel_give(kube, channel);
+    free(token);
+    return err;
+}
+
+static enum err call(struct kube *kube, const char *method, const struct kube_path *path,
+                     struct str body, uint64_t timeout_ms, struct kube_answer *ret_answer,
+                     struct note *note)
+{
+    struct buf url;
+    enum err err;
+
+    *ret_answer = (struct kube_answer){0};
+    buf_init(&url, URL_MAX);
+    err = kube_url_path(kube, path, &url, note);
+    if (!err) err = buf_append_byte(&url, '\0');
+    if (!err) err = perform(kube, method, url.data, body, timeout_ms, ret_answer, note);
+    buf_deinit(&url);
+    return err;
+}
+
+/* -- verbs -- */
+
+enum err kube_get(struct kube *kube, const struct kube_path *path, uint64_t timeout_ms,
+                  struct kube_answer *ret_answer, struct note *note)
+{
+    return call(kube, "GET", path, STR_EMPTY, timeout_ms, ret_answer, note);
+}
+
+static enum err list_url(const struct kube *kube, const struct kube_path *path,
+                         const struct kube_list_options *o, struct buf *url, struct note *note)
+{
+    bool first = true;
+    enum err err = kube_url_path(kube, path, url, note);
+
+    if (err) return err;
+    if (o->label_selector) {
+        err = kube_url_query(url, first, "labelSelector", str_from(o->label_selector));
+        first = false;
+    }
+    if (!err && o->limit) {
+        err = buf_appendf(url, "%climit=%u", first ? '?' : '&', o->limit);
+        first = false;
+    }
+    if (!err && o->continue_.len) {
+        err = kube_url_query(url, first, "continue", o->continue_);
+        first = false;
+    }
+    if (!err && o->resource_version)
+        err = kube_url_query(url, first, "resourceVersion", str_from(o->resource_version));
+    if (!err) err = buf_append_byte(url, '\0');
+    if (err) note_set(note, "selector or continue token: %s", err_text(err));
+    return err;
+}
+
+enum err kube_list(struct kube *kube, const struct kube_path *path,
+                   const struct kube_list_options *options, uint64_t timeout_ms,
+                   struct kube_answer *ret_answer, struct note *note)
+{
+    struct buf url;
+    enum err err;
+
+    *ret_answer = (struct kube_answer){0};
+    buf_init(&url, URL_MAX);
+    err = list_url(kube, path, options, &url, note);
+    if (!err) err = perform(kube, "GET", url.data, STR_EMPTY, timeout_ms, ret_answer, note);
+    buf_deinit(&url);
+    return err;
+}
+
+enum err kube_create(struct kube *kube, const struct kube_path *path, struct str body,
+                     uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
+{
+    assert(body.len);
+    return call(kube, "POST", path, body, timeout_ms, ret_answer, note);
+}
+
+enum err kube_update(struct kube *kube, const struct kube_path *path, struct str body,
+                     uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
+{
+    assert(path->name && body.len);
+    return call(kube, "PUT", path, body, timeout_ms, ret_answer, note);
+}
+
+static void write_delete_options(struct ndjson *w, const struct kube_delete_options *o)
+{
+    if (o->grace_seconds >= 0) ndjson_i64(w, STR("gracePeriodSeconds"), o->grace_seconds);
+    if (o->propagation) ndjson_c_string(w, STR("propagationPolicy"), o->propagation);
+    if (!o->uid && !o->resource_version) return;
+    ndjson_open_object(w, STR("preconditions"));
+    if (o->uid) ndjson_c_string(w, STR("uid"), o->uid);
+    if (o->resource_version) ndjson_c_string(w, STR("resourceVersion"), o->resource_version);
+    ndjson_close_object(w);
+}
+
+enum err kube_delete(struct kube *kube, const struct kube_path *path,
+                     const struct kube_delete_options *options, uint64_t timeout_ms,
+                     struct kube_answer *ret_answer, struct note *note)
+{
+    struct ndjson w;
+    struct buf body;
+    enum err err;
+
+    assert(path->name); /* a whole collection is never meant */
+    *ret_answer = (struct kube_answer){0};
+    buf_init(&body, DELETE_BODY_MAX);
+    ndjson_begin(&w, &body, NDJSON_LINE);
+    ndjson_c_string(&w, STR("apiVersion"), "v1");
+    ndjson_c_string(&w, STR("kind"), "DeleteOptions");
+    write_delete_options(&w, options);
+    err = ndjson_end(&w);
+    if (err) note_set(note, "delete options: %s", err_text(err));
+    if (!err) err = call(kube, "DELETE", path, buf_peek(&body), timeout_ms, ret_answer, note);
+    buf_deinit(&body);
+    return err;
+}
+
+enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod,
+                    const struct kube_delete_options *options, uint64_t timeout_ms,
+                    struct kube_answer *ret_answer, struct note *note)
+{
+    struct kube_path path = {"", "v1", namespace_, "pods", pod, "eviction"};
+    struct ndjson w;
+    struct buf body;
+    enum err err;
+
+    *ret_answer = (struct kube_answer){0};
+    buf_init(&body, DELETE_BODY_MAX);
+    ndjson_begin(&w, &body, NDJSON_LINE);
+    ndjson_c_string(&w, STR("apiVersion"), "policy/v1");
+    ndjson_c_string(&w, STR("kind"), "Eviction");
+    ndjson_open_object(&w, STR("metadata"));
+    ndjson_c_string(&w, STR("name"), pod);
+    ndjson_c_string(&w, STR("namespace"), namespace_);
+    ndjson_close_object(&w);
+    ndjson_open_object(&w, STR("deleteOptions"));
+    write_delete_options(&w, options);
+    ndjson_close_object(&w);
+    err = ndjson_end(&w);
+    if (err) note_set(note, "eviction: %s", err_text(err));
+    if (!err) err = call(kube, "POST", &path, buf_peek(&body), timeout_ms, ret_answer, note);
+    buf_deinit(&body);
+    return err;
+}

@@ -1,0 +1,193 @@
+#include "kube/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kube/yaml_tree.h"
+
+void kube_config_deinit(struct kube_config *config)
+{
+    char **owned[] = {&config->server,           &config->tls_server_name, &config->ca_pem,
+                      &config->client_cert_pem,  &config->client_key_pem,  &config->token,
+                      &config->token_file,       &config->namespace_,      &config->ca_file,
+                      &config->client_cert_file, &config->client_key_file};
+
+    for (size_t i = 0; i < ARRAY_LEN(owned); i++) {
+        free(*owned[i]);
+        *owned[i] = NULL;
+    }
+}
+
+enum err kube_token_clean(struct str text, char **ret_token, struct note *note)
+{
+    struct str token = str_trim(text);
+
+    if (token.len == 0 || token.len > KUBE_TOKEN_MAX) {
+        note_set(note, "a token of %zu bytes", token.len);
+        return ERR_INVALID;
+    }
+    /* What is no printable byte could end the header and begin another. */
+    for (size_t i = 0; i < token.len; i++)
+        if (token.at[i] <= ' ' || token.at[i] > '~') {
+            note_set(note, "a token with a byte that no header may hold");
+            return ERR_INVALID;
+        }
+    char *copy = str_dup(token);
+    if (!copy) {
+        note_set(note, "out of memory");
+        return ERR_NOMEM;
+    }
+    *ret_token = copy;
+    return ERR_OK;
+}
+
+/* The whole file as a heap string without NUL. */
+static enum err read_text(struct fs *fs, const char *path, size_t max, char **ret_text,
+                          struct note *note)
+{
+    struct buf bytes;
+    char *text = NULL;
+    enum err err;
+
+    buf_init(&bytes, max);
+    err = fs_read_whole(fs, path, max, &bytes);
+    if (!err && str_has(buf_peek(&bytes), '\0')) err = ERR_PARSE;
+    if (!err) err = buf_detach(&bytes, &text);
+    buf_deinit(&bytes);
+    if (err) {
+        note_set(note, "%s: %s", path, err_text(err));
+        return err;
+    }
+    *ret_text = text;
+    return ERR_OK;
+}
+
+enum err kube_config_load_files(struct kube_config *config, struct fs *fs, struct note *note)
+{
+    struct {
+        char **from, **into;
+    } files[] = {{&config->ca_file, &config->ca_pem},
+                 {&config->client_cert_file, &config->client_cert_pem},
+                 {&config->client_key_file, &config->client_key_pem}};
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        if (!*files[i].from) continue;
+        enum err err = read_text(fs, *files[i].from, KUBE_PEM_MAX, files[i].into, note);
+        if (err) return err;
+        free(*files[i].from);
+        *files[i].from = NULL;
+    }
+    return ERR_OK;
+}
+
+static char *joined(const char *directory, const char *name)
+{
+    struct buf path;
+    char *text = NULL;
+
+    buf_init(&path, FS_PATH_CAP);
+    if (!buf_appendf(&path, "%s/%s", directory, name)) (void)buf_detach(&path, &text);
+    buf_deinit(&path);
+    return text;
+}
+
+enum err kube_config_in_cluster(struct fs *fs, const char *host, const char *port,
+                                const char *account_dir, struct kube_config *ret_config,
+                                struct note *note)
+{
+    struct kube_config c = {0};
+    char *path = NULL, *text = NULL;
+    struct buf server;
+    enum err err;
+    uint64_t number;
+
+    if (!host[0] || strpbrk(host, "/@?# []") || str_to_u64(str_from(port), &number) ||
+        number == 0 || number > UINT16_MAX) {
+        note_set(note, "service '%s' port '%s' is no address", host, port);
+        return ERR_INVALID;
+    }
+    buf_init(&server, FS_PATH_CAP);
+    err = buf_appendf(&server, strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port);
+    if (!err) err = buf_detach(&server, &c.server);
+    buf_deinit(&server);
+    if (!err && !(c.token_file = joined(account_dir, "token"))) err = ERR_NOMEM;
+    if (!err && !(c.ca_file = joined(account_dir, "ca.crt"))) err = ERR_NOMEM;
+    if (!err && !(path = joined(account_dir, "namespace"))) err = ERR_NOMEM;
+    if (err) note_set(note, "%s", err_text(err));
+    /* Read now, so that a pod without an account learns it at open and not with the first call. */
+    if (!err) err = read_text(fs, c.token_file, KUBE_TOKEN_MAX, &text, note);
+    if (!err) err = kube_token_clean(str_from(text), &c.token, note);
+    free(text);
+    text = NULL;
+    if (!err) err = kube_config_load_files(&c, fs, note);
+    if (!err) err = read_text(fs, path, KUBE_TOKEN_MAX, &text, note);
+    if (!err) {
+        c.namespace_ = str_dup(str_trim(str_from(text)));
+        if (!c.namespace_) err = ERR_NOMEM;
+    }
+    free(text);
+    free(path);
+    if (err) {
+        note_prefix(note, "service account");
+        kube_config_deinit(&c);
+        return err;
+    }
+    *ret_config = c;
+    return ERR_OK;
+}
+
+static enum err read_kubeconfig(struct fs *fs, const char *path, const char *context,
+                                struct kube_config *ret_config, struct note *note)
+{
+    struct kube_config config = {0};
+    char *text = NULL, *directory = NULL;
+    const char *slash = strrchr(path, '/');
+    enum err err = read_text(fs, path, KUBE_YAML_BYTES_MAX, &text, note);
+
+    if (err) return err;
+    directory = slash ? str_dup(str_of(path, (size_t)(slash - path))) : str_dup(STR("."));
+    err = directory ? ERR_OK : ERR_NOMEM;
+    if (err) note_set(note, "out of memory");
+    if (!err) err = kube_config_decode(str_from(text), directory, context, &config, note);
+    if (!err) err = kube_config_load_files(&config, fs, note);
+    free(directory);
+    free(text);
+    if (err) {
+        note_prefix(note, "kubeconfig %s", path);
+        kube_config_deinit(&config);
+        return err;
+    }
+    *ret_config = config;
+    return ERR_OK;
+}
+
+enum err kube_config_find(const struct kube_config_options *options, struct kube_config *ret_config,
+                          struct note *note)
+{
+    struct fs *fs = options->fs ? options->fs : fs_real();
+    const char *listed = getenv("KUBECONFIG"), *home = getenv("HOME");
+    const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
+    const char *account = options->account_dir ? options->account_dir : KUBE_SERVICE_ACCOUNT_DIR;
+    char path[FS_PATH_CAP];
+    enum err err;
+
+    if (options->kubeconfig)
+        return read_kubeconfig(fs, options->kubeconfig, options->context, ret_config, note);
+    if (listed && listed[0]) {
+        if (strchr(listed, ':')) {
+            note_set(note, "KUBECONFIG names several files; merging is not supported, name one");
+            return ERR_UNSUPPORTED;
+        }
+        return read_kubeconfig(fs, listed, options->context, ret_config, note);
+    }
+    if (host && host[0] && port && port[0])
+        return kube_config_in_cluster(fs, host, port, account, ret_config, note);
+    if (!home || snprintf(path, sizeof path, "%s/.kube/config", home) >= (int)sizeof path) {
+        note_set(note, "no kubeconfig: no home directory");
+        return ERR_NOT_FOUND;
+    }
+    err = read_kubeconfig(fs, path, options->context, ret_config, note);
+    if (err == ERR_NOT_FOUND) note_prefix(note, "no KUBECONFIG, no service account");
+    return err;
+}

@@ -1,0 +1,235 @@
+/* The bytes of a kubeconfig: a current context names a cluster and a user, each in a list of named
+ * entries. */
+#include <stdlib.h>
+
+#include "kube/config.h"
+#include "kube/yaml_tree.h"
+#include "text/base64.h"
+
+/* What would change who we are or where we connect, and is not done here. */
+static const char *const user_refused[] = {"exec", "auth-provider", "username",  "password",
+                                           "as",   "as-uid",        "as-groups", "as-user-extra"};
+static const char *const cluster_refused[] = {"proxy-url"};
+
+struct decoding {
+    struct kube_config *config;
+    const char *directory;
+    struct note *note;
+};
+
+static enum err no_memory(struct note *note)
+{
+    note_set(note, "out of memory");
+    return ERR_NOMEM;
+}
+
+/* The scalar at `key`; *ret_text NULL when there is none. */
+static enum err field(struct decoding *d, const struct kube_yaml_node *node, const char *key,
+                      char **ret_text)
+{
+    const struct kube_yaml_node *value = kube_yaml_member(node, key);
+    struct str text;
+
+    if (!value) return ERR_OK;
+    if (!kube_yaml_text(value, &text)) {
+        note_set(d->note, "%s: not a word", key);
+        return ERR_PARSE;
+    }
+    if (text.len == 0) return ERR_OK;
+    *ret_text = str_dup(text);
+    return *ret_text ? ERR_OK : no_memory(d->note);
+}
+
+static enum err path_field(struct decoding *d, const struct kube_yaml_node *node, const char *key,
+                           char **ret_path)
+{
+    char *path = NULL;
+    enum err err = field(d, node, key, &path);
+
+    if (!err && path && path[0] != '/' && d->directory) {
+        struct buf joined;
+        buf_init(&joined, FS_PATH_CAP);
+        err = buf_appendf(&joined, "%s/%s", d->directory, path);
+        free(path);
+        path = NULL;
+        if (!err) err = buf_detach(&joined, &path);
+        buf_deinit(&joined);
+        if (err) note_set(d->note, "%s: %s", key, err_text(err));
+    }
+    if (err) return err;
+    *ret_path = path;
+    return ERR_OK;
+}
+
+static enum err data_field(struct decoding *d, const struct kube_yaml_node *node, const char *key,
+                           char **ret_text)
+{
+    char *encoded = NULL;
+    struct buf bytes;
+    enum err err = field(d, node, key, &encoded);
+
+    if (err || !encoded) return err;
+    buf_init(&bytes, KUBE_PEM_MAX);
+    err = base64_decode(str_from(encoded), &bytes);
+    if (!err && str_has(buf_peek(&bytes), '\0')) err = ERR_PARSE;
+    if (!err) err = buf_detach(&bytes, ret_text);
+    if (err) note_set(d->note, "%s: %s", key, err_text(err));
+    buf_deinit(&bytes);
+    free(encoded);
+    return err == ERR_FULL ? ERR_TOO_LARGE : err;
+}
+
+static enum err refuse_any(struct decoding *d, const struct kube_yaml_node *node,
+                           const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kube_yaml_member(node, names[i])) {
+            note_set(d->note, "'%s' is not supported here; use a token or a certificate", names[i]);
+            return ERR_UNSUPPORTED;
+        }
+    return ERR_OK;
+}
+
+/* The mapping `what` of the entry called `name` in the list `lists`. */
+static enum err named(struct decoding *d, const struct kube_yaml_node *root, const char *lists,
+                      const char *what, const char *name, const struct kube_yaml_node **ret_node)
+{
+    const struct kube_yaml_node *item = kube_yaml_first(kube_yaml_member(root, lists));
+    struct str text;
+
+    for (; item; item = kube_yaml_after(item)) {
+        if (!kube_yaml_text(kube_yaml_member(item, "name"), &text)) continue;
+        if (!str_equal(text, str_from(name))) continue;
+        *ret_node = kube_yaml_member(item, what);
+        return ERR_OK; /* without a body it asks for nothing, as an empty one */
+    }
+    note_set(d->note, "%s: no %s is called '%s'", lists, what, name);
+    return ERR_NOT_FOUND;
+}
+
+static enum err boolean(struct decoding *d, const struct kube_yaml_node *node, const char *key,
+                        bool *ret_truth)
+{
+    char *text = NULL;
+    enum err err = field(d, node, key, &text);
+
+    if (err || !text) return err;
+    if (str_equal(str_from(text), STR("true")))
+        *ret_truth = true;
+    else if (str_equal(str_from(text), STR("false")))
+        *ret_truth = false;
+    else {
+        note_set(d->note, "%s: '%s' is neither true nor false", key, text);
+        err = ERR_PARSE;
+    }
+    free(text);
+    return err;
+}
+
+static enum err decode_cluster(struct decoding *d, const struct kube_yaml_node *cluster)
+{
+    struct kube_config *c = d->config;
+    enum err err = refuse_any(d, cluster, cluster_refused, ARRAY_LEN(cluster_refused));
+
+    if (!err) err = field(d, cluster, "server", &c->server);
+    if (!err) err = field(d, cluster, "tls-server-name", &c->tls_server_name);
+    if (!err) err = boolean(d, cluster, "insecure-skip-tls-verify", &c->insecure_skip_verify);
+    if (!err) err = data_field(d, cluster, "certificate-authority-data", &c->ca_pem);
+    if (!err && !c->ca_pem) err = path_field(d, cluster, "certificate-authority", &c->ca_file);
+    if (err) return err;
+    if (!c->server) {
+        note_set(d->note, "the cluster has no server");
+        return ERR_PARSE;
+    }
+    for (size_t len = strlen(c->server); len && c->server[len - 1] == '/';) c->server[--len] = '\0';
+    if (c->insecure_skip_verify && (c->ca_pem || c->ca_file)) {
+        note_set(d->note, "insecure-skip-tls-verify beside a certificate authority");
+        return ERR_INVALID; /* as every client: one of the two is a mistake */
+    }
+    return ERR_OK;
+}
+
+static enum err decode_user(struct decoding *d, const struct kube_yaml_node *user)
+{
+    struct kube_config *c = d->config;
+    char *token = NULL;
+    enum err err = refuse_any(d, user, user_refused, ARRAY_LEN(user_refused));
+
+    if (!err) err = path_field(d, user, "tokenFile", &c->token_file);
+    if (!err) err = field(d, user, "token", &token);
+    if (!err && token) err = kube_token_clean(str_from(token), &c->token, d->note);
+    if (!err) err = data_field(d, user, "client-certificate-data", &c->client_cert_pem);
+    if (!err && !c->client_cert_pem)
+        err = path_field(d, user, "client-certificate", &c->client_cert_file);
+    if (!err) err = data_field(d, user, "client-key-data", &c->client_key_pem);
+    if (!err && !c->client_key_pem) err = path_field(d, user, "client-key", &c->client_key_file);
+    free(token);
+    if (err) return err;
+    bool cert = c->client_cert_pem || c->client_cert_file;
+    bool key = c->client_key_pem || c->client_key_file;
+    if (cert != key) {
+        note_set(d->note, "a client certificate and its key must stand together");
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
+static enum err decode_context(struct decoding *d, const struct kube_yaml_node *root,
+                               const char *wanted)
+{
+    const struct kube_yaml_node *context = NULL, *cluster = NULL, *user = NULL;
+    char *name = NULL, *cluster_name = NULL, *user_name = NULL;
+    enum err err = ERR_OK;
+
+    if (wanted)
+        name = str_dup(str_from(wanted));
+    else
+        err = field(d, root, "current-context", &name);
+    if (!err && !name) {
+        if (wanted)
+            err = no_memory(d->note);
+        else {
+            note_set(d->note, "no current-context");
+            err = ERR_NOT_FOUND;
+        }
+    }
+    if (!err) err = named(d, root, "contexts", "context", name, &context);
+    if (!err) err = field(d, context, "cluster", &cluster_name);
+    if (!err) err = field(d, context, "user", &user_name);
+    if (!err) err = field(d, context, "namespace", &d->config->namespace_);
+    if (!err && !cluster_name) {
+        note_set(d->note, "context '%s' names no cluster", name);
+        err = ERR_PARSE;
+    }
+    if (!err) err = named(d, root, "clusters", "cluster", cluster_name, &cluster);
+    if (!err) err = decode_cluster(d, cluster);
+    if (!err && user_name) err = named(d, root, "users", "user", user_name, &user);
+    if (!err) err = decode_user(d, user);
+    free(user_name);
+    free(cluster_name);
+    free(name);
+    return err;
+}
+
+enum err kube_config_decode(struct str text, const char *directory, const char *context,
+                            struct kube_config *ret_config, struct note *note)
+{
+    struct kube_config config = {0};
+    struct decoding d = {&config, directory, note};
+    struct kube_yaml *yaml = NULL;
+    enum err err = kube_yaml_open(text, &yaml, note);
+
+    if (err) return err;
+    if (!kube_yaml_is_mapping(kube_yaml_root(yaml))) {
+        note_set(note, "not a kubeconfig: no mapping");
+        err = ERR_PARSE;
+    }
+    if (!err) err = decode_context(&d, kube_yaml_root(yaml), context);
+    kube_yaml_close(yaml);
+    if (err) {
+        kube_config_deinit(&config);
+        return err;
+    }
+    *ret_config = config;
+    return ERR_OK;
+}
