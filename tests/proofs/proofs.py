@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-PURE = ["base", "model", "shard/state", "shard/decide", "fleet/core", "member/core", "store/core"]
+PURE = ["base", "model", "shard/state", "shard/decide", "fleet/core", "member/core", "store/core",
+        "prim/memory/core"]
 # What the system libraries under a module need at link time.
 EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "gnutls", "jansson", "libnghttp2", "libprotobuf-c",
             "zlib", "libcurl", "yaml-0.1"]

@@ -1,0 +1,232 @@
+/* N holders of a group: acquire, resize, list. */
+#include "prim/memory/core/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SLOT_KEY_CAP = 513, GROUP_MAX = 480 };
+
+static bool is_free(const struct memory_slot *slot, int64_t now_ns)
+{
+    return slot->entry == NULL && slot->closed_until_ns <= now_ns;
+}
+
+/* The slot to take, or COORD_NO_SLOT. */
+static uint32_t choose(const struct memory_group *group, uint32_t prefer, int64_t now_ns)
+{
+    /* After a shrink nobody enters until those above have left: rule 3. */
+    for (uint32_t i = group->slot_count; i < group->room; i++) {
+        if (group->slots[i].entry != NULL) { return COORD_NO_SLOT; }
+    }
+    if (prefer < group->slot_count && is_free(&group->slots[prefer], now_ns)) { return prefer; }
+    for (uint32_t i = 0; i < group->slot_count; i++) {
+        if (is_free(&group->slots[i], now_ns)) { return i; }
+    }
+    return COORD_NO_SLOT;
+}
+
+static coord_result full(const struct memory_group *group, int64_t now_ns)
+{
+    int64_t next_ns = INT64_MAX;
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < group->room; i++) {
+        const struct memory_slot *slot = &group->slots[i];
+        int64_t opens_ns =
+            slot->entry != NULL ? slot->entry->lease->deadline_ns : slot->closed_until_ns;
+        if (slot->entry != NULL) { live++; }
+        if (opens_ns > now_ns && opens_ns < next_ns) { next_ns = opens_ns; }
+    }
+    coord_result result =
+        state_answer(COORD_EXISTS, COORD_R_FULL, "%" PRIu32 " of %" PRIu32 " slots are held", live,
+                     group->slot_count);
+    result.live = live;
+    result.slot_count = group->slot_count;
+    result.hint_ms = next_ns == INT64_MAX ? -1 : state_left_ms(next_ns, now_ns);
+    return result;
+}
+
+static coord_result acquired(const struct memory_group *group, const struct memory_entry *entry,
+                             int reason, struct prim_grant *ret_grant)
+{
+    coord_result result = state_answer(COORD_OK, reason, "%s", "");
+    result.slot = ret_grant->slot = entry->slot;
+    result.revision = entry->revision;
+    result.token = ret_grant->token = entry->token;
+    result.granted_ttl_ms = ret_grant->granted_ttl_ms = entry->lease->ttl_ms;
+    result.slot_count = group->slot_count;
+    ret_grant->lease_id = entry->lease->id;
+    ret_grant->create_revision = entry->create_revision;
+    return result;
+}
+
+static struct memory_group *group_make(const struct memory_core *core,
+                                       const struct prim_acquire *in)
+{
+    struct memory_group *group = calloc(1, sizeof *group + in->group.len);
+    if (group == NULL) { return NULL; }
+    group->slots = calloc(in->slot_count, sizeof *group->slots);
+    if (group->slots == NULL) {
+        free(group);
+        return NULL;
+    }
+    memcpy(group->key_bytes, in->group.at, in->group.len);
+    group->key = str_of(group->key_bytes, in->group.len);
+    group->by_key.weight = str_hash(group->key, core->seed);
+    group->slot_count = group->room = in->slot_count;
+    group->cooldown_ms = in->cooldown_ms;
+    for (uint32_t i = 0; i < group->room; i++) { group->slots[i].closed_until_ns = INT64_MIN; }
+    return group;
+}
+
+static struct memory_entry *slot_of(const struct memory_group *group, struct str owner,
+                                    const coord_id *request_id)
+{
+    for (uint32_t i = 0; i < group->room; i++) {
+        struct memory_entry *entry = group->slots[i].entry;
+        if (entry != NULL && (request_id != NULL ? state_same_id(&entry->request_id, request_id)
+                                                 : str_equal(entry->lease->owner, owner))) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* Puts a new entry with a new lease into `slot`; who was there loses it. */
+static coord_result enter(struct memory_core *core, int64_t now_ns, const struct prim_call *call,
+                          const struct prim_acquire *in, struct memory_group *group, uint32_t slot,
+                          struct prim_grant *ret_grant)
+{
+    char key[SLOT_KEY_CAP];
+    coord_result refusal;
+    assert(in->group.len <= GROUP_MAX && slot < group->room);
+    int len = snprintf(key, sizeof key, "%.*s/slot-%04" PRIu32, STR_ARG(in->group), slot);
+    if (!state_room(core, in->value.len, &refusal)) { return refusal; }
+    struct memory_entry *entry = state_entry_make(core, str_of(key, (size_t)len), in->value);
+    struct memory_lease *lease =
+        state_lease_make(core, &in->lease_id, in->owner, in->ttl_ms, now_ns);
+    if (entry == NULL || lease == NULL) {
+        state_entry_free(entry);
+        free(lease);
+        return state_no_memory();
+    }
+    struct memory_entry *old = group->slots[slot].entry;
+    if (old != NULL) {
+        /* A takeover is one change: the old entry goes without a revision and an event of its own,
+         * the new one's event tells its lease. */
+        entry->event.lost_reason = COORD_R_SUPERSEDED;
+        entry->event.lost_lease = old->lease->id;
+        state_lease_leave(core, old, COORD_R_SUPERSEDED);
+        tree_remove(&core->entries, &old->by_key);
+        core->bytes -= old->value.len;
+        core->count--;
+        list_append(&core->dead, &old->in_lease);
+    }
+    entry->group = group;
+    entry->slot = slot;
+    group->slots[slot].entry = entry;
+    state_put(core, entry, lease, &call->request_id);
+    return acquired(group, entry, COORD_R_ACQUIRED, ret_grant);
+}
+
+static coord_result found(struct memory_core *core, int64_t now_ns, const struct prim_call *call,
+                          const struct prim_acquire *in, struct prim_grant *ret_grant)
+{
+    if ((in->flags & COORD_NO_CREATE) != 0) {
+        return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    }
+    struct memory_group *group = group_make(core, in);
+    if (group == NULL) { return state_no_memory(); }
+    uint32_t slot = choose(group, in->prefer_slot, now_ns);
+    uint64_t before = core->revision;
+    group->revision = ++core->revision; /* before its first slot's */
+    coord_result result = enter(core, now_ns, call, in, group, slot, ret_grant);
+    if (result.code != COORD_OK) {
+        core->revision = before;
+        free(group->slots);
+        free(group);
+        return result;
+    }
+    core->count++;
+    tree_put(&core->groups, &group->by_key);
+    return result;
+}
+
+coord_result memory_core_acquire(struct memory_core *core, int64_t now_ns,
+                                 const struct prim_call *call, const struct prim_acquire *in,
+                                 struct prim_grant *ret_grant)
+{
+    state_begin(core, now_ns);
+    struct memory_group *group = state_group(core, in->group);
+    if (group == NULL) { return found(core, now_ns, call, in, ret_grant); }
+    struct memory_entry *entry = slot_of(group, STR_EMPTY, &call->request_id);
+    if (entry != NULL) { return acquired(group, entry, COORD_R_REPLAYED, ret_grant); }
+    if (in->slot_count != group->slot_count) {
+        coord_result result = state_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT,
+                                           "the group has %" PRIu32 " slots, not %" PRIu32,
+                                           group->slot_count, in->slot_count);
+        result.slot_count = group->slot_count;
+        result.revision = group->revision;
+        return result;
+    }
+    entry = slot_of(group, in->owner, NULL);
+    if (entry != NULL && (in->flags & COORD_TAKEOVER_SAME_OWNER) == 0) {
+        coord_result result =
+            state_answer(COORD_EXISTS, COORD_R_ALREADY_HOLDER,
+                         "%.*s holds slot %" PRIu32 " already", STR_ARG(in->owner), entry->slot);
+        state_tell_holder(&result, entry, now_ns);
+        result.slot = entry->slot;
+        result.slot_count = group->slot_count;
+        return result;
+    }
+    uint32_t slot = entry != NULL ? entry->slot : choose(group, in->prefer_slot, now_ns);
+    if (slot == COORD_NO_SLOT) { return full(group, now_ns); }
+    return enter(core, now_ns, call, in, group, slot, ret_grant);
+}
+
+coord_result memory_core_resize(struct memory_core *core, int64_t now_ns,
+                                const struct prim_call *call, struct str key, uint64_t expected,
+                                uint32_t slot_count)
+{
+    state_begin(core, now_ns);
+    struct memory_group *group = state_group(core, key);
+    if (group == NULL) { return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group"); }
+    coord_result result = state_answer(COORD_OK, COORD_R_REPLAYED, "%s", "");
+    if (!state_same_id(&group->request_id, &call->request_id)) {
+        if (group->revision != expected) {
+            result =
+                state_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has another revision");
+        } else {
+            if (slot_count > group->room) {
+                struct memory_slot *slots =
+                    realloc(group->slots, slot_count * sizeof *group->slots);
+                if (slots == NULL) { return state_no_memory(); }
+                for (uint32_t i = group->room; i < slot_count; i++) {
+                    slots[i] = (struct memory_slot){NULL, INT64_MIN};
+                }
+                group->slots = slots;
+                group->room = slot_count;
+            }
+            group->slot_count = slot_count;
+            group->revision = ++core->revision;
+            group->request_id = call->request_id;
+            result.reason = COORD_R_RESIZED;
+        }
+    }
+    result.revision = group->revision;
+    result.slot_count = group->slot_count;
+    return result;
+}
+
+coord_result memory_core_group(struct memory_core *core, int64_t now_ns, struct str key,
+                               const struct memory_group **ret_group)
+{
+    state_begin(core, now_ns);
+    const struct memory_group *group = state_group(core, key);
+    if (group == NULL) { return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group"); }
+    *ret_group = group;
+    coord_result result = state_answer(COORD_OK, COORD_R_NONE, "%s", "");
+    result.revision = group->revision;
+    result.slot_count = group->slot_count;
+    return result;
+}

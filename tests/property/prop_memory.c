@@ -1,0 +1,257 @@
+/* Random calls to the memory core by a few clients that never forget a handle, against what the
+ * contract says in one sentence each:
+ *   - a group never has more holders than its slots, or after a shrink than it had;
+ *   - revisions rise by one event after the other, tokens of a key rise from grant to grant;
+ *   - a handle that was told EXPIRED or released never gets an OK again;
+ *   - what the events say is what a read finds. */
+#include "../unit/prim/memory/desk.h"
+#include "base/prng.h"
+#include "lib/test.h"
+
+enum { KEYS = 12, GROUPS = 3, HANDS = 24, STEPS = 4000, WORLDS = 40, VIEWS = 256 };
+
+struct view { /* a key as the events tell it */
+    char key[64];
+    uint64_t revision, token_max;
+    bool live;
+};
+struct hand_state {
+    struct hand hand;
+    bool used, over;
+};
+struct world {
+    struct desk desk;
+    struct prng p;
+    struct view views[VIEWS];
+    size_t view_count;
+    uint64_t last_revision;
+    struct hand_state hands[HANDS];
+    uint32_t allowed[GROUPS]; /* rule 1: the most that may hold now */
+    uint32_t size[GROUPS];
+};
+
+static struct view *view_of(struct world *w, struct str key)
+{
+    for (size_t i = 0; i < w->view_count; i++) {
+        if (str_equal(str_from(w->views[i].key), key)) { return &w->views[i]; }
+    }
+    struct view *v = &w->views[w->view_count++];
+    CHECK("the test has room", w->view_count <= VIEWS);
+    (void)snprintf(v->key, sizeof v->key, "%.*s", STR_ARG(key));
+    return v;
+}
+
+static void read_events(struct world *w)
+{
+    const struct list *head = memory_core_events(w->desk.core);
+    for (const struct list *node = head->next; node != head; node = node->next) {
+        const struct memory_event *event = CONTAINER_OF(node, struct memory_event, link);
+        struct view *v = view_of(w, event->key);
+        CHECK("revisions rise over the whole store", event->revision > w->last_revision);
+        CHECK("and so over each key", event->revision > v->revision);
+        w->last_revision = v->revision = event->revision;
+        if (event->type == COORD_PUT) {
+            CHECK("a token never falls", event->token == 0 || event->token >= v->token_max);
+            CHECK("a token is not from the future", event->token <= event->revision);
+            if (event->token > v->token_max) { v->token_max = event->token; }
+            v->live = true;
+        } else {
+            CHECK("only what lives can end", v->live);
+            v->live = false;
+        }
+        if (event->lost_reason == 0) { continue; }
+        for (size_t i = 0; i < HANDS; i++) { /* told: no success after this */
+            struct hand_state *h = &w->hands[i];
+            if (h->used && memcmp(&h->hand.claim.lease_id, &event->lost_lease, 16) == 0) {
+                h->over = true;
+            }
+        }
+    }
+}
+
+static void check_groups(struct world *w)
+{
+    for (int g = 0; g < GROUPS; g++) {
+        char name[8];
+        const struct memory_group *group = NULL;
+        uint32_t live = 0, above = 0;
+        (void)snprintf(name, sizeof name, "g%d", g);
+        coord_result r = memory_core_group(w->desk.core, w->desk.now, str_from(name), &group);
+        if (r.code != COORD_OK) { continue; }
+        for (uint32_t i = 0; i < group->room; i++) {
+            if (group->slots[i].entry == NULL) { continue; }
+            live++;
+            above += i >= group->slot_count;
+        }
+        if (above == 0) { w->allowed[g] = group->slot_count; }
+        CHECK("rule 1", live <= w->allowed[g]);
+    }
+}
+
+static void check_views(struct world *w)
+{
+    for (size_t i = 0; i < w->view_count; i++) {
+        const struct view *v = &w->views[i];
+        const struct memory_entry *entry = desk_get(&w->desk, v->key);
+        CHECK("a read finds what the events told", (entry != NULL) == v->live);
+        if (entry != NULL) { CHECK_U64("R1", entry->revision, v->revision); }
+    }
+}
+
+static struct hand_state *any_hand(struct world *w, bool used)
+{
+    size_t start = prng_below(&w->p, HANDS);
+    for (size_t i = 0; i < HANDS; i++) {
+        struct hand_state *h = &w->hands[(start + i) % HANDS];
+        if (h->used == used) { return h; }
+    }
+    return NULL;
+}
+
+static void granted(struct hand_state *h, coord_result r)
+{
+    if (h != NULL && r.code == COORD_OK) {
+        h->used = true;
+        h->over = false;
+    }
+}
+
+static void used(struct hand_state *h, coord_result r)
+{
+    /* What is left of a lease that lost one key may still be given back. */
+    bool rest = r.reason == COORD_R_RELEASED && h->hand.claim.count > 1;
+    if (r.code == COORD_OK && r.reason != COORD_R_ALREADY && !rest) {
+        CHECK("no success after EXPIRED", !h->over);
+    }
+    if (r.code == COORD_EXPIRED || r.reason == COORD_R_RELEASED) { h->over = true; }
+}
+
+static void forget(struct world *w, struct hand_state *h)
+{
+    if (h->over && prng_chance(&w->p, 300000)) { *h = (struct hand_state){0}; }
+}
+
+static void resize(struct world *w)
+{
+    int g = (int)prng_below(&w->p, GROUPS);
+    char name[8];
+    const struct memory_group *group = NULL;
+    (void)snprintf(name, sizeof name, "g%d", g);
+    if (memory_core_group(w->desk.core, w->desk.now, str_from(name), &group).code != COORD_OK) {
+        return;
+    }
+    read_events(w);
+    uint32_t before = group->slot_count, count = (uint32_t)prng_between(&w->p, 1, 5);
+    coord_result r = desk_resize(&w->desk, name, group->revision, count);
+    CHECK_I64("the revision just read", r.code, COORD_OK);
+    CHECK("a change of the store", r.revision > w->last_revision);
+    w->last_revision = r.revision;
+    w->size[g] = count;
+    if (count > w->allowed[g]) { w->allowed[g] = count; }
+    if (w->allowed[g] < before) { w->allowed[g] = before; }
+}
+
+static void step(struct world *w)
+{
+    struct desk *d = &w->desk;
+    char key[32], owner[8];
+    struct prim_grant grant = {0};
+    struct hand_state *h;
+    uint64_t die = prng_below(&w->p, 100);
+    int64_t ttl_ms = (int64_t)prng_between(&w->p, 1, 40);
+    (void)snprintf(key, sizeof key, "k%d", (int)prng_below(&w->p, KEYS));
+    (void)snprintf(owner, sizeof owner, "o%d", (int)prng_below(&w->p, 6));
+    d->now += (int64_t)prng_below(&w->p, 6) * MS / 2;
+    if (die < 15) {
+        h = any_hand(w, false);
+        struct prim_call call = desk_call(d);
+        struct hand hand = {0};
+        coord_result r = desk_create_as(d, &call, key, "v", h != NULL ? ttl_ms : 0, owner, &hand);
+        if (h != NULL && r.code == COORD_OK) {
+            h->hand = hand;
+            h->hand.claim.held = h->hand.held;
+            h->hand.held[0].key = h->hand.keys[0];
+            h->hand.claim.owner = h->hand.owner;
+        }
+        granted(h, r);
+        if (r.code == COORD_OK) { CHECK_U64("F1", r.token, h != NULL ? r.revision : 0); }
+    } else if (die < 40) {
+        h = any_hand(w, false);
+        int g = (int)prng_below(&w->p, GROUPS);
+        char name[8];
+        (void)snprintf(name, sizeof name, "g%d", g);
+        if (w->size[g] == 0) { w->size[g] = w->allowed[g] = (uint32_t)prng_between(&w->p, 1, 5); }
+        if (h == NULL) { return; }
+        struct prim_call call = desk_call(d);
+        h->hand = (struct hand){0};
+        coord_result r = desk_acquire_as(d, &call, name, w->size[g], owner, ttl_ms,
+                                         prng_chance(&w->p, 300000) ? COORD_TAKEOVER_SAME_OWNER : 0,
+                                         prng_chance(&w->p, 300000) ? (uint32_t)prng_below(&w->p, 5)
+                                                                    : COORD_NO_SLOT,
+                                         (int64_t)prng_below(&w->p, 20), &h->hand);
+        granted(h, r);
+        if (r.code == COORD_OK) {
+            CHECK("a slot of the group, or a takeover of one above",
+                  r.slot < w->size[g] || r.slot < w->allowed[g]);
+        }
+    } else if (die < 60 && (h = any_hand(w, true)) != NULL) {
+        used(h, desk_renew(d, &h->hand));
+    } else if (die < 68 && (h = any_hand(w, true)) != NULL) {
+        used(h, desk_release(d, &h->hand, (uint32_t)prng_below(&w->p, 2), NULL));
+    } else if (die < 74 && (h = any_hand(w, true)) != NULL && h->hand.claim.count < 4 &&
+               h->hand.claim.count > 0) {
+        coord_result r = desk_under(d, key, &h->hand);
+        if (r.code != COORD_EXISTS) { used(h, r); }
+    } else if (die < 82) {
+        const struct memory_entry *entry = desk_get(d, key);
+        read_events(w);
+        h = any_hand(w, true);
+        if (entry != NULL) {
+            bool own = entry->lease == NULL ||
+                       (h != NULL && memcmp(&entry->lease->id, &h->hand.claim.lease_id, 16) == 0);
+            coord_result r = desk_cas(d, key, entry->revision, COORD_TTL_KEEP,
+                                      h != NULL ? &h->hand : NULL, &grant);
+            CHECK("exactly the owner may", (r.code == COORD_OK) == own);
+        } else {
+            (void)desk_cas(d, key, 0, 0, NULL, &grant);
+        }
+    } else if (die < 88) {
+        (void)desk_remove(d, key, prng_chance(&w->p, 300000) ? COORD_FORCE : COORD_ANY, NULL);
+    } else if (die < 92) {
+        resize(w);
+    } else {
+        memory_core_expire(d->core, d->now);
+    }
+    read_events(w);
+    for (size_t i = 0; i < HANDS; i++) {
+        if (w->hands[i].used) { forget(w, &w->hands[i]); }
+    }
+    check_groups(w);
+    read_events(w);
+    if (prng_chance(&w->p, 50000)) { check_views(w); }
+    CHECK("time to end is ahead", memory_core_next_deadline(d->core) > d->now);
+}
+
+static void run(uint64_t seed)
+{
+    struct world *w = calloc(1, sizeof *w);
+    CHECK("memory", w != NULL);
+    prng_seed(&w->p, seed);
+    desk_open(&w->desk);
+    for (int i = 0; i < STEPS; i++) { step(w); }
+    w->desk.now += 1000 * MS;
+    memory_core_expire(w->desk.core, w->desk.now);
+    read_events(w);
+    check_views(w);
+    CHECK_I64("every lease ends", memory_core_next_deadline(w->desk.core), INT64_MAX);
+    memory_core_close(w->desk.core);
+    free(w);
+}
+
+TEST(the_core_keeps_the_contract_under_random_calls)
+{
+    struct prng worlds;
+
+    prng_seed(&worlds, test_seed());
+    for (int i = 0; i < WORLDS; i++) { run(prng_u64(&worlds)); }
+}
