@@ -81,8 +81,9 @@ void chassis_fail(struct chassis *chassis, enum err err, const struct note *note
 
 static const char *warning_of(const struct conf *conf)
 {
-    bool exposed =
-        !conf_is_set(conf, "tls.cert-file") && !address_is_loopback(conf_text(conf, "http.listen"));
+    const char *listen = conf_text(conf, "http.listen");
+    bool exposed = !conf_is_set(conf, "tls.cert-file") && !option_address_off(listen) &&
+                   !address_is_loopback(listen);
     return exposed ? "Insecure: this listener is open to the network without TLS." : NULL;
 }
 
@@ -352,9 +353,11 @@ static void say_started(const struct chassis *c)
     fprintf(out, "%s %s is running (pid %d). Ctrl-C stops it.\n", c->name, version_number(),
             (int)getpid());
     if (warning_of(c->conf)) fprintf(out, "  warning      %s\n", warning_of(c->conf));
-    fprintf(out, "  status page  %s://%s/\n", scheme, address);
-    fprintf(out, "  try          curl %s%s://%s/readyz\n", trust, scheme, address);
-    fprintf(out, "               curl %s%s://%s/metrics\n", trust, scheme, address);
+    if (address[0]) {
+        fprintf(out, "  status page  %s://%s/\n", scheme, address);
+        fprintf(out, "  try          curl %s%s://%s/readyz\n", trust, scheme, address);
+        fprintf(out, "               curl %s%s://%s/metrics\n", trust, scheme, address);
+    }
     if (c->hooks->say_started) c->hooks->say_started(c->state, out);
     fflush(out);
 }

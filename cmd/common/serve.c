@@ -11,7 +11,7 @@ struct serve {
     const char *cert_file, *key_file;
     struct instruments *instruments;
     char address[ADDRESS_CAP]; /* with the real port */
-    struct http_server *http;
+    struct http_server *http;  /* NULL: it is off */
     struct http_channel *live;
 };
 
@@ -75,7 +75,9 @@ enum err serve_open(const struct serve_options *options, struct serve **ret_serv
     s->cert_file = options->cert_file;
     s->key_file = options->key_file;
     s->instruments = options->instruments;
-    if (snprintf(s->address, sizeof s->address, "%s", options->address) < ADDRESS_CAP) {
+    if (option_address_off(options->address)) {
+        err = instruments_serve(s->instruments, NULL, note);
+    } else if (snprintf(s->address, sizeof s->address, "%s", options->address) < ADDRESS_CAP) {
         err = open_listener(s, note);
     } else {
         note_set(note, "http.listen: the address is too long");
@@ -106,6 +108,7 @@ enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note)
     struct buf cert, key;
     enum err err;
 
+    if (!serve->http) return ERR_OK;
     buf_init(&cert, PEM_MAX + 1);
     buf_init(&key, PEM_MAX + 1);
     err = read_pem(fs, serve->cert_file, &cert, note);
@@ -127,6 +130,7 @@ void serve_publish(struct serve *serve, const struct status_numbers *numbers)
     struct status_numbers all = *numbers;
     struct buf event;
 
+    if (!serve->http) return;
     all.http = http_stats(serve->http);
     buf_init(&event, STATUS_TEXT_MAX);
     if (!status_event(&all, &event)) {

@@ -1,4 +1,5 @@
-/* The HTTP side of a process: status page, live numbers, probes and metrics on one listener. */
+/* The HTTP side of a process: status page, live numbers, probes and metrics on one listener. At the
+ * address "0" there is none: what is said to it goes nowhere. */
 #ifndef COMMON_SERVE_H
 #define COMMON_SERVE_H
 #include "common/instruments.h"
@@ -18,7 +19,7 @@ void serve_close(struct serve *serve); /* NULL is fine */
 /* Shows the certificate files as they are now to connections that come; those that are open stay.
  * What fs_read_whole and http_replace_pair answer; the old pair then stays. */
 enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note);
-const char *serve_address(const struct serve *serve); /* with the real port; borrowed */
+const char *serve_address(const struct serve *serve); /* with the real port, or ""; borrowed */
 /* Gives the live page new numbers; `http` in them is filled in here. */
 void serve_publish(struct serve *serve, const struct status_numbers *numbers);
 #endif

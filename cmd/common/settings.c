@@ -39,6 +39,7 @@ static enum err check_http(const struct conf *conf, const char *wanted, struct n
 {
     const char *listen = conf_text(conf, "http.listen");
 
+    if (option_address_off(listen)) return ERR_OK;
     if (strncmp(listen, "unix:", 5) != 0) return check_listener(conf, "http.listen", wanted, note);
     note_set(note, "http.listen %s: HTTP needs host:port", listen);
     return ERR_INVALID;

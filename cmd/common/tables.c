@@ -202,6 +202,13 @@ static const struct option coordinator_run_options[] = {
      .example = "fleet.json",
      .help = "quotas and providers to begin with, as JSON; rows that are there already stay as "
              "they are"},
+    {.name = "shard-silent-after",
+     .kind = OPTION_DURATION,
+     .fallback = "60s",
+     .min = 100,
+     .max = 7 * 86400 * 1000ull,
+     .help = "how long a shard may send no report before it is called silent: an event, a log line "
+             "and a metric, nothing else"},
     OPTIONS_TIMING,
     {.name = "snapshot-export-dir",
      .kind = OPTION_STRING,
@@ -242,8 +249,10 @@ static const struct option coordinator_run_options[] = {
     {.name = "http.listen",
      .kind = OPTION_ADDRESS,
      .fallback = "127.0.0.1:8790",
+     .flags = OPTION_OFF,
      .also = "--metrics-addr",
-     .help = "where the status page, probes and metrics are served; port 0 takes a free one"},
+     .help = "where the status page, probes and metrics are served; port 0 takes a free one, and 0 "
+             "alone serves none"},
     OPTION_LIVE_EVERY,
     OPTIONS_LOG,
     OPTIONS_EVENTS("file"), /* who changed what is always accounted for */

@@ -220,6 +220,7 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
         .leader_address = leader_address,
         .owner = c,
         .seed = &c->seed,
+        .limits = {.silent_after_ms = conf_number(c->conf, "shard-silent-after")},
     };
     const char *seed = conf_text(c->conf, "bootstrap-state");
     enum err err = seed ? fleet_seed_read(c->io->fs, seed, &c->seed, note) : ERR_OK;
@@ -334,7 +335,8 @@ static enum err open_quorum(struct coordinator *c, struct note *note)
     enum err err =
         reached_at(c, told ? told : rpc_server_address(c->server, 0), c->grpc_address, note);
 
-    if (!err) err = reached_at(c, chassis_http_address(c->chassis), c->http_address, note);
+    if (!err && chassis_http_address(c->chassis)[0])
+        err = reached_at(c, chassis_http_address(c->chassis), c->http_address, note);
     if (err) return err;
     snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->conf, "id"));
     memcpy(options.self.grpc, c->grpc_address, sizeof options.self.grpc);

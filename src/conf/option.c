@@ -314,7 +314,10 @@ enum err option_parse(const struct option *option, struct str text, struct arena
     case OPTION_DURATION:
     case OPTION_SIZE: err = parse_number(option, text, &value.number, note); break;
     case OPTION_BOOL: err = parse_bool(text, &value.number, note); break;
-    case OPTION_ADDRESS: err = check_address(text, note); break;
+    case OPTION_ADDRESS:
+        if (!(option->flags & OPTION_OFF) || !str_equal(text, STR("0")))
+            err = check_address(text, note);
+        break;
     case OPTION_ENUM: err = parse_choice(option, text, &value.number, note); break;
     case OPTION_LIST: return parse_list(option, text, arena, ret_value, note);
     }
@@ -327,6 +330,11 @@ enum err option_parse(const struct option *option, struct str text, struct arena
     }
     *ret_value = value;
     return ERR_OK;
+}
+
+bool option_address_off(const char *address)
+{
+    return str_equal(str_from(address), STR("0"));
 }
 
 bool option_value_equal(const struct option *option, const struct option_value *a,

@@ -40,6 +40,7 @@ enum option_flags {
     OPTION_REQUIRED = BIT(2),    /* refused when no source gives a value */
     OPTION_NOT_IN_FILE = BIT(3), /* a flag or the environment only */
     OPTION_FLAG_ONLY = BIT(4),   /* says something about this call, such as --json */
+    OPTION_OFF = BIT(5),         /* ADDRESS: "0" is none at all, see option_address_off */
 };
 
 struct option {
@@ -85,6 +86,7 @@ const char *option_placeholder(const struct option *option);
  * right; ERR_TOO_LARGE; ERR_NOMEM. */
 enum err option_parse(const struct option *option, struct str text, struct arena *arena,
                       struct option_value *ret_value, struct note *note);
+bool option_address_off(const char *address); /* of an option with OPTION_OFF */
 /* The two last steps on their own, for values that arrive typed (TOML): bounds; items. */
 enum err option_check_number(const struct option *option, uint64_t number, struct note *note);
 enum err option_make_list(const struct option *option, const struct str *items, size_t count,

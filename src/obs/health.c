@@ -141,7 +141,7 @@ enum err health_open(const struct health_options *options, struct health **ret_h
     struct health *h;
     enum err err;
 
-    if (!options->server || !options->loop || !options->metrics) return ERR_INVALID;
+    if (!options->loop || !options->metrics) return ERR_INVALID;
     h = calloc(1, sizeof *h);
     if (!h) return ERR_NOMEM;
     pthread_mutex_init(&h->lock, NULL);
@@ -158,7 +158,7 @@ enum err health_open(const struct health_options *options, struct health **ret_h
     if (!err) err = health_metrics_add(h, note);
     if (!err) {
         snapshot(h);
-        err = pages_add(h, note);
+        if (h->server) err = pages_add(h, note);
     }
     if (err) {
         health_close(h);

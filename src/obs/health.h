@@ -30,7 +30,7 @@ enum {
     HEALTH_STALE_MS = 5000,
 };
 struct health_options {
-    struct http_server *server;
+    struct http_server *server; /* NULL: on none, as after health_move */
     struct loop *loop;
     struct metrics *metrics;
     struct logger *logger;   /* or NULL */

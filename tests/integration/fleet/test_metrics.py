@@ -2,7 +2,7 @@
 """Every number of the coordinator, with each of its labels, is driven above zero; and its events and audit lines.
 
 A metric that nothing moves is a promise nobody kept. `WANTED` is docs/observability.md once more: a name or label that
-is added, lost or renamed fails here. shards_silent takes a minute of silence, so it is asked for with --long only.
+is added, lost or renamed fails here.
 """
 import collections
 import json
@@ -12,7 +12,7 @@ import threading
 
 import grpc
 
-from coordinators import (COORDINATOR, FLEET, LONG, METHODS, PATIENT, Cluster, check, code_of, message, run_cases,
+from coordinators import (COORDINATOR, FLEET, METHODS, PATIENT, Cluster, check, code_of, message, run_cases,
                           wait_for)
 
 CODE = grpc.StatusCode
@@ -184,16 +184,16 @@ def without_a_majority():
 
 
 def silence():
-    """With --long: a shard that says nothing for a minute is counted, and told of."""
-    leader = CLUSTER.leader()
-    report(leader, 9)
-    if not LONG:
-        SEEN["muster_coordinator_shards_silent"] = 1  # not looked at; see the long run
-        return
-    until("muster_coordinator_shards_silent")
-    wait_for("an event", lambda: any(one.get("event") == "shard-silent" for one in events(CLUSTER.leader())))
-    report(CLUSTER.leader(), 10)
-    wait_for("and back", lambda: any(one.get("event") == "shard-back" for one in events(CLUSTER.leader())))
+    """A shard that says nothing for --shard-silent-after is counted, and told of; and again when it is back."""
+    with Cluster(1, ["--shard-silent-after", "300ms"], join=False, first=8) as alone:
+        node = alone.nodes[0].start()
+        report(alone.leader(), 1)
+        until("muster_coordinator_shards_silent", nodes=[node])
+        wait_for("an event", lambda: any(one.get("event") == "shard-silent" for one in events(node)))
+        told_of = next(one for one in events(node) if one.get("event") == "shard-silent")
+        check(300 <= told_of["silent_ms"] < 60000, f"not the default of a minute: {told_of}")
+        report(node, 2)
+        wait_for("and back", lambda: any(one.get("event") == "shard-back" for one in events(node)))
 
 
 def told():

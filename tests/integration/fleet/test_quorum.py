@@ -61,6 +61,21 @@ def three_form():
             node.stop()
 
 
+def no_pages():
+    """With --metrics-addr 0 nothing listens for HTTP, and all else is as always."""
+    with Cluster(1, join=False) as cluster:
+        node = cluster.nodes[0]
+        node.start("--metrics-addr", "0")  # the flag that comes last counts
+        cluster.leader()
+        check(node.page("/healthz")[0] == 0, "no page")
+        check(node.replicas()[0].http_address == "", f"{node.replicas()}")
+        wait_for("serving", lambda: node.call(HEALTH + "Check", service="bigfleet.v1alpha1.Coordinator").status == 1)
+        check("status page" not in node.text(), node.text())
+        node.signal(signal.SIGHUP)
+        wait_for("reloaded", lambda: "no setting changed" in node.text())
+        node.stop()
+
+
 def leader_dies():
     """J3: the founder is killed; a survivor leads, takes a write, and the founder comes back."""
     with Cluster(3).start() as cluster:
@@ -317,5 +332,5 @@ def dev():
 
 
 if __name__ == "__main__":
-    run_cases([no_flags, three_form, leader_dies, moves, swaps, lost_disk, old_contract, administration, strangers,
+    run_cases([no_flags, three_form, no_pages, leader_dies, moves, swaps, lost_disk, old_contract, administration, strangers,
                name_twice, unclear_peer, wrong_starts, over_tls, dev])

@@ -140,6 +140,7 @@ static const struct {
     {"off", OPTION_BOOL, "off", ERR_OK, "false"},
     {"no truth", OPTION_BOOL, "maybe", ERR_PARSE, "true or false"},
     {"empty is no truth", OPTION_BOOL, "", ERR_PARSE, "true or false"},
+    {"nowhere is no address", OPTION_ADDRESS, "0", ERR_PARSE, "address"},
     {"a numeric address", OPTION_ADDRESS, "127.0.0.1:0", ERR_OK, "\"127.0.0.1:0\""},
     {"a name", OPTION_ADDRESS, "node-1.example:65535", ERR_OK, "\"node-1.example:65535\""},
     {"six", OPTION_ADDRESS, "[::1]:80", ERR_OK, "\"[::1]:80\""},
@@ -161,6 +162,21 @@ static const struct {
     {"an empty item", OPTION_LIST, "a,,b", ERR_PARSE, "item 2 is empty"},
     {"an empty last item", OPTION_LIST, "a,", ERR_PARSE, "item 2 is empty"},
 };
+TEST(a_listener_that_may_be_off_is_off_at_0_and_nowhere_else)
+{
+    struct option option = {.name = "a", .kind = OPTION_ADDRESS, .flags = OPTION_OFF};
+    struct option_value value;
+    struct arena arena;
+
+    arena_init(&arena, 4096);
+    CHECK_OK("0", option_parse(&option, STR("0"), &arena, &value, NULL));
+    CHECK("is off", option_address_off(value.text.at));
+    CHECK_OK("port 0", option_parse(&option, STR("h:0"), &arena, &value, NULL));
+    CHECK("is not", !option_address_off(value.text.at));
+    CHECK_ERR("00", option_parse(&option, STR("00"), &arena, &value, NULL), ERR_PARSE);
+    arena_deinit(&arena);
+}
+
 TEST(values_are_read_checked_and_printed)
 {
     for (size_t i = 0; i < ARRAY_LEN(values); i++) {
