@@ -1,0 +1,298 @@
+#include "prim/async.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "prim/answer.h"
+
+struct async_call {
+    struct list node;
+    coord_request request; /* its strings are in `bytes` */
+    coord_done_fn done;
+    void *arg;
+    coord_done answer;
+    char bytes[];
+};
+
+struct prim_async {
+    coord_store *store;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct list waiting, finished;
+    size_t waiting_count, taken; /* taken: started and not yet dispatched */
+    size_t max;
+    pthread_t threads[ASYNC_THREADS_MAX];
+    unsigned thread_count, thread_max, idle;
+    int fd;
+    bool stopping;
+};
+
+coord_result prim_async_check(const coord_options *options)
+{
+    if (options->async_threads > ASYNC_THREADS_MAX || options->async_max > ASYNC_MAX) {
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
+                           "async_threads: at most %d; async_max: at most %d", ASYNC_THREADS_MAX,
+                           ASYNC_MAX);
+    }
+    return prim_ok(COORD_R_NONE);
+}
+
+coord_result prim_async_open(coord_store *store)
+{
+    struct prim_async *async = calloc(1, sizeof *async);
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (async == NULL || fd < 0) {
+        if (fd >= 0) { (void)close(fd); }
+        free(async);
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory or descriptor");
+    }
+    async->store = store;
+    async->fd = fd;
+    async->thread_max =
+        store->options.async_threads != 0 ? store->options.async_threads : ASYNC_THREADS_DEFAULT;
+    async->max = store->options.async_max != 0 ? store->options.async_max : ASYNC_DEFAULT;
+    list_init(&async->waiting);
+    list_init(&async->finished);
+    (void)pthread_mutex_init(&async->lock, NULL);
+    (void)pthread_cond_init(&async->work, NULL);
+    store->async = async;
+    return prim_ok(COORD_R_NONE);
+}
+
+/* -- a call ----------------------------------------------------------------------------------- */
+
+static coord_str copy_str(char **at, coord_str from)
+{
+    coord_str copy = {*at, from.len};
+    if (from.at == NULL) { copy.len = 0; }
+    if (copy.len > 0) { memcpy(*at, from.at, copy.len); }
+    *at += copy.len;
+    return copy;
+}
+
+static const char *copy_text(char **at, const char *from)
+{
+    if (from == NULL) { return NULL; }
+    char *copy = *at;
+    size_t len = strlen(from) + 1;
+    memcpy(copy, from, len);
+    *at += len;
+    return copy;
+}
+
+static struct async_call *call_make(const coord_request *request, coord_done_fn done, void *arg)
+{
+    size_t owners = (request->owner != NULL ? strlen(request->owner) + 1 : 0) +
+                    (request->slot.owner != NULL ? strlen(request->slot.owner) + 1 : 0);
+    struct async_call *call =
+        calloc(1, sizeof *call + request->key.len + request->value.len + request->slot.group.len +
+                      request->slot.value.len + owners);
+    if (call == NULL) { return NULL; }
+    char *at = call->bytes;
+    call->request = *request;
+    call->request.key = copy_str(&at, request->key);
+    call->request.value = copy_str(&at, request->value);
+    call->request.slot.group = copy_str(&at, request->slot.group);
+    call->request.slot.value = copy_str(&at, request->slot.value);
+    call->request.owner = copy_text(&at, request->owner);
+    call->request.slot.owner = copy_text(&at, request->slot.owner);
+    call->done = done;
+    call->arg = arg;
+    if (request->lease != NULL) { (void)coord_lease_ref(request->lease); }
+    list_init(&call->node);
+    return call;
+}
+
+static void run_call(coord_store *store, struct async_call *call)
+{
+    const coord_request *in = &call->request;
+    coord_done *out = &call->answer;
+    switch ((enum coord_op)in->op) {
+    case COORD_OP_CREATE:
+        out->result = coord_create_if_absent(store, &in->call, in->key, in->value, in->ttl_ms,
+                                             in->owner, &out->lease);
+        return;
+    case COORD_OP_CREATE_UNDER:
+        out->result = coord_create_under(in->lease, &in->call, in->key, in->value);
+        return;
+    case COORD_OP_CAS:
+        out->result = coord_compare_and_set(store, &in->call, in->key, in->expected, in->value,
+                                            in->ttl_ms, in->owner, in->lease, &out->lease);
+        return;
+    case COORD_OP_DELETE:
+        out->result = coord_delete(store, &in->call, in->key, in->expected, in->lease);
+        return;
+    case COORD_OP_GET:
+        out->result = coord_get(store, &in->call, in->key, in->consistency, &out->entry);
+        return;
+    case COORD_OP_ACQUIRE:
+        out->result = coord_acquire_slot(store, &in->call, &in->slot, &out->lease);
+        return;
+    case COORD_OP_RESIZE:
+        out->result = coord_resize_group(store, &in->call, in->key, in->expected, in->slot_count);
+        return;
+    case COORD_OP_HOLDERS:
+        out->result = coord_list_holders(store, &in->call, in->key, &out->holders);
+        return;
+    case COORD_OP_RENEW: out->result = coord_renew(in->lease, &in->call); return;
+    case COORD_OP_RELEASE: out->result = coord_release(in->lease, &in->call); return;
+    case COORD_OP_RELEASE_KEY:
+        out->result = coord_release_key(in->lease, &in->call, in->key);
+        return;
+    }
+    assert(!"coord_start refuses any other");
+}
+
+/* -- the threads ------------------------------------------------------------------------------ */
+
+/* Under async->lock. */
+static void finish(struct prim_async *async, struct async_call *call)
+{
+    uint64_t one = 1;
+    list_append(&async->finished, &call->node);
+    ssize_t written = write(async->fd, &one, sizeof one);
+    (void)written; /* full: it is readable already */
+}
+
+static void *run_thread(void *arg)
+{
+    struct prim_async *async = arg;
+    (void)pthread_mutex_lock(&async->lock);
+    while (!async->stopping) {
+        struct list *node = list_pop(&async->waiting);
+        if (node == NULL) {
+            async->idle++;
+            (void)pthread_cond_wait(&async->work, &async->lock);
+            async->idle--;
+            continue;
+        }
+        async->waiting_count--;
+        (void)pthread_mutex_unlock(&async->lock);
+        struct async_call *call = CONTAINER_OF(node, struct async_call, node);
+        run_call(async->store, call);
+        (void)pthread_mutex_lock(&async->lock);
+        finish(async, call);
+    }
+    (void)pthread_mutex_unlock(&async->lock);
+    return NULL;
+}
+
+/* Under async->lock. True when somebody will see to what waits. */
+static bool enough_threads(struct prim_async *async)
+{
+    if (async->idle < async->waiting_count && async->thread_count < async->thread_max &&
+        prim_thread_start(&async->threads[async->thread_count], run_thread, async)) {
+        async->thread_count++;
+    }
+    return async->thread_count > 0;
+}
+
+coord_result coord_start(coord_store *store, const coord_request *request, coord_done_fn done,
+                         void *arg)
+{
+    coord_result result = prim_usable(store);
+    if (result.code != COORD_OK) { return result; }
+    if (request == NULL || done == NULL || request->op < COORD_OP_CREATE ||
+        request->op > COORD_OP_RELEASE_KEY) {
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
+                           "a request with one of enum coord_op, and done, are needed");
+    }
+    struct prim_async *async = store->async;
+    struct async_call *call = call_make(request, done, arg);
+    if (call == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
+    (void)pthread_mutex_lock(&async->lock);
+    if (async->stopping) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
+    } else if (async->taken >= async->max) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
+                             "%zu calls are started and not dispatched: the limit (async_max)",
+                             async->max);
+    } else {
+        list_append(&async->waiting, &call->node);
+        async->waiting_count++;
+        if (enough_threads(async)) {
+            async->taken++;
+            (void)pthread_cond_signal(&async->work);
+        } else {
+            list_remove(&call->node);
+            async->waiting_count--;
+            result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no thread can be started");
+        }
+    }
+    (void)pthread_mutex_unlock(&async->lock);
+    if (result.code != COORD_OK) {
+        coord_lease_unref(call->request.lease);
+        free(call);
+    }
+    return result;
+}
+
+int coord_fd(coord_store *store)
+{
+    return store->async->fd;
+}
+
+static size_t dispatch(struct prim_async *async)
+{
+    struct list ready;
+    struct list *node;
+    uint64_t count;
+    size_t ran = 0;
+    list_init(&ready);
+    (void)pthread_mutex_lock(&async->lock);
+    ssize_t drained = read(async->fd, &count, sizeof count);
+    (void)drained; /* nothing there: somebody else dispatched */
+    list_splice(&ready, &async->finished);
+    (void)pthread_mutex_unlock(&async->lock);
+    while ((node = list_pop(&ready)) != NULL) {
+        struct async_call *call = CONTAINER_OF(node, struct async_call, node);
+        (void)pthread_mutex_lock(&async->lock);
+        async->taken--; /* before done(), which may start the next */
+        (void)pthread_mutex_unlock(&async->lock);
+        call->done(call->arg, &call->answer);
+        coord_lease_unref(call->request.lease);
+        free(call);
+        ran++;
+    }
+    return ran;
+}
+
+size_t coord_dispatch(coord_store *store)
+{
+    return prim_usable(store).code == COORD_OK ? dispatch(store->async) : 0;
+}
+
+void prim_async_stop(coord_store *store)
+{
+    struct prim_async *async = store->async;
+    struct list *node;
+    (void)pthread_mutex_lock(&async->lock);
+    async->stopping = true;
+    while ((node = list_pop(&async->waiting)) != NULL) {
+        struct async_call *call = CONTAINER_OF(node, struct async_call, node);
+        call->answer.result =
+            prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
+        finish(async, call);
+    }
+    async->waiting_count = 0;
+    (void)pthread_cond_broadcast(&async->work);
+    (void)pthread_mutex_unlock(&async->lock);
+    for (unsigned i = 0; i < async->thread_count; i++) {
+        (void)pthread_join(async->threads[i], NULL);
+    }
+}
+
+void prim_async_close(coord_store *store)
+{
+    struct prim_async *async = store->async;
+    if (async == NULL) { return; }
+    (void)dispatch(async);
+    assert(async->taken == 0);
+    (void)close(async->fd);
+    (void)pthread_cond_destroy(&async->work);
+    (void)pthread_mutex_destroy(&async->lock);
+    store->async = NULL;
+    free(async);
+}

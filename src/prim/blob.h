@@ -1,0 +1,31 @@
+/* A lease as bytes, for another process to go on with. Whoever has them holds the claim.
+ *
+ *   0   8   magic MSTLEAS1
+ *   8   4   length of all
+ *   12  2   number of keys, 1 .. 1,024
+ *   14  2   length of owner
+ *   16  16  store id
+ *   32  16  lease id
+ *   48  8   granted TTL in ms
+ *   56  ..  owner; then for each key: token 8, create revision 8, slot 4, length 2, the key
+ *   -4  4   CRC-32C of everything before
+ *
+ * Little endian. No deadline: the store is asked how much is left. */
+#ifndef PRIM_BLOB_H
+#define PRIM_BLOB_H
+#include "prim/backend.h"
+
+enum { BLOB_HEADER = 56, BLOB_KEY_HEADER = 22, BLOB_MAX = 1024 * 1024 };
+
+/* What it takes; written when it fits into `cap`. */
+size_t blob_encode(const coord_id *store_id, const struct prim_claim *claim, void *blob,
+                   size_t cap);
+
+struct blob {
+    coord_id store_id;
+    struct prim_claim claim; /* points into `memory` */
+    void *memory;            /* free() it */
+};
+/* ERR_CORRUPT: not one of ours, damaged, or outside the limits. ERR_NOMEM. */
+enum err blob_decode(struct str bytes, struct blob *ret_blob);
+#endif

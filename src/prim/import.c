@@ -1,0 +1,129 @@
+/* Handing a lease from one process to another. */
+#include <stdlib.h>
+
+#include "prim/answer.h"
+#include "prim/blob.h"
+#include "prim/keeper.h"
+#include "prim/lease.h"
+
+size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
+{
+    if (coord_check(lease) != COORD_OK) { return 0; }
+    struct lease_view view;
+    coord_lease *counted = (coord_lease *)(uintptr_t)lease;
+    prim_lease_view(counted, &view);
+    size_t size = blob_encode(&lease->store->id, &view.claim, blob, cap);
+    prim_lease_view_done(&view);
+    return size;
+}
+
+struct try_adopt {
+    struct prim_backend *backend;
+    const struct prim_claim *claim;
+    int64_t left_ms;
+};
+
+static coord_result try_adopt(void *arg, const struct prim_call *call)
+{
+    struct try_adopt *try = arg;
+    try->left_ms = -1;
+    return try->backend->ops->adopt(try->backend, call, try->claim, &try->left_ms);
+}
+
+/* The handle as if it had been granted at `sent_ns`. Takes the reservation. NULL: no memory. */
+static coord_lease *handle_of(coord_store *store, const struct prim_claim *claim, int64_t sent_ns)
+{
+    const struct prim_held *first = &claim->held[0];
+    struct prim_grant grant = {
+        .lease_id = claim->lease_id,
+        .token = first->token,
+        .create_revision = first->create_revision,
+        .slot = first->slot,
+        .granted_ttl_ms = claim->ttl_ms,
+    };
+    coord_lease *lease =
+        prim_lease_make(store, &grant, str_from(claim->owner), str_from(first->key), sent_ns);
+    if (lease == NULL) {
+        prim_lease_unreserve(store);
+        return NULL;
+    }
+    bool whole = true;
+    (void)pthread_mutex_lock(&store->lock);
+    for (size_t i = 1; whole && i < claim->count; i++) {
+        whole = prim_lease_add_key(lease, &claim->held[i]);
+    }
+    lease->changes = 0;
+    (void)pthread_mutex_unlock(&store->lock);
+    if (whole) { return lease; }
+    coord_lease_unref(lease);
+    return NULL;
+}
+
+/* Inside a call, with a lease reserved. */
+static coord_result import(coord_store *store, struct prim_frame *frame,
+                           const struct prim_claim *claim, coord_lease **ret_lease)
+{
+    struct try_adopt try = {.backend = store->backend, .claim = claim, .left_ms = -1};
+    if (store->backend->ops->adopt != NULL) {
+        coord_result adopted = prim_attempts(store, frame, try_adopt, &try);
+        if (adopted.code != COORD_OK) {
+            prim_lease_unreserve(store);
+            return adopted;
+        }
+    }
+    /* What is left counts from before we asked; unknown counts as nothing until it is renewed. */
+    int64_t left_ms = try.left_ms < 0 ? 0 : try.left_ms;
+    if (left_ms > claim->ttl_ms) { left_ms = claim->ttl_ms; }
+    coord_lease *lease =
+        handle_of(store, claim, frame->began_ns - (claim->ttl_ms - left_ms) * PRIM_NS_PER_MS);
+    if (lease == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
+    coord_result result = prim_ok(COORD_R_NONE);
+    if (try.left_ms < 0) { result = prim_renew_now(lease, frame); }
+    if (result.code != COORD_OK) {
+        coord_lease_unref(lease);
+        return result;
+    }
+    result.reason = COORD_R_NONE;
+    result.token = lease->token;
+    result.granted_ttl_ms = lease->ttl_ms;
+    result.slot = lease->slot == COORD_NO_SLOT ? 0 : lease->slot;
+    *ret_lease = lease;
+    return result;
+}
+
+coord_result coord_lease_import(coord_store *store, const coord_call *call, const void *blob,
+                                size_t len, coord_lease **ret_lease)
+{
+    struct prim_frame frame;
+    struct blob decoded;
+    coord_result result = prim_usable(store);
+    if (result.code != COORD_OK) { return result; }
+    if (ret_lease == NULL) {
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "ret_lease is needed");
+    }
+    result = prim_need(store, COORD_CAP_TTL);
+    if (result.code != COORD_OK) { return result; }
+    enum err err = blob == NULL ? ERR_CORRUPT : blob_decode(str_of(blob, len), &decoded);
+    if (err == ERR_NOMEM) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    }
+    if (err != ERR_OK) {
+        return prim_answer(COORD_INVALID, COORD_R_HANDLE, "not an exported lease, or damaged");
+    }
+    if (!prim_id_equal(&decoded.store_id, &store->id)) {
+        free(decoded.memory);
+        return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "this lease is of another store");
+    }
+    result = prim_lease_reserve(store);
+    if (result.code == COORD_OK) {
+        result = prim_enter(store, call, 0, &frame);
+        if (result.code == COORD_OK) {
+            result = import(store, &frame, &decoded.claim, ret_lease);
+            prim_leave(store);
+        } else {
+            prim_lease_unreserve(store);
+        }
+    }
+    free(decoded.memory);
+    return result;
+}

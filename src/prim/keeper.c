@@ -1,0 +1,424 @@
+#include "prim/keeper.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "prim/answer.h"
+
+struct prim_keeper {
+    coord_store *store;
+    pthread_t timer_thread;
+    pthread_t workers[KEEPER_WORKERS_MAX];
+    unsigned worker_count, idle;
+    pthread_cond_t work; /* a job, or the end */
+    struct heap timers;
+    struct list jobs;   /* coord_lease.due: to be renewed */
+    struct list losses; /* coord_lease.due: to be told */
+    size_t job_count;
+    int timer_fd, wake_fd;
+    bool stopping;
+    coord_lease *telling; /* whose on_lost is running */
+};
+
+/* A test's clock does not make timers ring: it is looked at this often instead. */
+enum { STRANGE_CLOCK_LOOK_MS = 2 };
+
+static void wake_timer(struct prim_keeper *keeper)
+{
+    uint64_t one = 1;
+    ssize_t written = write(keeper->wake_fd, &one, sizeof one);
+    (void)written; /* full: it is awake already */
+}
+
+/* False when its last reference is gone: who dropped that one waits for the lock. */
+static bool ref_if_alive(coord_lease *lease)
+{
+    unsigned refs = atomic_load_explicit(&lease->refs, memory_order_relaxed);
+    while (refs != 0) {
+        if (atomic_compare_exchange_weak_explicit(&lease->refs, &refs, refs + 1,
+                                                  memory_order_acq_rel, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* -- deciding; all under store->lock ---------------------------------------------------------- */
+
+static void *run_worker(void *arg);
+
+static void queue_job(struct prim_keeper *keeper, coord_lease *lease)
+{
+    assert(!lease->job_queued); /* the core has one renewal under way at a time */
+    lease->job_queued = true;
+    list_append(&keeper->jobs, &lease->due);
+    keeper->job_count++;
+    if (keeper->idle < keeper->job_count && keeper->worker_count < KEEPER_WORKERS_MAX &&
+        prim_thread_start(&keeper->workers[keeper->worker_count], run_worker, keeper)) {
+        keeper->worker_count++;
+    }
+    (void)pthread_cond_signal(&keeper->work);
+}
+
+static void unqueue(struct prim_keeper *keeper, coord_lease *lease)
+{
+    if (lease->job_queued) {
+        assert(keeper->job_count > 0);
+        keeper->job_count--;
+        lease->job_queued = false;
+    }
+    list_remove(&lease->due);
+}
+
+static void tell_lost(struct prim_keeper *keeper, coord_lease *lease)
+{
+    heap_remove(&keeper->timers, &lease->timer);
+    unqueue(keeper, lease);
+    list_append(&keeper->losses, &lease->due);
+    wake_timer(keeper);
+}
+
+static void step(struct prim_keeper *keeper, coord_lease *lease, struct keeper_event event,
+                 int reason, uint64_t token)
+{
+    int64_t now_ns = prim_store_now(keeper->store);
+    struct keeper_effects effects = keeper_core_step(&lease->core, event, now_ns);
+    if (lease->over != 0 || lease->core.over) {
+        if (effects.lost && prim_lease_end(lease, effects.late ? COORD_R_LOCAL : reason, token)) {
+            tell_lost(keeper, lease);
+        }
+        return;
+    }
+    if (event.kind == KEEPER_RENEWED) { prim_lease_extend(lease, event.sent_ns); }
+    if (effects.renew) {
+        lease->attempt_until_ns = effects.attempt_until_ns;
+        queue_job(keeper, lease);
+    }
+    struct heap_node *first = heap_peek(&keeper->timers);
+    bool earlier = first == NULL || (uint64_t)effects.wake_ns < first->due;
+    enum err put = heap_put(&keeper->timers, &lease->timer, (uint64_t)effects.wake_ns);
+    assert(put == ERR_OK); /* coord_keep took the room */
+    if (earlier) { wake_timer(keeper); }
+}
+
+void prim_keeper_lost(coord_lease *lease, int reason, uint64_t token)
+{
+    if (!lease->kept) {
+        (void)prim_lease_end(lease, reason, token);
+        return;
+    }
+    struct keeper_event refused = {.kind = KEEPER_REFUSED};
+    step(lease->store->keeper, lease, refused, reason, token);
+}
+
+void prim_keeper_ask(coord_lease *lease)
+{
+    if (lease->kept && lease->over == 0) {
+        step(lease->store->keeper, lease, (struct keeper_event){.kind = KEEPER_ASK}, 0, 0);
+    }
+}
+
+void prim_keeper_renewed(coord_lease *lease, int64_t sent_ns)
+{
+    if (lease->kept && lease->over == 0) {
+        struct keeper_event renewed = {.kind = KEEPER_RENEWED, .sent_ns = sent_ns};
+        step(lease->store->keeper, lease, renewed, 0, 0);
+    }
+}
+
+static bool guarded_elsewhere(const coord_lease *lease)
+{
+    LIST_EACH(&lease->store->leases, node)
+    {
+        const coord_lease *other = CONTAINER_OF(node, coord_lease, node);
+        if (other != lease && other->guarded && prim_id_equal(&other->id, &lease->id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Closing a backend ends its guards anyway, and may have begun. */
+static bool take_guard(coord_lease *lease)
+{
+    bool last = lease->guarded && !lease->store->closing && !guarded_elsewhere(lease);
+    lease->guarded = false;
+    return last;
+}
+
+bool prim_keeper_forget(coord_lease *lease)
+{
+    struct prim_keeper *keeper = lease->store->keeper;
+    bool unguard = take_guard(lease);
+    if (lease->kept && keeper != NULL) {
+        lease->core.over = true;
+        heap_remove(&keeper->timers, &lease->timer);
+        unqueue(keeper, lease);
+    }
+    return unguard;
+}
+
+void prim_keeper_quiet(coord_lease *lease)
+{
+    coord_store *store = lease->store;
+    while (store->keeper != NULL && store->keeper->telling == lease &&
+           !pthread_equal(store->keeper->timer_thread, pthread_self())) {
+        (void)pthread_cond_wait(&store->changed, &store->lock);
+    }
+}
+
+/* -- the threads ------------------------------------------------------------------------------ */
+
+static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
+{
+    coord_store *store = keeper->store;
+    struct lease_view view;
+    struct keeper_event event = {.kind = KEEPER_FAILED, .ours = true};
+    coord_result result = {.code = COORD_UNAVAILABLE};
+    struct prim_call call = {.deadline_ns = lease->attempt_until_ns,
+                             .request_id = prim_id_request()};
+    prim_lease_view_locked(lease, &view);
+    (void)pthread_mutex_unlock(&store->lock);
+    int64_t sent_ns = prim_store_now(store), told_ns = 0;
+    /* All workers may have hung until now. After safe_until nothing is sent. */
+    if (sent_ns < call.deadline_ns) {
+        result = store->backend->ops->renew(store->backend, &call, &view.claim, &told_ns);
+    }
+    (void)pthread_mutex_lock(&store->lock);
+    if (result.code == COORD_OK) {
+        event.kind = KEEPER_RENEWED;
+        event.sent_ns = told_ns != 0 ? told_ns : sent_ns;
+    } else if (result.code == COORD_EXPIRED && view.changes == lease->changes) {
+        event.kind = KEEPER_REFUSED;
+    }
+    step(keeper, lease, event, result.reason, result.token);
+    (void)pthread_mutex_unlock(&store->lock);
+    prim_lease_view_done(&view);
+    coord_lease_unref(lease);
+    (void)pthread_mutex_lock(&store->lock);
+}
+
+static void *run_worker(void *arg)
+{
+    struct prim_keeper *keeper = arg;
+    coord_store *store = keeper->store;
+    (void)pthread_mutex_lock(&store->lock);
+    while (!keeper->stopping) {
+        struct list *node = list_pop(&keeper->jobs);
+        if (node == NULL) {
+            keeper->idle++;
+            (void)pthread_cond_wait(&keeper->work, &store->lock);
+            keeper->idle--;
+            continue;
+        }
+        coord_lease *lease = CONTAINER_OF(node, coord_lease, due);
+        unqueue(keeper, lease);
+        if (ref_if_alive(lease)) { renew_one(keeper, lease); }
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+static void tell_one(struct prim_keeper *keeper, coord_lease *lease)
+{
+    coord_store *store = keeper->store;
+    if (!ref_if_alive(lease)) { return; }
+    coord_lost_fn on_lost = lease->on_lost;
+    void *on_lost_arg = lease->on_lost_arg;
+    int reason = lease->over;
+    keeper->telling = lease;
+    (void)pthread_mutex_unlock(&store->lock);
+    if (on_lost != NULL) { on_lost(on_lost_arg, lease, reason); }
+    (void)pthread_mutex_lock(&store->lock);
+    keeper->telling = NULL;
+    (void)pthread_cond_broadcast(&store->changed);
+    (void)pthread_mutex_unlock(&store->lock);
+    coord_lease_unref(lease);
+    (void)pthread_mutex_lock(&store->lock);
+}
+
+/* Until the first timer, or for ever; CLOCK_BOOTTIME, so that a machine that slept wakes us. */
+static void sleep_until(struct prim_keeper *keeper, const struct heap_node *first)
+{
+    struct itimerspec at = {.it_value = {0, 0}};
+    bool strange = keeper->store->clock.now != prim_boottime_ns;
+    if (first != NULL && !strange) {
+        at.it_value.tv_sec = (time_t)(first->due / 1000000000u);
+        at.it_value.tv_nsec = (long)(first->due % 1000000000u);
+    }
+    (void)timerfd_settime(keeper->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    (void)pthread_mutex_unlock(&keeper->store->lock);
+    struct pollfd ready[] = {{.fd = keeper->timer_fd, .events = POLLIN},
+                             {.fd = keeper->wake_fd, .events = POLLIN}};
+    (void)poll(ready, ARRAY_LEN(ready), strange && first != NULL ? STRANGE_CLOCK_LOOK_MS : -1);
+    uint64_t count;
+    ssize_t drained = read(keeper->wake_fd, &count, sizeof count); /* never blocks */
+    (void)drained;
+    (void)pthread_mutex_lock(&keeper->store->lock);
+}
+
+static void *run_timer(void *arg)
+{
+    struct prim_keeper *keeper = arg;
+    coord_store *store = keeper->store;
+    struct list *loss;
+    (void)pthread_mutex_lock(&store->lock);
+    for (;;) { /* ends when the store closes, after what is lost was told */
+        while ((loss = list_pop(&keeper->losses)) != NULL) {
+            tell_one(keeper, CONTAINER_OF(loss, coord_lease, due));
+        }
+        if (keeper->stopping) { break; }
+        struct heap_node *due =
+            heap_pop_due(&keeper->timers, (uint64_t)prim_store_now(keeper->store));
+        if (due != NULL) {
+            step(keeper, CONTAINER_OF(due, coord_lease, timer),
+                 (struct keeper_event){.kind = KEEPER_TICK}, COORD_R_LOCAL, 0);
+            continue;
+        }
+        sleep_until(keeper, heap_peek(&keeper->timers));
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+/* -- starting and stopping -------------------------------------------------------------------- */
+
+static void keeper_free(struct prim_keeper *keeper)
+{
+    if (keeper->timer_fd >= 0) { (void)close(keeper->timer_fd); }
+    if (keeper->wake_fd >= 0) { (void)close(keeper->wake_fd); }
+    heap_deinit(&keeper->timers);
+    (void)pthread_cond_destroy(&keeper->work);
+    free(keeper);
+}
+
+/* Under store->lock. One worker at once: a lease that is kept must not depend on a thread that
+ * cannot be made later. */
+static bool keeper_start(coord_store *store)
+{
+    if (store->keeper != NULL) { return true; }
+    struct prim_keeper *keeper = calloc(1, sizeof *keeper);
+    if (keeper == NULL) { return false; }
+    keeper->store = store;
+    heap_init(&keeper->timers, PRIM_LEASES_MAX);
+    list_init(&keeper->jobs);
+    list_init(&keeper->losses);
+    (void)pthread_cond_init(&keeper->work, NULL);
+    keeper->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (keeper->timer_fd < 0 || keeper->wake_fd < 0 ||
+        !prim_thread_start(&keeper->workers[0], run_worker, keeper)) {
+        keeper_free(keeper);
+        return false;
+    }
+    keeper->worker_count = 1;
+    if (prim_thread_start(&keeper->timer_thread, run_timer, keeper)) {
+        store->keeper = keeper;
+        return true;
+    }
+    keeper->stopping = true;
+    (void)pthread_cond_broadcast(&keeper->work);
+    (void)pthread_mutex_unlock(&store->lock);
+    (void)pthread_join(keeper->workers[0], NULL);
+    (void)pthread_mutex_lock(&store->lock);
+    keeper_free(keeper);
+    return false;
+}
+
+void prim_keeper_stop(coord_store *store)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    struct prim_keeper *keeper = store->keeper;
+    if (keeper != NULL) {
+        keeper->stopping = true;
+        (void)pthread_cond_broadcast(&keeper->work);
+        wake_timer(keeper);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    if (keeper == NULL) { return; }
+    (void)pthread_join(keeper->timer_thread, NULL);
+    for (unsigned i = 0; i < keeper->worker_count; i++) {
+        (void)pthread_join(keeper->workers[i], NULL);
+    }
+    (void)pthread_mutex_lock(&store->lock);
+    LIST_EACH(&store->leases, node)
+    {
+        coord_lease *lease = CONTAINER_OF(node, coord_lease, node);
+        heap_remove(&keeper->timers, &lease->timer);
+        list_remove(&lease->due);
+        lease->kept = false;
+    }
+    store->keeper = NULL;
+    (void)pthread_mutex_unlock(&store->lock);
+    keeper_free(keeper);
+}
+
+/* -- keeping ---------------------------------------------------------------------------------- */
+
+static coord_result begin_keeping(coord_lease *lease, coord_lost_fn on_lost, void *arg)
+{
+    coord_store *store = lease->store;
+    int64_t now_ns = prim_store_now(store);
+    if (store->closing) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
+    }
+    if (now_ns >= atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire)) {
+        (void)prim_lease_end(lease, COORD_R_LOCAL, 0);
+    }
+    if (lease->over != 0) { return prim_lease_expired(lease->over, lease->over_token); }
+    if (lease->kept) {
+        return prim_answer(COORD_INVALID, COORD_R_HANDLE, "this lease is kept already");
+    }
+    if (!keeper_start(store) ||
+        heap_reserve(&store->keeper->timers, store->lease_count) != ERR_OK) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
+                           "the keeper cannot have its threads, descriptors or memory");
+    }
+    lease->kept = true;
+    lease->on_lost = on_lost;
+    lease->on_lost_arg = arg;
+    keeper_core_init(&lease->core, lease->ttl_ms * PRIM_NS_PER_MS, lease->sent_ns,
+                     atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire),
+                     (uint64_t)prim_random_below(INT64_MAX));
+    step(store->keeper, lease, (struct keeper_event){.kind = KEEPER_TICK}, COORD_R_LOCAL, 0);
+    return prim_ok(COORD_R_NONE);
+}
+
+void prim_keeper_reguard(coord_lease *lease)
+{
+    coord_store *store = lease->store;
+    struct lease_view view;
+    if (store->backend->ops->guard == NULL) { return; }
+    (void)pthread_mutex_lock(&store->lock);
+    bool wanted = lease->kept && lease->over == 0;
+    if (wanted) { prim_lease_view_locked(lease, &view); }
+    (void)pthread_mutex_unlock(&store->lock);
+    if (!wanted) { return; }
+    store->backend->ops->guard(store->backend, &view.claim);
+    prim_lease_view_done(&view);
+    (void)pthread_mutex_lock(&store->lock);
+    lease->guarded = true;
+    /* Released meanwhile: nobody else will take the guard away. */
+    bool undo = lease->over != 0 && take_guard(lease);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (undo) { store->backend->ops->unguard(store->backend, &lease->id); }
+}
+
+coord_result coord_keep(coord_lease *lease, coord_lost_fn on_lost, void *arg)
+{
+    struct prim_frame frame;
+    coord_result result = prim_lease_check_use(NULL, lease);
+    if (result.code != COORD_OK) { return result; }
+    coord_store *store = lease->store;
+    result = prim_enter(store, NULL, 0, &frame);
+    if (result.code != COORD_OK) { return result; }
+    (void)pthread_mutex_lock(&store->lock);
+    result = begin_keeping(lease, on_lost, arg);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (result.code == COORD_OK) { prim_keeper_reguard(lease); }
+    prim_leave(store);
+    return result;
+}

@@ -1,0 +1,72 @@
+#include "prim/keeper_core.h"
+
+#include "prim/names.h"
+
+static const int64_t ms = INT64_C(1000000);
+
+void keeper_core_init(struct keeper_core *core, int64_t ttl_ns, int64_t sent_ns,
+                      int64_t safe_until_ns, uint64_t seed)
+{
+    *core = (struct keeper_core){
+        .ttl_ns = ttl_ns,
+        .sent_ns = sent_ns,
+        .safe_until_ns = safe_until_ns,
+        .renew_at_ns = sent_ns + ttl_ns / 3,
+        .seen_ns = INT64_MIN,
+    };
+    prng_seed(&core->jitter, seed);
+}
+
+static int64_t retry_pause(struct keeper_core *core)
+{
+    int64_t pause = core->ttl_ns / 20 > 50 * ms ? core->ttl_ns / 20 : 50 * ms;
+    return pause - pause / 5 + (int64_t)prng_below(&core->jitter, (uint64_t)(pause * 2 / 5) + 1);
+}
+
+struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_event event,
+                                       int64_t now_ns)
+{
+    struct keeper_effects out = {.wake_ns = INT64_MAX};
+    assert(now_ns >= core->seen_ns);
+    core->seen_ns = now_ns;
+    if (event.ours) { core->busy = false; }
+    if (core->over) { return out; }
+    /* Before the event is looked at: a holder may have acted on check() having turned, so an
+     * answer that comes after safe_until revives nothing. */
+    out.late = now_ns >= core->safe_until_ns;
+    if (out.late || event.kind == KEEPER_REFUSED) {
+        out.lost = true;
+        core->over = true;
+        return out;
+    }
+    switch (event.kind) {
+    case KEEPER_RENEWED:
+        assert(event.sent_ns <= now_ns);
+        if (event.sent_ns > core->sent_ns) {
+            int64_t margin = prim_margin_ms(core->ttl_ns / ms) * ms;
+            core->sent_ns = event.sent_ns;
+            core->safe_until_ns = event.sent_ns + core->ttl_ns - margin;
+            core->renew_at_ns = event.sent_ns + core->ttl_ns / 3;
+            if (now_ns >= core->safe_until_ns) { /* the answer took longer than it is good for */
+                out.lost = out.late = core->over = true;
+                return out;
+            }
+        }
+        break;
+    case KEEPER_FAILED: core->renew_at_ns = now_ns + retry_pause(core); break;
+    case KEEPER_ASK: core->renew_at_ns = now_ns; break;
+    case KEEPER_TICK:
+    case KEEPER_REFUSED: break;
+    }
+    if (!core->busy && now_ns >= core->renew_at_ns) {
+        int64_t limit =
+            core->ttl_ns / 4 < KEEPER_ATTEMPT_MAX_NS ? core->ttl_ns / 4 : KEEPER_ATTEMPT_MAX_NS;
+        int64_t until = now_ns + limit;
+        out.renew = core->busy = true;
+        out.attempt_until_ns = until < core->safe_until_ns ? until : core->safe_until_ns;
+    }
+    out.wake_ns = core->busy || core->safe_until_ns < core->renew_at_ns ? core->safe_until_ns
+                                                                        : core->renew_at_ns;
+    assert(out.wake_ns > now_ns); /* a step never asks to be called at once */
+    return out;
+}

@@ -1,0 +1,294 @@
+#include "prim/lease.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "prim/answer.h"
+#include "prim/keeper.h"
+
+/* -- the set of keys -------------------------------------------------------------------------- */
+
+static struct held_set *set_make(size_t cap)
+{
+    struct held_set *set = calloc(1, sizeof *set + cap * sizeof set->held[0]);
+    if (set == NULL) { return NULL; }
+    atomic_init(&set->refs, 1);
+    set->cap = cap;
+    return set;
+}
+
+static void set_unref(struct held_set *set)
+{
+    if (set == NULL || atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    for (size_t i = 0; i < set->count; i++) { free(set->held[i].key); }
+    free(set);
+}
+
+static bool set_push(struct held_set *set, const struct prim_held *like)
+{
+    assert(set->count < set->cap);
+    struct prim_held *held = &set->held[set->count];
+    *held = *like;
+    held->key = str_dup(str_from(like->key));
+    if (held->key == NULL) { return false; }
+    set->count++;
+    return true;
+}
+
+/* Without `skip`, with room for `more`. */
+static struct held_set *set_copy(const struct held_set *from, struct str skip, size_t more)
+{
+    struct held_set *set = set_make(from->count + more);
+    if (set == NULL) { return NULL; }
+    for (size_t i = 0; i < from->count; i++) {
+        if (str_equal(str_from(from->held[i].key), skip)) { continue; }
+        if (!set_push(set, &from->held[i])) {
+            set_unref(set);
+            return NULL;
+        }
+    }
+    return set;
+}
+
+/* -- making and ending ------------------------------------------------------------------------ */
+
+int64_t prim_safe_until(int64_t sent_ns, int64_t ttl_ms)
+{
+    return sent_ns + (ttl_ms - prim_margin_ms(ttl_ms)) * PRIM_NS_PER_MS;
+}
+
+coord_result prim_lease_reserve(coord_store *store)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    bool room = store->lease_count < PRIM_LEASES_MAX;
+    if (room) { store->lease_count++; }
+    (void)pthread_mutex_unlock(&store->lock);
+    return room ? prim_ok(COORD_R_NONE)
+                : prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
+                              "%d leases are open in this store: the limit; unref some",
+                              PRIM_LEASES_MAX);
+}
+
+void prim_lease_unreserve(coord_store *store)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    assert(store->lease_count > 0);
+    store->lease_count--;
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+coord_lease *prim_lease_make(coord_store *store, const struct prim_grant *grant, struct str owner,
+                             struct str key, int64_t sent_ns)
+{
+    coord_lease *lease = calloc(1, sizeof *lease);
+    char *key_copy = str_dup(key);
+    struct held_set *set = set_make(1);
+    if (lease == NULL || key_copy == NULL || set == NULL) {
+        free(lease);
+        free(key_copy);
+        set_unref(set);
+        return NULL;
+    }
+    assert(grant->granted_ttl_ms > 0 && owner.len < sizeof lease->owner);
+    set->held[0] = (struct prim_held){key_copy, grant->token, grant->create_revision, grant->slot};
+    set->count = 1;
+    lease->set = set;
+    atomic_init(&lease->refs, 1);
+    atomic_init(&lease->safe_until_ns, prim_safe_until(sent_ns, grant->granted_ttl_ms));
+    lease->now = store->clock.now;
+    lease->now_arg = store->clock.arg;
+    lease->generation = store->generation;
+    lease->store = prim_store_ref(store);
+    lease->id = grant->lease_id;
+    if (owner.len > 0) { memcpy(lease->owner, owner.at, owner.len); }
+    lease->ttl_ms = grant->granted_ttl_ms;
+    lease->token = grant->token;
+    lease->slot = grant->slot;
+    lease->sent_ns = sent_ns;
+    list_init(&lease->node);
+    list_init(&lease->due);
+    (void)pthread_mutex_lock(&store->lock);
+    list_append(&store->leases, &lease->node);
+    (void)pthread_mutex_unlock(&store->lock);
+    return lease;
+}
+
+bool prim_lease_end(coord_lease *lease, int reason, uint64_t token)
+{
+    if (lease->over != 0) { return false; }
+    lease->over = reason;
+    lease->over_token = token;
+    atomic_store_explicit(&lease->safe_until_ns, INT64_MIN, memory_order_release);
+    return true;
+}
+
+void prim_lease_extend(coord_lease *lease, int64_t sent_ns)
+{
+    if (lease->over != 0 || sent_ns <= lease->sent_ns) { return; }
+    lease->sent_ns = sent_ns;
+    atomic_store_explicit(&lease->safe_until_ns, prim_safe_until(sent_ns, lease->ttl_ms),
+                          memory_order_release);
+}
+
+coord_result prim_lease_expired(int reason, uint64_t token)
+{
+    coord_result result = prim_answer(
+        COORD_EXPIRED, reason, "this lease is over (%s): acquire anew", coord_reason_name(reason));
+    result.token = token;
+    return result;
+}
+
+coord_result prim_lease_alive(coord_lease *lease)
+{
+    (void)pthread_mutex_lock(&lease->store->lock);
+    int over = lease->over;
+    uint64_t token = lease->over_token;
+    (void)pthread_mutex_unlock(&lease->store->lock);
+    return over == 0 ? prim_ok(COORD_R_NONE) : prim_lease_expired(over, token);
+}
+
+coord_result prim_lease_check_use(coord_store *store, coord_lease *lease)
+{
+    if (lease == NULL) {
+        return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the lease handle is NULL");
+    }
+    coord_result usable = prim_usable(lease->store);
+    if (usable.code != COORD_OK) { return usable; }
+    if (store != NULL && !prim_id_equal(&store->id, &lease->store->id)) {
+        return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "this lease is of another store");
+    }
+    return prim_lease_alive(lease);
+}
+
+/* -- views ------------------------------------------------------------------------------------ */
+
+void prim_lease_view_locked(coord_lease *lease, struct lease_view *ret_view)
+{
+    atomic_fetch_add_explicit(&lease->set->refs, 1, memory_order_relaxed);
+    *ret_view = (struct lease_view){
+        .claim = {lease->id, lease->owner, lease->ttl_ms, lease->set->held, lease->set->count},
+        .set = lease->set,
+        .changes = lease->changes,
+    };
+}
+
+void prim_lease_view(coord_lease *lease, struct lease_view *ret_view)
+{
+    (void)pthread_mutex_lock(&lease->store->lock);
+    prim_lease_view_locked(lease, ret_view);
+    (void)pthread_mutex_unlock(&lease->store->lock);
+}
+
+void prim_lease_view_done(struct lease_view *view)
+{
+    set_unref(view->set);
+}
+
+bool prim_lease_add_key(coord_lease *lease, const struct prim_held *like)
+{
+    struct held_set *set = set_copy(lease->set, STR_EMPTY, 1);
+    if (set == NULL || !set_push(set, like)) {
+        set_unref(set);
+        return false;
+    }
+    set_unref(lease->set);
+    lease->set = set;
+    lease->changes++;
+    return true;
+}
+
+void prim_lease_drop_key(coord_lease *lease, struct str key)
+{
+    lease->changes++;
+    struct held_set *set = set_copy(lease->set, key, 0);
+    /* Without memory the key stays listed and the next renewal finds it gone: the lease is then
+     * reported lost, which is the safe side. */
+    if (set == NULL) { return; }
+    set_unref(lease->set);
+    lease->set = set;
+}
+
+/* -- the public handle ------------------------------------------------------------------------ */
+
+coord_lease *coord_lease_ref(coord_lease *lease)
+{
+    atomic_fetch_add_explicit(&lease->refs, 1, memory_order_relaxed);
+    return lease;
+}
+
+void coord_lease_unref(coord_lease *lease)
+{
+    if (lease == NULL) { return; }
+    coord_store *store = lease->store;
+    if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1) { return; }
+    if (prim_usable(store).code != COORD_OK) { return; } /* a child's copy: its locks are dead */
+    (void)pthread_mutex_lock(&store->lock);
+    bool unguard = prim_keeper_forget(lease);
+    list_remove(&lease->node);
+    assert(store->lease_count > 0);
+    store->lease_count--;
+    if (unguard) { store->inside++; } /* the backend stays until unguard has returned */
+    (void)pthread_mutex_unlock(&store->lock);
+    if (unguard) {
+        store->backend->ops->unguard(store->backend, &lease->id);
+        prim_leave(store);
+    }
+    set_unref(lease->set);
+    free(lease);
+    prim_store_unref(store);
+}
+
+int coord_check(const coord_lease *lease)
+{
+    if (lease == NULL) { return COORD_EXPIRED; }
+    int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
+    unsigned generation = atomic_load_explicit(&prim_fork_generation, memory_order_relaxed);
+    /* The clock is read last: a pause before it is seen. */
+    return lease->now(lease->now_arg) < until_ns && lease->generation == generation ? COORD_OK
+                                                                                    : COORD_EXPIRED;
+}
+
+int64_t coord_safe_for_ms(const coord_lease *lease)
+{
+    if (coord_check(lease) != COORD_OK) { return 0; }
+    int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
+    int64_t now_ns = lease->now(lease->now_arg);
+    return until_ns <= now_ns ? 0 : (until_ns - now_ns) / PRIM_NS_PER_MS;
+}
+
+uint64_t coord_lease_token(const coord_lease *lease)
+{
+    return lease->token;
+}
+
+uint32_t coord_lease_slot(const coord_lease *lease)
+{
+    return lease->slot;
+}
+
+coord_id coord_lease_id(const coord_lease *lease)
+{
+    return lease->id;
+}
+
+int64_t coord_lease_ttl_ms(const coord_lease *lease)
+{
+    return lease->ttl_ms;
+}
+
+/* -- the resource's side ---------------------------------------------------------------------- */
+
+int coord_fence_admit(coord_fence *fence, uint64_t token)
+{
+    if (token == 0) { return 0; } /* no grant ever had it */
+    uint64_t highest = __atomic_load_n(&fence->highest, __ATOMIC_ACQUIRE);
+    while (token > highest) { /* each round another caller raised it */
+        if (__atomic_compare_exchange_n(&fence->highest, &highest, token, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            return 1;
+        }
+    }
+    return token == highest;
+}

@@ -1,0 +1,84 @@
+/* A lease handle: counted, usable from many threads, and final once it is over.
+ *
+ * The keys it holds are an immutable set that is replaced as a whole, so that a renewal under way
+ * keeps its own view while another thread adds or drops a key. */
+#ifndef PRIM_LEASE_H
+#define PRIM_LEASE_H
+#include "base/heap.h"
+#include "prim/keeper_core.h"
+#include "prim/names.h"
+#include "prim/store.h"
+
+struct held_set {
+    atomic_uint refs;
+    size_t count, cap;
+    struct prim_held held[]; /* each key is its own allocation, owned here */
+};
+
+struct coord_lease {
+    /* What coord_check reads, together. INT64_MIN: over. */
+    _Atomic int64_t safe_until_ns;
+    int64_t (*now)(void *arg);
+    void *now_arg;
+    unsigned generation;
+
+    atomic_uint refs;
+    coord_store *store; /* counted */
+    coord_id id;
+    char owner[PRIM_OWNER_MAX + 1];
+    int64_t ttl_ms;
+    uint64_t token; /* of the first key */
+    uint32_t slot;
+
+    /* Under store->lock. */
+    struct list node;
+    struct held_set *set;
+    int64_t sent_ns;     /* of the newest answer; safe_until follows from it */
+    int over;            /* 0, or the reason: final */
+    uint64_t over_token; /* of who holds it now, when the store said */
+    bool release_done;
+    uint32_t changes; /* keys added or dropped so far: what was asked before may look lost */
+
+    /* Under store->lock; the keeper's. */
+    bool kept, guarded, job_queued;
+    struct keeper_core core;
+    struct heap_node timer;
+    struct list due; /* in the queue of renewals or of losses */
+    int64_t attempt_until_ns;
+    coord_lost_fn on_lost;
+    void *on_lost_arg;
+};
+
+/* A lease slot of the store is taken before the grant is asked for: INVALID/argument when all are
+ * in use. */
+coord_result prim_lease_reserve(coord_store *store);
+void prim_lease_unreserve(coord_store *store);
+/* Takes the reservation. NULL: no memory (the reservation stays). `sent_ns`: before the request
+ * that granted left. */
+coord_lease *prim_lease_make(coord_store *store, const struct prim_grant *grant, struct str owner,
+                             struct str key, int64_t sent_ns);
+
+/* A view for one backend call; give it back. */
+struct lease_view {
+    struct prim_claim claim;
+    struct held_set *set;
+    uint32_t changes;
+};
+void prim_lease_view(coord_lease *lease, struct lease_view *ret_view);
+void prim_lease_view_locked(coord_lease *lease, struct lease_view *ret_view);
+void prim_lease_view_done(struct lease_view *view);
+
+/* OK, or EXPIRED with the reason it ended for. */
+coord_result prim_lease_alive(coord_lease *lease);
+coord_result prim_lease_expired(int reason, uint64_t token);
+/* The first reason stays. Under store->lock; true when it was alive. */
+bool prim_lease_end(coord_lease *lease, int reason, uint64_t token);
+/* Moves safe_until forward; nothing when it is over. Under store->lock. */
+void prim_lease_extend(coord_lease *lease, int64_t sent_ns);
+int64_t prim_safe_until(int64_t sent_ns, int64_t ttl_ms);
+/* Adds or drops a key. False: no memory, unchanged. Under store->lock. */
+bool prim_lease_add_key(coord_lease *lease, const struct prim_held *like);
+void prim_lease_drop_key(coord_lease *lease, struct str key);
+/* Is this handle usable for a call on `store`? INVALID/handle, INVALID/other_store, EXPIRED. */
+coord_result prim_lease_check_use(coord_store *store, coord_lease *lease);
+#endif

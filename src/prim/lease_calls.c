@@ -1,0 +1,235 @@
+/* The calls on a lease: renew, release. */
+#include <inttypes.h>
+
+#include "prim/answer.h"
+#include "prim/keeper.h"
+#include "prim/lease.h"
+
+struct try_lease {
+    struct prim_backend *backend;
+    const struct prim_claim *claim;
+    const char *key;
+    int64_t sent_ns;
+    uint32_t first_attempt;
+};
+
+static coord_result try_renew(void *arg, const struct prim_call *call)
+{
+    struct try_lease *try = arg;
+    try->sent_ns = 0;
+    return try->backend->ops->renew(try->backend, call, try->claim, &try->sent_ns);
+}
+
+static coord_result try_release(void *arg, const struct prim_call *call)
+{
+    struct try_lease *try = arg;
+    struct prim_call again = *call;
+    again.attempt += try->first_attempt;
+    return try->backend->ops->release(try->backend, &again, try->claim, try->key);
+}
+
+void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t changes)
+{
+    coord_store *store = lease->store;
+    (void)pthread_mutex_lock(&store->lock);
+    /* Asked with keys that have left the lease meanwhile, the refusal says nothing. */
+    if (lease->changes == changes) { prim_keeper_lost(lease, result->reason, result->token); }
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+void prim_lease_will_drop(coord_lease *lease)
+{
+    (void)pthread_mutex_lock(&lease->store->lock);
+    lease->changes++;
+    (void)pthread_mutex_unlock(&lease->store->lock);
+}
+
+/* What its keeper was told of is gone too. */
+static void unguard(coord_lease *lease, bool wanted)
+{
+    if (wanted) { lease->store->backend->ops->unguard(lease->store->backend, &lease->id); }
+}
+
+void prim_lease_dropped(coord_lease *lease, struct str key)
+{
+    coord_store *store = lease->store;
+    bool guarded = false, ended = false;
+    (void)pthread_mutex_lock(&store->lock);
+    prim_lease_drop_key(lease, key);
+    if (lease->set->count == 0 && prim_lease_end(lease, COORD_R_RELEASED, 0)) {
+        ended = lease->release_done = true;
+        guarded = prim_keeper_forget(lease);
+        prim_keeper_quiet(lease);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    unguard(lease, guarded);
+    if (!ended) { prim_keeper_reguard(lease); }
+}
+
+coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
+{
+    coord_store *store = lease->store;
+    coord_result result;
+    for (int round = 0;; round++) { /* again only when keys left meanwhile; thrice at most */
+        struct lease_view view;
+        prim_lease_view(lease, &view);
+        struct prim_frame renewal = *frame;
+        renewal.began_ns = prim_store_now(store);
+        renewal.call.request_id = prim_id_request();
+        renewal.call.attempt = 0;
+        struct try_lease try = {.backend = store->backend, .claim = &view.claim};
+        result = prim_attempts(store, &renewal, try_renew, &try);
+        (void)pthread_mutex_lock(&store->lock);
+        bool same = view.changes == lease->changes;
+        if (result.code == COORD_OK) {
+            int64_t sent_ns = try.sent_ns != 0 ? try.sent_ns : renewal.began_ns;
+            if (lease->kept) {
+                prim_keeper_renewed(lease, sent_ns);
+            } else {
+                prim_lease_extend(lease, sent_ns);
+            }
+            /* Released or found late while the answer was under way: that is final. */
+            if (lease->over != 0) { result = prim_lease_expired(lease->over, lease->over_token); }
+        } else if (result.code == COORD_EXPIRED && same) {
+            prim_keeper_lost(lease, result.reason, result.token);
+            if (lease->over == COORD_R_RELEASED) {
+                result = prim_lease_expired(COORD_R_RELEASED, 0);
+            }
+        }
+        (void)pthread_mutex_unlock(&store->lock);
+        prim_lease_view_done(&view);
+        if (result.code != COORD_EXPIRED || same || round == 2) { break; }
+    }
+    if (result.code == COORD_OK) {
+        result.granted_ttl_ms = lease->ttl_ms;
+        result.token = lease->token;
+    }
+    return result;
+}
+
+coord_result coord_renew(coord_lease *lease, const coord_call *call)
+{
+    struct prim_frame frame;
+    coord_result result = prim_lease_check_use(NULL, lease);
+    if (result.code != COORD_OK) { return result; }
+    coord_store *store = lease->store;
+    result = prim_enter(store, call, 0, &frame);
+    if (result.code != COORD_OK) { return result; }
+    coord_caps caps = store->backend->ops->capabilities(store->backend);
+    if (caps.bits & COORD_CAP_LATE_RENEWAL) {
+        /* This server would take it after another was let in: it is never sent then. */
+        int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
+        if (frame.began_ns >= until_ns) {
+            (void)pthread_mutex_lock(&store->lock);
+            prim_keeper_lost(lease, COORD_R_LOCAL, 0);
+            result = prim_lease_expired(lease->over, lease->over_token);
+            (void)pthread_mutex_unlock(&store->lock);
+            prim_leave(store);
+            return result;
+        }
+        if (until_ns < frame.call.deadline_ns) { frame.call.deadline_ns = until_ns; }
+    }
+    result = prim_renew_now(lease, &frame);
+    prim_leave(store);
+    return result;
+}
+
+/* Whatever comes of it: from the moment a release begins, the claim is given up here. */
+static coord_result begin_release(coord_lease *lease, uint32_t *ret_first_attempt)
+{
+    coord_store *store = lease->store;
+    coord_result result = prim_ok(COORD_R_NONE);
+    bool guarded = false;
+    (void)pthread_mutex_lock(&store->lock);
+    *ret_first_attempt = 0;
+    if (lease->over == 0) {
+        (void)prim_lease_end(lease, COORD_R_RELEASED, 0);
+        guarded = prim_keeper_forget(lease);
+    } else if (lease->over == COORD_R_RELEASED && lease->release_done) {
+        result = prim_ok(COORD_R_ALREADY);
+    } else if (lease->over == COORD_R_RELEASED) {
+        *ret_first_attempt = 1; /* an earlier one may have been heard */
+    } else if (lease->over != COORD_R_LOCAL) {
+        result = prim_lease_expired(lease->over, lease->over_token);
+    } /* LOCAL: given up here, perhaps not there; who waits is helped by a release */
+    prim_keeper_quiet(lease);
+    (void)pthread_mutex_unlock(&store->lock);
+    unguard(lease, guarded);
+    return result;
+}
+
+static void end_release(coord_lease *lease, const coord_result *result)
+{
+    (void)pthread_mutex_lock(&lease->store->lock);
+    if (result->code == COORD_OK) {
+        lease->over = COORD_R_RELEASED;
+        lease->release_done = true;
+    } else if (result->code == COORD_EXPIRED && !lease->release_done) {
+        lease->over = result->reason;
+        lease->over_token = result->token;
+    }
+    (void)pthread_mutex_unlock(&lease->store->lock);
+}
+
+coord_result coord_release(coord_lease *lease, const coord_call *call)
+{
+    struct prim_frame frame;
+    struct lease_view view;
+    struct try_lease try = {.backend = NULL};
+    if (lease == NULL) {
+        return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the lease handle is NULL");
+    }
+    coord_store *store = lease->store;
+    coord_result result = prim_usable(store);
+    if (result.code != COORD_OK) { return result; }
+    result = prim_enter(store, call, 0, &frame);
+    if (result.code != COORD_OK) { return result; }
+    result = begin_release(lease, &try.first_attempt);
+    if (result.code == COORD_OK && result.reason == COORD_R_NONE) {
+        prim_lease_view(lease, &view);
+        try.backend = store->backend;
+        try.claim = &view.claim;
+        result = prim_attempts(store, &frame, try_release, &try);
+        prim_lease_view_done(&view);
+        end_release(lease, &result);
+    }
+    prim_leave(store);
+    return result;
+}
+
+coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord_str key)
+{
+    struct prim_frame frame;
+    struct lease_view view;
+    coord_result result = prim_lease_check_use(NULL, lease);
+    if (result.code != COORD_OK) { return result; }
+    coord_store *store = lease->store;
+    result = prim_check_key(prim_str(key));
+    if (result.code != COORD_OK) { return result; }
+    prim_lease_view(lease, &view);
+    const char *held = NULL;
+    for (size_t i = 0; i < view.claim.count; i++) {
+        if (str_equal(str_from(view.claim.held[i].key), prim_str(key))) {
+            held = view.claim.held[i].key;
+        }
+    }
+    if (held == NULL || view.claim.count == 1) {
+        prim_lease_view_done(&view);
+        return held != NULL ? coord_release(lease, call)
+                            : prim_answer(COORD_NOT_FOUND, COORD_R_NONE,
+                                          "this lease does not hold that key");
+    }
+    result = prim_enter(store, call, 0, &frame);
+    if (result.code == COORD_OK) {
+        prim_lease_will_drop(lease);
+        struct try_lease try = {.backend = store->backend, .claim = &view.claim, .key = held};
+        result = prim_attempts(store, &frame, try_release, &try);
+        /* EXPIRED: it is not ours any more either; the others are, until the store says no. */
+        if (result.code == COORD_OK || result.code == COORD_EXPIRED) {
+            prim_lease_dropped(lease, prim_str(key));
+        }
+        prim_leave(store);
+    }
+    prim_lease_view_done(&view);
+    return result;
+}

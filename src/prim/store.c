@@ -1,0 +1,436 @@
+#include "prim/store.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "prim/answer.h"
+#include "prim/async.h"
+#include "prim/keeper.h"
+#include "prim/lease.h"
+#include "prim/watch.h"
+
+/* -- fork ------------------------------------------------------------------------------------- */
+
+atomic_uint prim_fork_generation = 1;
+
+static void in_child(void)
+{
+    atomic_fetch_add_explicit(&prim_fork_generation, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    /* A pid can come again; a count of forks cannot. Not undone: the library stays loaded as long
+     * as a store is open, and glibc drops handlers of a library that is unloaded. */
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
+coord_result prim_usable(const coord_store *store)
+{
+    if (store == NULL) {
+        return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the store handle is NULL");
+    }
+    if (store->generation != atomic_load_explicit(&prim_fork_generation, memory_order_relaxed)) {
+        return prim_answer(COORD_INVALID, COORD_R_HANDLE,
+                           "this store was opened before fork(): open one in the child");
+    }
+    return prim_ok(COORD_R_NONE);
+}
+
+/* -- small things ----------------------------------------------------------------------------- */
+
+int64_t prim_store_now(const coord_store *store)
+{
+    return prim_clock_now(&store->clock);
+}
+
+coord_store *prim_store_ref(coord_store *store)
+{
+    atomic_fetch_add_explicit(&store->refs, 1, memory_order_relaxed);
+    return store;
+}
+
+void prim_store_unref(coord_store *store)
+{
+    if (atomic_fetch_sub_explicit(&store->refs, 1, memory_order_acq_rel) != 1) { return; }
+    assert(list_empty(&store->leases) && list_empty(&store->watches));
+    (void)pthread_cond_destroy(&store->changed);
+    (void)pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+int64_t prim_random_below(int64_t bound)
+{
+    uint64_t drawn;
+    ssize_t got = getrandom(&drawn, sizeof drawn, 0);
+    assert(got == (ssize_t)sizeof drawn && bound > 0);
+    return (int64_t)(drawn % (uint64_t)bound); /* for spreading; the bias is of no matter */
+}
+
+bool prim_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *arg)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(ret_thread, NULL, run, arg) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* -- capabilities ----------------------------------------------------------------------------- */
+
+static const struct {
+    uint32_t bit;
+    const char *name;
+} cap_names[] = {
+    {COORD_CAP_CREATE, "CREATE (atomic create_if_absent)"},
+    {COORD_CAP_CAS, "CAS (compare_and_set)"},
+    {COORD_CAP_TTL, "TTL (leases that end)"},
+    {COORD_CAP_SLOTS, "SLOTS"},
+    {COORD_CAP_SHRINK, "SHRINK (fewer slots)"},
+    {COORD_CAP_COOLDOWN, "COOLDOWN"},
+    {COORD_CAP_MULTI_KEY, "MULTI_KEY (several keys under one lease)"},
+    {COORD_CAP_FORCE, "FORCE (delete another's entry)"},
+};
+
+coord_result prim_need(coord_store *store, uint32_t bits)
+{
+    coord_caps caps = store->backend->ops->capabilities(store->backend);
+    uint32_t missing = bits & ~caps.bits;
+    for (size_t i = 0; i < ARRAY_LEN(cap_names); i++) {
+        if (missing & cap_names[i].bit) {
+            return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
+                               "this store (%.90s) lacks COORD_CAP_%s", caps.server,
+                               cap_names[i].name);
+        }
+    }
+    assert(missing == 0);
+    return prim_ok(COORD_R_NONE);
+}
+
+coord_result prim_need_grant(coord_store *store, uint32_t bits)
+{
+    coord_result refusal = prim_ok(COORD_R_NONE);
+    (void)pthread_mutex_lock(&store->lock);
+    if (store->degraded[0] != '\0') {
+        refusal = prim_answer(COORD_UNSUPPORTED, COORD_R_DEGRADED,
+                              "the store lost a capability while open: %s", store->degraded);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    return refusal.code == COORD_OK ? prim_need(store, bits) : refusal;
+}
+
+coord_caps coord_capabilities(coord_store *store)
+{
+    if (prim_usable(store).code != COORD_OK) { return (coord_caps){.bits = 0}; }
+    coord_caps caps = store->backend->ops->capabilities(store->backend);
+    (void)pthread_mutex_lock(&store->lock);
+    if (store->degraded[0] != '\0') { caps.degraded = 1; }
+    (void)pthread_mutex_unlock(&store->lock);
+    return caps;
+}
+
+coord_limits coord_store_limits(coord_store *store)
+{
+    return prim_usable(store).code == COORD_OK ? store->backend->ops->limits(store->backend)
+                                               : (coord_limits){.key_max = 0};
+}
+
+coord_id coord_store_id(coord_store *store)
+{
+    return store == NULL ? (coord_id){{0}} : store->id;
+}
+
+/* -- one call --------------------------------------------------------------------------------- */
+
+coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
+                        struct prim_frame *ret_frame)
+{
+    int64_t timeout_ms =
+        call == NULL || call->timeout_ms == 0 ? PRIM_TIMEOUT_DEFAULT_MS : call->timeout_ms;
+    if (timeout_ms < 1 || timeout_ms > PRIM_TIMEOUT_MAX_MS) {
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "timeout of %" PRId64 " ms: 1-%d ms",
+                           timeout_ms, PRIM_TIMEOUT_MAX_MS);
+    }
+    (void)pthread_mutex_lock(&store->lock);
+    bool closing = store->closing;
+    if (!closing) { store->inside++; }
+    (void)pthread_mutex_unlock(&store->lock);
+    if (closing) { return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed"); }
+    int64_t allowed_ns = (timeout_ms + extra_ms) * PRIM_NS_PER_MS;
+    *ret_frame = (struct prim_frame){.began_ns = prim_store_now(store)};
+    ret_frame->real_deadline_ns = prim_boottime_ns(NULL) + allowed_ns;
+    ret_frame->call.deadline_ns = ret_frame->began_ns + allowed_ns;
+    ret_frame->own_id = call == NULL || prim_id_is_zero(&call->request_id);
+    ret_frame->call.request_id = ret_frame->own_id ? prim_id_request() : call->request_id;
+    return prim_ok(COORD_R_NONE);
+}
+
+void prim_leave(coord_store *store)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    assert(store->inside > 0);
+    if (--store->inside == 0) { (void)pthread_cond_broadcast(&store->changed); }
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+bool prim_pause_ms(coord_store *store, int64_t ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * PRIM_NS_PER_MS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    int waited = 0;
+    (void)pthread_mutex_lock(&store->lock);
+    while (!store->closing && waited == 0) {
+        waited = pthread_cond_timedwait(&store->changed, &store->lock, &until);
+    }
+    bool open = !store->closing;
+    (void)pthread_mutex_unlock(&store->lock);
+    return open;
+}
+
+static bool worth_a_retry(const coord_result *result)
+{
+    return result->code == COORD_UNAVAILABLE &&
+           ((result->flags & COORD_F_MAYBE_APPLIED) || result->reason == COORD_R_CONNECTION ||
+            result->reason == COORD_R_NO_LEADER);
+}
+
+coord_result prim_attempts(coord_store *store, struct prim_frame *frame, prim_attempt_fn *attempt,
+                           void *arg)
+{
+    int64_t pause_ms = PRIM_RETRY_FIRST_MS;
+    bool unclear = false;
+    for (;;) { /* ends by the deadline: each round waits at least 40 ms */
+        coord_result result = attempt(arg, &frame->call);
+        unclear |= (result.flags & COORD_F_MAYBE_APPLIED) != 0;
+        /* What the first attempt left open stays open when the second was not heard at all. */
+        if (result.code == COORD_UNAVAILABLE && unclear) { result.flags |= COORD_F_MAYBE_APPLIED; }
+        if (!worth_a_retry(&result)) { return result; }
+        int64_t wait_ms = pause_ms - pause_ms / 5 + prim_random_below(pause_ms * 2 / 5 + 1);
+        int64_t left_ns = frame->call.deadline_ns - prim_store_now(store);
+        int64_t real_left_ns = frame->real_deadline_ns - prim_boottime_ns(NULL);
+        if (real_left_ns < left_ns) { left_ns = real_left_ns; }
+        if (left_ns <= wait_ms * PRIM_NS_PER_MS) { return result; }
+        if (!prim_pause_ms(store, wait_ms)) {
+            result.reason = COORD_R_CLOSED;
+            return result;
+        }
+        frame->call.attempt++;
+        pause_ms = pause_ms * 2 < PRIM_RETRY_MAX_MS ? pause_ms * 2 : PRIM_RETRY_MAX_MS;
+    }
+}
+
+/* -- what a backend tells us ------------------------------------------------------------------ */
+
+static void on_backend_lost(struct prim_host *host, const coord_id *lease_id, int reason,
+                            uint64_t token)
+{
+    coord_store *store = CONTAINER_OF(host, coord_store, host);
+    (void)pthread_mutex_lock(&store->lock);
+    LIST_EACH(&store->leases, node)
+    {
+        coord_lease *lease = CONTAINER_OF(node, coord_lease, node);
+        if (!prim_id_equal(&lease->id, lease_id)) { continue; }
+        /* A key that this handle dropped itself looks just like one that was taken: ask the
+         * store about those that are left. */
+        if (lease->changes > 0 && lease->kept) {
+            prim_keeper_ask(lease);
+        } else if (lease->changes == 0) {
+            prim_keeper_lost(lease, reason, token);
+        }
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+static void on_backend_degraded(struct prim_host *host, const char *why)
+{
+    coord_store *store = CONTAINER_OF(host, coord_store, host);
+    (void)pthread_mutex_lock(&store->lock);
+    if (store->degraded[0] == '\0') {
+        (void)snprintf(store->degraded, sizeof store->degraded, "%s",
+                       why[0] != '\0' ? why : "no reason given");
+    }
+    LIST_EACH(&store->leases, node)
+    {
+        prim_keeper_lost(CONTAINER_OF(node, coord_lease, node), COORD_R_REVOKED, 0);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+/* -- open and close --------------------------------------------------------------------------- */
+
+static coord_store *store_make(const coord_options *options)
+{
+    coord_store *store = calloc(1, sizeof *store);
+    if (store == NULL) { return NULL; }
+    pthread_condattr_t monotonic;
+    store->host = (struct prim_host){on_backend_lost, on_backend_degraded};
+    store->options = *options;
+    store->options.tls_ca_file = store->options.tls_cert_file = store->options.tls_key_file = NULL;
+    store->clock = options->now == NULL ? (struct prim_clock){prim_boottime_ns, NULL}
+                                        : (struct prim_clock){options->now, options->now_arg};
+    store->generation = atomic_load_explicit(&prim_fork_generation, memory_order_relaxed);
+    atomic_init(&store->refs, 1);
+    (void)pthread_mutex_init(&store->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&store->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    list_init(&store->leases);
+    list_init(&store->watches);
+    return store;
+}
+
+static coord_result wrap_all(coord_store *store, const struct prim_store_source *source)
+{
+    size_t count = 0;
+    while (source->wraps[count] != NULL) { count++; }
+    while (count > 0) { /* the innermost first */
+        struct prim_backend *outer;
+        coord_result wrapped =
+            source->wraps[--count](source->url, &store->clock, store->backend, &outer);
+        if (wrapped.code != COORD_OK) { return wrapped; }
+        store->backend = outer;
+    }
+    return prim_ok(COORD_R_NONE);
+}
+
+static const char *const scope_names[] = {"any", "process", "mount", "host", "cluster"};
+
+static coord_result check_scope(coord_store *store, int required)
+{
+    coord_caps caps = store->backend->ops->capabilities(store->backend);
+    if (caps.scope >= required) { return prim_ok(COORD_R_NONE); }
+    return prim_answer(
+        COORD_UNSUPPORTED, COORD_R_SCOPE,
+        "this store's promise reaches as far as the %s; %s was required",
+        caps.scope >= 0 && caps.scope < (int)ARRAY_LEN(scope_names) ? scope_names[caps.scope] : "?",
+        scope_names[required]);
+}
+
+static coord_result check_options(const coord_options *options)
+{
+    if (options->require_scope < 0 || options->require_scope > COORD_SCOPE_CLUSTER) {
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "require_scope %d: 0-%d",
+                           options->require_scope, COORD_SCOPE_CLUSTER);
+    }
+    if (options->open_timeout_ms < 0 || options->open_timeout_ms > PRIM_TIMEOUT_MAX_MS) {
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
+                           "open_timeout of %" PRId64 " ms: 0 (10,000) or 1-%d ms",
+                           options->open_timeout_ms, PRIM_TIMEOUT_MAX_MS);
+    }
+    return prim_async_check(options);
+}
+
+coord_result prim_store_open(const struct prim_store_source *source, const coord_options *options,
+                             coord_store **ret_store)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_forks);
+    coord_result result = check_options(options);
+    if (result.code != COORD_OK) { return result; }
+    coord_store *store = store_make(options);
+    if (store == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
+    int64_t allowed_ms =
+        options->open_timeout_ms == 0 ? PRIM_OPEN_TIMEOUT_MS : options->open_timeout_ms;
+    struct prim_open in = {
+        .url = source->url,
+        .options = options,
+        .clock = store->clock,
+        .host = &store->host,
+        .deadline_ns = prim_store_now(store) + allowed_ms * PRIM_NS_PER_MS,
+    };
+    result = source->open(&in, &store->backend);
+    if (result.code == COORD_OK) {
+        result = wrap_all(store, source);
+        if (result.code == COORD_OK) { result = prim_url_done(source->url); }
+        if (result.code == COORD_OK) { result = check_scope(store, options->require_scope); }
+        if (result.code == COORD_OK) {
+            store->id = store->backend->ops->id(store->backend);
+            result = prim_async_open(store);
+        }
+        if (result.code == COORD_OK) {
+            *ret_store = store;
+            return prim_ok(COORD_R_NONE);
+        }
+        store->backend->ops->close(store->backend);
+    }
+    prim_store_unref(store);
+    return result;
+}
+
+/* Own leases that are alive, one by one; the time is shared by all of them, and what is not
+ * released in it runs out by itself. */
+static void release_all(coord_store *store)
+{
+    int64_t until_ns = prim_boottime_ns(NULL) + PRIM_CLOSE_RELEASE_MS * PRIM_NS_PER_MS;
+    for (;;) { /* each round ends one lease */
+        coord_lease *lease = NULL;
+        (void)pthread_mutex_lock(&store->lock);
+        LIST_EACH(&store->leases, node)
+        {
+            coord_lease *candidate = CONTAINER_OF(node, coord_lease, node);
+            if (candidate->over == 0) {
+                lease = candidate;
+                break;
+            }
+        }
+        if (lease == NULL) {
+            (void)pthread_mutex_unlock(&store->lock);
+            return;
+        }
+        (void)prim_lease_end(lease, COORD_R_RELEASED, 0);
+        struct lease_view view;
+        prim_lease_view_locked(lease, &view);
+        coord_id id = lease->id;
+        char owner[sizeof lease->owner]; /* the handle may be freed meanwhile */
+        memcpy(owner, lease->owner, sizeof owner);
+        view.claim.owner = owner;
+        bool guarded = lease->guarded;
+        lease->guarded = false;
+        lease->release_done = true;
+        (void)pthread_mutex_unlock(&store->lock);
+        if (guarded && store->backend->ops->unguard != NULL) {
+            store->backend->ops->unguard(store->backend, &id);
+        }
+        int64_t left_ns = until_ns - prim_boottime_ns(NULL);
+        if (left_ns > 0) {
+            struct prim_call call = {.deadline_ns = prim_store_now(store) + left_ns,
+                                     .request_id = prim_id_request()};
+            (void)store->backend->ops->release(store->backend, &call, &view.claim, NULL);
+        }
+        prim_lease_view_done(&view);
+    }
+}
+
+void coord_close(coord_store *store)
+{
+    /* In a forked child the threads are not there and a lock may be held for ever: the copy is
+     * left alone. */
+    if (prim_usable(store).code != COORD_OK) { return; }
+    (void)pthread_mutex_lock(&store->lock);
+    assert(!store->closing);
+    store->closing = true;
+    (void)pthread_cond_broadcast(&store->changed);
+    (void)pthread_mutex_unlock(&store->lock);
+    prim_async_stop(store);
+    prim_keeper_stop(store);
+    (void)pthread_mutex_lock(&store->lock);
+    while (store->inside > 0) { (void)pthread_cond_wait(&store->changed, &store->lock); }
+    (void)pthread_mutex_unlock(&store->lock);
+    if (!store->options.keep_on_close) { release_all(store); }
+    prim_watch_end_all(store);
+    store->backend->ops->close(store->backend);
+    prim_async_close(store); /* last: done() may take as long as it likes */
+    prim_store_unref(store);
+}

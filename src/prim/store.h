@@ -1,0 +1,102 @@
+/* One open store: the checks before any I/O, who is inside, retries, closing, fork detection.
+ *
+ * One mutex guards everything a store and its leases share; no backend call is made under it. What
+ * coord_check reads is atomic and needs no lock. */
+#ifndef PRIM_STORE_H
+#define PRIM_STORE_H
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "prim/backend.h"
+#include "prim/url.h"
+
+enum {
+    PRIM_TIMEOUT_DEFAULT_MS = 5000,
+    PRIM_TIMEOUT_MAX_MS = 600000,
+    PRIM_OPEN_TIMEOUT_MS = 10000,
+    PRIM_WAIT_MAX_MS = PRIM_TIMEOUT_MAX_MS * 144, /* a day, as the longest TTL */
+    PRIM_RETRY_FIRST_MS = 50,
+    PRIM_RETRY_MAX_MS = 1000,
+    PRIM_CLOSE_RELEASE_MS = 5000, /* for all releases of a coord_close together */
+};
+#define PRIM_NS_PER_MS INT64_C(1000000)
+
+struct prim_keeper;
+struct prim_async;
+
+struct coord_store {
+    struct prim_host host;
+    struct prim_backend *backend;
+    struct prim_clock clock;
+    coord_options options; /* its strings are not kept */
+    coord_id id;
+    unsigned generation; /* of the process that opened it */
+    atomic_uint refs;    /* the caller's, one for each lease and watch */
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* closing, nobody inside any more, an on_lost has returned */
+    bool closing;
+    size_t inside;       /* calls that have entered and not left */
+    struct list leases;  /* coord_lease.node */
+    size_t lease_count;  /* with those being granted */
+    struct list watches; /* coord_watch.node */
+    size_t ending;       /* watches that coord_close is ending */
+    char degraded[160];  /* why; "" it is not */
+    struct prim_keeper *keeper;
+    struct prim_async *async;
+};
+
+/* -- opening, for libmuster -- */
+typedef coord_result prim_wrap_fn(struct prim_url *url, const struct prim_clock *clock,
+                                  struct prim_backend *inner, struct prim_backend **ret_backend);
+enum { PRIM_WRAPS_MAX = 4 };
+struct prim_store_source {
+    prim_open_fn *open;
+    struct prim_url *url;                    /* all of its parameters must be known to somebody */
+    prim_wrap_fn *wraps[PRIM_WRAPS_MAX + 1]; /* outermost first; ends with NULL */
+};
+coord_result prim_store_open(const struct prim_store_source *source, const coord_options *options,
+                             coord_store **ret_store);
+
+/* -- one call -- */
+struct prim_frame {
+    struct prim_call call;
+    int64_t began_ns;         /* on the store's clock */
+    int64_t real_deadline_ns; /* on CLOCK_BOOTTIME: a store's clock may stand still in a test */
+    bool own_id;              /* the library drew the request id: nobody used it before */
+};
+/* INVALID/handle without a store or after fork. */
+coord_result prim_usable(const coord_store *store);
+/* Ready to be left when OK. The deadline is the call's timeout plus `extra_ms`. */
+coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
+                        struct prim_frame *ret_frame);
+void prim_leave(coord_store *store);
+typedef coord_result prim_attempt_fn(void *arg, const struct prim_call *call);
+/* Repeats what is unclear or not connected with the same request id until the deadline. */
+coord_result prim_attempts(coord_store *store, struct prim_frame *frame, prim_attempt_fn *attempt,
+                           void *arg);
+/* False: the store is closing. */
+bool prim_pause_ms(coord_store *store, int64_t ms);
+int64_t prim_random_below(int64_t bound);
+
+/* UNSUPPORTED/capability that names the first of `bits` this store lacks. */
+coord_result prim_need(coord_store *store, uint32_t bits);
+/* The same for calls that grant something: a degraded store refuses them. */
+coord_result prim_need_grant(coord_store *store, uint32_t bits);
+
+coord_store *prim_store_ref(coord_store *store);
+void prim_store_unref(coord_store *store);
+int64_t prim_store_now(const coord_store *store);
+
+/* Grows by one in every child: whose number differs lives in a copy of a process. */
+extern atomic_uint prim_fork_generation;
+
+/* A thread with all signals blocked: the host program's handlers run on its own threads. */
+bool prim_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *arg);
+
+static inline struct str prim_str(coord_str s)
+{
+    return s.at == NULL ? STR_EMPTY : str_of(s.at, s.len);
+}
+#endif
