@@ -245,17 +245,6 @@ static void on_timer(struct timer *timer)
 
 /* -- the face -- */
 
-static enum err add_gauge(struct metrics *metrics, const char *name, const char *help,
-                          struct gauge **ret_gauge, struct note *note)
-{
-    struct metric_options options = {.name = name, .help = help, .kind = METRIC_GAUGE};
-    struct metric_family *family;
-    enum err err = metrics_add(metrics, &options, &family, note);
-
-    if (!err) *ret_gauge = metric_gauge(family, NULL);
-    return err;
-}
-
 static enum err add_metrics(struct export_loop *loop, struct metrics *metrics, struct note *note)
 {
     struct metric_options total = {
@@ -267,15 +256,17 @@ static enum err add_metrics(struct export_loop *loop, struct metrics *metrics, s
     enum err err = metrics_add(metrics, &total, &loop->total, note);
 
     if (!err)
-        err = add_gauge(metrics, "muster_coordinator_export_last_timestamp_seconds",
-                        "When this replica last exported, in seconds since 1970; 0: never.",
-                        &loop->last_time, note);
+        err = metrics_add_gauge(metrics, "muster_coordinator_export_last_timestamp_seconds",
+                                "When this replica last exported, in seconds since 1970; 0: never.",
+                                &loop->last_time, note);
     if (!err)
-        err = add_gauge(metrics, "muster_coordinator_export_last_index",
-                        "Index of the state this replica last exported.", &loop->last_index, note);
+        err = metrics_add_gauge(metrics, "muster_coordinator_export_last_index",
+                                "Index of the state this replica last exported.", &loop->last_index,
+                                note);
     if (!err)
-        err = add_gauge(metrics, "muster_coordinator_export_last_bytes",
-                        "Size of the state this replica last exported.", &loop->last_bytes, note);
+        err = metrics_add_gauge(metrics, "muster_coordinator_export_last_bytes",
+                                "Size of the state this replica last exported.", &loop->last_bytes,
+                                note);
     return err;
 }
 

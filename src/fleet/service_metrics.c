@@ -19,17 +19,6 @@ void service_gauge(struct gauge *gauge, double value)
     if (gauge) gauge_set(gauge, value);
 }
 
-static enum err add_gauge(struct metrics *metrics, const char *name, const char *help,
-                          struct gauge **ret_gauge, struct note *note)
-{
-    struct metric_options options = {.name = name, .help = help, .kind = METRIC_GAUGE};
-    struct metric_family *family;
-    enum err err = metrics_add(metrics, &options, &family, note);
-
-    if (!err) *ret_gauge = metric_gauge(family, NULL);
-    return err;
-}
-
 static enum err add_counters(struct metrics *metrics, const char *name, const char *help,
                              const char *label, const char *const *values, size_t count,
                              struct counter **ret_counters, struct note *note)
@@ -104,15 +93,9 @@ static enum err add_all_counters(struct service_metrics *m, struct metrics *metr
         err = add_counters(metrics, "muster_coordinator_instructions_dropped_total",
                            "Instructions that no shard will carry out, by why.", "reason", reasons,
                            ARRAY_LEN(reasons), m->dropped, note);
-    if (!err) {
-        struct metric_options queued = {.name = "muster_coordinator_instructions_queued_total",
-                                        .help = "Instructions queued for shards.",
-                                        .kind = METRIC_COUNTER};
-        struct metric_family *family;
-
-        err = metrics_add(metrics, &queued, &family, note);
-        if (!err) m->queued = metric_counter(family, NULL);
-    }
+    if (!err)
+        err = metrics_add_counter(metrics, "muster_coordinator_instructions_queued_total",
+                                  "Instructions queued for shards.", &m->queued, note);
     return err;
 }
 
@@ -122,22 +105,23 @@ enum err service_metrics_open(struct service_metrics *m, struct metrics *metrics
 
     *m = (struct service_metrics){0};
     if (!metrics) return ERR_OK;
-    err = add_gauge(metrics, "bigfleet_coordinator_raft_term", "Current term of this replica.",
-                    &m->term, note);
+    err = metrics_add_gauge(metrics, "bigfleet_coordinator_raft_term",
+                            "Current term of this replica.", &m->term, note);
     if (!err)
-        err = add_gauge(metrics, "muster_coordinator_is_leader",
-                        "1 on the replica that leads and may be asked.", &m->is_leader, note);
+        err =
+            metrics_add_gauge(metrics, "muster_coordinator_is_leader",
+                              "1 on the replica that leads and may be asked.", &m->is_leader, note);
     if (!err)
-        err = add_gauge(metrics, "muster_coordinator_shards_silent",
-                        "Shards that have not reported for too long, on the leader.",
-                        &m->shards_silent, note);
+        err = metrics_add_gauge(metrics, "muster_coordinator_shards_silent",
+                                "Shards that have not reported for too long, on the leader.",
+                                &m->shards_silent, note);
     if (!err)
-        err = add_gauge(metrics, "muster_coordinator_soft_state_bytes",
-                        "Reports and instructions held in memory, on the leader.", &m->soft_bytes,
-                        note);
+        err = metrics_add_gauge(metrics, "muster_coordinator_soft_state_bytes",
+                                "Reports and instructions held in memory, on the leader.",
+                                &m->soft_bytes, note);
     if (!err)
-        err = add_gauge(metrics, "muster_coordinator_requests",
-                        "Calls of the coordinator under way.", &m->requests, note);
+        err = metrics_add_gauge(metrics, "muster_coordinator_requests",
+                                "Calls of the coordinator under way.", &m->requests, note);
     if (!err) err = add_rows(m, metrics, note);
     if (!err) err = add_pending(m, metrics, note);
     return err ? err : add_all_counters(m, metrics, note);

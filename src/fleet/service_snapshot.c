@@ -444,16 +444,12 @@ static enum err add_metrics(struct snapshot_service *service, struct metrics *me
         .kind = METRIC_COUNTER,
         .labels = {"kind", "outcome"},
     };
-    struct metric_options bytes = {
-        .name = "muster_coordinator_state_streamed_bytes_total",
-        .help = "Bytes of state in streams that ended well.",
-        .kind = METRIC_COUNTER,
-    };
-    struct metric_family *family;
     enum err err = metrics_add(metrics, &streams, &service->streams, note);
 
-    if (!err) err = metrics_add(metrics, &bytes, &family, note);
-    if (!err) service->bytes = metric_counter(family, NULL);
+    if (!err)
+        err = metrics_add_counter(metrics, "muster_coordinator_state_streamed_bytes_total",
+                                  "Bytes of state in streams that ended well.", &service->bytes,
+                                  note);
     return err;
 }
 

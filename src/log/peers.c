@@ -139,19 +139,14 @@ static enum err add_counters(struct metrics *metrics, struct peers_meter *meter,
 
 static enum err add_metrics(struct metrics *metrics, struct peers_meter *meter, struct note *note)
 {
-    struct metric_family *connected;
     enum err err;
 
     if (!metrics) return ERR_OK;
     err = add_counters(metrics, meter, note);
     if (!err)
-        err = metrics_add(metrics,
-                          &(struct metric_options){
-                              .name = "muster_log_peers_connected",
-                              .help = "Other replicas we have an open control connection to.",
-                              .kind = METRIC_GAUGE},
-                          &connected, note);
-    if (!err) meter->connected = metric_gauge(connected, NULL);
+        err = metrics_add_gauge(metrics, "muster_log_peers_connected",
+                                "Other replicas we have an open control connection to.",
+                                &meter->connected, note);
     return err;
 }
 

@@ -83,22 +83,12 @@ static enum err add_all(struct metrics *metrics, struct replica_metrics *m, stru
     struct metric_family *family;
     enum err err = ERR_OK;
 
-    for (size_t i = 0; !err && i < GAUGE_COUNT; i++) {
-        err = metrics_add(metrics,
-                          &(struct metric_options){.name = gauge_names[i].name,
-                                                   .help = gauge_names[i].help,
-                                                   .kind = METRIC_GAUGE},
-                          &family, note);
-        if (!err) m->gauges[i] = metric_gauge(family, NULL);
-    }
-    for (size_t i = 0; !err && i < REPLICA_COUNTERS; i++) {
-        err = metrics_add(metrics,
-                          &(struct metric_options){.name = counter_names[i].name,
-                                                   .help = counter_names[i].help,
-                                                   .kind = METRIC_COUNTER},
-                          &family, note);
-        if (!err) m->counters[i] = metric_counter(family, NULL);
-    }
+    for (size_t i = 0; !err && i < GAUGE_COUNT; i++)
+        err = metrics_add_gauge(metrics, gauge_names[i].name, gauge_names[i].help, &m->gauges[i],
+                                note);
+    for (size_t i = 0; !err && i < REPLICA_COUNTERS; i++)
+        err = metrics_add_counter(metrics, counter_names[i].name, counter_names[i].help,
+                                  &m->counters[i], note);
     if (err) return err;
     err = metrics_add(metrics,
                       &(struct metric_options){.name = "muster_log_proposals_total",

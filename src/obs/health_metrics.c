@@ -8,25 +8,6 @@ static enum err add(struct health *h, struct metric_options options,
     return metrics_add(h->metrics, &options, ret_family, note);
 }
 
-static enum err add_counter(struct health *h, const char *name, const char *help,
-                            struct counter **ret_counter, struct note *note)
-{
-    struct metric_family *family;
-    enum err err = add(h, (struct metric_options){.name = name, .help = help}, &family, note);
-    if (!err) *ret_counter = metric_counter(family, NULL);
-    return err;
-}
-
-static enum err add_gauge(struct health *h, const char *name, const char *help,
-                          struct gauge **ret_gauge, struct note *note)
-{
-    struct metric_family *family;
-    struct metric_options options = {.name = name, .help = help, .kind = METRIC_GAUGE};
-    enum err err = add(h, options, &family, note);
-    if (!err) *ret_gauge = metric_gauge(family, NULL);
-    return err;
-}
-
 static enum err add_by(struct health *h, const char *name, const char *help, double per_unit,
                        struct counter *ret_counters[BY_COUNT], struct note *note)
 {
@@ -48,8 +29,8 @@ static enum err add_loop(struct health *h, struct note *note)
                                      .kind = METRIC_GAUGE,
                                      .labels = {"by"},
                                      .series_max = BY_COUNT};
-    enum err err =
-        add_counter(h, "muster_loop_turns_total", "Turns of the loop.", &h->metric.turns, note);
+    enum err err = metrics_add_counter(h->metrics, "muster_loop_turns_total", "Turns of the loop.",
+                                       &h->metric.turns, note);
     if (!err)
         err = add_by(h, "muster_loop_slow_turns_total", "Turns of the loop over 1 ms.", 1,
                      h->metric.slow, note);
@@ -57,9 +38,10 @@ static enum err add_loop(struct health *h, struct note *note)
         err = add_by(h, "muster_loop_busy_seconds_total", "Time spent in turns of the loop.", 1e9,
                      h->metric.busy, note);
     if (!err)
-        err = add_gauge(h, "muster_loop_silence_seconds",
-                        "Time since the loop's last sign of life; it gives one each second.",
-                        &h->metric.silence, note);
+        err =
+            metrics_add_gauge(h->metrics, "muster_loop_silence_seconds",
+                              "Time since the loop's last sign of life; it gives one each second.",
+                              &h->metric.silence, note);
     if (!err) err = add(h, longest, &family, note);
     if (err) return err;
     h->metric.longest[BY_WALL] = metric_gauge(family, &STR("wall"));
@@ -69,25 +51,29 @@ static enum err add_loop(struct health *h, struct note *note)
 
 static enum err add_http(struct health *h, struct note *note)
 {
-    enum err err = add_counter(h, "muster_http_requests_total", "Requests to this HTTP server.",
-                               &h->metric.http_requests, note);
+    enum err err =
+        metrics_add_counter(h->metrics, "muster_http_requests_total",
+                            "Requests to this HTTP server.", &h->metric.http_requests, note);
     if (!err)
-        err = add_counter(h, "muster_http_errors_total",
-                          "Answers with a status of 400 or more, but for what is no HTTP at all.",
-                          &h->metric.http_errors, note);
+        err = metrics_add_counter(
+            h->metrics, "muster_http_errors_total",
+            "Answers with a status of 400 or more, but for what is no HTTP at all.",
+            &h->metric.http_errors, note);
     if (!err)
-        err = add_gauge(h, "muster_http_connections", "Open connections to this HTTP server.",
-                        &h->metric.http_connections, note);
+        err = metrics_add_gauge(h->metrics, "muster_http_connections",
+                                "Open connections to this HTTP server.",
+                                &h->metric.http_connections, note);
     if (!err)
-        err = add_gauge(h, "muster_http_event_readers", "Readers of server-sent events.",
-                        &h->metric.sse_readers, note);
+        err = metrics_add_gauge(h->metrics, "muster_http_event_readers",
+                                "Readers of server-sent events.", &h->metric.sse_readers, note);
     if (!err)
-        err = add_counter(h, "muster_http_events_sent_total",
-                          "Server-sent events written to readers.", &h->metric.sse_sent, note);
+        err = metrics_add_counter(h->metrics, "muster_http_events_sent_total",
+                                  "Server-sent events written to readers.", &h->metric.sse_sent,
+                                  note);
     if (!err)
-        err = add_counter(h, "muster_http_events_dropped_total",
-                          "Server-sent events that a slow reader missed.", &h->metric.sse_dropped,
-                          note);
+        err = metrics_add_counter(h->metrics, "muster_http_events_dropped_total",
+                                  "Server-sent events that a slow reader missed.",
+                                  &h->metric.sse_dropped, note);
     return err;
 }
 
@@ -99,35 +85,37 @@ static enum err add_log(struct health *h, struct note *note)
                                      .labels = {"why"},
                                      .series_max = LOG_LOSS_COUNT};
     struct metric_family *family;
-    enum err err = add_counter(h, "muster_log_lines_total", "Log lines written.",
-                               &h->metric.log_written, note);
+    enum err err = metrics_add_counter(h->metrics, "muster_log_lines_total", "Log lines written.",
+                                       &h->metric.log_written, note);
     if (!err) err = add(h, dropped, &family, note);
     for (int i = 0; i < LOG_LOSS_COUNT && !err; i++)
         h->metric.log_dropped[i] = metric_counter(family, (const struct str[]){str_from(why[i])});
     if (!err)
-        err = add_counter(h, "muster_log_repeats_total", "Log lines counted instead of written.",
-                          &h->metric.log_repeats, note);
+        err = metrics_add_counter(h->metrics, "muster_log_repeats_total",
+                                  "Log lines counted instead of written.", &h->metric.log_repeats,
+                                  note);
     return err;
 }
 
 static enum err add_events(struct health *h, struct note *note)
 {
-    enum err err = add_counter(h, "muster_events_written_total", "Event lines written.",
-                               &h->metric.events_written, note);
+    enum err err = metrics_add_counter(h->metrics, "muster_events_written_total",
+                                       "Event lines written.", &h->metric.events_written, note);
     if (!err)
-        err = add_counter(h, "muster_events_lost_total",
-                          "Event lines dropped because the sink was full.", &h->metric.events_lost,
-                          note);
+        err = metrics_add_counter(h->metrics, "muster_events_lost_total",
+                                  "Event lines dropped because the sink was full.",
+                                  &h->metric.events_lost, note);
     if (!err)
-        err = add_counter(h, "muster_events_refused_total",
-                          "Event lines that must be kept and found no room to wait.",
-                          &h->metric.events_refused, note);
+        err = metrics_add_counter(h->metrics, "muster_events_refused_total",
+                                  "Event lines that must be kept and found no room to wait.",
+                                  &h->metric.events_refused, note);
     if (!err)
-        err = add_counter(h, "muster_events_rotations_total", "Event files rotated away.",
-                          &h->metric.events_rotations, note);
+        err = metrics_add_counter(h->metrics, "muster_events_rotations_total",
+                                  "Event files rotated away.", &h->metric.events_rotations, note);
     if (!err)
-        err = add_gauge(h, "muster_events_queued", "Event lines waiting for the sink.",
-                        &h->metric.events_queued, note);
+        err =
+            metrics_add_gauge(h->metrics, "muster_events_queued",
+                              "Event lines waiting for the sink.", &h->metric.events_queued, note);
     return err;
 }
 

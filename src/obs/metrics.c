@@ -205,6 +205,28 @@ struct histogram *metric_histogram(struct metric_family *family, const struct st
     return value_of(family, METRIC_HISTOGRAM, values)->histogram;
 }
 
+enum err metrics_add_counter(struct metrics *metrics, const char *name, const char *help,
+                             struct counter **ret_counter, struct note *note)
+{
+    struct metric_options options = {.name = name, .help = help, .kind = METRIC_COUNTER};
+    struct metric_family *family;
+    enum err err = metrics_add(metrics, &options, &family, note);
+
+    if (!err) *ret_counter = metric_counter(family, NULL);
+    return err;
+}
+
+enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char *help,
+                           struct gauge **ret_gauge, struct note *note)
+{
+    struct metric_options options = {.name = name, .help = help, .kind = METRIC_GAUGE};
+    struct metric_family *family;
+    enum err err = metrics_add(metrics, &options, &family, note);
+
+    if (!err) *ret_gauge = metric_gauge(family, NULL);
+    return err;
+}
+
 void metric_round_begin(struct metric_family *family)
 {
     struct map_entry *entry;

@@ -53,6 +53,11 @@ void metrics_close(struct metrics *metrics);         /* every handle dies; NULL 
  * ERR_NOMEM. A family without labels has its one series at once, so that 0 is shown. */
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note);
+/* One without labels, at once with its one series. Errors as metrics_add. */
+enum err metrics_add_counter(struct metrics *metrics, const char *name, const char *help,
+                             struct counter **ret_counter, struct note *note);
+enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char *help,
+                           struct gauge **ret_gauge, struct note *note);
 
 /* The series with these label values (as many as the family has labels; NULL for none). Any thread;
  * it takes a lock and hashes, so keep the handle. Never NULL: out of room or memory it is "other",

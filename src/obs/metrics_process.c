@@ -95,16 +95,6 @@ static void process_free(struct metric_process *process)
     free(process);
 }
 
-static enum err add_gauge(struct metrics *metrics, const char *name, const char *help,
-                          struct gauge **ret_gauge, struct note *note)
-{
-    struct metric_options options = {.name = name, .help = help, .kind = METRIC_GAUGE};
-    struct metric_family *family;
-    enum err err = metrics_add(metrics, &options, &family, note);
-    if (!err) *ret_gauge = metric_gauge(family, NULL);
-    return err;
-}
-
 /* gcc's own text is a bare number, clang's begins with its name or its packager's. */
 #ifdef __clang__
 #define COMPILER_TEXT __VERSION__
@@ -148,24 +138,24 @@ enum err metrics_add_process(struct metrics *metrics, const struct metrics_build
     err = metrics_add(metrics, &cpu, &family, note);
     if (!err) process->cpu_ns = metric_counter(family, NULL);
     if (!err)
-        err = add_gauge(metrics, "process_resident_memory_bytes", "Memory in use, in bytes.",
-                        &process->resident, note);
+        err = metrics_add_gauge(metrics, "process_resident_memory_bytes",
+                                "Memory in use, in bytes.", &process->resident, note);
     if (!err)
-        err = add_gauge(metrics, "process_virtual_memory_bytes", "Address space taken, in bytes.",
-                        &process->virtual_memory, note);
+        err = metrics_add_gauge(metrics, "process_virtual_memory_bytes",
+                                "Address space taken, in bytes.", &process->virtual_memory, note);
     if (!err)
-        err = add_gauge(metrics, "process_open_fds", "Open file descriptors.", &process->open_fds,
-                        note);
+        err = metrics_add_gauge(metrics, "process_open_fds", "Open file descriptors.",
+                                &process->open_fds, note);
     if (!err)
-        err = add_gauge(metrics, "process_max_fds", "The most file descriptors there may be.",
-                        &process->max_fds, note);
+        err = metrics_add_gauge(metrics, "process_max_fds",
+                                "The most file descriptors there may be.", &process->max_fds, note);
     if (!err)
-        err =
-            add_gauge(metrics, "process_start_time_seconds",
-                      "When the process began, in seconds since 1970.", &process->start_time, note);
+        err = metrics_add_gauge(metrics, "process_start_time_seconds",
+                                "When the process began, in seconds since 1970.",
+                                &process->start_time, note);
     if (!err)
-        err = add_gauge(metrics, "process_threads", "Threads of the process.", &process->threads,
-                        note);
+        err = metrics_add_gauge(metrics, "process_threads", "Threads of the process.",
+                                &process->threads, note);
     if (!err) err = add_build(metrics, build, note);
     if (!err) err = metrics_on_write(metrics, collect, process);
     if (err) {
