@@ -1,7 +1,6 @@
 #include "fleet/save_file.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,28 +32,6 @@ static enum err say(const struct save_file *file, enum err err, const char *what
     return err;
 }
 
-static enum err name_parts(struct save_file *file, const char *path, uint64_t unique,
-                           struct note *note)
-{
-    struct str whole = str_from(path);
-    size_t name_at = whole.len, dir_len;
-    struct str dir = STR(".");
-    int len;
-
-    while (name_at > 0 && path[name_at - 1] != '/') name_at--;
-    dir_len = name_at > 1 ? name_at - 1 : name_at; /* without the slash, but for "/" */
-    if (dir_len > 0) dir = str_of(path, dir_len);
-    len = snprintf(file->temp, sizeof file->temp, "%.*s/.%.*s.%08" PRIx32 ".tmp", STR_ARG(dir),
-                   STR_ARG(str_tail(whole, name_at)), (uint32_t)unique);
-    if (name_at == whole.len || len < 0 || len >= (int)sizeof file->temp) {
-        note_set(note, "%.200s: not the name of a file", path);
-        return ERR_INVALID;
-    }
-    memcpy(file->path, whole.at, whole.len); /* the temporary's is longer, and fits */
-    memcpy(file->dir, dir.at, dir.len);
-    return ERR_OK;
-}
-
 enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_t unique,
                    struct save_file **ret_file, struct note *note)
 {
@@ -71,8 +48,10 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
     file->fs = fs;
     file->kind = kind;
     buf_init(&file->meta_json, FLEET_META_BYTES_MAX);
-    err = name_parts(file, path, unique, note);
-    if (!err && fs_stat(fs, path, &info) == ERR_OK && info.kind != FS_REGULAR) {
+    err = fs_temp_for(path, unique, file->dir, file->temp);
+    if (err)
+        note_set(note, "%.200s: not the name of a file", path);
+    else if (fs_stat(fs, path, &info) == ERR_OK && info.kind != FS_REGULAR) {
         note_set(note, "%s: is there, and is not a file", path);
         err = ERR_EXISTS;
     }
@@ -89,6 +68,7 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
         save_abandon(file);
         return err;
     }
+    memcpy(file->path, path, strlen(path) + 1); /* the temporary's is longer, and fits */
     *ret_file = file;
     return ERR_OK;
 }

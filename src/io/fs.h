@@ -80,11 +80,15 @@ void fs_unlock(struct fs *fs, struct fs_lock *lock); /* NULL is fine */
 /* Appends the whole file to `into`, or leaves it as it was. ERR_TOO_LARGE past `max` bytes,
  * ERR_FULL past the buffer's own ceiling. */
 enum err fs_read_whole(struct fs *fs, const char *path, size_t max, struct buf *into);
+/* The name fs_publish writes under before it gives `path` its own, "<dir>/.<name>.<8 hex of
+ * unique>.tmp", and the directory both stand in: for who writes a file piece by piece. ERR_INVALID:
+ * names no file. */
+enum err fs_temp_for(const char *path, uint64_t unique, char dir[FS_PATH_CAP],
+                     char temp[FS_PATH_CAP]);
 /* Replaces `path` so that a reader sees the old content or the new, never a mix, and so that the
  * new survives a power cut once this returned ERR_OK. ERR_UNKNOWN: visible, perhaps not durable;
- * every other error: the old content stands. The temporary is "<dir>/.<name>.<8 hex of
- * unique>.tmp", so `unique` must be new each time (ERR_EXISTS); leftovers are swept with
- * fs_sweep_temps. */
+ * every other error: the old content stands. `unique` must be new each time (ERR_EXISTS); what a
+ * dead process left is swept with fs_sweep_temps. */
 enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_t mode,
                     uint64_t unique);
 /* Removes what a dead process's fs_publish left in `dir`. Only while no fs_publish runs there: hold

@@ -86,16 +86,20 @@ static void parent_of(const char *path, char dir[FS_PATH_CAP])
     dir[len] = '\0';
 }
 
-/* Refuses a name that the next sweep would remove, and one that names no file. */
-static enum err temp_for(const char *path, uint64_t unique, char dir[FS_PATH_CAP],
-                         char temp[FS_PATH_CAP])
+static const char *last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+enum err fs_temp_for(const char *path, uint64_t unique, char dir[FS_PATH_CAP],
+                     char temp[FS_PATH_CAP])
 {
     size_t path_len = strnlen(path, FS_PATH_CAP);
     if (path_len == 0 || path_len == FS_PATH_CAP) return ERR_INVALID;
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = last_name(path);
     if (!name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return ERR_INVALID;
-    if (is_temp_name(str_from(name))) return ERR_INVALID;
     parent_of(path, dir);
     int len = snprintf(temp, FS_PATH_CAP, "%.*s.%s.%08" PRIx32 TEMP_END, (int)(name - path), path,
                        name, (uint32_t)unique);
@@ -107,8 +111,9 @@ enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_
 {
     char dir[FS_PATH_CAP], temp[FS_PATH_CAP];
     struct fs_file *file;
-    enum err err = temp_for(path, unique, dir, temp);
+    enum err err = fs_temp_for(path, unique, dir, temp);
     if (err) return err;
+    if (is_temp_name(str_from(last_name(path)))) return ERR_INVALID; /* a sweep would remove it */
     err = fs_open(fs, temp, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, mode, &file);
     if (err) return err;
     err = fs_write_at(fs, file, 0, content);

@@ -130,6 +130,7 @@ TEST(what_is_no_archive_is_refused_with_its_name)
 
 TEST(an_export_and_what_is_saved_hold_what_was_there)
 {
+    static const char *const no_files[] = {"", "/", "/out/", ".", "/out/.."};
     struct bed bed;
     struct note note = {""};
 
@@ -147,6 +148,12 @@ TEST(an_export_and_what_is_saved_hold_what_was_there)
     CHECK_U64("replaced", sample_index_of(bed.fs, "/out/s.tar", &note), 6);
     CHECK_OK("backup", sample_save(bed.fs, "/out/b.muster", SAVE_BACKUP, 7, &note));
     CHECK_U64("saved", sample_index_of(bed.fs, "/out/b.muster", &note), 7);
+    CHECK_ERR("a directory", sample_save(bed.fs, "/out", SAVE_BACKUP, 8, &note), ERR_EXISTS);
+    for (size_t i = 0; i < ARRAY_LEN(no_files); i++) {
+        CHECK_ERR(no_files[i], sample_save(bed.fs, no_files[i], SAVE_BACKUP, 8, &note),
+                  ERR_INVALID);
+        CHECK_HAS(no_files[i], note.text, "not the name of a file");
+    }
     sim_fs_close(bed.disk);
 }
 
