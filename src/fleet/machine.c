@@ -37,7 +37,8 @@ struct fleet_machine {
     struct fleet_state_reader *reader;
     uint64_t restore_index;
     bool restoring, restore_has_bytes, restore_has_state; /* has_state: its line is over */
-    struct buf part; /* of an answer whose rest is still to come */
+    struct buf part;  /* of an answer whose rest is still to come */
+    struct buf reply; /* the last one made */
 };
 struct view {
     struct fleet_view *rows;
@@ -56,6 +57,7 @@ enum err fleet_machine_open(const struct fleet_machine_options *options,
     machine->options = *options;
     arena_init(&machine->arena, ARENA_MAX);
     buf_init(&machine->part, PART_MAX);
+    buf_init(&machine->reply, FLEET_ANSWER_REPLY_MAX);
     err = fleet_open(&machine->fleet);
     if (!err) err = fleet_answers_open(FLEET_ANSWERS_MAX, &machine->answers);
     if (err)
@@ -71,6 +73,7 @@ void fleet_machine_close(struct fleet_machine *machine)
     fleet_state_read_close(machine->reader);
     fleet_answers_close(machine->answers);
     buf_deinit(&machine->part);
+    buf_deinit(&machine->reply);
     fleet_close(machine->fleet);
     arena_deinit(&machine->arena);
     free(machine);
@@ -87,13 +90,15 @@ bool fleet_machine_restoring(const struct fleet_machine *machine)
 }
 
 /* -- applying -- */
-static void reply_put(const struct fleet_result *result, struct buf *reply)
+/* Empty when memory ended. Valid until the next. */
+static struct str reply_make(struct fleet_machine *machine, const struct fleet_result *result)
 {
     struct str field = str_from(result->field);
     size_t size = REPLY_HEAD + field.len + 1 + result->holder.len;
     char *room;
 
-    if (buf_reserve(reply, size, &room)) return; /* no room: no answer */
+    buf_clear(&machine->reply);
+    if (buf_reserve(&machine->reply, size, &room)) return STR_EMPTY;
     room[0] = (char)result->status;
     room[1] = (char)(result->changed ? 1 : 0);
     store_le16(room + 2, (uint16_t)field.len);
@@ -104,7 +109,8 @@ static void reply_put(const struct fleet_result *result, struct buf *reply)
     room[REPLY_HEAD + field.len] = '\0';
     if (result->holder.len > 0)
         memcpy(room + REPLY_HEAD + field.len + 1, result->holder.at, result->holder.len);
-    buf_commit(reply, size);
+    buf_commit(&machine->reply, size);
+    return buf_peek(&machine->reply);
 }
 
 enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
@@ -175,37 +181,6 @@ static struct str answer_id(const struct machine_entry *entry, const struct flee
     return str_of(id, entry->request_id.len + 8);
 }
 
-/* The answer it got the first time; nothing happens, and the service does not see it. */
-static bool is_repeat(const struct fleet_machine *machine, const struct machine_entry *entry,
-                      const struct fleet_command *command, struct buf *reply)
-{
-    char id[FLEET_ANSWER_ID_MAX];
-    struct str answer;
-
-    if (!entry->request_id.len) return false;
-    if (!fleet_answers_find(machine->answers, (uint8_t)command->kind, answer_id(entry, command, id),
-                            &answer))
-        return false;
-    (void)buf_append(reply, answer); /* no room: no answer */
-    return true;
-}
-
-static void remember(struct fleet_machine *machine, const struct machine_entry *entry,
-                     const struct fleet_command *command, const struct fleet_result *result)
-{
-    char id[FLEET_ANSWER_ID_MAX];
-    struct buf answer;
-
-    if (!entry->request_id.len) return;
-    /* On its own: the proposer's buffer may have no room, the answer is kept all the same. */
-    buf_init(&answer, FLEET_ANSWER_REPLY_MAX);
-    reply_put(result, &answer);
-    if (answer.len == 0 || fleet_answers_put(machine->answers, (uint8_t)command->kind,
-                                             answer_id(entry, command, id), buf_peek(&answer)))
-        abort(); /* out of memory: a replica without it would apply a repeat */
-    buf_deinit(&answer);
-}
-
 static void read_command(struct fleet_machine *machine, struct str source)
 {
     arena_reset(&machine->arena);
@@ -231,6 +206,8 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     struct fleet_machine *machine = state;
     struct fleet_command command;
     struct fleet_result result;
+    struct str key = STR_EMPTY, answer;
+    char id[FLEET_ANSWER_ID_MAX];
     enum err err;
 
     assert(!machine->restoring);
@@ -240,13 +217,21 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     command = machine->read.command;
     result = machine->read.result;
     err = machine->read.err;
-    if (!err && is_repeat(machine, entry, &command, reply)) return;
+    if (!err && entry->request_id.len) key = answer_id(entry, &command, id);
+    /* Asked before: the answer it got then; nothing happens, and the service does not see it. */
+    if (key.len && fleet_answers_find(machine->answers, (uint8_t)command.kind, key, &answer)) {
+        (void)buf_append(reply, answer); /* no room: no answer */
+        return;
+    }
     if (!err) result = fleet_apply(machine->fleet, &command);
     if (err == ERR_NOMEM || result.status == FLEET_NO_MEMORY) abort();
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
-    reply_put(&result, reply);
-    if (!err) remember(machine, entry, &command, &result);
+    answer = reply_make(machine, &result);
+    (void)buf_append(reply, answer); /* no room: no answer, but it is kept all the same */
+    if (key.len &&
+        (!answer.len || fleet_answers_put(machine->answers, (uint8_t)command.kind, key, answer)))
+        abort(); /* out of memory: a replica without it would apply a repeat */
 }
 
 /* -- snapshots -- */
