@@ -1,16 +1,15 @@
 """The contracts of the coordinator as Python messages, and a server with canned answers over them.
-
-Messages are built from a descriptor set that protoc makes here, so nothing generated is needed.
 """
 import concurrent.futures
 import inspect
 import os
-import subprocess
-import tempfile
+import sys
 import threading
 
 import grpc
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import contracts  # noqa: E402
 
 COORDINATOR = "bigfleet.v1alpha1.Coordinator"
 FLEET = "muster.v1.Fleet"
@@ -18,27 +17,10 @@ FLEET = "muster.v1.Fleet"
 
 def load(protoc, root):
     """Returns (type by full name, {path: (input type, output type)})."""
-    with tempfile.TemporaryDirectory() as scratch:
-        path = os.path.join(scratch, "all.protoset")
-        subprocess.run([protoc, "--proto_path=" + root, "--include_imports", "--descriptor_set_out=" + path,
-                        "bigfleet/v1alpha1/coordinator.proto", "muster/v1/fleet.proto"], check=True, cwd=root)
-        with open(path, "rb") as file:
-            files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
-    pool = descriptor_pool.DescriptorPool()
-    for file in files.file:
-        pool.Add(file)
-    factory = message_factory.MessageFactory(pool)
-
-    def message(name):
-        return factory.GetPrototype(pool.FindMessageTypeByName(name))
-
-    methods = {}
-    for name in (COORDINATOR, FLEET):
-        service = pool.FindServiceByName(name)
-        for method in service.methods:
-            methods[f"/{name}/{method.name}"] = (factory.GetPrototype(method.input_type),
-                                                 factory.GetPrototype(method.output_type))
-    return message, methods
+    files, message = contracts.load(protoc, root, "bigfleet/v1alpha1/coordinator.proto", "muster/v1/fleet.proto")
+    return message, {"/" + path: (message(method.input_type), message(method.output_type))
+                     for path, method in contracts.methods_of(files).items()
+                     if path.startswith((COORDINATOR, FLEET))}
 
 
 class Canned:

@@ -12,14 +12,13 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
 import urllib.error
 import urllib.request
 
 try:
     import grpc
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+    from contracts import load, methods_of
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
     sys.exit(0)
@@ -29,32 +28,15 @@ ONLY = next((word for word in sys.argv[5:] if not word.startswith("--")), "")
 LONG = "--long" in sys.argv
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../log"))
-from cluster import PATIENCE, Failed, Skipped, check, wait_for  # noqa: E402
+import cluster as log_cluster  # noqa: E402
+from cluster import PATIENCE, Failed, Process, Skipped, check, wait_for  # noqa: E402
 
 
 # -- messages and methods --
 
-def load_messages():
-    with tempfile.TemporaryDirectory() as scratch:
-        path = os.path.join(scratch, "all.protoset")
-        subprocess.run([PROTOC, "--proto_path=" + PROTO_ROOT, "--include_imports", "--descriptor_set_out=" + path,
-                        "bigfleet/v1alpha1/coordinator.proto", "muster/v1/fleet.proto",
-                        "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto"],
-                       check=True, cwd=PROTO_ROOT)
-        with open(path, "rb") as file:
-            files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
-    pool = descriptor_pool.DescriptorPool()
-    methods = {}
-    for file in files.file:
-        pool.Add(file)
-        for service in file.service:
-            for method in service.method:
-                methods[f"{file.package}.{service.name}/{method.name}"] = method
-    factory = message_factory.MessageFactory(pool)
-    return methods, lambda name: factory.GetPrototype(pool.FindMessageTypeByName(name.lstrip(".")))
-
-
-METHODS, message = load_messages()
+FILES, message = load(PROTOC, PROTO_ROOT, "bigfleet/v1alpha1/coordinator.proto", "muster/v1/fleet.proto",
+                      "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto")
+METHODS = methods_of(FILES)
 FLEET, COORDINATOR = "muster.v1.Fleet/", "bigfleet.v1alpha1.Coordinator/"
 HEALTH = "grpc.health.v1.Health/"
 # For tests that hold on to a leader: a machine that stands still for a moment makes no other.
@@ -89,7 +71,7 @@ def code_of(function):
 
 # -- processes --
 
-class Coordinator:
+class Coordinator(Process):
     """One replica. Its directory outlives its processes."""
 
     def __init__(self, cluster, number):
@@ -110,9 +92,6 @@ class Coordinator:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**environment, **self.environment})
         return self
 
-    def running(self):
-        return self.process is not None and self.process.poll() is None
-
     def text(self):
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return log.read()
@@ -122,31 +101,12 @@ class Coordinator:
             self.channel.close()
         self.channel = None
 
-    def signal(self, number):
-        self.process.send_signal(number)
-
     def wait_end(self):
         self.hang_up()
         try:
             return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             raise Failed(f"{self.name} did not end") from None
-
-    def pause(self):
-        """Comes back when it stands still."""
-        self.signal(signal.SIGSTOP)
-        wait_for("stopped", lambda: self.run_state() == "T")
-
-    def resume(self):
-        self.signal(signal.SIGCONT)
-
-    def run_state(self):
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0]
-
-    def kill(self):
-        self.signal(signal.SIGKILL)
-        self.wait_end()
 
     def stop(self):
         self.signal(signal.SIGTERM)
@@ -197,7 +157,6 @@ class Coordinator:
 
     def state(self):
         return self.call(FLEET + "StateHash")
-
 
     def try_state(self):
         """None when it does not answer now."""
@@ -295,23 +254,4 @@ class Cluster:
 # -- TAP --
 
 def run_cases(cases):
-    """Each case is a function whose first line of documentation is its name."""
-    chosen = [case for case in cases if ONLY in case.__name__]
-    print(f"TAP version 13\n1..{len(chosen)}", flush=True)
-    failed = 0
-    for number, case in enumerate(chosen, 1):
-        name = case.__doc__.splitlines()[0].rstrip(".")
-        began = time.monotonic()
-        try:
-            case()
-            print(f"ok {number} - {name}")
-        except Skipped as reason:
-            print(f"ok {number} - {name} # SKIP {reason}")
-        except Exception as error:
-            failed += 1
-            if not isinstance(error, Failed):
-                print("# " + traceback.format_exc().replace("\n", "\n# "))
-            print(f"# {error}".replace("\n", "\n# "))
-            print(f"not ok {number} - {name}")
-        print(f"# {time.monotonic() - began:.1f} s", flush=True)
-    sys.exit(1 if failed else 0)
+    log_cluster.run_cases(cases, ONLY)

@@ -110,7 +110,34 @@ def fields(answer):
 
 # -- processes --
 
-class Node:
+class Process:
+    """A process of ours that is sent signals; wait_end() is its owner's."""
+    process = None
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def pause(self):
+        """Comes back when it stands still."""
+        self.signal(signal.SIGSTOP)
+        wait_for("stopped", lambda: self.run_state() == "T")
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def run_state(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0]
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.wait_end()
+
+
+class Node(Process):
     """One replica. Its directory outlives its processes."""
 
     def __init__(self, cluster, number, host=None):
@@ -142,30 +169,9 @@ class Node:
             self.id = line.split()[1]
         return self
 
-    def running(self):
-        return self.process is not None and self.process.poll() is None
-
     def tail(self):
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return "".join(log.readlines()[-12:])
-
-    def signal(self, number):
-        self.process.send_signal(number)
-
-    def pause(self):
-        self.signal(signal.SIGSTOP)
-        wait_for("stopped", lambda: self.state() == "T")
-
-    def resume(self):
-        self.signal(signal.SIGCONT)
-
-    def state(self):
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0]
-
-    def kill(self):
-        self.signal(signal.SIGKILL)
-        self.wait_end()
 
     def stop(self):
         self.signal(signal.SIGTERM)
@@ -492,10 +498,11 @@ class Workload:
 
 # -- TAP --
 
-def run_cases(cases):
+def run_cases(cases, only=None):
     """Each case is a function whose first line of documentation is its name."""
-    only = next((word for word in sys.argv[3:] if not word.startswith("--")), None)
-    chosen = [case for case in cases if only is None or only in case.__name__]
+    if only is None:
+        only = next((word for word in sys.argv[3:] if not word.startswith("--")), "")
+    chosen = [case for case in cases if only in case.__name__]
     print(f"TAP version 13\n1..{len(chosen)}\n# seed {SEED}", flush=True)
     failed = 0
     for number, case in enumerate(chosen, 1):

@@ -18,7 +18,9 @@ import time
 
 try:
     import grpc
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf import descriptor_pb2
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+    from contracts import load
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
     sys.exit(0)
@@ -48,23 +50,8 @@ def same(why, got, want):
 
 # -- messages --
 
-def load_messages(directory):
-    path = os.path.join(directory, "all.protoset")
-    subprocess.run([PROTOC, "--proto_path=" + PROTO_ROOT, "--include_imports",
-                    "--descriptor_set_out=" + path, "muster/test/v1/echo.proto",
-                    "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto",
-                    "google/rpc/status.proto"], check=True, cwd=PROTO_ROOT)
-    with open(path, "rb") as file:
-        files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
-    pool = descriptor_pool.DescriptorPool()
-    for file in files.file:
-        pool.Add(file)
-    factory = message_factory.MessageFactory(pool)
-    return lambda name: factory.GetPrototype(pool.FindMessageTypeByName(name))
-
-
-with tempfile.TemporaryDirectory() as scratch:
-    message = load_messages(scratch)
+_, message = load(PROTOC, PROTO_ROOT, "muster/test/v1/echo.proto", "grpc/health/v1/health.proto",
+                  "grpc/reflection/v1/reflection.proto", "google/rpc/status.proto")
 EchoRequest = message("muster.test.v1.EchoRequest")
 EchoResponse = message("muster.test.v1.EchoResponse")
 HealthRequest = message("grpc.health.v1.HealthCheckRequest")
