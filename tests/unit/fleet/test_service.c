@@ -3,6 +3,7 @@
 #include "service_rig.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static Bigfleet__V1alpha1__ListDomainAssignmentsResponse domains(void)
 {
@@ -887,4 +888,57 @@ TEST(a_first_leader_proposes_the_bootstrap_state)
     rig_close();
     fleet_seed_deinit(&seed);
     buf_deinit(&text);
+}
+
+/* -- snapshots -- */
+
+static uint64_t snapshot_after(uint64_t ms)
+{
+    rig_run(ms);
+    return replica_status(rig.nodes[0].replica).snapshot;
+}
+
+static uint64_t size_of_tables(void)
+{
+    struct machine fleet = fleet_machine_registration(fleet_service_machine(rig.nodes[0].service));
+
+    return fleet.ops->size(fleet.state);
+}
+
+/* With the defaults: looked at every 30 s, 1,024 entries at least, and once the tables are large, as
+ * many bytes of log as their last snapshot has. */
+TEST(large_tables_are_not_written_again_for_a_few_entries)
+{
+    enum { LOOK_MS = 30000 };
+    char name[32], address[FLEET_ADDRESS_MAX + 1], key[FLEET_LABEL_KEY_MAX + 1];
+    uint64_t snapshot, tables;
+    struct replica_status status;
+
+    memset(address, 'a', sizeof address);
+    address[FLEET_ADDRESS_MAX] = '\0';
+    memset(key, 'k', sizeof key);
+    key[FLEET_LABEL_KEY_MAX] = '\0';
+    rig_open((struct rig_options){0});
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "shard-%d", i);
+        CHECK_U64("added", rig_add(name, address), GRPC_OK);
+    }
+    CHECK_U64("too few entries", snapshot_after(3 * LOOK_MS), 0);
+    for (int i = 0; i < 100; i++) CHECK_U64("one more", rig_unassign("no", "such"), GRPC_OK);
+    snapshot = snapshot_after(2 * LOOK_MS);
+    CHECK("enough", snapshot > 1024);
+    tables = size_of_tables();
+    CHECK("large tables", tables > 1000 * FLEET_ADDRESS_MAX);
+
+    for (int i = 0; i < 1100; i++) CHECK_U64("one more", rig_unassign("no", "such"), GRPC_OK);
+    CHECK_U64("enough entries, of few bytes", snapshot_after(3 * LOOK_MS), snapshot);
+    CHECK_U64("the tables are as they were", size_of_tables(), tables);
+    status = replica_status(rig.nodes[0].replica);
+    CHECK("and there was something to write", status.applied > snapshot + 1024);
+    for (int i = 0; i < 800; i++) CHECK_U64("a long one", rig_unassign(key, "such"), GRPC_OK);
+    CHECK("now they outweigh it", snapshot_after(2 * LOOK_MS) > snapshot + 1024);
+    CHECK_U64("though the tables are as they were", size_of_tables(), tables);
+    snapshot = snapshot_after(0);
+    CHECK_U64("an idle one is not written again", snapshot_after(10 * LOOK_MS), snapshot);
+    rig_close();
 }
