@@ -86,7 +86,7 @@ RACK = {"topology_key": "rack", "topology_value": "r-1"}
 # -- reports and instructions --
 
 def instruction_until_acked():
-    """R1, R2, K1: an instruction comes with every report until it is acked, under one id and the leader's term."""
+    """R1, R2: an instruction comes with every report until it is acked, under one id and the leader's term."""
     ask(FLEET + "AddShard", shard_id="r1", address="h:1")
     check(queue("r1", instruction_id="instr-1", assign_domain=RACK) == "instr-1", "its own id is kept")
     term = leader().state().term
@@ -105,7 +105,7 @@ def instruction_until_acked():
 
 
 def any_ack_takes_it_off():
-    """K2, 21.7: FAILED, REJECTED and unknown outcomes take it off too; an ack of what is not there is ignored."""
+    """21.7: FAILED, REJECTED and unknown outcomes take it off too; an ack of what is not there is ignored."""
     ask(FLEET + "AddShard", shard_id="k2")
     for outcome in (0, ACCEPTED, STALE, INVALID, FAILED, 77):
         one = queue("k2", reassign_speculative={"machine_ids": ["m-1"]})
@@ -113,6 +113,83 @@ def any_ack_takes_it_off():
         left = report("k2", 1, instruction_acks=[{"instruction_id": "nobody", "outcome": ACCEPTED},
                                                  {"instruction_id": one, "outcome": outcome, "reason": "why"}])
         check(not left.instructions, f"outcome {outcome}: {left}")
+
+
+class ReportClient(threading.Thread):
+    """A shard's report client as wire.md 3.1 has it, every 50 ms: its mark, what it carried out, what it refused."""
+
+    def __init__(self, shard, heard=lambda client, answer: None):
+        super().__init__()
+        self.shard, self.heard, self.halt = shard, heard, threading.Event()  # heard: between an answer and its use
+        self.mark, self.handled, self.refused, self.cycle, self.error = 0, [], [], 0, None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.halt.set()
+        self.join()
+        check(self.error is None, f"{self.shard}: {self.error!r}")
+
+    def is_stale(self, term):
+        self.mark = max(self.mark, term)
+        return term < self.mark
+
+    def outcome(self, one):
+        if one.instruction_id in [done.instruction_id for done in self.handled]:
+            return ACCEPTED
+        if self.is_stale(one.coordinator_term):
+            self.refused.append(one)
+            return STALE
+        self.handled.append(one)
+        return ACCEPTED
+
+    def run(self):
+        acks = []
+        try:
+            while not self.halt.wait(0.05):
+                self.cycle += 1
+                answer = report(self.shard, self.cycle, shard_epoch=1, shard_address="h:1", instruction_acks=acks)
+                acks = []
+                if answer.coordinator_term and self.is_stale(answer.coordinator_term):
+                    continue
+                self.heard(self, answer)
+                acks = [{"instruction_id": one.instruction_id, "outcome": self.outcome(one)}
+                        for one in answer.instructions]
+        except Exception as error:  # told by __exit__
+            self.error = error
+
+
+def a_client_is_told():
+    """K1: AssignDomain queued for a client that reports: carried out once with its rack, and off the queue."""
+    with ReportClient("k1") as client:
+        wait_for("its first report", lambda: client.mark > 0)
+        check(client.mark == leader().state().term, f"the mark is the leader's term: {client.mark}")
+        # Whatever fence comes with it is not the caller's to set: the leader stamps its own.
+        one = queue("k1", assign_domain=RACK, coordinator_term=0, sequence_number=0)
+        wait_for("carried out, and off the queue", lambda: client.error or (client.handled and not waiting("k1")))
+        after = client.cycle
+        wait_for("more reports", lambda: client.error or client.cycle > after + 2)
+    check([(done.instruction_id, done.assign_domain.topology_key, done.assign_domain.topology_value)
+           for done in client.handled] == [(one, "rack", "r-1")], f"{client.handled}")
+    check(client.handled[0].coordinator_term == client.mark and client.handled[0].sequence_number > 0,
+          f"{client.handled}")
+
+
+def a_stale_word_is_refused():
+    """K2: a client that has heard of a later term refuses the instruction; its word takes it off the queue."""
+    def rise(client, answer):
+        if answer.instructions:
+            client.mark = max(client.mark, term + 1)  # another leader told it, while this answer was on its way
+    with ReportClient("k2-stale", rise) as client:
+        wait_for("its first report", lambda: client.mark > 0)
+        term = leader().state().term
+        one = queue("k2-stale", assign_domain=RACK)
+        wait_for("refused", lambda: client.error or client.refused)
+        check([refused.instruction_id for refused in client.refused] == [one], f"{client.refused}")
+        wait_for("off the queue", lambda: client.error or not waiting("k2-stale"))
+    check(not client.handled, f"carried out: {client.handled}")
 
 
 def all_five_in_order():
@@ -462,10 +539,10 @@ def none_left_out():
     check(not missing, f"never answered OK: {missing}")
 
 
-CASES = [instruction_until_acked, any_ack_takes_it_off, all_five_in_order, owners_are_told, self_registration,
-         two_shards_by_themselves, reports_are_listed, reports_are_ordered, domains_have_one_owner, shards_come_and_go,
-         clusters_bind_once, quotas_and_providers, repeated_under_one_id, arguments, followers_name_the_leader,
-         nobody_leads, soft_state_is_the_leaders, snapshot_save, backup,
+CASES = [instruction_until_acked, any_ack_takes_it_off, a_client_is_told, a_stale_word_is_refused, all_five_in_order,
+         owners_are_told, self_registration, two_shards_by_themselves, reports_are_listed, reports_are_ordered,
+         domains_have_one_owner, shards_come_and_go, clusters_bind_once, quotas_and_providers, repeated_under_one_id,
+         arguments, followers_name_the_leader, nobody_leads, soft_state_is_the_leaders, snapshot_save, backup,
          none_left_out]
 
 if __name__ == "__main__":
