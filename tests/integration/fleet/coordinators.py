@@ -1,9 +1,10 @@
 """Coordinators as real processes on loopback addresses of this test's own, and a stock gRPC client.
 
-usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [--long] [NAME]    (prints TAP)
+usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME [DISK_SHIM]] [--long]    (prints TAP)
 
 A deadline is only there so that what is broken fails instead of hanging; waiting is never a verdict.
 """
+import glob
 import os
 import shutil
 import signal
@@ -25,6 +26,7 @@ except ImportError as missing:
 
 MUSTER, MUSTERCTL, PROTOC, PROTO_ROOT = (os.path.abspath(path) for path in sys.argv[1:5])
 ONLY = next((word for word in sys.argv[5:] if not word.startswith("--")), "")
+SHIM = os.path.abspath(sys.argv[6]) if len(sys.argv) > 6 else ""
 LONG = "--long" in sys.argv
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../log"))
@@ -70,6 +72,22 @@ def code_of(function):
 
 
 # -- processes --
+
+def shimmed(**what):
+    """The environment of a process over ../log/disk_shim.c: KILL_AT=7 and the like."""
+    return {"LD_PRELOAD": SHIM, **{"MUSTER_TEST_DISK_" + name: str(value) for name, value in what.items()},
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+
+def contents(directory):
+    """What is in its files, by path; but for who runs on it."""
+    found = {}
+    for path in glob.glob(directory + "/**", recursive=True):
+        if os.path.isfile(path) and os.path.basename(path) not in ("LOCK", "PID"):
+            with open(path, "rb") as file:
+                found[path] = hash(file.read())
+    return found
+
 
 class Coordinator(Process):
     """One replica. Its directory outlives its processes."""

@@ -6,15 +6,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 
 import grpc
 
-from coordinators import (COORDINATOR, FLEET, METHODS, MUSTER, MUSTERCTL, Cluster, Failed, check, code_of, message,
-                          run_cases, wait_for)
+from coordinators import (COORDINATOR, FLEET, METHODS, MUSTER, MUSTERCTL, Cluster, Failed, check, code_of, contents,
+                          message, run_cases, shimmed, wait_for)
 
-SHIM = os.path.abspath(sys.argv[6])
 CODE = grpc.StatusCode
 ORIGINAL_META = {"Version": 1, "ID": "2-12-1749700000000", "Index": 12, "Term": 2, "Peers": "ka8xMjcuMC4wLjE6MTc3OTE=",
                  "Configuration": {"Servers": [{"Suffrage": 0, "ID": "node-1", "Address": "127.0.0.1:17791"}]},
@@ -54,12 +52,6 @@ def run(*words, code=0, environment=None):
 
 def ctl(*words, code=0, environment=None):
     return run(MUSTERCTL, *words, code=code, environment=environment)
-
-
-def shim(step):
-    """Gone, as by kill -9, instead of the step-th call that changes a file."""
-    return {"LD_PRELOAD": SHIM, "MUSTER_TEST_DISK_KILL_AT": str(step),
-            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
 
 
 def restore(archive, node, *more, code=0, environment=None):
@@ -268,23 +260,28 @@ def damaged():
         backup, good = (os.path.join(cluster.dir, name) for name in ("bad.muster", "good.muster"))
         ctl("backup", good, "--coordinator", node.grpc)
         node.stop()
+        before = contents(node.dir)
         with open(good, "rb") as file:
             content = bytearray(file.read())
-        content[len(content) // 2] ^= 1
+
+        def refused(*words):
+            for done in (ctl("backup", "verify", backup, code=1), restore(backup, node, "--yes", code=1)):
+                check(all(word in done.stderr for word in (backup, *words)), f"{words}: {done.stderr}")
+            check(contents(node.dir) == before, "nothing was changed")
+        for offset in (3, len(content) // 2, len(content) - 3):
+            changed = bytearray(content)
+            changed[offset] ^= 1
+            with open(backup, "wb") as file:
+                file.write(changed)
+            refused(*["offset "] * (offset > 8))  # before that it is not known for a backup
         with open(backup, "wb") as file:
-            file.write(content)
-        done = ctl("backup", "verify", backup, code=1)
-        check(backup in done.stderr and "offset " in done.stderr, done.stderr)
-        done = restore(backup, node, "--yes", code=1)
-        check(backup in done.stderr and "offset " in done.stderr, done.stderr)
-        run(MUSTER, "check", node.dir)
-        content = content[:len(content) // 3]
-        with open(backup, "wb") as file:
-            file.write(content)
-        ctl("backup", "verify", backup, code=1)
+            file.write(content[:len(content) // 3])
+        refused("offset ")
         write_tar(backup, b'{"Index":0,"Term":2}', b"{}")
-        done = ctl("backup", "verify", backup, code=1)
-        check("not a valid coordinator snapshot" in done.stderr, done.stderr)
+        refused("not a valid coordinator snapshot")
+        run(MUSTER, "check", node.dir)
+        restore(good, node, "--yes")
+        check(contents(node.dir) != before, "the good one is taken")
 
 
 # -- kill -9 --
@@ -304,7 +301,7 @@ def killed_restore():
         for step in range(1, 1000):
             shutil.rmtree(node.dir)
             shutil.copytree(kept, node.dir)
-            done = restore(second, node, "--yes", code=None, environment=shim(step))
+            done = restore(second, node, "--yes", code=None, environment=shimmed(KILL_AT=step))
             if done.returncode == 0:
                 break
             check(done.returncode == -signal.SIGKILL, f"step {step}: {done.returncode} {done.stderr}")
@@ -337,7 +334,7 @@ def killed_save():
             target = os.path.join(cluster.dir, "saved")
             original_archive(target, 5)
             for step in range(1, 1000):
-                done = ctl(*words, target, "--coordinator", node.grpc, code=None, environment=shim(step))
+                done = ctl(*words, target, "--coordinator", node.grpc, code=None, environment=shimmed(KILL_AT=step))
                 ctl("backup", "verify", target)
                 if done.returncode == 0:
                     break
@@ -345,37 +342,70 @@ def killed_save():
             else:
                 raise Failed("it never ended")
             check(step > 5, f"only {step} steps")
+            print(f"# {words[-1]}: {step - 1} steps")
+
+
+def copy(source, target):
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, symlinks=True)
 
 
 def killed_export():
-    """Killed at many steps of a life that exports: whatever has an export's name is whole, and so is latest."""
+    """Killed at every step of an export that prunes: what has an export's name is whole, and so is latest."""
     with Cluster(1, join=False) as cluster:
         node = restored(cluster, 50)
+        exports, kept = (os.path.join(cluster.dir, name) for name in ("exports", "kept"))
         node.kill()
-        exports = os.path.join(cluster.dir, "exports")
         node.options = ["--snapshot-export-dir", exports, "--snapshot-export-interval", "20ms",
                         "--snapshot-export-keep", "2"]
-        deaths = 0
-        for step in range(20, 64, 2):
-            node.environment = shim(step)
-            node.start()
-            before = exports_of(exports)
-            wait_for("its death, or an export", lambda before=before: not node.running() or (
-                exports_of(exports) != before and metric(node, 'exports_total{outcome="unchanged"}') > 0))
-            if node.running():
-                node.kill()
-            else:
-                deaths += 1
-                check(node.wait_end() == -signal.SIGKILL, node.text()[-500:])
-            for name in exports_of(exports) + [name for name in ("latest",) if os.path.lexists(f"{exports}/{name}")]:
-                ctl("backup", "verify", os.path.join(exports, name))
-        node.environment = {}
+
+        def unchanged():
+            return metric(node, 'exports_total{outcome="unchanged"}')
+
+        def exported_or_dead():
+            return not node.running() or unchanged() > 0  # at the tick after the export
         node.start()
-        wait_for("an export", lambda: metric(node, 'exports_total{outcome="done"}') > 0)
-        check(len(exports_of(exports)) <= 2, f"pruned: {exports_of(exports)}")
-        check(not [name for name in os.listdir(exports) if name.startswith(".")], "no leftovers")
-        check(deaths > 5, f"only {deaths} deaths")
-        node.stop()  # in order, between two ticks or in the middle of an export
+        cluster.leader([node])
+        for number in range(2):  # so that one goes with the next
+            node.call(FLEET + "AddShard", shard_id=f"more-{number}")
+            before = unchanged()
+            wait_for("an export, and its end", lambda before=before: unchanged() > before + 1)
+        node.kill()
+        check(len(exports_of(exports)) == 2, f"{exports_of(exports)}")
+        copy(exports, kept)
+        ways = set()
+        for step in range(1, 1000):
+            copy(kept, exports)
+            node.environment = shimmed(KILL_AT=step, ONLY=exports)
+            node.start()
+            wait_for("its death, or an export", exported_or_dead)
+            if node.running():
+                break
+            check(node.wait_end() == -signal.SIGKILL, node.text()[-500:])
+            names = exports_of(exports)
+            latest = os.readlink(os.path.join(exports, "latest"))
+            for name in [*names, "latest"]:
+                ctl("backup", "verify", os.path.join(exports, name))
+            ways.add((len(names), "new" if latest not in os.listdir(kept) else "old"))
+        else:
+            raise Failed("it never ended")
+        check(len(exports_of(exports)) == 2, f"pruned: {exports_of(exports)}")
+        node.kill()
+        # with the old ones; a third beside them; that one as the latest; and without the oldest
+        check(ways == {(2, "old"), (3, "old"), (3, "new"), (2, "new")}, f"{step} steps met {ways}")
+        print(f"# {step - 1} steps")
+        # what a life that died left is swept by the next, whenever it died
+        for step in (2, step // 2, step - 1):
+            copy(kept, exports)
+            node.environment = shimmed(KILL_AT=step, ONLY=exports)
+            node.start()
+            node.wait_end()
+            node.environment = {}
+            node.start()
+            wait_for("an export", exported_or_dead)
+            check(len(exports_of(exports)) == 2, f"pruned: {exports_of(exports)}")
+            check(not [name for name in os.listdir(exports) if name.startswith(".")], "no leftovers")
+            node.stop()  # in order, between two ticks or in the middle of an export
 
 
 if __name__ == "__main__":

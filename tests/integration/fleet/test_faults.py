@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Three coordinators under load, and what breaks: nothing acknowledged is lost, no read is stale, and the states are
-equal afterwards.
+"""Three coordinators under load, and what breaks: after each fault nothing acknowledged is lost, no read was stale, and
+the states are equal.
 
 The log's own tests (../log) do this to the log with every fault there is; here it is the product: the gRPC
 contract, the membership loop, the tables."""
+import os
 import signal
 import threading
 import time
 
 import grpc
 
-from coordinators import (COORDINATOR, FLEET, LONG, Cluster, Coordinator, check, code_of, run_cases, wait_for)
+from coordinators import (COORDINATOR, FLEET, LONG, Cluster, Coordinator, check, code_of, run_cases, shimmed, wait_for)
 import sandbox
 from workload import SHARD, Workload
 
@@ -39,8 +40,7 @@ def killed_leaders():
                 load.progress()  # the other two go on
                 victim.start()
                 cluster.formed()
-            load.progress()
-            load.judge()
+                load.judge()
 
 
 class Asked(threading.Thread):
@@ -84,8 +84,10 @@ def paused_leader():
                 check(write.code != CODE.OK, "the deposed leader accepted a write")
                 check(write.code == CODE.FAILED_PRECONDITION or f"never-{turn}" not in probes(cluster.leader()),
                       f"a write that was not accepted is there: {write.code}")
+                code = code_of(lambda: check(f"after-{turn}" in probes(old), "a read asked afterwards is stale"))[0]
+                check(code in (CODE.OK, CODE.FAILED_PRECONDITION, CODE.UNAVAILABLE), f"{code}")
                 load.progress()
-            load.judge()
+                load.judge()
 
 
 def paused_followers():
@@ -147,13 +149,13 @@ def cut_off():
                     check(code != CODE.OK, "and takes no write")
                     load.progress()
                 cluster.formed()
+                load.judge()
                 follower = cluster.others(cluster.leader(), old)[0]
                 with Cut([follower], cluster.others(follower)):
                     wait_for("it knows", lambda: follower.page("/readyz")[0] == 503)
                     load.progress()
                 wait_for("it is back", lambda: follower.page("/readyz")[0] == 200)
-            load.progress()
-            load.judge()
+                load.judge()
 
 
 def members_change():
@@ -169,12 +171,13 @@ def members_change():
             wait_for("its new address", lambda: any(
                 r.name == mover.name and r.raft_address == mover.raft and r.voter for r in cluster.formed()))
             load.progress()
+            load.judge()
             fourth = Coordinator(cluster, 3)
             cluster.nodes.append(fourth)
             fourth.start()
             cluster.formed(4)
             load.progress()
-            cluster.agree()
+            load.judge()
             gone = cluster.leader()  # of all, the one that leads
             gone.call(FLEET + "TransferLeadership")
             rest = cluster.others(gone)
@@ -199,9 +202,31 @@ def all_at_once():
                     node.wait_end()
                     node.start()
                 load.progress()
+                load.judge()
+
+
+def failing_disk():
+    """21.10: a disk that fails a sync under load ends its replica with 1 and the reason, never with 0."""
+    with Cluster(3) as cluster:
+        flag = os.path.join(cluster.dir, "eio")
+        for node in cluster.nodes:
+            node.environment = shimmed(EIO=flag)
+        cluster.start()
+        cluster.formed()
+        with Workload(cluster) as load:
+            load.progress()
+            open(flag, "wb").close()  # the next sync, whoever makes it
+            victim = wait_for("one ends", lambda: next((n for n in cluster.nodes if not n.running()), None))
+            code = victim.wait_end()
+            last = victim.text().splitlines()[-1]
+            check(code == 1 and f"sync {victim.dir}" in last and "i/o error" in last, f"{code}: {last}")
+            load.progress()  # the other two go on
+            victim.start()
+            cluster.formed()
             load.judge()
 
 
 if __name__ == "__main__":
     sandbox.enter()
-    run_cases([killed_leaders, paused_leader, paused_followers, cut_off, members_change, all_at_once])
+    run_cases([killed_leaders, paused_leader, paused_followers, cut_off, members_change, all_at_once,
+               failing_disk])

@@ -9,7 +9,8 @@ import struct
 
 import grpc
 
-from coordinators import (COORDINATOR, FLEET, METHODS, PATIENT, Cluster, check, code_of, message, run_cases, wait_for)
+from coordinators import (COORDINATOR, FLEET, METHODS, PATIENT, Cluster, check, code_of, contents, message, run_cases,
+                          wait_for)
 
 CODE = grpc.StatusCode
 MIB = 1 << 20
@@ -146,15 +147,6 @@ def rewrite(path, offset, size, salt, change):
         record[:4] = struct.pack("<I", crc32c(salt[4:8] + bytes(record[4:])))
         file.seek(offset)
         file.write(record)
-
-
-def contents(directory):
-    found = {}
-    for path in glob.glob(directory + "/**", recursive=True):
-        if os.path.isfile(path) and os.path.basename(path) not in ("LOCK", "PID"):
-            with open(path, "rb") as file:
-                found[path] = hash(file.read())
-    return found
 
 
 def ends_badly(node, *words):

@@ -1,7 +1,7 @@
 """A load over the coordinators, and the judgement afterwards.
 
-Writers assign domains, each once; another enters providers, and readers list those. In the end
-(Workload.judge): the states are equal, each assignment that was acknowledged is there, each that was refused
+Writers assign domains, each once; another enters providers, and readers list those. At each Workload.judge the load
+rests, and: the states are equal, each assignment that was acknowledged is there, each that was refused
 is not, and no read was older than what had been acknowledged when it was asked. What ended without a word
 about it may be either (docs/coordinator.md: UNAVAILABLE without x-muster-applied).
 """
@@ -68,17 +68,23 @@ class Caller:
 class Workload:
     def __init__(self, cluster, writers=4, readers=2, seed=1):
         self.cluster, self.halt, self.lock = cluster, threading.Event(), threading.Lock()
-        self.seed, self.wrong = seed, []
+        self.rng, self.wrong = random.Random(seed), []
         self.domains = {outcome: set() for outcome in OUTCOMES}
         self.entered, self.reads = [], 0
-        self.threads = [threading.Thread(target=self.run, args=(body, number)) for number, body in enumerate(
-            [self.writer] * writers + [self.enterer] + [self.reader] * readers)]
+        self.bodies = [self.writer] * writers + [self.enterer] + [self.reader] * readers
+        self.threads = []
 
     def __enter__(self):
         self.cluster.leader().call(FLEET + "AddShard", shard_id=SHARD, address="load:1")
+        self.go()
+        return self
+
+    def go(self):
+        self.halt.clear()
+        self.threads = [threading.Thread(target=self.run, args=(body, number, random.Random(self.rng.random())))
+                        for number, body in enumerate(self.bodies)]
         for thread in self.threads:
             thread.start()
-        return self
 
     def __exit__(self, *error):
         self.stop()
@@ -88,8 +94,8 @@ class Workload:
         for thread in self.threads:
             thread.join()
 
-    def run(self, body, number):
-        caller = Caller(self.cluster, random.Random(self.seed * 100 + number))
+    def run(self, body, number, rng):
+        caller = Caller(self.cluster, rng)
         try:
             while not self.halt.is_set():
                 try:
@@ -143,23 +149,33 @@ class Workload:
         wait_for("progress under load", lambda: self.wrong or (
             self.count() >= mark + more and len(self.entered) > entered and self.reads > reads))
 
-    def judge(self, among=None):
+    def ask(self, path, **fields):
+        """The answer of the leader, whoever that is; what is asked may be done twice."""
+        def once():
+            try:
+                return (self.cluster.leader().call(path, **fields),)
+            except grpc.RpcError as error:
+                check(error.code() in (CODE.FAILED_PRECONDITION, CODE.UNAVAILABLE), f"{path}: {error}")
+                return None
+        return wait_for(f"an answer to {path}", once)[0]
+
+    def judge(self):
+        """After a fault; then the load goes on."""
         self.stop()
         check(not self.wrong, "; ".join(self.wrong[:3]))
         # What hung in a paused leader's socket may still be on its way; a last write by the leader of now is
         # behind all that can be committed before the states are compared.
-        leader = self.cluster.leader(among)
-        leader.call(FLEET + "UpsertProvider", provider={"name": "last-word"})
-        self.cluster.agree(among)
-        leader = self.cluster.leader(among)
-        there = {row.topology_value for row in leader.call(COORDINATOR + "ListDomainAssignments").assignments
+        self.ask(FLEET + "UpsertProvider", provider={"name": "last-word"})
+        self.cluster.agree()
+        there = {row.topology_value for row in self.ask(COORDINATOR + "ListDomainAssignments").assignments
                  if row.topology_key == KEY}
         lost, risen = self.domains["done"] - there, self.domains["refused"] & there
         check(not lost, f"{len(lost)} acknowledged assignments are lost: {sorted(lost)[:3]}")
         check(not risen, f"{len(risen)} refused assignments are there: {sorted(risen)[:3]}")
         strange = there - set().union(*self.domains.values())
         check(not strange, f"assignments of nobody: {sorted(strange)[:3]}")
-        providers = {row.name for row in leader.call(COORDINATOR + "ListProviders").providers}
+        providers = {row.name for row in self.ask(COORDINATOR + "ListProviders").providers}
         check(providers.issuperset(self.entered), f"lost: {sorted(set(self.entered) - providers)[:3]}")
-        print("# " + ", ".join(f"{len(self.domains[name])} {name}" for name in OUTCOMES) 
+        print("# " + ", ".join(f"{len(self.domains[name])} {name}" for name in OUTCOMES)
               + f", {len(self.entered)} rows, {self.reads} reads", flush=True)
+        self.go()
