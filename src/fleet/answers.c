@@ -14,7 +14,7 @@ struct answer {               /* never changes; its encoding is what is kept */
 };
 struct fleet_answers {
     size_t max, first, count; /* of the ring: first is the oldest */
-    uint64_t bytes, hash;     /* hash: the sum of each one's */
+    uint64_t bytes;
     struct answer **ring;
     struct map by_key; /* the kind's byte, then the id */
     size_t views;
@@ -39,11 +39,6 @@ static struct str make_key(uint8_t kind, struct str id, char key[1 + FLEET_ANSWE
     key[0] = (char)kind;
     memcpy(key + 1, id.at, id.len);
     return str_of(key, 1 + id.len);
-}
-
-static uint64_t hash_of(const struct answer *answer)
-{
-    return str_hash(str_of(answer->bytes, answer->len), 0);
 }
 
 static struct answer *make_answer(uint8_t kind, struct str id, struct str reply)
@@ -89,7 +84,6 @@ static void forget_oldest(struct fleet_answers *answers)
 
     assert(was == oldest);
     answers->bytes -= oldest->len;
-    answers->hash -= hash_of(oldest);
     answers->first = (answers->first + 1) % answers->max;
     answers->count--;
     if (answers->views) {
@@ -103,7 +97,7 @@ static void forget_oldest(struct fleet_answers *answers)
 void fleet_answers_clear(struct fleet_answers *answers)
 {
     while (answers->count) forget_oldest(answers);
-    assert(answers->bytes == 0 && answers->hash == 0 && map_count(&answers->by_key) == 0);
+    assert(answers->bytes == 0 && map_count(&answers->by_key) == 0);
 }
 
 void fleet_answers_close(struct fleet_answers *answers)
@@ -124,11 +118,6 @@ size_t fleet_answers_count(const struct fleet_answers *answers)
 uint64_t fleet_answers_bytes(const struct fleet_answers *answers)
 {
     return answers->bytes;
-}
-
-uint64_t fleet_answers_hash(const struct fleet_answers *answers)
-{
-    return answers->hash;
 }
 
 /* -- finding and putting -- */
@@ -166,7 +155,6 @@ enum err fleet_answers_put(struct fleet_answers *answers, uint8_t kind, struct s
     answers->ring[(answers->first + answers->count) % answers->max] = answer;
     answers->count++;
     answers->bytes += answer->len;
-    answers->hash += hash_of(answer);
     return ERR_OK;
 }
 

@@ -3,8 +3,7 @@
  *
  * Part of the replicated state: a function of the commands applied so far, the same on every
  * replica, and carried by snapshots, for a repeat must find its answer wherever it is applied. It
- * is no part of the state's hash that people see, so that a restored archive, which has none, shows
- * the same; replicas compare it all the same (machine_ops.compared).
+ * is no part of the state's hash, so that a restored archive, which has none, compares equal.
  *
  * Bounded: the last FLEET_ANSWERS_MAX stay, older ones are forgotten. A repeat is due within
  * seconds; a thousand writes a second are remembered for a minute. Only the same kind of command is
@@ -29,8 +28,6 @@ void fleet_answers_close(struct fleet_answers *answers); /* no view may be open;
 void fleet_answers_clear(struct fleet_answers *answers);
 size_t fleet_answers_count(const struct fleet_answers *answers);
 uint64_t fleet_answers_bytes(const struct fleet_answers *answers);
-/* Of all that are there, in whatever order they came; 0 when there is none. */
-uint64_t fleet_answers_hash(const struct fleet_answers *answers);
 /* Borrowed until the next change. */
 bool fleet_answers_find(const struct fleet_answers *answers, uint8_t kind, struct str id,
                         struct str *ret_reply);

@@ -375,18 +375,11 @@ static uint64_t hash(const void *state)
     return fleet_hash(machine->fleet);
 }
 
-static uint64_t compared(const void *state)
-{
-    const struct fleet_machine *machine = state;
-
-    return fleet_hash(machine->fleet) + fleet_answers_hash(machine->answers);
-}
-
 static uint64_t size(const void *state)
 {
     const struct fleet_machine *machine = state;
 
-    return fleet_bytes(machine->fleet) + fleet_answers_bytes(machine->answers);
+    return fleet_bytes(machine->fleet);
 }
 
 static const struct machine_ops ops = {
@@ -399,7 +392,6 @@ static const struct machine_ops ops = {
     .restore_next = restore_next,
     .restore_end = restore_end,
     .hash = hash,
-    .compared = compared,
     .size = size,
 };
 

@@ -3,6 +3,7 @@
 
 #include "prim/answer.h"
 #include "prim/fault.h"
+#include "prim/file/file.h"
 #include "prim/memory/memory.h"
 #include "prim/store.h"
 #include "prim/trace.h"
@@ -14,7 +15,7 @@ static const struct scheme {
     bool any_clock; /* takes coord_options.now */
 } schemes[] = {
     {.name = "mem", .open = prim_memory_open, .any_clock = true},
-    {.name = "file", .why = "not built into this library"},
+    {.name = "file", .open = prim_file_open},
     {.name = "etcd", .why = "not built into this library"},
     {.name = "k8s", .why = "not built into this library"},
     {.name = "nats", .why = "not built into this library"},

@@ -66,12 +66,9 @@ struct machine_ops {
     enum err (*restore_begin)(void *state, uint64_t index, struct note *note);
     enum err (*restore_next)(void *state, struct str bytes, struct note *note);
     enum err (*restore_end)(void *state, struct note *note);
-    /* Of the state; cheap, so kept as it changes. Compared between replicas, which may be of two
-     * releases: an empty machine compares as one that is not there. */
+    /* Of the whole state; cheap, so kept as it changes. Compared between replicas, which may be of
+     * two releases: an empty machine compares as one that is not there. */
     uint64_t (*hash)(const void *state);
-    /* What replicas compare, where that is more than `hash` says, which is shown to people and
-     * kept with backups; may be NULL: `hash`. */
-    uint64_t (*compared)(const void *state);
     uint64_t (*size)(const void *state); /* bytes it holds, for the quota */
 };
 struct machine {

@@ -13,12 +13,6 @@
 
 /* -- state hashes -- */
 
-uint64_t replica_compared(const struct machine *machine)
-{
-    return machine->ops->compared ? machine->ops->compared(machine->state)
-                                  : machine->ops->hash(machine->state);
-}
-
 /* A machine that holds nothing counts as one that is not there: a release that has it and one that
  * has it not must agree until it is used. */
 static uint64_t state_hash(const struct replica *replica)
@@ -27,7 +21,7 @@ static uint64_t state_hash(const struct replica *replica)
 
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
         const struct machine *machine = &replica->machines[id];
-        if (machine->ops) parts[id] = replica_compared(machine) ^ replica->empty_hash[id];
+        if (machine->ops) parts[id] = machine->ops->hash(machine->state) ^ replica->empty_hash[id];
     }
     return str_hash(str_of(parts, sizeof parts), 0);
 }

@@ -371,7 +371,6 @@ void replica_apply_pump(struct replica *replica);
 /* The machines and meta hold the state after `index` (a snapshot was restored): proposals, changes
  * and reads that waited for less are told, hashes start anew. */
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term);
-uint64_t replica_compared(const struct machine *machine);
 void replica_apply_hash(struct replica *replica, uint64_t from, const struct frame_hash *hash);
 
 /* -- replica_restore.c -- */

@@ -105,7 +105,7 @@ static enum err empty_machines(struct replica *replica, struct note *note)
     if (err) return err;
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
         const struct machine *machine = &replica->machines[id];
-        if (machine->ops) replica->empty_hash[id] = replica_compared(machine);
+        if (machine->ops) replica->empty_hash[id] = machine->ops->hash(machine->state);
     }
     return ERR_OK;
 }

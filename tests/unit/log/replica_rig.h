@@ -27,7 +27,6 @@ struct node {
     struct replica *replica;
     struct trial *trial, *second; /* machines 1 and, if wanted, 2 */
     bool wants_second;
-    const struct machine_ops *ops; /* NULL: trial_ops */
     struct metrics *metrics;
     struct logger *logger;
     struct log_source log_source;

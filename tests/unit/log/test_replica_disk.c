@@ -382,28 +382,6 @@ TEST(a_leader_whose_state_differs_stops_itself)
     check_odd_one_out(true);
 }
 
-/* What people see is the same everywhere; what is compared is not. */
-static uint64_t seen_otherwise(const void *state)
-{
-    return trial_ops.hash(state) + trial_applied(state);
-}
-
-TEST(what_a_machine_has_compared_counts_and_not_what_it_shows)
-{
-    static struct machine_ops odd_ops;
-
-    odd_ops = trial_ops;
-    odd_ops.compared = seen_otherwise;
-    for (size_t i = 0; i < 3; i++) rig.nodes[i].limits.hash_every = 16;
-    rig.nodes[1].ops = &odd_ops;
-    rig_open(3);
-    RIG_UNTIL("one leads", rig_leader());
-    for (size_t i = 0; i < 40; i++) rig_add(rig_leader(), 20 + i, "n", 1);
-    RIG_UNTIL("the odd one stops", rig.nodes[1].stopped);
-    CHECK_ERR("as damaged", rig.nodes[1].stopped, ERR_CORRUPT);
-    rig_close();
-}
-
 /* A round is confirmed and waits for the rest of what is committed; at the very entry it waits for
  * the state turns out to be wrong. */
 static struct read_ticket waiting;

@@ -1,0 +1,337 @@
+#include "prim/file/gc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "prim/file/epoch.h"
+#include "prim/file/head_file.h"
+#include "prim/file/hooks.h"
+#include "prim/file/judge.h"
+#include "prim/file/lease_file.h"
+#include "prim/file/locks.h"
+#include "prim/file/sys.h"
+#include "prim/file/walk.h"
+
+enum {
+    ROUND_MS = 60000,
+    TEMP_OLD_S = 3600,
+    HEADS_A_ROUND = 4096, /* of one bucket: it is locked meanwhile */
+    REFERENCES_MAX = 1 << 20,
+};
+
+struct reference {
+    coord_id id;
+};
+
+struct round {
+    struct file_store *store;
+    atomic_bool *stop;
+    struct gc_report report;
+    struct bucket *bucket;
+    struct locked locked;
+    int dir;               /* being walked */
+    struct map references; /* lease ids that live heads speak of */
+    bool all_seen;         /* every bucket was looked at: `references` is complete */
+    /* Heads to be removed, and the floor they need. */
+    char (*dead)[LAYOUT_NAME_CAP];
+    size_t dead_count;
+    uint64_t floor;
+};
+
+static bool stopping(const struct round *round)
+{
+    return round->stop != NULL && atomic_load(round->stop);
+}
+
+/* -- temporary files -- */
+
+static bool is_stray(const struct file_store *store, const char *name, const struct stat *info)
+{
+    struct layout_temp temp;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec - info->st_mtim.tv_sec > TEMP_OLD_S) { return true; }
+    if (!layout_temp_parse(name, &temp)) { return false; } /* not one of ours: by age only */
+    if (memcmp(temp.boot, store->facts.boot_id, sizeof temp.boot) != 0) { return true; }
+    struct who who = {.pid = temp.pid,
+                      .start_ticks = temp.start_ticks,
+                      .pid_namespace = store->facts.self.pid_namespace};
+    return who_is_dead(&store->facts, &who, store->facts.boot_id);
+}
+
+static bool collect_temp(void *context, const char *name)
+{
+    struct round *round = context;
+    struct stat info;
+    if (fstatat(round->dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+        is_stray(round->store, name, &info) && unlinkat(round->dir, name, 0) == 0) {
+        round->report.temps++;
+    }
+    return !stopping(round);
+}
+
+/* meta/ holds temporaries beside files that stay, and no lock keeps their makers away: a pid of
+ * another namespace looks dead from here, so only the boot and the age count. */
+static bool collect_meta_temp(void *context, const char *name)
+{
+    struct round *round = context;
+    struct layout_temp temp;
+    struct stat info;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (layout_temp_parse(name, &temp) &&
+        fstatat(round->dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        (memcmp(temp.boot, round->store->facts.boot_id, sizeof temp.boot) != 0 ||
+         now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S) &&
+        unlinkat(round->dir, name, 0) == 0) {
+        round->report.temps++;
+    }
+    return !stopping(round);
+}
+
+/* -- heads -- */
+
+static void refer(struct round *round, const coord_id *id)
+{
+    struct reference *reference = malloc(sizeof *reference);
+    if (reference == NULL) {
+        round->all_seen = false;
+        return;
+    }
+    reference->id = *id;
+    enum err err = map_put(&round->references, str_of(reference->id.b, 16), reference);
+    if (err != ERR_OK) {
+        if (err != ERR_EXISTS) { round->all_seen = false; }
+        free(reference);
+    }
+}
+
+/* An entry that ended or was deleted long enough ago. One of an earlier boot is. */
+static bool is_past(struct round *round, const struct head *head)
+{
+    struct file_store *store = round->store;
+    struct verdict verdict;
+    int64_t now = file_now(store), keep = store->settings.tombstone_keep_ms * NS_IN_MS;
+    bool this_boot = memcmp(head->boot_id, store->facts.boot_id, 16) == 0;
+    if ((head->flags & HEAD_TOMBSTONE) != 0) {
+        return !this_boot || now - head->deadline_ns >= keep;
+    }
+    if ((head->flags & HEAD_LEASED) == 0) { return false; }
+    if (!this_boot) { return true; }
+    coord_result result = judge(store, head, now + 100 * NS_IN_MS, &verdict);
+    if (result.code != COORD_OK) {
+        round->all_seen = false;
+        return false;
+    }
+    return verdict.over && now - verdict.deadline_ns >= keep;
+}
+
+static bool consider_head(void *context, const char *name)
+{
+    struct round *round = context;
+    struct head_file file;
+    if (strlen(name) >= LAYOUT_NAME_CAP) { return true; }
+    head_file_init(&file);
+    int error = head_read(round->bucket->heads, name, STR_EMPTY, &file);
+    if (error != 0 || file.found == HEAD_IS_DAMAGED) { round->all_seen = false; }
+    if (error == 0 && file.found == HEAD_IS_THERE) {
+        const struct head *head = &file.head;
+        if (round->dead_count < HEADS_A_ROUND && is_past(round, head)) {
+            memcpy(round->dead[round->dead_count++], name, strlen(name) + 1);
+            /* One more: its end may have been shown as an event of that revision. */
+            round->floor = max_u64(round->floor, head->revision + 1);
+        } else if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0) {
+            refer(round, &head->lease_id);
+        }
+    }
+    head_file_deinit(&file);
+    return !stopping(round);
+}
+
+/* The bucket is ours alone, but a lock of a child nobody can see may still be on the file. */
+static void remove_lock_file(struct round *round, const char *name)
+{
+    coord_result result = lock_key(&round->locked, name, OP_COLLECT, file_now(round->store) - 1);
+    if (result.code != COORD_OK) { return; }
+    if (file_at(STEP_GC_LOCK) == 0 && unlinkat(round->bucket->locks, name, 0) == 0) {
+        round->report.locks++;
+    }
+    unlock_key(&round->locked);
+}
+
+static void remove_heads(struct round *round)
+{
+    if (round->dead_count == 0 || floor_raise(round->store, round->floor) != 0) { return; }
+    for (size_t i = 0; i < round->dead_count; i++) {
+        if (file_at(STEP_GC_HEAD) != 0 || unlinkat(round->bucket->heads, round->dead[i], 0) < 0) {
+            continue;
+        }
+        round->report.heads++;
+        remove_lock_file(round, round->dead[i]);
+    }
+}
+
+/* A lock file without a head: of a call that found nothing. */
+static bool consider_lock(void *context, const char *name)
+{
+    struct round *round = context;
+    struct stat info;
+    if (name[0] != '.' && round->report.locks < HEADS_A_ROUND &&
+        fstatat(round->bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
+        remove_lock_file(round, name);
+    }
+    return !stopping(round);
+}
+
+static bool collect_bucket(void *context, const char *name)
+{
+    struct round *round = context;
+    struct file_store *store = round->store;
+    if (bucket_get(store, name, false, &round->bucket).code != COORD_OK) { return true; }
+    /* Without waiting: whoever uses the bucket is more important. */
+    coord_result result =
+        lock_bucket(store, round->bucket, true, file_now(store) - 1, &round->locked);
+    if (result.code == COORD_OK) {
+        round->dead_count = 0;
+        round->floor = 0;
+        round->dir = round->bucket->temps;
+        int error = walk(round->dir, collect_temp, round);
+        if (walk(round->bucket->heads, consider_head, round) != 0) { round->all_seen = false; }
+        remove_heads(round);
+        if (error == 0) { (void)walk(round->bucket->locks, consider_lock, round); }
+        unlock(&round->locked);
+    } else {
+        round->report.buckets_busy++;
+        round->all_seen = false;
+    }
+    bucket_put(store, round->bucket);
+    return !stopping(round);
+}
+
+/* -- lease records -- */
+
+static bool collect_lease(void *context, const char *name)
+{
+    struct round *round = context;
+    struct file_store *store = round->store;
+    struct lease_record record;
+    coord_id id;
+    int fd = -1;
+    if (!layout_lease_id(name, &id) || map_get(&round->references, str_of(id.b, 16)) != NULL) {
+        return !stopping(round);
+    }
+    int64_t now = file_now(store);
+    if (record_open(store, &id, true, now + 10 * NS_IN_MS, &fd, &record) == 0) {
+        bool old_boot = memcmp(record.boot_id, store->facts.boot_id, 16) != 0;
+        if (old_boot || (record_is_over(store, &record) &&
+                         now - record.deadline_ns > COLLECT_AFTER_MS * NS_IN_MS)) {
+            if (unlinkat(store->leases, name, 0) == 0) { round->report.leases++; }
+        }
+    }
+    record_close(fd);
+    return !stopping(round);
+}
+
+static void free_references(struct map *references)
+{
+    struct map_entry *entry;
+    for (size_t cursor = 0; (entry = map_next(references, &cursor)) != NULL;) {
+        free(entry->value);
+    }
+    map_deinit(references);
+}
+
+static void run_round(struct round *round)
+{
+    struct file_store *store = round->store;
+    round->dir = store->meta;
+    (void)walk(store->meta, collect_meta_temp, round);
+    if (walk(store->buckets_dir, collect_bucket, round) != 0) { round->all_seen = false; }
+    if (round->all_seen && !stopping(round)) { (void)walk(store->leases, collect_lease, round); }
+    lease_table_sweep(store);
+}
+
+static struct gc_report run(struct file_store *store, atomic_bool *stop)
+{
+    struct round round = {.store = store, .stop = stop, .all_seen = true};
+    if (atomic_load(&store->degraded)) { return round.report; }
+    round.dead = malloc(HEADS_A_ROUND * sizeof *round.dead);
+    if (round.dead == NULL) { return round.report; }
+    round.locked = LOCKED_NONE;
+    map_init(&round.references, REFERENCES_MAX, sys_random());
+    run_round(&round);
+    free_references(&round.references);
+    free(round.dead);
+    return round.report;
+}
+
+struct gc_report gc_run(struct file_store *store)
+{
+    return run(store, NULL);
+}
+
+/* -- the thread -- */
+
+struct collector {
+    struct file_store *store;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    atomic_bool stop;
+};
+
+static void *collect(void *arg)
+{
+    struct collector *collector = arg;
+    (void)pthread_mutex_lock(&collector->mutex);
+    while (!atomic_load(&collector->stop)) {
+        (void)pthread_mutex_unlock(&collector->mutex);
+        (void)run(collector->store, &collector->stop);
+        (void)pthread_mutex_lock(&collector->mutex);
+        struct timespec until;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += (time_t)(ROUND_MS / 2000 + sys_random() % (ROUND_MS / 1000));
+        int waited = 0;
+        while (!atomic_load(&collector->stop) && waited != ETIMEDOUT) {
+            waited = pthread_cond_timedwait(&collector->wake, &collector->mutex, &until);
+        }
+    }
+    (void)pthread_mutex_unlock(&collector->mutex);
+    return NULL;
+}
+
+struct collector *collector_open(struct file_store *store)
+{
+    struct collector *collector = calloc(1, sizeof *collector);
+    pthread_condattr_t attributes;
+    if (collector == NULL) { return NULL; }
+    collector->store = store;
+    (void)pthread_mutex_init(&collector->mutex, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&collector->wake, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    if (file_thread(&collector->thread, collect, collector)) { return collector; }
+    (void)pthread_cond_destroy(&collector->wake);
+    (void)pthread_mutex_destroy(&collector->mutex);
+    free(collector);
+    return NULL;
+}
+
+void collector_close(struct collector *collector)
+{
+    if (collector == NULL) { return; }
+    (void)pthread_mutex_lock(&collector->mutex);
+    atomic_store(&collector->stop, true);
+    (void)pthread_cond_signal(&collector->wake);
+    (void)pthread_mutex_unlock(&collector->mutex);
+    (void)pthread_join(collector->thread, NULL);
+    (void)pthread_cond_destroy(&collector->wake);
+    (void)pthread_mutex_destroy(&collector->mutex);
+    free(collector);
+}

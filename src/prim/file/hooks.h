@@ -1,0 +1,46 @@
+/* Where tests reach into a file store. All zero in the product: nothing here is read from the
+ * environment or a URL, and no installed header shows it. */
+#ifndef PRIM_FILE_HOOKS_H
+#define PRIM_FILE_HOOKS_H
+#include "base/base.h"
+
+/* Moments of the procedures of docs/filestore.md, in their order. A hook is called just before the
+ * step's own system call; the ones that end in _DONE just after it. */
+#define FILE_STEPS(X)                                                                              \
+    X(S1)                                                                                          \
+    X(S2)                                                                                          \
+    X(S2_BUCKET) X(S2_GRANTED) X(S3) X(S4) X(S5) X(S6) X(S7) X(S7_CREATED) X(S7_DONE) X(S8)        \
+        X(S8_WRITE) X(S8_DONE) X(S9) X(S9_DONE) X(S10) X(S10_LINKED) X(S10_DONE) X(S11)            \
+            X(S11_DONE) X(S12) X(RELEASE_HEADS) X(RELEASE_RECORD) X(RELEASE_DONE) X(RENEW_LOCKED)  \
+                X(RENEW_CHECKED) X(RENEW_DONE) X(LOST_RAISED) X(JUDGE_LOCKED) X(JUDGE_DEAD)        \
+                    X(EPOCH_TEMP) X(EPOCH_RENAME) X(EPOCH_DONE) X(GC_FLOOR) X(GC_FLOOR_DONE)       \
+                        X(GC_HEAD) X(GC_LOCK) X(RECOVER_GATE) X(RECOVER_RENAME) X(RECOVER_DONE)    \
+                            X(NET_LINK) X(NET_LINK_DONE) X(WATCH_WAIT)
+enum file_step {
+#define X(name) STEP_##name,
+    FILE_STEPS(X)
+#undef X
+        STEP_COUNT
+};
+const char *file_step_name(enum file_step step); /* "S8_DONE" */
+
+struct file_hooks {
+    /* 0, or the errno with which the step's system call is to fail. May end the process. */
+    int (*step)(void *arg, enum file_step step);
+    void *arg;
+    const uint8_t *boot_id; /* 16 bytes instead of the kernel's */
+    uint64_t pid_namespace; /* instead of the kernel's; 0: its own */
+    int64_t file_system;    /* statfs magic instead of the real one; 0: the real one */
+    const char *mount_type; /* the same for the mount table */
+    int no_inotify;         /* errno that inotify_init1 answers; 0: none */
+    bool same_hash;         /* all long names hash alike */
+    bool no_collector;      /* no thread of its own for garbage */
+    bool no_unnamed;        /* as if O_TMPFILE were not there */
+};
+extern struct file_hooks file_hooks;
+
+static inline int file_at(enum file_step step)
+{
+    return __builtin_expect(file_hooks.step != NULL, 0) ? file_hooks.step(file_hooks.arg, step) : 0;
+}
+#endif

@@ -1,0 +1,526 @@
+#include "prim/file/lease_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "prim/file/head_file.h"
+#include "prim/file/hooks.h"
+#include "prim/file/judge.h"
+#include "prim/file/locks.h"
+#include "prim/file/sys.h"
+
+enum { KEYS_LOOKED_AT = 4 }; /* by every renewal; more would make it slow */
+
+struct lease {
+    coord_id id;
+    unsigned refs;
+    bool gone;             /* not in the table any more */
+    pthread_mutex_t mutex; /* of what follows: one renewal at a time */
+    int fd;                /* -1: not kept */
+    bool alive_locked;     /* the liveness lock is ours */
+    bool lost_known;
+    uint64_t lost_seen;
+    int64_t deadline_ns; /* as we last wrote or read it */
+};
+struct lease_table {
+    pthread_mutex_t mutex;
+    struct map map;
+    size_t kept, kept_max;
+};
+
+/* -- the table -- */
+
+struct lease_table *lease_table_open(void)
+{
+    struct rlimit limit = {.rlim_cur = 1024};
+    struct lease_table *table = calloc(1, sizeof *table);
+    if (table == NULL) { return NULL; }
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    (void)pthread_mutex_init(&table->mutex, NULL);
+    map_init(&table->map, PRIM_LEASES_MAX * 2, sys_random());
+    table->kept_max = (size_t)min_u64(limit.rlim_cur / 4, PRIM_LEASES_MAX);
+    return table;
+}
+
+static void lease_free(struct lease *lease)
+{
+    sys_close(lease->fd);
+    (void)pthread_mutex_destroy(&lease->mutex);
+    free(lease);
+}
+
+void lease_table_close(struct lease_table *table)
+{
+    struct map_entry *entry;
+    if (table == NULL) { return; }
+    for (size_t cursor = 0; (entry = map_next(&table->map, &cursor)) != NULL;) {
+        lease_free(entry->value);
+    }
+    map_deinit(&table->map);
+    (void)pthread_mutex_destroy(&table->mutex);
+    free(table);
+}
+
+static struct str id_key(const coord_id *id)
+{
+    return str_of(id->b, sizeof id->b);
+}
+
+/* Counted; NULL: no memory, or too many. */
+static struct lease *lease_get(struct lease_table *table, const coord_id *id)
+{
+    (void)pthread_mutex_lock(&table->mutex);
+    struct lease *lease = map_get(&table->map, id_key(id));
+    if (lease == NULL && (lease = calloc(1, sizeof *lease)) != NULL) {
+        lease->id = *id;
+        lease->fd = -1;
+        (void)pthread_mutex_init(&lease->mutex, NULL);
+        if (map_put(&table->map, id_key(&lease->id), lease) != ERR_OK) {
+            lease_free(lease);
+            lease = NULL;
+        }
+    }
+    if (lease != NULL) { lease->refs++; }
+    (void)pthread_mutex_unlock(&table->mutex);
+    return lease;
+}
+
+/* `over`: nobody will ask for it again. */
+static void lease_put(struct lease_table *table, struct lease *lease, bool over)
+{
+    if (lease == NULL) { return; }
+    (void)pthread_mutex_lock(&table->mutex);
+    if (over && !lease->gone) {
+        (void)map_remove(&table->map, id_key(&lease->id));
+        lease->gone = true;
+    }
+    bool last = --lease->refs == 0 && lease->gone;
+    if (last && lease->fd >= 0) { table->kept--; }
+    (void)pthread_mutex_unlock(&table->mutex);
+    if (last) { lease_free(lease); }
+}
+
+/* Holding the lease's mutex: the descriptor stays open with it, if there is room. */
+static void keep(struct lease_table *table, struct lease *lease, int fd)
+{
+    assert(lease->fd < 0);
+    (void)pthread_mutex_lock(&table->mutex);
+    bool room = table->kept < table->kept_max;
+    if (room) { table->kept++; }
+    (void)pthread_mutex_unlock(&table->mutex);
+    if (room) {
+        lease->fd = fd;
+        lease->alive_locked = sys_lock(fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
+    } else {
+        sys_close(fd);
+    }
+}
+
+void lease_table_sweep(struct file_store *store)
+{
+    struct lease_table *table = store->table;
+    int64_t long_ago = file_now(store) - 2 * COLLECT_AFTER_MS * NS_IN_MS;
+    struct map_entry *entry;
+    (void)pthread_mutex_lock(&table->mutex);
+    for (size_t cursor = 0; (entry = map_next(&table->map, &cursor)) != NULL;) {
+        struct lease *lease = entry->value;
+        if (lease->refs > 0 || lease->deadline_ns > long_ago) { continue; }
+        (void)map_remove(&table->map, id_key(&lease->id));
+        if (lease->fd >= 0) { table->kept--; }
+        lease_free(lease);
+    }
+    (void)pthread_mutex_unlock(&table->mutex);
+}
+
+static coord_result no_memory(void)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory for a lease");
+}
+
+static coord_result record_timed_out(void)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
+                       "the record of the lease is locked by another process");
+}
+
+static coord_result expired(int reason, uint64_t token)
+{
+    coord_result result =
+        prim_answer(COORD_EXPIRED, reason, "%s",
+                    reason == COORD_R_SUPERSEDED ? "another lease holds the entry now"
+                    : reason == COORD_R_DEADLINE ? "the lease ran out before this call"
+                    : reason == COORD_R_RELEASED ? "the lease was released"
+                                                 : "the entry or its lease record was taken away");
+    result.token = token;
+    return result;
+}
+
+/* -- making and ending -- */
+
+static int make_record(struct file_store *store, const coord_id *id, int64_t ttl_ms, int *ret_fd,
+                       int64_t *ret_deadline_ns)
+{
+    char name[LAYOUT_LEASE_CAP];
+    struct lease_record record = {.lease_id = *id, .ttl_ms = ttl_ms, .state = LEASE_LIVE};
+    layout_lease(id, name);
+    int error = file_at(STEP_S7);
+    if (error != 0) { return error; }
+    int fd =
+        sys_open(store->leases, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode(store));
+    if (fd < 0) { return errno; }
+    if ((store->settings.mode & 077) != 0) { (void)fchmod(fd, file_mode(store)); }
+    error = file_at(STEP_S7_CREATED);
+    memcpy(record.boot_id, store->facts.boot_id, 16);
+    record.who = store->holder;
+    record.granted_ns = file_now(store);
+    record.deadline_ns = record.granted_ns + ttl_ms * NS_IN_MS;
+    if (error == 0) { error = record_write(fd, &record); }
+    if (error != 0) {
+        (void)unlinkat(store->leases, name, 0);
+        sys_close(fd);
+        return error;
+    }
+    *ret_fd = fd;
+    *ret_deadline_ns = record.deadline_ns;
+    return 0;
+}
+
+coord_result lease_make(struct file_store *store, const coord_id *id, int64_t ttl_ms,
+                        int64_t *ret_deadline_ns)
+{
+    int fd = -1;
+    struct lease *lease = lease_get(store->table, id);
+    if (lease == NULL) { return no_memory(); }
+    (void)pthread_mutex_lock(&lease->mutex);
+    int error = lease->fd >= 0 ? EEXIST : make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
+    if (error == 0) {
+        lease->deadline_ns = *ret_deadline_ns;
+        lease->lost_known = true;
+        lease->lost_seen = 0;
+        keep(store->table, lease, fd);
+    }
+    (void)pthread_mutex_unlock(&lease->mutex);
+    lease_put(store->table, lease, error != 0 && error != EEXIST);
+    if (error == EEXIST) {
+        return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the lease id is in use");
+    }
+    if (error == 0) { (void)file_at(STEP_S7_DONE); }
+    return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");
+}
+
+/* Marks a live record; `discard`: no head refers to it. False: it was not there. */
+static bool end_record(struct file_store *store, const coord_id *id, enum lease_state state,
+                       bool discard, int64_t until_ns)
+{
+    char name[LAYOUT_LEASE_CAP];
+    struct lease_record record;
+    int fd = -1;
+    int error = record_open(store, id, true, until_ns, &fd, &record);
+    if (error != 0) {
+        record_close(fd);
+        return false;
+    }
+    if (record.state == LEASE_LIVE) {
+        record.state = state;
+        record.deadline_ns = file_now(store);
+        error = record_write(fd, &record);
+    }
+    layout_lease(id, name);
+    if (error == 0 && discard) { (void)unlinkat(store->leases, name, 0); }
+    record_close(fd);
+    return true;
+}
+
+static void table_drop(struct file_store *store, const coord_id *id)
+{
+    lease_put(store->table, lease_get(store->table, id), true);
+}
+
+void lease_abandon(struct file_store *store, const coord_id *id, bool published)
+{
+    (void)end_record(store, id, LEASE_DEAD, !published, file_now(store) + 1000 * NS_IN_MS);
+    table_drop(store, id);
+}
+
+void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns)
+{
+    (void)end_record(store, id, LEASE_RELEASED, true, until_ns);
+    table_drop(store, id);
+}
+
+coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns)
+{
+    struct lease_record record;
+    int fd = -1;
+    int error = record_open(store, id, true, until_ns, &fd, &record);
+    if (error == 0) {
+        record.lost_count++;
+        error = record_write(fd, &record);
+    }
+    record_close(fd);
+    if (error == ETIMEDOUT) { return record_timed_out(); }
+    /* Without a record it cannot be renewed anyway. */
+    if (error != 0 && error != ENOENT && error != EBADMSG) {
+        return file_trouble(error, "tell a lease of its loss");
+    }
+    (void)file_at(STEP_LOST_RAISED);
+    return prim_ok(COORD_R_NONE);
+}
+
+coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t until_ns,
+                         struct lease_record *ret_record)
+{
+    int fd = -1;
+    int error = record_open(store, id, false, until_ns, &fd, ret_record);
+    record_close(fd);
+    if (error == ENOENT || error == EBADMSG) { return expired(COORD_R_REVOKED, 0); }
+    if (error == ETIMEDOUT) { return record_timed_out(); }
+    if (error != 0) { return file_trouble(error, "read a lease record"); }
+    return record_is_over(store, ret_record) ? expired(COORD_R_DEADLINE, 0) : prim_ok(COORD_R_NONE);
+}
+
+/* -- what became of its keys -- */
+
+static int fate_of(const coord_id *id, const struct prim_held *held, const struct head_file *file)
+{
+    if (file->found != HEAD_IS_THERE) { return COORD_R_REVOKED; }
+    bool same = prim_id_equal(&file->head.lease_id, id);
+    if ((file->head.flags & HEAD_LIVE) != 0) {
+        if (!same && (file->head.flags & HEAD_LEASED) != 0) { return COORD_R_SUPERSEDED; }
+        return same && file->head.token == held->token ? COORD_R_NONE : COORD_R_REVOKED;
+    }
+    return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
+}
+
+coord_result claim_fate(struct file_store *store, const coord_id *id, const struct prim_held *held,
+                        bool lock, int64_t until_ns, struct fate *ret_fate)
+{
+    char bucket_name[LAYOUT_NAME_CAP], name[LAYOUT_NAME_CAP];
+    struct str key = str_from(held->key);
+    struct bucket *bucket = NULL;
+    struct locked locked = LOCKED_NONE;
+    struct head_file file;
+    layout_name(prim_bucket_of(key), bucket_name);
+    layout_name(prim_leaf_of(key), name);
+    head_file_init(&file);
+    coord_result result = bucket_get(store, bucket_name, false, &bucket);
+    if (result.code == COORD_NOT_FOUND) {
+        *ret_fate = (struct fate){.reason = COORD_R_REVOKED};
+        return prim_ok(COORD_R_NONE);
+    }
+    if (result.code == COORD_OK && lock) {
+        result = lock_bucket(store, bucket, false, until_ns, &locked);
+        if (result.code == COORD_OK) { result = lock_key(&locked, name, OP_CHECK, until_ns); }
+    }
+    if (result.code == COORD_OK) {
+        int error = head_read(bucket->heads, name, key, &file);
+        if (error != 0) { result = file_trouble(error, "read a head"); }
+    }
+    if (result.code == COORD_OK) {
+        ret_fate->reason = fate_of(id, held, &file);
+        ret_fate->token = ret_fate->reason == COORD_R_SUPERSEDED ? file.head.token : 0;
+    }
+    head_file_deinit(&file);
+    unlock(&locked);
+    bucket_put(store, bucket);
+    return result;
+}
+
+/* The first key that is lost decides. OK: all are its own. */
+static coord_result claim_check(struct file_store *store, const struct prim_claim *claim, bool lock,
+                                int64_t until_ns)
+{
+    for (size_t i = 0; i < claim->count; i++) {
+        struct fate fate;
+        coord_result result =
+            claim_fate(store, &claim->lease_id, &claim->held[i], lock, until_ns, &fate);
+        if (result.code != COORD_OK) { return result; }
+        if (fate.reason != COORD_R_NONE) { return expired(fate.reason, fate.token); }
+    }
+    return prim_ok(COORD_R_NONE);
+}
+
+/* The lease is over; its heads may say more about why. */
+static coord_result why_over(struct file_store *store, const struct prim_claim *claim,
+                             int64_t until_ns, int reason)
+{
+    coord_result result = claim_check(store, claim, false, until_ns);
+    if (result.code == COORD_EXPIRED &&
+        (result.reason == COORD_R_SUPERSEDED || result.reason == COORD_R_RELEASED)) {
+        return result;
+    }
+    return expired(reason, 0);
+}
+
+/* -- renewing -- */
+
+enum renew_end { RENEW_ENDED, RENEW_OVER, RENEW_GONE, RENEW_LOOK, RENEW_FAILED };
+struct renewal {
+    struct file_store *store;
+    const struct prim_claim *claim;
+    int64_t until_ns;
+    bool extend, mine; /* a renewal; an import: the record names this process from now on */
+    uint64_t lost_count;
+    int64_t deadline_ns;
+    int error;
+};
+
+static bool heads_are_there(const struct renewal *renewal)
+{
+    struct stat info;
+    if (renewal->claim->count > KEYS_LOOKED_AT) { return true; }
+    for (size_t i = 0; i < renewal->claim->count; i++) {
+        char bucket_name[LAYOUT_NAME_CAP], name[LAYOUT_NAME_CAP];
+        struct str key = str_from(renewal->claim->held[i].key);
+        struct bucket *bucket;
+        layout_name(prim_bucket_of(key), bucket_name);
+        layout_name(prim_leaf_of(key), name);
+        coord_result result = bucket_get(renewal->store, bucket_name, false, &bucket);
+        if (result.code == COORD_NOT_FOUND) { return false; }
+        if (result.code != COORD_OK) { continue; }
+        bool gone = fstatat(bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+        bucket_put(renewal->store, bucket);
+        if (gone) { return false; }
+    }
+    return true;
+}
+
+/* With the record locked. */
+static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease, int fd)
+{
+    struct stat info;
+    struct lease_record record;
+    struct file_store *store = renewal->store;
+    if (fstat(fd, &info) < 0 || info.st_nlink == 0) { return RENEW_GONE; }
+    int error = record_read(fd, &renewal->claim->lease_id, &record);
+    if (error == EBADMSG) { return RENEW_GONE; }
+    if (error == 0) { error = file_at(STEP_RENEW_LOCKED); }
+    if (error != 0) {
+        renewal->error = error;
+        return RENEW_FAILED;
+    }
+    int64_t now = file_now(store);
+    if (record_is_over(store, &record) || now >= record.deadline_ns) { return RENEW_OVER; }
+    if (!lease->lost_known || lease->lost_seen != record.lost_count) {
+        renewal->lost_count = record.lost_count;
+        return RENEW_LOOK;
+    }
+    renewal->error = file_at(STEP_RENEW_CHECKED);
+    if (renewal->error != 0) { return RENEW_FAILED; }
+    if (renewal->extend) {
+        record.deadline_ns = now + record.ttl_ms * NS_IN_MS;
+        record.renew_count++;
+    }
+    if (renewal->mine) { record.who = store->holder; }
+    renewal->error = record_write(fd, &record);
+    renewal->deadline_ns = lease->deadline_ns = record.deadline_ns;
+    return renewal->error == 0 ? RENEW_ENDED : RENEW_FAILED;
+}
+
+static enum renew_end renew_once(struct renewal *renewal, struct lease *lease)
+{
+    char name[LAYOUT_LEASE_CAP];
+    struct file_store *store = renewal->store;
+    int fd = lease->fd;
+    if (fd < 0) {
+        layout_lease(&lease->id, name);
+        fd = sys_open(store->leases, name, O_RDWR | O_NOFOLLOW, 0);
+        if (fd < 0 && errno == ENOENT) { return RENEW_GONE; }
+        renewal->error = fd < 0 ? errno : 0;
+        if (fd < 0) { return RENEW_FAILED; }
+    }
+    renewal->error = record_lock(store, fd, true, renewal->until_ns);
+    enum renew_end end = renewal->error == 0 ? renew_locked(renewal, lease, fd) : RENEW_FAILED;
+    (void)sys_lock(fd, BYTE_RECORD, LOCK_NONE);
+    if (lease->fd < 0) {
+        if (end == RENEW_ENDED) {
+            keep(store->table, lease, fd);
+        } else {
+            sys_close(fd);
+        }
+    } else if (!lease->alive_locked) {
+        lease->alive_locked = sys_lock(lease->fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
+    }
+    return end;
+}
+
+static coord_result renew_until_clear(struct renewal *renewal, struct lease *lease)
+{
+    coord_result result;
+    for (;;) {
+        switch (renew_once(renewal, lease)) {
+        case RENEW_ENDED: return prim_ok(COORD_R_RENEWED);
+        case RENEW_OVER:
+            return why_over(renewal->store, renewal->claim, renewal->until_ns, COORD_R_DEADLINE);
+        case RENEW_GONE:
+            return why_over(renewal->store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
+        case RENEW_FAILED:
+            return renewal->error == ETIMEDOUT ? record_timed_out()
+                                               : file_trouble(renewal->error, "renew a lease");
+        case RENEW_LOOK:
+            /* Whoever told us of a loss may still be about to publish: wait for its lock. */
+            result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
+            if (result.code != COORD_OK) { return result; }
+            lease->lost_known = true;
+            lease->lost_seen = renewal->lost_count;
+            break;
+        }
+    }
+}
+
+static coord_result renew_as(struct renewal *renewal)
+{
+    struct file_store *store = renewal->store;
+    if (atomic_load(&store->degraded)) { return file_usable(store); }
+    if (renewal->extend && !heads_are_there(renewal)) {
+        return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
+    }
+    struct lease *lease = lease_get(store->table, &renewal->claim->lease_id);
+    if (lease == NULL) { return no_memory(); }
+    (void)pthread_mutex_lock(&lease->mutex);
+    coord_result result = renew_until_clear(renewal, lease);
+    (void)pthread_mutex_unlock(&lease->mutex);
+    lease_put(store->table, lease, result.code == COORD_EXPIRED);
+    return result;
+}
+
+coord_result lease_renew(struct file_store *store, const struct prim_call *call,
+                         const struct prim_claim *claim, int64_t *ret_sent_ns)
+{
+    struct renewal renewal = {
+        .store = store, .claim = claim, .until_ns = call->deadline_ns, .extend = true};
+    *ret_sent_ns = file_now(store);
+    coord_result result = renew_as(&renewal);
+    if (result.code == COORD_OK) {
+        result.granted_ttl_ms = claim->ttl_ms;
+        (void)file_at(STEP_RENEW_DONE);
+    }
+    return result;
+}
+
+coord_result lease_adopt(struct file_store *store, const struct prim_call *call,
+                         const struct prim_claim *claim, int64_t *ret_left_ms)
+{
+    struct renewal renewal = {
+        .store = store, .claim = claim, .until_ns = call->deadline_ns, .mine = true};
+    coord_result result = renew_as(&renewal);
+    if (result.code == COORD_OK) {
+        *ret_left_ms = (renewal.deadline_ns - file_now(store)) / NS_IN_MS;
+        result.granted_ttl_ms = claim->ttl_ms;
+    }
+    return result;
+}
+
+coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t until_ns,
+                           int64_t *ret_deadline_ns)
+{
+    const struct prim_claim claim = {.lease_id = *id};
+    struct renewal renewal = {.store = store, .claim = &claim, .until_ns = until_ns, .mine = true};
+    coord_result result = renew_as(&renewal);
+    if (result.code == COORD_OK) { *ret_deadline_ns = renewal.deadline_ns; }
+    return result;
+}

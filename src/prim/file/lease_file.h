@@ -1,0 +1,45 @@
+/* Lease records: s/<id>, rewritten in place. A renewal is a lock, a read, a write and an unlock on
+ * a descriptor that is kept; no directory, no sync.
+ *
+ * The kept descriptor also holds the liveness lock. Neither is needed for a lease to be valid: when
+ * descriptors run short, or after an import, a renewal opens the record anew. */
+#ifndef PRIM_FILE_LEASE_FILE_H
+#define PRIM_FILE_LEASE_FILE_H
+#include "prim/file/store.h"
+
+/* NULL: no memory. */
+struct lease_table *lease_table_open(void);
+void lease_table_close(struct lease_table *table);
+
+/* S7. UNAVAILABLE/storage, INVALID/handle when the id is in use. */
+coord_result lease_make(struct file_store *store, const coord_id *id, int64_t ttl_ms,
+                        int64_t *ret_deadline_ns);
+/* S12 after a failure: nobody may find it live. `published`: a head may refer to it. */
+void lease_abandon(struct file_store *store, const coord_id *id, bool published);
+/* Its holder is this process from now on. EXPIRED/deadline, EXPIRED/revoked. */
+coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t until_ns,
+                           int64_t *ret_deadline_ns);
+coord_result lease_renew(struct file_store *store, const struct prim_call *call,
+                         const struct prim_claim *claim, int64_t *ret_sent_ns);
+coord_result lease_adopt(struct file_store *store, const struct prim_call *call,
+                         const struct prim_claim *claim, int64_t *ret_left_ms);
+/* Is it live now? For one more key under it. OK, EXPIRED/deadline, EXPIRED/revoked. */
+coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t until_ns,
+                         struct lease_record *ret_record);
+/* Released by its holder: marked, removed, forgotten. Nothing when it is over already. */
+void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns);
+/* Somebody takes an entry away from a lease that lives: its next renewal looks at its heads. Call
+ * before the new head is published, with its key locked. */
+coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns);
+
+/* What became of a key of this lease: COORD_R_NONE still its own, or the reason it is lost for. */
+struct fate {
+    int reason;
+    uint64_t token;
+};
+/* `lock`: wait for whoever is changing the key. UNAVAILABLE when that cannot be found out. */
+coord_result claim_fate(struct file_store *store, const coord_id *id, const struct prim_held *held,
+                        bool lock, int64_t until_ns, struct fate *ret_fate);
+/* Gives back descriptors of leases that ended long ago without a word. */
+void lease_table_sweep(struct file_store *store);
+#endif

@@ -1,0 +1,291 @@
+#include "prim/file/locks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "prim/file/hooks.h"
+
+enum { BYTE_BUCKET = 0, BYTE_TURNSTILE = 1, BYTE_GATE = 2, BYTE_KEY = 0 };
+enum { PAUSE_FIRST_NS = 200000, PAUSE_LONGEST_NS = 10000000 };
+
+bool pause_until(struct file_store *store, struct pause *pause, int64_t until_ns)
+{
+    int64_t left = until_ns - file_now(store);
+    if (left <= 0) { return false; }
+    pause->longest_ns = pause->longest_ns == 0 ? PAUSE_FIRST_NS : pause->longest_ns * 2;
+    if (pause->longest_ns > PAUSE_LONGEST_NS) { pause->longest_ns = PAUSE_LONGEST_NS; }
+    int64_t span = pause->longest_ns - PAUSE_FIRST_NS + 1;
+    int64_t ns = PAUSE_FIRST_NS + (int64_t)(sys_random() % (uint64_t)span);
+    sys_sleep_ns(ns < left ? ns : left);
+    return true;
+}
+
+int lock_byte(struct file_store *store, int fd, uint64_t byte, enum lock_kind kind,
+              int64_t until_ns)
+{
+    struct pause pause = {0};
+    for (;;) {
+        int error = sys_lock(fd, byte, kind);
+        if (error != EAGAIN) { return error; }
+        if (!pause_until(store, &pause, until_ns)) { return ETIMEDOUT; }
+    }
+}
+
+int lock_open(const struct file_store *store, int dir, const char *name)
+{
+    for (;;) {
+        int fd = sys_open(dir, name, O_RDWR | O_NOFOLLOW, 0);
+        if (fd >= 0 || errno != ENOENT) { return fd; }
+        fd = sys_open(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode(store));
+        if (fd < 0 && errno == EEXIST) { continue; } /* made by another in between */
+        if (fd >= 0 && (store->settings.mode & 077) != 0) { (void)fchmod(fd, file_mode(store)); }
+        return fd;
+    }
+}
+
+/* -- the bucket lock -- */
+
+static coord_result timed_out(const char *what)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "%s is held by another process", what);
+}
+
+/* A lock on a file that has lost its name excludes nobody. */
+static int lock_bucket_file(struct file_store *store, struct bucket *bucket, bool alone,
+                            int64_t until_ns, int *ret_fd)
+{
+    for (;;) {
+        struct stat info;
+        int fd = lock_open(store, bucket->locks, ".bucket");
+        if (fd < 0) { return errno; }
+        int error = lock_byte(store, fd, BYTE_TURNSTILE, LOCK_EXCLUSIVE, until_ns);
+        if (error == 0) {
+            error =
+                lock_byte(store, fd, BYTE_BUCKET, alone ? LOCK_EXCLUSIVE : LOCK_SHARED, until_ns);
+        }
+        if (error == 0) { error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE); }
+        if (error == 0 && fstat(fd, &info) < 0) { error = errno; }
+        if (error == 0 && info.st_nlink > 0) {
+            *ret_fd = fd;
+            return 0;
+        }
+        sys_close(fd);
+        if (error != 0) { return error; }
+        if (file_now(store) >= until_ns) { return ETIMEDOUT; }
+    }
+}
+
+coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool alone,
+                         int64_t until_ns, struct locked *locked)
+{
+    *locked = LOCKED_NONE;
+    if (!door_enter(&bucket->door, alone, until_ns - file_now(store))) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
+                           "the bucket lock is held by another thread");
+    }
+    locked->store = store;
+    locked->bucket = bucket;
+    locked->alone = alone;
+    int error = file_at(STEP_S2_BUCKET);
+    if (error == 0) {
+        error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
+    }
+    if (error == 0) { return prim_ok(COORD_R_NONE); }
+    unlock(locked);
+    return error == ETIMEDOUT ? timed_out("the bucket lock") : file_trouble(error, "lock a bucket");
+}
+
+/* -- key locks -- */
+
+static uint64_t key_hash(const struct bucket *bucket, const char *name)
+{
+    return str_hash(str_from(name), str_hash(str_from(bucket->name), 1));
+}
+
+/* Since when this lock has been refused to us in a row. Two that share a place only wait longer. */
+static int64_t refused_for(struct file_store *store, uint64_t hash)
+{
+    int64_t now = file_now(store);
+    (void)pthread_mutex_lock(&store->mutex);
+    struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
+    if (stuck->hash != hash || stuck->since_ns == 0 ||
+        now - stuck->last_ns > store->settings.lock_timeout_ms * NS_IN_MS) {
+        *stuck = (struct stuck){.hash = hash, .since_ns = now};
+    }
+    stuck->last_ns = now;
+    int64_t refused = now - stuck->since_ns;
+    (void)pthread_mutex_unlock(&store->mutex);
+    return refused;
+}
+
+static void was_granted(struct file_store *store, uint64_t hash)
+{
+    (void)pthread_mutex_lock(&store->mutex);
+    struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
+    if (stuck->hash == hash) { *stuck = (struct stuck){0}; }
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+static bool read_lock_record(int fd, struct lock_record *ret_record)
+{
+    char bytes[LOCK_RECORD];
+    size_t got;
+    return sys_read(fd, bytes, sizeof bytes, &got) == 0 &&
+           lock_record_decode(str_of(bytes, got), ret_record) == ERR_OK;
+}
+
+static int write_lock_record(const struct file_store *store, int fd, enum file_op op)
+{
+    char bytes[LOCK_RECORD];
+    struct lock_record record = {
+        .who = store->facts.self, .locked_ns = file_now(store), .op = (uint32_t)op};
+    memcpy(record.boot_id, store->facts.boot_id, 16);
+    lock_record_encode(&record, bytes);
+    return sys_write(fd, bytes, sizeof bytes);
+}
+
+static bool is_at(int fd, int dir, const char *name)
+{
+    struct stat mine, there;
+    return fstat(fd, &mine) == 0 && mine.st_nlink > 0 &&
+           fstatat(dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_ino == there.st_ino &&
+           mine.st_dev == there.st_dev;
+}
+
+/* One attempt under the shared gate. 0: held, EAGAIN: refused, ESTALE: the file was replaced. */
+static int try_key(struct locked *locked, const char *name, enum file_op op)
+{
+    struct file_store *store = locked->store;
+    int dir = locked->bucket->locks;
+    int fd = lock_open(store, dir, name);
+    if (fd < 0) { return errno; }
+    int error = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE);
+    if (error == 0) {
+        error = file_at(STEP_S2_GRANTED);
+        if (error == 0) { error = write_lock_record(store, fd, op); }
+        if (error == 0 && !is_at(fd, dir, name)) { error = ESTALE; }
+    }
+    if (error == 0) {
+        locked->key_fd = fd;
+        return 0;
+    }
+    sys_close(fd);
+    return error;
+}
+
+/* Holding the gate alone, so that nobody stands between "granted" and "written down": the record
+ * names the holder, or the parent of the child that keeps its descriptor. True: replaced. */
+static bool replace_dead_lock(struct locked *locked, const char *name)
+{
+    struct file_store *store = locked->store;
+    struct lock_record record;
+    char temp[LAYOUT_TEMP_CAP];
+    int fd = sys_open(locked->bucket->locks, name, O_RDWR | O_NOFOLLOW, 0);
+    if (fd < 0) { return false; }
+    bool dead = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE) == EAGAIN && read_lock_record(fd, &record) &&
+                who_is_dead(&store->facts, &record.who, record.boot_id);
+    sys_close(fd);
+    if (!dead) { return false; }
+    file_temp_name(store, temp);
+    fd = sys_open(locked->bucket->temps, temp, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
+    if (fd < 0) { return false; }
+    (void)fchmod(fd, file_mode(store));
+    sys_close(fd);
+    if (file_at(STEP_RECOVER_RENAME) != 0 ||
+        renameat(locked->bucket->temps, temp, locked->bucket->locks, name) < 0) {
+        (void)unlinkat(locked->bucket->temps, temp, 0);
+        return false;
+    }
+    (void)file_at(STEP_RECOVER_DONE);
+    return true;
+}
+
+static bool recover_key(struct locked *locked, const char *name, int64_t until_ns)
+{
+    if (file_at(STEP_RECOVER_GATE) != 0) { return false; }
+    if (lock_byte(locked->store, locked->bucket_fd, BYTE_GATE, LOCK_EXCLUSIVE, until_ns) != 0) {
+        return false;
+    }
+    bool replaced = replace_dead_lock(locked, name);
+    (void)sys_lock(locked->bucket_fd, BYTE_GATE, LOCK_NONE);
+    return replaced;
+}
+
+static coord_result key_timed_out(struct locked *locked, const char *name)
+{
+    struct lock_record record = {0};
+    int fd = sys_open(locked->bucket->locks, name, O_RDONLY | O_NOFOLLOW, 0);
+    bool known = fd >= 0 && read_lock_record(fd, &record);
+    sys_close(fd);
+    if (!known) { return timed_out("the key lock"); }
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
+                       "the key lock is held by pid %" PRIu32 " for %" PRId64 " ms", record.who.pid,
+                       (file_now(locked->store) - record.locked_ns) / NS_IN_MS);
+}
+
+static int take_key(struct locked *locked, const char *name, enum file_op op, int64_t until_ns)
+{
+    struct file_store *store = locked->store;
+    uint64_t hash = key_hash(locked->bucket, name);
+    struct pause pause = {0};
+    for (;;) {
+        int error = sys_lock(locked->bucket_fd, BYTE_GATE, LOCK_SHARED);
+        if (error == 0) {
+            error = try_key(locked, name, op);
+            (void)sys_lock(locked->bucket_fd, BYTE_GATE, LOCK_NONE);
+            if (error == 0) {
+                was_granted(store, hash);
+                return 0;
+            }
+            if (error == EAGAIN &&
+                refused_for(store, hash) >= store->settings.lock_timeout_ms * NS_IN_MS &&
+                recover_key(locked, name, until_ns)) {
+                continue;
+            }
+        }
+        if (error != EAGAIN && error != ESTALE) { return error; }
+        if (!pause_until(store, &pause, until_ns)) { return ETIMEDOUT; }
+    }
+}
+
+coord_result lock_key(struct locked *locked, const char *name, enum file_op op, int64_t until_ns)
+{
+    struct file_store *store = locked->store;
+    struct door *door = &store->key_doors[key_hash(locked->bucket, name) % KEY_DOORS];
+    assert(locked->bucket != NULL && locked->key_fd < 0);
+    if (!door_enter(door, true, until_ns - file_now(store))) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
+                           "the key lock is held by another thread");
+    }
+    locked->key_door = door;
+    int error = take_key(locked, name, op, until_ns);
+    if (error == 0) { return prim_ok(COORD_R_NONE); }
+    coord_result result =
+        error == ETIMEDOUT ? key_timed_out(locked, name) : file_trouble(error, "lock a key");
+    unlock_key(locked);
+    return result;
+}
+
+void unlock_key(struct locked *locked)
+{
+    /* Given back in so many words: a child that has not come to its exec yet shares the file. */
+    if (locked->key_fd >= 0) { (void)sys_lock(locked->key_fd, BYTE_KEY, LOCK_NONE); }
+    sys_close(locked->key_fd);
+    locked->key_fd = -1;
+    if (locked->key_door != NULL) { door_leave(locked->key_door, true); }
+    locked->key_door = NULL;
+}
+
+void unlock(struct locked *locked)
+{
+    if (locked->bucket == NULL) { return; }
+    unlock_key(locked);
+    if (locked->bucket_fd >= 0) { (void)sys_lock(locked->bucket_fd, BYTE_BUCKET, LOCK_NONE); }
+    sys_close(locked->bucket_fd);
+    door_leave(&locked->bucket->door, locked->alone);
+    *locked = LOCKED_NONE;
+}

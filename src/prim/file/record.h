@@ -1,0 +1,111 @@
+/* The bytes of a file store: heads, lease records, lock records, epoch and floor.
+ *
+ * Pure: bytes to structs and back. Layout, byte by byte: docs/formats/filestore.md. Everything is
+ * little endian with a CRC-32C of all its bytes (its own field zero), and there is one way to write
+ * each record: what decodes encodes to the same bytes. */
+#ifndef PRIM_FILE_RECORD_H
+#define PRIM_FILE_RECORD_H
+#include <muster/coord.h>
+
+#include "base/str.h"
+#include "prim/names.h"
+
+enum {
+    HEAD_LIVE = 1,
+    HEAD_TOMBSTONE = 2,
+    HEAD_LEASED = 4,
+    HEAD_SLOT = 8,
+    HEAD_GROUP = 16, /* the value is a group record */
+    HEAD_DURABLE = 32,
+    HEAD_FLAGS = 63,
+
+    HEAD_HEADER = 160,
+    HEAD_MAX = HEAD_HEADER + PRIM_KEY_MAX + PRIM_OWNER_MAX + PRIM_VALUE_LARGE_MAX,
+    LEASE_RECORD = 128,
+    LOCK_RECORD = 64,
+    EPOCH_RECORD = 64,
+    FLOOR_RECORD = 64,
+    GROUP_VALUE = 16,
+    FORMAT_CAP = 160,
+};
+#define REVISION_MAX ((uint64_t)INT64_MAX)
+
+/* Who a process is, so that another can prove it dead: a pid alone is used again, means something
+ * else in another namespace, and nothing after a reboot. */
+struct who {
+    uint32_t pid;
+    uint64_t start_ticks; /* field 22 of its stat record */
+    uint64_t pid_namespace;
+};
+
+struct head {
+    uint32_t flags;
+    uint64_t revision, token, create_revision, changes;
+    int64_t ttl_ms;
+    int64_t deadline_ns; /* the first one; of a tombstone: when it was written */
+    uint8_t boot_id[16]; /* of that time */
+    coord_id lease_id;   /* of a tombstone: of the lease that ended */
+    uint64_t wall_ms;    /* for people */
+    struct who who;
+    coord_id request_id;
+    uint32_t reason;
+    struct str key, owner, value; /* borrowed */
+};
+size_t head_size(const struct head *head);
+void head_encode(const struct head *head, char *out); /* head_size() bytes */
+/* ERR_CORRUPT: not one of ours, or damaged. The strings point into `bytes`. */
+enum err head_decode(struct str bytes, struct head *ret_head);
+
+enum lease_state { LEASE_LIVE = 1, LEASE_RELEASED = 2, LEASE_DEAD = 3 };
+struct lease_record {
+    coord_id lease_id;
+    uint8_t boot_id[16];
+    int64_t ttl_ms;
+    int64_t deadline_ns; /* of a dead one: when it ended */
+    int64_t granted_ns;
+    enum lease_state state;
+    struct who who;
+    uint64_t renew_count;
+    uint64_t lost_count; /* changed: somebody took an entry of this lease; read the heads again */
+};
+void lease_record_encode(const struct lease_record *record, char out[LEASE_RECORD]);
+enum err lease_record_decode(struct str bytes, struct lease_record *ret_record);
+
+/* Of who holds a key lock. It grants nothing; it is for people and for the recovery of a lock. */
+struct lock_record {
+    struct who who;
+    uint8_t boot_id[16];
+    int64_t locked_ns;
+    uint32_t op; /* enum file_op */
+};
+void lock_record_encode(const struct lock_record *record, char out[LOCK_RECORD]);
+enum err lock_record_decode(struct str bytes, struct lock_record *ret_record);
+
+struct epoch_record {
+    uint64_t epoch; /* below EPOCH_MAX */
+    uint8_t boot_id[16];
+    coord_id store_id;
+    uint64_t format_inode;  /* another: this directory is a copy */
+    uint32_t format_change; /* seconds xor nanoseconds of its change time */
+};
+#define EPOCH_MAX   (UINT64_C(1) << 22)
+#define EPOCH_SHIFT 40
+void epoch_record_encode(const struct epoch_record *record, char out[EPOCH_RECORD]);
+enum err epoch_record_decode(struct str bytes, struct epoch_record *ret_record);
+
+void floor_record_encode(uint64_t floor, const coord_id *store_id, char out[FLOOR_RECORD]);
+enum err floor_record_decode(struct str bytes, uint64_t *ret_floor, coord_id *ret_store_id);
+
+/* What stands in the value of a group record. `slots_high`: no slot at or above it was ever used. */
+struct group_value {
+    uint32_t slot_count, slots_high;
+    int64_t cooldown_ms;
+};
+void group_value_encode(const struct group_value *group, char out[GROUP_VALUE]);
+enum err group_value_decode(struct str bytes, struct group_value *ret_group);
+
+/* The text file FORMAT. Returns its length. */
+size_t format_encode(const coord_id *store_id, char out[FORMAT_CAP]);
+/* ERR_VERSION: a musterfs, but not one we read. */
+enum err format_decode(struct str bytes, coord_id *ret_store_id);
+#endif

@@ -1,0 +1,195 @@
+#include "prim/file/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* One bit for each descriptor number: ours. */
+enum { FD_WORDS = 16384, FD_MAX = FD_WORDS * 64 };
+static _Atomic uint64_t ours[FD_WORDS];
+static atomic_int highest;
+static pthread_rwlock_t fork_lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    (void)pthread_rwlock_wrlock(&fork_lock);
+}
+
+static void after_fork_parent(void)
+{
+    (void)pthread_rwlock_unlock(&fork_lock);
+}
+
+/* Closing gives no lock of the parent away: it belongs to the open file, which the parent keeps. */
+static void after_fork_child(void)
+{
+    int last = atomic_load(&highest);
+    for (int word = 0; word <= last / 64; word++) {
+        uint64_t bits = atomic_exchange(&ours[word], 0);
+        while (bits != 0) {
+            (void)close(word * 64 + __builtin_ctzll(bits));
+            bits &= bits - 1;
+        }
+    }
+    (void)pthread_rwlock_unlock(&fork_lock);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+static void opening(void)
+{
+    (void)pthread_once(&fork_once, watch_forks);
+    (void)pthread_rwlock_rdlock(&fork_lock);
+}
+
+static int opened(int fd)
+{
+    int error = errno;
+    if (fd >= FD_MAX) {
+        (void)close(fd);
+        fd = -1;
+        error = EMFILE;
+    }
+    if (fd >= 0) {
+        int last = atomic_load(&highest);
+        atomic_fetch_or(&ours[fd / 64], UINT64_C(1) << (fd % 64));
+        while (last < fd && !atomic_compare_exchange_weak(&highest, &last, fd)) {}
+    }
+    (void)pthread_rwlock_unlock(&fork_lock);
+    errno = error;
+    return fd;
+}
+
+int sys_open(int dir, const char *name, int flags, mode_t mode)
+{
+    opening();
+    return opened(openat(dir, name, flags | O_CLOEXEC | O_NOCTTY, mode));
+}
+
+int sys_inotify(void)
+{
+    opening();
+    return opened(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+}
+
+int sys_eventfd(void)
+{
+    opening();
+    return opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+void sys_close(int fd)
+{
+    if (fd < 0) { return; }
+    int error = errno;
+    uint64_t bit = UINT64_C(1) << (fd % 64);
+    (void)pthread_rwlock_rdlock(&fork_lock);
+    /* Not ours any more in a forked child, where the number may be somebody else's by now. */
+    if ((atomic_fetch_and(&ours[fd / 64], ~bit) & bit) != 0) { (void)close(fd); }
+    (void)pthread_rwlock_unlock(&fork_lock);
+    errno = error;
+}
+
+int sys_open_dir(int parent, const char *name)
+{
+    return sys_open(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
+int sys_make_dir(int parent, const char *name, mode_t mode)
+{
+    if (mkdirat(parent, name, mode) < 0) { return errno == EEXIST ? 0 : errno; }
+    /* The mode that was asked for, whatever the umask: users that share a store must all get in. */
+    return fchmodat(parent, name, mode, 0) < 0 ? errno : 0;
+}
+
+static int lock_call(int fd, int command, uint64_t byte, short type, struct flock *ret_lock)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+    int got;
+    do {
+        got = fcntl(fd, command, &lock);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) { return errno == EACCES ? EAGAIN : errno; }
+    *ret_lock = lock;
+    return 0;
+}
+
+int sys_lock(int fd, uint64_t byte, enum lock_kind kind)
+{
+    static const short types[] = {F_UNLCK, F_RDLCK, F_WRLCK};
+    struct flock lock;
+    return lock_call(fd, F_OFD_SETLK, byte, types[kind], &lock);
+}
+
+int sys_lock_test(int fd, uint64_t byte)
+{
+    struct flock lock = {0};
+    int error = lock_call(fd, F_OFD_GETLK, byte, F_WRLCK, &lock);
+    return error != 0 ? error : lock.l_type == F_UNLCK ? 0 : EAGAIN;
+}
+
+int sys_read(int fd, void *into, size_t len, size_t *ret_got)
+{
+    size_t got = 0;
+    while (got < len) {
+        ssize_t n = pread(fd, (char *)into + got, len - got, (off_t)got);
+        if (n < 0 && errno == EINTR) { continue; }
+        if (n < 0) { return errno; }
+        if (n == 0) { break; }
+        got += (size_t)n;
+    }
+    *ret_got = got;
+    return 0;
+}
+
+int sys_write(int fd, const void *from, size_t len)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = pwrite(fd, (const char *)from + done, len - done, (off_t)done);
+        if (n < 0 && errno == EINTR) { continue; }
+        if (n < 0) { return errno; }
+        if (n == 0) { return ENOSPC; }
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret_got)
+{
+    char more;
+    size_t extra = 0;
+    int fd = sys_open(dir, name, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0) { return errno; }
+    int error = sys_read(fd, into, cap, ret_got);
+    if (error == 0 && *ret_got == cap && pread(fd, &more, 1, (off_t)cap) > 0) { extra = 1; }
+    sys_close(fd);
+    return error != 0 ? error : extra > 0 ? ERANGE : 0;
+}
+
+void sys_sleep_ns(int64_t ns)
+{
+    if (ns <= 0) { return; }
+    struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL); /* a signal only makes it shorter */
+}
+
+uint64_t sys_random(void)
+{
+    uint64_t value = 0;
+    if (getrandom(&value, sizeof value, GRND_NONBLOCK) == (ssize_t)sizeof value) { return value; }
+    struct timespec now; /* before the kernel has entropy: good enough to keep two apart */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();
+}

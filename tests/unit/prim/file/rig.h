@@ -1,0 +1,64 @@
+/* A file store opened for a test, and its calls with short names. */
+#ifndef TESTS_UNIT_PRIM_FILE_RIG_H
+#define TESTS_UNIT_PRIM_FILE_RIG_H
+#include <stdatomic.h>
+
+#include "prim/file/file.h"
+#include "prim/file/hooks.h"
+#include "prim/file/store.h"
+
+enum { RIG_KEYS = 4 };
+
+struct rig {
+    struct prim_host host; /* first */
+    struct prim_backend *backend;
+    struct file_store *store;
+    atomic_int lost, lost_reason, degraded;
+    _Atomic uint64_t lost_token;
+    int64_t timeout_ms; /* of each call; 5,000 */
+    coord_id request;   /* of the next call; zero: a fresh one */
+    uint32_t attempt;
+    coord_options options;
+};
+/* A lease as prim would keep it. */
+struct rig_lease {
+    struct prim_claim claim;
+    struct prim_held held[RIG_KEYS];
+    char keys[RIG_KEYS][PRIM_SLOT_KEY_CAP];
+    char owner[PRIM_OWNER_MAX + 1];
+    struct prim_grant grant;
+};
+
+const char *rig_dir(void); /* a fresh path below test_dir(), not yet made */
+coord_result rig_try(struct rig *rig, const char *dir, const char *params);
+void rig_open(struct rig *rig, const char *dir, const char *params); /* must succeed */
+void rig_close(struct rig *rig);
+
+coord_result rig_create(struct rig *rig, const char *key, const char *value, int64_t ttl_ms,
+                        const char *owner, struct rig_lease *lease); /* lease NULL without one */
+coord_result rig_create_under(struct rig *rig, struct rig_lease *lease, const char *key,
+                              const char *value);
+coord_result rig_cas(struct rig *rig, const char *key, uint64_t expected, const char *value,
+                     int64_t ttl_ms, struct rig_lease *with, struct rig_lease *made);
+coord_result rig_remove(struct rig *rig, const char *key, uint64_t expected,
+                        struct rig_lease *with);
+/* `value` gets it, NUL-terminated; may be NULL. */
+coord_result rig_get(struct rig *rig, const char *key, char *value, size_t cap);
+coord_result rig_acquire(struct rig *rig, const char *group, uint32_t slots, const char *owner,
+                         int64_t ttl_ms, uint32_t flags, struct rig_lease *lease);
+coord_result rig_renew(struct rig *rig, struct rig_lease *lease);
+coord_result rig_release(struct rig *rig, struct rig_lease *lease, const char *key);
+coord_result rig_holders(struct rig *rig, const char *group, coord_holders **ret_holders);
+
+void check_answer(const char *why, coord_result got, int code, int reason, const char *file,
+                  int line);
+#define CHECK_ANSWER(why, got, code, reason)                                                       \
+    check_answer((why), (got), (code), (reason), __FILE__, __LINE__)
+
+void rig_sleep_ms(int64_t ms);
+int rig_count(const char *dir, const char *below); /* names in dir/below, -1: no directory */
+/* A file below `dir`, bytes flipped, cut or lengthened; returns its size before. */
+long rig_file_size(const char *dir, const char *name);
+void rig_flip(const char *dir, const char *name, long at, unsigned char mask);
+void rig_truncate(const char *dir, const char *name, long size);
+#endif
