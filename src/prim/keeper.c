@@ -77,6 +77,7 @@ static void tell_lost(struct prim_keeper *keeper, coord_lease *lease)
 {
     heap_remove(&keeper->timers, &lease->timer);
     unqueue(keeper, lease);
+    lease->untold = true;
     list_append(&keeper->losses, &lease->due);
     wake_timer(keeper);
 }
@@ -156,12 +157,28 @@ bool prim_keeper_forget(coord_lease *lease)
     if (lease->kept && keeper != NULL) {
         lease->core.over = true;
         heap_remove(&keeper->timers, &lease->timer);
-        unqueue(keeper, lease);
+        if (!lease->untold) { unqueue(keeper, lease); }
     }
     return unguard;
 }
 
 void prim_keeper_quiet(coord_lease *lease)
+{
+    coord_store *store = lease->store;
+    if (store->keeper != NULL && pthread_equal(store->keeper->timer_thread, pthread_self())) {
+        /* Inside an on_lost. Another lease's own, not yet told, is not told any more. */
+        if (store->keeper->telling != lease) {
+            lease->untold = false;
+            list_remove(&lease->due);
+        }
+        return;
+    }
+    while (store->keeper != NULL && lease->untold) {
+        (void)pthread_cond_wait(&store->changed, &store->lock);
+    }
+}
+
+void prim_keeper_quiet_if_told(coord_lease *lease)
 {
     coord_store *store = lease->store;
     while (store->keeper != NULL && store->keeper->telling == lease &&
@@ -234,6 +251,7 @@ static void tell_one(struct prim_keeper *keeper, coord_lease *lease)
     if (on_lost != NULL) { on_lost(on_lost_arg, lease, reason); }
     (void)pthread_mutex_lock(&store->lock);
     keeper->telling = NULL;
+    lease->untold = false;
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
     coord_lease_unref(lease);

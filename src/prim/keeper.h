@@ -16,8 +16,10 @@ void prim_keeper_ask(coord_lease *lease);
 void prim_keeper_renewed(coord_lease *lease, int64_t sent_ns);
 /* Locked. No renewal, no on_lost begins after it. True: tell the backend (unguard). */
 bool prim_keeper_forget(coord_lease *lease);
-/* Locked. Returns when no on_lost of this lease is running, unless it is the caller itself. */
+/* Locked. Returns when no on_lost of this lease is running or due, unless the caller is one. */
 void prim_keeper_quiet(coord_lease *lease);
+/* Locked. The same, but one that is due and not begun is none of the caller's business. */
+void prim_keeper_quiet_if_told(coord_lease *lease);
 /* Its keys have changed. Not locked; inside a call. */
 void prim_keeper_reguard(coord_lease *lease);
 /* Ends and joins the threads; pending on_lost calls are made first. Not locked. */

@@ -46,15 +46,19 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
             int64_t margin = prim_margin_ms(core->ttl_ns / ms) * ms;
             core->sent_ns = event.sent_ns;
             core->safe_until_ns = event.sent_ns + core->ttl_ns - margin;
-            core->renew_at_ns = event.sent_ns + core->ttl_ns / 3;
             if (now_ns >= core->safe_until_ns) { /* the answer took longer than it is good for */
                 out.lost = out.late = core->over = true;
                 return out;
             }
         }
+        core->renew_at_ns = core->asked ? now_ns : core->sent_ns + core->ttl_ns / 3;
+        core->asked = false;
         break;
     case KEEPER_FAILED: core->renew_at_ns = now_ns + retry_pause(core); break;
-    case KEEPER_ASK: core->renew_at_ns = now_ns; break;
+    case KEEPER_ASK:
+        core->asked = core->busy; /* what is under way may have been sent before it happened */
+        core->renew_at_ns = now_ns;
+        break;
     case KEEPER_TICK:
     case KEEPER_REFUSED: break;
     }

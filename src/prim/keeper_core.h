@@ -18,6 +18,7 @@ struct keeper_core {
     int64_t renew_at_ns;
     int64_t seen_ns; /* time never runs back */
     bool busy;       /* a renewal is under way */
+    bool asked;      /* and another one is wanted after it */
     bool over;
     struct prng jitter;
 };

@@ -222,6 +222,14 @@ void coord_lease_unref(coord_lease *lease)
 {
     if (lease == NULL) { return; }
     coord_store *store = lease->store;
+    if (atomic_load_explicit(&lease->refs, memory_order_relaxed) == 2 &&
+        prim_usable(store).code == COORD_OK) {
+        /* The other one may be the keeper's, in on_lost: its argument is the caller's to free
+         * once this returns. */
+        (void)pthread_mutex_lock(&store->lock);
+        prim_keeper_quiet_if_told(lease);
+        (void)pthread_mutex_unlock(&store->lock);
+    }
     if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1) { return; }
     if (prim_usable(store).code != COORD_OK) { return; } /* a child's copy: its locks are dead */
     (void)pthread_mutex_lock(&store->lock);

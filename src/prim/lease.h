@@ -41,6 +41,7 @@ struct coord_lease {
 
     /* Under store->lock; the keeper's. */
     bool kept, guarded, job_queued;
+    bool untold; /* lost, and on_lost has not returned */
     struct keeper_core core;
     struct heap_node timer;
     struct list due; /* in the queue of renewals or of losses */
