@@ -252,7 +252,7 @@ static void close_uv(struct real_io *real)
     assert(!failed);
 }
 
-enum err real_io_open(struct real_io **ret_real)
+enum err real_io_open_within(struct real_io **ret_real)
 {
     struct real_io *real = calloc(1, sizeof *real);
     int failed;
@@ -265,7 +265,6 @@ enum err real_io_open(struct real_io **ret_real)
     if (!failed) failed = -pthread_mutex_init(&real->posts_lock, NULL);
     if (failed) goto no_handles;
 
-    signal(SIGPIPE, SIG_IGN); /* a peer that hung up is an error, not our end */
     real->wake.data = real->alarm.data = real;
     real->alarm_due = MONO_NEVER;
     list_init(&real->unsent);
@@ -285,6 +284,14 @@ no_handles:
 no_loop:
     free(real);
     return real_err(failed) == ERR_NOMEM ? ERR_NOMEM : ERR_IO;
+}
+
+enum err real_io_open(struct real_io **ret_real)
+{
+    enum err err = real_io_open_within(ret_real);
+
+    if (!err) signal(SIGPIPE, SIG_IGN); /* a peer that hung up is an error, not our end */
+    return err;
 }
 
 struct io *real_io_io(struct real_io *real)

@@ -4,7 +4,10 @@
 #include "io/io.h"
 
 struct real_io;
-enum err real_io_open(struct real_io **ret_real); /* ERR_NOMEM, ERR_IO */
+enum err real_io_open(struct real_io **ret_real); /* ERR_NOMEM, ERR_IO; SIGPIPE is ignored then */
+/* The same inside somebody else's program, whose signals are not ours to change: the thread that
+ * runs it blocks SIGPIPE itself. */
+enum err real_io_open_within(struct real_io **ret_real);
 struct io *real_io_io(struct real_io *real);
 /* Runs until real_io_stop. Everything opened on it must be closed before real_io_close. */
 void real_io_run(struct real_io *real);

@@ -64,6 +64,22 @@ TEST(a_closed_watch_leaves_the_signal_as_it_was)
     CHECK("SIGPIPE stays ignored", action.sa_handler == SIG_IGN);
 }
 
+TEST(a_loop_inside_anothers_program_leaves_its_signals_alone)
+{
+    struct real_io *real;
+    struct sigaction action;
+
+    signal(SIGPIPE, SIG_DFL);
+    CHECK_OK("open", real_io_open_within(&real));
+    sigaction(SIGPIPE, NULL, &action);
+    CHECK("untouched", action.sa_handler == SIG_DFL);
+    real_io_close(real);
+    CHECK_OK("open", real_io_open(&real));
+    sigaction(SIGPIPE, NULL, &action);
+    CHECK("a program's own loop ignores it", action.sa_handler == SIG_IGN);
+    real_io_close(real);
+}
+
 TEST(what_cannot_be_watched_is_refused)
 {
     static const int bad[][3] = {{SIGKILL, 0}, {SIGHUP, SIGSTOP, 0}, {NSIG, 0}, {-1, 0}, {5000, 0}};
