@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "prim/answer.h"
+#include "prim/etcd/etcd.h"
 #include "prim/fault.h"
 #include "prim/file/file.h"
 #include "prim/memory/memory.h"
@@ -16,7 +17,8 @@ static const struct scheme {
 } schemes[] = {
     {.name = "mem", .open = prim_memory_open, .any_clock = true},
     {.name = "file", .open = prim_file_open},
-    {.name = "etcd", .why = "not built into this library"},
+    {.name = "etcd", .open = prim_etcd_open},
+    {.name = "etcds", .open = prim_etcd_open},
     {.name = "k8s", .why = "not built into this library"},
     {.name = "nats", .why = "not built into this library"},
     {.name = "muster", .why = "the native store is unsupported by this server"},

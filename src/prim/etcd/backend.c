@@ -1,0 +1,350 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "prim/etcd/etcd.h"
+#include "prim/etcd/internal.h"
+#include "prim/url.h"
+
+enum {
+    PORT_CAP = 8,
+    ADDRESS_CAP = 300,
+    PREFIX_MAX = 200,
+    OPEN_PAUSE_MS = 100,
+    LEASES_MAX = 64 * 1024,
+    VERSION_MAJOR = 3,
+    VERSION_MINOR = 4, /* LEASE compares, watch ids of our own choice */
+};
+
+/* -- what it can -- */
+
+static coord_caps capabilities(struct prim_backend *base)
+{
+    struct etcd_backend *b = etcd_of(base);
+    coord_caps caps = b->caps;
+
+    caps.degraded = b->degraded;
+    return caps;
+}
+
+static coord_limits limits(struct prim_backend *base)
+{
+    (void)base;
+    return prim_limits(ETCD_TTL_MIN_MS, 1000, PRIM_VALUE_MAX);
+}
+
+static coord_id store_id(struct prim_backend *base)
+{
+    return etcd_of(base)->store_id;
+}
+
+static void fill_caps(struct etcd_backend *b, const char *version, size_t members)
+{
+    coord_caps *caps = &b->caps;
+
+    caps->bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_STORE_ORDER |
+                 COORD_CAP_LIST_ATOMIC | COORD_CAP_MULTI_KEY | COORD_CAP_DURABLE |
+                 COORD_CAP_DURABLE_LEASED | COORD_CAP_FORCE | COORD_CAP_STALE_READ;
+    if (!b->space.raw) caps->bits |= COORD_CAP_SLOTS | COORD_CAP_SHRINK;
+    if (members >= 3) caps->bits |= COORD_CAP_HA;
+    caps->scope = COORD_SCOPE_CLUSTER;
+    caps->watch = COORD_WATCH_RESUMABLE;
+    caps->token = COORD_TOKEN_STORE;
+    caps->replay = b->space.raw ? COORD_REPLAY_NONE : COORD_REPLAY_LAST;
+    (void)snprintf(caps->server, sizeof caps->server, "etcd %.60s", version);
+    (void)snprintf(caps->note, sizeof caps->note,
+                   "an ended claim may stay visible for a second or two; after a leader change it "
+                   "may last a TTL longer; two simultaneous calls of one owner may get two slots");
+}
+
+static void fill_id(struct etcd_backend *b)
+{
+    uint64_t place = str_hash(str_of(b->space.prefix, b->space.prefix_len), b->space.raw);
+
+    for (size_t i = 0; i < 8; i++) {
+        b->store_id.b[i] = (uint8_t)(b->cluster_id >> (56 - 8 * i));
+        b->store_id.b[8 + i] = (uint8_t)(place >> (56 - 8 * i));
+    }
+}
+
+/* -- opening -- */
+
+/* A call at open time; the answer in `arena`. */
+static coord_result ask(struct etcd_backend *b, const char *path, const ProtobufCMessage *request,
+                        const ProtobufCMessageDescriptor *type, int64_t deadline_ns,
+                        struct arena *arena, ProtobufCMessage **ret_message)
+{
+    coord_result result = prim_ok(COORD_R_NONE);
+    struct etcd_op op;
+
+    arena_init(arena, 1);
+    etcd_op_init(&op, path, deadline_ns);
+    op.idempotent = op.hurried = true;
+    if (message_write(request, &op.request, NULL)) op.err = ERR_NOMEM;
+    if (!op.err) etcd_op_run(b->client, &op);
+    if (op.err)
+        result = etcd_failure(&op, false);
+    else if (etcd_reply(&op, type, arena, ret_message))
+        result = etcd_corrupt("an answer that cannot be read");
+    etcd_op_deinit(&op);
+    return result;
+}
+
+static bool version_is_enough(const char *version)
+{
+    unsigned major, minor;
+
+    if (sscanf(version, "%u.%u", &major, &minor) != 2) return false;
+    return major > VERSION_MAJOR || (major == VERSION_MAJOR && minor >= VERSION_MINOR);
+}
+
+static coord_result probe_status(struct etcd_backend *b, int64_t deadline_ns, char version[64])
+{
+    Etcdserverpb__StatusRequest request = ETCDSERVERPB__STATUS_REQUEST__INIT;
+    const Etcdserverpb__StatusResponse *status;
+    ProtobufCMessage *message;
+    struct arena arena;
+    coord_result result =
+        ask(b, "/etcdserverpb.Maintenance/Status", &request.base,
+            &etcdserverpb__status_response__descriptor, deadline_ns, &arena, &message);
+
+    if (result.code == COORD_OK) {
+        status = (Etcdserverpb__StatusResponse *)message;
+        (void)snprintf(version, 64, "%.60s", status->version);
+        if (!status->header || !status->header->cluster_id)
+            result = etcd_corrupt("a server without a cluster id");
+        else if (!version_is_enough(version))
+            result =
+                prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER,
+                            "etcd %s is too old: 3.4 is the oldest that is supported", version);
+        else
+            b->cluster_id = status->header->cluster_id;
+    }
+    arena_deinit(&arena);
+    return result;
+}
+
+/* C3: not to be learnt means not there. */
+static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
+{
+    Etcdserverpb__MemberListRequest request = ETCDSERVERPB__MEMBER_LIST_REQUEST__INIT;
+    ProtobufCMessage *message;
+    struct arena arena;
+    size_t members = 0;
+    coord_result result =
+        ask(b, "/etcdserverpb.Cluster/MemberList", &request.base,
+            &etcdserverpb__member_list_response__descriptor, deadline_ns, &arena, &message);
+
+    if (result.code == COORD_OK) {
+        const Etcdserverpb__MemberListResponse *list = (Etcdserverpb__MemberListResponse *)message;
+        for (size_t i = 0; i < list->n_members; i++)
+            if (!list->members[i]->islearner) members++;
+    }
+    arena_deinit(&arena);
+    return members;
+}
+
+static bool worth_another(const coord_result *result)
+{
+    return result->code == COORD_UNAVAILABLE &&
+           (result->reason == COORD_R_NO_LEADER || result->reason == COORD_R_TIMEOUT);
+}
+
+/* Version and cluster, then one read that needs a leader and our rights. */
+static coord_result probe(struct etcd_backend *b, int64_t deadline_ns)
+{
+    const struct prim_call call = {.deadline_ns = deadline_ns};
+    const struct timespec pause = {0, OPEN_PAUSE_MS * (long)NS_PER_MS};
+    struct etcd_entry entry;
+    struct arena arena;
+    char version[64];
+    coord_result result;
+    int found;
+
+    for (;;) {
+        result = probe_status(b, deadline_ns, version);
+        if (result.code == COORD_OK) {
+            result = etcd_read(b, &call, STR(".open"), false, &arena, &found, &entry);
+            arena_deinit(&arena);
+        }
+        if (!worth_another(&result) || etcd_client_now(b->client) >= deadline_ns) break;
+        (void)nanosleep(&pause, NULL);
+    }
+    if (result.code != COORD_OK) return result;
+    fill_caps(b, version, probe_members(b, deadline_ns));
+    fill_id(b);
+    return result;
+}
+
+static coord_result url_invalid(const char *what)
+{
+    return prim_answer(COORD_INVALID, COORD_R_URL, "etcd: %s", what);
+}
+
+static coord_result set_space(const struct prim_open *in, struct etcd_space *space)
+{
+    const char *prefix = prim_url_param(in->url, "prefix");
+    struct str path = str_from(in->url->path);
+    int64_t raw = 0;
+    coord_result result = prim_url_number(in->url, "raw", 0, 1, &raw);
+
+    if (result.code != COORD_OK) return result;
+    if (prefix && path.len > 1) return url_invalid("a path and prefix= are the same: give one");
+    if (prefix) path = str_from(prefix);
+    while (path.len > 0 && path.at[0] == '/') path = str_tail(path, 1);
+    while (path.len > 0 && path.at[path.len - 1] == '/') path.len--;
+    if (path.len > PREFIX_MAX) return url_invalid("the prefix is longer than 200 bytes");
+    for (size_t i = 0; i < path.len; i++)
+        if (path.at[i] < 0x21 || path.at[i] > 0x7e)
+            return url_invalid("the prefix may hold bytes 0x21 to 0x7e only");
+    space->raw = raw != 0;
+    space->prefix_len =
+        (size_t)snprintf(space->prefix, sizeof space->prefix, "%s%.*s%s",
+                         space->raw ? "" : "muster/", STR_ARG(path), path.len > 0 ? "/" : "");
+    assert(space->prefix_len < sizeof space->prefix);
+    return prim_ok(COORD_R_NONE);
+}
+
+static coord_result set_addresses(const struct prim_url *url, char (*addresses)[ADDRESS_CAP],
+                                  const char **list)
+{
+    if (url->host_count == 0) return url_invalid("no host: etcd://h1:2379,h2:2379");
+    for (size_t i = 0; i < url->host_count; i++) {
+        const char *host = url->hosts[i], *bracket = strrchr(host, ']');
+        bool port = strchr(bracket ? bracket : host, ':') != NULL;
+        int len = snprintf(addresses[i], ADDRESS_CAP, "%s%s", host, port ? "" : ":2379");
+        if (len < 0 || len >= ADDRESS_CAP) return url_invalid("a host name is too long");
+        list[i] = addresses[i];
+    }
+    list[url->host_count] = NULL;
+    return prim_ok(COORD_R_NONE);
+}
+
+static const char *first_of(const char *a, const char *b)
+{
+    return a ? a : b;
+}
+
+static coord_result open_client(const struct prim_open *in, struct etcd_backend *b)
+{
+    char addresses[PRIM_URL_HOSTS_MAX][ADDRESS_CAP];
+    const char *list[PRIM_URL_HOSTS_MAX + 1];
+    const coord_options *options = in->options;
+    int64_t tls = 0;
+    coord_result result = set_addresses(in->url, addresses, list);
+    struct etcd_client_options client = {
+        .addresses = list,
+        .user = in->url->user,
+        .password = in->url->password,
+        .ca_file = first_of(prim_url_param(in->url, "ca"), options->tls_ca_file),
+        .cert_file = first_of(prim_url_param(in->url, "cert"), options->tls_cert_file),
+        .key_file = first_of(prim_url_param(in->url, "key"), options->tls_key_file),
+        .clock = in->clock,
+    };
+    struct note note = {""};
+    enum err err;
+
+    if (result.code == COORD_OK) result = prim_url_number(in->url, "tls", 0, 1, &tls);
+    if (result.code == COORD_OK) result = set_space(in, &b->space);
+    if (result.code == COORD_OK) result = prim_url_done(in->url);
+    if (result.code != COORD_OK) return result;
+    client.tls = tls || strcmp(in->url->scheme, "etcds") == 0;
+    if (!client.tls && (client.ca_file || client.cert_file || client.key_file))
+        return url_invalid("certificates without TLS: use etcds:// or tls=1");
+    if (!client.cert_file != !client.key_file) return url_invalid("cert= and key= go together");
+    err = etcd_client_open(&client, &b->client, &note);
+    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+    if (err)
+        return prim_answer(COORD_INVALID, COORD_R_URL, "etcd: %s",
+                           note.text[0] ? note.text : err_text(err));
+    return result;
+}
+
+/* -- life -- */
+
+struct setup {
+    struct etcd_backend *backend;
+    enum err err;
+};
+
+static void set_up(void *owner)
+{
+    struct setup *setup = owner;
+    struct etcd_backend *b = setup->backend;
+
+    /* All of them in any case: tear_down takes no half. */
+    enum err lease = etcd_lease_setup(b);
+    enum err guards = etcd_watcher_init(&b->guards, b);
+    enum err feeds = etcd_watcher_init(&b->feeds, b);
+
+    map_init(&b->guarded, LEASES_MAX, 0);
+    setup->err = lease ? lease : guards ? guards : feeds;
+}
+
+static void tear_down(void *owner)
+{
+    struct etcd_backend *b = owner;
+
+    etcd_guards_close(b);
+    etcd_watcher_deinit(&b->guards);
+    etcd_watcher_deinit(&b->feeds);
+    etcd_lease_teardown(b);
+}
+
+static void close_backend(struct prim_backend *base)
+{
+    struct etcd_backend *b = etcd_of(base);
+
+    etcd_lease_drain(b);
+    etcd_client_do(b->client, tear_down, b);
+    etcd_client_close(b->client);
+    free(b);
+}
+
+static const struct prim_backend_ops etcd_ops = {
+    .name = "etcd",
+    .capabilities = capabilities,
+    .limits = limits,
+    .id = store_id,
+    .create = etcd_create,
+    .cas = etcd_cas,
+    .remove = etcd_remove,
+    .get = etcd_get,
+    .acquire = etcd_acquire,
+    .resize = etcd_resize,
+    .holders = etcd_holders,
+    .renew = etcd_renew,
+    .release = etcd_release,
+    .adopt = etcd_adopt,
+    .guard = etcd_guard,
+    .unguard = etcd_unguard,
+    .watch = etcd_watch,
+    .unwatch = etcd_unwatch,
+    .close = close_backend,
+};
+
+coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **ret_backend)
+{
+    struct etcd_backend *b = calloc(1, sizeof *b);
+    struct setup setup = {.backend = b};
+    coord_result result;
+
+    if (!b) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+    b->base.ops = &etcd_ops;
+    b->host = in->host;
+    result = open_client(in, b);
+    if (result.code != COORD_OK) {
+        free(b);
+        return result;
+    }
+    etcd_client_do(b->client, set_up, &setup);
+    assert(!setup.err || setup.err == ERR_NOMEM || setup.err == ERR_FULL);
+    result = setup.err ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory")
+                       : probe(b, in->deadline_ns);
+    if (result.code != COORD_OK) {
+        close_backend(&b->base);
+        return result;
+    }
+    *ret_backend = &b->base;
+    return result;
+}

@@ -1,0 +1,207 @@
+/* What a holder does with its claim: renew, release, take up elsewhere.
+ *
+ * A renewal is a keep-alive of the lease and a look at every key, side by side: the lease may live
+ * while the entry is gone (deleted by hand, taken over), and then the claim is over. */
+#include "prim/etcd/internal.h"
+
+enum { RELEASE_ROUNDS = 3 };
+
+/* One key as its claim must find it, or why not. */
+static coord_result judge(struct etcd_backend *b, const Etcdserverpb__RangeResponse *range,
+                          int64_t lease, const struct prim_held *held)
+{
+    const Mvccpb__KeyValue *kv;
+    struct etcd_entry entry;
+    coord_result result;
+
+    if (!range || range->n_kvs > 1) return etcd_corrupt("an answer to something else");
+    if (range->n_kvs == 0)
+        return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "%s was deleted", held->key);
+    kv = range->kvs[0];
+    if (kv->lease == lease && (uint64_t)kv->create_revision == held->create_revision)
+        return prim_ok(COORD_R_NONE);
+    if (etcd_entry_read(&b->space, kv, &entry) || !entry.lease)
+        return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "%s was overwritten", held->key);
+    result = prim_answer(COORD_EXPIRED, COORD_R_SUPERSEDED, "%s is held by %.*s", held->key,
+                         STR_ARG(entry.owner));
+    result.token = entry.token;
+    result.revision = entry.revision;
+    prim_answer_owner(&result, entry.owner);
+    return result;
+}
+
+/* Up to ETCD_TXN_KEYS keys in one step. */
+static coord_result verify_some(struct etcd_backend *b, const struct prim_call *call,
+                                const struct prim_held *held, size_t count, int64_t lease)
+{
+    struct etcd_key stored[ETCD_TXN_KEYS];
+    Etcdserverpb__TxnResponse *response;
+    coord_result result;
+    struct arena arena;
+    struct etcd_txn txn;
+
+    etcd_txn_init(&txn);
+    txn.reads_only = true;
+    for (size_t i = 0; i < count; i++) {
+        struct str key;
+        etcd_key_make(&b->space, str_from(held[i].key), &stored[i]);
+        key = str_of(stored[i].text, stored[i].len);
+        etcd_if_created(&txn, key, held[i].create_revision);
+        etcd_if_leased(&txn, key, lease);
+        etcd_range(&txn.otherwise, key);
+    }
+    result = etcd_txn_run(b, call, &txn, &arena, &response);
+    if (result.code == COORD_OK && !response->succeeded) {
+        for (size_t i = 0; i < count && result.code == COORD_OK; i++)
+            result = judge(b, etcd_txn_range(response, i), lease, &held[i]);
+        if (result.code == COORD_OK) result = etcd_corrupt("a refusal without a reason");
+    }
+    arena_deinit(&arena);
+    return result;
+}
+
+static coord_result verify(struct etcd_backend *b, const struct prim_call *call,
+                           const struct prim_claim *claim)
+{
+    coord_result result = prim_ok(COORD_R_NONE);
+    int64_t lease = etcd_lease_number(&claim->lease_id);
+
+    for (size_t at = 0; at < claim->count && result.code == COORD_OK; at += ETCD_TXN_KEYS)
+        result = verify_some(b, call, claim->held + at, min_size(ETCD_TXN_KEYS, claim->count - at),
+                             lease);
+    return result;
+}
+
+coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_sent_ns)
+{
+    struct etcd_backend *b = etcd_of(base);
+    coord_result keys;
+    struct etcd_beat beat;
+
+    etcd_beat_start(b, &beat, etcd_lease_number(&claim->lease_id), call->deadline_ns);
+    keys = verify(b, call, claim);
+    etcd_beat_wait(&beat);
+    if (keys.code == COORD_EXPIRED) {
+        /* Gone with its lease, or gone alone. */
+        if (beat.result.code == COORD_EXPIRED && keys.reason == COORD_R_REVOKED) return beat.result;
+        return keys;
+    }
+    if (beat.result.code != COORD_OK) return beat.result;
+    if (keys.code != COORD_OK) return keys;
+    if (beat.result.granted_ttl_ms < claim->ttl_ms)
+        return etcd_corrupt("kept alive for less than was granted");
+    *ret_sent_ns = beat.sent_ns;
+    beat.result.revision = claim->count ? claim->held[0].token : 0;
+    beat.result.token = claim->count ? claim->held[0].token : 0;
+    return beat.result;
+}
+
+coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_left_ms)
+{
+    struct etcd_backend *b = etcd_of(base);
+    coord_result left = etcd_lease_left(b, call, etcd_lease_number(&claim->lease_id), ret_left_ms);
+    coord_result keys = verify(b, call, claim);
+
+    if (keys.code == COORD_EXPIRED && keys.reason == COORD_R_SUPERSEDED) return keys;
+    if (left.code != COORD_OK) return left;
+    return keys;
+}
+
+/* -- release -- */
+
+static coord_result absent(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
+                           bool doubt, coord_result revoked)
+{
+    coord_result left;
+    int64_t left_ms;
+
+    if (doubt || call->attempt > 0) return prim_ok(COORD_R_ALREADY);
+    left = etcd_lease_left(b, call, lease, &left_ms);
+    return left.code == COORD_EXPIRED ? left : revoked;
+}
+
+/* The keys of one transaction: all or none, so that a key that is lost does not hide the others. */
+static coord_result release_some(struct etcd_backend *b, const struct prim_call *call,
+                                 const struct prim_held *held, size_t count, int64_t lease)
+{
+    struct etcd_key stored[ETCD_TXN_KEYS];
+    Etcdserverpb__TxnResponse *response;
+    coord_result result;
+    struct arena arena;
+    struct etcd_txn txn;
+    bool doubt = false;
+
+    etcd_txn_init(&txn);
+    for (size_t i = 0; i < count; i++) {
+        struct str key;
+        etcd_key_make(&b->space, str_from(held[i].key), &stored[i]);
+        key = str_of(stored[i].text, stored[i].len);
+        etcd_if_created(&txn, key, held[i].create_revision);
+        etcd_if_leased(&txn, key, lease);
+        etcd_delete(&txn.then, key);
+        etcd_range(&txn.otherwise, key);
+    }
+    for (int round = 0; round < RELEASE_ROUNDS; round++) {
+        result = etcd_txn_run(b, call, &txn, &arena, &response);
+        if (result.code == COORD_OK || !(result.flags & COORD_F_MAYBE_APPLIED)) break;
+        doubt = true; /* it may be repeated: it deletes this claim's own entry or nothing */
+        if (round + 1 < RELEASE_ROUNDS) arena_deinit(&arena);
+    }
+    if (result.code == COORD_OK && response->succeeded) {
+        result = prim_ok(COORD_R_RELEASED);
+    } else if (result.code == COORD_OK && count == 1) {
+        result = judge(b, etcd_txn_range(response, 0), lease, held);
+        if (result.code == COORD_EXPIRED && result.reason == COORD_R_REVOKED)
+            result = absent(b, call, lease, doubt, result);
+    } else if (result.code == COORD_OK) {
+        result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER, "one of several keys is lost");
+    }
+    arena_deinit(&arena);
+    return result;
+}
+
+static int rank(const coord_result *result)
+{
+    if (result->code == COORD_UNAVAILABLE) return 3; /* to be tried again */
+    if (result->code == COORD_OK && result->reason == COORD_R_RELEASED) return 2;
+    return result->code == COORD_OK ? 1 : 0;
+}
+
+static coord_result release_range(struct etcd_backend *b, const struct prim_call *call,
+                                  const struct prim_held *held, size_t count, int64_t lease)
+{
+    coord_result all = release_some(b, call, held, count, lease), one;
+
+    if (all.code != COORD_CONFLICT) return all;
+    for (size_t i = 0; i < count; i++) {
+        one = release_some(b, call, &held[i], 1, lease);
+        if (i == 0 || rank(&one) > rank(&all)) all = one;
+    }
+    return all;
+}
+
+coord_result etcd_release(struct prim_backend *base, const struct prim_call *call,
+                          const struct prim_claim *claim, const char *key)
+{
+    struct etcd_backend *b = etcd_of(base);
+    int64_t lease = etcd_lease_number(&claim->lease_id);
+    coord_result all = prim_ok(COORD_R_ALREADY), some;
+    size_t released = 0;
+
+    if (!key) etcd_unguard(base, &claim->lease_id);
+    for (size_t at = 0; at < claim->count;) {
+        size_t count = key ? 1 : min_size(ETCD_TXN_KEYS, claim->count - at);
+        if (!key || strcmp(claim->held[at].key, key) == 0) {
+            if (key) etcd_guard_drop(b, &claim->lease_id, str_from(key));
+            some = release_range(b, call, claim->held + at, count, lease);
+            if (released++ == 0 || rank(&some) > rank(&all)) all = some;
+        }
+        at += count;
+    }
+    /* After the entries, never before: a revoke deletes whatever hangs on the lease, unasked. */
+    if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1))
+        etcd_lease_revoke_later(b, lease);
+    return all;
+}

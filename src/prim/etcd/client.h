@@ -1,0 +1,118 @@
+/* The thread that talks to etcd: a loop, a channel over all endpoints, unary calls that other
+ * threads wait for, and streams that come back by themselves.
+ *
+ * A member that is cut off, stopped or slow must not cost a caller its whole deadline: an attempt
+ * gets a slice of what is left. When a slice passes in silence, or a member says that it has no
+ * leader, the channel moves on to the next endpoint and the streams follow. Only the first of many
+ * calls that met the same trouble moves it (`generation`), or they would chase each other past the
+ * member that works.
+ *
+ * Every request carries `hasleader`, so that a member without the majority refuses instead of
+ * letting us wait, and the token of Authenticate where the URL has a user. */
+#ifndef PRIM_ETCD_CLIENT_H
+#define PRIM_ETCD_CLIENT_H
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "io/real.h"
+#include "prim/backend.h"
+#include "rpc/client.h"
+
+struct etcd_client;
+
+struct etcd_client_options {
+    const char *const *addresses; /* ends with NULL; all of this is copied */
+    const char *user, *password;  /* or NULL */
+    bool tls;
+    const char *ca_file, *cert_file, *key_file; /* or NULL */
+    struct prim_clock clock;
+};
+/* ERR_INVALID, ERR_NOMEM, ERR_IO and what reading certificates gives, with a note. */
+enum err etcd_client_open(const struct etcd_client_options *options,
+                          struct etcd_client **ret_client, struct note *note);
+/* Every call and stream ends first (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
+void etcd_client_close(struct etcd_client *client);
+struct loop *etcd_client_loop(struct etcd_client *client);
+int64_t etcd_client_now(const struct etcd_client *client); /* the store's clock */
+struct etcd_client_stats {
+    uint64_t requests, messages; /* unary attempts, stream messages sent: for tests of restraint */
+    uint64_t moves, stream_opens;
+};
+struct etcd_client_stats etcd_client_stats(struct etcd_client *client);
+
+/* Runs fn on the loop's thread and waits for it. Not from that thread. */
+void etcd_client_do(struct etcd_client *client, void (*fn)(void *owner), void *owner);
+/* The server no longer takes our token: the next request fetches another. False: there is none. */
+bool etcd_client_forget_token(struct etcd_client *client);
+
+/* -- a thread that waits -- */
+struct etcd_wait {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+};
+void etcd_wait_init(struct etcd_wait *wait);
+void etcd_wait_for(struct etcd_wait *wait); /* once; it can be thrown away after */
+void etcd_wait_done(struct etcd_wait *wait);
+
+/* -- unary calls -- */
+enum {
+    ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* 1,024 slots of the largest value are half of it */
+    ETCD_REQUEST_MAX = 4 * 1024 * 1024,
+};
+struct etcd_op {
+    /* set by etcd_op_init and the caller */
+    const char *path;
+    struct buf request; /* encoded */
+    int64_t deadline_ns;
+    bool idempotent; /* a read, or a repeat does no harm: tried again while there is time */
+    bool hurried;    /* fail when every address has failed, instead of waiting for one */
+    bool untokened;  /* Authenticate itself */
+    void (*done)(struct etcd_op *op); /* on the loop's thread; NULL: somebody is in etcd_op_run */
+    void *owner;
+    /* the answer */
+    enum err err; /* as rpc_outcome */
+    enum grpc_status status;
+    bool answered;
+    char text[160];
+    struct buf response;
+    /* the client's */
+    struct etcd_client *client;
+    struct post post;
+    struct list link;
+    struct etcd_wait wait;
+    uint32_t generation;
+    uint64_t slice_ms;
+    bool authenticated_anew, doubt;
+};
+void etcd_op_init(struct etcd_op *op, const char *path, int64_t deadline_ns);
+void etcd_op_deinit(struct etcd_op *op);
+void etcd_op_start(struct etcd_client *client, struct etcd_op *op); /* any thread; done() follows */
+void etcd_op_run(struct etcd_client *client, struct etcd_op *op);   /* waits; not the loop's */
+
+/* -- streams: loop thread only, but for init -- */
+struct etcd_stream {
+    /* the owner's */
+    const char *path;
+    void (*on_open)(struct etcd_stream *stream); /* say what you want; may be empty of effect */
+    void (*on_message)(struct etcd_stream *stream, struct str message);
+    void (*on_broken)(struct etcd_stream *stream); /* whatever was asked must be asked again */
+    void (*on_writable)(struct etcd_stream *stream);
+    /* the client's */
+    struct etcd_client *client;
+    struct rpc_client_call *call;
+    struct list link;
+    struct timer again;
+    mono_time opened;
+    uint32_t failures;
+    bool wanted;
+};
+enum err etcd_stream_init(struct etcd_stream *stream, struct etcd_client *client, const char *path);
+void etcd_stream_want(struct etcd_stream *stream);  /* opens it, and again whenever it ends */
+void etcd_stream_leave(struct etcd_stream *stream); /* ends it; nothing is called any more */
+void etcd_stream_reset(struct etcd_stream *stream); /* it hangs: on_broken, and open anew */
+enum err etcd_stream_send(struct etcd_stream *stream, struct str message); /* ERR_FULL, ... */
+/* Somebody met trouble on the endpoint of that generation. */
+void etcd_client_trouble(struct etcd_client *client, uint32_t generation);
+uint32_t etcd_client_generation(const struct etcd_client *client);
+#endif

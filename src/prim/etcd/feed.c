@@ -1,0 +1,577 @@
+/* A reader's watch: a snapshot read page by page at one revision R, then Watch from R + 1.
+ *
+ *   SNAPSHOT --pages read--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT
+ *                             |  \--history gone (compaction)-------------------> SNAPSHOT
+ *                             \--no permission--> ENDED
+ *
+ * etcd does not say why a key went. An entry that hung on a lease is EXPIREd when the lease is gone
+ * too, and DELETEd when it still stands: a release leaves its lease for a second (lease.c). So a
+ * deletion of a leased entry asks for its lease first; what follows waits in `chunks`, in order.
+ *
+ * Loop thread only. Whoever closes is let go at once: what is still asked for finishes alone. */
+#include <stdlib.h>
+
+#include "prim/etcd/internal.h"
+
+enum {
+    PAGE_ENTRIES = 128,
+    PAGE_LIMIT_MS = 10000,
+    AGAIN_MS = 500,
+    LEASE_LIMIT_MS = 1000,
+    CHUNK_BYTES_MAX = 64 * 1024 * 1024,
+    CHUNK_LEASES_MAX = 4096,
+};
+struct chunk_lease {
+    int64_t lease;
+    bool stands;
+    struct chunk *chunk;
+    struct etcd_op op;
+};
+struct chunk { /* an answer that waits for what became of leases */
+    struct list link;
+    struct etcd_feed *feed;
+    char *bytes;
+    size_t len;
+    struct chunk_lease *leases;
+    size_t lease_count, unknown;
+};
+enum feed_state { FEED_SNAPSHOT, FEED_LIVE, FEED_WAIT_ROOM, FEED_ENDED };
+struct etcd_feed {
+    struct etcd_backend *backend;
+    struct prim_feed *feed; /* NULL: closed */
+    enum feed_state state;
+    struct str scope; /* into scope_text */
+    char scope_text[PRIM_KEY_MAX + 1];
+    bool bucket;
+    struct etcd_key from, end;
+    struct etcd_sub sub;
+    /* the snapshot being read */
+    struct etcd_op page;
+    bool reading;
+    struct prim_snapshot *snapshot;
+    struct etcd_key cursor;
+    int64_t revision;
+    struct timer again;
+    /* who opened it */
+    struct post post;
+    int64_t open_deadline_ns;
+    struct etcd_wait *opening; /* until the first snapshot */
+    coord_result opened;
+    /* deletions */
+    struct list chunks;
+    size_t chunk_bytes, asking;
+    struct post room;
+    _Atomic bool room_posted;
+};
+
+static void read_page(struct etcd_feed *f);
+static void begin_snapshot(struct etcd_feed *f);
+
+/* -- life -- */
+
+static void free_chunk(struct chunk *chunk)
+{
+    chunk->feed->chunk_bytes -= chunk->len;
+    list_remove(&chunk->link);
+    free(chunk->leases);
+    free(chunk->bytes);
+    free(chunk);
+}
+
+static void maybe_free(struct etcd_feed *f)
+{
+    if (f->feed || f->reading || f->asking > 0) return;
+    while (!list_empty(&f->chunks)) free_chunk(CONTAINER_OF(f->chunks.next, struct chunk, link));
+    prim_snapshot_close(f->snapshot);
+    timer_deinit(&f->again);
+    free(f);
+}
+
+static void opened(struct etcd_feed *f, coord_result result)
+{
+    struct etcd_wait *wait = f->opening;
+
+    if (!wait) return;
+    f->opening = NULL;
+    f->opened = result;
+    etcd_wait_done(wait);
+}
+
+/* -- snapshot -- */
+
+static void to_event(const struct etcd_entry *entry, int type, struct prim_event *event)
+{
+    *event = (struct prim_event){.type = type,
+                                 .revision = entry->revision,
+                                 .token = entry->token,
+                                 .key = entry->key,
+                                 .value = entry->value,
+                                 .owner = entry->owner};
+}
+
+static void go_live(struct etcd_feed *f)
+{
+    prim_feed_snapshot(f->feed, f->snapshot, (uint64_t)f->revision);
+    f->snapshot = NULL;
+    f->state = FEED_LIVE;
+    f->sub.next = (uint64_t)f->revision + 1;
+    if (etcd_sub_add(&f->backend->feeds, &f->sub)) {
+        f->state = FEED_ENDED;
+        prim_feed_end(f->feed, COORD_R_MEMORY);
+    }
+    opened(f, prim_ok(COORD_R_NONE));
+}
+
+static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
+{
+    struct etcd_entry entry;
+    struct prim_event event;
+
+    for (size_t i = 0; i < range->n_kvs; i++) {
+        if (etcd_entry_read(&f->backend->space, range->kvs[i], &entry)) continue; /* not ours */
+        if (!prim_in_scope(entry.key, f->scope, f->bucket)) continue;
+        to_event(&entry, COORD_ENTRY, &event);
+        if (!prim_snapshot_add(f->snapshot, &event)) return false;
+    }
+    return true;
+}
+
+/* The next page begins just after the last key of this one. False: there is no way on. */
+static bool step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
+{
+    struct str last = range->n_kvs ? etcd_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;
+
+    if (last.len == 0 || last.len + 1 > sizeof f->cursor.text ||
+        str_compare(last, str_of(f->cursor.text, f->cursor.len)) < 0)
+        return false;
+    memcpy(f->cursor.text, last.at, last.len);
+    f->cursor.text[last.len] = '\0';
+    f->cursor.len = last.len + 1;
+    return true;
+}
+
+static void page_failed(struct etcd_feed *f, coord_result why)
+{
+    if (f->opening) {
+        opened(f, why);
+        return;
+    }
+    if (why.reason == COORD_R_FORBIDDEN || why.reason == COORD_R_DEGRADED) {
+        f->state = FEED_ENDED;
+        prim_feed_end(f->feed, why.reason);
+        return;
+    }
+    timer_start_in(&f->again, AGAIN_MS); /* the reader knows that a snapshot is to come */
+}
+
+static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
+{
+    if (!etcd_header_fits(f->backend, range->header)) {
+        page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "etcd: another cluster"));
+        return;
+    }
+    if (f->revision == 0) f->revision = range->header->revision;
+    if (f->revision <= 0) {
+        page_failed(f, etcd_corrupt("a snapshot without a revision"));
+        return;
+    }
+    if (!add_entries(f, range))
+        page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+    else if (!range->more)
+        go_live(f);
+    else if (step(f, range))
+        read_page(f);
+    else
+        page_failed(f, etcd_corrupt("a page that does not go on"));
+}
+
+static void on_page(struct etcd_op *op)
+{
+    struct etcd_feed *f = CONTAINER_OF(op, struct etcd_feed, page);
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    f->reading = false;
+    arena_init(&arena, 1);
+    if (!f->feed) {
+        etcd_op_deinit(op);
+        maybe_free(f);
+        return;
+    }
+    if (etcd_says(op, GRPC_OUT_OF_RANGE, "compacted")) {
+        timer_start_in(&f->again, AGAIN_MS); /* history went while we read: from the start */
+    } else if (op->err) {
+        page_failed(f, etcd_failure(op, false));
+    } else if (etcd_reply(op, &etcdserverpb__range_response__descriptor, &arena, &message)) {
+        page_failed(f, etcd_corrupt("an answer that cannot be read"));
+    } else {
+        /* The next page reuses the op. */
+        struct etcd_op spent = *op;
+        take_page(f, (Etcdserverpb__RangeResponse *)message);
+        etcd_op_deinit(&spent);
+        arena_deinit(&arena);
+        return;
+    }
+    arena_deinit(&arena);
+    etcd_op_deinit(op);
+}
+
+static void read_page(struct etcd_feed *f)
+{
+    Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    int64_t deadline = etcd_client_now(f->backend->client) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
+
+    if (f->opening && deadline > f->open_deadline_ns) deadline = f->open_deadline_ns;
+    request.key = etcd_bytes(str_of(f->cursor.text, f->cursor.len));
+    if (f->end.len > 0) request.range_end = etcd_bytes(str_of(f->end.text, f->end.len));
+    request.limit = PAGE_ENTRIES;
+    request.revision = f->revision;
+    etcd_op_init(&f->page, "/etcdserverpb.KV/Range", deadline);
+    f->page.idempotent = true;
+    f->page.done = on_page;
+    if (message_write(&request.base, &f->page.request, NULL)) {
+        etcd_op_deinit(&f->page);
+        page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+        return;
+    }
+    f->reading = true;
+    etcd_op_start(f->backend->client, &f->page);
+}
+
+static void begin_snapshot(struct etcd_feed *f)
+{
+    f->state = FEED_SNAPSHOT;
+    if (f->reading) return;
+    prim_snapshot_close(f->snapshot);
+    f->snapshot = prim_snapshot_open();
+    f->cursor = f->from;
+    f->revision = 0;
+    if (f->snapshot)
+        read_page(f);
+    else
+        page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+}
+
+static void on_again(struct timer *timer)
+{
+    struct etcd_feed *f = CONTAINER_OF(timer, struct etcd_feed, again);
+
+    if (f->feed && f->state == FEED_SNAPSHOT) begin_snapshot(f);
+}
+
+/* -- changes -- */
+
+static void stop_live(struct etcd_feed *f)
+{
+    etcd_sub_remove(&f->sub);
+    LIST_EACH(&f->chunks, node)
+    {
+        CONTAINER_OF(node, struct chunk, link)->len = 0; /* told no more; freed when answered */
+    }
+    f->chunk_bytes = 0;
+}
+
+static void resync(struct etcd_feed *f)
+{
+    stop_live(f);
+    prim_feed_resync(f->feed);
+    begin_snapshot(f);
+}
+
+static bool stands(const struct chunk *chunk, int64_t lease)
+{
+    for (size_t i = 0; chunk && i < chunk->lease_count; i++)
+        if (chunk->leases[i].lease == lease) return chunk->leases[i].stands;
+    return true;
+}
+
+static bool tell(struct etcd_feed *f, const Mvccpb__Event *event, const struct chunk *chunk)
+{
+    struct etcd_space *space = &f->backend->space;
+    struct str key = etcd_key_ours(space, etcd_str(event->kv->key));
+    struct etcd_entry entry;
+    struct prim_event told;
+
+    if (!prim_in_scope(key, f->scope, f->bucket)) return true;
+    if (event->type != MVCCPB__EVENT__EVENT_TYPE__DELETE) {
+        if (etcd_entry_read(space, event->kv, &entry)) return true; /* not ours to show */
+        to_event(&entry, COORD_PUT, &told);
+        return prim_feed_put(f->feed, &told);
+    }
+    told = (struct prim_event){.type = COORD_DELETE, .key = key};
+    if (event->prev_kv && !etcd_entry_read(space, event->prev_kv, &entry)) {
+        told.owner = entry.owner;
+        told.token = entry.token;
+        if (entry.lease && !stands(chunk, entry.lease)) told.type = COORD_EXPIRE;
+    }
+    told.revision = (uint64_t)event->kv->mod_revision;
+    return prim_feed_put(f->feed, &told);
+}
+
+static void overflowed(struct etcd_feed *f)
+{
+    stop_live(f);
+    f->state = FEED_WAIT_ROOM;
+    if (prim_feed_wants_snapshot(f->feed)) begin_snapshot(f);
+}
+
+/* False: the queue is full, and everything after this is for the next snapshot. */
+static bool deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+                    const struct chunk *chunk)
+{
+    for (size_t i = 0; i < response->n_events; i++) {
+        if (tell(f, response->events[i], chunk)) continue;
+        overflowed(f);
+        return false;
+    }
+    if (response->n_events == 0)
+        (void)prim_feed_put(f->feed,
+                            &(struct prim_event){.type = COORD_PROGRESS,
+                                                 .revision = (uint64_t)response->header->revision});
+    return true;
+}
+
+static void flush(struct etcd_feed *f)
+{
+    while (!list_empty(&f->chunks)) {
+        struct chunk *chunk = CONTAINER_OF(f->chunks.next, struct chunk, link);
+        ProtobufCMessage *message;
+        struct arena arena;
+
+        if (chunk->unknown > 0) return;
+        etcd_arena_init(&arena, chunk->len);
+        if (f->feed && chunk->len > 0 && f->state == FEED_LIVE) {
+            if (message_read(&etcdserverpb__watch_response__descriptor,
+                             str_of(chunk->bytes, chunk->len), NULL, &arena, &message, NULL))
+                resync(f);
+            else
+                (void)deliver(f, (Etcdserverpb__WatchResponse *)message, chunk);
+        }
+        arena_deinit(&arena);
+        free_chunk(chunk);
+    }
+}
+
+static void on_lease(struct etcd_op *op)
+{
+    struct chunk_lease *lease = CONTAINER_OF(op, struct chunk_lease, op);
+    struct chunk *chunk = lease->chunk;
+    struct etcd_feed *f = chunk->feed;
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    arena_init(&arena, 1);
+    if (!op->err &&
+        !etcd_reply(op, &etcdserverpb__lease_time_to_live_response__descriptor, &arena, &message))
+        lease->stands = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl >= 0;
+    arena_deinit(&arena);
+    etcd_op_deinit(op);
+    chunk->unknown--;
+    f->asking--;
+    flush(f);
+    maybe_free(f);
+}
+
+static void ask_lease(struct etcd_feed *f, struct chunk *chunk, struct chunk_lease *lease)
+{
+    Etcdserverpb__LeaseTimeToLiveRequest request = ETCDSERVERPB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+    struct etcd_client *client = f->backend->client;
+
+    request.id = lease->lease;
+    lease->chunk = chunk;
+    etcd_op_init(&lease->op, "/etcdserverpb.Lease/LeaseTimeToLive",
+                 etcd_client_now(client) + LEASE_LIMIT_MS * (int64_t)NS_PER_MS);
+    lease->op.idempotent = true;
+    lease->op.done = on_lease;
+    if (message_write(&request.base, &lease->op.request, NULL)) {
+        etcd_op_deinit(&lease->op);
+        return;
+    }
+    chunk->unknown++;
+    f->asking++;
+    etcd_op_start(client, &lease->op);
+}
+
+static int64_t lease_of(const Mvccpb__Event *event)
+{
+    if (event->type != MVCCPB__EVENT__EVENT_TYPE__DELETE || !event->prev_kv) return 0;
+    return event->prev_kv->lease;
+}
+
+static size_t count_leases(const Etcdserverpb__WatchResponse *response)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < response->n_events && count < CHUNK_LEASES_MAX; i++)
+        if (lease_of(response->events[i])) count++;
+    return count;
+}
+
+static bool asked_already(const struct chunk *chunk, int64_t lease)
+{
+    for (size_t i = 0; i < chunk->lease_count; i++)
+        if (chunk->leases[i].lease == lease) return true;
+    return false;
+}
+
+/* False: no memory. */
+static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+                      struct str bytes, size_t leases)
+{
+    struct chunk *chunk = calloc(1, sizeof *chunk);
+
+    if (!chunk) return false;
+    chunk->feed = f;
+    list_init(&chunk->link);
+    chunk->bytes = malloc(bytes.len ? bytes.len : 1);
+    chunk->leases = calloc(leases ? leases : 1, sizeof *chunk->leases);
+    if (!chunk->bytes || !chunk->leases) {
+        free_chunk(chunk);
+        return false;
+    }
+    memcpy(chunk->bytes, bytes.at, bytes.len);
+    chunk->len = bytes.len;
+    f->chunk_bytes += bytes.len;
+    list_append(&f->chunks, &chunk->link);
+    for (size_t i = 0; i < response->n_events && chunk->lease_count < leases; i++) {
+        int64_t lease = lease_of(response->events[i]);
+        if (!lease || asked_already(chunk, lease)) continue;
+        chunk->leases[chunk->lease_count].lease = lease;
+        ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
+    }
+    return true;
+}
+
+static void on_events(struct etcd_sub *sub, const Etcdserverpb__WatchResponse *response,
+                      struct str bytes)
+{
+    struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
+    size_t leases = count_leases(response);
+
+    if (leases == 0 && list_empty(&f->chunks)) {
+        (void)deliver(f, response, NULL);
+        return;
+    }
+    if (bytes.len > CHUNK_BYTES_MAX - min_size(f->chunk_bytes, CHUNK_BYTES_MAX) ||
+        !set_aside(f, response, bytes, leases)) {
+        resync(f);
+        return;
+    }
+    flush(f);
+}
+
+static void on_compacted(struct etcd_sub *sub)
+{
+    resync(CONTAINER_OF(sub, struct etcd_feed, sub));
+}
+
+static void on_denied(struct etcd_sub *sub, const char *text)
+{
+    struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
+
+    (void)text;
+    stop_live(f);
+    f->state = FEED_ENDED;
+    prim_feed_end(f->feed, COORD_R_FORBIDDEN);
+}
+
+static const struct etcd_sub_events feed_events = {on_events, on_compacted, on_denied};
+
+/* -- from outside -- */
+
+static void on_room_post(struct post *post)
+{
+    struct etcd_feed *f = CONTAINER_OF(post, struct etcd_feed, room);
+
+    f->room_posted = false;
+    if (f->feed && f->state == FEED_WAIT_ROOM) begin_snapshot(f);
+}
+
+static void on_room(void *owner)
+{
+    struct etcd_feed *f = owner;
+
+    if (atomic_exchange(&f->room_posted, true)) return;
+    post_init(&f->room, on_room_post);
+    loop_post(etcd_client_loop(f->backend->client), &f->room);
+}
+
+/* What lies inside the scope: one key, or everything below "bucket/". */
+static void set_range(struct etcd_feed *f)
+{
+    struct etcd_key *from = &f->from, *end = &f->end;
+
+    etcd_key_make(&f->backend->space, f->scope, from);
+    end->len = 0;
+    if (!f->bucket) return;
+    if (f->scope.len > 0) from->text[from->len++] = '/';
+    *end = *from;
+    if (end->len > 0) {
+        end->text[end->len - 1]++; /* '/' + 1: the first key after all that begin so */
+        return;
+    }
+    from->text[from->len++] = '\0'; /* all keys there are */
+    *end = *from;
+}
+
+static void on_watch(void *owner)
+{
+    struct etcd_feed *f = owner;
+
+    if (timer_init(&f->again, etcd_client_loop(f->backend->client), on_again)) {
+        opened(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+        return;
+    }
+    begin_snapshot(f);
+}
+
+static void on_unwatch(void *owner)
+{
+    struct etcd_feed *f = owner;
+
+    stop_live(f);
+    timer_stop(&f->again);
+    f->feed = NULL;
+    maybe_free(f);
+}
+
+coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
+                        bool bucket, struct prim_feed *feed, void **ret_watch)
+{
+    struct etcd_backend *b = etcd_of(base);
+    struct etcd_feed *f = calloc(1, sizeof *f);
+    struct etcd_wait wait;
+    coord_result result;
+
+    if (!f) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+    assert(scope.len < sizeof f->scope_text);
+    f->backend = b;
+    f->feed = feed;
+    if (scope.len > 0) memcpy(f->scope_text, scope.at, scope.len);
+    f->scope = str_of(f->scope_text, scope.len);
+    f->bucket = bucket;
+    f->open_deadline_ns = call->deadline_ns;
+    list_init(&f->chunks);
+    set_range(f);
+    f->sub = (struct etcd_sub){.events = &feed_events,
+                               .key = str_of(f->from.text, f->from.len),
+                               .end = str_of(f->end.text, f->end.len),
+                               .progress = true};
+    list_init(&f->sub.link);
+    prim_feed_on_room(feed, on_room, f);
+    etcd_wait_init(&wait);
+    f->opening = &wait;
+    etcd_client_do(b->client, on_watch, f);
+    etcd_wait_for(&wait);
+    result = f->opened;
+    if (result.code == COORD_OK)
+        *ret_watch = f;
+    else
+        etcd_client_do(b->client, on_unwatch, f);
+    return result;
+}
+
+void etcd_unwatch(struct prim_backend *base, void *watch)
+{
+    etcd_client_do(etcd_of(base)->client, on_unwatch, watch);
+}

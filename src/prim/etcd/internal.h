@@ -1,0 +1,137 @@
+/* What the files of this folder share.
+ *
+ *   client.c    the thread, unary calls, streams         request.c  transactions, put together
+ *   reply.c     what etcd answers, in our words          backend.c  open, capabilities, close
+ *   lease.c     grant, keep alive, revoke                entries.c  create, cas, delete, get
+ *   claims.c    renew, release, adopt                    slots.c    acquire, resize, holders
+ *   watcher.c   one Watch stream, many watches           guard.c    the keys of our own claims
+ *   feed.c      a reader's watch: snapshot, then changes */
+#ifndef PRIM_ETCD_INTERNAL_H
+#define PRIM_ETCD_INTERNAL_H
+#include "prim/etcd/client.h"
+#include "prim/etcd/reply.h"
+#include "prim/etcd/request.h"
+#include "prim/etcd/watcher.h"
+#include "prim/names.h"
+
+enum {
+    ETCD_TTL_MIN_MS = 2000, /* 1.5 election timeouts, which are 1 s unless configured */
+    ETCD_REVOKE_AFTER_MS = 1000,
+    ETCD_REVOKES_MAX = 8192, /* waiting; past it a lease is left to its deadline */
+};
+
+struct etcd_beats { /* lease.c: the keep-alive stream */
+    struct etcd_stream stream;
+    struct list sent;  /* struct beat_slot, in the order their answers come */
+    struct list fresh; /* not sent yet: the stream is not open */
+    uint64_t answers;
+};
+struct etcd_revokes { /* lease.c */
+    struct list waiting;
+    size_t count;
+    struct timer timer;
+    size_t running;
+    struct etcd_wait *drained; /* somebody closes and waits for the last */
+};
+
+struct etcd_backend {
+    struct prim_backend base;
+    struct prim_host *host;
+    struct etcd_client *client;
+    struct etcd_space space;
+    uint64_t cluster_id;
+    coord_id store_id;
+    coord_caps caps;
+    _Atomic bool degraded;
+    struct etcd_beats beats;
+    struct etcd_revokes revokes;
+    struct etcd_watcher guards, feeds; /* two streams: readers never delay our own claims */
+    struct map guarded;                /* loop thread: lease id -> struct guarded */
+};
+static inline struct etcd_backend *etcd_of(struct prim_backend *base)
+{
+    return CONTAINER_OF(base, struct etcd_backend, base);
+}
+
+/* -- request.c over client.c -- */
+/* OK: *ret_response is set, in `arena`, which the caller closes in any case. */
+coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
+                          struct etcd_txn *txn, struct arena *arena,
+                          Etcdserverpb__TxnResponse **ret_response);
+/* One linearizable read of one key: *ret_found 1 or 0. */
+coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
+                       bool stale, struct arena *arena, int *ret_found,
+                       struct etcd_entry *ret_entry);
+bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header);
+
+/* -- lease.c -- */
+enum err etcd_lease_setup(struct etcd_backend *b); /* both on the loop's thread */
+void etcd_lease_teardown(struct etcd_backend *b);
+/* A lease of exactly `ttl_ms` rounded up to seconds, new or found as an earlier attempt left it. */
+coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *call,
+                               const coord_id *lease_id, int64_t ttl_ms, int64_t *ret_ttl_ms,
+                               int64_t *ret_sent_ns);
+/* OK with *ret_ttl_ms, EXPIRED/deadline, UNAVAILABLE. */
+struct etcd_beat {
+    int64_t lease, sent_ns, deadline_ns;
+    coord_result result; /* OK: granted_ttl_ms is set */
+    struct etcd_backend *backend;
+    struct beat_slot *slot;
+    struct post post;
+    struct timer timer;
+    struct etcd_wait wait;
+};
+void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lease,
+                     int64_t deadline_ns); /* takes the time before anything leaves */
+void etcd_beat_wait(struct etcd_beat *beat);
+/* OK: *ret_left_ms, what is left at least; EXPIRED/deadline: no such lease. */
+coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
+                             int64_t *ret_left_ms);
+/* In a while: who watches can tell a release (its lease still stands) from an expiry. */
+void etcd_lease_revoke_later(struct etcd_backend *b, int64_t lease);
+void etcd_lease_revoke_now(struct etcd_backend *b, int64_t lease); /* an orphan: nobody waits */
+void etcd_lease_drain(struct etcd_backend *b);                     /* before close */
+
+/* -- operations -- */
+coord_result etcd_create(struct prim_backend *base, const struct prim_call *call,
+                         const struct prim_create *in, struct prim_grant *ret_grant);
+coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
+                      const struct prim_cas *in, struct prim_grant *ret_grant);
+coord_result etcd_remove(struct prim_backend *base, const struct prim_call *call,
+                         const struct prim_delete *in);
+coord_result etcd_get(struct prim_backend *base, const struct prim_call *call, struct str key,
+                      int consistency, coord_entry **ret_entry);
+coord_result etcd_acquire(struct prim_backend *base, const struct prim_call *call,
+                          const struct prim_acquire *in, struct prim_grant *ret_grant);
+coord_result etcd_resize(struct prim_backend *base, const struct prim_call *call, struct str group,
+                         uint64_t expected, uint32_t slot_count);
+coord_result etcd_holders(struct prim_backend *base, const struct prim_call *call, struct str group,
+                          coord_holders **ret_holders);
+coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_sent_ns);
+coord_result etcd_release(struct prim_backend *base, const struct prim_call *call,
+                          const struct prim_claim *claim, const char *key);
+coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_left_ms);
+
+/* entries.c, for slots.c: the result that names who is in the way. */
+coord_result etcd_in_the_way(int code, int reason, const struct etcd_entry *entry);
+/* The same request made this entry: its first answer again, its lease made fresh. */
+coord_result etcd_replayed(struct etcd_backend *b, const struct prim_call *call,
+                           const struct etcd_entry *entry, struct prim_grant *ret_grant);
+bool etcd_is_own(const struct etcd_backend *b, const struct prim_call *call,
+                 const coord_id *lease_id, const struct etcd_entry *entry);
+enum err etcd_value(const struct etcd_backend *b, const struct envelope *envelope, struct buf *out);
+
+/* -- guard.c -- */
+void etcd_guard(struct prim_backend *base, const struct prim_claim *claim);
+void etcd_unguard(struct prim_backend *base, const coord_id *lease_id);
+/* This key leaves the claim by our own hand: not a loss. */
+void etcd_guard_drop(struct etcd_backend *b, const coord_id *lease_id, struct str key);
+void etcd_guards_close(struct etcd_backend *b); /* on the loop's thread */
+
+/* -- feed.c -- */
+coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
+                        bool bucket, struct prim_feed *feed, void **ret_watch);
+void etcd_unwatch(struct prim_backend *base, void *watch);
+#endif

@@ -1,0 +1,175 @@
+#include "prim/etcd/reply.h"
+
+#include <stdio.h>
+
+#include "base/bytes.h"
+
+void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key)
+{
+    assert(space->prefix_len + key.len < sizeof ret_key->text);
+    memcpy(ret_key->text, space->prefix, space->prefix_len);
+    if (key.len > 0) memcpy(ret_key->text + space->prefix_len, key.at, key.len);
+    ret_key->len = space->prefix_len + key.len;
+}
+
+struct str etcd_key_ours(const struct etcd_space *space, struct str stored)
+{
+    struct str prefix = str_of(space->prefix, space->prefix_len);
+
+    return str_starts(stored, prefix) ? str_tail(stored, prefix.len) : STR_EMPTY;
+}
+
+int64_t etcd_lease_number(const coord_id *lease_id)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < 8; i++) number = number << 8 | lease_id->b[i];
+    number &= INT64_MAX;
+    return number ? (int64_t)number : 1;
+}
+
+enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue *kv,
+                         struct etcd_entry *ret_entry)
+{
+    struct etcd_entry entry = {
+        .key = etcd_key_ours(space, etcd_str(kv->key)),
+        .lease = kv->lease,
+        .revision = (uint64_t)kv->mod_revision,
+        .create_revision = (uint64_t)kv->create_revision,
+    };
+    struct envelope envelope;
+
+    if (entry.key.len == 0 || kv->create_revision <= 0 || kv->mod_revision < kv->create_revision ||
+        kv->lease < 0)
+        return ERR_CORRUPT;
+    if (space->raw) {
+        entry.value = etcd_str(kv->value);
+        entry.token = entry.lease ? entry.create_revision : 0;
+        *ret_entry = entry;
+        return ERR_OK;
+    }
+    if (envelope_decode(etcd_str(kv->value), &envelope)) return ERR_CORRUPT;
+    /* A lease that the envelope does not name: somebody else wrote this value again. */
+    if (!(envelope.flags & ENVELOPE_LEASED) != !kv->lease) return ERR_CORRUPT;
+    if (kv->lease && etcd_lease_number(&envelope.lease_id) != kv->lease) return ERR_CORRUPT;
+    if (envelope.flags & ENVELOPE_TOMBSTONE || envelope.token > entry.revision) return ERR_CORRUPT;
+    entry.value = envelope.value;
+    entry.owner = envelope.owner;
+    entry.lease_id = envelope.lease_id;
+    entry.request_id = envelope.request_id;
+    entry.ttl_ms = envelope.ttl_ms;
+    entry.flags = envelope.flags;
+    if (kv->lease) entry.token = envelope.token ? envelope.token : entry.revision;
+    *ret_entry = entry;
+    return ERR_OK;
+}
+
+enum err etcd_group_read(const struct etcd_entry *entry, uint32_t *ret_slot_count)
+{
+    uint32_t count = 0;
+
+    if (!(entry->flags & ENVELOPE_GROUP) || entry->value.len < 4) return ERR_CORRUPT;
+    for (size_t i = 4; i-- > 0;) count = count << 8 | (uint8_t)entry->value.at[i];
+    if (count == 0 || count > 1024) return ERR_CORRUPT;
+    *ret_slot_count = count;
+    return ERR_OK;
+}
+
+/* -- failures -- */
+
+bool etcd_says(const struct etcd_op *op, enum grpc_status status, const char *part)
+{
+    return op->answered && op->status == status && strstr(op->text, part);
+}
+
+coord_result etcd_corrupt(const char *what)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "etcd: %s", what);
+}
+
+static int reason_of_answer(const struct etcd_op *op)
+{
+    switch (op->status) {
+    case GRPC_UNAVAILABLE:
+        if (strstr(op->text, "no leader") || strstr(op->text, "leader changed"))
+            return COORD_R_NO_LEADER;
+        return strstr(op->text, "timed out") ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
+    case GRPC_RESOURCE_EXHAUSTED:
+        return strstr(op->text, "space exceeded") ? COORD_R_QUOTA : COORD_R_OVERLOADED;
+    case GRPC_PERMISSION_DENIED:
+    case GRPC_UNAUTHENTICATED: return COORD_R_FORBIDDEN;
+    case GRPC_INVALID_ARGUMENT:
+        if (strstr(op->text, "user name is empty") || strstr(op->text, "authentication failed"))
+            return COORD_R_FORBIDDEN;
+        return COORD_R_STORAGE;
+    case GRPC_DATA_LOSS: return COORD_R_CORRUPT;
+    case GRPC_DEADLINE_EXCEEDED: return COORD_R_TIMEOUT;
+    default: return COORD_R_STORAGE; /* A10 (4) */
+    }
+}
+
+static int reason_of_silence(const struct etcd_op *op)
+{
+    switch (op->err) {
+    case ERR_TIMEOUT: return COORD_R_TIMEOUT;
+    case ERR_FULL: return COORD_R_OVERLOADED;
+    case ERR_NOMEM: return COORD_R_MEMORY;
+    case ERR_CANCELLED:
+    case ERR_CLOSED: return COORD_R_CLOSED;
+    case ERR_TOO_LARGE: return COORD_R_STORAGE;
+    default: return op->status == GRPC_DEADLINE_EXCEEDED ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
+    }
+}
+
+coord_result etcd_failure(const struct etcd_op *op, bool writes)
+{
+    int reason = op->answered ? reason_of_answer(op) : reason_of_silence(op);
+    coord_result result;
+
+    if (etcd_says(op, GRPC_UNIMPLEMENTED, ""))
+        return prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "etcd: %s", op->text);
+    if (etcd_says(op, GRPC_INVALID_ARGUMENT, "request is too large"))
+        return prim_answer(COORD_INVALID, COORD_R_VALUE_SIZE,
+                           "the server takes no request this large (its --max-request-bytes)");
+    if (etcd_says(op, GRPC_NOT_FOUND, "lease not found"))
+        return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
+    result = prim_answer(COORD_UNAVAILABLE, reason, "etcd: %s",
+                         op->text[0] ? op->text : err_text(op->err));
+    /* A quota that is reached by this very write is answered after the write was applied. */
+    if (writes && (op->err == ERR_UNKNOWN || reason == COORD_R_QUOTA))
+        result.flags |= COORD_F_MAYBE_APPLIED;
+    return result;
+}
+
+/* -- answers -- */
+
+void etcd_arena_init(struct arena *arena, size_t message_len)
+{
+    arena_init(arena, 8 * message_len + 1024 * 1024);
+}
+
+enum err etcd_reply(const struct etcd_op *op, const ProtobufCMessageDescriptor *type,
+                    struct arena *arena, ProtobufCMessage **ret_message)
+{
+    struct str bytes = buf_peek(&op->response);
+
+    etcd_arena_init(arena, bytes.len);
+    return message_read(type, bytes, NULL, arena, ret_message, NULL);
+}
+
+int etcd_range_one(const struct etcd_space *space, const Etcdserverpb__RangeResponse *range,
+                   struct str key, struct etcd_entry *ret_entry)
+{
+    if (!range || range->n_kvs > 1) return -1;
+    if (range->n_kvs == 0) return 0;
+    if (etcd_entry_read(space, range->kvs[0], ret_entry)) return -1;
+    return str_equal(ret_entry->key, key) ? 1 : -1;
+}
+
+const Etcdserverpb__RangeResponse *etcd_txn_range(const Etcdserverpb__TxnResponse *txn, size_t at)
+{
+    if (at >= txn->n_responses) return NULL;
+    if (txn->responses[at]->response_case != ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
+        return NULL;
+    return txn->responses[at]->response_range;
+}

@@ -1,0 +1,215 @@
+#include "prim/etcd/request.h"
+
+#include "prim/etcd/internal.h"
+
+void etcd_txn_init(struct etcd_txn *txn)
+{
+    txn->compare_count = txn->then.count = txn->otherwise.count = 0;
+    txn->reads_only = false;
+}
+
+/* -- compares -- */
+
+static Etcdserverpb__Compare *compare(struct etcd_txn *txn, struct str key)
+{
+    Etcdserverpb__Compare *c = &txn->compares[txn->compare_count];
+
+    assert(txn->compare_count < ETCD_TXN_COMPARES);
+    *c = (Etcdserverpb__Compare)ETCDSERVERPB__COMPARE__INIT;
+    c->result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL;
+    c->key = etcd_bytes(key);
+    txn->compare_list[txn->compare_count++] = c;
+    return c;
+}
+
+void etcd_if_created(struct etcd_txn *txn, struct str key, uint64_t create_revision)
+{
+    Etcdserverpb__Compare *c = compare(txn, key);
+
+    c->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
+    c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
+    c->create_revision = (int64_t)create_revision;
+}
+
+void etcd_if_modified(struct etcd_txn *txn, struct str key, uint64_t revision)
+{
+    Etcdserverpb__Compare *c = compare(txn, key);
+
+    c->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
+    c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
+    c->mod_revision = (int64_t)revision;
+}
+
+void etcd_if_leased(struct etcd_txn *txn, struct str key, int64_t lease)
+{
+    Etcdserverpb__Compare *c = compare(txn, key);
+
+    c->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE;
+    c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_LEASE;
+    c->lease = lease;
+}
+
+/* -- operations -- */
+
+static Etcdserverpb__RequestOp *next(struct etcd_ops *ops)
+{
+    Etcdserverpb__RequestOp *op = &ops->ops[ops->count];
+
+    assert(ops->count < ETCD_TXN_KEYS);
+    *op = (Etcdserverpb__RequestOp)ETCDSERVERPB__REQUEST_OP__INIT;
+    ops->list[ops->count++] = op;
+    return op;
+}
+
+static Etcdserverpb__PutRequest *put(struct etcd_ops *ops, struct str key, struct str value)
+{
+    Etcdserverpb__PutRequest *body = &ops->bodies[ops->count].put;
+    Etcdserverpb__RequestOp *op = next(ops);
+
+    *body = (Etcdserverpb__PutRequest)ETCDSERVERPB__PUT_REQUEST__INIT;
+    body->key = etcd_bytes(key);
+    body->value = etcd_bytes(value);
+    op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+    op->request_put = body;
+    return body;
+}
+
+void etcd_put(struct etcd_ops *ops, struct str key, struct str value, int64_t lease)
+{
+    put(ops, key, value)->lease = lease;
+}
+
+void etcd_put_same_lease(struct etcd_ops *ops, struct str key, struct str value)
+{
+    put(ops, key, value)->ignore_lease = true;
+}
+
+void etcd_delete(struct etcd_ops *ops, struct str key)
+{
+    Etcdserverpb__DeleteRangeRequest *body = &ops->bodies[ops->count].remove;
+    Etcdserverpb__RequestOp *op = next(ops);
+
+    *body = (Etcdserverpb__DeleteRangeRequest)ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
+    body->key = etcd_bytes(key);
+    op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+    op->request_delete_range = body;
+}
+
+void etcd_range_to(struct etcd_ops *ops, struct str from, struct str end)
+{
+    Etcdserverpb__RangeRequest *body = &ops->bodies[ops->count].range;
+    Etcdserverpb__RequestOp *op = next(ops);
+
+    *body = (Etcdserverpb__RangeRequest)ETCDSERVERPB__RANGE_REQUEST__INIT;
+    body->key = etcd_bytes(from);
+    if (end.len > 0) body->range_end = etcd_bytes(end);
+    op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    op->request_range = body;
+}
+
+void etcd_range(struct etcd_ops *ops, struct str key)
+{
+    etcd_range_to(ops, key, STR_EMPTY);
+}
+
+enum err etcd_txn_encode(struct etcd_txn *txn, struct buf *into)
+{
+    Etcdserverpb__TxnRequest request = ETCDSERVERPB__TXN_REQUEST__INIT;
+
+    request.n_compare = txn->compare_count;
+    request.compare = txn->compare_list;
+    request.n_success = txn->then.count;
+    request.success = txn->then.list;
+    request.n_failure = txn->otherwise.count;
+    request.failure = txn->otherwise.list;
+    return message_write(&request.base, into, NULL);
+}
+
+/* -- over the client -- */
+
+bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header)
+{
+    if (header && header->cluster_id == b->cluster_id) return true;
+    /* R5: the endpoints lead to another cluster than the one that was opened. */
+    if (!atomic_exchange(&b->degraded, true))
+        b->host->degraded(b->host, "etcd: the endpoints answer for another cluster now");
+    return false;
+}
+
+static coord_result other_cluster(void)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED,
+                       "etcd: the endpoints answer for another cluster now");
+}
+
+coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
+                          struct etcd_txn *txn, struct arena *arena,
+                          Etcdserverpb__TxnResponse **ret_response)
+{
+    struct etcd_op op;
+    coord_result result = prim_ok(COORD_R_NONE);
+    ProtobufCMessage *message;
+
+    arena_init(arena, 1);
+    if (b->degraded) return other_cluster();
+    etcd_op_init(&op, "/etcdserverpb.KV/Txn", call->deadline_ns);
+    op.idempotent = txn->reads_only;
+    if (etcd_txn_encode(txn, &op.request)) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory for the request");
+        goto done;
+    }
+    etcd_op_run(b->client, &op);
+    if (op.err) {
+        result = etcd_failure(&op, !txn->reads_only);
+    } else if (etcd_reply(&op, &etcdserverpb__txn_response__descriptor, arena, &message)) {
+        result = etcd_corrupt("an answer that cannot be read");
+        if (!txn->reads_only) result.flags |= COORD_F_MAYBE_APPLIED;
+    } else {
+        *ret_response = (Etcdserverpb__TxnResponse *)message;
+        if (!etcd_header_fits(b, (*ret_response)->header)) result = other_cluster();
+    }
+done:
+    etcd_op_deinit(&op);
+    return result;
+}
+
+coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
+                       bool stale, struct arena *arena, int *ret_found,
+                       struct etcd_entry *ret_entry)
+{
+    Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    Etcdserverpb__RangeResponse *range;
+    ProtobufCMessage *message;
+    coord_result result = prim_ok(COORD_R_NONE);
+    struct etcd_key stored;
+    struct etcd_op op;
+
+    arena_init(arena, 1);
+    if (b->degraded) return other_cluster();
+    etcd_key_make(&b->space, key, &stored);
+    request.key = etcd_bytes(str_of(stored.text, stored.len));
+    request.serializable = stale;
+    etcd_op_init(&op, "/etcdserverpb.KV/Range", call->deadline_ns);
+    op.idempotent = true;
+    if (message_write(&request.base, &op.request, NULL)) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory for the request");
+        goto done;
+    }
+    etcd_op_run(b->client, &op);
+    if (op.err) {
+        result = etcd_failure(&op, false);
+    } else if (etcd_reply(&op, &etcdserverpb__range_response__descriptor, arena, &message)) {
+        result = etcd_corrupt("an answer that cannot be read");
+    } else {
+        range = (Etcdserverpb__RangeResponse *)message;
+        if (!etcd_header_fits(b, range->header)) {
+            result = other_cluster();
+        } else {
+            *ret_found = etcd_range_one(&b->space, range, key, ret_entry);
+            if (*ret_found < 0) result = etcd_corrupt("what stands there is no entry of ours");
+        }
+    }
+done:
+    etcd_op_deinit(&op);
+    return result;
+}

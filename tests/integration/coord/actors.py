@@ -1,0 +1,144 @@
+"""Processes that hold claims (actor.c), told what to do; and TAP."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+PATIENCE = 60
+
+
+class Failed(Exception):
+    pass
+
+
+def check(truth, why):
+    if not truth:
+        raise Failed(why)
+
+
+def same(why, got, want):
+    if got != want:
+        raise Failed(f"{why}: got {got!r}, want {want!r}")
+
+
+class Actor:
+    """One process. Calls return the answer as a dict; what is lost is in .lost, by handle."""
+
+    def __init__(self, program, url=None, timeout_ms=None):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.answers, self.lost, self.changed = [], {}, threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+        if timeout_ms:
+            self("timeout", timeout_ms)
+        if url:
+            opened = self("open", url)
+            if opened["code"] != "OK":
+                self.end()
+                raise Failed(f"open {url}: {opened}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def _read(self):
+        for line in self.process.stdout:
+            said = json.loads(line)
+            with self.changed:
+                if "lost" in said:
+                    self.lost.setdefault(said["lost"], []).append(said)
+                else:
+                    self.answers.append(said)
+                self.changed.notify_all()
+        with self.changed:
+            self.answers.append(None)
+            self.changed.notify_all()
+
+    def send(self, *words):
+        self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
+        self.process.stdin.flush()
+
+    def take(self):
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.answers, PATIENCE):
+                raise Failed("an actor does not answer")
+            answer = self.answers.pop(0)
+        if answer is None:
+            raise Failed(f"an actor has ended, {self.process.wait()}")
+        return answer
+
+    def __call__(self, *words):
+        self.send(*words)
+        return self.take()
+
+    def says(self, want, *words):
+        """The answer, which must be "CODE/reason" (or only "CODE")."""
+        got = self(*words)
+        said = got["code"] + ("/" + got["reason"] if "/" in want else "")
+        if said != want:
+            raise Failed(f"{' '.join(map(str, words))}: got {got}, want {want}")
+        return got
+
+    def wait_lost(self, handle, seconds=PATIENCE):
+        with self.changed:
+            if not self.changed.wait_for(lambda: handle in self.lost, seconds):
+                raise Failed(f"handle {handle} is not reported lost")
+            return self.lost[handle][0]
+
+    def events(self, watch, until, seconds=PATIENCE):
+        """Events until `until(list of them)`."""
+        seen, deadline = [], time.monotonic() + seconds
+        while not until(seen):
+            if time.monotonic() > deadline:
+                raise Failed(f"events: only {seen[-20:]}")
+            seen += self("events", watch, 100)["events"]
+        return seen
+
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        """Closes in order; its exit status is checked, so that a sanitizer's finding fails the test."""
+        if self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.close()
+        try:
+            status = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Failed("an actor does not end") from None
+        if status != 0:
+            raise Failed(f"an actor ended with {status}")
+
+
+def run(tests, only=""):
+    tests = [test for test in tests if only in test.__name__]
+    print(f"1..{len(tests)}", flush=True)
+    bad = 0
+    for number, test in enumerate(tests, 1):
+        began = time.monotonic()
+        try:
+            test()
+            verdict = "ok"
+        except Exception as failure:    # any failure of a test is its verdict, not the end of the others
+            verdict, bad = "not ok", bad + 1
+            if not isinstance(failure, Failed):
+                traceback.print_exc()
+            print(f"# {type(failure).__name__}: {failure}".replace("\n", "\n# "))
+        print(f"{verdict} {number} - {test.__name__.replace('_', ' ')}", flush=True)
+        if os.environ.get("TIMES"):
+            print(f"# {time.monotonic() - began:.1f} s", file=sys.stderr)
+    sys.exit(1 if bad else 0)
