@@ -10,7 +10,7 @@
 
 enum { STUCK_AFTER_MS = 50 };
 
-int record_read(int fd, const coord_id *id, struct lease_record *ret_record)
+int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record)
 {
     char bytes[LEASE_RECORD];
     size_t got;
@@ -23,7 +23,7 @@ int record_read(int fd, const coord_id *id, struct lease_record *ret_record)
     return 0;
 }
 
-int record_write(int fd, const struct lease_record *record)
+int lease_record_put(int fd, const struct lease_record *record)
 {
     char bytes[LEASE_RECORD];
     lease_record_encode(record, bytes);
@@ -62,7 +62,7 @@ int record_open(struct file_store *store, const coord_id *id, bool exclusive, in
     int fd = sys_open(store->leases, name, (exclusive ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
     if (fd < 0) { return errno; }
     int error = record_lock(store, fd, exclusive, until_ns);
-    if (error == 0) { error = record_read(fd, id, ret_record); }
+    if (error == 0) { error = lease_record_get(fd, id, ret_record); }
     if (error != 0 && error != EBADMSG) {
         record_close(fd);
         return error;
@@ -112,7 +112,7 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     if (now < record->deadline_ns) { record->deadline_ns = now; }
     verdict->deadline_ns = record->deadline_ns;
     int error = file_at(STEP_JUDGE_LOCKED);
-    if (error == 0) { error = record_write(fd, record); }
+    if (error == 0) { error = lease_record_put(fd, record); }
     if (error == 0) { (void)file_at(STEP_JUDGE_DEAD); }
     return error;
 }

@@ -26,8 +26,8 @@ coord_result judge(struct file_store *store, const struct head *head, int64_t un
 int record_open(struct file_store *store, const coord_id *id, bool exclusive, int64_t until_ns,
                 int *ret_fd, struct lease_record *ret_record);
 int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns);
-int record_read(int fd, const coord_id *id, struct lease_record *ret_record);
-int record_write(int fd, const struct lease_record *record);
+int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record);
+int lease_record_put(int fd, const struct lease_record *record);
 void record_close(int fd);
 /* By what stands in it, now, without the liveness lock. */
 bool record_is_over(const struct file_store *store, const struct lease_record *record);

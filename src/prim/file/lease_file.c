@@ -178,7 +178,7 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
     record.who = store->holder;
     record.granted_ns = file_now(store);
     record.deadline_ns = record.granted_ns + ttl_ms * NS_IN_MS;
-    if (error == 0) { error = record_write(fd, &record); }
+    if (error == 0) { error = lease_record_put(fd, &record); }
     if (error != 0) {
         (void)unlinkat(store->leases, name, 0);
         sys_close(fd);
@@ -227,7 +227,7 @@ static bool end_record(struct file_store *store, const coord_id *id, enum lease_
     if (record.state == LEASE_LIVE) {
         record.state = state;
         record.deadline_ns = file_now(store);
-        error = record_write(fd, &record);
+        error = lease_record_put(fd, &record);
     }
     layout_lease(id, name);
     if (error == 0 && discard) { (void)unlinkat(store->leases, name, 0); }
@@ -259,7 +259,7 @@ coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int6
     int error = record_open(store, id, true, until_ns, &fd, &record);
     if (error == 0) {
         record.lost_count++;
-        error = record_write(fd, &record);
+        error = lease_record_put(fd, &record);
     }
     record_close(fd);
     if (error == ETIMEDOUT) { return record_timed_out(); }
@@ -396,7 +396,7 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
     struct lease_record record;
     struct file_store *store = renewal->store;
     if (fstat(fd, &info) < 0 || info.st_nlink == 0) { return RENEW_GONE; }
-    int error = record_read(fd, &renewal->claim->lease_id, &record);
+    int error = lease_record_get(fd, &renewal->claim->lease_id, &record);
     if (error == EBADMSG) { return RENEW_GONE; }
     if (error == 0) { error = file_at(STEP_RENEW_LOCKED); }
     if (error != 0) {
@@ -416,7 +416,7 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
         record.renew_count++;
     }
     if (renewal->mine) { record.who = store->holder; }
-    renewal->error = record_write(fd, &record);
+    renewal->error = lease_record_put(fd, &record);
     renewal->deadline_ns = lease->deadline_ns = record.deadline_ns;
     return renewal->error == 0 ? RENEW_ENDED : RENEW_FAILED;
 }
