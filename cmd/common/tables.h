@@ -15,6 +15,10 @@ extern const struct option_table add_shard_table, bind_cluster_table, set_quota_
 extern const struct option_table upsert_provider_table, instruction_list_table;
 extern const struct option_table instruction_queue_table, replica_add_table;
 extern const struct option_table coordinator_restore_table, snapshot_restore_table;
+extern const struct option_table coord_table, coord_create_table, coord_cas_table, coord_get_table;
+extern const struct option_table coord_delete_table, coord_acquire_table, coord_lease_table;
+extern const struct option_table coord_release_table, coord_resize_table, coord_watch_table;
+extern const struct option_table coord_exec_table;
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
 /* What a role's settings must obey as a whole, beside what the table says of each: the first thing

@@ -9,6 +9,8 @@ static const struct command_example examples[] = {
      "any replicas; whoever leads is found"},
     {"musterctl assign-domain --key zone --value eu-1a --shard shard-0", "a domain gets an owner"},
     {"musterctl state-hash", "do the replicas hold the same state?"},
+    {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
+     "one at a time, whoever starts it, on whatever store you have"},
     {"musterctl cert ca && musterctl cert issue admin", "an authority, and a certificate for you"},
     {"musterctl config check muster.toml", "is this file good?"},
     {NULL, NULL},
@@ -33,6 +35,7 @@ static const struct command *const children[] = {
     &backup_command,
     &restore_command,
     &snapshot_command,
+    &coord_command,
     &auth_command,
     &cert_command,
     &config_command,
@@ -44,7 +47,8 @@ static const struct command program = {
     .name = "musterctl",
     .summary = "looks at a fleet and changes it; makes its certificates",
     .about = "Talks to a coordinator: any replica will do, the leader is found. Also makes the "
-             "certificates a fleet proves itself with, and checks configuration files. Installed "
+             "certificates a fleet proves itself with, checks configuration files, and claims, locks and "
+             "compares on any store (`musterctl coord`). Installed "
              "under the name bigfleetctl it takes that program's command lines.",
     .examples = examples,
     .children = children,

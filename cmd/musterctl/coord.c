@@ -1,0 +1,253 @@
+/* musterctl coord: the primitives of libmuster from a shell, over whatever store there is. */
+#include "musterctl/coord.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/program.h"
+#include "io/fs.h"
+#include "musterctl/commands.h"
+
+enum { VALUE_FILE_MAX = 1048576 };
+
+static enum err err_of(const coord_result *result)
+{
+    switch ((enum coord_code)result->code) {
+    case COORD_OK: return ERR_OK;
+    case COORD_EXISTS: return ERR_EXISTS;
+    case COORD_CONFLICT: return ERR_CONFLICT;
+    case COORD_NOT_FOUND: return ERR_NOT_FOUND;
+    case COORD_EXPIRED: return ERR_FENCED;
+    case COORD_INVALID: return ERR_INVALID;
+    case COORD_UNSUPPORTED: return ERR_UNSUPPORTED;
+    case COORD_UNAVAILABLE:
+        return result->flags & COORD_F_MAYBE_APPLIED ? ERR_UNKNOWN : ERR_UNAVAILABLE;
+    }
+    return ERR_INTERNAL;
+}
+
+enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
+{
+    if (result->code == COORD_OK) return ERR_OK;
+    char holder[256] = "", retry[64] = "";
+    if (result->owner[0])
+        (void)snprintf(holder, sizeof holder, ": held by %s (token %" PRIu64 ")", result->owner,
+                       result->token);
+    if (result->hint_ms >= 0)
+        (void)snprintf(retry, sizeof retry, ", perhaps free in %" PRId64 " ms", result->hint_ms);
+    note_set(&ctl->note, "%s/%s%s%s%s%s%s", coord_code_name(result->code),
+             coord_reason_name(result->reason), holder, retry, result->text[0] ? ": " : "",
+             result->text,
+             result->flags & COORD_F_MAYBE_APPLIED ? " (it may have been applied)" : "");
+    return err_of(result);
+}
+
+/* Where claims live when nobody says: a directory that outlasts a reboot and belongs to the user,
+ * so that two shells of one person meet, and no other person's shell can stop them. */
+static enum err find_url(struct ctl *ctl, char memory[512], const char **ret_url)
+{
+    const char *url = conf_text(ctl->conf, "store"), *state = getenv("XDG_STATE_HOME");
+    const struct passwd *user;
+    char dir[480];
+    int len;
+
+    if (url != NULL) {
+        *ret_url = url;
+        return ERR_OK;
+    }
+    if (geteuid() == 0)
+        len = snprintf(dir, sizeof dir, "/var/lib/muster/coord");
+    else if (state != NULL && state[0] == '/')
+        len = snprintf(dir, sizeof dir, "%s/muster/coord", state);
+    else if ((user = getpwuid(geteuid())) != NULL && user->pw_dir[0] == '/')
+        len = snprintf(dir, sizeof dir, "%s/.local/state/muster/coord", user->pw_dir);
+    else
+        len = (int)sizeof dir;
+    if (len >= (int)sizeof dir) {
+        note_set(&ctl->note, "no home directory to keep claims in; name a store with --store");
+        return ERR_INVALID;
+    }
+    enum err err = fs_make_dirs(fs_real(), dir, 0700);
+    if (err && err != ERR_UNKNOWN) {
+        note_set(&ctl->note, "make %s: %s; name a store with --store", dir, err_text(err));
+        return err;
+    }
+    (void)snprintf(memory, 512, "file://%s", dir);
+    *ret_url = memory;
+    return ERR_OK;
+}
+
+static enum err with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
+{
+    struct coord_ctl coord = {.ctl = ctl};
+    /* A claim is to outlast this process; and when `exec` is killed, its command is stopped a
+     * moment later: nobody else may be let in meanwhile. */
+    coord_options options = {
+        .open_timeout_ms = (int64_t)conf_number(ctl->conf, "timeout"),
+        .tls_ca_file = conf_text(ctl->conf, "tls.ca-file"),
+        .tls_cert_file = conf_text(ctl->conf, "tls.cert-file"),
+        .tls_key_file = conf_text(ctl->conf, "tls.key-file"),
+        .keep_on_close = keep,
+        .no_early_death = 1,
+    };
+    enum err err = find_url(ctl, coord.url_memory, &coord.url);
+
+    if (err) return err;
+    coord.call.timeout_ms = options.open_timeout_ms;
+    coord_result opened = coord_open(coord.url, &options, &coord.store);
+    if (opened.code != COORD_OK) {
+        err = coord_ctl_error(ctl, &opened);
+        note_prefix(&ctl->note, "open store");
+        return err;
+    }
+    err = act(&coord);
+    coord_close(coord.store);
+    return err;
+}
+
+enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act)
+{
+    return with_store(ctl, act, true);
+}
+
+enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act)
+{
+    return with_store(ctl, act, false);
+}
+
+void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes, size_t len)
+{
+    char hex[33];
+
+    for (size_t i = 0; i < len && 2 * i + 2 < sizeof hex; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    ndjson_string(json, key, str_of(hex, 2 * len));
+}
+
+enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,
+                       const char *lease_file, const char *format, ...)
+{
+    struct ndjson json;
+    char line[1024];
+    va_list args;
+
+    if (result->code != COORD_OK) return coord_ctl_error(coord->ctl, result);
+    if (!coord->ctl->json) {
+        va_start(args, format);
+        (void)vsnprintf(line, sizeof line, format, args);
+        va_end(args);
+        return ctl_line(coord->ctl, "%s", line);
+    }
+    ndjson_begin(&json, &coord->ctl->out, NDJSON_LINE);
+    ndjson_c_string(&json, STR("result"), coord_reason_name(result->reason));
+    ndjson_c_string(&json, STR("name"), what);
+    ndjson_u64(&json, STR("revision"), result->revision);
+    ndjson_u64(&json, STR("token"), result->token);
+    ndjson_i64(&json, STR("ttl_ms"), result->granted_ttl_ms);
+    ndjson_u64(&json, STR("slot"), result->slot);
+    ndjson_c_string(&json, STR("lease_file"), lease_file);
+    return ndjson_end(&json);
+}
+
+coord_str coord_ctl_argument(const struct ctl *ctl, size_t place)
+{
+    struct str text = place < conf_argument_count(ctl->conf)
+                          ? str_from(conf_argument(ctl->conf, place))
+                          : STR_EMPTY;
+    return (coord_str){text.at, text.len};
+}
+
+const char *coord_ctl_owner(struct ctl *ctl, char memory[132])
+{
+    const char *owner = conf_text(ctl->conf, "owner");
+    const struct passwd *user = getpwuid(geteuid());
+    char host[48];
+
+    if (owner != NULL) return owner;
+    if (gethostname(host, sizeof host) != 0) (void)snprintf(host, sizeof host, "localhost");
+    host[sizeof host - 1] = '\0';
+    (void)snprintf(memory, 132, "%.48s@%s:%ld", user != NULL ? user->pw_name : "nobody", host,
+                   (long)getpid());
+    for (char *at = memory; *at != '\0'; at++)
+        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:@/-", *at) ==
+            NULL)
+            *at = '-';
+    return memory;
+}
+
+enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value)
+{
+    const char *path = conf_text(ctl->conf, "value-file");
+    struct buf content;
+    enum err err;
+
+    if (path != NULL && place < conf_argument_count(ctl->conf)) {
+        note_set(&ctl->note, "a value on the line and --value-file: one of the two");
+        return ERR_INVALID;
+    }
+    if (path == NULL) {
+        *ret_value = coord_ctl_argument(ctl, place);
+        return ERR_OK;
+    }
+    buf_init(&content, VALUE_FILE_MAX + 1);
+    if (strcmp(path, "-") == 0) {
+        char *room;
+        size_t got = 1;
+        err = ERR_OK;
+        while (!err && got > 0 && (err = buf_reserve(&content, 4096, &room)) == ERR_OK) {
+            got = fread(room, 1, 4096, stdin);
+            buf_commit(&content, got);
+        }
+        if (!err && ferror(stdin)) err = ERR_IO;
+        if (err == ERR_FULL) err = ERR_TOO_LARGE;
+    } else {
+        err = fs_read_whole(fs_real(), path, VALUE_FILE_MAX, &content);
+    }
+    if (err) note_set(&ctl->note, "value from %s: %s", path, err_text(err));
+    struct str copy = buf_peek(&content);
+    const char *kept = err ? NULL : arena_dup(&ctl->memory, copy);
+    if (!err && kept == NULL) err = ERR_NOMEM;
+    buf_deinit(&content);
+    if (!err) *ret_value = (coord_str){kept, copy.len};
+    return err;
+}
+
+static const struct command_example examples[] = {
+    {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
+     "one at a time; the next one is refused, or waits with --wait 1h"},
+    {"musterctl coord create leader/indexer me --ttl 30s --lease /run/me.lease",
+     "claim a name; `renew` and `release` take the handle"},
+    {"musterctl coord cas config/flags 7 on", "set it if nobody did since revision 7"},
+    {"musterctl coord holders nightly --store etcd://h1:2379,h2:2379", "who holds it?"},
+    {NULL, NULL},
+};
+static const struct command *const children[] = {
+    &coord_exec_command,
+    &coord_create_command,
+    &coord_cas_command,
+    &coord_get_command,
+    &coord_delete_command,
+    &coord_acquire_command,
+    &coord_renew_command,
+    &coord_release_command,
+    &coord_holders_command,
+    &coord_resize_command,
+    &coord_watch_command,
+    &coord_caps_command,
+    NULL,
+};
+const struct command coord_command = {
+    .name = "coord",
+    .summary = "claims, locks, slots and compare-and-set on the store you have",
+    .about = "Create if absent, compare and set, hold one of N slots, over files, etcd, Kubernetes "
+             "or NATS: the same words and the same promises, and a refusal where a store cannot "
+             "keep them (`musterctl coord caps` tells what it can).\n"
+             "A lease alone cannot make \"I hold it\" true at the instant a side effect lands: "
+             "pass the token along and refuse smaller ones.",
+    .examples = examples,
+    .children = children,
+};

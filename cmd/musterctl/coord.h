@@ -1,0 +1,48 @@
+/* What every `musterctl coord` command does before and after its own few lines: opens the store,
+ * turns a result into a line and an exit code, keeps handles in files. */
+#ifndef MUSTERCTL_COORD_H
+#define MUSTERCTL_COORD_H
+#include <muster/coord.h>
+
+#include "musterctl/ctl.h"
+#include "text/ndjson.h"
+
+struct coord_ctl {
+    struct ctl *ctl;
+    coord_store *store;
+    coord_call call;
+    const char *url;
+    char url_memory[512];
+};
+typedef enum err coord_ctl_fn(struct coord_ctl *coord);
+
+/* Opens the store that --store names, or this user's own directory; acts; closes it. Claims are
+ * left to their deadline unless released. */
+enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act);
+/* The same, but what is still held at the end is released. */
+enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act);
+
+/* ERR_OK, or the error whose exit code fits, with a note such as "held by a@b (token 7)". */
+enum err coord_ctl_error(struct ctl *ctl, const coord_result *result);
+/* Prints `line` for people, the result's fields for programs (and "lease_file" if not NULL). */
+enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,
+                       const char *lease_file, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes, size_t len);
+
+coord_str coord_ctl_argument(const struct ctl *ctl, size_t place);
+/* --owner, or user@host:pid. */
+const char *coord_ctl_owner(struct ctl *ctl, char memory[132]);
+/* The argument at `place` if it is there, or --value-file, or nothing; ERR_INVALID for both. */
+enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value);
+enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease, const char *path);
+enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_lease **ret_lease);
+
+/* What all of them can end with. */
+#define COORD_EXITS (BIT(1) | BIT(2) | BIT(4) | BIT(6))
+
+extern const struct command coord_create_command, coord_cas_command, coord_get_command;
+extern const struct command coord_delete_command, coord_acquire_command, coord_holders_command;
+extern const struct command coord_resize_command, coord_renew_command, coord_release_command;
+extern const struct command coord_watch_command, coord_exec_command, coord_caps_command;
+#endif

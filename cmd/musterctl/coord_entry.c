@@ -1,0 +1,240 @@
+/* musterctl coord create, cas, get, delete: one entry at a time. */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "common/tables.h"
+#include "conf/printable.h"
+#include "musterctl/coord.h"
+
+#define SHOWN(name) (int)(name).len, (name).at
+
+/* A handle that is wanted goes to its file; one that is not kept ends by itself. */
+static enum err keep(struct coord_ctl *coord, const coord_result *result, coord_lease *lease)
+{
+    const char *path = conf_text(coord->ctl->conf, "lease");
+    enum err err = ERR_OK;
+
+    if (lease == NULL) return ERR_OK;
+    if (path != NULL) err = coord_ctl_keep_lease(coord, lease, path);
+    if (err) (void)coord_release(lease, &coord->call); /* nobody could: the handle is not on disk */
+    if (!err && path == NULL && !coord->ctl->json)
+        err = ctl_line(coord->ctl, "no --lease: the claim ends by itself in %" PRId64 " ms",
+                       result->granted_ttl_ms);
+    coord_lease_unref(lease);
+    return err;
+}
+
+static enum err create(struct coord_ctl *coord)
+{
+    struct ctl *ctl = coord->ctl;
+    coord_str key = coord_ctl_argument(ctl, 0), value;
+    int64_t ttl = (int64_t)conf_number(ctl->conf, "ttl");
+    coord_lease *lease = NULL;
+    char memory[132];
+    enum err err = coord_ctl_value(ctl, 1, &value);
+
+    if (!err && ttl == 0 && conf_text(ctl->conf, "lease") != NULL) {
+        note_set(&ctl->note, "--lease needs --ttl: an entry without one has no handle");
+        err = ERR_INVALID;
+    }
+    if (err) return err;
+    coord_result result =
+        coord_create_if_absent(coord->store, &coord->call, key, value, ttl,
+                               ttl > 0 ? coord_ctl_owner(ctl, memory) : NULL, &lease);
+    err = coord_ctl_say(coord, &result, key.at, conf_text(ctl->conf, "lease"),
+                        "created %.*s at revision %" PRIu64, SHOWN(key), result.revision);
+    return err ? err : keep(coord, &result, lease);
+}
+
+static enum err cas(struct coord_ctl *coord)
+{
+    struct ctl *ctl = coord->ctl;
+    coord_str key = coord_ctl_argument(ctl, 0), value;
+    const char *path = conf_text(ctl->conf, "lease");
+    int64_t ttl = (int64_t)conf_number(ctl->conf, "ttl");
+    coord_lease *mine = NULL, *made = NULL;
+    uint64_t expected;
+    char memory[132];
+    enum err err = str_to_u64(str_from(conf_argument(ctl->conf, 1)), &expected);
+
+    if (err) note_set(&ctl->note, "REVISION: %s", err_text(err));
+    if (!err) err = coord_ctl_value(ctl, 2, &value);
+    if (!err && path != NULL && expected > 0) err = coord_ctl_load_lease(coord, path, &mine);
+    if (err) return err;
+    if (ttl == 0 && expected > 0 && !conf_bool(ctl->conf, "drop-lease")) ttl = COORD_TTL_KEEP;
+    coord_result result = coord_compare_and_set(
+        coord->store, &coord->call, key, expected, value, ttl,
+        ttl > 0 && mine == NULL ? coord_ctl_owner(ctl, memory) : NULL, mine, &made);
+    err = coord_ctl_say(coord, &result, key.at, path, "%s %.*s at revision %" PRIu64,
+                        coord_reason_name(result.reason), SHOWN(key), result.revision);
+    coord_lease_unref(mine);
+    return err ? err : keep(coord, &result, made);
+}
+
+/* As it is into a pipe; so that it cannot steer a terminal otherwise. */
+static enum err print_value(struct ctl *ctl, coord_str value)
+{
+    struct str bytes = str_of(value.at, value.len);
+    enum err err =
+        isatty(STDOUT_FILENO) ? printable_append(bytes, &ctl->out) : buf_append(&ctl->out, bytes);
+    return err ? err : buf_append_byte(&ctl->out, '\n');
+}
+
+static enum err print_entry(struct ctl *ctl, const coord_entry *entry)
+{
+    struct ndjson json;
+
+    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ndjson_string(&json, STR("key"), str_of(entry->key.at, entry->key.len));
+    ndjson_string(&json, STR("value"), str_of(entry->value.at, entry->value.len));
+    ndjson_u64(&json, STR("revision"), entry->revision);
+    ndjson_u64(&json, STR("create_revision"), entry->create_revision);
+    ndjson_c_string(&json, STR("owner"), entry->ttl_ms > 0 ? entry->owner : NULL);
+    ndjson_u64(&json, STR("token"), entry->token);
+    ndjson_i64(&json, STR("ttl_ms"), entry->ttl_ms);
+    ndjson_i64(&json, STR("remaining_ms"), entry->remaining_ms);
+    return ndjson_end(&json);
+}
+
+static enum err get(struct coord_ctl *coord)
+{
+    struct ctl *ctl = coord->ctl;
+    coord_entry *entry = NULL;
+    coord_result result =
+        coord_get(coord->store, &coord->call, coord_ctl_argument(ctl, 0),
+                  conf_bool(ctl->conf, "stale") ? COORD_STALE_OK : COORD_LATEST, &entry);
+    enum err err = coord_ctl_error(ctl, &result);
+
+    if (!err) err = ctl->json ? print_entry(ctl, entry) : print_value(ctl, entry->value);
+    coord_entry_free(entry);
+    return err;
+}
+
+static enum err delete_entry(struct coord_ctl *coord)
+{
+    struct ctl *ctl = coord->ctl;
+    coord_str key = coord_ctl_argument(ctl, 0);
+    const char *path = conf_text(ctl->conf, "lease");
+    uint64_t revision = conf_number(ctl->conf, "revision");
+    bool force = conf_bool(ctl->conf, "force");
+    coord_lease *mine = NULL;
+    enum err err = ERR_OK;
+
+    if (force && (revision > 0 || path != NULL)) {
+        note_set(&ctl->note, "--force takes neither --revision nor --lease");
+        return ERR_INVALID;
+    }
+    if (path != NULL) err = coord_ctl_load_lease(coord, path, &mine);
+    if (err) return err;
+    coord_result result =
+        coord_delete(coord->store, &coord->call, key,
+                     force ? COORD_FORCE : (revision > 0 ? revision : COORD_ANY), mine);
+    coord_lease_unref(mine);
+    return coord_ctl_say(coord, &result, key.at, NULL, "deleted %.*s", SHOWN(key));
+}
+
+static enum err act_create(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, create);
+}
+static enum err act_cas(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, cas);
+}
+static enum err act_get(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, get);
+}
+static enum err act_delete(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, delete_entry);
+}
+static int run_create(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_create);
+}
+static int run_cas(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_cas);
+}
+static int run_get(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_get);
+}
+static int run_delete(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_delete);
+}
+
+static const struct command_example create_examples[] = {
+    {"musterctl coord create config/flags off", "an entry that stays"},
+    {"musterctl coord create leader/indexer me --ttl 30s --lease /run/me.lease",
+     "a claim that ends unless renewed"},
+    {NULL, NULL},
+};
+const struct command coord_create_command = {
+    .name = "create",
+    .summary = "make an entry if there is none",
+    .about = "One step at the store: of any number of callers exactly one succeeds. Exit code 4: "
+             "somebody holds it.",
+    .options = &coord_create_table,
+    .arguments = "KEY [VALUE]",
+    .arguments_min = 1,
+    .arguments_max = 2,
+    .examples = create_examples,
+    .exits = COORD_EXITS,
+    .run = run_create,
+};
+static const struct command_example cas_examples[] = {
+    {"musterctl coord cas config/flags 7 on", "if it is still at revision 7"},
+    {"musterctl coord cas config/flags 0 on", "if there is none"},
+    {NULL, NULL},
+};
+const struct command coord_cas_command = {
+    .name = "cas",
+    .summary = "set an entry if it is still at a revision",
+    .about = "Comparison and write are one step at the store. Exit code 4: it has changed. The "
+             "revision comes from `get -o json`, or from the command that wrote it.",
+    .options = &coord_cas_table,
+    .arguments = "KEY REVISION [VALUE]",
+    .arguments_min = 2,
+    .arguments_max = 3,
+    .examples = cas_examples,
+    .exits = COORD_EXITS,
+    .run = run_cas,
+};
+static const struct command_example get_examples[] = {
+    {"musterctl coord get config/flags", "its value"},
+    {"musterctl coord get config/flags -o json | jq .revision", "for a later cas"},
+    {NULL, NULL},
+};
+const struct command coord_get_command = {
+    .name = "get",
+    .summary = "read an entry",
+    .about = "The answer reflects every write that was acknowledged before. Exit code 5: absent, "
+             "or its claim has ended.",
+    .options = &coord_get_table,
+    .arguments = "KEY",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = get_examples,
+    .exits = COORD_EXITS | BIT(5),
+    .run = run_get,
+};
+static const struct command_example delete_examples[] = {
+    {"musterctl coord delete config/flags --revision 7", "if it is still at revision 7"},
+    {"musterctl coord delete leader/indexer --force", "another's claim; its holder is told"},
+    {NULL, NULL},
+};
+const struct command coord_delete_command = {
+    .name = "delete",
+    .summary = "remove an entry",
+    .about = "A leased entry is removed with its --lease, or by --force.",
+    .options = &coord_delete_table,
+    .arguments = "KEY",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = delete_examples,
+    .exits = COORD_EXITS | BIT(5),
+    .run = run_delete,
+};

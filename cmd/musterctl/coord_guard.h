@@ -1,0 +1,31 @@
+/* A second process that stops a command in time, whatever becomes of the first.
+ *
+ * `coord exec` renews a claim and tells the guard how long it is safe. The guard sends TERM to the
+ * command's process group `grace` before that time is over, and KILL when it is over or when its
+ * parent is gone. So a parent that hangs, is stopped (SIGSTOP) or is killed cannot leave a command
+ * running on a claim that another may get. */
+#ifndef MUSTERCTL_COORD_GUARD_H
+#define MUSTERCTL_COORD_GUARD_H
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/note.h"
+
+struct coord_guard {
+    struct coord_guard_shared *shared;
+    int life; /* the guard sees its end close when we are gone */
+    pid_t pid;
+};
+
+int64_t coord_guard_now_ns(void); /* CLOCK_BOOTTIME, as libmuster's leases */
+/* Forks: call while the process has one thread. */
+enum err coord_guard_start(struct coord_guard *guard, struct note *note);
+/* From now on; times in ns of coord_guard_now_ns. */
+void coord_guard_watch(struct coord_guard *guard, pid_t group, int64_t safe_until_ns,
+                       int64_t grace_ns);
+void coord_guard_extend(struct coord_guard *guard, int64_t safe_until_ns);
+bool coord_guard_fired(const struct coord_guard *guard); /* it has sent a signal */
+/* The group is not ours any more; call before its leader is reaped. */
+void coord_guard_forget(struct coord_guard *guard);
+void coord_guard_stop(struct coord_guard *guard);
+#endif

@@ -1,0 +1,126 @@
+/* musterctl coord renew and release: a claim whose handle lies in a file between two commands. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/tables.h"
+#include "io/clock.h"
+#include "io/fs.h"
+#include "musterctl/coord.h"
+
+enum { LEASE_FILE_MAX = 4 * 1024 * 1024 };
+
+enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease, const char *path)
+{
+    size_t len = coord_lease_export(lease, NULL, 0);
+    char *blob = len > 0 ? malloc(len) : NULL;
+    enum err err = blob == NULL ? ERR_NOMEM : ERR_OK;
+
+    if (!err && coord_lease_export(lease, blob, len) != len) err = ERR_FENCED;
+    /* 0600: whoever reads it holds the claim. */
+    if (!err)
+        err = fs_publish(fs_real(), path, str_of(blob, len), 0600, entropy_u64(entropy_real()));
+    free(blob);
+    if (err) note_set(&coord->ctl->note, "write the handle to %s: %s", path, err_text(err));
+    return err;
+}
+
+enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_lease **ret_lease)
+{
+    struct buf blob;
+    enum err err;
+
+    buf_init(&blob, LEASE_FILE_MAX + 1);
+    err = fs_read_whole(fs_real(), path, LEASE_FILE_MAX, &blob);
+    if (err) {
+        note_set(&coord->ctl->note, "handle %s: %s", path, err_text(err));
+    } else {
+        coord_result result =
+            coord_lease_import(coord->store, &coord->call, blob.data, blob.len, ret_lease);
+        err = coord_ctl_error(coord->ctl, &result);
+        if (err) note_prefix(&coord->ctl->note, "handle %s", path);
+    }
+    buf_deinit(&blob);
+    return err;
+}
+
+static enum err renew(struct coord_ctl *coord)
+{
+    const char *path = conf_text(coord->ctl->conf, "lease");
+    coord_lease *lease;
+    enum err err = coord_ctl_load_lease(coord, path, &lease);
+
+    if (err) return err;
+    coord_result result = coord_renew(lease, &coord->call);
+    err =
+        coord_ctl_say(coord, &result, path, path, "renewed for %" PRId64 " ms (token %" PRIu64 ")",
+                      coord_lease_ttl_ms(lease), coord_lease_token(lease));
+    /* What is stored beside the keys may have moved with the renewal. */
+    if (!err) err = coord_ctl_keep_lease(coord, lease, path);
+    coord_lease_unref(lease);
+    return err;
+}
+
+static enum err release(struct coord_ctl *coord)
+{
+    const char *path = conf_text(coord->ctl->conf, "lease");
+    const char *key = conf_text(coord->ctl->conf, "key");
+    coord_lease *lease;
+    enum err err = coord_ctl_load_lease(coord, path, &lease);
+
+    if (err) return err;
+    struct str name = str_from(key);
+    coord_result result =
+        key == NULL ? coord_release(lease, &coord->call)
+                    : coord_release_key(lease, &coord->call, (coord_str){name.at, name.len});
+    err = coord_ctl_say(coord, &result, key != NULL ? key : path, path, "released %s",
+                        key != NULL ? key : path);
+    if (!err && key == NULL) (void)fs_remove(fs_real(), path);
+    if (!err && key != NULL) err = coord_ctl_keep_lease(coord, lease, path);
+    coord_lease_unref(lease);
+    return err;
+}
+
+static enum err act_renew(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, renew);
+}
+static enum err act_release(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, release);
+}
+static int run_renew(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_renew);
+}
+static int run_release(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_release);
+}
+
+static const struct command_example renew_examples[] = {
+    {"while musterctl coord renew --lease /run/me.lease; do sleep 10; done",
+     "ends when the claim is lost; `coord exec` does this for you"},
+    {NULL, NULL},
+};
+const struct command coord_renew_command = {
+    .name = "renew",
+    .summary = "push the end of a claim away by its TTL",
+    .about = "Exit code 4: the claim is over, for good. 6: not known; try again before it ends.",
+    .options = &coord_lease_table,
+    .examples = renew_examples,
+    .exits = COORD_EXITS | BIT(5),
+    .run = run_renew,
+};
+static const struct command_example release_examples[] = {
+    {"musterctl coord release --lease /run/me.lease", "the next one can have it at once"},
+    {NULL, NULL},
+};
+const struct command coord_release_command = {
+    .name = "release",
+    .summary = "give a claim back",
+    .about = "Never touches an entry that belongs to another by now. The handle's file is removed.",
+    .options = &coord_release_table,
+    .examples = release_examples,
+    .exits = COORD_EXITS | BIT(5),
+    .run = run_release,
+};

@@ -1,0 +1,307 @@
+/* musterctl coord acquire, holders, resize, caps: groups of slots, and what a store can do. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/tables.h"
+#include "musterctl/coord.h"
+
+static enum err acquire(struct coord_ctl *coord)
+{
+    struct ctl *ctl = coord->ctl;
+    struct str group = str_from(conf_text(ctl->conf, "group"));
+    const char *path = conf_text(ctl->conf, "lease");
+    coord_slot_request request = COORD_SLOT_REQUEST_INIT;
+    coord_lease *lease = NULL;
+    char memory[132];
+    enum err err = coord_ctl_value(ctl, 0, &request.value);
+
+    if (err) return err;
+    request.group = (coord_str){group.at, group.len};
+    request.slot_count = (uint32_t)conf_number(ctl->conf, "slots");
+    request.owner = coord_ctl_owner(ctl, memory);
+    request.ttl_ms = (int64_t)conf_number(ctl->conf, "ttl");
+    request.wait_ms = (int64_t)conf_number(ctl->conf, "wait");
+    request.cooldown_ms = (int64_t)conf_number(ctl->conf, "cooldown");
+    if (conf_is_set(ctl->conf, "prefer"))
+        request.prefer_slot = (uint32_t)conf_number(ctl->conf, "prefer");
+    if (conf_bool(ctl->conf, "takeover")) request.flags |= COORD_TAKEOVER_SAME_OWNER;
+    coord_result result = coord_acquire_slot(coord->store, &coord->call, &request, &lease);
+    err = coord_ctl_error(ctl, &result);
+    if (!err) err = coord_ctl_keep_lease(coord, lease, path);
+    if (err && lease != NULL) (void)coord_release(lease, &coord->call);
+    coord_lease_unref(lease);
+    if (err) return err;
+    return coord_ctl_say(coord, &result, group.at, path,
+                         "acquired slot %" PRIu32 " of %s (token %" PRIu64 ") for %" PRId64 " ms",
+                         result.slot, group.at, result.token, result.granted_ttl_ms);
+}
+
+static enum err print_holders_json(struct ctl *ctl, const coord_holders *holders)
+{
+    struct ndjson json;
+
+    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ndjson_u64(&json, STR("slot_count"), holders->slot_count);
+    ndjson_u64(&json, STR("revision"), holders->revision);
+    ndjson_bool(&json, STR("atomic"), holders->atomic != 0);
+    ndjson_c_string(&json, STR("certainty"),
+                    holders->certainty == COORD_BY_AUTHORITY ? "authority" : "observed");
+    ndjson_open_array(&json, STR("holders"));
+    for (size_t i = 0; i < holders->count; i++) {
+        const coord_holder *row = &holders->rows[i];
+        ndjson_open_object(&json, NDJSON_ITEM);
+        ndjson_u64(&json, STR("slot"), row->slot);
+        ndjson_c_string(&json, STR("owner"), row->owner);
+        ndjson_u64(&json, STR("token"), row->token);
+        ndjson_u64(&json, STR("revision"), row->revision);
+        coord_ctl_json_id(&json, STR("lease_id_prefix"), row->lease_id_prefix,
+                          sizeof row->lease_id_prefix);
+        ndjson_i64(&json, STR("remaining_ms"), row->remaining_ms);
+        ndjson_string(&json, STR("value"), str_of(row->value.at, row->value.len));
+        ndjson_close_object(&json);
+    }
+    ndjson_close_array(&json);
+    return ndjson_end(&json);
+}
+
+static enum err print_holders(struct ctl *ctl, const coord_holders *holders)
+{
+    static const char *const columns[] = {"SLOT", "OWNER", "TOKEN", "REMAINING_MS", NULL};
+    struct table table;
+
+    table_init(&table, columns, &ctl->memory);
+    for (size_t i = 0; i < holders->count; i++) {
+        table_number(&table, holders->rows[i].slot);
+        table_text(&table, holders->rows[i].owner);
+        table_number(&table, (int64_t)holders->rows[i].token);
+        table_number(&table, holders->rows[i].remaining_ms);
+    }
+    enum err err = table_print(&table, &ctl->out);
+    return err ? err
+               : ctl_line(ctl, "%zu of %" PRIu32 " slots held", holders->count,
+                          holders->slot_count);
+}
+
+static enum err holders(struct coord_ctl *coord)
+{
+    coord_holders *found = NULL;
+    coord_result result =
+        coord_list_holders(coord->store, &coord->call, coord_ctl_argument(coord->ctl, 0), &found);
+    enum err err = coord_ctl_error(coord->ctl, &result);
+
+    if (!err)
+        err = coord->ctl->json ? print_holders_json(coord->ctl, found)
+                               : print_holders(coord->ctl, found);
+    coord_holders_free(found);
+    return err;
+}
+
+static enum err resize(struct coord_ctl *coord)
+{
+    struct ctl *ctl = coord->ctl;
+    coord_str group = coord_ctl_argument(ctl, 0);
+    uint64_t slots, revision = conf_number(ctl->conf, "revision");
+    enum err err = str_to_u64(str_from(conf_argument(ctl->conf, 1)), &slots);
+
+    if (err || slots > UINT32_MAX) {
+        note_set(&ctl->note, "SLOTS: a number from 1 to 1024");
+        return ERR_INVALID;
+    }
+    if (revision == 0) {
+        coord_holders *now = NULL;
+        coord_result read = coord_list_holders(coord->store, &coord->call, group, &now);
+        err = coord_ctl_error(ctl, &read);
+        if (!err) revision = now->revision;
+        coord_holders_free(now);
+        if (err) return err;
+    }
+    coord_result result =
+        coord_resize_group(coord->store, &coord->call, group, revision, (uint32_t)slots);
+    return coord_ctl_say(coord, &result, group.at, NULL, "resized %s to %" PRIu64 " slots",
+                         group.at, slots);
+}
+
+static const struct {
+    uint32_t bit;
+    const char *name, *means;
+} bits[] = {
+    {COORD_CAP_CREATE, "create", "create if absent is one step"},
+    {COORD_CAP_CAS, "cas", "compare and set is one step"},
+    {COORD_CAP_TTL, "ttl", "claims end unless renewed"},
+    {COORD_CAP_SLOTS, "slots", "groups with a bounded number of holders"},
+    {COORD_CAP_SHRINK, "shrink", "a group can get fewer slots"},
+    {COORD_CAP_STORE_ORDER, "store_order", "revisions of different keys compare"},
+    {COORD_CAP_LIST_ATOMIC, "list_atomic", "holders are those of one instant"},
+    {COORD_CAP_COOLDOWN, "cooldown", "a slot can rest after an expiry"},
+    {COORD_CAP_FIFO_WAIT, "fifo_wait", "waiters are served in order of arrival"},
+    {COORD_CAP_MULTI_KEY, "multi_key", "one claim may hold several keys"},
+    {COORD_CAP_DURABLE, "durable", "acknowledged entries survive a power cut"},
+    {COORD_CAP_DURABLE_LEASED, "durable_leased", "so do claims"},
+    {COORD_CAP_HA, "ha", "survives the loss of a machine"},
+    {COORD_CAP_OBSERVED_EXPIRY, "observed_expiry", "contenders judge expiry by their own clock"},
+    {COORD_CAP_EXACT_OWNER, "exact_owner", "the same-owner check holds under races"},
+    {COORD_CAP_FORCE, "force", "delete --force"},
+};
+static const char *const scopes[] = {"?", "process", "mount", "host", "cluster"};
+static const char *const watches[] = {"none", "poll", "coalescing", "ordered", "resumable"};
+static const char *const tokens[] = {"none", "process", "store"};
+
+static const char *word(const char *const *words, size_t count, int which)
+{
+    return which >= 0 && (size_t)which < count ? words[which] : "?";
+}
+#define WORD(words, which) word(words, ARRAY_LEN(words), which)
+
+static enum err print_caps_json(struct ctl *ctl, const coord_caps *caps, const coord_limits *limits)
+{
+    struct ndjson json;
+
+    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ndjson_c_string(&json, STR("server"), caps->server);
+    ndjson_c_string(&json, STR("scope"), WORD(scopes, caps->scope));
+    ndjson_c_string(&json, STR("watch"), WORD(watches, caps->watch));
+    ndjson_c_string(&json, STR("token"), WORD(tokens, caps->token));
+    ndjson_bool(&json, STR("degraded"), caps->degraded != 0);
+    ndjson_i64(&json, STR("ttl_min_ms"), limits->ttl_min_ms);
+    ndjson_u64(&json, STR("value_max"), limits->value_max);
+    for (size_t i = 0; i < ARRAY_LEN(bits); i++)
+        ndjson_bool(&json, str_from(bits[i].name), (caps->bits & bits[i].bit) != 0);
+    ndjson_c_string(&json, STR("note"), caps->note);
+    return ndjson_end(&json);
+}
+
+static enum err caps(struct coord_ctl *coord)
+{
+    static const char *const columns[] = {"CAPABILITY", "HERE", "MEANS", NULL};
+    struct ctl *ctl = coord->ctl;
+    coord_caps found = coord_capabilities(coord->store);
+    coord_limits limits = coord_store_limits(coord->store);
+    char number[32];
+    struct table table;
+
+    if (ctl->json) return print_caps_json(ctl, &found, &limits);
+    table_init(&table, columns, &ctl->memory);
+    table_text(&table, "server");
+    table_text(&table, found.server);
+    table_text(&table, "what was found there");
+    table_text(&table, "scope");
+    table_text(&table, WORD(scopes, found.scope));
+    table_text(&table, "\"the only one\" where");
+    table_text(&table, "watch");
+    table_text(&table, WORD(watches, found.watch));
+    table_text(&table, "how changes are seen");
+    table_text(&table, "token");
+    table_text(&table, WORD(tokens, found.token));
+    table_text(&table, "how far fencing tokens increase");
+    (void)snprintf(number, sizeof number, "%" PRId64, limits.ttl_min_ms);
+    table_text(&table, "ttl_min_ms");
+    table_text(&table, number);
+    table_text(&table, "the shortest claim");
+    for (size_t i = 0; i < ARRAY_LEN(bits); i++) {
+        table_text(&table, bits[i].name);
+        table_text(&table, found.bits & bits[i].bit ? "yes" : "no");
+        table_text(&table, bits[i].means);
+    }
+    enum err err = table_print(&table, &ctl->out);
+    if (!err && found.note[0]) err = ctl_line(ctl, "%s", found.note);
+    if (!err && found.degraded) err = ctl_line(ctl, "degraded: new claims are refused");
+    return err;
+}
+
+static enum err act_acquire(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, acquire);
+}
+static enum err act_holders(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, holders);
+}
+static enum err act_resize(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, resize);
+}
+static enum err act_caps(struct ctl *ctl)
+{
+    return coord_ctl_with_store(ctl, caps);
+}
+static int run_acquire(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_acquire);
+}
+static int run_holders(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_holders);
+}
+static int run_resize(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_resize);
+}
+static int run_caps(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, act_caps);
+}
+
+static const struct command_example acquire_examples[] = {
+    {"musterctl coord acquire --group workers --slots 3 --ttl 30s --lease /run/w.lease",
+     "one of three"},
+    {"musterctl coord acquire --group nightly --wait 10m --lease /run/n.lease", "wait for it"},
+    {NULL, NULL},
+};
+const struct command coord_acquire_command = {
+    .name = "acquire",
+    .summary = "hold one of N slots of a group",
+    .about = "Never more than N hold at once. Keep it with `renew` and give it back with "
+             "`release`; `coord exec` does both around a command. Exit code 4: all are held.",
+    .options = &coord_acquire_table,
+    .arguments = "[VALUE]",
+    .arguments_max = 1,
+    .examples = acquire_examples,
+    .exits = COORD_EXITS,
+    .run = run_acquire,
+};
+static const struct command_example holders_examples[] = {
+    {"musterctl coord holders workers", "who holds which slot, with its fencing token"},
+    {NULL, NULL},
+};
+const struct command coord_holders_command = {
+    .name = "holders",
+    .summary = "who holds a group's slots",
+    .about = "Never lists more than the group has, nor a claim that has ended.",
+    .options = &coord_table,
+    .arguments = "GROUP",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = holders_examples,
+    .exits = COORD_EXITS | BIT(5),
+    .run = run_holders,
+};
+static const struct command_example resize_examples[] = {
+    {"musterctl coord resize workers 5", "two more may join"},
+    {NULL, NULL},
+};
+const struct command coord_resize_command = {
+    .name = "resize",
+    .summary = "change how many slots a group has",
+    .about = "Shrinking evicts nobody: the group counts as full until the slots above are free.",
+    .options = &coord_resize_table,
+    .arguments = "GROUP SLOTS",
+    .arguments_min = 2,
+    .arguments_max = 2,
+    .examples = resize_examples,
+    .exits = COORD_EXITS | BIT(5),
+    .run = run_resize,
+};
+static const struct command_example caps_examples[] = {
+    {"musterctl coord caps --store etcd://h1:2379", "what this cluster can enforce"},
+    {NULL, NULL},
+};
+const struct command coord_caps_command = {
+    .name = "caps",
+    .summary = "what a store can enforce, and what it refuses",
+    .about = "Found out when the store is opened, not told by its name. What says no here is "
+             "refused, never done by halves.",
+    .options = &coord_table,
+    .examples = caps_examples,
+    .exits = COORD_EXITS,
+    .run = run_caps,
+};
