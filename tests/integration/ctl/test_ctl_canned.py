@@ -628,9 +628,12 @@ def one_address_stands_for_its_cluster():
 
 @test
 def what_is_wrong_with_the_command_line_is_2_and_nothing_is_dialled():
+    files = ("cert", "key", "ca")
+    parts = [{name for n, name in enumerate(files) if bits >> n & 1} for bits in range(1, 7)]  # T2: all six
     for why, words, says_what in (
-            ("part of the TLS files", ("list-shards", "--tls-cert", "x", "--tls-key", "y"),
-             "--tls-cert, --tls-key and --tls-ca belong together; tls.ca-file is missing"),
+            *((f"{part} of the TLS files", ("list-shards", *(word for name in part for word in (f"--tls-{name}", "x"))),
+               "--tls-cert, --tls-key and --tls-ca belong together; "
+               f"tls.{[name for name in files if name not in part][-1]}-file is missing") for part in parts),
             ("no address", ("list-shards", "--coordinator", "nowhere"), "--coordinator"),
             ("no shard", ("assign-domain", "--key", "k", "--value", "v"), "--shard ID is required"),
             ("a slice that is none", ("set-quota", "--provider", "p", "--region", "r", "--slices", "a"),

@@ -286,6 +286,48 @@ def damaged():
 
 # -- kill -9 --
 
+def holds(node):
+    """What `muster check` says of the snapshot in its directory, which must be sound."""
+    said = run(MUSTER, "check", node.dir).stdout
+    return next(line for line in said.splitlines() if line.startswith("snapshot: "))
+
+
+def restored_step_by_step(node, archive, begin, *words):
+    """Kills a restore instead of its first step, its second, and so on; what it left behind each time is "old", "half"
+    (refused until it is restored), "none" or "new". `begin` makes the directory. Ends with one that was let be."""
+    left, step, done = set(), 0, None
+    begin()
+    old = holds(node) if os.path.exists(node.dir) else None
+    restore(archive, node, *words)
+    new = holds(node)
+    check(new != old, "they can be told apart")
+    while done is None or done.returncode != 0:
+        step += 1
+        shutil.rmtree(node.dir)
+        begin()
+        done = restore(archive, node, *words, code=None, environment=shimmed(KILL_AT=step))
+        check(done.returncode in (0, -signal.SIGKILL), f"step {step}: {done.returncode} {done.stderr}")
+        found = [os.path.exists(os.path.join(node.dir, name)) for name in ("RESTORE", "FORMAT")]
+        if found[0]:
+            left.add("half")
+            refused = run(MUSTER, "coordinator", "run", "--data-dir", node.dir, "--listen", node.grpc, "--raft-bind",
+                          node.raft, "--http-listen", node.http, code=3)
+            check("a restore was interrupted" in refused.stderr, f"step {step}: {refused.stderr}")
+        elif not found[1]:
+            check(old is None, f"step {step}: the old data is gone")
+            left.add("none")
+        if found[0] or not found[1]:
+            restore(archive, node)  # nothing is asked: there is nothing to lose
+        held = holds(node)
+        if found[0] or not found[1]:
+            check(held == new, f"step {step}: restored again, {held}")
+        else:
+            check(held in (old, new), f"step {step}: {held}")
+            left.add("old" if held == old else "new")
+    print(f"# {step - 1} steps: {', '.join(sorted(left))}")
+    return left
+
+
 def killed_restore():
     """Killed at every step of a restore: the old data, or a directory that refuses to start until it is restored."""
     with Cluster(1, join=False) as cluster:
@@ -296,34 +338,16 @@ def killed_restore():
         restore(first, node)
         kept = os.path.join(cluster.dir, "kept")
         shutil.copytree(node.dir, kept)
-        old = identity(node.dir)
-        seen = set()
-        for step in range(1, 1000):
-            shutil.rmtree(node.dir)
-            shutil.copytree(kept, node.dir)
-            done = restore(second, node, "--yes", code=None, environment=shimmed(KILL_AT=step))
-            if done.returncode == 0:
-                break
-            check(done.returncode == -signal.SIGKILL, f"step {step}: {done.returncode} {done.stderr}")
-            if os.path.exists(os.path.join(node.dir, "RESTORE")):
-                seen.add("half")
-                refused = run(MUSTER, "coordinator", "run", "--data-dir", node.dir, "--listen", node.grpc, "--raft-bind",
-                              node.raft, "--http-listen", node.http, code=3)
-                check("a restore was interrupted" in refused.stderr, f"step {step}: {refused.stderr}")
-                restore(second, node)
-            run(MUSTER, "check", node.dir)
-            seen.add("old" if identity(node.dir) == old else "new")
-        else:
-            raise Failed("it never ended")
-        check(seen == {"old", "half", "new"}, f"{step} steps met {seen}")
+        shutil.rmtree(node.dir)
+        left = restored_step_by_step(node, second, lambda: shutil.copytree(kept, node.dir), "--yes")
+        check(left == {"old", "half", "new"}, f"over data: {left}")
+        shutil.rmtree(node.dir)
+        left = restored_step_by_step(node, second, lambda: None)
+        check(left == {"none", "half", "new"}, f"into nothing: {left}")
         node.start()
         cluster.leader([node])
-        print(f"# {step - 1} steps")
-
-
-def identity(directory):
-    with open(os.path.join(directory, "FORMAT"), encoding="ascii") as file:
-        return file.read().split()[3]
+        rows = node.call(COORDINATOR + "ListDomainAssignments").assignments
+        check(len(rows) == 20, f"{len(rows)} rows")
 
 
 def killed_save():
