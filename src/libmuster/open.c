@@ -6,6 +6,7 @@
 #include "prim/fault.h"
 #include "prim/file/file.h"
 #include "prim/memory/memory.h"
+#include "prim/nats/nats.h"
 #include "prim/store.h"
 #include "prim/trace.h"
 
@@ -20,7 +21,7 @@ static const struct scheme {
     {.name = "etcd", .open = prim_etcd_open},
     {.name = "etcds", .open = prim_etcd_open},
     {.name = "k8s", .why = "not built into this library"},
-    {.name = "nats", .why = "not built into this library"},
+    {.name = "nats", .open = prim_nats_open},
     {.name = "muster", .why = "the native store is unsupported by this server"},
     {.name = NULL},
 };

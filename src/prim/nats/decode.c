@@ -1,0 +1,314 @@
+#include "prim/nats/decode.h"
+
+#include <stdio.h>
+
+#include "text/base64.h"
+#include "text/json.h"
+
+static void copy_text(char *to, size_t cap, struct str text)
+{
+    size_t len = min_size(text.len, cap - 1);
+    for (size_t i = 0; i < len; i++) {
+        /* It may end in a log or on a terminal. */
+        to[i] = text.at[i] >= 0x20 && text.at[i] < 0x7f ? text.at[i] : '?';
+    }
+    to[len] = '\0';
+}
+
+static struct str string_at(const struct json *json, const char *path)
+{
+    struct str text;
+    return json_get_string(json, path, &text, NULL) == ERR_OK ? text : STR_EMPTY;
+}
+
+/* 0 when it is not there or no number. */
+static int64_t number_at(const struct json *json, const char *path)
+{
+    int64_t number;
+    return json_get_i64(json, path, &number, NULL) == ERR_OK ? number : 0;
+}
+
+static bool truth_at(const struct json *json, const char *path)
+{
+    bool truth;
+    return json_get_bool(json, path, &truth, NULL) == ERR_OK && truth;
+}
+
+/* There, and neither null nor empty. */
+static bool is_set(const struct json *json, const char *path)
+{
+    const struct json *value = json_find(json, path);
+    if (value == NULL || json_kind(value) == JSON_KIND_NULL) { return false; }
+    bool container = json_kind(value) == JSON_KIND_OBJECT || json_kind(value) == JSON_KIND_ARRAY;
+    return !container || json_count(value) > 0;
+}
+
+static enum err open_answer(struct str text, struct json **ret_json, struct jet_error *ret_error,
+                            struct note *note)
+{
+    struct json *json;
+    *ret_error = (struct jet_error){0};
+    enum err err = json_open(text, JET_ANSWER_MAX, &json, note);
+    if (err) { return err == ERR_NOMEM ? err : ERR_PARSE; }
+    if (json_kind(json) != JSON_KIND_OBJECT) {
+        json_close(json);
+        note_set(note, "an answer that is no object");
+        return ERR_PARSE;
+    }
+    if (is_set(json, "error")) {
+        int64_t code = number_at(json, "error.code"), number = number_at(json, "error.err_code");
+        /* An error without a code is one all the same. */
+        ret_error->code = code > 0 && code < 1000 ? (uint32_t)code : 500;
+        ret_error->number = number > 0 && number < 1000000 ? (uint32_t)number : 0;
+        copy_text(ret_error->text, sizeof ret_error->text, string_at(json, "error.description"));
+    }
+    *ret_json = json;
+    return ERR_OK;
+}
+
+enum err jet_decode_account(struct str text, struct jet_account *ret, struct note *note)
+{
+    struct jet_account account = {0};
+    struct json *json;
+    enum err err = open_answer(text, &json, &account.error, note);
+    if (err) { return err; }
+    if (account.error.code == 0) {
+        const struct json *api;
+        err = json_get_object(json, "api", &api, note) ? ERR_PARSE : ERR_OK;
+        int64_t level = number_at(json, "api.level");
+        account.level = level > 0 ? (uint64_t)level : 0;
+    }
+    json_close(json);
+    if (err == ERR_OK) { *ret = account; }
+    return err;
+}
+
+static const char *stream_fault(const struct json *json, bool mine)
+{
+    if (!mine) { return "its subjects are not those of the bucket alone"; }
+    if (is_set(json, "config.mirror")) { return "it mirrors another stream"; }
+    if (is_set(json, "config.sources")) { return "it has sources"; }
+    if (is_set(json, "config.subject_transform")) { return "it transforms subjects"; }
+    if (number_at(json, "config.max_msgs_per_subject") != 1) {
+        return "max_msgs_per_subject must be 1 (history 1): an older value must not come back";
+    }
+    if (!truth_at(json, "config.deny_delete")) { return "deny_delete must be set"; }
+    if (!truth_at(json, "config.allow_rollup_hdrs")) { return "allow_rollup_hdrs must be set"; }
+    if (!str_equal(string_at(json, "config.discard"), STR("new"))) {
+        return "discard must be 'new': the old must not make room by itself";
+    }
+    if (truth_at(json, "config.discard_new_per_subject")) {
+        return "discard_new_per_subject would refuse every update";
+    }
+    if (!str_equal(string_at(json, "config.retention"), STR("limits"))) {
+        return "retention must be 'limits'";
+    }
+    if (number_at(json, "config.max_age") != 0) {
+        return "max_age must be 0: entries without a lease would end by themselves";
+    }
+    if (truth_at(json, "config.no_ack")) { return "no_ack must not be set"; }
+    if (truth_at(json, "config.sealed")) { return "it is sealed"; }
+    if (truth_at(json, "config.allow_msg_counter")) { return "it holds counters"; }
+    return "";
+}
+
+enum err jet_decode_stream(struct str text, struct str bucket, struct jet_stream *ret,
+                           struct note *note)
+{
+    struct jet_stream stream = {0};
+    struct json *json;
+    enum err err = open_answer(text, &json, &stream.error, note);
+    if (err) { return err; }
+    const struct json *config;
+    if (stream.error.code == 0 && json_get_object(json, "config", &config, note)) {
+        err = ERR_PARSE;
+    } else if (stream.error.code == 0) {
+        char subject[128];
+        (void)snprintf(subject, sizeof subject, "$KV.%.*s.>", STR_ARG(bucket));
+        const struct json *subjects = json_find(json, "config.subjects");
+        stream.mine = subjects != NULL && json_count(subjects) == 1 &&
+                      str_equal(string_at(subjects, "0"), str_from(subject));
+        copy_text(stream.fault, sizeof stream.fault, str_from(stream_fault(json, stream.mine)));
+        stream.message_ttl = truth_at(json, "config.allow_msg_ttl") &&
+                             number_at(json, "config.subject_delete_marker_ttl") >= 1000000000;
+        int64_t replicas = number_at(json, "config.num_replicas");
+        stream.replicas = replicas > 1 ? (uint64_t)replicas : 1;
+        stream.on_disk = str_equal(string_at(json, "config.storage"), STR("file")) &&
+                         !str_equal(string_at(json, "config.persist_mode"), STR("async"));
+        int64_t message_max = number_at(json, "config.max_msg_size");
+        stream.message_max = message_max > 0 ? (uint64_t)message_max : 0;
+        copy_text(stream.created, sizeof stream.created, string_at(json, "created"));
+        const struct json *metadata = json_find(json, "config.metadata");
+        const struct json *version =
+            metadata == NULL ? NULL : json_member(metadata, STR("_nats.ver"));
+        if (version != NULL) {
+            copy_text(stream.version, sizeof stream.version, string_at(version, ""));
+        }
+        if (stream.created[0] == '\0') {
+            note_set(note, "a stream without a time of creation");
+            err = ERR_PARSE;
+        }
+    }
+    json_close(json);
+    if (err == ERR_OK) { *ret = stream; }
+    return err;
+}
+
+enum err jet_decode_ack(struct str text, struct jet_ack *ret, struct note *note)
+{
+    struct jet_ack ack = {0};
+    struct json *json;
+    enum err err = open_answer(text, &json, &ack.error, note);
+    if (err) { return err; }
+    int64_t sequence = number_at(json, "seq");
+    json_close(json);
+    if (ack.error.code == 0 && sequence <= 0) {
+        note_set(note, "an acknowledgement without a sequence");
+        return ERR_PARSE;
+    }
+    ack.sequence = ack.error.code == 0 ? (uint64_t)sequence : 0;
+    *ret = ack;
+    return ERR_OK;
+}
+
+enum err jet_decode_consumer(struct str text, struct jet_consumer *ret, struct note *note)
+{
+    struct jet_consumer consumer = {0};
+    struct json *json;
+    enum err err = open_answer(text, &json, &consumer.error, note);
+    if (err) { return err; }
+    if (consumer.error.code == 0) {
+        struct str name = string_at(json, "name");
+        int64_t pending = number_at(json, "num_pending");
+        consumer.pending = pending > 0 ? (uint64_t)pending : 0;
+        if (name.len == 0 || name.len >= sizeof consumer.name ||
+            name.len != strspn(name.at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                        "0123456789-_")) {
+            note_set(note, "a consumer without a name");
+            err = ERR_PARSE;
+        } else {
+            copy_text(consumer.name, sizeof consumer.name, name);
+        }
+    }
+    json_close(json);
+    if (err == ERR_OK) { *ret = consumer; }
+    return err;
+}
+
+struct str jet_header(struct str block, struct str name)
+{
+    struct str rest = block, line;
+    bool first = true;
+    while (str_split(&rest, '\n', &line)) {
+        size_t colon = str_find(line, ':');
+        if (!first && colon < line.len &&
+            str_equal_nocase(str_trim(str_of(line.at, colon)), name)) {
+            return str_trim(str_tail(line, colon + 1));
+        }
+        first = false; /* "NATS/1.0" and a status */
+    }
+    return STR_EMPTY;
+}
+
+void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,
+                  struct jet_state *ret_state)
+{
+    struct jet_state state = {.kind = JET_FOREIGN, .sequence = sequence};
+    if (marker.len > 0) {
+        state.kind = str_equal(marker, STR("MaxAge")) ? JET_EXPIRED : JET_DELETED;
+    } else if (str_equal(operation, STR("DEL")) || str_equal(operation, STR("PURGE"))) {
+        state.kind = JET_DELETED;
+    } else if (envelope_decode(payload, &state.envelope) == ERR_OK &&
+               state.envelope.revision <= sequence && state.envelope.token <= sequence) {
+        state.kind = state.envelope.flags & ENVELOPE_TOMBSTONE ? JET_TOMBSTONE : JET_LIVE;
+        state.revision = state.envelope.revision > 0 ? state.envelope.revision : sequence;
+        state.token = state.envelope.token > 0 ? state.envelope.token : state.revision;
+    }
+    *ret_state = state;
+}
+
+static int64_t two(const char *at)
+{
+    return (at[0] - '0') * 10 + (at[1] - '0');
+}
+
+/* "2026-11-15T20:47:38.7617445Z"; 0 for anything else. */
+static int64_t unix_ms_of(struct str text)
+{
+    static const char shape[] = "dddd-dd-ddTdd:dd:dd";
+    if (text.len < sizeof shape || !str_ends(text, STR("Z"))) { return 0; }
+    for (size_t i = 0; i < sizeof shape - 1; i++) {
+        bool digit = text.at[i] >= '0' && text.at[i] <= '9';
+        if (shape[i] == 'd' ? !digit : text.at[i] != shape[i]) { return 0; }
+    }
+    int64_t year = two(text.at) * 100 + two(text.at + 2), month = two(text.at + 5);
+    if (month < 1 || month > 12) { return 0; }
+    /* Days since 1970, counted from March so that a leap day is the last of its year. */
+    int64_t y = month <= 2 ? year - 1 : year, m = month <= 2 ? month + 9 : month - 3;
+    int64_t days =
+        365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + two(text.at + 8) - 1 - 719468;
+    int64_t ms = ((days * 24 + two(text.at + 11)) * 60 + two(text.at + 14)) * 60000 +
+                 two(text.at + 17) * 1000;
+    int64_t unit = 100;
+    for (size_t i = sizeof shape; i < text.len && unit > 0; i++, unit /= 10) {
+        if (text.at[i] < '0' || text.at[i] > '9') { break; }
+        ms += (text.at[i] - '0') * unit;
+    }
+    return ms > 0 ? ms : 0;
+}
+
+enum err jet_decode_message(struct str text, struct buf *memory, struct jet_error *ret_error,
+                            struct jet_state *ret_state, struct note *note)
+{
+    struct jet_error error;
+    struct jet_state state = {.kind = JET_NOTHING};
+    struct json *json;
+    buf_clear(memory);
+    enum err err = open_answer(text, &json, &error, note);
+    if (err) { return err; }
+    if (error.code == 0) {
+        int64_t sequence = number_at(json, "message.seq");
+        err = base64_decode(string_at(json, "message.hdrs"), memory);
+        size_t headers_len = memory->len;
+        if (err == ERR_OK) { err = base64_decode(string_at(json, "message.data"), memory); }
+        if (err == ERR_OK && sequence > 0) {
+            struct str headers = str_of(buf_peek(memory).at, headers_len);
+            jet_state_of((uint64_t)sequence, jet_header(headers, STR("Nats-Marker-Reason")),
+                         jet_header(headers, STR("KV-Operation")),
+                         str_tail(buf_peek(memory), headers_len), &state);
+            state.stored_ms = unix_ms_of(string_at(json, "message.time"));
+        } else if (err != ERR_NOMEM) {
+            note_set(note, "a message without a sequence, or not in base64");
+            err = ERR_PARSE;
+        }
+    }
+    json_close(json);
+    if (err == ERR_OK) {
+        *ret_error = error;
+        *ret_state = state;
+    }
+    return err;
+}
+
+enum err jet_decode_delivery(struct str reply, struct jet_delivery *ret)
+{
+    struct str parts[16], rest = reply, part;
+    size_t count = 0;
+    while (str_split(&rest, '.', &part)) {
+        if (count == ARRAY_LEN(parts)) { return ERR_PARSE; }
+        parts[count++] = part;
+    }
+    /* $JS.ACK.[domain.account.]stream.consumer.delivered.stream-seq.consumer-seq.time.pending */
+    size_t at = count == 9 ? 5 : 7;
+    struct jet_delivery delivery;
+    if ((count != 9 && count < 11) || !str_equal(parts[0], STR("$JS")) ||
+        !str_equal(parts[1], STR("ACK")) ||
+        str_to_u64(parts[at], &delivery.stream_sequence) != ERR_OK ||
+        str_to_u64(parts[at + 1], &delivery.consumer_sequence) != ERR_OK ||
+        str_to_u64(parts[at + 3], &delivery.pending) != ERR_OK || delivery.stream_sequence == 0 ||
+        delivery.stream_sequence > INT64_MAX) {
+        return ERR_PARSE;
+    }
+    *ret = delivery;
+    return ERR_OK;
+}

@@ -1,0 +1,374 @@
+/* Groups of slots: one key per slot and one record for the count. A slot is won by the one atomic
+ * publish to its key; what was listed before only says where to try. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "prim/nats/store.h"
+
+enum { GROUP_VALUE = 12 };
+
+static struct jet_store *store_of(struct prim_backend *backend)
+{
+    return CONTAINER_OF(backend, struct jet_store, backend);
+}
+
+static coord_result no_memory(void)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+}
+
+/* -- the record ------------------------------------------------------------------------------- */
+
+struct group {
+    const struct prim_acquire *in; /* NULL: only looked at or resized */
+    uint64_t expected;             /* resize */
+    uint32_t slot_count;           /* wanted, then as it is */
+    uint64_t revision;
+    bool found;
+    char value[GROUP_VALUE];
+};
+
+static struct envelope group_envelope(const struct jet_change *change, struct group *group)
+{
+    store_le32(group->value, group->slot_count);
+    store_le64(group->value + 4, 0); /* cooldown: not here */
+    return (struct envelope){.flags = ENVELOPE_GROUP,
+                             .request_id = change->call->request_id,
+                             .wall_ms = jet_wall_ms(),
+                             .value = str_of(group->value, GROUP_VALUE)};
+}
+
+/* A record that is there, as it is. False: not one of a group. */
+static bool group_take(struct group *group, const struct jet_state *state)
+{
+    if (state->kind != JET_LIVE || !(state->envelope.flags & ENVELOPE_GROUP)) { return false; }
+    uint32_t count = load_le32(state->envelope.value.at);
+    if (count < 1 || count > PRIM_SLOTS_MAX) { return false; }
+    group->slot_count = count;
+    group->revision = state->revision;
+    group->found = true;
+    return true;
+}
+
+static void decide_group(struct jet_change *change, const struct jet_state *state,
+                         struct jet_plan *plan)
+{
+    struct group *group = (struct group *)(uintptr_t)change->in;
+    uint32_t wanted = group->slot_count;
+    if (state->kind == JET_LIVE && !group_take(group, state)) {
+        plan->result = jet_corrupt(change->key);
+    } else if (state->kind == JET_LIVE && wanted != group->slot_count) {
+        plan->result = prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT,
+                                   "the group has %" PRIu32 " slots", group->slot_count);
+        plan->result.slot_count = group->slot_count;
+        plan->result.revision = group->revision;
+    } else if (state->kind == JET_LIVE) {
+        plan->result = prim_ok(COORD_R_NONE);
+    } else if (group->in->flags & COORD_NO_CREATE) {
+        plan->result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    } else {
+        plan->write = true;
+        plan->envelope = group_envelope(change, group);
+        plan->result = prim_ok(COORD_R_CREATED);
+    }
+}
+
+static void decide_resize(struct jet_change *change, const struct jet_state *state,
+                          struct jet_plan *plan)
+{
+    struct group *group = (struct group *)(uintptr_t)change->in;
+    uint32_t wanted = group->slot_count;
+    struct group now = {.slot_count = 0};
+    if (state->kind != JET_LIVE) {
+        plan->result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    } else if (!group_take(&now, state)) {
+        plan->result = jet_corrupt(change->key);
+    } else if (prim_id_equal(&state->envelope.request_id, &change->call->request_id) &&
+               now.slot_count == wanted) {
+        plan->result = prim_ok(change->sent ? COORD_R_RESIZED : COORD_R_REPLAYED);
+    } else if (now.revision != group->expected) {
+        plan->result =
+            prim_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has another revision");
+        plan->result.revision = now.revision;
+    } else if (wanted < now.slot_count) {
+        /* Nothing makes the record and a slot change in one step here. */
+        plan->result =
+            prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
+                        "nats: a group cannot shrink (it has %" PRIu32 " slots)", now.slot_count);
+    } else {
+        plan->write = true;
+        plan->envelope = group_envelope(change, group);
+        plan->result = prim_ok(COORD_R_RESIZED);
+    }
+    plan->result.slot_count = plan->write ? wanted : now.slot_count;
+}
+
+coord_result jet_resize(struct prim_backend *backend, const struct prim_call *call, struct str name,
+                        uint64_t expected, uint32_t slot_count)
+{
+    char key[PRIM_SLOT_KEY_CAP];
+    struct group group = {.expected = expected, .slot_count = slot_count};
+    prim_group_key(name, key);
+    struct jet_change change = {
+        .call = call, .key = str_from(key), .decide = decide_resize, .in = &group};
+    return jet_change_run(store_of(backend), &change);
+}
+
+/* -- the slots -------------------------------------------------------------------------------- */
+
+struct slot {
+    struct buf memory;
+    struct jet_state state;
+};
+struct slots {
+    struct jet_store *store;
+    struct str group;
+    size_t count;
+    struct slot at[];
+};
+
+static coord_result slot_body(void *arg, size_t index, struct buf *out)
+{
+    struct slots *slots = arg;
+    char key[PRIM_SLOT_KEY_CAP];
+    prim_slot_key(slots->group, (uint32_t)index, key);
+    return jet_get_body(slots->store, str_from(key), out) ? no_memory() : prim_ok(COORD_R_NONE);
+}
+
+static coord_result slot_take(void *arg, size_t index, struct str body)
+{
+    struct slots *slots = arg;
+    struct slot *slot = &slots->at[index];
+    return jet_message_of(slots->store, body, &slot->memory, &slot->state);
+}
+
+static void slots_close(struct slots *slots)
+{
+    if (slots == NULL) { return; }
+    for (size_t i = 0; i < slots->count; i++) { buf_deinit(&slots->at[i].memory); }
+    free(slots);
+}
+
+/* Each row is the leader's; they belong to different instants. */
+static coord_result slots_open(struct jet_store *store, const struct prim_call *call,
+                               struct str group, uint32_t count, struct slots **ret_slots)
+{
+    struct slots *slots = calloc(1, sizeof *slots + count * sizeof(struct slot));
+    if (slots == NULL) { return no_memory(); }
+    slots->store = store;
+    slots->group = group;
+    slots->count = count;
+    for (size_t i = 0; i < count; i++) { buf_init(&slots->at[i].memory, JET_ANSWER_MAX); }
+    coord_result result;
+    if (count == 1) {
+        char key[PRIM_SLOT_KEY_CAP];
+        prim_slot_key(group, 0, key);
+        result = jet_read(store, call->deadline_ns, str_from(key), &slots->at[0].memory,
+                          &slots->at[0].state);
+    } else {
+        result = jet_link_ask_many(&store->link, call->deadline_ns, store->get_subject, count,
+                                   slot_body, slot_take, slots);
+    }
+    for (size_t i = 0; i < count && result.code == COORD_OK; i++) {
+        if (slots->at[i].state.kind == JET_FOREIGN) { result = jet_corrupt(group); }
+    }
+    if (result.code != COORD_OK) {
+        slots_close(slots);
+        return result;
+    }
+    *ret_slots = slots;
+    return result;
+}
+
+/* -- acquire ---------------------------------------------------------------------------------- */
+
+struct taking {
+    const struct prim_acquire *in;
+    bool over; /* the slot of the same owner, whoever's lease it is now */
+};
+
+static void decide_take(struct jet_change *change, const struct jet_state *state,
+                        struct jet_plan *plan)
+{
+    const struct taking *taking = change->in;
+    const struct prim_acquire *in = taking->in;
+    bool live = state->kind == JET_LIVE;
+    if (live && prim_id_equal(&state->envelope.request_id, &change->call->request_id)) {
+        plan->result = prim_ok(change->sent ? COORD_R_ACQUIRED : COORD_R_REPLAYED);
+        if (!change->sent) { /* as with create: its time is not known */
+            plan->write = true;
+            plan->envelope = jet_same(state);
+        }
+        return;
+    }
+    bool same = live && str_equal(state->envelope.owner, in->owner);
+    if (live && !(taking->over && same)) {
+        plan->result = jet_exists(same ? COORD_R_ALREADY_HOLDER : COORD_R_HELD, state);
+        return;
+    }
+    plan->write = true;
+    plan->result = prim_ok(COORD_R_ACQUIRED);
+    plan->envelope = (struct envelope){
+        .flags = ENVELOPE_LEASED | ENVELOPE_SLOT,
+        .lease_id = in->lease_id,
+        .request_id = change->call->request_id,
+        .ttl_ms = (in->ttl_ms + JET_TTL_STEP_MS - 1) / JET_TTL_STEP_MS * JET_TTL_STEP_MS,
+        .wall_ms = jet_wall_ms(),
+        .owner = in->owner,
+        .value = in->value,
+    };
+}
+
+static coord_result take(struct slots *slots, const struct prim_call *call,
+                         const struct taking *taking, size_t index, struct prim_grant *ret_grant)
+{
+    char key[PRIM_SLOT_KEY_CAP];
+    prim_slot_key(slots->group, (uint32_t)index, key);
+    struct jet_change change = {.call = call,
+                                .key = str_from(key),
+                                .decide = decide_take,
+                                .in = taking,
+                                .known = &slots->at[index].state};
+    coord_result result = jet_change_run(slots->store, &change);
+    if (result.code == COORD_OK) {
+        *ret_grant = change.grant;
+        ret_grant->slot = (uint32_t)index;
+    }
+    result.slot = (uint32_t)index;
+    result.slot_count = (uint32_t)slots->count;
+    return result;
+}
+
+static bool is_free(const struct slots *slots, size_t index)
+{
+    return slots->at[index].state.kind != JET_LIVE;
+}
+
+static size_t next_free(const struct slots *slots, size_t from)
+{
+    while (from < slots->count && !is_free(slots, from)) { from++; }
+    return from;
+}
+
+static coord_result full(const struct slots *slots)
+{
+    coord_result result =
+        prim_answer(COORD_EXISTS, COORD_R_FULL, "all %zu slots are held", slots->count);
+    for (size_t i = 0; i < slots->count; i++) {
+        int64_t left = is_free(slots, i) ? -1 : jet_remaining_ms(&slots->at[i].state);
+        if (left >= 0 && (result.hint_ms < 0 || left < result.hint_ms)) { result.hint_ms = left; }
+    }
+    result.live = (uint32_t)slots->count;
+    result.slot_count = (uint32_t)slots->count;
+    return result;
+}
+
+/* The slot that is this request's already, or this owner's; the count when there is none. */
+static size_t own_slot(const struct slots *slots, const struct prim_call *call,
+                       const struct prim_acquire *in)
+{
+    size_t same = slots->count;
+    for (size_t i = 0; i < slots->count; i++) {
+        const struct envelope *envelope = &slots->at[i].state.envelope;
+        if (is_free(slots, i)) { continue; }
+        if (prim_id_equal(&envelope->request_id, &call->request_id)) { return i; }
+        if (same == slots->count && str_equal(envelope->owner, in->owner)) { same = i; }
+    }
+    return same;
+}
+
+static coord_result acquire_among(struct slots *slots, const struct prim_call *call,
+                                  const struct prim_acquire *in, struct prim_grant *ret_grant)
+{
+    struct taking taking = {.in = in, .over = (in->flags & COORD_TAKEOVER_SAME_OWNER) != 0};
+    size_t own = own_slot(slots, call, in);
+    if (own < slots->count) { return take(slots, call, &taking, own, ret_grant); }
+    size_t index = in->prefer_slot < slots->count && is_free(slots, in->prefer_slot)
+                       ? in->prefer_slot
+                       : next_free(slots, 0);
+    while (index < slots->count) {
+        coord_result result = take(slots, call, &taking, index, ret_grant);
+        if (result.code != COORD_EXISTS || result.reason != COORD_R_HELD) { return result; }
+        /* Another was faster. A slot left behind may be free again by now: the lowest first, but
+         * none is tried twice. */
+        slots->at[index].state.kind = JET_LIVE;
+        slots->at[index].state.stored_ms = 0;
+        index = next_free(slots, 0);
+    }
+    return full(slots);
+}
+
+coord_result jet_acquire(struct prim_backend *backend, const struct prim_call *call,
+                         const struct prim_acquire *in, struct prim_grant *ret_grant)
+{
+    struct jet_store *store = store_of(backend);
+    char key[PRIM_SLOT_KEY_CAP];
+    struct group group = {.in = in, .slot_count = in->slot_count};
+    struct slots *slots;
+    prim_group_key(in->group, key);
+    struct jet_change change = {
+        .call = call, .key = str_from(key), .decide = decide_group, .in = &group};
+    coord_result result = jet_change_run(store, &change);
+    if (result.code != COORD_OK) {
+        result.flags = 0; /* a group record alone is nobody's claim */
+        return result;
+    }
+    result = slots_open(store, call, in->group, in->slot_count, &slots);
+    if (result.code != COORD_OK) { return result; }
+    result = acquire_among(slots, call, in, ret_grant);
+    slots_close(slots);
+    return result;
+}
+
+/* -- holders ---------------------------------------------------------------------------------- */
+
+static bool add_row(coord_holders *holders, size_t index, const struct jet_state *state)
+{
+    coord_holder row = {.slot = (uint32_t)index,
+                        .token = state->token,
+                        .revision = state->revision,
+                        .remaining_ms = jet_remaining_ms(state)};
+    memcpy(row.lease_id_prefix, state->envelope.lease_id.b, sizeof row.lease_id_prefix);
+    return prim_holders_add(holders, &row, state->envelope.owner, state->envelope.value);
+}
+
+coord_result jet_holders(struct prim_backend *backend, const struct prim_call *call,
+                         struct str name, coord_holders **ret_holders)
+{
+    struct jet_store *store = store_of(backend);
+    char key[PRIM_SLOT_KEY_CAP];
+    struct group group = {0};
+    struct jet_state state;
+    struct slots *slots;
+    struct buf memory;
+    prim_group_key(name, key);
+    buf_init(&memory, JET_ANSWER_MAX);
+    coord_result result = jet_read(store, call->deadline_ns, str_from(key), &memory, &state);
+    if (result.code == COORD_OK && state.kind != JET_LIVE && state.kind != JET_FOREIGN) {
+        result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    } else if (result.code == COORD_OK && !group_take(&group, &state)) {
+        result = jet_corrupt(str_from(key));
+    }
+    buf_deinit(&memory);
+    if (result.code != COORD_OK) { return result; }
+    result = slots_open(store, call, name, group.slot_count, &slots);
+    if (result.code != COORD_OK) { return result; }
+    coord_holders *holders = prim_holders_make(group.slot_count);
+    bool fits = holders != NULL;
+    for (size_t i = 0; fits && i < slots->count; i++) {
+        if (!is_free(slots, i)) { fits = add_row(holders, i, &slots->at[i].state); }
+    }
+    slots_close(slots);
+    if (!fits) {
+        coord_holders_free(holders);
+        return no_memory();
+    }
+    prim_holders_done(holders);
+    holders->slot_count = group.slot_count;
+    holders->revision = group.revision;
+    result.revision = group.revision;
+    result.slot_count = group.slot_count;
+    *ret_holders = holders;
+    return result;
+}

@@ -1,0 +1,351 @@
+#include "prim/nats/link.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "prim/answer.h"
+
+enum { PING_MS = 1000, PINGS_OUT = 2, RECONNECT_WAIT_MS = 100, RECONNECT_JITTER_MS = 400 };
+
+/* -- signals ---------------------------------------------------------------------------------- */
+
+void jet_pipe_guard_begin(struct jet_pipe_guard *guard)
+{
+    sigset_t pipe, pending;
+    (void)sigemptyset(&pipe);
+    (void)sigaddset(&pipe, SIGPIPE);
+    (void)sigpending(&pending);
+    guard->pending = sigismember(&pending, SIGPIPE) == 1;
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, &guard->before);
+}
+
+void jet_pipe_guard_end(struct jet_pipe_guard *guard)
+{
+    sigset_t pipe, pending;
+    (void)sigpending(&pending);
+    if (!guard->pending && sigismember(&pending, SIGPIPE) == 1) {
+        (void)sigemptyset(&pipe);
+        (void)sigaddset(&pipe, SIGPIPE);
+        (void)sigtimedwait(&pipe, NULL, &(struct timespec){0});
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+}
+
+/* Opening the library makes the process ignore SIGPIPE; what its owner had chosen is put back. */
+static natsStatus library_status;
+static void open_library(void)
+{
+    struct sigaction before;
+    (void)sigaction(SIGPIPE, NULL, &before);
+    library_status = nats_Open(-1);
+    (void)sigaction(SIGPIPE, &before, NULL);
+}
+
+/* -- opening ---------------------------------------------------------------------------------- */
+
+static void ignore_error(natsConnection *connection, natsSubscription *subscription,
+                         natsStatus status, void *arg)
+{
+    (void)connection, (void)subscription, (void)status, (void)arg;
+}
+
+static bool is_file(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file != NULL) { (void)fclose(file); }
+    return file != NULL;
+}
+
+static coord_result set_tls(natsOptions *options, const struct prim_open *in)
+{
+    const char *ca = prim_url_param(in->url, "ca"), *cert = prim_url_param(in->url, "cert");
+    const char *key = prim_url_param(in->url, "key");
+    int64_t tls = 0;
+    coord_result result = prim_url_number(in->url, "tls", 0, 1, &tls);
+    if (result.code != COORD_OK) { return result; }
+    ca = ca != NULL ? ca : in->options->tls_ca_file;
+    cert = cert != NULL ? cert : in->options->tls_cert_file;
+    key = key != NULL ? key : in->options->tls_key_file;
+    const char *const files[] = {ca, cert, key};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        if (files[i] != NULL && !is_file(files[i])) {
+            return prim_answer(COORD_INVALID, COORD_R_URL, "nats: cannot read %.128s", files[i]);
+        }
+    }
+    if ((cert == NULL) != (key == NULL)) {
+        return prim_answer(COORD_INVALID, COORD_R_URL, "nats: cert and key go together");
+    }
+    natsStatus status = NATS_OK;
+    if (tls || ca != NULL || cert != NULL) { status = natsOptions_SetSecure(options, true); }
+    if (status == NATS_OK && ca != NULL) {
+        status = natsOptions_LoadCATrustedCertificates(options, ca);
+    }
+    if (status == NATS_OK && cert != NULL) {
+        status = natsOptions_LoadCertificatesChain(options, cert, key);
+    }
+    return status == NATS_OK ? prim_ok(COORD_R_NONE)
+                             : prim_answer(COORD_INVALID, COORD_R_URL, "nats: tls: %s",
+                                           natsStatus_GetText(status));
+}
+
+static coord_result set_identity(natsOptions *options, const struct prim_open *in)
+{
+    const char *creds = prim_url_param(in->url, "creds");
+    natsStatus status = NATS_OK;
+    if (creds != NULL) {
+        if (!is_file(creds)) {
+            return prim_answer(COORD_INVALID, COORD_R_URL, "nats: cannot read %.128s", creds);
+        }
+        status = natsOptions_SetUserCredentialsFromFiles(options, creds, NULL);
+    } else if (in->url->password != NULL) {
+        status = natsOptions_SetUserInfo(options, in->url->user, in->url->password);
+    } else if (in->url->user != NULL) {
+        status = natsOptions_SetToken(options, in->url->user);
+    }
+    return status == NATS_OK ? prim_ok(COORD_R_NONE)
+                             : prim_answer(COORD_INVALID, COORD_R_URL, "nats: identity: %s",
+                                           natsStatus_GetText(status));
+}
+
+static natsStatus set_rest(natsOptions *options, const struct prim_open *in, int64_t wait_ms)
+{
+    const char *servers[PRIM_URL_HOSTS_MAX];
+    char text[PRIM_URL_HOSTS_MAX][300];
+    for (size_t i = 0; i < in->url->host_count; i++) {
+        (void)snprintf(text[i], sizeof text[i], "nats://%s", in->url->hosts[i]);
+        servers[i] = text[i];
+    }
+    natsStatus status = natsOptions_SetServers(options, servers, (int)in->url->host_count);
+    if (status == NATS_OK) { status = natsOptions_SetTimeout(options, wait_ms); }
+    /* A stopped server keeps its connections: only pings notice. */
+    if (status == NATS_OK) { status = natsOptions_SetPingInterval(options, PING_MS); }
+    if (status == NATS_OK) { status = natsOptions_SetMaxPingsOut(options, PINGS_OUT); }
+    if (status == NATS_OK) { status = natsOptions_SetMaxReconnect(options, -1); }
+    if (status == NATS_OK) { status = natsOptions_SetReconnectWait(options, RECONNECT_WAIT_MS); }
+    if (status == NATS_OK) {
+        status = natsOptions_SetReconnectJitter(options, RECONNECT_JITTER_MS, RECONNECT_JITTER_MS);
+    }
+    /* Nothing is kept back for a later connection: a renewal sent late is worse than none. */
+    if (status == NATS_OK) { status = natsOptions_SetReconnectBufSize(options, 0); }
+    if (status == NATS_OK) { status = natsOptions_SetFailRequestsOnDisconnect(options, true); }
+    if (status == NATS_OK) { status = natsOptions_SetSendAsap(options, true); }
+    if (status == NATS_OK) { status = natsOptions_UseGlobalMessageDelivery(options, true); }
+    if (status == NATS_OK) { status = natsOptions_SetErrorHandler(options, ignore_error, NULL); }
+    if (status == NATS_OK) { status = natsOptions_SetName(options, "muster"); }
+    return status;
+}
+
+static coord_result not_connected(natsStatus status)
+{
+    if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_FORBIDDEN,
+                           "nats: the server refuses this user");
+    }
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_CONNECTION, "nats: no connection: %s",
+                       natsStatus_GetText(status));
+}
+
+coord_result jet_link_open(struct jet_link *link, const struct prim_open *in)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    natsOptions *options = NULL;
+    (void)pthread_once(&once, open_library);
+    if (library_status != NATS_OK || natsOptions_Create(&options) != NATS_OK) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: the client library fails");
+    }
+    if (in->url->host_count == 0) {
+        natsOptions_Destroy(options);
+        return prim_answer(COORD_INVALID, COORD_R_URL, "nats: nats://host:port/bucket");
+    }
+    int64_t wait_ms = (in->deadline_ns - prim_clock_now(&in->clock)) / 1000000;
+    wait_ms = wait_ms < 1 ? 1 : wait_ms > JET_REQUEST_MS_MAX ? JET_REQUEST_MS_MAX : wait_ms;
+    coord_result result = set_tls(options, in);
+    if (result.code == COORD_OK) { result = set_identity(options, in); }
+    if (result.code == COORD_OK) {
+        struct jet_pipe_guard guard; /* threads of the connection are born with it, and keep it */
+        jet_pipe_guard_begin(&guard);
+        natsStatus status = set_rest(options, in, wait_ms);
+        if (status == NATS_OK) { status = natsConnection_Connect(&link->connection, options); }
+        jet_pipe_guard_end(&guard);
+        if (status != NATS_OK) { result = not_connected(status); }
+    }
+    natsOptions_Destroy(options);
+    link->clock = in->clock;
+    return result;
+}
+
+void jet_link_close(struct jet_link *link)
+{
+    struct jet_pipe_guard guard;
+    jet_pipe_guard_begin(&guard);
+    natsConnection_Destroy(link->connection);
+    jet_pipe_guard_end(&guard);
+    link->connection = NULL;
+    nats_ReleaseThreadMemory();
+}
+
+int64_t jet_link_payload_max(struct jet_link *link)
+{
+    return natsConnection_GetMaxPayload(link->connection);
+}
+
+/* -- requests --------------------------------------------------------------------------------- */
+
+/* The library only tells afterwards, and beside the request, that the server did not allow it. */
+static bool is_forbidden(struct jet_link *link)
+{
+    const char *text = NULL;
+    return natsConnection_GetLastError(link->connection, &text) == NATS_NOT_PERMITTED;
+}
+
+coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent)
+{
+    switch (status) {
+    case NATS_NO_RESPONDERS:
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER, "nats: nobody serves the stream");
+    case NATS_INSUFFICIENT_BUFFER: /* not connected, and nothing is kept for later */
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_CONNECTION, "nats: not connected");
+    case NATS_NO_MEMORY: return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+    case NATS_MAX_PAYLOAD:
+        return prim_answer(COORD_INVALID, COORD_R_VALUE_SIZE,
+                           "nats: larger than the server's max_payload");
+    default: break;
+    }
+    int reason = status == NATS_TIMEOUT ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
+    if (status == NATS_TIMEOUT && is_forbidden(link)) { reason = COORD_R_FORBIDDEN; }
+    coord_result result =
+        prim_answer(COORD_UNAVAILABLE, reason, "nats: %s",
+                    reason == COORD_R_FORBIDDEN ? "the server does not allow this user that"
+                                                : natsStatus_GetText(status));
+    if (sent) { result.flags = COORD_F_MAYBE_APPLIED; }
+    return result;
+}
+
+static int64_t wait_of(struct jet_link *link, int64_t deadline_ns)
+{
+    int64_t ms = (deadline_ns - prim_clock_now(&link->clock)) / 1000000;
+    return ms > JET_REQUEST_MS_MAX ? JET_REQUEST_MS_MAX : ms;
+}
+
+coord_result jet_link_request(struct jet_link *link, int64_t deadline_ns, const char *subject,
+                              const struct jet_header_line *headers, size_t header_count,
+                              struct str body, natsMsg **ret_reply)
+{
+    int64_t wait_ms = wait_of(link, deadline_ns);
+    if (wait_ms < 1) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "nats: no time is left");
+    }
+    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED) {
+        return jet_link_failed(link, NATS_INSUFFICIENT_BUFFER, false);
+    }
+    natsMsg *message = NULL;
+    natsStatus status = natsMsg_Create(&message, subject, NULL, body.at, (int)body.len);
+    for (size_t i = 0; status == NATS_OK && i < header_count; i++) {
+        status = natsMsgHeader_Set(message, headers[i].name, headers[i].value);
+    }
+    if (status != NATS_OK) {
+        natsMsg_Destroy(message);
+        return jet_link_failed(link, NATS_NO_MEMORY, false);
+    }
+    struct jet_pipe_guard guard;
+    jet_pipe_guard_begin(&guard);
+    status = natsConnection_RequestMsg(ret_reply, link->connection, message, wait_ms);
+    jet_pipe_guard_end(&guard);
+    natsMsg_Destroy(message);
+    return status == NATS_OK ? prim_ok(COORD_R_NONE) : jet_link_failed(link, status, true);
+}
+
+/* Servers drop every waiting request once too many wait: a few under way are as fast. */
+enum { WINDOW = 32 };
+
+/* The replies of one jet_link_ask_many come to "<inbox>.<index>". */
+struct many {
+    struct jet_link *link;
+    const char *subject, *inbox;
+    size_t count, asked, answered;
+    uint8_t *done; /* by index: a reply that comes twice counts once */
+    struct buf body;
+};
+
+static coord_result ask_next(struct many *many,
+                             coord_result (*body_of)(void *arg, size_t index, struct buf *out),
+                             void *arg)
+{
+    char reply[128];
+    buf_clear(&many->body);
+    coord_result result = body_of(arg, many->asked, &many->body);
+    if (result.code != COORD_OK) { return result; }
+    (void)snprintf(reply, sizeof reply, "%s.%zu", many->inbox, many->asked);
+    struct jet_pipe_guard guard;
+    jet_pipe_guard_begin(&guard);
+    natsStatus status = natsConnection_PublishRequest(many->link->connection, many->subject, reply,
+                                                      many->body.data, (int)many->body.len);
+    jet_pipe_guard_end(&guard);
+    many->asked++;
+    return status == NATS_OK ? result : jet_link_failed(many->link, status, false);
+}
+
+static coord_result take_reply(struct many *many, natsSubscription *subscription,
+                               int64_t deadline_ns, jet_each_fn *each, void *arg)
+{
+    int64_t wait_ms = wait_of(many->link, deadline_ns);
+    natsMsg *message = NULL;
+    natsStatus status =
+        wait_ms < 1 ? NATS_TIMEOUT : natsSubscription_NextMsg(&message, subscription, wait_ms);
+    if (status != NATS_OK) { return jet_link_failed(many->link, status, false); }
+    coord_result result = prim_ok(COORD_R_NONE);
+    struct str subject = str_from(natsMsg_GetSubject(message));
+    uint64_t index;
+    if (natsMsg_IsNoResponders(message)) {
+        result = jet_link_failed(many->link, NATS_NO_RESPONDERS, false);
+    } else if (str_to_u64(str_tail(subject, strlen(many->inbox) + 1), &index) == ERR_OK &&
+               index < many->asked && !many->done[index]) {
+        many->done[index] = 1;
+        many->answered++;
+        result = each(arg, (size_t)index, jet_link_body(message));
+    }
+    natsMsg_Destroy(message);
+    return result;
+}
+
+coord_result jet_link_ask_many(struct jet_link *link, int64_t deadline_ns, const char *subject,
+                               size_t count,
+                               coord_result (*body_of)(void *arg, size_t index, struct buf *out),
+                               jet_each_fn *each, void *arg)
+{
+    struct many many = {.link = link, .subject = subject, .count = count};
+    natsSubscription *subscription = NULL;
+    natsInbox *inbox = NULL;
+    char all[128];
+    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED) {
+        return jet_link_failed(link, NATS_INSUFFICIENT_BUFFER, false);
+    }
+    buf_init(&many.body, 8192);
+    many.done = calloc(count, 1);
+    coord_result result = prim_ok(COORD_R_NONE);
+    natsStatus status = many.done == NULL ? NATS_NO_MEMORY : natsInbox_Create(&inbox);
+    if (status == NATS_OK) {
+        many.inbox = inbox;
+        (void)snprintf(all, sizeof all, "%s.*", inbox);
+        struct jet_pipe_guard guard;
+        jet_pipe_guard_begin(&guard);
+        status = natsConnection_SubscribeSync(&subscription, link->connection, all);
+        jet_pipe_guard_end(&guard);
+    }
+    if (status != NATS_OK) { result = jet_link_failed(link, status, false); }
+    while (result.code == COORD_OK && many.answered < count) {
+        if (many.asked < count && many.asked - many.answered < WINDOW) {
+            result = ask_next(&many, body_of, arg);
+        } else {
+            result = take_reply(&many, subscription, deadline_ns, each, arg);
+        }
+    }
+    natsSubscription_Destroy(subscription);
+    natsInbox_Destroy(inbox);
+    free(many.done);
+    buf_deinit(&many.body);
+    return result;
+}

@@ -1,0 +1,57 @@
+/* One connection to a NATS cluster: requests with a deadline, and what each failure leaves open.
+ * The client library stays behind this header and watch.c, guard.c. Thread-safe. */
+#ifndef PRIM_NATS_LINK_H
+#define PRIM_NATS_LINK_H
+#include <muster/coord.h>
+#include <nats/nats.h>
+#include <signal.h>
+
+#include "base/buf.h"
+#include "prim/backend.h"
+#include "prim/url.h"
+
+struct jet_link {
+    natsConnection *connection;
+    struct prim_clock clock;
+};
+
+/* Reads user, hosts, tls, ca, cert, key and creds of the URL. */
+coord_result jet_link_open(struct jet_link *link, const struct prim_open *in);
+void jet_link_close(struct jet_link *link);
+int64_t jet_link_payload_max(struct jet_link *link);
+
+struct jet_header_line {
+    const char *name, *value;
+};
+/* COORD_OK and a reply to destroy; UNAVAILABLE, with MAYBE_APPLIED when the request may have
+ * arrived. No single request waits longer than JET_REQUEST_MS_MAX: a silent server is asked again
+ * by the caller, over another connection if need be. */
+enum { JET_REQUEST_MS_MAX = 2000 };
+coord_result jet_link_request(struct jet_link *link, int64_t deadline_ns, const char *subject,
+                              const struct jet_header_line *headers, size_t header_count,
+                              struct str body, natsMsg **ret_reply);
+static inline struct str jet_link_body(natsMsg *message)
+{
+    return str_of(natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message));
+}
+
+/* Up to `count` requests to one subject, a window of them under way at once. Each reply goes to
+ * `each` (index, body); stops at the first COORD result that is not OK. Reads only: a request may
+ * be asked twice. */
+typedef coord_result jet_each_fn(void *arg, size_t index, struct str body);
+coord_result jet_link_ask_many(struct jet_link *link, int64_t deadline_ns, const char *subject,
+                               size_t count,
+                               coord_result (*body_of)(void *arg, size_t index, struct buf *out),
+                               jet_each_fn *each, void *arg);
+
+/* SIGPIPE is kept from this thread between the two: TLS writes without MSG_NOSIGNAL, and a library
+ * may not change what its process does with signals. */
+struct jet_pipe_guard {
+    sigset_t before;
+    bool pending;
+};
+void jet_pipe_guard_begin(struct jet_pipe_guard *guard);
+void jet_pipe_guard_end(struct jet_pipe_guard *guard);
+/* What a status of the library means for a request; `sent`: it may have left. */
+coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent);
+#endif

@@ -1,0 +1,97 @@
+#include "prim/nats/nats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "prim/nats/store.h"
+
+static struct jet_store *store_of(struct prim_backend *backend)
+{
+    return CONTAINER_OF(backend, struct jet_store, backend);
+}
+
+static coord_caps capabilities(struct prim_backend *backend)
+{
+    struct jet_store *store = store_of(backend);
+    (void)pthread_mutex_lock(&store->lock);
+    coord_caps caps = store->caps;
+    (void)pthread_mutex_unlock(&store->lock);
+    return caps;
+}
+
+static coord_limits limits(struct prim_backend *backend)
+{
+    return store_of(backend)->limits;
+}
+
+static coord_id id(struct prim_backend *backend)
+{
+    return store_of(backend)->id;
+}
+
+static void store_free(struct jet_store *store)
+{
+    if (store->link.connection != NULL) { jet_link_close(&store->link); }
+    (void)pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+static void close_store(struct prim_backend *backend)
+{
+    struct jet_store *store = store_of(backend);
+    jet_guards_close(store);
+    store_free(store);
+}
+
+static const struct prim_backend_ops ops = {
+    .name = "nats",
+    .capabilities = capabilities,
+    .limits = limits,
+    .id = id,
+    .create = jet_create,
+    .cas = jet_cas,
+    .remove = jet_remove,
+    .get = jet_get,
+    .acquire = jet_acquire,
+    .resize = jet_resize,
+    .holders = jet_holders,
+    .renew = jet_renew,
+    .release = jet_release,
+    .guard = jet_guard,
+    .unguard = jet_unguard,
+    .watch = jet_watch,
+    .unwatch = jet_unwatch,
+    .close = close_store,
+};
+
+coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **ret_backend)
+{
+    struct str bucket = str_from(in->url->path);
+    bucket = str_tail(bucket, bucket.len > 0 ? 1 : 0);
+    if (!jet_bucket_is_valid(bucket)) {
+        return prim_answer(
+            COORD_INVALID, COORD_R_URL,
+            "nats: nats://host:port/bucket, the bucket 1-%d bytes of A-Z a-z 0-9 - _",
+            JET_BUCKET_MAX);
+    }
+    struct jet_store *store = calloc(1, sizeof *store);
+    if (store == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory"); }
+    store->backend.ops = &ops;
+    store->clock = in->clock;
+    store->host = in->host;
+    (void)pthread_mutex_init(&store->lock, NULL);
+    (void)snprintf(store->bucket, sizeof store->bucket, "%.*s", STR_ARG(bucket));
+    (void)snprintf(store->stream, sizeof store->stream, "KV_%s", store->bucket);
+    (void)snprintf(store->get_subject, sizeof store->get_subject, "$JS.API.STREAM.MSG.GET.%s",
+                   store->stream);
+    coord_result result = jet_link_open(&store->link, in);
+    if (result.code == COORD_OK) { result = jet_stream_open(store, in); }
+    if (result.code == COORD_OK) { result = prim_url_done(in->url); }
+    if (result.code == COORD_OK) { result = jet_guards_open(store); }
+    if (result.code != COORD_OK) {
+        store_free(store);
+        return result;
+    }
+    *ret_backend = &store->backend;
+    return result;
+}

@@ -1,0 +1,239 @@
+/* What the server and the stream of the bucket offer: asked at open, and again while open. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/bytes.h"
+#include "prim/nats/store.h"
+
+enum { PROBE_WAIT_MS = 5000, PROBE_LOOK_MS = 100 };
+
+#define UNFIT(...) prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "nats: " __VA_ARGS__)
+
+static coord_result ask(struct jet_store *store, int64_t deadline_ns, const char *subject,
+                        struct str body, natsMsg **ret_reply)
+{
+    coord_result result =
+        jet_link_request(&store->link, deadline_ns, subject, NULL, 0, body, ret_reply);
+    result.flags = 0;
+    if (result.reason == COORD_R_NO_LEADER) {
+        return UNFIT("JetStream does not answer on this server");
+    }
+    return result;
+}
+
+static coord_result odd(struct note *note)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.140s", note->text);
+}
+
+/* By the level of the API, which the cluster's leader answers: the server one is connected to may
+ * be newer than the one that will do the work. */
+static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
+{
+    struct jet_account account;
+    struct note note = {""};
+    natsMsg *reply;
+    coord_result result = ask(store, deadline_ns, "$JS.API.INFO", STR_EMPTY, &reply);
+    if (result.code != COORD_OK) { return result; }
+    enum err err = jet_decode_account(jet_link_body(reply), &account, &note);
+    natsMsg_Destroy(reply);
+    if (err) { return odd(&note); }
+    if (account.error.code != 0) { return UNFIT("%s", account.error.text); }
+    if (account.level < 1) {
+        return UNFIT(
+            "the server is older than 2.11 (JetStream API level 0, needed 1): it cannot end "
+            "a claim by itself");
+    }
+    return result;
+}
+
+static coord_result info(struct jet_store *store, int64_t deadline_ns, struct jet_stream *stream)
+{
+    char subject[128];
+    struct note note = {""};
+    natsMsg *reply;
+    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.INFO.%s", store->stream);
+    coord_result result = ask(store, deadline_ns, subject, STR_EMPTY, &reply);
+    if (result.code != COORD_OK) { return result; }
+    enum err err = jet_decode_stream(jet_link_body(reply), str_from(store->bucket), stream, &note);
+    natsMsg_Destroy(reply);
+    return err ? odd(&note) : result;
+}
+
+static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
+                           struct jet_stream *stream)
+{
+    char subject[128], body[640];
+    struct note note = {""};
+    natsMsg *reply;
+    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.CREATE.%s", store->stream);
+    int len =
+        snprintf(body, sizeof body,
+                 "{\"name\":\"%s\",\"subjects\":[\"$KV.%s.>\"],\"retention\":\"limits\","
+                 "\"max_msgs_per_subject\":1,\"discard\":\"new\",\"storage\":\"file\","
+                 "\"num_replicas\":%" PRId64 ",\"deny_delete\":true,"
+                 "\"allow_rollup_hdrs\":true,\"allow_msg_ttl\":true,"
+                 "\"subject_delete_marker_ttl\":%" PRId64 "}",
+                 store->stream, store->bucket, replicas, (int64_t)JET_MARKER_TTL_S * 1000000000);
+    coord_result result = ask(store, deadline_ns, subject, str_of(body, (size_t)len), &reply);
+    if (result.code != COORD_OK) { return result; }
+    enum err err = jet_decode_stream(jet_link_body(reply), str_from(store->bucket), stream, &note);
+    natsMsg_Destroy(reply);
+    if (err) { return odd(&note); }
+    /* Two made it at once, with other wishes: what is there is judged like any other. */
+    return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
+}
+
+static coord_id id_of(const struct jet_store *store, const struct jet_stream *stream)
+{
+    char text[192];
+    coord_id id;
+    int len = snprintf(text, sizeof text, "%s %s", store->stream, stream->created);
+    store_le64(id.b, str_hash(str_of(text, (size_t)len), 1));
+    store_le64(id.b + 8, str_hash(str_of(text, (size_t)len), 2));
+    return id;
+}
+
+/* -- the probe -------------------------------------------------------------------------------- */
+
+static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, const char *body,
+                                enum jet_kind *ret_kind)
+{
+    struct jet_state state;
+    struct buf memory;
+    natsMsg *reply;
+    coord_result result = jet_link_request(&store->link, deadline_ns, store->get_subject, NULL, 0,
+                                           str_from(body), &reply);
+    if (result.code != COORD_OK) { return result; }
+    buf_init(&memory, JET_ANSWER_MAX);
+    result = jet_message_of(store, jet_link_body(reply), &memory, &state);
+    if (result.code == COORD_OK) { *ret_kind = state.kind; }
+    buf_deinit(&memory);
+    natsMsg_Destroy(reply);
+    return result;
+}
+
+/* Does a message with a TTL of a second end, and leave its marker? A marker that stands there
+ * already proves it as well: it is at most 15 minutes old, and another opener waited for it. C3: no
+ * answer is a no. */
+static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
+{
+    char subject[JET_BUCKET_MAX + 16], body[JET_BUCKET_MAX + 64];
+    static const struct jet_header_line ttl = {"Nats-TTL", "1s"};
+    (void)snprintf(subject, sizeof subject, "$KV.%s.=probe", store->bucket);
+    (void)snprintf(body, sizeof body, "{\"last_by_subj\":\"%s\"}", subject);
+    int64_t until = prim_clock_now(&store->clock) + (int64_t)PROBE_WAIT_MS * 1000000;
+    until = until < deadline_ns ? until : deadline_ns;
+    while (prim_clock_now(&store->clock) < until) {
+        enum jet_kind kind;
+        coord_result result = probe_state(store, until, body, &kind);
+        if (result.code == COORD_OK && kind == JET_EXPIRED) { return true; }
+        if (result.code == COORD_OK && kind != JET_FOREIGN) {
+            natsMsg *reply = NULL;
+            result = jet_link_request(&store->link, until, subject, &ttl, 1, STR("probe"), &reply);
+            natsMsg_Destroy(reply);
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = PROBE_LOOK_MS * 1000000}, NULL);
+    }
+    return false;
+}
+
+/* -- open ------------------------------------------------------------------------------------- */
+
+static void set_caps(struct jet_store *store, const struct jet_stream *stream)
+{
+    coord_caps *caps = &store->caps;
+    caps->bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_STORE_ORDER | COORD_CAP_FORCE |
+                 COORD_CAP_LATE_RENEWAL;
+    if (store->has_ttl) { caps->bits |= COORD_CAP_TTL | COORD_CAP_SLOTS; }
+    if (stream->replicas >= 3) { caps->bits |= COORD_CAP_HA; }
+    if (stream->on_disk && store->durable_asserted) {
+        caps->bits |= COORD_CAP_DURABLE | COORD_CAP_DURABLE_LEASED;
+    }
+    caps->scope = COORD_SCOPE_CLUSTER;
+    caps->watch = COORD_WATCH_COALESCING;
+    caps->token = COORD_TOKEN_STORE;
+    caps->replay = COORD_REPLAY_LAST;
+    (void)snprintf(caps->server, sizeof caps->server, "nats-server %s, %" PRIu64 " replica%s, %s",
+                   stream->version[0] != '\0' ? stream->version : "2.11 or newer", stream->replicas,
+                   stream->replicas == 1 ? "" : "s", stream->on_disk ? "file" : "memory");
+    (void)snprintf(caps->note, sizeof caps->note, "%s%s",
+                   store->has_ttl
+                       ? "claims end by the servers' wall clocks: a step of them moves the end"
+                       : "no claims: the stream has no message TTL, or it does not work",
+                   caps->bits & COORD_CAP_DURABLE
+                       ? ""
+                       : "; acknowledged writes may be lost at a power cut (durable=asserted says "
+                         "that sync_interval is always)");
+}
+
+coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in)
+{
+    int64_t make = 0, replicas = 1;
+    const char *durable = prim_url_param(in->url, "durable");
+    coord_result result = prim_url_number(in->url, "create", 0, 1, &make);
+    if (result.code == COORD_OK) { result = prim_url_number(in->url, "replicas", 1, 5, &replicas); }
+    if (result.code != COORD_OK) { return result; }
+    if (durable != NULL && strcmp(durable, "asserted") != 0) {
+        return prim_answer(COORD_INVALID, COORD_R_URL, "nats: durable is 'asserted' or not there");
+    }
+    store->durable_asserted = durable != NULL;
+    struct jet_stream stream;
+    result = check_level(store, in->deadline_ns);
+    if (result.code == COORD_OK) { result = info(store, in->deadline_ns, &stream); }
+    if (result.code != COORD_OK) { return result; }
+    if (stream.error.number == JET_E_NO_STREAM && make) {
+        result = create(store, in->deadline_ns, replicas, &stream);
+        if (result.code != COORD_OK) { return result; }
+    }
+    if (stream.error.number == JET_E_NO_STREAM) {
+        return UNFIT("there is no bucket '%s'; create=1 makes it", store->bucket);
+    }
+    if (stream.error.code != 0) { return UNFIT("%s", stream.error.text); }
+    if (stream.fault[0] != '\0') {
+        return UNFIT("bucket '%s' is not fit: %s", store->bucket, stream.fault);
+    }
+    uint64_t room = (uint64_t)jet_link_payload_max(&store->link);
+    if (stream.message_max > 0 && stream.message_max < room) { room = stream.message_max; }
+    const uint64_t around = ENVELOPE_HEADER + PRIM_OWNER_MAX + 256; /* headers count, too */
+    if (room <= around) { return UNFIT("bucket '%s': max_msg_size is too small", store->bucket); }
+    store->id = id_of(store, &stream);
+    store->has_ttl = stream.message_ttl && probe_ttl(store, in->deadline_ns);
+    store->limits =
+        prim_limits(JET_TTL_MIN_MS, JET_TTL_STEP_MS, min_u64(PRIM_VALUE_MAX, room - around));
+    set_caps(store, &stream);
+    return result;
+}
+
+/* -- while open ------------------------------------------------------------------------------- */
+
+void jet_degrade(struct jet_store *store, const char *why)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    bool first = !store->caps.degraded;
+    store->caps.degraded = 1;
+    store->caps.bits &= ~(COORD_CAP_TTL | COORD_CAP_SLOTS);
+    if (first) { (void)snprintf(store->caps.note, sizeof store->caps.note, "degraded: %s", why); }
+    (void)pthread_mutex_unlock(&store->lock);
+    if (first && store->host != NULL) { store->host->degraded(store->host, why); }
+}
+
+void jet_stream_check(struct jet_store *store)
+{
+    struct jet_stream stream;
+    int64_t deadline_ns = prim_clock_now(&store->clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
+    if (info(store, deadline_ns, &stream).code != COORD_OK) { return; }
+    if (stream.error.number == JET_E_NO_STREAM) {
+        jet_degrade(store, "the bucket is gone");
+    } else if (stream.error.code == 0) {
+        coord_id id = id_of(store, &stream);
+        if (!prim_id_equal(&id, &store->id)) {
+            jet_degrade(store, "the bucket was made anew");
+        } else if (stream.fault[0] != '\0') {
+            jet_degrade(store, stream.fault);
+        } else if (store->has_ttl && !stream.message_ttl) {
+            jet_degrade(store, "the stream was edited: no message TTL any more");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+#include "prim/nats/subject.h"
+
+#include <stdio.h>
+
+static bool is_plain(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+}
+
+bool jet_bucket_is_valid(struct str bucket)
+{
+    for (size_t i = 0; i < bucket.len; i++) {
+        if (!is_plain(bucket.at[i])) { return false; }
+    }
+    return bucket.len >= 1 && bucket.len <= JET_BUCKET_MAX;
+}
+
+/* Appends the key's tokens and returns the end. */
+static char *encode(char *at, struct str key)
+{
+    for (size_t i = 0; i < key.len; i++) {
+        char c = key.at[i];
+        if (is_plain(c)) {
+            *at++ = c;
+        } else if (c == '/') {
+            *at++ = '.';
+        } else {
+            (void)snprintf(at, 4, "=%02X", (unsigned char)c);
+            at += 3;
+        }
+    }
+    *at = '\0';
+    return at;
+}
+
+static char *prefix(struct str bucket, char subject[JET_SUBJECT_CAP])
+{
+    assert(bucket.len <= JET_BUCKET_MAX);
+    return subject + snprintf(subject, JET_SUBJECT_CAP, "$KV.%.*s.", STR_ARG(bucket));
+}
+
+void jet_subject_of(struct str bucket, struct str key, char subject[JET_SUBJECT_CAP])
+{
+    assert(key.len >= 1 && key.len <= PRIM_KEY_MAX);
+    (void)encode(prefix(bucket, subject), key);
+}
+
+void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJECT_CAP])
+{
+    assert(keys.len <= PRIM_KEY_MAX);
+    char *at = encode(prefix(bucket, subject), keys);
+    memcpy(at, keys.len > 0 ? ".*" : "*", keys.len > 0 ? 3 : 2);
+}
+
+/* Upper case only, as encode writes it: one key, one subject. */
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') { return c - '0'; }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1])
+{
+    char start[JET_SUBJECT_CAP];
+    size_t len = 0;
+    (void)prefix(bucket, start);
+    if (!str_starts(subject, str_from(start))) { return false; }
+    struct str rest = str_tail(subject, strlen(start));
+    for (size_t i = 0; i < rest.len; i++) {
+        char c = rest.at[i];
+        if (c == '=' && rest.len - i > 2) {
+            int high = hex_digit(rest.at[i + 1]), low = hex_digit(rest.at[i + 2]);
+            if (high < 0 || low < 0) { return false; }
+            c = (char)(high * 16 + low);
+            if (is_plain(c) || c == '/') { return false; }
+            i += 2;
+        } else if (c == '.') {
+            c = '/';
+        } else if (!is_plain(c)) {
+            return false;
+        }
+        if (len == PRIM_KEY_MAX) { return false; }
+        key[len++] = c;
+    }
+    key[len] = '\0';
+    return len > 0;
+}

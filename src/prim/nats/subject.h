@@ -1,0 +1,19 @@
+/* Keys as NATS subjects: '/' becomes '.', and what is not A-Z a-z 0-9 - _ becomes =XX, so that no
+ * key holds a wildcard and no two share a subject. A token such as "=probe" is never a key. */
+#ifndef PRIM_NATS_SUBJECT_H
+#define PRIM_NATS_SUBJECT_H
+#include "base/str.h"
+#include "prim/names.h"
+
+enum {
+    JET_BUCKET_MAX = 64,
+    JET_SUBJECT_CAP = 5 + JET_BUCKET_MAX + 3 * PRIM_KEY_MAX + 16,
+};
+
+bool jet_bucket_is_valid(struct str bucket); /* A-Z a-z 0-9 - _ */
+void jet_subject_of(struct str bucket, struct str key, char subject[JET_SUBJECT_CAP]);
+/* What a watch of a bucket of keys filters by: its own keys, one level. */
+void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJECT_CAP]);
+/* False: not the subject of a key of this bucket. */
+bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1]);
+#endif
