@@ -26,12 +26,13 @@ struct shard {
     char *summary, *shortfalls; /* NULL when empty */
     size_t summary_len, shortfalls_len, shortfall_count;
     struct list queue; /* by (term, sequence) */
+    uint64_t asked;    /* the desk_may_queue that named it last */
     struct map by_id, by_topic;
     char texts[];
 };
 struct desk {
     struct desk_options options;
-    uint64_t term, next_sequence;
+    uint64_t term, next_sequence, asked;
     struct map shards;
     struct list heard; /* longest silence first */
     size_t silent_count, bytes;
@@ -401,27 +402,71 @@ static enum err index_instruction(struct shard *shard, struct instruction *it)
     return err;
 }
 
-enum err desk_queue(struct desk *desk, struct str id, const struct desk_instruction *instruction)
+/* What it would replace, and how many bytes go with that. */
+struct replaced {
+    struct instruction *same_id, *same_topic;
+    size_t goes;
+};
+static size_t held_bytes(const struct instruction *it)
 {
-    struct shard *shard = map_get(&desk->shards, id);
-    struct instruction *it, *same_id, *same_topic;
-    size_t goes = 0;
-    enum err err;
+    return it ? it->id.len + it->topic.len + it->bytes.len : 0;
+}
+
+/* But for the room in bytes. */
+static enum err judge(const struct desk *desk, const struct shard *shard,
+                      const struct desk_instruction *instruction, struct replaced *ret_replaced)
+{
+    struct replaced r = {0};
 
     if (!instruction->id.len) return ERR_INVALID;
     if (!shard) return ERR_NOT_FOUND;
     if (instruction->id.len > DESK_ID_MAX || instruction->topic.len > DESK_TOPIC_MAX ||
         instruction->bytes.len > DESK_INSTRUCTION_MAX)
         return ERR_TOO_LARGE;
-    same_id = map_get(&shard->by_id, instruction->id);
-    same_topic = instruction->topic.len ? map_get(&shard->by_topic, instruction->topic) : NULL;
-    if (same_topic == same_id) same_topic = NULL;
-    if (same_id) goes += same_id->id.len + same_id->topic.len + same_id->bytes.len;
-    if (same_topic) goes += same_topic->id.len + same_topic->topic.len + same_topic->bytes.len;
-    err = make_room(desk, instruction_bytes(instruction), goes);
-    if (!err && !same_id && !same_topic && map_count(&shard->by_id) >= desk->options.pending_max)
-        err = ERR_FULL;
+    r.same_id = map_get(&shard->by_id, instruction->id);
+    r.same_topic = instruction->topic.len ? map_get(&shard->by_topic, instruction->topic) : NULL;
+    if (r.same_topic == r.same_id) r.same_topic = NULL;
+    r.goes = held_bytes(r.same_id) + held_bytes(r.same_topic);
+    if (!r.same_id && !r.same_topic && map_count(&shard->by_id) >= desk->options.pending_max)
+        return ERR_FULL;
+    *ret_replaced = r;
+    return ERR_OK;
+}
+
+enum err desk_may_queue(struct desk *desk, const struct str *shards, size_t count,
+                        const struct desk_instruction *instruction, size_t *ret_at)
+{
+    size_t comes = 0, goes = 0;
+    enum err err = ERR_OK;
+
+    desk->asked++;
+    for (size_t i = 0; i < count && !err; i++) {
+        struct shard *shard = map_get(&desk->shards, shards[i]);
+        struct replaced replaced = {0};
+
+        err = judge(desk, shard, instruction, &replaced);
+        if (!err && shard->asked != desk->asked) { /* named again, it replaces what was queued */
+            shard->asked = desk->asked;
+            comes += instruction_bytes(instruction);
+            goes += replaced.goes;
+            err = make_room(desk, comes, goes);
+        }
+        if (err && ret_at) *ret_at = i;
+    }
+    return err;
+}
+
+enum err desk_queue(struct desk *desk, struct str id, const struct desk_instruction *instruction)
+{
+    struct shard *shard = map_get(&desk->shards, id);
+    struct instruction *it, *same_id, *same_topic;
+    struct replaced replaced = {0};
+    enum err err = judge(desk, shard, instruction, &replaced);
+
+    if (!err) err = make_room(desk, instruction_bytes(instruction), replaced.goes);
     if (err) return err;
+    same_id = replaced.same_id;
+    same_topic = replaced.same_topic;
     it = copy_instruction(instruction);
     if (!it) return ERR_NOMEM;
     /* A slot that was just let go is there for the next: only a first entry can fail below. */

@@ -114,6 +114,10 @@ struct desk_instruction {
  * what would have been replaced. */
 enum err desk_queue(struct desk *desk, struct str shard,
                     const struct desk_instruction *instruction);
+/* Whether all of these shards can be told, one after the other: what desk_queue would answer but
+ * for ERR_NOMEM, and of which (*ret_at, if not NULL). */
+enum err desk_may_queue(struct desk *desk, const struct str *shards, size_t count,
+                        const struct desk_instruction *instruction, size_t *ret_at);
 /* True: it was waiting and is gone. */
 bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id);
 size_t desk_pending(const struct desk *desk, struct str shard);

@@ -132,6 +132,7 @@ static enum err open_parts(struct fleet_service *service,
         .applied = service_applied, .restored = service_restored, .owner = service};
     struct desk_options desk = {.silent_after_ms = options->limits.silent_after_ms,
                                 .pending_max = service->limits.pending_max,
+                                .bytes_max = service->limits.soft_bytes_max,
                                 .seed = entropy_u64(options->io->entropy)};
     enum err err = timer_init(&service->overdue, options->io->loop, service_request_overdue);
 

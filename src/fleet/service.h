@@ -33,6 +33,7 @@ struct fleet_service_limits { /* 0: the default behind it */
     uint64_t silent_after_ms; /* 60,000: a shard that has not reported is called silent */
     uint32_t requests_max;    /* 16,384 calls at once; more get RESOURCE_EXHAUSTED */
     uint32_t pending_max;     /* 16,384 instructions waiting for one shard */
+    size_t soft_bytes_max;    /* 1 GiB of reports and instructions */
     uint32_t list_rows_max;   /* 8,192 rows of domains or clusters in one turn of the loop */
 };
 struct fleet_service_options {

@@ -109,30 +109,34 @@ static bool admit_queue(struct request *request)
     return !wrong;
 }
 
-/* All or none, as far as can be seen before. */
-static bool may_queue(struct request *request, const queue_message *m)
+/* All or none: whether there is room for every one of them is known before the first is queued. */
+static bool may_queue(struct request *request, const instruction_message *it)
 {
     struct fleet_service *service = request->service;
+    const queue_message *m = (const queue_message *)request->message;
+    struct str shards[SHARDS_AT_ONCE_MAX];
+    struct desk_instruction queued = {.id = str_from(it->instruction_id)};
+    size_t at = 0;
+    enum err err;
 
-    for (size_t i = 0; i < m->n_shard_ids; i++) {
-        struct str shard = str_from(m->shard_ids[i]);
-        struct str id = str_from(m->instruction->instruction_id);
-        struct desk_shard there;
-
-        if (!desk_find(service->desk, shard, &there)) {
-            service_refuse(request, GRPC_NOT_FOUND, "QueueInstruction: shard not found: %s",
-                           m->shard_ids[i]);
-            return false;
-        }
-        if (there.pending < service->limits.pending_max || desk_has(service->desk, shard, id))
-            continue;
+    for (size_t i = 0; i < m->n_shard_ids; i++) shards[i] = str_from(m->shard_ids[i]);
+    buf_clear(&service->row);
+    err = message_write(&it->base, &service->row, NULL);
+    queued.bytes = buf_peek(&service->row);
+    if (!err) err = desk_may_queue(service->desk, shards, m->n_shard_ids, &queued, &at);
+    if (!err) return true;
+    if (err == ERR_NOT_FOUND)
+        service_refuse(request, GRPC_NOT_FOUND, "QueueInstruction: shard not found: %s",
+                       m->shard_ids[at]);
+    else if (err == ERR_FULL)
         service_refuse(request, GRPC_RESOURCE_EXHAUSTED,
-                       "QueueInstruction: %zu instructions wait for %s already; it has to report "
-                       "first",
-                       there.pending, m->shard_ids[i]);
-        return false;
-    }
-    return true;
+                       "QueueInstruction: no room for %s, for which %zu instructions wait; it, or "
+                       "others, have to report first",
+                       m->shard_ids[at], desk_pending(service->desk, shards[at]));
+    else
+        service_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s", m->shard_ids[at],
+                       err_text(err));
+    return false;
 }
 
 static void audit_queued(struct request *request, const instruction_message *it, struct str shard)
@@ -160,22 +164,23 @@ static void queue(struct request *request)
     instruction_message it;
     char id[INSTRUCTION_ID_CAP];
 
-    if (!may_queue(request, m)) return;
     it = *m->instruction;
     service_stamp(service, &it, id);
-    for (size_t i = 0; i < m->n_shard_ids; i++) {
+    if (!may_queue(request, &it)) return;
+    buf_clear(&service->answer);
+    pack_text(&pack, 1, str_from(it.instruction_id));
+    for (size_t i = 0; i < m->n_shard_ids && !pack.err; i++) {
         struct str shard = str_from(m->shard_ids[i]);
         enum err err = service_queue(service, shard, STR_EMPTY, &it);
 
-        if (err) {
-            service_fail(request, err_grpc_status(err), "QueueInstruction: %s: %s", m->shard_ids[i],
-                         err_text(err));
+        if (err) { /* no memory; what was queued before stays */
+            service_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s",
+                           m->shard_ids[i], err_text(err));
             return;
         }
+        request->acted = true;
         audit_queued(request, &it, shard);
     }
-    buf_clear(&service->answer);
-    pack_text(&pack, 1, str_from(it.instruction_id));
     service_reply_packed(request, &pack);
 }
 

@@ -50,6 +50,7 @@ struct request {
     struct rpc_call *call; /* NULL: nobody waits any more */
     const ProtobufCMessage *message;
     enum request_step step;
+    bool acted; /* something was done: no answer may say that nothing was */
     mono_time since;
     struct read_ticket ticket;
     struct proposal proposal;
@@ -131,7 +132,8 @@ void service_answer_write(struct request *request, const struct fleet_result *re
 void service_reply(struct request *request, struct str message);
 void service_fail(struct request *request, enum grpc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Nothing was done, and the caller may try again: x-muster-applied says so. */
+/* Nothing was done, and the caller may try again: x-muster-applied says so. Of a request that has
+ * acted the answer is UNAVAILABLE without it: it may or may not have been applied. */
 void service_refuse(struct request *request, enum grpc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void service_reply_packed(struct request *request, const struct pack *pack);

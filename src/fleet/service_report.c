@@ -199,6 +199,7 @@ static void take(struct request *request)
                        STR_ARG(shard), err_text(err));
         return;
     }
+    request->acted = true;
     service_count(service->metrics.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]);
     if (taken.back) tell_back(service, shard);
     fleet_heartbeat(service->fleet, shard, fleet_time_from_unix_ns(service_wall_ns(service)));

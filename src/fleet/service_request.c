@@ -28,6 +28,10 @@ static void finish(struct request *request, enum grpc_status status, bool applie
 {
     char text[TEXT_MAX];
 
+    if (applied_no && request->acted) { /* RESOURCE_EXHAUSTED alone says "not applied" already */
+        applied_no = false;
+        status = GRPC_UNAVAILABLE;
+    }
     vsnprintf(text, sizeof text, format, args);
     if (request->call) {
         if (applied_no) (void)rpc_add_trailer(request->call, STR(RPC_APPLIED_TRAILER), STR("no"));
@@ -170,6 +174,7 @@ static void on_write(struct proposal *proposal, enum err err, struct str reply)
     /* No memory for the answer: it was applied, but how it went is not known. */
     if (!err && fleet_reply_parse(reply, &result)) err = ERR_UNKNOWN;
     count_apply(request->service, err, result.status != FLEET_DONE);
+    request->acted = !err && result.status == FLEET_DONE;
     if (!request->call) {
         request_free(request);
         return;

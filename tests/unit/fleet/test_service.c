@@ -750,7 +750,8 @@ TEST(queueing_by_hand_is_checked)
         CHECK_TEXT("under one id", list->instructions[i]->instruction->instruction_id, id);
         CHECK_I64("the leader's term", list->instructions[i]->instruction->coordinator_term,
                   (int64_t)replica_status(rig.nodes[0].replica).term);
-        CHECK_I64("the leader's number", list->instructions[i]->instruction->sequence_number, 1);
+        CHECK_I64("the leader's number; one went to who was refused",
+                  list->instructions[i]->instruction->sequence_number, 2);
         CHECK_TEXT("as it came",
                    list->instructions[i]->instruction->transfer_ownership->from_shard_id,
                    "shard-a");
@@ -762,6 +763,44 @@ TEST(queueing_by_hand_is_checked)
                RIG_LINES(&rig.nodes[0], "\"audit\":\"QueueInstruction\"", "TransferOwnership",
                          "\"actor\":\"plaintext:"),
                2);
+    rig_close();
+}
+
+/* Half of it queued and the whole refused would be read as "nothing was done". */
+TEST(what_has_no_room_for_all_is_queued_for_none)
+{
+    Muster__V1__QueueInstructionRequest m = MUSTER__V1__QUEUE_INSTRUCTION_REQUEST__INIT;
+    Bigfleet__V1alpha1__CoordinatorInstruction it =
+        BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__INIT;
+    Bigfleet__V1alpha1__TransferOwnership what = BIGFLEET__V1ALPHA1__TRANSFER_OWNERSHIP__INIT;
+    char *shards[] = {(char *)(uintptr_t) "shard-a", (char *)(uintptr_t) "shard-b",
+                      (char *)(uintptr_t) "shard-a"};
+    char text[300];
+    struct rig_answer *answer;
+
+    rig_open((struct rig_options){.limits = {.soft_bytes_max = 600}});
+    CHECK_U64("a", rig_add("shard-a", ""), GRPC_OK);
+    CHECK_U64("b", rig_add("shard-b", ""), GRPC_OK);
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    what.from_shard_id = text;
+    it.payload_case = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_TRANSFER_OWNERSHIP;
+    it.transfer_ownership = &what;
+    it.instruction_id = (char *)(uintptr_t) "one";
+    m.shard_ids = shards;
+    m.instruction = &it;
+    m.n_shard_ids = 2;
+    answer = rig_call((struct rig_call){0}, ".QueueInstruction", &m.base);
+    CHECK_U64("no room for both", answer->status, GRPC_RESOURCE_EXHAUSTED);
+    CHECK_HAS("the second is named", answer->text, "shard-b");
+    CHECK_TEXT("not applied", answer->applied, "no");
+    CHECK_SIZE("nor was it", rig_instructions("")->n_instructions, 0);
+    shards[1] = shards[0];
+    CHECK_U64("one of them, named twice",
+              rig_call((struct rig_call){0}, ".QueueInstruction", &m.base)->status, GRPC_OK);
+    CHECK_U64("and again", rig_call((struct rig_call){0}, ".QueueInstruction", &m.base)->status,
+              GRPC_OK);
+    CHECK_SIZE("once", rig_instructions("")->n_instructions, 1);
     rig_close();
 }
 
