@@ -182,6 +182,7 @@ static union metric_value *value_of(struct metric_family *family, enum metric_ki
 {
     struct metric_series *series;
     assert(family->kind == kind);
+    assert(values || family->label_count == 0);
     (void)kind;
     pthread_mutex_lock(&family->metrics->lock);
     series = family->label_count > 0 ? series_find(family, values) : family->other;

@@ -944,8 +944,8 @@ static uint64_t size_of_tables(void)
     return fleet.ops->size(fleet.state);
 }
 
-/* With the defaults: looked at every 30 s, 1,024 entries at least, and once the tables are large, as
- * many bytes of log as their last snapshot has. */
+/* With the defaults: looked at every 30 s, 1,024 entries at least, and as many bytes of log as the
+ * last snapshot has. */
 TEST(large_tables_are_not_written_again_for_a_few_entries)
 {
     enum { LOOK_MS = 30000 };
