@@ -301,7 +301,8 @@ class Lease:
         """Bytes that are the claim: keep them like a password."""
         size = _lib.coord_lease_export(self._pointer, None, 0)
         blob = c.create_string_buffer(size)
-        return blob.raw[:_lib.coord_lease_export(self._pointer, blob, size)]
+        written = _lib.coord_lease_export(self._pointer, blob, size)
+        return blob.raw[:written]
 
     def __enter__(self):
         return self

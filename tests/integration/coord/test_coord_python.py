@@ -31,10 +31,10 @@ def raises(kind, reason, action, *words, **named):
     raise AssertionError(f"{kind.__name__}/{reason} was not raised")
 
 
-def on_each(action):
+def on_each(name, action):
     for url in URLS:
         with m.Store(url) as store:
-            action(store, f"py/{os.getpid()}/{action.__name__}")
+            action(store, f"py/{os.getpid()}/{name}")
 
 
 def entries():
@@ -51,7 +51,7 @@ def entries():
         check(store.get(name) is None, "gone")
         raises(m.NotFound, "none", store.delete, name)
         check("512" in str(raises(m.Invalid, "key", store.create, "k" * 513)), "names the limit")
-    on_each(act)
+    on_each("entries", act)
 
 
 def claims():
@@ -71,7 +71,7 @@ def claims():
         raises(m.Expired, "released", lease.renew)
         with store.create(name, ttl=TTL, owner="py") as lease:
             check(lease.token > old and fence.admit(lease.token) and not fence.admit(old), "fenced")
-    on_each(act)
+    on_each("claims", act)
 
 
 def slots():
@@ -90,7 +90,7 @@ def slots():
         store.delete(f"{name}/slot-0001", expected=m.FORCE)
         check(told.wait(30) and second.lost.is_set() and len(reasons) == 1, f"told once: {reasons}")
         check(not second.alive, "and check() knows")
-    on_each(act)
+    on_each("slots", act)
 
 
 def watching():
@@ -105,7 +105,7 @@ def watching():
             event = watch.next(30)
             check((event.type, event.key, event.value) == ("put", f"{name}/b", b"2"), f"{event}")
             check(watch.next(0) is None, "nothing more")
-    on_each(act)
+    on_each("watching", act)
 
 
 def the_example():
