@@ -142,7 +142,7 @@ static void run_call(coord_store *store, struct async_call *call)
         out->result = coord_release_key(in->lease, &in->call, in->key);
         return;
     }
-    assert(!"coord_start refuses any other");
+    assert(false); /* coord_start refuses any other */
 }
 
 /* -- the threads ------------------------------------------------------------------------------ */

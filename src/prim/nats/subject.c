@@ -73,7 +73,7 @@ bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1
             int high = hex_digit(rest.at[i + 1]), low = hex_digit(rest.at[i + 2]);
             if (high < 0 || low < 0) { return false; }
             c = (char)(high * 16 + low);
-            if (is_plain(c) || c == '/') { return false; }
+            if (is_plain(c) || c == '/' || c < 0x21 || (unsigned char)c > 0x7e) { return false; }
             i += 2;
         } else if (c == '.') {
             c = '/';

@@ -42,8 +42,9 @@ TEST(the_longest_key_fits)
 TEST(what_is_no_subject_of_a_key_is_none)
 {
     static const char *const others[] = {
-        "$KV.b.=probe", "$KV.b.",   "$KV.c.a",   "$KV.b",     "",          "a",
-        "$KV.b.=2",     "$KV.b.a=", "$KV.b.=61", "$KV.b.=2f", "$KV.b.=2F", "$KV.b.a b"};
+        "$KV.b.=probe", "$KV.b.",    "$KV.c.a",   "$KV.b",       "",          "a",
+        "$KV.b.=2",     "$KV.b.a=",  "$KV.b.=61", "$KV.b.a=00b", "$KV.b.=20", "$KV.b.=7F",
+        "$KV.b.=C3=A4", "$KV.b.=2f", "$KV.b.=2F", "$KV.b.a b"};
     char key[PRIM_KEY_MAX + 1];
     for (size_t i = 0; i < ARRAY_LEN(others); i++) {
         CHECK(others[i], !jet_key_of(STR("b"), str_from(others[i]), key));
