@@ -5,6 +5,7 @@
 #include "prim/etcd/etcd.h"
 #include "prim/fault.h"
 #include "prim/file/file.h"
+#include "prim/kube/kube.h"
 #include "prim/memory/memory.h"
 #include "prim/nats/nats.h"
 #include "prim/store.h"
@@ -20,7 +21,7 @@ static const struct scheme {
     {.name = "file", .open = prim_file_open},
     {.name = "etcd", .open = prim_etcd_open},
     {.name = "etcds", .open = prim_etcd_open},
-    {.name = "k8s", .why = "not built into this library"},
+    {.name = "k8s", .open = prim_kube_open},
     {.name = "nats", .open = prim_nats_open},
     {.name = "muster", .why = "the native store is unsupported by this server"},
     {.name = NULL},

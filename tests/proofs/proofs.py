@@ -18,7 +18,7 @@ PURE = ["base", "model", "shard/state", "shard/decide", "fleet/core", "member/co
         "prim/memory/core"]
 # What the system libraries under a module need at link time.
 EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "gnutls", "jansson", "libnghttp2", "libprotobuf-c",
-            "zlib", "libcurl", "yaml-0.1"]
+            "zlib", "libcurl", "yaml-0.1", "libnats"]
 
 
 def run(command, **kwargs):

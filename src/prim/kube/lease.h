@@ -1,0 +1,71 @@
+/* One entry as a Lease object of coordination.k8s.io/v1: names, labels, the envelope in its
+ * annotation, the revision. Pure; the layout is docs/formats/kube-lease.md.
+ *
+ *   revision = creationTimestamp in seconds << 24, plus the counter n
+ * An object is never deleted by us, so n only grows; one deleted by somebody else comes back with
+ * a later creation time. A change of holder that does not pass through a tombstone adds 2 to n: the
+ * number between is the one watchers give to the expiry they observed. */
+#ifndef PRIM_KUBE_LEASE_H
+#define PRIM_KUBE_LEASE_H
+#include "base/buf.h"
+#include "base/note.h"
+#include "kube/decode.h"
+#include "prim/envelope.h"
+#include "prim/names.h"
+#include "text/json.h"
+
+enum {
+    LEASE_NAME_CAP = 45, /* "crd-" and 40 characters */
+    LEASE_HASH_CAP = 41,
+    LEASE_UID_CAP = 64,
+    LEASE_PREFIX_MAX = 100,
+    LEASE_BODY_MAX = 1 << 20,
+};
+
+/* The first 40 characters of the lower-case base32 of SHA-256. */
+void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP]);
+void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" before it */
+
+/* What a stored object says. Strings of the envelope point into `bytes`. */
+struct lease_view {
+    char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
+    uint64_t created_s, n;
+    uint64_t create_n; /* n when the entry came into being, after a tombstone or an expiry */
+    uint32_t duration_s, transitions;
+    bool foreign; /* strategy or preferredHolder is set: somebody else coordinates here */
+    struct envelope envelope;
+    struct buf bytes;          /* the envelope, decoded from base64 */
+    const struct json *object; /* borrowed: what an update copies foreign labels from */
+    struct str acquired;       /* acquireTime as it stands; borrowed from the object */
+    struct str key;            /* the annotation; borrowed */
+};
+/* ERR_CORRUPT when it is not an entry of ours or is damaged. `prefix` is that of labels. */
+enum err kube_lease_decode(const struct json *object, const char *prefix,
+                           struct lease_view *ret_view, struct note *note);
+void kube_lease_view_deinit(struct lease_view *view); /* fine on a zeroed one, and twice */
+uint64_t kube_lease_revision(const struct lease_view *view);
+uint64_t kube_lease_create_revision(const struct lease_view *view);
+uint64_t kube_lease_token(const struct lease_view *view); /* 0 when not leased */
+static inline bool kube_lease_is_tombstone(const struct lease_view *view)
+{
+    return view->envelope.flags & ENVELOPE_TOMBSTONE;
+}
+static inline bool kube_lease_is_leased(const struct lease_view *view)
+{
+    return (view->envelope.flags & ENVELOPE_LEASED) && !kube_lease_is_tombstone(view);
+}
+
+/* What an object should say. */
+struct lease_write {
+    const char *prefix, *store_id; /* label <prefix>/store */
+    const char *namespace_;
+    struct str key;
+    const struct lease_view *over; /* the object that is replaced; NULL: a new one */
+    uint64_t n, create_n;
+    struct envelope envelope; /* revision and token as they shall be read back */
+    uint64_t wall_us;         /* for people */
+    bool new_holder;          /* acquireTime is now, one more transition */
+};
+/* Appends JSON. ERR_NOMEM, ERR_TOO_LARGE. */
+enum err kube_lease_encode(const struct lease_write *write, struct buf *out);
+#endif

@@ -1,0 +1,284 @@
+/* Opening a namespace, closing it, and what it can enforce. */
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "prim/kube/store.h"
+#include "prim/url.h"
+#include "text/ndjson.h"
+
+enum { NS_IN_MS = 1000000, TTL_MIN_MS = 2000, TTL_STEP_MS = 1000, REVIEW_MAX = 1024 };
+
+/* The object whose uid is the store's identity: when somebody deletes it, or the namespace was made
+ * anew, handles of before belong to another store (R5). Not an entry: no label says bucket. */
+#define STORE_OBJECT "muster-store"
+
+static coord_caps kube_caps(struct prim_backend *backend)
+{
+    const struct store *store = store_of(backend);
+    coord_caps caps = {
+        .bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_SLOTS |
+                COORD_CAP_LIST_ATOMIC | COORD_CAP_DURABLE | COORD_CAP_DURABLE_LEASED |
+                COORD_CAP_HA | COORD_CAP_OBSERVED_EXPIRY | COORD_CAP_FORCE | COORD_CAP_LATE_RENEWAL,
+        .scope = COORD_SCOPE_CLUSTER,
+        .watch = store->can_watch ? COORD_WATCH_COALESCING : COORD_WATCH_NONE,
+        .token = COORD_TOKEN_STORE,
+        .replay = COORD_REPLAY_LAST,
+        .server = "kubernetes coordination.k8s.io/v1",
+        .note =
+            "expiry is observed: a contender waits ttl + max(ttl/10, 1 s) of its own clock, from "
+            "its own first sight; each renewal is one write of the cluster's etcd",
+    };
+    return caps;
+}
+
+static coord_limits kube_limits(struct prim_backend *backend)
+{
+    (void)backend;
+    return prim_limits(TTL_MIN_MS, TTL_STEP_MS, PRIM_VALUE_MAX);
+}
+
+static coord_id kube_id(struct prim_backend *backend)
+{
+    return store_of(backend)->id;
+}
+
+static void kube_close_store(struct prim_backend *backend)
+{
+    struct store *store = store_of(backend);
+
+    kube_held_clear(store);
+    map_deinit(&store->held);
+    kube_sights_deinit(&store->sights);
+    kube_close(store->kube);
+    pthread_mutex_destroy(&store->lock);
+    free(store->namespace_);
+    free(store);
+}
+
+static const struct prim_backend_ops ops = {
+    .name = "k8s",
+    .capabilities = kube_caps,
+    .limits = kube_limits,
+    .id = kube_id,
+    .create = kube_op_create,
+    .cas = kube_op_cas,
+    .remove = kube_op_remove,
+    .get = kube_op_get,
+    .acquire = kube_op_acquire,
+    .resize = kube_op_resize,
+    .holders = kube_op_holders,
+    .renew = kube_op_renew,
+    .release = kube_op_release,
+    .watch = kube_op_watch,
+    .unwatch = kube_op_unwatch,
+    .close = kube_close_store,
+};
+
+/* -- probes -- */
+
+static uint64_t open_left_ms(const struct prim_open *in)
+{
+    int64_t left = (in->deadline_ns - prim_clock_now(&in->clock)) / NS_IN_MS;
+
+    return left > 0 ? (uint64_t)left : 0;
+}
+
+/* Asks the server whether we may; no verb is tried on real objects to find out. */
+static coord_result review(struct store *store, const struct prim_open *in, const char *verb,
+                           bool *ret_allowed)
+{
+    struct kube_path path = {"authorization.k8s.io",     "v1", NULL,
+                             "selfsubjectaccessreviews", NULL, NULL};
+    struct kube_answer answer = {0};
+    struct note note = {""};
+    coord_result result = prim_ok(COORD_R_NONE);
+    struct ndjson w;
+    struct buf body;
+    enum err err;
+
+    buf_init(&body, REVIEW_MAX);
+    ndjson_begin(&w, &body, NDJSON_LINE);
+    ndjson_c_string(&w, STR("apiVersion"), "authorization.k8s.io/v1");
+    ndjson_c_string(&w, STR("kind"), "SelfSubjectAccessReview");
+    ndjson_open_object(&w, STR("spec"));
+    ndjson_open_object(&w, STR("resourceAttributes"));
+    ndjson_c_string(&w, STR("namespace"), store->namespace_);
+    ndjson_c_string(&w, STR("verb"), verb);
+    ndjson_c_string(&w, STR("group"), "coordination.k8s.io");
+    ndjson_c_string(&w, STR("resource"), "leases");
+    ndjson_close_object(&w);
+    ndjson_close_object(&w);
+    err = ndjson_end(&w);
+    if (!err)
+        err = kube_create(store->kube, &path, buf_peek(&body), open_left_ms(in), &answer, &note);
+    buf_deinit(&body);
+    if (!err && json_get_bool(answer.object, "status.allowed", ret_allowed, &note))
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "access review: %s", note.text);
+    if (err) {
+        result = kube_store_err(store, err, &answer, &note);
+        result.flags = 0; /* a review changes nothing */
+    }
+    kube_answer_deinit(&answer);
+    return result;
+}
+
+static coord_result check_rights(struct store *store, const struct prim_open *in)
+{
+    static const char *const verbs[] = {"get", "list", "create", "update"};
+    coord_result result = prim_ok(COORD_R_NONE);
+    bool allowed;
+
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+        allowed = false;
+        result = review(store, in, verbs[i], &allowed);
+        if (result.code != COORD_OK) return result;
+        if (!allowed)
+            return prim_answer(
+                COORD_UNAVAILABLE, COORD_R_FORBIDDEN,
+                "no right to %s leases in namespace %s; needed are get, list, watch, "
+                "create and update",
+                verbs[i], store->namespace_);
+    }
+    /* C3: without the right, or without an answer, the bit is off. */
+    allowed = false;
+    result = review(store, in, "watch", &allowed);
+    store->can_watch = result.code == COORD_OK && allowed;
+    return prim_ok(COORD_R_NONE);
+}
+
+static bool read_uid(struct str text, coord_id *ret_id)
+{
+    coord_id id = {{0}};
+    size_t digits = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        if (c == '-') continue;
+        int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (value < 0 || digits == 32) return false;
+        id.b[digits / 2] = (uint8_t)(id.b[digits / 2] << 4 | value);
+        digits++;
+    }
+    *ret_id = id;
+    return digits == 32;
+}
+
+/* Finds or makes the object that stands for the store. */
+static coord_result find_identity(struct store *store, const struct prim_open *in)
+{
+    static const char body[] = "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
+                               "\"metadata\":{\"name\":\"" STORE_OBJECT "\"},\"spec\":{}}";
+    struct kube_path object = kube_store_path(store, STORE_OBJECT),
+                     all = kube_store_path(store, NULL);
+    struct kube_answer answer = {0};
+    struct note note = {""};
+    struct str uid;
+    coord_result result = prim_ok(COORD_R_NONE);
+    enum err err = kube_get(store->kube, &object, open_left_ms(in), &answer, &note);
+
+    if (err == ERR_NOT_FOUND) {
+        kube_answer_deinit(&answer);
+        err = kube_create(store->kube, &all, str_from(body), open_left_ms(in), &answer, &note);
+        if (err == ERR_EXISTS || err == ERR_UNKNOWN) {
+            kube_answer_deinit(&answer);
+            err = kube_get(store->kube, &object, open_left_ms(in), &answer, &note);
+        }
+    }
+    if (err) {
+        result = kube_store_err(store, err, &answer, &note);
+        result.flags = 0;
+    } else if (json_get_string(answer.object, "metadata.uid", &uid, &note) ||
+               !read_uid(uid, &store->id)) {
+        result =
+            prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s has no uid", STORE_OBJECT);
+    }
+    kube_answer_deinit(&answer);
+    prim_id_text(&store->id, store->id_text);
+    return result;
+}
+
+/* -- opening -- */
+
+static bool good_prefix(const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return len > 0 && len <= LEASE_PREFIX_MAX &&
+           strspn(prefix, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len && prefix[0] != '-' &&
+           prefix[0] != '.' && prefix[len - 1] != '-' && prefix[len - 1] != '.';
+}
+
+static bool good_namespace(const char *name)
+{
+    size_t len = strlen(name);
+
+    return len > 0 && len <= 63 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == len &&
+           name[0] != '-' && name[len - 1] != '-';
+}
+
+static coord_result connect_as(struct store *store, const struct kube_config_options *options,
+                               const char *namespace_)
+{
+    struct kube_config config = {0};
+    struct note note = {""};
+    enum err err = kube_config_find(options, &config, &note);
+
+    if (!err) err = kube_open(&config, &store->kube, &note);
+    if (!err) {
+        if (!namespace_) namespace_ = config.namespace_ ? config.namespace_ : "default";
+        store->namespace_ = str_dup(str_from(namespace_));
+        if (!store->namespace_) err = ERR_NOMEM;
+    }
+    kube_config_deinit(&config);
+    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (err == ERR_UNSUPPORTED)
+        return prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "%s", note.text);
+    if (err) return prim_answer(COORD_INVALID, COORD_R_URL, "%s", note.text);
+    if (!good_namespace(store->namespace_))
+        return prim_answer(COORD_INVALID, COORD_R_URL, "not the name of a namespace");
+    return prim_ok(COORD_R_NONE);
+}
+
+static coord_result open_by_url(struct store *store, const struct prim_open *in)
+{
+    struct prim_url *url = in->url;
+    const char *prefix = prim_url_param(url, "prefix");
+    struct kube_config_options options = {.kubeconfig = prim_url_param(url, "kubeconfig"),
+                                          .context = prim_url_param(url, "context")};
+    coord_result result;
+
+    if (url->host_count > 1 || (url->path[0] && strcmp(url->path, "/") != 0) || url->user)
+        return prim_answer(COORD_INVALID, COORD_R_URL, "url: k8s://namespace, nothing more");
+    if (!prefix) prefix = "muster";
+    if (!good_prefix(prefix))
+        return prim_answer(COORD_INVALID, COORD_R_URL, "url: prefix is a lower-case DNS name");
+    memcpy(store->prefix, prefix, strlen(prefix) + 1);
+    result = connect_as(store, &options, url->host_count ? url->hosts[0] : NULL);
+    if (result.code == COORD_OK) result = check_rights(store, in);
+    if (result.code == COORD_OK) result = find_identity(store, in);
+    return result;
+}
+
+coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **ret_backend)
+{
+    struct store *store = calloc(1, sizeof *store);
+    coord_result result;
+    coord_id seed = prim_id_random(); /* names come from outside */
+
+    if (!store || pthread_mutex_init(&store->lock, NULL)) {
+        free(store);
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    }
+    store->base.ops = &ops;
+    store->clock = in->clock;
+    list_init(&store->held_by_age);
+    map_init(&store->held, PRIM_LEASES_MAX, load_le64(seed.b));
+    kube_sights_init(&store->sights, load_le64(seed.b + 8));
+    result = open_by_url(store, in);
+    if (result.code != COORD_OK) {
+        kube_close_store(&store->base);
+        return result;
+    }
+    *ret_backend = &store->base;
+    return result;
+}

@@ -1,0 +1,117 @@
+#include "prim/kube/sights.h"
+
+#include <stdlib.h>
+
+enum { NS_IN_MS = 1000000, SECOND_MS = 1000 };
+
+struct sight {
+    struct list node;
+    char name[LEASE_NAME_CAP], uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
+    int64_t first_ns;
+    bool absent; /* since first_ns */
+};
+
+void kube_sights_init(struct sights *sights, uint64_t seed)
+{
+    map_init(&sights->by_name, SIGHTS_MAX, seed);
+    list_init(&sights->by_age);
+}
+
+void kube_sights_deinit(struct sights *sights)
+{
+    struct list *node;
+
+    while ((node = list_pop(&sights->by_age))) free(CONTAINER_OF(node, struct sight, node));
+    map_deinit(&sights->by_name);
+}
+
+static struct sight *find(const struct sights *sights, const char *name)
+{
+    return map_get(&sights->by_name, str_from(name));
+}
+
+/* The one of that name, new when there is none; NULL without memory. */
+static struct sight *touch(struct sights *sights, const char *name)
+{
+    struct sight *sight = find(sights, name);
+
+    if (sight) {
+        list_remove(&sight->node);
+        list_append(&sights->by_age, &sight->node);
+        return sight;
+    }
+    if (map_count(&sights->by_name) == SIGHTS_MAX) {
+        struct sight *oldest = CONTAINER_OF(list_pop(&sights->by_age), struct sight, node);
+        (void)map_remove(&sights->by_name, str_from(oldest->name));
+        free(oldest);
+    }
+    sight = calloc(1, sizeof *sight);
+    if (!sight) return NULL;
+    memcpy(sight->name, name, strlen(name) + 1);
+    list_init(&sight->node);
+    if (map_put(&sights->by_name, str_from(sight->name), sight)) {
+        free(sight);
+        return NULL;
+    }
+    list_append(&sights->by_age, &sight->node);
+    return sight;
+}
+
+static bool same(const struct sight *sight, const struct lease_view *view)
+{
+    return !sight->absent && strcmp(sight->uid, view->uid) == 0 &&
+           strcmp(sight->version, view->version) == 0;
+}
+
+void kube_sights_note(struct sights *sights, const char *name, const struct lease_view *view,
+                      int64_t got_ns)
+{
+    struct sight *sight = touch(sights, name);
+
+    if (!sight || same(sight, view)) return;
+    memcpy(sight->uid, view->uid, sizeof sight->uid);
+    memcpy(sight->version, view->version, sizeof sight->version);
+    sight->first_ns = got_ns;
+    sight->absent = false;
+}
+
+void kube_sights_note_absent(struct sights *sights, const char *name, int64_t got_ns)
+{
+    struct sight *sight = find(sights, name);
+
+    if (!sight || sight->absent) return;
+    sight->absent = true;
+    sight->first_ns = got_ns;
+}
+
+bool kube_sights_knows(const struct sights *sights, const char *name)
+{
+    return find(sights, name) != NULL;
+}
+
+int64_t kube_sights_grace_ms(int64_t ttl_ms)
+{
+    return ttl_ms / 10 > SECOND_MS ? ttl_ms / 10 : SECOND_MS;
+}
+
+int64_t kube_sights_left_ms(const struct sights *sights, const char *name,
+                            const struct lease_view *view, int64_t at_ns)
+{
+    const struct sight *sight = find(sights, name);
+    int64_t ttl_ms = (int64_t)view->duration_s * 1000,
+            whole = ttl_ms + kube_sights_grace_ms(ttl_ms);
+
+    if (!sight || !same(sight, view) || at_ns < sight->first_ns) return whole;
+    int64_t stood_ms = (at_ns - sight->first_ns) / NS_IN_MS;
+    return stood_ms >= whole ? 0 : whole - stood_ms;
+}
+
+int64_t kube_sights_create_wait_ms(const struct sights *sights, const char *name, int64_t at_ns)
+{
+    const struct sight *sight = find(sights, name);
+
+    /* The old one was created before it was seen to be gone; a second later is another second. */
+    if (!sight || !sight->absent) return 0;
+    int64_t since_ms = (at_ns - sight->first_ns) / NS_IN_MS;
+    return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;
+}

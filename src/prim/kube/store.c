@@ -1,0 +1,484 @@
+#include "prim/kube/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "text/ndjson.h"
+
+enum { NS_IN_MS = 1000000, PAUSE_DEFAULT_MS = 1000, WRITE_SHARE = 3, WRITE_MOST_MS = 60000 };
+
+struct held {
+    struct list node;
+    char id[PRIM_ID_TEXT_CAP];
+    struct doc doc;
+};
+
+struct kube_path kube_store_path(const struct store *store, const char *name)
+{
+    return (struct kube_path){"coordination.k8s.io", "v1", store->namespace_, "leases", name, NULL};
+}
+
+int64_t kube_store_ttl(int64_t ttl_ms)
+{
+    return (ttl_ms + 999) / 1000 * 1000;
+}
+
+coord_result kube_store_err(struct store *store, enum err err, const struct kube_answer *answer,
+                            const struct note *note)
+{
+    /* 429 and any 5xx: nobody of this store asks before the server wants to be asked again. */
+    if (err == ERR_FULL || answer->http_status >= 500) {
+        uint64_t ms = answer->retry_after_ms;
+        if (!ms && err == ERR_FULL) ms = PAUSE_DEFAULT_MS;
+        pthread_mutex_lock(&store->lock);
+        int64_t until = store_now(store) + (int64_t)ms * NS_IN_MS;
+        if (ms && until > store->pause_until_ns) store->pause_until_ns = until;
+        pthread_mutex_unlock(&store->lock);
+    }
+    switch (err) {
+    case ERR_INVALID: return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "%s", note->text);
+    case ERR_TOO_LARGE: return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "%s", note->text);
+    case ERR_UNAUTHENTICATED:
+    case ERR_DENIED: return prim_answer(COORD_UNAVAILABLE, COORD_R_FORBIDDEN, "%s", note->text);
+    case ERR_UNSUPPORTED: return prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "%s", note->text);
+    case ERR_FULL: return prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED, "%s", note->text);
+    case ERR_TIMEOUT: return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "%s", note->text);
+    case ERR_NOMEM: return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    case ERR_CORRUPT: return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "%s", note->text);
+    case ERR_UNKNOWN: return prim_unclear(COORD_R_STORAGE, "%s", note->text);
+    default:
+        return prim_answer(COORD_UNAVAILABLE,
+                           answer->http_status ? COORD_R_STORAGE : COORD_R_CONNECTION, "%s",
+                           note->text);
+    }
+}
+
+/* -- one call -- */
+
+struct ask kube_ask_begin(struct prim_backend *backend, const struct prim_call *call)
+{
+    return (struct ask){.store = store_of(backend), .call = call, .doubt = call->attempt > 0};
+}
+
+static int64_t left_ms(const struct ask *ask)
+{
+    int64_t left = (ask->call->deadline_ns - store_now(ask->store)) / NS_IN_MS;
+
+    return left > 0 ? left : 0;
+}
+
+coord_result kube_ask_wait(const struct ask *ask, int64_t ms, const char *what)
+{
+    struct timespec pause = {ms / 1000, (long)(ms % 1000) * NS_IN_MS};
+
+    if (ms >= left_ms(ask)) return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "%s", what);
+    if (ms > 0) (void)nanosleep(&pause, NULL);
+    return prim_ok(COORD_R_NONE);
+}
+
+/* Q11: a pause the server asked for is kept by every call, and a call that cannot wait so long
+ * says so at once. */
+static coord_result wait_for_server(const struct ask *ask)
+{
+    pthread_mutex_lock(&ask->store->lock);
+    int64_t ms = (ask->store->pause_until_ns - store_now(ask->store)) / NS_IN_MS;
+    pthread_mutex_unlock(&ask->store->lock);
+    if (ms <= 0)
+        return left_ms(ask) > 0 ? prim_ok(COORD_R_NONE) : kube_ask_wait(ask, 1, "no time left");
+    coord_result waited = kube_ask_wait(ask, ms + 1, "the server asked for a pause");
+    if (waited.code != COORD_OK) waited.reason = COORD_R_OVERLOADED;
+    return waited;
+}
+
+coord_result kube_ask_turn(struct ask *ask)
+{
+    coord_id random = prim_id_random();
+
+    if (ask->turns++ == 0) return prim_ok(COORD_R_NONE);
+    if (ask->turns > STORE_TURNS_MAX)
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED, "others are always faster");
+    /* 2 to 126 ms, more with each turn: those who lost a race together do not meet again. */
+    int64_t most = ask->turns < 8 ? ask->turns : 8;
+    return kube_ask_wait(ask, 2 + random.b[0] % 32 * most / 2, "no time left for another attempt");
+}
+
+coord_result kube_ask_end(const struct ask *ask, coord_result result)
+{
+    if (result.code == COORD_UNAVAILABLE && ask->doubt) result.flags |= COORD_F_MAYBE_APPLIED;
+    return result;
+}
+
+/* -- objects -- */
+
+void kube_doc_deinit(struct doc *doc)
+{
+    kube_lease_view_deinit(&doc->view);
+    json_close(doc->json);
+    *doc = (struct doc){0};
+}
+
+/* What is wrong with the object that answers to the name of `key`; OK: nothing. */
+static coord_result check_doc(struct store *store, const struct json *json, struct str key,
+                              struct lease_view *ret_view)
+{
+    struct note note = {""};
+    struct lease_view view = {0};
+    char name[LEASE_NAME_CAP];
+
+    if (kube_lease_decode(json, store->prefix, &view, &note)) {
+        kube_lease_name(key, name);
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s: %s", name, note.text);
+    }
+    if (key.len && !str_equal(view.key, key)) {
+        kube_lease_view_deinit(&view);
+        kube_lease_name(key, name);
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s has another key", name);
+    }
+    *ret_view = view;
+    return prim_ok(COORD_R_NONE);
+}
+
+static void note_sight(struct store *store, struct str key, const struct doc *doc)
+{
+    char name[LEASE_NAME_CAP];
+
+    kube_lease_name(key, name);
+    pthread_mutex_lock(&store->lock);
+    if (doc->present)
+        kube_sights_note(&store->sights, name, &doc->view, doc->got_ns);
+    else
+        kube_sights_note_absent(&store->sights, name, doc->got_ns);
+    pthread_mutex_unlock(&store->lock);
+}
+
+coord_result kube_doc_take(struct store *store, struct json *own_json, struct str key,
+                           int64_t sent_ns, struct doc *ret_doc)
+{
+    struct doc doc = {
+        .present = true, .json = own_json, .sent_ns = sent_ns, .got_ns = store_now(store)};
+    coord_result good = check_doc(store, own_json, key, &doc.view);
+
+    if (good.code != COORD_OK) {
+        json_close(own_json);
+        return good;
+    }
+    note_sight(store, doc.view.key, &doc);
+    *ret_doc = doc;
+    return good;
+}
+
+coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
+{
+    struct store *store = ask->store;
+    struct kube_answer answer;
+    struct note note = {""};
+    char name[LEASE_NAME_CAP];
+    coord_result result = wait_for_server(ask);
+
+    if (result.code != COORD_OK) return result;
+    kube_lease_name(key, name);
+    int64_t sent_ns = store_now(store);
+    struct kube_path path = kube_store_path(store, name);
+    enum err err = kube_get(store->kube, &path, (uint64_t)left_ms(ask), &answer, &note);
+    if (!err) {
+        struct json *json = answer.object;
+        answer.object = NULL;
+        result = kube_doc_take(store, json, key, sent_ns, ret_doc);
+    } else if (err == ERR_NOT_FOUND) {
+        struct doc absent = {.sent_ns = sent_ns, .got_ns = store_now(store)};
+        note_sight(store, key, &absent);
+        *ret_doc = absent;
+    } else {
+        result = kube_store_err(store, err, &answer, &note);
+    }
+    kube_answer_deinit(&answer);
+    return result;
+}
+
+struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
+                                       const struct doc *over)
+{
+    const struct store *store = ask->store;
+    struct timespec wall;
+
+    (void)clock_gettime(CLOCK_REALTIME, &wall);
+    struct lease_write write = {
+        .prefix = store->prefix,
+        .store_id = store->id_text,
+        .namespace_ = store->namespace_,
+        .key = key,
+        .over = over && over->present ? &over->view : NULL,
+        .n = 1,
+        .create_n = 1,
+        .wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000,
+    };
+    write.envelope = (struct envelope){.request_id = ask->call->request_id,
+                                       .wall_ms = write.wall_us / 1000,
+                                       .owner = STR_EMPTY,
+                                       .value = STR_EMPTY};
+    return write;
+}
+
+/* Before a new object: not within the second of one that was deleted by hand. */
+static coord_result wait_out_second(const struct ask *ask, struct str key)
+{
+    char name[LEASE_NAME_CAP];
+
+    kube_lease_name(key, name);
+    pthread_mutex_lock(&ask->store->lock);
+    int64_t ms = kube_sights_create_wait_ms(&ask->store->sights, name, store_now(ask->store));
+    pthread_mutex_unlock(&ask->store->lock);
+    return ms ? kube_ask_wait(ask, ms, "the object was deleted by hand a moment ago")
+              : prim_ok(COORD_R_NONE);
+}
+
+/* A third of the time is kept for looking what became of a write that was not answered. */
+static uint64_t write_limit_ms(const struct ask *ask)
+{
+    int64_t left = left_ms(ask);
+
+    return min_u64((uint64_t)(left - left / WRITE_SHARE), WRITE_MOST_MS);
+}
+
+static enum wrote write_body(struct ask *ask, const struct lease_write *write, struct str body,
+                             struct doc *ret_doc, coord_result *ret_why)
+{
+    struct store *store = ask->store;
+    struct kube_answer answer;
+    struct note note = {""};
+    char name[LEASE_NAME_CAP];
+    enum wrote wrote = WROTE_NOT;
+    enum err err;
+
+    kube_lease_name(write->key, name);
+    struct kube_path path = kube_store_path(store, write->over ? name : NULL);
+    int64_t sent_ns = store_now(store);
+    if (!ask->first_sent_ns) ask->first_sent_ns = sent_ns;
+    err = write->over ? kube_update(store->kube, &path, body, write_limit_ms(ask), &answer, &note)
+                      : kube_create(store->kube, &path, body, write_limit_ms(ask), &answer, &note);
+    if (!err) {
+        struct json *json = answer.object;
+        answer.object = NULL;
+        *ret_why = kube_doc_take(store, json, write->key, sent_ns, ret_doc);
+        if (ret_why->code == COORD_OK) {
+            wrote = WROTE;
+        } else {
+            ask->doubt = true; /* it was taken, whatever this server tells of it */
+        }
+    } else if (err == ERR_UNKNOWN) {
+        (void)kube_store_err(store, err, &answer, &note); /* for the pause it may ask for */
+        ask->doubt = true;
+        wrote = WROTE_RACE;
+    } else if (err == ERR_EXISTS || err == ERR_CONFLICT || (err == ERR_NOT_FOUND && write->over)) {
+        /* 409, or 404: the object was deleted under us. The reader that follows sees which. */
+        wrote = WROTE_RACE;
+    } else {
+        *ret_why = kube_store_err(store, err, &answer, &note);
+    }
+    kube_answer_deinit(&answer);
+    return wrote;
+}
+
+enum wrote kube_doc_write(struct ask *ask, const struct lease_write *write, struct doc *ret_doc,
+                          coord_result *ret_why)
+{
+    enum wrote wrote = WROTE_NOT;
+    struct buf body;
+    enum err err;
+
+    *ret_why = wait_for_server(ask);
+    if (ret_why->code == COORD_OK && !write->over) *ret_why = wait_out_second(ask, write->key);
+    if (ret_why->code != COORD_OK) return WROTE_NOT;
+    buf_init(&body, LEASE_BODY_MAX);
+    err = kube_lease_encode(write, &body);
+    if (err)
+        *ret_why =
+            prim_answer(COORD_UNAVAILABLE, err == ERR_NOMEM ? COORD_R_MEMORY : COORD_R_STORAGE,
+                        "lease: %s", err_text(err));
+    else
+        wrote = write_body(ask, write, buf_peek(&body), ret_doc, ret_why);
+    buf_deinit(&body);
+    return wrote;
+}
+
+enum life kube_doc_life(struct store *store, struct str key, const struct doc *doc,
+                        int64_t *ret_left_ms)
+{
+    char name[LEASE_NAME_CAP];
+
+    *ret_left_ms = -1;
+    if (!doc->present || kube_lease_is_tombstone(&doc->view)) return LIFE_ABSENT;
+    if (!kube_lease_is_leased(&doc->view)) return LIFE_LIVE;
+    kube_lease_name(key, name);
+    pthread_mutex_lock(&store->lock);
+    *ret_left_ms = kube_sights_left_ms(&store->sights, name, &doc->view, doc->sent_ns);
+    pthread_mutex_unlock(&store->lock);
+    return *ret_left_ms == 0 ? LIFE_ABSENT : LIFE_LIVE;
+}
+
+bool kube_doc_is_claim(const struct doc *doc, const struct prim_claim *claim, const char *key)
+{
+    if (!claim || !doc->present || !kube_lease_is_leased(&doc->view) ||
+        !prim_id_equal(&doc->view.envelope.lease_id, &claim->lease_id))
+        return false;
+    for (size_t i = 0; i < claim->count; i++)
+        if (strcmp(claim->held[i].key, key) == 0)
+            return claim->held[i].token == kube_lease_token(&doc->view);
+    return false;
+}
+
+/* -- lists -- */
+
+void kube_docs_deinit(struct docs *docs)
+{
+    for (size_t i = 0; i < docs->count; i++) kube_lease_view_deinit(&docs->at[i].view);
+    for (size_t i = 0; i < docs->page_count; i++) json_close(docs->pages[i]);
+    free(docs->at);
+    free(docs->pages);
+    *docs = (struct docs){0};
+}
+
+static coord_result no_memory(void)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+}
+
+/* Takes a page; *ret_continue points into it. */
+static coord_result add_page(struct store *store, struct json *own_page, int64_t sent_ns,
+                             struct docs *docs, struct str *ret_continue)
+{
+    struct kube_list_head head;
+    struct note note = {""};
+    size_t items;
+    void *grown;
+
+    if (!(grown = realloc(docs->pages, (docs->page_count + 1) * sizeof(struct json *)))) {
+        json_close(own_page);
+        return no_memory();
+    }
+    docs->pages = grown;
+    docs->pages[docs->page_count++] = own_page;
+    if (kube_list_decode(own_page, &head, &note))
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "list: %s", note.text);
+    items = json_count(head.items);
+    if (!(grown = realloc(docs->at, (docs->count + items + 1) * sizeof(struct doc))))
+        return no_memory();
+    docs->at = grown;
+    for (size_t i = 0; i < items; i++) {
+        struct doc doc = {.present = true, .sent_ns = sent_ns, .got_ns = store_now(store)};
+        coord_result good = check_doc(store, json_item(head.items, i), STR_EMPTY, &doc.view);
+        if (good.code != COORD_OK) return good;
+        note_sight(store, doc.view.key, &doc);
+        docs->at[docs->count++] = doc;
+    }
+    memcpy(docs->version, head.resource_version, sizeof docs->version);
+    *ret_continue = head.continue_;
+    return prim_ok(COORD_R_NONE);
+}
+
+static coord_result list_once(struct ask *ask, const char *selector, struct docs *docs,
+                              bool *ret_too_old)
+{
+    struct store *store = ask->store;
+    struct kube_path path = kube_store_path(store, NULL);
+    struct kube_list_options options = {.label_selector = selector, .limit = STORE_PAGE};
+    coord_result result;
+
+    do {
+        struct kube_answer answer;
+        struct note note = {""};
+        result = wait_for_server(ask);
+        if (result.code != COORD_OK) return result;
+        int64_t sent_ns = store_now(store);
+        enum err err =
+            kube_list(store->kube, &path, &options, (uint64_t)left_ms(ask), &answer, &note);
+        *ret_too_old = err == ERR_PRECONDITION;
+        if (err) {
+            result = kube_store_err(store, err, &answer, &note);
+        } else {
+            struct json *page = answer.object;
+            answer.object = NULL;
+            result = add_page(store, page, sent_ns, docs, &options.continue_);
+        }
+        kube_answer_deinit(&answer);
+    } while (result.code == COORD_OK && options.continue_.len);
+    return result;
+}
+
+coord_result kube_docs_list(struct ask *ask, struct str bucket, struct docs *ret_docs)
+{
+    char hash[LEASE_HASH_CAP], selector[LEASE_PREFIX_MAX + LEASE_HASH_CAP + 16];
+    struct docs docs = {0};
+    bool too_old = true;
+    coord_result result = prim_ok(COORD_R_NONE);
+
+    kube_lease_hash(bucket, hash);
+    (void)snprintf(selector, sizeof selector, "%s/bucket=%s", ask->store->prefix, hash);
+    /* A list that was overtaken between two pages begins anew; twice is bad luck enough. */
+    for (int turn = 0; turn < 3 && too_old; turn++) {
+        kube_docs_deinit(&docs);
+        result = list_once(ask, selector, &docs, &too_old);
+    }
+    if (result.code != COORD_OK) {
+        kube_docs_deinit(&docs);
+        return result;
+    }
+    *ret_docs = docs;
+    return result;
+}
+
+/* -- own leases -- */
+
+static void held_free(struct store *store, struct held *held)
+{
+    (void)map_remove(&store->held, str_from(held->id));
+    list_remove(&held->node);
+    kube_doc_deinit(&held->doc);
+    free(held);
+}
+
+bool kube_held_take(struct store *store, const coord_id *lease_id, struct doc *ret_doc)
+{
+    char id[PRIM_ID_TEXT_CAP];
+    struct held *held;
+
+    prim_id_text(lease_id, id);
+    pthread_mutex_lock(&store->lock);
+    held = map_get(&store->held, str_from(id));
+    if (held) {
+        *ret_doc = held->doc;
+        held->doc = (struct doc){0};
+        held_free(store, held);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return held != NULL;
+}
+
+void kube_held_put(struct store *store, const coord_id *lease_id, struct doc *own_doc)
+{
+    struct held *held = calloc(1, sizeof *held), *old;
+
+    if (!held) { /* then the next renewal reads first */
+        kube_doc_deinit(own_doc);
+        return;
+    }
+    prim_id_text(lease_id, held->id);
+    list_init(&held->node);
+    held->doc = *own_doc;
+    *own_doc = (struct doc){0};
+    pthread_mutex_lock(&store->lock);
+    old = map_get(&store->held, str_from(held->id));
+    if (old) held_free(store, old);
+    if (map_count(&store->held) == PRIM_LEASES_MAX)
+        held_free(store, CONTAINER_OF(store->held_by_age.next, struct held, node));
+    list_append(&store->held_by_age, &held->node);
+    if (map_put(&store->held, str_from(held->id), held)) held_free(store, held);
+    pthread_mutex_unlock(&store->lock);
+}
+
+void kube_held_clear(struct store *store)
+{
+    while (!list_empty(&store->held_by_age))
+        held_free(store, CONTAINER_OF(store->held_by_age.next, struct held, node));
+}

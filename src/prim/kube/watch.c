@@ -1,0 +1,428 @@
+/* A watch of one bucket or key: a list as the snapshot, then the server's stream from that list's
+ * version, and the expiries this store observes.
+ *
+ * The stream is only a hint for expiry: it may lag behind the store. Before a holder is called gone
+ * its object is read from the store, and must be the pair that was seen all the time. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/bytes.h"
+#include "prim/kube/store.h"
+
+enum {
+    NS_IN_MS = 1000000,
+    LIST_TIMEOUT_MS = 30000,
+    LOOK_EVERY_MS = 1000, /* at the clock, and at the feed's wish for a snapshot */
+    RETRY_MS = 1000,
+    KEYS_MAX = 1 << 20,
+};
+
+/* What the reader believes of a key. */
+struct known {
+    uint64_t revision, token;
+    bool live, leased;
+    int64_t due_ns; /* when to look whether it ended; leased only */
+    size_t key_len;
+    char key[];
+};
+
+struct watch {
+    struct store *store;
+    struct prim_feed *feed;
+    char *scope;
+    bool bucket;
+    struct map known;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of `stream` */
+    pthread_cond_t wake;
+    struct kube_watch *stream;
+    atomic_bool ended, room; /* unwatch; the reader waits for a snapshot */
+};
+
+/* -- what is known -- */
+
+static uint64_t load_seed(void)
+{
+    coord_id random = prim_id_random(); /* keys come from outside */
+
+    return load_le64(random.b);
+}
+
+static void forget_all(struct watch *w)
+{
+    struct map_entry *entry;
+
+    for (size_t cursor = 0; (entry = map_next(&w->known, &cursor));) free(entry->value);
+    map_deinit(&w->known);
+    map_init(&w->known, KEYS_MAX, load_seed());
+}
+
+static struct known *know(struct watch *w, struct str key)
+{
+    struct known *known = map_get(&w->known, key);
+
+    if (known) return known;
+    known = calloc(1, sizeof *known + key.len + 1);
+    if (!known) return NULL;
+    known->key_len = key.len;
+    memcpy(known->key, key.at, key.len);
+    if (map_put(&w->known, str_of(known->key, key.len), known)) {
+        free(known);
+        return NULL;
+    }
+    return known;
+}
+
+static struct prim_event event_of(int type, const struct lease_view *view)
+{
+    struct prim_event event = {.type = type,
+                               .revision = kube_lease_revision(view),
+                               .token = kube_lease_token(view),
+                               .key = view->key,
+                               .value = view->envelope.value,
+                               .owner = STR_EMPTY};
+
+    if (kube_lease_is_leased(view)) event.owner = view->envelope.owner;
+    return event;
+}
+
+/* Remembers an object of the scope; false without memory. */
+static bool remember(struct watch *w, const struct doc *doc)
+{
+    struct known *known = know(w, doc->view.key);
+
+    if (!known) return false;
+    known->revision = kube_lease_revision(&doc->view);
+    known->token = kube_lease_token(&doc->view);
+    known->live = !kube_lease_is_tombstone(&doc->view);
+    known->leased = kube_lease_is_leased(&doc->view);
+    int64_t ttl_ms = (int64_t)doc->view.duration_s * 1000;
+    if (known->leased)
+        known->due_ns = doc->got_ns + (ttl_ms + kube_sights_grace_ms(ttl_ms)) * NS_IN_MS;
+    return true;
+}
+
+/* -- snapshot -- */
+
+static struct ask ask_within(struct watch *w, struct prim_call *call, int64_t ms)
+{
+    *call = (struct prim_call){.deadline_ns = store_now(w->store) + ms * NS_IN_MS};
+    return (struct ask){.store = w->store, .call = call};
+}
+
+static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snapshot *snapshot)
+{
+    for (size_t i = 0; i < docs->count; i++) {
+        const struct doc *doc = &docs->at[i];
+        int64_t left_ms;
+        if (!prim_in_scope(doc->view.key, str_from(w->scope), w->bucket) || doc->view.foreign)
+            continue;
+        if (!remember(w, doc)) return false;
+        if (kube_doc_life(w->store, doc->view.key, doc, &left_ms) == LIFE_ABSENT) {
+            struct known *known = know(w, doc->view.key);
+            if (known) known->live = known->leased = false;
+            continue;
+        }
+        struct prim_event event = event_of(COORD_ENTRY, &doc->view);
+        if (!prim_snapshot_add(snapshot, &event)) return false;
+    }
+    return true;
+}
+
+/* A list as a snapshot, and the stream from there on. */
+static coord_result begin(struct watch *w, struct kube_watch **ret_stream)
+{
+    struct str scope = str_from(w->scope), bucket = w->bucket ? scope : prim_bucket_of(scope);
+    char hash[LEASE_HASH_CAP], selector[LEASE_PREFIX_MAX + LEASE_HASH_CAP + 16];
+    struct prim_call call;
+    struct ask ask = ask_within(w, &call, LIST_TIMEOUT_MS);
+    struct docs docs = {0};
+    struct note note = {""};
+    struct prim_snapshot *snapshot;
+    coord_result result = kube_docs_list(&ask, bucket, &docs);
+
+    if (result.code != COORD_OK) return result;
+    forget_all(w);
+    snapshot = prim_snapshot_open();
+    if (!snapshot || !add_docs(w, &docs, snapshot)) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+        goto out;
+    }
+    kube_lease_hash(bucket, hash);
+    (void)snprintf(selector, sizeof selector, "%s/bucket=%s", w->store->prefix, hash);
+    struct kube_path path = kube_store_path(w->store, NULL);
+    struct kube_watch_options options = {.label_selector = selector,
+                                         .resource_version = docs.version};
+    enum err err = kube_watch_open(w->store->kube, &path, &options, ret_stream, &note);
+    if (err) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "%s", note.text);
+        goto out;
+    }
+    prim_feed_snapshot(w->feed, snapshot, 0);
+    snapshot = NULL;
+out:
+    prim_snapshot_close(snapshot);
+    kube_docs_deinit(&docs);
+    return result;
+}
+
+/* -- the stream -- */
+
+/* True: the feed wants a snapshot. */
+static bool tell(struct watch *w, int type, uint64_t revision, const struct known *known)
+{
+    struct prim_event event = {.type = type,
+                               .revision = revision,
+                               .token = known->token,
+                               .key = str_of(known->key, known->key_len),
+                               .value = STR_EMPTY,
+                               .owner = STR_EMPTY};
+
+    return !prim_feed_put(w->feed, &event);
+}
+
+/* Somebody deleted the object itself; what comes back has a later creation time. */
+static bool on_gone(struct watch *w, const struct lease_view *view)
+{
+    struct known *known = map_get(&w->known, view->key);
+
+    if (!known || !known->live) return false;
+    known->live = known->leased = false;
+    return tell(w, COORD_DELETE, ++known->revision, known);
+}
+
+/* True: begin anew. */
+static bool on_event(struct watch *w, struct kube_event *event)
+{
+    struct doc doc = {.present = true, .got_ns = store_now(w->store)};
+    struct note note = {""};
+    bool anew = false;
+
+    if (event->kind == KUBE_BOOKMARK) return false;
+    /* What cannot be read is not shown as a value; a list would say "corrupt". */
+    if (kube_lease_decode(event->object, w->store->prefix, &doc.view, &note)) return true;
+    if (prim_in_scope(doc.view.key, str_from(w->scope), w->bucket) && !doc.view.foreign) {
+        const struct known *known = map_get(&w->known, doc.view.key);
+        uint64_t before = known ? known->revision : 0;
+        bool was_live = known && known->live;
+        if (event->kind == KUBE_DELETED) {
+            anew = on_gone(w, &doc.view);
+        } else if (!remember(w, &doc)) {
+            anew = true;
+        } else if (kube_lease_revision(&doc.view) > before) { /* R2: a renewal is no change */
+            bool live = !kube_lease_is_tombstone(&doc.view);
+            struct prim_event told = event_of(live ? COORD_PUT : COORD_DELETE, &doc.view);
+            if (!live) told.value = STR_EMPTY;
+            if (live || was_live) anew = !prim_feed_put(w->feed, &told);
+        }
+    }
+    kube_lease_view_deinit(&doc.view);
+    return anew;
+}
+
+/* -- expiry -- */
+
+static int64_t next_due_ns(const struct watch *w)
+{
+    int64_t due = INT64_MAX;
+    struct map_entry *entry;
+
+    for (size_t cursor = 0; (entry = map_next(&w->known, &cursor));) {
+        const struct known *known = entry->value;
+        if (known->live && known->leased && known->due_ns < due) due = known->due_ns;
+    }
+    return due;
+}
+
+/* Reads one key whose time seems to be up. True: begin anew. */
+static bool look_at(struct watch *w, struct known *known)
+{
+    struct str key = str_of(known->key, known->key_len);
+    struct prim_call call;
+    struct ask ask = ask_within(w, &call, LOOK_EVERY_MS);
+    struct doc doc = {0};
+    int64_t left_ms = LOOK_EVERY_MS;
+    coord_result read = kube_doc_read(&ask, key, &doc);
+    bool anew = false;
+
+    if (read.code != COORD_OK) {
+        known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)NS_IN_MS; /* not known: later */
+    } else if (!doc.present || kube_lease_is_tombstone(&doc.view) ||
+               kube_lease_revision(&doc.view) != known->revision) {
+        /* The stream will tell it with its own words. */
+        known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)NS_IN_MS;
+    } else if (kube_doc_life(w->store, key, &doc, &left_ms) == LIFE_LIVE) {
+        known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * NS_IN_MS;
+    } else {
+        known->live = known->leased = false;
+        anew = tell(w, COORD_EXPIRE, ++known->revision, known);
+    }
+    kube_doc_deinit(&doc);
+    return anew;
+}
+
+static bool expire_due(struct watch *w)
+{
+    int64_t now = store_now(w->store);
+    struct map_entry *entry;
+    bool anew = false;
+
+    for (size_t cursor = 0; !anew && (entry = map_next(&w->known, &cursor));) {
+        struct known *known = entry->value;
+        if (known->live && known->leased && known->due_ns <= now) anew = look_at(w, known);
+        if (atomic_load(&w->ended)) break;
+    }
+    return anew;
+}
+
+/* -- the thread -- */
+
+static int reason_of(enum err err)
+{
+    return err == ERR_DENIED || err == ERR_UNAUTHENTICATED ? COORD_R_FORBIDDEN : COORD_R_STORAGE;
+}
+
+/* Until the stream has to begin anew (true) or is over for good (false). */
+static bool follow(struct watch *w, struct kube_watch *stream)
+{
+    while (!atomic_load(&w->ended) && !atomic_load(&w->room)) {
+        struct kube_event event = {0};
+        struct note note = {""};
+        int64_t due = next_due_ns(w), now = store_now(w->store);
+        uint64_t wait_ms = LOOK_EVERY_MS;
+        if (due < INT64_MAX)
+            wait_ms = due <= now ? 0 : min_u64((uint64_t)(due - now) / NS_IN_MS + 1, wait_ms);
+        enum err err = kube_watch_next(stream, wait_ms, &event, &note);
+        bool anew = err == ERR_OK && on_event(w, &event);
+        kube_event_deinit(&event);
+        if (err && err != ERR_TIMEOUT) {
+            if (err == ERR_PRECONDITION || err == ERR_PARSE || err == ERR_TOO_LARGE ||
+                err == ERR_CANCELLED || err == ERR_NOMEM)
+                return true;
+            prim_feed_end(w->feed, reason_of(err));
+            return false;
+        }
+        if (anew || expire_due(w)) return true;
+    }
+    return true;
+}
+
+static void set_stream(struct watch *w, struct kube_watch *stream)
+{
+    pthread_mutex_lock(&w->lock);
+    w->stream = stream;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void rest(struct watch *w, int64_t ms)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    pthread_mutex_lock(&w->lock);
+    if (!atomic_load(&w->ended)) (void)pthread_cond_timedwait(&w->wake, &w->lock, &until);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *run(void *context)
+{
+    struct watch *w = context;
+    bool first = true;
+
+    while (!atomic_load(&w->ended)) {
+        struct kube_watch *stream = NULL;
+        /* A feed that overflowed takes a snapshot only after its reader has seen RESYNC. */
+        if (!first && !prim_feed_wants_snapshot(w->feed) && !atomic_load(&w->room))
+            prim_feed_resync(w->feed);
+        if (!first && !prim_feed_wants_snapshot(w->feed)) {
+            rest(w, RETRY_MS);
+            continue;
+        }
+        atomic_store(&w->room, false);
+        coord_result begun = begin(w, &stream);
+        if (begun.code != COORD_OK) {
+            /* Corrupt or forbidden does not heal by asking again and again, the rest does. */
+            if (begun.reason == COORD_R_FORBIDDEN || begun.reason == COORD_R_CORRUPT) {
+                prim_feed_end(w->feed, begun.reason);
+                break;
+            }
+            rest(w, RETRY_MS);
+            continue;
+        }
+        first = false;
+        set_stream(w, stream);
+        bool again = follow(w, stream);
+        set_stream(w, NULL);
+        kube_watch_close(stream);
+        if (!again) break;
+    }
+    return NULL;
+}
+
+/* The reader has read RESYNC: a new snapshot needs a new list, so the stream ends. */
+static void on_room(void *owner)
+{
+    struct watch *w = owner;
+
+    pthread_mutex_lock(&w->lock);
+    atomic_store(&w->room, true);
+    if (w->stream) kube_watch_cancel(w->stream);
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void watch_free(struct watch *w)
+{
+    struct map_entry *entry;
+
+    for (size_t cursor = 0; (entry = map_next(&w->known, &cursor));) free(entry->value);
+    map_deinit(&w->known);
+    pthread_cond_destroy(&w->wake);
+    pthread_mutex_destroy(&w->lock);
+    free(w->scope);
+    free(w);
+}
+
+coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call *call,
+                           struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch)
+{
+    struct watch *w = calloc(1, sizeof *w);
+    pthread_condattr_t attributes;
+
+    (void)call; /* the snapshot comes when it comes: the thread keeps trying */
+    if (!w) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    w->store = store_of(backend);
+    w->feed = feed;
+    w->bucket = bucket;
+    w->scope = str_dup(scope);
+    map_init(&w->known, KEYS_MAX, load_seed());
+    (void)pthread_mutex_init(&w->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&w->wake, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    prim_feed_on_room(feed, on_room, w);
+    if (!w->scope || pthread_create(&w->thread, NULL, run, w)) {
+        watch_free(w);
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    }
+    *ret_watch = w;
+    return prim_ok(COORD_R_NONE);
+}
+
+void kube_op_unwatch(struct prim_backend *backend, void *watch)
+{
+    struct watch *w = watch;
+
+    (void)backend;
+    pthread_mutex_lock(&w->lock);
+    atomic_store(&w->ended, true);
+    if (w->stream) kube_watch_cancel(w->stream);
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    (void)pthread_join(w->thread, NULL);
+    watch_free(w);
+}
