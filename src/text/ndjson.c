@@ -25,6 +25,29 @@ static const uint8_t escape_len[0x80] = {
     [28] = 6, [29] = 6,   [30] = 6,   [31] = 6,   ['"'] = 2, ['\\'] = 2,
 };
 
+enum { UNIT = 6 }; /* \uXXXX */
+
+/* The number of the character of `step` bytes, if it is one that steers a terminal or turns the
+ * direction of writing (C1, marks without width, separators, embeddings, isolates); else 0. */
+static uint32_t steering(const char *at, size_t step)
+{
+    const unsigned char *byte = (const unsigned char *)at;
+    uint32_t code;
+
+    if (step == 2)
+        code = (uint32_t)(byte[0] & 0x1f) << 6 | (byte[1] & 0x3f);
+    else if (step == 3)
+        code =
+            (uint32_t)(byte[0] & 0x0f) << 12 | (uint32_t)(byte[1] & 0x3f) << 6 | (byte[2] & 0x3f);
+    else
+        return 0;
+    return (code >= 0x80 && code < 0xa0) || code == 0x061c || code == 0xfeff ||
+                   (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+                   (code >= 0x2066 && code <= 0x2069)
+               ? code
+               : 0;
+}
+
 /* True when one of eight bytes is a control character, '"', '\\' or not ASCII. A byte b below n
  * shows in the top bit of b - n, as long as b itself has none; a borrow from a lower byte can only
  * turn a clean word into a suspect one, which is then looked at byte by byte. */
@@ -61,27 +84,32 @@ static size_t escaped_size(struct str s)
         if (s.len == 0) return size;
         unsigned char byte = (unsigned char)s.at[0];
         size_t step = utf8_step(s.at, s.len);
-        size += byte < 0x80 ? escape_len[byte] : step > 0 ? step : sizeof replacement;
+        size += byte < 0x80            ? escape_len[byte]
+                : steering(s.at, step) ? UNIT
+                : step > 0             ? step
+                                       : sizeof replacement;
         s = str_tail(s, max_size(step, 1));
     }
 }
 
-static char *put_escape(char *at, unsigned char byte)
+static char *put_unit(char *at, uint32_t code)
 {
     static const char hex[] = "0123456789abcdef";
+
+    *at++ = '\\';
+    *at++ = 'u';
+    for (int shift = 12; shift >= 0; shift -= 4) *at++ = hex[code >> shift & 15];
+    return at;
+}
+
+static char *put_escape(char *at, unsigned char byte)
+{
     static const char names[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
                                  ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\'};
 
+    if (escape_len[byte] == UNIT) return put_unit(at, byte);
     *at++ = '\\';
-    if (escape_len[byte] == 2) {
-        *at++ = names[byte];
-        return at;
-    }
-    *at++ = 'u';
-    *at++ = '0';
-    *at++ = '0';
-    *at++ = hex[byte >> 4];
-    *at++ = hex[byte & 15];
+    *at++ = names[byte];
     return at;
 }
 
@@ -97,6 +125,8 @@ static char *put_escaped(char *at, struct str s)
         size_t step = utf8_step(s.at, s.len);
         if (byte < 0x80) {
             at = put_escape(at, byte);
+        } else if (steering(s.at, step)) {
+            at = put_unit(at, steering(s.at, step));
         } else if (step > 0) {
             memcpy(at, s.at, step);
             at += step;

@@ -181,6 +181,18 @@ def a_cell_cannot_steer_the_terminal_and_wide_letters_keep_the_columns():
 
 
 @test
+def json_cannot_steer_the_terminal_either_and_reads_back_as_it_was():
+    shard = {"shard_id": "a\x1b\x9b\x80b", "address": "\u202ex\u2066y\u2069\u200e\u200f\u2028", "registered_at_unix_ns": NOON}
+    with canned(ListShards={"shards": [shard]}) as server:
+        text = good(server, "list-shards", "-o", "json")
+        same("no such character", [letter for letter in text if not letter.isascii()], [])
+        has("C1", text, "a\\u001b\\u009b\\u0080b")
+        has("bidi", text, "\\u202ex\\u2066y\\u2069\\u200e\\u200f\\u2028")
+        back = json.loads(text)["shards"][0]
+        same("back", (back["shard_id"], back["address"]), (shard["shard_id"], shard["address"]))
+
+
+@test
 def json_has_the_names_of_the_contract_times_as_text_and_maps_in_order():
     report = {"shard_id": "s", "cycle": 9, "received_at_unix_ns": NOON + 5,
               "summary": {"total_machines": 12, "free_machines": 3, "per_zone_counts": {"z2": 1, "z1": 2},
