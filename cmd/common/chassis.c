@@ -33,7 +33,8 @@ struct chassis {
     struct timer live_timer, look_timer;
     mono_time started;
     const struct chassis_hooks *hooks;
-    void *state; /* the role's */
+    void *state;  /* the role's */
+    bool running; /* all is open */
     bool stopping;
     enum err failed; /* why the role could not go on */
     struct note failed_note;
@@ -62,6 +63,11 @@ const char *chassis_http_address(const struct chassis *chassis)
 void chassis_turn(struct chassis *chassis)
 {
     real_io_turn(chassis->real, true);
+}
+
+bool chassis_stopping(const struct chassis *chassis)
+{
+    return chassis->stopping;
 }
 
 void chassis_stop(struct chassis *chassis)
@@ -173,8 +179,8 @@ static enum err open_parts(struct chassis *c, struct note *note)
     if (!err) err = open_serve(c, note);
     if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, on_live_timer);
     if (!err) err = timer_init(&c->look_timer, chassis_io(c)->loop, on_look_timer);
-    if (!err && c->hooks->open) err = c->hooks->open(c, &c->state, note);
     if (!err) err = signals_open(chassis_io(c)->loop, numbers, on_signal, c, &c->signals);
+    if (!err && c->hooks->open) err = c->hooks->open(c, &c->state, note);
     return err;
 }
 
@@ -309,6 +315,16 @@ static void on_look_timer(struct timer *timer)
     timer_start_in(timer, LOOK_EVERY_MS);
 }
 
+static void begin_stop(struct chassis *c)
+{
+    instruments_event(c->instruments, "stopping");
+    instruments_set_ready(c->instruments, false);
+    if (c->hooks->stop)
+        c->hooks->stop(c->state);
+    else
+        real_io_stop(c->real);
+}
+
 static void on_signal(void *owner, int signal)
 {
     struct chassis *c = owner;
@@ -318,12 +334,11 @@ static void on_signal(void *owner, int signal)
     if (signal != SIGHUP) {
         c->stopping = true;
         LOG_INFO(log, "stopping", log_text("signal", signal == SIGINT ? "SIGINT" : "SIGTERM"));
-        instruments_event(c->instruments, "stopping");
-        instruments_set_ready(c->instruments, false);
-        if (c->hooks->stop)
-            c->hooks->stop(c->state);
-        else
-            real_io_stop(c->real);
+        if (c->running) begin_stop(c); /* else the opener looks, and run() */
+        return;
+    }
+    if (!c->running) { /* parts of the new settings would meet parts of the old */
+        LOG_WARN(log, "not reloading: it is still starting");
         return;
     }
     instruments_reopen(c->instruments); /* first, so that what follows is in the new file */
@@ -377,6 +392,8 @@ static void run(struct chassis *c)
     publish_numbers(c);
     timer_start_in(&c->live_timer, conf_number(c->conf, "http.live-every"));
     timer_start_in(&c->look_timer, LOOK_EVERY_MS);
+    c->running = true;
+    if (c->stopping) begin_stop(c); /* asked while it was starting */
     real_io_run(c->real);
     LOG_INFO(log, "stopped");
 }
@@ -401,7 +418,9 @@ int chassis_run(const struct program *program, const struct command_call *call,
     }
     err = role->check(c.conf, &note);
     if (!err) err = as_setting(open_parts(&c, &note));
-    if (err) {
+    if (err && c.stopping) {
+        LOG_INFO(instruments_log(c.instruments), "stopped before it had started");
+    } else if (err) {
         exit_code = program_fail(call, err, &note);
     } else {
         c.started = loop_now(chassis_io(&c)->loop);

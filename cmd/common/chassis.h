@@ -22,7 +22,8 @@ struct chassis;
 /* What a role adds; each may be NULL. All on the loop's thread. */
 struct chassis_hooks {
     bool locks_data_dir; /* the role does it itself */
-    /* After everything else is open; `ret_state` is given to the others. May turn the loop. */
+    /* After everything else is open; `ret_state` is given to the others. May turn the loop; what
+     * waits long looks at chassis_stopping() and gives up with any error: exit code 0. */
     enum err (*open)(struct chassis *chassis, void **ret_state, struct note *note);
     /* More lines for whoever started it. */
     void (*say_started)(void *state, FILE *out);
@@ -40,6 +41,7 @@ const struct conf *chassis_conf(const struct chassis *chassis); /* as it was at 
 struct instruments *chassis_instruments(const struct chassis *chassis);
 const char *chassis_http_address(const struct chassis *chassis); /* with the real port */
 void chassis_turn(struct chassis *chassis); /* one turn of the loop, waiting; open and close only */
+bool chassis_stopping(const struct chassis *chassis); /* SIGTERM or SIGINT came */
 void chassis_stop(struct chassis *chassis); /* the loop ends; exit code 0 */
 /* It cannot go on: said in the log and on stderr, and the exit code is 1. */
 void chassis_fail(struct chassis *chassis, enum err err, const struct note *note);

@@ -55,7 +55,7 @@ struct coordinator {
     struct health_check *ready;
     struct transfer transfer;
     char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
-    bool founding_closed, quorum_stopped, server_closed;
+    bool founding_closing, founding_closed, quorum_stopped, server_closed;
 };
 
 static const char *raft_address(const struct coordinator *c)
@@ -120,11 +120,17 @@ static void on_founding_closed(void *owner)
     c->founding_closed = true;
 }
 
+static void close_founding(struct coordinator *c)
+{
+    c->founding_closing = true;
+    founding_close(c->founding, on_founding_closed, c);
+}
+
 static void on_verdict(void *owner, enum found_verdict verdict)
 {
     struct coordinator *c = owner;
     c->verdict = verdict;
-    founding_close(c->founding, on_founding_closed, c);
+    close_founding(c);
 }
 
 /* Asks the others whether there is a cluster; the loop turns meanwhile. */
@@ -140,8 +146,11 @@ static enum err ask_first(struct coordinator *c, struct note *note)
 
     if (err) return err;
     LOG_INFO(c->log, "looking for a cluster before founding one");
+    while (!c->founding_closed && !chassis_stopping(c->chassis)) chassis_turn(c->chassis);
+    if (!chassis_stopping(c->chassis)) return ERR_OK;
+    if (!c->founding_closing) close_founding(c);
     while (!c->founding_closed) chassis_turn(c->chassis);
-    return ERR_OK;
+    return ERR_CANCELLED;
 }
 
 static enum err make_directory(struct coordinator *c, const char *dir, struct note *note)

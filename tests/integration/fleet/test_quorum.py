@@ -247,6 +247,28 @@ def unclear_peer():
         cluster.formed()
 
 
+def stopped_early():
+    """Told to end while it still looks for a cluster, it ends with 0 and has founded nothing; then it founds one."""
+    with Cluster(2) as cluster:
+        node, peer = cluster.nodes
+        server = grpc.server(ThreadPoolExecutor(1))  # it knows no method, so it is looked at for ever
+        server.add_insecure_port(peer.grpc)
+        server.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            seen = node.text().count("nothing is founded beside it") if os.path.exists(node.log) else 0
+            node.start()
+            wait_for("it looks", lambda seen=seen: node.text().count("nothing is founded beside it") > seen)
+            node.signal(signal.SIGHUP)
+            wait_for("it says no", lambda: "still starting" in node.text())
+            node.signal(number)
+            code = node.wait_end()
+            check(code == 0, f"{number}: {code} {node.text()}")
+            check(not os.path.exists(os.path.join(node.dir, "FORMAT")), "nothing is founded")
+        server.stop(None).wait()
+        node.start()
+        cluster.leader([node])
+
+
 def wrong_starts():
     """Wrong settings end with 2, a directory or a port in use with 4, each saying why."""
     with Cluster(1, join=False) as cluster:
@@ -333,4 +355,4 @@ def dev():
 
 if __name__ == "__main__":
     run_cases([no_flags, three_form, no_pages, leader_dies, moves, swaps, lost_disk, old_contract, administration, strangers,
-               name_twice, unclear_peer, wrong_starts, over_tls, dev])
+               name_twice, unclear_peer, stopped_early, wrong_starts, over_tls, dev])
