@@ -165,6 +165,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
     if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
     if (!service->limits.pending_max) service->limits.pending_max = DESK_PENDING_MAX;
+    if (!service->limits.shards_max) service->limits.shards_max = FLEET_SHARDS_MAX;
     if (!service->limits.list_rows_max) service->limits.list_rows_max = LIST_ROWS_MAX;
     list_init(&service->requests);
     buf_init(&service->answer, SERVICE_ANSWER_MAX);

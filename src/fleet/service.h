@@ -34,6 +34,7 @@ struct fleet_service_limits { /* 0: the default behind it */
     uint32_t requests_max;    /* 16,384 calls at once; more get RESOURCE_EXHAUSTED */
     uint32_t pending_max;     /* 16,384 instructions waiting for one shard */
     size_t soft_bytes_max;    /* 1 GiB of reports and instructions */
+    uint32_t shards_max;      /* 65,536 are registered by their reports, which the tables hold */
     uint32_t list_rows_max;   /* 8,192 rows of domains or clusters in one turn of the loop */
 };
 struct fleet_service_options {

@@ -235,13 +235,26 @@ static void after_registration(struct request *request, const struct fleet_resul
     }
 }
 
+/* The tables would refuse it, and the refusal would stand in the log, at every report anew. */
+static bool is_full(struct request *request)
+{
+    struct fleet_service *service = request->service;
+
+    if (fleet_counts(service->fleet).of[FLEET_SHARDS] < service->limits.shards_max) return false;
+    service_count(service->metrics.reports[REPORT_REFUSED]);
+    service_refuse(request, GRPC_UNAVAILABLE,
+                   "coordinator: register shard: there are %u already; remove those that are gone",
+                   service->limits.shards_max);
+    return true;
+}
+
 static void after_proof(struct request *request)
 {
     struct fleet_shard there;
 
     if (fleet_find_shard(request->service->fleet, shard_of(request), &there))
         take(request);
-    else
+    else if (!is_full(request))
         service_write(request);
 }
 

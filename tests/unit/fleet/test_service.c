@@ -124,6 +124,29 @@ TEST(r3_r4_r5_an_unknown_shard_registers_itself_once)
     rig_close();
 }
 
+TEST(a_report_that_cannot_be_registered_leaves_nothing_in_the_log)
+{
+    struct rig_answer *answer;
+    uint64_t last;
+
+    rig_open((struct rig_options){.limits = {.shards_max = 1}});
+    rig_report((struct rig_report){.shard = "shard-a", .cycle = 1});
+    last = replica_status(rig.nodes[0].replica).last;
+    for (int i = 0; i < 3; i++) {
+        answer = rig_try_report((struct rig_call){0},
+                                (struct rig_report){.shard = "shard-b", .cycle = i});
+        CHECK_U64("refused", answer->status, GRPC_UNAVAILABLE);
+        CHECK_HAS("saying why", answer->text, "there are 1 already");
+        CHECK_TEXT("not applied", answer->applied, "no");
+    }
+    CHECK_U64("nothing was written", replica_status(rig.nodes[0].replica).last, last);
+    CHECK("counted", metric("muster_coordinator_reports_total{result=\"refused\"}") == 3);
+    rig_report((struct rig_report){.shard = "shard-a", .cycle = 2});
+    CHECK_U64("room", rig_remove("shard-a"), GRPC_OK);
+    rig_report((struct rig_report){.shard = "shard-b", .cycle = 9});
+    rig_close();
+}
+
 TEST(r6_r7_r8_domains_are_assigned_once)
 {
     struct rig_answer *answer;
