@@ -468,7 +468,7 @@ TEST(q06_without_the_right_nothing_is_absent_and_the_holder_stops_in_time)
 TEST(q07_a_write_whose_answer_was_lost_is_recognised)
 {
     coord_store *store = open_store("KUBE_PROXIED"), *other = open_store("KUBE_ADMIN");
-    coord_call call = {.timeout_ms = 6000};
+    coord_call call = {.timeout_ms = 3000};
     coord_lease *lease = NULL, *none = NULL;
     coord_result result;
 

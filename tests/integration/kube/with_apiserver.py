@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Runs a test program beside a real API server: with_apiserver.py PROGRAM [ARGUMENT...]
 
+{url} in an argument becomes the URL of a store there.
 The program finds in its environment: KUBE_DIR (certificates), KUBE_ADMIN, KUBE_LIMITED, KUBE_CERT and
 KUBE_PROXIED (kubeconfig files), KUBE_PROXY (HOST:PORT of tests/lib/kube_proxy.py).
 """
@@ -31,7 +32,9 @@ def main():
                        KUBE_ADMIN=server.kubeconfig("admin"), KUBE_LIMITED=server.kubeconfig("limited"),
                        KUBE_CERT=server.kubeconfig(None, "kubeconfig-cert"),
                        KUBE_PROXIED=server.kubeconfig("admin", "kubeconfig-proxy", "http://" + proxy.address))
-            return subprocess.run(sys.argv[1:], env=env, preexec_fn=kube_apiserver.die_with_parent).returncode
+            command = [word.replace("{url}", "k8s://default?kubeconfig=" + env["KUBE_ADMIN"])
+                       for word in sys.argv[1:]]
+            return subprocess.run(command, env=env, preexec_fn=kube_apiserver.die_with_parent).returncode
 
 
 if __name__ == "__main__":
