@@ -48,9 +48,10 @@ static coord_result no_memory(void)
 
 /* -- grants ----------------------------------------------------------------------------------- */
 
-/* A grant nobody can be told of is given back; else it runs out by itself. */
+/* A grant nobody can be told of is given back; else it runs out by itself. `key_only`: the lease
+ * itself is an older one, and stays. */
 static void give_back(coord_store *store, struct prim_frame *frame, const struct prim_grant *grant,
-                      struct str owner, struct str key)
+                      struct str owner, struct str key, bool key_only)
 {
     char owner_text[PRIM_OWNER_MAX + 1] = "", key_text[PRIM_SLOT_KEY_CAP] = "";
     memcpy(owner_text, owner.at, owner.len);
@@ -59,7 +60,7 @@ static void give_back(coord_store *store, struct prim_frame *frame, const struct
     struct prim_claim claim = {grant->lease_id, owner_text, grant->granted_ttl_ms, &held, 1};
     struct prim_call call = {.deadline_ns = frame->call.deadline_ns,
                              .request_id = prim_id_request()};
-    (void)store->backend->ops->release(store->backend, &call, &claim, NULL);
+    (void)store->backend->ops->release(store->backend, &call, &claim, key_only ? key_text : NULL);
 }
 
 /* The handle of a grant, or what to answer instead. The store's lease reservation is used up or
@@ -77,7 +78,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
     int64_t sent_ns = grant->sent_ns != 0 ? grant->sent_ns : frame->began_ns;
     coord_lease *lease = prim_lease_make(store, grant, owner, key, sent_ns);
     if (lease == NULL) {
-        give_back(store, frame, grant, owner, key);
+        give_back(store, frame, grant, owner, key, false);
         prim_lease_unreserve(store);
         return no_memory();
     }
@@ -190,7 +191,7 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
         int over = lease->over;
         (void)pthread_mutex_unlock(&store->lock);
         if (!added) {
-            give_back(store, &frame, &try.grant, try.in.owner, name);
+            give_back(store, &frame, &try.grant, try.in.owner, name, true);
             result = no_memory();
         } else if (over != 0) { /* released or lost meanwhile: the key went with it, or will */
             result = prim_lease_expired(over, 0);

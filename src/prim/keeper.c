@@ -157,7 +157,7 @@ bool prim_keeper_forget(coord_lease *lease)
     if (lease->kept && keeper != NULL) {
         lease->core.over = true;
         heap_remove(&keeper->timers, &lease->timer);
-        if (!lease->untold) { unqueue(keeper, lease); }
+        unqueue(keeper, lease);
     }
     return unguard;
 }

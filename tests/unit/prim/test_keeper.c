@@ -329,6 +329,34 @@ TEST(on_lost_may_release_and_unref)
     CHECK_I64("who waits is helped", fake_calls(&world.fake, FAULT_RELEASE), 1);
 }
 
+static void block_in_lost(void *arg, coord_lease *lease, int reason)
+{
+    struct world *world = arg;
+    (void)lease;
+    (void)reason;
+    atomic_fetch_add(&world->hanging, 1);
+    while (atomic_load(&world->hang)) { (void)usleep(200); }
+    atomic_fetch_sub(&world->hanging, 1);
+}
+
+TEST(a_loss_not_told_yet_dies_with_the_last_reference)
+{
+    struct world world;
+    open_world(&world);
+    world.hang = true;
+    coord_lease *first = grant(&world, TEXT("a"), 60000), *second = keep(&world, TEXT("b"), 60000);
+    CHECK_I64("kept", coord_keep(first, block_in_lost, &world).code, COORD_OK);
+    coord_id one = coord_lease_id(first), two = coord_lease_id(second);
+    world.fake.host->lost(world.fake.host, &one, COORD_R_REVOKED, 0);
+    WAIT_FOR(world.hanging == 1);
+    world.fake.host->lost(world.fake.host, &two, COORD_R_REVOKED, 0);
+    coord_lease_unref(second);
+    world.hang = false;
+    coord_close(world.store);
+    CHECK_I64("nobody is left to tell", world.lost, 0);
+    coord_lease_unref(first);
+}
+
 TEST(a_late_renewal_is_never_sent_to_a_server_that_would_take_it)
 {
     struct world world;
