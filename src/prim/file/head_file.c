@@ -175,7 +175,10 @@ static int sync_dirs(struct file_store *store, struct bucket *bucket)
 
 static coord_result sync_failed(struct file_store *store, int error, bool published)
 {
-    atomic_store(&store->sync_failed, true);
+    /* A full disk took nothing back that was there: only the temporary file is lost. */
+    if (published || (error != ENOSPC && error != EDQUOT)) {
+        atomic_store(&store->sync_failed, true);
+    }
     coord_result result = file_trouble(error, published ? "sync a directory" : "sync a head");
     if (published) { result.flags |= COORD_F_MAYBE_APPLIED; }
     return result;

@@ -39,7 +39,8 @@ static void after_fork_child(void)
             bits &= bits - 1;
         }
     }
-    (void)pthread_rwlock_unlock(&fork_lock);
+    /* The kernel gave this thread another number, so that to unlock it would not fit the lock. */
+    fork_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
 static void watch_forks(void)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/heap.h"
@@ -19,7 +20,7 @@
 enum {
     POLL_MS = 250,
     WAIT_MS = 1000, /* at most: a deadline may come sooner than it seemed, after a suspend */
-    EARLY_LOOK_MS = 500,
+    LOOK_MS = 1000, /* at every lease: its holder may have died */
     JUDGE_MS = 200,
     TRACKS_MAX = 1 << 24,
     EVENTS_BYTES = 64 * 1024,
@@ -237,7 +238,7 @@ static struct track *track_get(struct place *place, const char *name)
 
 static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
 {
-    int64_t early = file_now(hub->store) + (track->head.ttl_ms / 10 + EARLY_LOOK_MS) * NS_IN_MS;
+    int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
     int64_t due = deadline_ns < early ? deadline_ns : early;
     /* Without room for a timer an expiry would be missed. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK) {
@@ -472,13 +473,20 @@ static void take_events(struct hub *hub)
 
 static void poll_places(struct hub *hub)
 {
+    struct stat info;
     int64_t now = file_now(hub->store);
     if (now < hub->next_poll_ns) { return; }
     hub->next_poll_ns = now + POLL_MS * NS_IN_MS;
     LIST_EACH(&hub->places, node)
     {
         struct place *place = CONTAINER_OF(node, struct place, node);
-        if (place->wd >= 0 || place->gone) { continue; }
+        if (place->gone) { continue; }
+        /* The kernel tells of a directory's end only when nobody has it open, and we have. */
+        if (fstat(place->bucket->heads, &info) < 0 || info.st_nlink == 0) {
+            place_is_gone(hub, place);
+            continue;
+        }
+        if (place->wd >= 0) { continue; }
         if (!scan_place(hub, place, NULL, NULL)) { tell_loss(hub, place); }
         check_guards(hub, place, NULL);
     }

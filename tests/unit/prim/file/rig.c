@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,6 +18,35 @@ const char *rig_dir(void)
     static unsigned next;
     char *path = paths[next % 8];
     (void)snprintf(path, 256, "%s/store-%u", test_dir(), next++);
+    return path;
+}
+
+static char memory_dir[64];
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
+{
+    (void)info, (void)kind, (void)at;
+    return remove(path);
+}
+
+static void remove_memory_dir(void)
+{
+    (void)nftw(memory_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *rig_memory_dir(void)
+{
+    static char path[128];
+    static unsigned next;
+    if (memory_dir[0] == '\0') {
+        (void)snprintf(memory_dir, sizeof memory_dir, "/dev/shm/muster-test-XXXXXX");
+        if (mkdtemp(memory_dir) == NULL) {
+            memory_dir[0] = '\0';
+            return rig_dir();
+        }
+        (void)atexit(remove_memory_dir);
+    }
+    (void)snprintf(path, sizeof path, "%s/store-%u", memory_dir, next++);
     return path;
 }
 

@@ -30,6 +30,9 @@ struct rig_lease {
 };
 
 const char *rig_dir(void); /* a fresh path below test_dir(), not yet made */
+/* The same in memory where there is a tmpfs: for what asks nothing of the disk. Valid until the
+ * next call. */
+const char *rig_memory_dir(void);
 coord_result rig_try(struct rig *rig, const char *dir, const char *params);
 void rig_open(struct rig *rig, const char *dir, const char *params); /* must succeed */
 void rig_close(struct rig *rig);
