@@ -96,6 +96,7 @@ static void on_denied(struct etcd_sub *sub, const char *text)
 static void on_read(struct etcd_op *op)
 {
     struct guard_key *key = CONTAINER_OF(op, struct guard_key, op);
+    struct etcd_op spent = *op; /* the key, and the op in it, may be gone below */
     const Etcdserverpb__RangeResponse *range;
     ProtobufCMessage *message;
     struct arena arena;
@@ -121,7 +122,7 @@ static void on_read(struct etcd_op *op)
         }
     }
     arena_deinit(&arena);
-    etcd_op_deinit(op);
+    etcd_op_deinit(&spent);
 }
 
 static void on_compacted(struct etcd_sub *sub)
