@@ -246,7 +246,6 @@ static coord_result open_client(const struct prim_open *in, struct etcd_backend 
 
     if (result.code == COORD_OK) result = prim_url_number(in->url, "tls", 0, 1, &tls);
     if (result.code == COORD_OK) result = set_space(in, &b->space);
-    if (result.code == COORD_OK) result = prim_url_done(in->url);
     if (result.code != COORD_OK) return result;
     client.tls = tls || strcmp(in->url->scheme, "etcds") == 0;
     if (!client.tls && (client.ca_file || client.cert_file || client.key_file))

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 PATIENCE = 60
 
@@ -124,21 +125,29 @@ class Actor:
             raise Failed(f"an actor ended with {status}")
 
 
-def run(tests, only=""):
+def verdict_of(test):
+    began = time.monotonic()
+    try:
+        test()
+        failure = None
+    except Exception as raised:     # any failure of a test is its verdict, not the end of the others
+        failure = f"{type(raised).__name__}: {raised}"
+        if not isinstance(raised, Failed):
+            traceback.print_exc()
+    if os.environ.get("TIMES"):
+        print(f"# {time.monotonic() - began:.1f} s {test.__name__}", file=sys.stderr)
+    return failure
+
+
+def run(tests, only="", at_once=1):
+    """`at_once` more than 1: for tests that wait rather than work, and share nothing."""
     tests = [test for test in tests if only in test.__name__]
     print(f"1..{len(tests)}", flush=True)
     bad = 0
-    for number, test in enumerate(tests, 1):
-        began = time.monotonic()
-        try:
-            test()
-            verdict = "ok"
-        except Exception as failure:    # any failure of a test is its verdict, not the end of the others
-            verdict, bad = "not ok", bad + 1
-            if not isinstance(failure, Failed):
-                traceback.print_exc()
-            print(f"# {type(failure).__name__}: {failure}".replace("\n", "\n# "))
-        print(f"{verdict} {number} - {test.__name__.replace('_', ' ')}", flush=True)
-        if os.environ.get("TIMES"):
-            print(f"# {time.monotonic() - began:.1f} s", file=sys.stderr)
+    with ThreadPoolExecutor(at_once) as pool:
+        for number, (test, failure) in enumerate(zip(tests, pool.map(verdict_of, tests)), 1):
+            if failure:
+                print("# " + failure.replace("\n", "\n# "))
+                bad += 1
+            print(f"{'not ok' if failure else 'ok'} {number} - {test.__name__.replace('_', ' ')}", flush=True)
     sys.exit(1 if bad else 0)

@@ -1,6 +1,7 @@
 """A gRPC server that stands before a real etcd and hands everything on, except what a test wants lost, held or changed.
 
 hook(method, request bytes, forward) -> reply bytes, or raises Refuse(status, text); `forward()` asks the real one.
+`refuse` (status, text): every call and every new stream is answered so.
 """
 from concurrent import futures
 
@@ -17,7 +18,7 @@ class Refuse(Exception):
 
 class Between(grpc.GenericRpcHandler):
     def __init__(self, target_port, hook=None):
-        self.hook, self.counts = hook, {}
+        self.hook, self.counts, self.refuse = hook, {}, None
         self.retarget(target_port)
         self.server = grpc.server(futures.ThreadPoolExecutor(32), handlers=(self,))
         self.port = self.server.add_insecure_port("127.0.0.1:0")
@@ -41,7 +42,9 @@ class Between(grpc.GenericRpcHandler):
         self.counts[method.rsplit("/", 1)[1]] = self.counts.get(method.rsplit("/", 1)[1], 0) + 1
         metadata = [(key, value) for key, value in details.invocation_metadata if key in ("hasleader", "token")]
         if method in STREAMS:
-            def stream(requests, _):
+            def stream(requests, context):
+                if self.refuse:
+                    context.abort(*self.refuse)
                 yield from self.channel.stream_stream(method)(requests, metadata=metadata)
             return grpc.stream_stream_rpc_method_handler(stream)
 
@@ -50,6 +53,8 @@ class Between(grpc.GenericRpcHandler):
 
             def forward(changed=None):
                 return channel.unary_unary(method)(changed or request, metadata=metadata, timeout=30)
+            if self.refuse:
+                context.abort(*self.refuse)
             try:
                 return self.hook(method.rsplit("/", 1)[1], request, forward) if self.hook else forward()
             except Refuse as refusal:

@@ -319,12 +319,30 @@ def errors_of_the_server_have_our_names():
 
 
 @test
+def a_server_that_refuses_everything_is_not_hammered():
+    with Between(ONE.ports[0]) as between, Actor(ACTOR, between.url("/calm"), timeout_ms=3000) as a:
+        for i in range(10):
+            a.says("OK/created", "create", i, f"k{i}", "v", 3000, "me")
+            a.says("OK", "keep", i)
+        a.says("OK", "watch", 1, "b", 1)
+        between.refuse = (grpc.StatusCode.UNAVAILABLE, "etcdserver: no leader")
+        before, began = dict(between.counts), time.monotonic()
+        a.says("UNAVAILABLE/no_leader", "create", 20, "new", "v", 0, "-")
+        seconds = time.monotonic() - began
+        calls = {method: count - before.get(method, 0) for method, count in between.counts.items()}
+        print(f"# 10 kept leases, a watch, a caller: {sum(calls.values()) / seconds:.0f} calls a second: {calls}")
+        check(sum(calls.values()) < 150 * seconds, f"{calls} in {seconds} s")
+        between.refuse = None
+        a.says("OK/created", "create", 21, "after", "v", 0, "-")
+
+
+@test
 def no_etcd_there_is_said_at_once():
     with Actor(ACTOR) as a:
         began = time.monotonic()
         a.says("UNAVAILABLE/connection", "open", "etcd://127.0.0.1:1,127.0.0.1:2")
         check(time.monotonic() - began < 5, "at once")
-        for url in ("etcd://", "etcd://h/a?prefix=b", "etcd://h?tls=2", "etcd://h?ca=/x", "etcd://h?nonsense=1",
+        for url in ("etcd://", "etcd://h/a?prefix=b", "etcd://h?tls=2", "etcd://h?ca=/x", ONE.url("?nonsense=1"),
                     "etcds://h?ca=/no/such/file", "etcds://h?cert=/x", "etcd://h?raw=yes"):
             a.says("INVALID/url", "open", url)
 
