@@ -3,7 +3,7 @@
 
 #include "base/bytes.h"
 #include "fleet/core/internal.h"
-#include "fleet/core/memory.h"
+#include "base/memory.h"
 
 static const uint32_t rows_max[FLEET_TABLES] = {
     [FLEET_SHARDS] = FLEET_SHARDS_MAX,       [FLEET_CLUSTERS] = FLEET_CLUSTERS_MAX,

@@ -10,7 +10,7 @@
 #ifndef FLEET_CORE_INTERNAL_H
 #define FLEET_CORE_INTERNAL_H
 #include "fleet/core/fleet.h"
-#include "fleet/core/order.h"
+#include "base/order.h"
 
 struct row {
     uint32_t holders;

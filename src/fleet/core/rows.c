@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "fleet/core/internal.h"
-#include "fleet/core/memory.h"
+#include "base/memory.h"
 
 /* Seeds of the rows' hashes: what is in one table never counts for another. */
 static const uint64_t seeds[FLEET_TABLES] = {

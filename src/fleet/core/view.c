@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fleet/core/internal.h"
-#include "fleet/core/memory.h"
+#include "base/memory.h"
 
 struct fleet_view {
     struct fleet *fleet;

@@ -8,18 +8,19 @@
  * 1. every node but the root holds at least one entry, an inner root at least two
  * 2. low[i] is the first row under child[i]
  * 3. all leaves are at the same depth, and the chain gives them in order
+ * 4. weight[i] is the number of rows under child[i], so that a rank is found on one way down
  *
  * Inserting splits full nodes on the way down, each split leaving a valid tree, so memory that runs
  * out on the way costs nothing but the row. A split behind the last entry leaves the old node full:
  * rows that come in order (a restore) fill their nodes. Removing merges a node that is a quarter
  * full with a neighbour if both fit in one. */
-#include "fleet/core/order.h"
+#include "base/order.h"
 
 #include <string.h>
 
-#include "fleet/core/memory.h"
+#include "base/memory.h"
 
-enum { FANOUT = 32, SPARSE = FANOUT / 4 };
+enum { FANOUT = 32, SPARSE = FANOUT / 4, HEIGHT_MAX = 32 };
 
 struct order_node {
     uint32_t count;
@@ -32,6 +33,7 @@ struct order_node {
         struct {
             void *low[FANOUT];
             struct order_node *child[FANOUT];
+            uint32_t weight[FANOUT];
         } inner;
     };
 };
@@ -58,6 +60,15 @@ static void node_free(struct order *order, struct order_node *node)
     if (node->is_leaf && node->leaf.before) node->leaf.before->leaf.next = node->leaf.next;
     if (node->is_leaf && node->leaf.next) node->leaf.next->leaf.before = node->leaf.before;
     memory_give(order->kind->bytes, node, node_size(node->is_leaf));
+}
+
+static uint32_t node_weight(const struct order_node *node)
+{
+    uint32_t weight = 0;
+
+    if (node->is_leaf) return node->count;
+    for (uint32_t i = 0; i < node->count; i++) weight += node->inner.weight[i];
+    return weight;
 }
 
 static void *node_row(const struct order_node *node, uint32_t slot)
@@ -139,6 +150,18 @@ struct order_place order_behind(const struct order *order, struct order_key key)
     return place_of(order, key, true);
 }
 
+uint32_t order_rank(const struct order *order, struct order_key key)
+{
+    const struct order_node *node = order->root;
+    uint32_t rank = 0, slot;
+
+    for (; node && !node->is_leaf; node = node->inner.child[slot]) {
+        slot = child_slot(order, node, key);
+        for (uint32_t i = 0; i < slot; i++) rank += node->inner.weight[i];
+    }
+    return node ? rank + node_rank(order, node, key, false) : 0;
+}
+
 void *order_next(struct order_place *place)
 {
     while (place->leaf && place->slot >= place->leaf->count)
@@ -157,6 +180,8 @@ static void node_open_slot(struct order_node *node, uint32_t slot)
     } else {
         memmove(node->inner.low + slot + 1, node->inner.low + slot, behind);
         memmove(node->inner.child + slot + 1, node->inner.child + slot, behind);
+        memmove(node->inner.weight + slot + 1, node->inner.weight + slot,
+                (node->count - slot) * sizeof(uint32_t));
     }
     node->count++;
 }
@@ -171,6 +196,8 @@ static void node_close_slot(struct order_node *node, uint32_t slot)
     } else {
         memmove(node->inner.low + slot, node->inner.low + slot + 1, behind);
         memmove(node->inner.child + slot, node->inner.child + slot + 1, behind);
+        memmove(node->inner.weight + slot, node->inner.weight + slot + 1,
+                (node->count - slot - 1) * sizeof(uint32_t));
     }
     node->count--;
 }
@@ -187,6 +214,7 @@ static void node_move_tail(struct order_node *to, struct order_node *from, uint3
     } else {
         memcpy(to->inner.low + to->count, from->inner.low + slot, size);
         memcpy(to->inner.child + to->count, from->inner.child + slot, size);
+        memcpy(to->inner.weight + to->count, from->inner.weight + slot, count * sizeof(uint32_t));
     }
     to->count += count;
     from->count = slot;
@@ -212,6 +240,8 @@ static enum err child_split(struct order *order, struct order_node *parent, uint
     node_open_slot(parent, slot + 1);
     parent->inner.child[slot + 1] = right;
     parent->inner.low[slot + 1] = node_row(right, 0);
+    parent->inner.weight[slot + 1] = node_weight(right);
+    parent->inner.weight[slot] -= parent->inner.weight[slot + 1];
     return ERR_OK;
 }
 
@@ -224,6 +254,7 @@ static enum err root_grow(struct order *order)
         root->count = 1;
         root->inner.child[0] = order->root;
         root->inner.low[0] = node_row(order->root, 0);
+        root->inner.weight[0] = node_weight(order->root);
     }
     order->root = root;
     order->height++;
@@ -249,8 +280,8 @@ static void root_shrink(struct order *order)
 enum err order_insert(struct order *order, void *row)
 {
     struct order_key key = order->kind->key(row);
-    struct order_node *node;
-    uint32_t slot;
+    struct order_node *node, *way[HEIGHT_MAX];
+    uint32_t slot, taken[HEIGHT_MAX], depth = 0;
     enum err err = ERR_OK;
 
     if (!order->root || order->root->count == FANOUT) err = root_grow(order);
@@ -260,6 +291,9 @@ enum err order_insert(struct order *order, void *row)
             err = child_split(order, node, slot, key);
             if (!err) slot = child_slot(order, node, key);
         }
+        assert(depth < HEIGHT_MAX);
+        way[depth] = node;
+        taken[depth++] = slot;
     }
     if (err) {
         root_shrink(order);
@@ -270,12 +304,11 @@ enum err order_insert(struct order *order, void *row)
     node_open_slot(node, slot);
     node->leaf.rows[slot] = row;
     order->count++;
-    if (slot > 0) return ERR_OK;
     /* It is the first of its leaf; it is under child 0 wherever it is before all of a node. */
-    for (node = order->root; !node->is_leaf; node = node->inner.child[slot]) {
-        slot = child_slot(order, node, key);
-        if (slot == 0 && order_key_compare(key, order->kind->key(node->inner.low[0])) < 0)
-            node->inner.low[0] = row;
+    for (bool first = slot == 0; depth-- > 0;) {
+        way[depth]->inner.weight[taken[depth]]++;
+        if (first) way[depth]->inner.low[taken[depth]] = row;
+        first = first && taken[depth] == 0;
     }
     return ERR_OK;
 }
@@ -288,6 +321,7 @@ static void child_merge(struct order *order, struct order_node *parent, uint32_t
 
     node_move_tail(to, from, 0);
     node_free(order, from);
+    parent->inner.weight[left] += parent->inner.weight[left + 1];
     node_close_slot(parent, left + 1);
 }
 
@@ -317,6 +351,7 @@ static void node_remove(struct order *order, struct order_node *node, void *row,
     if (!node->is_leaf) {
         slot = child_slot(order, node, key);
         node_remove(order, node->inner.child[slot], row, key);
+        node->inner.weight[slot]--;
         child_tend(order, node, slot);
         return;
     }

@@ -1,6 +1,6 @@
 /* The heap, counted: what a set of tables holds, to within what the allocator itself adds. */
-#ifndef FLEET_CORE_MEMORY_H
-#define FLEET_CORE_MEMORY_H
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
 #include <stdlib.h>
 
 #include "base/base.h"

@@ -2,8 +2,8 @@
  *
  * The key of a row stands in the row and must not change while it is in. Inserting is all or
  * nothing; removing and replacing take no memory. Nodes are counted into *kind->bytes. */
-#ifndef FLEET_CORE_ORDER_H
-#define FLEET_CORE_ORDER_H
+#ifndef BASE_ORDER_H
+#define BASE_ORDER_H
 #include "base/err.h"
 #include "base/str.h"
 
@@ -38,4 +38,6 @@ void order_clear(struct order *order); /* forgets all rows, frees the nodes */
 struct order_place order_begin(const struct order *order);
 struct order_place order_behind(const struct order *order, struct order_key key);
 void *order_next(struct order_place *place); /* NULL at the end */
+/* How many rows are before `key`; on one way down. */
+uint32_t order_rank(const struct order *order, struct order_key key);
 #endif
