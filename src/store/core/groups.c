@@ -1,0 +1,431 @@
+/* Groups: at most N holders at a time, and whoever waits is served in the order of arrival.
+ *
+ * Invariants:
+ * 1. slots[i].lease is set exactly while the key of slot i exists
+ * 2. live <= slot_count, but for slots that a shrink left over
+ * 3. nobody waits while a slot could be given away
+ *
+ * A slot whose holder expired may rest; the group is then in `rests` by the first rest that ends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "store/core/internal.h"
+
+enum { GROUP_COST = 256, SLOT_COST = sizeof(struct slot), WAITER_COST = 160 };
+
+static struct str group_name(const struct group *group)
+{
+    return str_of(group->key, group->key_len);
+}
+
+struct group *group_find(const struct store *store, struct str key)
+{
+    return map_get(&store->groups, key);
+}
+
+static void toggle(struct store *store, const struct group *group)
+{
+    uint8_t fixed[8 * 4];
+
+    store_le64(fixed, str_hash(group_name(group), 2));
+    store_le64(fixed + 8, group->revision);
+    store_le64(fixed + 16, group->cooldown_ns);
+    store_le64(fixed + 24, ((uint64_t)group->slot_count << 32) | group->waiter_count);
+    store_toggle(store, 'G', str_of(fixed, sizeof fixed));
+}
+
+static void toggle_rest(struct store *store, const struct group *group, uint32_t slot)
+{
+    uint8_t fixed[8 * 3];
+
+    store_le64(fixed, str_hash(group_name(group), 3));
+    store_le64(fixed + 8, slot);
+    store_le64(fixed + 16, group->slots[slot].rest_until_ns);
+    store_toggle(store, 'R', str_of(fixed, sizeof fixed));
+}
+
+static size_t slot_key(const struct group *group, uint32_t slot, char key[STORE_KEY_MAX + 1])
+{
+    return (size_t)snprintf(key, STORE_KEY_MAX + 1, "%.*s/slot-%04u", STR_ARG(group_name(group)),
+                            (unsigned)slot);
+}
+
+/* -- rests -- */
+static void rests_leave(struct store *store, struct group *group)
+{
+    if (group->rests > 0) order_remove(&store->rests, group);
+}
+
+static void rests_join(struct store *store, struct group *group)
+{
+    uint64_t first = UINT64_MAX;
+
+    if (group->rests == 0) return;
+    for (uint32_t i = 0; i < group->slot_cap; i++)
+        if (group->slots[i].rest_until_ns) first = min_u64(first, group->slots[i].rest_until_ns);
+    due_set(group->due, first);
+    if (order_insert(&store->rests, group)) (void)store_must(NULL);
+}
+
+static void rest_set(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
+{
+    bool before = group->slots[slot].rest_until_ns != 0;
+
+    view_group(store, group);
+    if (before) toggle_rest(store, group, slot);
+    rests_leave(store, group);
+    group->rests += until_ns != 0;
+    group->rests -= before;
+    group->slots[slot].rest_until_ns = until_ns;
+    rests_join(store, group);
+    if (until_ns) toggle_rest(store, group, slot);
+}
+
+void groups_end_rests(struct store *store)
+{
+    for (;;) {
+        struct order_place place = order_begin(&store->rests);
+        struct group *group = order_next(&place);
+        if (!group || due_get(group->due) > store->clock_ns) return;
+        for (uint32_t i = 0; i < group->slot_cap; i++)
+            if (group->slots[i].rest_until_ns && group->slots[i].rest_until_ns <= store->clock_ns)
+                rest_set(store, group, i, 0);
+        group_serve(store, group);
+    }
+}
+
+/* -- slots -- */
+static void slots_grow(struct store *store, struct group *group, uint32_t count)
+{
+    if (count <= group->slot_cap) return;
+    group->slots = store_must(realloc(group->slots, count * sizeof *group->slots));
+    memset(group->slots + group->slot_cap, 0, (count - group->slot_cap) * sizeof *group->slots);
+    store->bytes += (uint64_t)(count - group->slot_cap) * SLOT_COST;
+    group->slot_cap = count;
+}
+
+/* Slots that a shrink left over: while one is held the group counts as full. */
+static bool has_left_over(const struct group *group)
+{
+    for (uint32_t i = group->slot_count; i < group->slot_cap; i++)
+        if (group->slots[i].lease) return true;
+    return false;
+}
+
+static bool is_free(const struct group *group, uint32_t slot)
+{
+    return slot < group->slot_count && !group->slots[slot].lease &&
+           !group->slots[slot].rest_until_ns;
+}
+
+static uint32_t free_slot(const struct group *group, uint32_t prefer)
+{
+    if (has_left_over(group)) return STORE_NO_SLOT;
+    if (prefer != STORE_NO_SLOT && is_free(group, prefer)) return prefer;
+    for (uint32_t i = 0; i < group->slot_count; i++)
+        if (is_free(group, i)) return i;
+    return STORE_NO_SLOT;
+}
+
+static void give(struct store *store, struct group *group, uint32_t slot, struct lease *lease,
+                 struct str value, struct store_result *result)
+{
+    char key[STORE_KEY_MAX + 1];
+    struct str name = str_of(key, slot_key(group, slot, key));
+    uint64_t revision;
+
+    view_group(store, group);
+    keys_begin(store->keys);
+    keys_put(store->keys, name, value, lease->number);
+    revision = keys_commit(store->keys);
+    (void)lease_claim_add(store, lease, name, revision, group, slot);
+    group->live += group->slots[slot].lease == NULL;
+    group->slots[slot].lease = lease;
+    *result = store_answer(COORD_OK, COORD_R_ACQUIRED);
+    result->revision = result->token = result->create_revision = revision;
+    result->slot = slot;
+    result->slot_count = group->slot_count;
+    result->live = group->live;
+    result->granted_ttl_ms = (int64_t)(lease->ttl_ns / 1000000);
+    result->lease = lease->id;
+}
+
+/* -- waiting -- */
+static void waiter_forget(struct store *store, struct waiter *waiter)
+{
+    struct group *group = waiter->group;
+
+    view_group(store, group);
+    view_lease(store, waiter->lease);
+    toggle(store, group);
+    list_remove(&waiter->in_group);
+    group->waiter_count--;
+    store->waiters--;
+    store->bytes -= WAITER_COST + waiter->value_len;
+    toggle(store, group);
+    waiter->lease->waiter = NULL;
+    free(waiter);
+}
+
+void group_waiter_drop(struct store *store, struct waiter *waiter)
+{
+    struct store_event event = {.kind = STORE_WAIT_ENDED, .lease = waiter->lease->id};
+
+    event.result = store_answer(COORD_EXPIRED, COORD_R_DEADLINE);
+    request_update(store, &waiter->client, waiter->sequence, &event.result);
+    store_event(store, &event);
+    waiter_forget(store, waiter);
+}
+
+void group_serve(struct store *store, struct group *group)
+{
+    while (!list_empty(&group->waiters)) {
+        struct waiter *waiter = CONTAINER_OF(group->waiters.next, struct waiter, in_group);
+        struct lease *lease = waiter->lease;
+        struct store_event event = {.kind = STORE_GRANTED, .lease = lease->id};
+        uint32_t slot = free_slot(group, waiter->prefer_slot);
+        if (slot == STORE_NO_SLOT) return;
+        /* One whose time has come but has not ended yet is passed over: its end is on its way. */
+        if (lease_is_over(store, lease)) {
+            lease_end(store, lease, COORD_R_DEADLINE);
+            continue;
+        }
+        /* The lease may hold keys only when it no longer waits. */
+        struct store_id client = waiter->client;
+        uint64_t sequence = waiter->sequence;
+        char *value = store_must(malloc(waiter->value_len + 1u));
+        uint32_t value_len = waiter->value_len;
+        memcpy(value, waiter->value, value_len);
+        waiter_forget(store, waiter);
+        give(store, group, slot, lease, str_of(value, value_len), &event.result);
+        free(value);
+        request_update(store, &client, sequence, &event.result);
+        store_event(store, &event);
+    }
+}
+
+void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns)
+{
+    assert(slot < group->slot_cap && group->slots[slot].lease);
+    view_group(store, group);
+    group->slots[slot].lease = NULL;
+    group->live--;
+    if (expired_ns && add_sat_u64(expired_ns, group->cooldown_ns) > store->clock_ns)
+        rest_set(store, group, slot, expired_ns + group->cooldown_ns);
+    group_serve(store, group);
+}
+
+void group_restore_waiter(struct store *store, struct group *group, struct lease *lease,
+                          const struct store_command *command)
+{
+    struct waiter *waiter = store_must(malloc(sizeof *waiter + command->value.len));
+
+    view_group(store, group);
+    view_lease(store, lease);
+    *waiter = (struct waiter){.group = group,
+                              .lease = lease,
+                              .client = command->client,
+                              .sequence = command->sequence,
+                              .prefer_slot = command->prefer_slot,
+                              .value_len = (uint32_t)command->value.len};
+    if (command->value.len) memcpy(waiter->value, command->value.at, command->value.len);
+    list_init(&waiter->in_group);
+    toggle(store, group);
+    list_append(&group->waiters, &waiter->in_group);
+    group->waiter_count++;
+    toggle(store, group);
+    store->waiters++;
+    store->bytes += WAITER_COST + command->value.len;
+    lease->waiter = waiter;
+}
+
+/* -- acquire -- */
+struct group *group_restore(struct store *store, struct str key, uint32_t slot_count,
+                            uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision)
+{
+    struct group *group;
+
+    if (group_find(store, key)) return NULL;
+    group = store_must(calloc(1, sizeof *group + key.len));
+    group->key_len = (uint32_t)key.len;
+    memcpy(group->key, key.at, key.len);
+    group->slot_count = slot_count;
+    group->cooldown_ns = cooldown_ns;
+    group->revision = revision;
+    list_init(&group->waiters);
+    slots_grow(store, group, slot_cap);
+    if (map_put(&store->groups, group_name(group), group)) (void)store_must(NULL);
+    store->bytes += GROUP_COST + group->key_len;
+    toggle(store, group);
+    return group;
+}
+
+void group_restore_rest(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
+{
+    rest_set(store, group, slot, until_ns);
+}
+
+/* The record that other programs see: the count, as text. */
+static uint64_t put_count(struct store *store, struct str group, uint32_t slot_count)
+{
+    char key[STORE_KEY_MAX + 1], value[32];
+    int key_len = snprintf(key, sizeof key, "%.*s/.group", STR_ARG(group));
+    int value_len = snprintf(value, sizeof value, "%u", (unsigned)slot_count);
+
+    keys_begin(store->keys);
+    keys_put(store->keys, str_of(key, (size_t)key_len), str_of(value, (size_t)value_len), 0);
+    return keys_commit(store->keys);
+}
+
+static struct lease *holder_named(struct group *group, struct str owner, uint32_t *ret_slot)
+{
+    for (uint32_t i = 0; i < group->slot_cap; i++) {
+        struct lease *lease = group->slots[i].lease;
+        if (!lease || !str_equal(str_of(lease->owner, lease->owner_len), owner)) continue;
+        *ret_slot = i;
+        return lease;
+    }
+    return NULL;
+}
+
+/* Slots whose lease is past its deadline are ended first: for this contract they are free. */
+static void end_overdue(struct store *store, struct group *group)
+{
+    for (uint32_t i = 0; i < group->slot_cap; i++)
+        if (group->slots[i].lease && lease_is_over(store, group->slots[i].lease))
+            lease_end(store, group->slots[i].lease, COORD_R_DEADLINE);
+}
+
+static void take_over(struct store *store, struct group *group, uint32_t slot, struct lease *old,
+                      const struct store_command *command, struct store_result *result)
+{
+    struct lease *lease = lease_grant(store, &command->lease, command->owner, command->ttl_ms);
+    char key[STORE_KEY_MAX + 1];
+    struct str name = str_of(key, slot_key(group, slot, key));
+
+    if (!lease) {
+        *result = store_answer(COORD_INVALID, COORD_R_HANDLE);
+        return;
+    }
+    lease_claim_drop(store, old, lease_claim_of(old, name));
+    give(store, group, slot, lease, command->value, result);
+    lease_lose(store, old, COORD_R_SUPERSEDED, result->token);
+}
+
+static void refuse_full(const struct store *store, const struct group *group,
+                        struct store_result *result)
+{
+    uint64_t first = UINT64_MAX;
+
+    *result = store_answer(COORD_EXISTS, COORD_R_FULL);
+    for (uint32_t i = 0; i < group->slot_cap; i++) {
+        const struct slot *slot = &group->slots[i];
+        uint64_t at = slot->lease ? slot->lease->deadline_ns : slot->rest_until_ns;
+        if (at) first = min_u64(first, at);
+    }
+    if (first != UINT64_MAX && first > store->clock_ns)
+        result->hint_ms = (int64_t)((first - store->clock_ns) / 1000000);
+    result->live = group->live;
+    result->slot_count = group->slot_count;
+}
+
+void group_acquire(struct store *store, const struct store_command *command,
+                   struct store_result *result)
+{
+    struct group *group = group_find(store, command->key);
+    uint64_t cost = keys_cost(command->key.len + 16, command->value.len, true) + 1024;
+    struct lease *lease;
+    uint32_t slot = STORE_NO_SLOT;
+
+    if (!group && (command->flags & STORE_NO_CREATE)) {
+        *result = store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+        return;
+    }
+    if (group && group->slot_count != command->slot_count) {
+        *result = store_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT);
+        result->slot_count = group->slot_count;
+        result->revision = group->revision;
+        return;
+    }
+    if (!store_has_room(store, cost + (group ? 0
+                                             : keys_cost(command->key.len + 8, 8, true) +
+                                                   command->slot_count * SLOT_COST))) {
+        *result = store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
+        return;
+    }
+    if (!group)
+        group = group_restore(store, command->key, command->slot_count, command->slot_count,
+                              command->cooldown_ms * 1000000,
+                              put_count(store, command->key, command->slot_count));
+    end_overdue(store, group);
+    lease = holder_named(group, command->owner, &slot);
+    if (lease && (command->flags & STORE_TAKEOVER)) {
+        take_over(store, group, slot, lease, command, result);
+        return;
+    }
+    if (lease) {
+        char key[STORE_KEY_MAX + 1];
+        const struct claim *claim = lease_claim_of(lease, str_of(key, slot_key(group, slot, key)));
+        *result = store_answer(COORD_EXISTS, COORD_R_ALREADY_HOLDER);
+        result->slot = slot;
+        result->token = result->revision = claim->token;
+        return;
+    }
+    slot = list_empty(&group->waiters) ? free_slot(group, command->prefer_slot) : STORE_NO_SLOT;
+    if (slot == STORE_NO_SLOT && !command->wait) {
+        refuse_full(store, group, result);
+        return;
+    }
+    if (slot == STORE_NO_SLOT && group->waiter_count == STORE_WAITERS_MAX) {
+        *result = store_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED);
+        return;
+    }
+    lease = lease_grant(store, &command->lease, command->owner, command->ttl_ms);
+    if (!lease) {
+        *result = store_answer(COORD_INVALID, COORD_R_HANDLE);
+        return;
+    }
+    if (slot != STORE_NO_SLOT) {
+        give(store, group, slot, lease, command->value, result);
+        return;
+    }
+    group_restore_waiter(store, group, lease, command);
+    refuse_full(store, group, result);
+    result->waiting = true;
+    result->lease = lease->id;
+    result->granted_ttl_ms = command->ttl_ms;
+}
+
+void group_resize(struct store *store, const struct store_command *command,
+                  struct store_result *result)
+{
+    struct group *group = group_find(store, command->key);
+
+    if (!group) {
+        *result = store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+        return;
+    }
+    if (group->revision != command->expected) {
+        *result = store_answer(COORD_CONFLICT, COORD_R_REVISION);
+        result->revision = group->revision;
+        result->slot_count = group->slot_count;
+        return;
+    }
+    if (!store_has_room(store, (uint64_t)command->slot_count * SLOT_COST + 256)) {
+        *result = store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
+        return;
+    }
+    view_group(store, group);
+    toggle(store, group);
+    slots_grow(store, group, command->slot_count);
+    group->slot_count = command->slot_count;
+    group->revision = put_count(store, group_name(group), command->slot_count);
+    toggle(store, group);
+    group_serve(store, group);
+    *result = store_answer(COORD_OK, COORD_R_RESIZED);
+    result->revision = group->revision;
+    result->slot_count = group->slot_count;
+    result->live = group->live;
+}

@@ -1,0 +1,162 @@
+/* The records beside the keys. Inside store/core only. */
+#ifndef STORE_CORE_INTERNAL_H
+#define STORE_CORE_INTERNAL_H
+#include <muster/coord.h> /* codes and reasons only */
+
+#include "base/list.h"
+#include "base/map.h"
+#include "store/core/store.h"
+
+struct lease;
+struct group;
+
+/* One key of a lease. */
+struct claim {
+    char *key; /* with its length; NUL-terminated for nobody */
+    uint32_t key_len;
+    uint64_t token;
+    struct group *group; /* NULL: a plain key */
+    uint32_t slot;
+};
+struct lease {
+    uint8_t due[8];     /* the deadline, big endian: rows of `due` are ordered by it, then by id */
+    struct store_id id; /* proof of ownership */
+    uint64_t number;    /* what keys name it by */
+    uint64_t deadline_ns, ttl_ns;
+    struct claim *claims;
+    uint32_t claim_count, claim_cap;
+    struct waiter *waiter; /* its place in a queue, or NULL */
+    uint32_t in_view;      /* its place in a view that has not told it yet, and one */
+    int lost_reason;       /* superseded or revoked: renewals are over */
+    uint64_t lost_token;
+    uint32_t owner_len;
+    char owner[];
+};
+/* Who waits for a slot: a lease of its own that keeps it in the queue, and whom to answer. */
+struct waiter {
+    struct list in_group;
+    struct group *group;
+    struct lease *lease;
+    struct store_id client;
+    uint64_t sequence;
+    uint32_t prefer_slot, value_len;
+    char value[];
+};
+struct slot {
+    struct lease *lease; /* NULL: free, or at rest */
+    uint64_t rest_until_ns;
+};
+struct group {
+    uint64_t cooldown_ns, revision;
+    uint32_t slot_count, slot_cap, live; /* slot_cap: with those left over by a shrink */
+    uint32_t waiter_count;
+    struct slot *slots;
+    struct list waiters; /* first come, first served */
+    uint32_t rests;      /* slots with rest_until_ns set */
+    uint32_t in_view;
+    uint8_t due[8]; /* of the first rest that ends, while rests > 0 */
+    uint32_t key_len;
+    char key[]; /* "muster/jobs/indexer" */
+};
+struct answer {
+    uint64_t sequence;
+    uint32_t fingerprint; /* of the request: the same id with other arguments is a mistake */
+    struct store_result result;
+};
+struct client {
+    struct list by_use;
+    struct store_id id;
+    uint64_t seen_ns, use; /* use: in the order of by_use, also in a snapshot */
+    uint32_t count, in_view;
+    struct answer *answers; /* STORE_RESULTS_MAX at most, oldest first */
+};
+struct store {
+    struct store_options options;
+    struct keys *keys;
+    struct store_id identity;
+    uint64_t clock_ns;
+    uint64_t bytes; /* of the records here; keys count their own */
+    struct map leases, lease_numbers, groups, clients;
+    struct order due, rests;
+    struct order_kind due_kind, rest_kind;
+    struct list clients_by_use; /* the one silent for longest first */
+    struct store_event *events;
+    size_t event_count, event_cap, event_next;
+    uint64_t waiters, hash, uses;
+    struct store_view *view; /* one at a time */
+};
+
+/* -- memory that apply may not do without -- */
+void *store_must(void *memory);
+struct store_result store_answer(int code, int reason);
+/* Room for `bytes` more under the quota. */
+bool store_has_room(const struct store *store, uint64_t bytes);
+void store_event(struct store *store, const struct store_event *event);
+/* Records go into and out of the state's hash as they change. */
+void store_toggle(struct store *store, char kind, struct str bytes);
+
+/* -- view.c: before a record changes or goes, what a view has not told yet is put aside -- */
+void view_lease(struct store *store, struct lease *lease);
+void view_group(struct store *store, struct group *group);
+void view_client(struct store *store, struct client *client);
+
+/* -- leases.c -- */
+struct lease *lease_find(const struct store *store, const struct store_id *id);
+struct lease *lease_by_number(const struct store *store, uint64_t number);
+bool lease_is_over(const struct store *store, const struct lease *lease);
+/* NULL: its number is taken. */
+struct lease *lease_grant(struct store *store, const struct store_id *id, struct str owner,
+                          int64_t ttl_ms);
+void lease_renew(struct store *store, struct lease *lease);
+struct claim *lease_claim_of(const struct lease *lease, struct str key);
+struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,
+                              uint64_t token, struct group *group, uint32_t slot);
+void lease_claim_drop(struct store *store, struct lease *lease, struct claim *claim);
+/* Something took a key from it while it lived. */
+void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token);
+/* Deletes its keys at one revision, frees its slots, leaves its queue. */
+void lease_end(struct store *store, struct lease *lease, int reason);
+void leases_expire(struct store *store, size_t max);
+
+/* The deadline as a row of `due` has it. */
+void due_set(uint8_t due[8], uint64_t at_ns);
+uint64_t due_get(const uint8_t due[8]);
+/* Restore: a lease as it was. NULL: its id or number is taken. */
+struct lease *lease_restore(struct store *store, const struct store_id *id, struct str owner,
+                            uint64_t ttl_ns, uint64_t deadline_ns, int lost_reason,
+                            uint64_t lost_token);
+
+/* -- groups.c -- */
+struct group *group_restore(struct store *store, struct str key, uint32_t slot_count,
+                            uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision);
+void group_restore_rest(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns);
+void group_restore_waiter(struct store *store, struct group *group, struct lease *lease,
+                          const struct store_command *as);
+struct group *group_find(const struct store *store, struct str key);
+void group_acquire(struct store *store, const struct store_command *command,
+                   struct store_result *result);
+void group_resize(struct store *store, const struct store_command *command,
+                  struct store_result *result);
+/* The key of the slot is gone already. `expired_ns`: when its lease was over, and the slot may rest
+ * from then on; 0: it was given back. */
+void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns);
+void group_serve(struct store *store, struct group *group); /* waiters, while slots are free */
+void group_waiter_drop(struct store *store, struct waiter *waiter);
+void groups_end_rests(struct store *store);
+
+/* -- requests.c -- */
+/* The answer given before, or NULL; fingerprint mismatch through *ret_other. */
+const struct store_result *request_known(struct store *store, const struct store_command *command,
+                                         bool *ret_other);
+void request_remember(struct store *store, const struct store_id *client, uint64_t sequence,
+                      uint32_t fingerprint, const struct store_result *result);
+/* A waiter's answer came later. */
+void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
+                    const struct store_result *result);
+struct client *request_restore_client(struct store *store, const struct store_id *id,
+                                      uint64_t seen_ns, uint64_t use);
+void request_restore_answer(struct store *store, const struct store_id *id, uint64_t sequence,
+                            uint32_t fingerprint, const struct store_result *result);
+void requests_forget_silent(struct store *store, size_t max);
+uint32_t request_fingerprint(const struct store_command *command);
+#endif

@@ -1,0 +1,767 @@
+/* The key space.
+ *
+ * A row per key, in the tree `all` from its first write until compaction forgets it, and in the
+ * tree `live` while its newest version is no deletion: ranges of now look at live keys only, so a
+ * million deleted ones cost them nothing.
+ *
+ * Invariants:
+ * 1. newest->mod > older->mod > ... ; of two deletions of a key there is a put between
+ * 2. a row is in `live` exactly when its newest version is no deletion
+ * 3. `changes` holds every version with mod > pruned, by mod and then in the order made; pruned is
+ *    less than compacted, because a watch may begin at the compaction point itself
+ * 4. `bytes` is the sum of keys_cost over rows and versions that no compaction has counted out
+ * 5. a row is on the list of the lease its newest version names, and on no other */
+#include "store/core/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "base/map.h"
+
+enum { KEY_COST = 160, VERSION_COST = 80, BLOCK = 4096 };
+
+struct version {
+    struct version *older, *newer;
+    uint64_t create, mod, version, lease; /* version 0: a deletion */
+    uint32_t value_len, sub;
+    uint32_t counted_out; /* 0: no. Else compacted while `stamp` was this; kept for a view */
+    char value[];
+};
+struct key_row {
+    struct version *newest;
+    struct list of_lease;
+    uint32_t key_len;
+    bool waits;       /* on `waiting`, until no view is open */
+    bool counted_out; /* compacted away; here for a view only */
+    char key[];
+};
+struct change {
+    struct key_row *row;
+    struct version *version;
+};
+struct block {
+    struct change changes[BLOCK];
+};
+struct lease_keys {
+    uint8_t id[8];
+    struct list rows;
+    size_t count;
+};
+struct keys_view {
+    struct keys *keys;
+    struct keys_marks marks;
+    struct key_row *told;       /* the last one, or in the middle of it; NULL: none yet */
+    const struct version *next; /* of that one; NULL: it is told whole */
+    uint32_t stamp;
+    bool all_told;
+};
+struct keys {
+    struct order all, live;
+    struct block *
+        *blocks; /* changes `first` .. `end`; block of number n: n / BLOCK - block_first */
+    size_t block_count, block_cap;
+    uint64_t block_first, first, end;
+    uint64_t revision, compacted, pruned, bytes, hash, tree_bytes;
+    struct order_kind all_kind, live_kind;
+    struct map leases; /* id -> struct lease_keys */
+    struct keys_view *views[KEYS_VIEWS_MAX];
+    struct key_row **waiting; /* rows compaction could not touch because of a view */
+    size_t waiting_count, waiting_cap;
+    uint32_t stamp; /* how many views were ever opened, and one */
+    uint32_t sub;   /* changes of this step so far */
+    bool in_step;
+};
+
+/* -- memory: see the header -- */
+static void *must(void *memory)
+{
+    assert(memory && "out of memory while applying: the replica ends rather than differ");
+    return memory;
+}
+
+static void *grow(void *array, size_t *cap, size_t size)
+{
+    *cap = *cap ? *cap * 2 : 16;
+    return must(realloc(array, *cap * size));
+}
+
+uint64_t keys_cost(size_t key_len, size_t value_len, bool key_is_new)
+{
+    return VERSION_COST + value_len + (key_is_new ? KEY_COST + key_len : 0);
+}
+
+/* -- rows and versions -- */
+static struct str row_key(const struct key_row *row)
+{
+    return str_of(row->key, row->key_len);
+}
+
+static struct order_key order_key_of(const void *row)
+{
+    return (struct order_key){row_key(row), STR_EMPTY};
+}
+
+static struct order_key order_key(struct str key)
+{
+    return (struct order_key){key, STR_EMPTY};
+}
+
+static struct key_row *row_find(const struct keys *keys, struct str key)
+{
+    return order_find(&keys->all, order_key(key));
+}
+
+static struct key_row *row_make(struct keys *keys, struct str key)
+{
+    struct key_row *row = must(malloc(sizeof *row + key.len));
+
+    *row = (struct key_row){.key_len = (uint32_t)key.len};
+    list_init(&row->of_lease);
+    if (key.len) memcpy(row->key, key.at, key.len);
+    if (order_insert(&keys->all, row)) (void)must(NULL);
+    keys->bytes += KEY_COST + key.len;
+    return row;
+}
+
+static struct version *version_at(const struct key_row *row, uint64_t revision)
+{
+    struct version *version = row->newest;
+
+    while (version && version->mod > revision) version = version->older;
+    return version;
+}
+
+static struct key_value view_of(const struct key_row *row, const struct version *version)
+{
+    return (struct key_value){row_key(row),     str_of(version->value, version->value_len),
+                              version->create,  version->mod,
+                              version->version, version->lease,
+                              version->sub};
+}
+
+/* Into the hash, or out of it: a sum of versions, in whatever order they came. */
+static void version_toggle(struct keys *keys, const struct key_row *row,
+                           const struct version *version)
+{
+    uint64_t seed = str_hash(row_key(row), version->mod);
+
+    seed ^= version->version * 0x9e3779b97f4a7c15ull ^ version->lease ^ version->create << 20;
+    keys->hash ^= str_hash(str_of(version->value, version->value_len), seed);
+}
+
+/* -- leases -- */
+static struct lease_keys *lease_find(const struct keys *keys, uint64_t lease)
+{
+    uint8_t id[8];
+
+    store_le64(id, lease);
+    return map_get(&keys->leases, str_of(id, sizeof id));
+}
+
+static void lease_detach(struct keys *keys, struct key_row *row)
+{
+    uint64_t lease = row->newest ? row->newest->lease : 0;
+    struct lease_keys *of = lease ? lease_find(keys, lease) : NULL;
+
+    if (!of) return;
+    list_remove(&row->of_lease);
+    if (--of->count > 0) return;
+    (void)map_remove(&keys->leases, str_of(of->id, sizeof of->id));
+    free(of);
+}
+
+static void lease_attach(struct keys *keys, struct key_row *row, uint64_t lease)
+{
+    struct lease_keys *of;
+
+    if (!lease) return;
+    of = lease_find(keys, lease);
+    if (!of) {
+        of = must(calloc(1, sizeof *of));
+        store_le64(of->id, lease);
+        list_init(&of->rows);
+        if (map_put(&keys->leases, str_of(of->id, sizeof of->id), of)) (void)must(NULL);
+    }
+    list_append(&of->rows, &row->of_lease);
+    of->count++;
+}
+
+size_t keys_of_lease_count(const struct keys *keys, uint64_t lease)
+{
+    const struct lease_keys *of = lease_find(keys, lease);
+
+    return of ? of->count : 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return str_compare(*(const struct str *)a, *(const struct str *)b);
+}
+
+size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *out, size_t cap)
+{
+    const struct lease_keys *of = lease_find(keys, lease);
+    size_t count = 0;
+
+    if (!of || cap == 0) return 0;
+    assert(of->count <= cap); /* else the first `cap` would depend on the order of attaching */
+    for (const struct list *at = of->rows.next; at != &of->rows; at = at->next)
+        out[count++] = row_key(CONTAINER_OF(at, struct key_row, of_lease));
+    qsort(out, count, sizeof *out, by_key);
+    return count;
+}
+
+/* -- changes -- */
+static struct change *change_slot(const struct keys *keys, uint64_t number)
+{
+    return &keys->blocks[number / BLOCK - keys->block_first]->changes[number % BLOCK];
+}
+
+static void change_append(struct keys *keys, struct key_row *row, struct version *version)
+{
+    if (keys->end / BLOCK - keys->block_first == keys->block_count) {
+        if (keys->block_count == keys->block_cap)
+            keys->blocks = grow(keys->blocks, &keys->block_cap, sizeof *keys->blocks);
+        keys->blocks[keys->block_count++] = must(malloc(sizeof(struct block)));
+    }
+    *change_slot(keys, keys->end++) = (struct change){row, version};
+}
+
+/* Blocks that lie before `first` go; the array moves up, which is rare and short. */
+static void change_drop_blocks(struct keys *keys)
+{
+    size_t gone = (size_t)(keys->first / BLOCK - keys->block_first);
+
+    if (gone > keys->block_count) gone = keys->block_count;
+    for (size_t i = 0; i < gone; i++) free(keys->blocks[i]);
+    if (gone)
+        memmove(keys->blocks, keys->blocks + gone,
+                (keys->block_count - gone) * sizeof *keys->blocks);
+    keys->block_count -= gone;
+    keys->block_first += gone;
+}
+
+struct key_changes keys_changes(const struct keys *keys)
+{
+    return (struct key_changes){keys->first, keys->end};
+}
+
+uint64_t keys_change_seek(const struct keys *keys, uint64_t revision)
+{
+    uint64_t low = keys->first, high = keys->end;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (change_slot(keys, middle)->version->mod < revision)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *ret_change,
+                    struct key_value *ret_before)
+{
+    const struct change *change;
+    const struct version *before;
+
+    assert(number >= keys->first && number < keys->end);
+    change = change_slot(keys, number);
+    *ret_change = view_of(change->row, change->version);
+    /* One that is here for a view only is elsewhere gone: the answer is the same everywhere. */
+    before = change->version->older;
+    *ret_before = before && !before->counted_out ? view_of(change->row, before)
+                                                 : (struct key_value){.key = row_key(change->row)};
+}
+
+/* -- life -- */
+struct keys *keys_open(void)
+{
+    struct keys *keys = calloc(1, sizeof *keys);
+
+    if (!keys) return NULL;
+    keys->revision = keys->stamp = 1;
+    keys->all_kind = keys->live_kind = (struct order_kind){order_key_of, &keys->tree_bytes};
+    keys->all.kind = &keys->all_kind;
+    keys->live.kind = &keys->live_kind;
+    map_init(&keys->leases, MAP_MOST, 0x6c65617365735f5full);
+    return keys;
+}
+
+static void row_free(struct key_row *row)
+{
+    for (struct version *version = row->newest, *older; version; version = older) {
+        older = version->older;
+        free(version);
+    }
+    free(row);
+}
+
+void keys_close(struct keys *keys)
+{
+    struct order_place place;
+    struct map_entry *lease;
+    size_t cursor = 0;
+
+    if (!keys) return;
+    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++) assert(!keys->views[i]);
+    place = order_begin(&keys->all);
+    for (struct key_row *row; (row = order_next(&place));) row_free(row);
+    order_clear(&keys->all);
+    order_clear(&keys->live);
+    while ((lease = map_next(&keys->leases, &cursor))) free(lease->value);
+    map_deinit(&keys->leases);
+    for (size_t i = 0; i < keys->block_count; i++) free(keys->blocks[i]);
+    free(keys->blocks);
+    free(keys->waiting);
+    free(keys);
+}
+
+uint64_t keys_revision(const struct keys *keys)
+{
+    return keys->revision;
+}
+uint64_t keys_compacted(const struct keys *keys)
+{
+    return keys->compacted;
+}
+uint64_t keys_count(const struct keys *keys)
+{
+    return keys->live.count;
+}
+uint64_t keys_hash(const struct keys *keys)
+{
+    return keys->hash ^ keys->revision * 0xd6e8feb86659fd93ull ^ keys->compacted << 32 ^
+           keys->pruned;
+}
+uint64_t keys_bytes(const struct keys *keys)
+{
+    return keys->bytes;
+}
+
+/* -- writing -- */
+void keys_begin(struct keys *keys)
+{
+    assert(!keys->in_step);
+    keys->in_step = true;
+    keys->sub = 0;
+}
+
+uint64_t keys_step_revision(const struct keys *keys)
+{
+    return keys->revision + 1;
+}
+
+static void row_push(struct keys *keys, struct key_row *row, struct str value, uint64_t lease,
+                     bool deletion)
+{
+    const struct version *before = row->newest;
+    bool lived = before && before->version > 0;
+    struct version *version = must(malloc(sizeof *version + value.len));
+
+    assert(keys->in_step && (!before || before->mod <= keys->revision)); /* once in a step */
+    lease_detach(keys, row);
+    *version = (struct version){
+        .older = row->newest,
+        .create = deletion ? 0 : (lived ? before->create : keys->revision + 1),
+        .mod = keys->revision + 1,
+        .version = deletion ? 0 : (lived ? before->version + 1 : 1),
+        .lease = lease,
+        .value_len = (uint32_t)value.len,
+        .sub = keys->sub++,
+    };
+    if (value.len) memcpy(version->value, value.at, value.len);
+    if (row->newest) row->newest->newer = version;
+    row->newest = version;
+    lease_attach(keys, row, lease);
+    if (deletion && lived) order_remove(&keys->live, row);
+    if (!deletion && !lived && order_insert(&keys->live, row)) (void)must(NULL);
+    change_append(keys, row, version);
+    version_toggle(keys, row, version);
+    keys->bytes += VERSION_COST + value.len + (row->counted_out ? KEY_COST + row->key_len : 0);
+    row->counted_out = false;
+}
+
+void keys_put(struct keys *keys, struct str key, struct str value, uint64_t lease)
+{
+    struct key_row *row = row_find(keys, key);
+
+    row_push(keys, row ? row : row_make(keys, key), value, lease, false);
+}
+
+bool keys_delete(struct keys *keys, struct str key)
+{
+    struct key_row *row = row_find(keys, key);
+
+    if (!row || !row->newest->version) return false;
+    row_push(keys, row, STR_EMPTY, 0, true);
+    return true;
+}
+
+uint64_t keys_commit(struct keys *keys)
+{
+    assert(keys->in_step);
+    keys->in_step = false;
+    if (keys->sub > 0) keys->revision++;
+    return keys->revision;
+}
+
+/* -- reading -- */
+bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
+              struct key_value *ret_value)
+{
+    const struct key_row *row = row_find(keys, key);
+    const struct version *version =
+        !row ? NULL : (revision ? version_at(row, revision) : row->newest);
+
+    if (!version || !version->version) return false;
+    *ret_value = view_of(row, version);
+    return true;
+}
+
+static bool is_one_key(struct key_range range)
+{
+    return range.end.len == 0;
+}
+
+static bool is_open_ended(struct key_range range)
+{
+    return range.end.len == 1 && range.end.at[0] == '\0';
+}
+
+static bool in_range(struct key_range range, struct str key)
+{
+    return is_open_ended(range) ||
+           (is_one_key(range) ? str_equal(key, range.from) : str_compare(key, range.end) < 0);
+}
+
+/* Before the first row that is not before `from`. */
+static struct order_place place_from(const struct order *order, struct str from)
+{
+    /* No row lies between (from, "") and itself, so "behind" it misses only the row itself. */
+    struct order_place place = order_behind(order, order_key(from));
+
+    if (order_find(order, order_key(from))) place.slot--;
+    return place;
+}
+
+void keys_seek(const struct keys *keys, struct key_range range, uint64_t revision,
+               struct keys_cursor *ret_cursor)
+{
+    *ret_cursor = (struct keys_cursor){
+        .keys = keys,
+        .range = range,
+        .revision = revision,
+        .place = place_from(revision ? &keys->all : &keys->live, range.from),
+    };
+}
+
+bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value)
+{
+    for (const struct key_row *row; (row = order_next(&cursor->place));) {
+        const struct version *version =
+            cursor->revision ? version_at(row, cursor->revision) : row->newest;
+        if (!in_range(cursor->range, row_key(row))) return false;
+        if (!version || !version->version) continue;
+        *ret_value = view_of(row, version);
+        return true;
+    }
+    return false;
+}
+
+uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision)
+{
+    struct keys_cursor cursor;
+    struct key_value value;
+    uint64_t count = 0;
+
+    if (!revision && !is_one_key(range)) {
+        uint64_t from = order_rank(&keys->live, order_key(range.from));
+        uint64_t end =
+            is_open_ended(range) ? keys->live.count : order_rank(&keys->live, order_key(range.end));
+        return end > from ? end - from : 0;
+    }
+    keys_seek(keys, range, revision, &cursor);
+    while (keys_next(&cursor, &value)) count++;
+    return count;
+}
+
+/* -- compaction -- */
+static bool view_needs(const struct keys *keys, const struct key_row *row)
+{
+    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++) {
+        const struct keys_view *view = keys->views[i];
+        if (view && !view->all_told &&
+            (!view->told || str_compare(row_key(row), row_key(view->told)) >= 0))
+            return true;
+    }
+    return false;
+}
+
+void keys_compact(struct keys *keys, uint64_t revision)
+{
+    assert(revision > keys->compacted && revision <= keys->revision);
+    keys->compacted = revision;
+}
+
+static void versions_free(struct version *version)
+{
+    while (version) {
+        struct version *older = version->older;
+        free(version);
+        version = older;
+    }
+}
+
+static void count_out(struct keys *keys, const struct key_row *row, struct version *version)
+{
+    for (; version && !version->counted_out; version = version->older) {
+        version->counted_out = keys->stamp;
+        version_toggle(keys, row, version);
+        keys->bytes -= VERSION_COST + version->value_len;
+    }
+}
+
+static void row_count_out(struct keys *keys, struct key_row *row)
+{
+    count_out(keys, row, row->newest);
+    row->counted_out = true;
+    keys->bytes -= KEY_COST + row->key_len;
+}
+
+static void row_wait(struct keys *keys, struct key_row *row)
+{
+    if (row->waits) return;
+    if (keys->waiting_count == keys->waiting_cap)
+        keys->waiting = grow(keys->waiting, &keys->waiting_cap, sizeof *keys->waiting);
+    keys->waiting[keys->waiting_count++] = row;
+    row->waits = true;
+}
+
+static void row_drop(struct keys *keys, struct key_row *row)
+{
+    order_remove(&keys->all, row);
+    versions_free(row->newest);
+    free(row);
+}
+
+/* No read can see what is older than a change before the compaction point, nor a deletion there
+ * that nothing follows. A deletion that something follows goes with its follower's change. */
+static void change_prune(struct keys *keys, const struct change *change)
+{
+    struct key_row *row = change->row;
+    bool gone = change->version->version == 0 && row->newest == change->version;
+
+    count_out(keys, row, change->version->older);
+    if (gone) row_count_out(keys, row);
+    if (row->waits || view_needs(keys, row)) {
+        row_wait(keys, row);
+    } else if (gone) {
+        row_drop(keys, row);
+    } else {
+        versions_free(change->version->older);
+        change->version->older = NULL;
+    }
+}
+
+bool keys_prune(struct keys *keys, uint32_t changes_max)
+{
+    while (keys->first < keys->end) {
+        struct change change = *change_slot(keys, keys->first);
+        uint64_t mod = change.version->mod;
+        if (mod >= keys->compacted) break;
+        if (changes_max == 0 && mod > keys->pruned) break;
+        keys->pruned = mod;
+        change_prune(keys, &change);
+        keys->first++;
+        if (changes_max > 0) changes_max--;
+    }
+    change_drop_blocks(keys);
+    return keys->first < keys->end &&
+           change_slot(keys, keys->first)->version->mod < keys->compacted;
+}
+
+/* What the rows that waited would have lost: their last pruned change is the newest at `pruned`. */
+static void waiting_finish(struct keys *keys)
+{
+    for (size_t i = 0; i < keys->waiting_count; i++) {
+        struct key_row *row = keys->waiting[i];
+        struct version *pruned = version_at(row, keys->pruned);
+        row->waits = false;
+        if (row->counted_out) {
+            row_drop(keys, row);
+        } else if (pruned) {
+            versions_free(pruned->older);
+            pruned->older = NULL;
+        }
+    }
+    keys->waiting_count = 0;
+}
+
+void keys_jump(struct keys *keys, uint64_t by)
+{
+    assert(!keys->in_step);
+    keys->revision += by;
+    /* A watch from before the copy was made must not go on as if nothing had happened. */
+    keys->compacted = keys->revision;
+}
+
+/* -- views -- */
+struct keys_view *keys_view_open(struct keys *keys)
+{
+    struct keys_view *view;
+
+    assert(!keys->in_step);
+    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++) {
+        if (keys->views[i]) continue;
+        view = calloc(1, sizeof *view);
+        if (!view) return NULL;
+        view->keys = keys;
+        view->marks = (struct keys_marks){keys->revision, keys->compacted, keys->pruned};
+        view->stamp = ++keys->stamp;
+        keys->views[i] = view;
+        return view;
+    }
+    return NULL;
+}
+
+void keys_view_close(struct keys_view *view)
+{
+    struct keys *keys = view ? view->keys : NULL;
+    bool others = false;
+
+    if (!view) return;
+    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++) {
+        if (keys->views[i] == view) keys->views[i] = NULL;
+        others = others || keys->views[i];
+    }
+    if (!others) waiting_finish(keys);
+    free(view);
+}
+
+struct keys_marks keys_view_marks(const struct keys_view *view)
+{
+    return view->marks;
+}
+
+/* The oldest version of the row that belongs to the view, or NULL. */
+static const struct version *view_first(const struct keys_view *view, const struct key_row *row)
+{
+    const struct version *at = version_at(row, view->marks.revision), *first = NULL;
+
+    for (; at && (!at->counted_out || at->counted_out >= view->stamp); at = at->older) first = at;
+    return first;
+}
+
+bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, void *context)
+{
+    const struct keys *keys = view->keys;
+    struct order_place place = view->told ? order_behind(&keys->all, order_key(row_key(view->told)))
+                                          : order_begin(&keys->all);
+    struct key_value value;
+    size_t told = 0;
+
+    while (!view->all_told && told <= budget) {
+        if (!view->next) {
+            struct key_row *row = order_next(&place);
+            if (!row) {
+                view->all_told = true;
+                break;
+            }
+            view->told = row;
+            view->next = view_first(view, row);
+        }
+        for (; view->next && told <= budget; view->next = view->next->newer) {
+            if (view->next->mod > view->marks.revision) {
+                view->next = NULL;
+                break;
+            }
+            value = view_of(view->told, view->next);
+            each(context, &value);
+            told += VERSION_COST + value.key.len + value.value.len;
+        }
+    }
+    return !view->all_told;
+}
+
+/* -- restore -- */
+static bool numbers_fit(const struct key_row *row, const struct key_value *value)
+{
+    const struct version *before = row ? row->newest : NULL;
+
+    if (value->mod < 2 || (before && before->mod >= value->mod)) return false;
+    if (value->version == 0)
+        return value->create == 0 && value->lease == 0 && value->value.len == 0;
+    return value->create >= 2 && value->create <= value->mod &&
+           (value->version > 1) == (value->create < value->mod);
+}
+
+enum err keys_restore(struct keys *keys, const struct key_value *value)
+{
+    struct key_row *row = row_find(keys, value->key);
+    struct version *version;
+    bool lived = row && row->newest->version > 0;
+
+    if (value->key.len == 0 || value->value.len > UINT32_MAX || !numbers_fit(row, value))
+        return ERR_CORRUPT;
+    if (!row) row = row_make(keys, value->key);
+    version = must(malloc(sizeof *version + value->value.len));
+    lease_detach(keys, row);
+    *version = (struct version){
+        .older = row->newest,
+        .create = value->create,
+        .mod = value->mod,
+        .version = value->version,
+        .lease = value->lease,
+        .value_len = (uint32_t)value->value.len,
+        .sub = value->sub,
+    };
+    if (value->value.len) memcpy(version->value, value->value.at, value->value.len);
+    if (row->newest) row->newest->newer = version;
+    row->newest = version;
+    lease_attach(keys, row, value->lease);
+    if (lived && value->version == 0) order_remove(&keys->live, row);
+    if (!lived && value->version > 0 && order_insert(&keys->live, row)) (void)must(NULL);
+    keys->bytes += VERSION_COST + value->value.len;
+    version_toggle(keys, row, version);
+    change_append(keys, row, version);
+    return ERR_OK;
+}
+
+static int by_revision(const void *a, const void *b)
+{
+    const struct version *left = ((const struct change *)a)->version;
+    const struct version *right = ((const struct change *)b)->version;
+
+    if (left->mod != right->mod) return left->mod < right->mod ? -1 : 1;
+    return (left->sub > right->sub) - (left->sub < right->sub);
+}
+
+enum err keys_restore_done(struct keys *keys, struct keys_marks marks)
+{
+    size_t count = (size_t)keys->end, kept = 0;
+    struct change *changes = must(malloc((count + 1) * sizeof *changes));
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        changes[kept] = *change_slot(keys, i);
+        if (changes[kept].version->mod > marks.revision) err = ERR_CORRUPT;
+        if (changes[kept].version->mod > marks.pruned) kept++;
+    }
+    qsort(changes, kept, sizeof *changes, by_revision);
+    for (size_t i = 1; i < kept; i++)
+        if (by_revision(&changes[i - 1], &changes[i]) == 0) err = ERR_CORRUPT;
+    keys->first = keys->end = 0;
+    for (size_t i = 0; i < kept; i++) change_append(keys, changes[i].row, changes[i].version);
+    free(changes);
+    if (marks.compacted > marks.revision || (marks.pruned > 0 && marks.pruned >= marks.compacted) ||
+        marks.revision == 0)
+        err = ERR_CORRUPT;
+    keys->revision = marks.revision;
+    keys->compacted = marks.compacted;
+    keys->pruned = marks.pruned;
+    return err;
+}

@@ -1,0 +1,119 @@
+/* The key space: every key with its versions, back to the compaction point.
+ *
+ * One number, the revision, counts the steps that changed something; all changes of one step share
+ * it. A key's versions hang newest first, so a read of now looks at one; a read of the past walks
+ * back. What changed when stands in one list by revision, which watches resume from and compaction
+ * eats from its front.
+ *
+ * Pure and deterministic: same calls, same state, on every replica. That holds for `bytes`, too,
+ * which the quota is judged by: it counts what the contract keeps (keys, values, versions), not
+ * what this process happens to hold. A view (a snapshot under way) may hold more for a while:
+ * versions it has not told yet are kept though compacted, and are not counted.
+ *
+ * Memory that runs out ends the process: apply may not fail on one replica alone. The quota, which
+ * is the same for all, refuses long before. */
+#ifndef STORE_CORE_KEYS_H
+#define STORE_CORE_KEYS_H
+#include "base/err.h"
+#include "base/order.h"
+#include "base/str.h"
+
+struct keys;
+enum { KEYS_VIEWS_MAX = 4 };
+
+struct key_value { /* a view, valid until the key space changes */
+    struct str key, value;
+    uint64_t create, mod, version; /* version 0: deleted at `mod` */
+    uint64_t lease;                /* 0: none */
+    uint32_t sub;                  /* its place among the changes of its step */
+};
+struct key_range {        /* as etcd says it */
+    struct str from, end; /* end "": the one key `from`; end "\0": every key from `from` on */
+};
+
+struct keys *keys_open(void);
+void keys_close(struct keys *keys);               /* NULL is fine */
+uint64_t keys_revision(const struct keys *keys);  /* 1 when nothing was ever written */
+uint64_t keys_compacted(const struct keys *keys); /* 0: nothing yet */
+uint64_t keys_count(const struct keys *keys);     /* live ones */
+uint64_t keys_bytes(const struct keys *keys);
+uint64_t keys_hash(const struct keys *keys); /* of everything replicated */
+
+/* -- writing: between begin and commit, all at one revision -- */
+void keys_begin(struct keys *keys);
+/* The revision that the changes of this step get, or have. */
+uint64_t keys_step_revision(const struct keys *keys);
+/* Each key at most once in a step. `lease` 0: none; the key leaves the lease it had. */
+void keys_put(struct keys *keys, struct str key, struct str value, uint64_t lease);
+bool keys_delete(struct keys *keys, struct str key); /* false: was not there */
+/* The new revision, or the old one when nothing changed. */
+uint64_t keys_commit(struct keys *keys);
+/* What one version of this key and value counts. */
+uint64_t keys_cost(size_t key_len, size_t value_len, bool key_is_new);
+
+/* -- reading -- */
+/* revision 0: now. At or above the compaction point and not in the future: the caller's check. */
+bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
+              struct key_value *ret_value);
+struct keys_cursor { /* valid until the key space changes */
+    const struct keys *keys;
+    struct key_range range;
+    uint64_t revision;
+    struct order_place place;
+};
+/* In key order; what is read is looked for as it is asked for, so a limit costs what it shows. */
+void keys_seek(const struct keys *keys, struct key_range range, uint64_t revision,
+               struct keys_cursor *ret_cursor);
+bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value);
+/* Of now: two ways down the tree. Of the past: a walk. */
+uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision);
+
+/* Changes have numbers of their own, in order of revision and within a step in the order made; a
+ * number stays good while the space changes. Those from `first` up to, not including, `end` are
+ * there. */
+struct key_changes {
+    uint64_t first, end;
+};
+struct key_changes keys_changes(const struct keys *keys);
+/* The number of the first change at or after `revision`, which is at least the compaction point. */
+uint64_t keys_change_seek(const struct keys *keys, uint64_t revision);
+/* `before` is what stood there until then: version 0 when nothing did, or when it is compacted. */
+void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *ret_change,
+                    struct key_value *ret_before);
+
+/* -- keys of a lease -- */
+size_t keys_of_lease_count(const struct keys *keys, uint64_t lease);
+/* Up to `cap` of them, in key order; how many. Views as above. */
+size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *out, size_t cap);
+
+/* -- compaction -- */
+/* Reads below `revision` are over from now on. Larger than the last one, at most the present. */
+void keys_compact(struct keys *keys, uint64_t revision);
+/* Frees what compaction made unreachable: whole steps, until `changes_max` changes were looked at.
+ * Part of the state: call it with the same number at the same place everywhere. True: there is more
+ * to do. */
+bool keys_prune(struct keys *keys, uint32_t changes_max);
+
+/* -- a view of one revision while writing goes on -- */
+struct keys_view;
+struct keys_marks { /* the numbers that go with the versions */
+    uint64_t revision, compacted, pruned;
+};
+struct keys_view *keys_view_open(struct keys *keys); /* NULL: KEYS_VIEWS_MAX are open, or memory */
+void keys_view_close(struct keys_view *view);        /* NULL is fine */
+struct keys_marks keys_view_marks(const struct keys_view *view);
+/* Every version as of the view's revision, key by key in order, each key's from old to new, until
+ * about `budget` bytes were told. False: there is nothing left. */
+typedef void keys_view_fn(void *context, const struct key_value *version);
+bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, void *context);
+
+/* Revisions go on `by` higher, and what was before can never be named again (a copy from the past
+ * became the present). */
+void keys_jump(struct keys *keys, uint64_t by);
+
+/* -- restore: into an empty space, in the order a view gives -- */
+/* ERR_CORRUPT: not in order, or numbers that cannot be. */
+enum err keys_restore(struct keys *keys, const struct key_value *version);
+/* ERR_CORRUPT: the marks do not fit the versions. Nothing but keys_close may follow. */
+enum err keys_restore_done(struct keys *keys, struct keys_marks marks);
+#endif

@@ -1,0 +1,225 @@
+/* Leases: a deadline on the replicated clock, and the keys that end with it.
+ *
+ * Invariants:
+ * 1. every lease is in `leases` by id, in `lease_numbers` by number, and in `due` by (deadline, id)
+ * 2. a key names a lease exactly while that lease has a claim on it
+ * 3. a lease that waits in a queue has no claim */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "store/core/internal.h"
+
+enum { LEASE_COST = 256, CLAIM_COST = 64 };
+
+static struct str id_text(const struct store_id *id)
+{
+    return str_of(id->b, sizeof id->b);
+}
+
+void due_set(uint8_t due[8], uint64_t at_ns)
+{
+    for (int i = 0; i < 8; i++) due[i] = (uint8_t)(at_ns >> (56 - 8 * i));
+}
+
+uint64_t due_get(const uint8_t due[8])
+{
+    uint64_t at_ns = 0;
+
+    for (int i = 0; i < 8; i++) at_ns = at_ns << 8 | due[i];
+    return at_ns;
+}
+
+static struct str number_text(const struct lease *lease)
+{
+    return str_of(&lease->number, sizeof lease->number);
+}
+
+/* Everything of it that is replicated. */
+static void toggle(struct store *store, const struct lease *lease)
+{
+    uint8_t fixed[16 + 8 * 4];
+
+    memcpy(fixed, lease->id.b, 16);
+    store_le64(fixed + 16, lease->deadline_ns);
+    store_le64(fixed + 24, lease->ttl_ns);
+    store_le64(fixed + 32, (uint64_t)lease->lost_reason);
+    store_le64(fixed + 40, lease->lost_token);
+    store_toggle(store, 'L', str_of(fixed, sizeof fixed));
+}
+
+struct lease *lease_find(const struct store *store, const struct store_id *id)
+{
+    return map_get(&store->leases, id_text(id));
+}
+
+struct lease *lease_by_number(const struct store *store, uint64_t number)
+{
+    return number ? map_get(&store->lease_numbers, str_of(&number, sizeof number)) : NULL;
+}
+
+bool lease_is_over(const struct store *store, const struct lease *lease)
+{
+    return lease->deadline_ns <= store->clock_ns;
+}
+
+struct lease *lease_restore(struct store *store, const struct store_id *id, struct str owner,
+                            uint64_t ttl_ns, uint64_t deadline_ns, int lost_reason,
+                            uint64_t lost_token)
+{
+    /* 63 bits: what etcd's clients can say. */
+    uint64_t number = load_le64(id->b) & INT64_MAX;
+    struct lease *lease;
+
+    if (number == 0 || lease_find(store, id) || lease_by_number(store, number)) return NULL;
+    lease = store_must(calloc(1, sizeof *lease + owner.len));
+    lease->id = *id;
+    lease->number = number;
+    lease->ttl_ns = ttl_ns;
+    lease->deadline_ns = deadline_ns;
+    lease->lost_reason = lost_reason;
+    lease->lost_token = lost_token;
+    due_set(lease->due, lease->deadline_ns);
+    lease->owner_len = (uint32_t)owner.len;
+    if (owner.len) memcpy(lease->owner, owner.at, owner.len);
+    if (map_put(&store->leases, id_text(&lease->id), lease) ||
+        map_put(&store->lease_numbers, number_text(lease), lease) ||
+        order_insert(&store->due, lease))
+        (void)store_must(NULL);
+    store->bytes += LEASE_COST + owner.len;
+    toggle(store, lease);
+    return lease;
+}
+
+struct lease *lease_grant(struct store *store, const struct store_id *id, struct str owner,
+                          int64_t ttl_ms)
+{
+    uint64_t ttl_ns = (uint64_t)ttl_ms * 1000000;
+
+    return lease_restore(store, id, owner, ttl_ns, add_sat_u64(store->clock_ns, ttl_ns), 0, 0);
+}
+
+void lease_renew(struct store *store, struct lease *lease)
+{
+    view_lease(store, lease);
+    toggle(store, lease);
+    order_remove(&store->due, lease);
+    lease->deadline_ns = add_sat_u64(store->clock_ns, lease->ttl_ns);
+    due_set(lease->due, lease->deadline_ns);
+    if (order_insert(&store->due, lease)) (void)store_must(NULL);
+    toggle(store, lease);
+}
+
+struct claim *lease_claim_of(const struct lease *lease, struct str key)
+{
+    for (uint32_t i = 0; i < lease->claim_count; i++)
+        if (str_equal(str_of(lease->claims[i].key, lease->claims[i].key_len), key))
+            return &lease->claims[i];
+    return NULL;
+}
+
+static void toggle_claim(struct store *store, const struct lease *lease, const struct claim *claim)
+{
+    uint8_t fixed[16 + 16];
+
+    memcpy(fixed, lease->id.b, 16);
+    store_le64(fixed + 16, claim->token);
+    store_le64(fixed + 24, str_hash(str_of(claim->key, claim->key_len), claim->slot));
+    store_toggle(store, 'C', str_of(fixed, sizeof fixed));
+}
+
+struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,
+                              uint64_t token, struct group *group, uint32_t slot)
+{
+    struct claim *claim;
+
+    assert(lease->claim_count < STORE_KEYS_PER_LEASE_MAX && !lease->waiter);
+    view_lease(store, lease);
+    if (lease->claim_count == lease->claim_cap) {
+        lease->claim_cap = lease->claim_cap ? lease->claim_cap * 2 : 1;
+        lease->claims =
+            store_must(realloc(lease->claims, lease->claim_cap * sizeof *lease->claims));
+    }
+    claim = &lease->claims[lease->claim_count++];
+    *claim = (struct claim){store_must(malloc(key.len + 1)), (uint32_t)key.len, token, group, slot};
+    memcpy(claim->key, key.at, key.len);
+    claim->key[key.len] = '\0';
+    store->bytes += CLAIM_COST + key.len;
+    toggle_claim(store, lease, claim);
+    return claim;
+}
+
+void lease_claim_drop(struct store *store, struct lease *lease, struct claim *claim)
+{
+    size_t place = (size_t)(claim - lease->claims);
+
+    assert(place < lease->claim_count);
+    view_lease(store, lease);
+    toggle_claim(store, lease, claim);
+    store->bytes -= CLAIM_COST + claim->key_len;
+    free(claim->key);
+    memmove(claim, claim + 1, (lease->claim_count - place - 1) * sizeof *claim);
+    lease->claim_count--;
+}
+
+void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
+{
+    if (lease->lost_reason) return; /* the first loss is what its holder is told */
+    view_lease(store, lease);
+    toggle(store, lease);
+    lease->lost_reason = reason;
+    lease->lost_token = token;
+    toggle(store, lease);
+    store_event(store, &(struct store_event){
+                           .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct claim *left = a, *right = b;
+
+    return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
+}
+
+void lease_end(struct store *store, struct lease *lease, int reason)
+{
+    uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
+
+    view_lease(store, lease);
+    if (lease->waiter) group_waiter_drop(store, lease->waiter);
+    /* All keys at one revision, in key order. */
+    if (lease->claim_count > 1)
+        qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
+    keys_begin(store->keys);
+    for (uint32_t i = 0; i < lease->claim_count; i++)
+        (void)keys_delete(store->keys, str_of(lease->claims[i].key, lease->claims[i].key_len));
+    (void)keys_commit(store->keys);
+    if (!lease->lost_reason && reason != COORD_R_RELEASED)
+        store_event(store, &(struct store_event){
+                               .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
+    (void)map_remove(&store->leases, id_text(&lease->id));
+    (void)map_remove(&store->lease_numbers, number_text(lease));
+    order_remove(&store->due, lease);
+    toggle(store, lease);
+    store->bytes -= LEASE_COST + lease->owner_len;
+    while (lease->claim_count > 0) {
+        struct claim *claim = &lease->claims[0];
+        struct group *group = claim->group;
+        uint32_t slot = claim->slot;
+        lease_claim_drop(store, lease, claim);
+        /* It may give the slot to the next in the queue at once. */
+        if (group) group_slot_freed(store, group, slot, expired_ns);
+    }
+    free(lease->claims);
+    free(lease);
+}
+
+void leases_expire(struct store *store, size_t max)
+{
+    for (; max > 0; max--) {
+        struct order_place place = order_begin(&store->due);
+        struct lease *first = order_next(&place);
+        if (!first || !lease_is_over(store, first)) return;
+        lease_end(store, first, COORD_R_DEADLINE);
+    }
+}

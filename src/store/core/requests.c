@@ -1,0 +1,185 @@
+/* The answers of recent requests, so that a repeat is answered and not done again.
+ *
+ * A client numbers its requests; the last STORE_RESULTS_MAX answers stay, fewer when the client says
+ * which it has seen. A client that is silent for STORE_CLIENT_SILENT_NS of the replicated clock is
+ * forgotten. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "store/core/internal.h"
+
+enum { CLIENT_COST = 160, ANSWER_COST = sizeof(struct answer) };
+
+static struct str id_text(const struct store_id *id)
+{
+    return str_of(id->b, sizeof id->b);
+}
+
+static bool is_zero(const struct store_id *id)
+{
+    static const struct store_id zero;
+
+    return memcmp(id->b, zero.b, sizeof zero.b) == 0;
+}
+
+uint32_t request_fingerprint(const struct store_command *command)
+{
+    uint8_t fixed[8 * 5 + 16 * 2];
+    uint64_t hash;
+
+    store_le64(fixed, (uint64_t)command->kind);
+    store_le64(fixed + 8, command->expected);
+    store_le64(fixed + 16, (uint64_t)command->ttl_ms);
+    store_le64(fixed + 24, ((uint64_t)command->slot_count << 32) | command->flags);
+    store_le64(fixed + 32, command->token);
+    /* Not the new lease's id: a repeat may draw another. */
+    memcpy(fixed + 40, command->held.b, 16);
+    memset(fixed + 56, 0, 16);
+    if (command->kind == STORE_RELEASE) memcpy(fixed + 56, command->lease.b, 16);
+    hash = str_hash(str_of(fixed, sizeof fixed), 1);
+    hash = str_hash(command->key, hash);
+    hash = str_hash(command->value, hash);
+    hash = str_hash(command->owner, hash);
+    return (uint32_t)(hash ^ (hash >> 32));
+}
+
+static void toggle(struct store *store, const struct client *client, const struct answer *answer)
+{
+    uint8_t fixed[16 + 8 * 6];
+
+    memcpy(fixed, client->id.b, 16);
+    store_le64(fixed + 16, answer->sequence);
+    store_le64(fixed + 24, answer->fingerprint);
+    store_le64(fixed + 32,
+               ((uint64_t)(uint32_t)answer->result.code << 32) | (uint32_t)answer->result.reason);
+    store_le64(fixed + 40, answer->result.revision);
+    store_le64(fixed + 48, answer->result.token);
+    store_le64(fixed + 56, ((uint64_t)answer->result.slot << 1) | answer->result.waiting);
+    store_toggle(store, 'A', str_of(fixed, sizeof fixed));
+}
+
+static void drop_first(struct store *store, struct client *client, uint32_t count)
+{
+    view_client(store, client);
+    for (uint32_t i = 0; i < count; i++) toggle(store, client, &client->answers[i]);
+    memmove(client->answers, client->answers + count,
+            (client->count - count) * sizeof *client->answers);
+    client->count -= count;
+    store->bytes -= (uint64_t)count * ANSWER_COST;
+}
+
+static void client_forget(struct store *store, struct client *client)
+{
+    view_client(store, client);
+    drop_first(store, client, client->count);
+    (void)map_remove(&store->clients, id_text(&client->id));
+    list_remove(&client->by_use);
+    store->bytes -= CLIENT_COST;
+    free(client->answers);
+    free(client);
+}
+
+static struct client *client_of(const struct store *store, const struct store_id *id)
+{
+    return is_zero(id) ? NULL : map_get(&store->clients, id_text(id));
+}
+
+struct client *request_restore_client(struct store *store, const struct store_id *id,
+                                      uint64_t seen_ns, uint64_t use)
+{
+    struct client *client;
+
+    if (is_zero(id) || client_of(store, id)) return NULL;
+    client = store_must(calloc(1, sizeof *client));
+    client->id = *id;
+    client->seen_ns = seen_ns;
+    client->use = use;
+    list_init(&client->by_use);
+    list_append(&store->clients_by_use, &client->by_use);
+    if (map_put(&store->clients, id_text(&client->id), client)) (void)store_must(NULL);
+    store->bytes += CLIENT_COST;
+    return client;
+}
+
+static void used(struct store *store, struct client *client)
+{
+    view_client(store, client);
+    client->seen_ns = store->clock_ns;
+    client->use = ++store->uses;
+    list_remove(&client->by_use);
+    list_append(&store->clients_by_use, &client->by_use);
+}
+
+const struct store_result *request_known(struct store *store, const struct store_command *command,
+                                         bool *ret_other)
+{
+    struct client *client = client_of(store, &command->client);
+    uint32_t acked = 0;
+
+    *ret_other = false;
+    if (!client) return NULL;
+    used(store, client);
+    while (acked < client->count && client->answers[acked].sequence < command->acked) acked++;
+    drop_first(store, client, acked);
+    for (uint32_t i = 0; i < client->count; i++) {
+        if (client->answers[i].sequence != command->sequence) continue;
+        *ret_other = client->answers[i].fingerprint != request_fingerprint(command);
+        return &client->answers[i].result;
+    }
+    return NULL;
+}
+
+static void answer_add(struct store *store, struct client *client, uint64_t sequence,
+                       uint32_t fingerprint, const struct store_result *result)
+{
+    if (client->count == STORE_RESULTS_MAX) drop_first(store, client, 1);
+    /* Room grows as it is used: most clients have a few answers at a time. */
+    if ((client->count & (client->count - 1)) == 0)
+        client->answers = store_must(realloc(
+            client->answers, (client->count ? client->count * 2u : 1u) * sizeof *client->answers));
+    client->answers[client->count++] = (struct answer){sequence, fingerprint, *result};
+    store->bytes += ANSWER_COST;
+    toggle(store, client, &client->answers[client->count - 1]);
+}
+
+void request_restore_answer(struct store *store, const struct store_id *id, uint64_t sequence,
+                            uint32_t fingerprint, const struct store_result *result)
+{
+    answer_add(store, client_of(store, id), sequence, fingerprint, result);
+}
+
+void request_remember(struct store *store, const struct store_id *id, uint64_t sequence,
+                      uint32_t fingerprint, const struct store_result *result)
+{
+    struct client *client = client_of(store, id);
+
+    if (is_zero(id)) return;
+    if (!client) client = request_restore_client(store, id, 0, 0);
+    used(store, client);
+    answer_add(store, client, sequence, fingerprint, result);
+}
+
+void request_update(struct store *store, const struct store_id *id, uint64_t sequence,
+                    const struct store_result *result)
+{
+    struct client *client = client_of(store, id);
+
+    for (uint32_t i = 0; client && i < client->count; i++) {
+        if (client->answers[i].sequence != sequence) continue;
+        view_client(store, client);
+        toggle(store, client, &client->answers[i]);
+        client->answers[i].result = *result;
+        toggle(store, client, &client->answers[i]);
+        return;
+    }
+}
+
+void requests_forget_silent(struct store *store, size_t max)
+{
+    for (; max > 0 && !list_empty(&store->clients_by_use); max--) {
+        struct client *client = CONTAINER_OF(store->clients_by_use.next, struct client, by_use);
+        if (store->clock_ns - client->seen_ns < STORE_CLIENT_SILENT_NS) return;
+        client_forget(store, client);
+    }
+}

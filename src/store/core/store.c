@@ -1,0 +1,566 @@
+/* What a command does, and the state around it. */
+#include "store/core/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/core/internal.h"
+
+static const uint64_t quota_by_default = 2ull << 30;
+/* What a write may still take when the quota is reached: deletions leave a version, too. */
+enum { DELETION_ROOM = 64 * 1024 };
+
+void *store_must(void *memory)
+{
+    assert(memory && "out of memory while applying: the replica ends rather than differ");
+    return memory;
+}
+
+struct store_result store_answer(int code, int reason)
+{
+    return (struct store_result){.code = code, .reason = reason, .hint_ms = -1};
+}
+
+static uint64_t bytes_of(const struct store *store)
+{
+    return store->bytes + keys_bytes(store->keys);
+}
+
+bool store_has_room(const struct store *store, uint64_t bytes)
+{
+    return add_sat_u64(bytes_of(store), bytes) <= store->options.quota_bytes;
+}
+
+void store_event(struct store *store, const struct store_event *event)
+{
+    if (store->event_count == store->event_cap) {
+        store->event_cap = store->event_cap ? store->event_cap * 2 : 16;
+        store->events =
+            store_must(realloc(store->events, store->event_cap * sizeof *store->events));
+    }
+    store->events[store->event_count++] = *event;
+}
+
+bool store_event_next(struct store *store, struct store_event *ret_event)
+{
+    if (store->event_next == store->event_count) {
+        store->event_next = store->event_count = 0;
+        return false;
+    }
+    *ret_event = store->events[store->event_next++];
+    return true;
+}
+
+/* A sum of records is the same in whatever order they came. */
+void store_toggle(struct store *store, char kind, struct str bytes)
+{
+    store->hash ^= str_hash(bytes, (uint64_t)(unsigned char)kind * 0x9e3779b97f4a7c15ull);
+}
+
+/* -- life -- */
+static struct order_key due_key(const void *row)
+{
+    const struct lease *lease = row;
+
+    return (struct order_key){str_of(lease->due, sizeof lease->due),
+                              str_of(lease->id.b, sizeof lease->id.b)};
+}
+
+static struct order_key rest_key(const void *row)
+{
+    const struct group *group = row;
+
+    return (struct order_key){str_of(group->due, sizeof group->due),
+                              str_of(group->key, group->key_len)};
+}
+
+struct store *store_open(const struct store_options *options)
+{
+    static uint64_t uncounted; /* nodes of trees are not part of the quota */
+    struct store *store = calloc(1, sizeof *store);
+
+    if (!store) return NULL;
+    store->options = *options;
+    if (!store->options.quota_bytes) store->options.quota_bytes = quota_by_default;
+    store->keys = keys_open();
+    store->due_kind = (struct order_kind){due_key, &uncounted};
+    store->rest_kind = (struct order_kind){rest_key, &uncounted};
+    store->due.kind = &store->due_kind;
+    store->rests.kind = &store->rest_kind;
+    map_init(&store->leases, MAP_MOST, 11);
+    map_init(&store->lease_numbers, MAP_MOST, 12);
+    map_init(&store->groups, MAP_MOST, 13);
+    map_init(&store->clients, MAP_MOST, 14);
+    list_init(&store->clients_by_use);
+    if (!store->keys) {
+        free(store);
+        return NULL;
+    }
+    return store;
+}
+
+static void free_lease(struct lease *lease)
+{
+    for (uint32_t i = 0; i < lease->claim_count; i++) free(lease->claims[i].key);
+    free(lease->claims);
+    free(lease->waiter);
+    free(lease);
+}
+
+void store_close(struct store *store)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    if (!store) return;
+    while ((entry = map_next(&store->leases, &cursor))) free_lease(entry->value);
+    for (cursor = 0; (entry = map_next(&store->groups, &cursor));) {
+        free(((struct group *)entry->value)->slots);
+        free(entry->value);
+    }
+    for (cursor = 0; (entry = map_next(&store->clients, &cursor));) {
+        free(((struct client *)entry->value)->answers);
+        free(entry->value);
+    }
+    map_deinit(&store->leases);
+    map_deinit(&store->lease_numbers);
+    map_deinit(&store->groups);
+    map_deinit(&store->clients);
+    order_clear(&store->due);
+    order_clear(&store->rests);
+    keys_close(store->keys);
+    free(store->events);
+    free(store);
+}
+
+/* -- entries -- */
+static bool same_id(const struct store_id *a, const struct store_id *b)
+{
+    return memcmp(a->b, b->b, sizeof a->b) == 0;
+}
+
+static bool no_id(const struct store_id *id)
+{
+    static const struct store_id zero;
+
+    return same_id(id, &zero);
+}
+
+/* The live entry; one whose lease is over is ended first, and then there is none. */
+static bool live_entry(struct store *store, struct str key, struct key_value *ret_value,
+                       struct lease **ret_lease)
+{
+    struct lease *lease;
+
+    *ret_lease = NULL;
+    if (!keys_get(store->keys, key, 0, ret_value)) return false;
+    lease = lease_by_number(store, ret_value->lease);
+    if (lease && lease_is_over(store, lease)) {
+        lease_end(store, lease, COORD_R_DEADLINE);
+        return false;
+    }
+    *ret_lease = lease;
+    return true;
+}
+
+static void tell_holder(const struct store *store, const struct key_value *value,
+                        const struct lease *lease, struct store_result *result)
+{
+    const struct claim *claim = lease ? lease_claim_of(lease, value->key) : NULL;
+
+    result->revision = value->mod;
+    if (!claim) return;
+    result->token = claim->token;
+    result->hint_ms = (int64_t)((lease->deadline_ns - store->clock_ns) / 1000000);
+    memcpy(result->owner, lease->owner, min_size(lease->owner_len, STORE_OWNER_MAX));
+}
+
+/* Puts the key, and under `lease` makes it a claim. */
+static struct store_result put_claim(struct store *store, const struct store_command *command,
+                                     struct lease *lease, int reason)
+{
+    struct store_result result = store_answer(COORD_OK, reason);
+
+    keys_begin(store->keys);
+    keys_put(store->keys, command->key, command->value, lease ? lease->number : 0);
+    result.revision = result.create_revision = keys_commit(store->keys);
+    if (!lease) return result;
+    (void)lease_claim_add(store, lease, command->key, result.revision, NULL, STORE_NO_SLOT);
+    result.token = result.revision;
+    result.granted_ttl_ms = (int64_t)(lease->ttl_ns / 1000000);
+    result.lease = lease->id;
+    return result;
+}
+
+static bool has_room_for(const struct store *store, const struct store_command *command)
+{
+    return store_has_room(store, keys_cost(command->key.len, command->value.len, true) + 512 +
+                                     command->owner.len);
+}
+
+/* The lease a caller says it has, if it may still be used; else how it ended. */
+static struct lease *held_lease(struct store *store, const struct store_id *id,
+                                struct store_result *result)
+{
+    struct lease *lease = lease_find(store, id);
+
+    if (lease && lease->lost_reason) {
+        *result = store_answer(COORD_EXPIRED, lease->lost_reason);
+        result->token = lease->lost_token;
+        return NULL;
+    }
+    if (!lease || lease_is_over(store, lease) || lease->waiter) {
+        *result = store_answer(COORD_EXPIRED, COORD_R_DEADLINE);
+        return NULL;
+    }
+    return lease;
+}
+
+static struct store_result make_entry(struct store *store, const struct store_command *command)
+{
+    struct store_result result;
+    struct lease *lease = NULL;
+
+    if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
+    if (!no_id(&command->held)) {
+        lease = held_lease(store, &command->held, &result);
+        if (!lease) return result;
+        if (lease->claim_count == STORE_KEYS_PER_LEASE_MAX)
+            return store_answer(COORD_INVALID, COORD_R_ARGUMENT);
+    } else if (command->ttl_ms > 0) {
+        lease = lease_grant(store, &command->lease, command->owner, command->ttl_ms);
+        if (!lease) return store_answer(COORD_INVALID, COORD_R_HANDLE);
+    }
+    return put_claim(store, command, lease, COORD_R_CREATED);
+}
+
+static struct store_result apply_create(struct store *store, const struct store_command *command)
+{
+    struct key_value now;
+    struct lease *lease;
+    struct store_result result;
+
+    if (!live_entry(store, command->key, &now, &lease)) return make_entry(store, command);
+    result = store_answer(COORD_EXISTS, COORD_R_HELD);
+    tell_holder(store, &now, lease, &result);
+    return result;
+}
+
+static struct store_result conflict(const struct store *store, int reason,
+                                    const struct key_value *now, const struct lease *lease)
+{
+    struct store_result result = store_answer(COORD_CONFLICT, reason);
+
+    if (now) tell_holder(store, now, lease, &result);
+    return result;
+}
+
+/* A lease that has nothing left ends without a word: its holder let it go. */
+static void end_if_empty(struct store *store, struct lease *lease)
+{
+    if (lease->claim_count == 0 && !lease->waiter) lease_end(store, lease, COORD_R_RELEASED);
+}
+
+static struct store_result update(struct store *store, const struct store_command *command,
+                                  const struct key_value *now, struct lease *lease)
+{
+    struct claim *claim = lease ? lease_claim_of(lease, command->key) : NULL;
+    struct lease *next = NULL;
+    struct store_result result;
+
+    if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
+    if (command->ttl_ms > 0) {
+        next = lease_grant(store, &command->lease, str_of(lease->owner, lease->owner_len),
+                           command->ttl_ms);
+        if (!next) return store_answer(COORD_INVALID, COORD_R_HANDLE);
+    }
+    if (command->ttl_ms == STORE_TTL_KEEP || !lease) {
+        result = store_answer(COORD_OK, COORD_R_UPDATED);
+        result.token = claim ? claim->token : 0;
+        result.create_revision = now->create;
+        keys_begin(store->keys);
+        keys_put(store->keys, command->key, command->value, lease ? lease->number : 0);
+        result.revision = keys_commit(store->keys);
+        return result;
+    }
+    lease_claim_drop(store, lease, claim);
+    result = put_claim(store, command, next, COORD_R_UPDATED);
+    result.create_revision = now->create;
+    end_if_empty(store, lease);
+    return result;
+}
+
+static struct store_result apply_cas(struct store *store, const struct store_command *command)
+{
+    struct key_value now;
+    struct lease *lease;
+    bool live = live_entry(store, command->key, &now, &lease);
+    const struct claim *claim = live && lease ? lease_claim_of(lease, command->key) : NULL;
+    bool own = lease && same_id(&lease->id, &command->held);
+
+    if (command->expected == 0) {
+        struct store_command fresh = *command;
+        if (live) return conflict(store, COORD_R_PRESENT, &now, lease);
+        memset(&fresh.held, 0, sizeof fresh.held);
+        return make_entry(store, &fresh);
+    }
+    if (!live) return conflict(store, COORD_R_ABSENT, NULL, NULL);
+    if (claim && claim->group) return store_answer(COORD_INVALID, COORD_R_KEY);
+    if (now.mod != command->expected) return conflict(store, COORD_R_REVISION, &now, lease);
+    if ((lease || command->ttl_ms > 0) && !own)
+        return conflict(store, COORD_R_NOT_OWNER, &now, lease);
+    return update(store, command, &now, lease);
+}
+
+static struct store_result apply_delete(struct store *store, const struct store_command *command)
+{
+    struct key_value now;
+    struct lease *lease;
+    struct claim *claim;
+    struct store_result result = store_answer(COORD_OK, COORD_R_DELETED);
+    bool force = command->expected == STORE_FORCE;
+
+    if (!live_entry(store, command->key, &now, &lease))
+        return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+    if (!force && command->expected != STORE_ANY && command->expected != now.mod)
+        return conflict(store, COORD_R_REVISION, &now, lease);
+    bool own = lease && same_id(&lease->id, &command->held);
+    if (!force && lease && !own) return conflict(store, COORD_R_NOT_OWNER, &now, lease);
+    claim = lease ? lease_claim_of(lease, command->key) : NULL;
+    keys_begin(store->keys);
+    (void)keys_delete(store->keys, command->key);
+    result.revision = keys_commit(store->keys);
+    if (!claim) return result;
+    struct group *group = claim->group;
+    uint32_t slot = claim->slot;
+    lease_claim_drop(store, lease, claim);
+    if (!own) lease_lose(store, lease, COORD_R_REVOKED, 0);
+    if (group) group_slot_freed(store, group, slot, 0);
+    if (own) end_if_empty(store, lease);
+    return result;
+}
+
+/* -- leases -- */
+static struct store_result apply_release(struct store *store, const struct store_command *command)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_RELEASED);
+    struct lease *lease = lease_find(store, &command->lease);
+    struct claim *claim;
+
+    if (lease && lease->waiter && !lease_is_over(store, lease)) {
+        lease_end(store, lease, COORD_R_RELEASED);
+        return result;
+    }
+    lease = held_lease(store, &command->lease, &result);
+    if (!lease) return result;
+    if (command->key.len == 0) {
+        lease_end(store, lease, COORD_R_RELEASED);
+        result.revision = keys_revision(store->keys);
+        return result;
+    }
+    claim = lease_claim_of(lease, command->key);
+    if (!claim) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+    struct group *group = claim->group;
+    uint32_t slot = claim->slot;
+    keys_begin(store->keys);
+    (void)keys_delete(store->keys, command->key);
+    result.revision = keys_commit(store->keys);
+    lease_claim_drop(store, lease, claim);
+    if (group) group_slot_freed(store, group, slot, 0);
+    end_if_empty(store, lease);
+    return result;
+}
+
+static void apply_renew(struct store *store, const struct store_command *command,
+                        struct store_renewal *renewals)
+{
+    for (size_t i = 0; i < command->renew_count; i++) {
+        struct lease *lease = lease_find(store, &command->renew[i]);
+        renewals[i] = (struct store_renewal){.code = COORD_EXPIRED, .reason = COORD_R_DEADLINE};
+        if (!lease || lease_is_over(store, lease)) continue;
+        if (lease->lost_reason) {
+            renewals[i].reason = lease->lost_reason;
+            renewals[i].token = lease->lost_token;
+            continue;
+        }
+        lease_renew(store, lease);
+        renewals[i] = (struct store_renewal){.code = COORD_OK,
+                                             .reason = COORD_R_RENEWED,
+                                             .granted_ttl_ms = (int64_t)(lease->ttl_ns / 1000000)};
+    }
+}
+
+/* -- plain keys -- */
+static struct store_result apply_put(struct store *store, const struct store_command *command)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_UPDATED);
+
+    if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
+    keys_begin(store->keys);
+    keys_put(store->keys, command->key, command->value, 0);
+    result.revision = keys_commit(store->keys);
+    return result;
+}
+
+static struct store_result apply_delete_range(struct store *store,
+                                              const struct store_command *command)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_DELETED);
+    struct key_range range = {command->key, command->range_end};
+    struct keys_cursor cursor;
+    struct key_value value;
+    size_t count = (size_t)keys_count_range(store->keys, range, 0), found = 0;
+    struct str *names = store_must(malloc((count + 1) * sizeof *names));
+
+    /* First looked up, then deleted: the walk does not outlive a change. Names live in rows, which
+     * a deletion keeps. */
+    keys_seek(store->keys, range, 0, &cursor);
+    while (found < count && keys_next(&cursor, &value))
+        if (value.lease == 0) names[found++] = value.key;
+    keys_begin(store->keys);
+    for (size_t i = 0; i < found; i++) (void)keys_delete(store->keys, names[i]);
+    result.revision = keys_commit(store->keys);
+    result.live = (uint32_t)found;
+    free(names);
+    return found ? result : store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+}
+
+static struct store_result apply_compact(struct store *store, const struct store_command *command)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_NONE);
+
+    result.revision = keys_revision(store->keys);
+    if (command->expected <= keys_compacted(store->keys))
+        return store_answer(COORD_CONFLICT, COORD_R_REVISION);
+    if (command->expected > keys_revision(store->keys))
+        return store_answer(COORD_INVALID, COORD_R_ARGUMENT);
+    keys_compact(store->keys, command->expected);
+    return result;
+}
+
+static struct store_result apply_tick(struct store *store, const struct store_command *command)
+{
+    if (no_id(&store->identity) && !no_id(&command->lease)) store->identity = command->lease;
+    return store_answer(COORD_OK, COORD_R_NONE);
+}
+
+static struct store_result run(struct store *store, const struct store_command *command,
+                               struct store_renewal *renewals)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_NONE);
+
+    switch (command->kind) {
+    case STORE_TICK: return apply_tick(store, command);
+    case STORE_CREATE: return apply_create(store, command);
+    case STORE_CAS: return apply_cas(store, command);
+    case STORE_DELETE: return apply_delete(store, command);
+    case STORE_ACQUIRE: group_acquire(store, command, &result); return result;
+    case STORE_CANCEL_WAIT:
+    case STORE_RELEASE: return apply_release(store, command);
+    case STORE_RENEW: apply_renew(store, command, renewals); return result;
+    case STORE_RESIZE: group_resize(store, command, &result); return result;
+    case STORE_COMPACT: return apply_compact(store, command);
+    case STORE_PUT: return apply_put(store, command);
+    case STORE_DELETE_RANGE: return apply_delete_range(store, command);
+    }
+    return store_answer(COORD_INVALID, COORD_R_ARGUMENT);
+}
+
+static bool is_remembered(enum store_kind kind)
+{
+    return kind != STORE_TICK && kind != STORE_RENEW && kind != STORE_COMPACT;
+}
+
+void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
+                 struct store_result *ret_result, struct store_renewal *renewals)
+{
+    const struct store_result *known;
+    bool other;
+
+    assert(clock_ns >= store->clock_ns);
+    store->clock_ns = clock_ns;
+    leases_expire(store, STORE_EXPIRE_MAX);
+    groups_end_rests(store);
+    requests_forget_silent(store, STORE_EXPIRE_MAX);
+    (void)keys_prune(store->keys, STORE_PRUNE_CHANGES);
+    known = is_remembered(command->kind) ? request_known(store, command, &other) : NULL;
+    if (known && other) {
+        *ret_result = store_answer(COORD_INVALID, COORD_R_HANDLE);
+    } else if (known) {
+        *ret_result = *known;
+        if (known->code == COORD_OK)
+            ret_result->reason = command->kind == STORE_RELEASE || command->kind == STORE_DELETE
+                                     ? COORD_R_ALREADY
+                                     : COORD_R_REPLAYED;
+    } else {
+        *ret_result = run(store, command, renewals);
+        if (is_remembered(command->kind))
+            request_remember(store, &command->client, command->sequence,
+                             request_fingerprint(command), ret_result);
+    }
+}
+
+uint64_t store_next_due(const struct store *store)
+{
+    struct order_place place = order_begin(&store->due);
+    const struct lease *lease = order_next(&place);
+    uint64_t due = lease ? lease->deadline_ns : UINT64_MAX;
+    const struct group *group;
+
+    place = order_begin(&store->rests);
+    group = order_next(&place);
+    for (uint32_t i = 0; group && i < group->slot_cap; i++)
+        if (group->slots[i].rest_until_ns) due = min_u64(due, group->slots[i].rest_until_ns);
+    return due;
+}
+
+/* -- reading -- */
+const struct keys *store_keys(const struct store *store)
+{
+    return store->keys;
+}
+
+struct store_id store_identity(const struct store *store)
+{
+    return store->identity;
+}
+
+bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns,
+                    struct store_claim *ret_claim)
+{
+    struct key_value value;
+    const struct lease *lease;
+    const struct claim *claim;
+
+    if (!keys_get(store->keys, key, 0, &value)) return false;
+    lease = lease_by_number(store, value.lease);
+    if (!lease || lease->deadline_ns <= clock_ns) return false;
+    claim = lease_claim_of(lease, key);
+    *ret_claim = (struct store_claim){lease->id, str_of(lease->owner, lease->owner_len),
+                                      claim->token, (int64_t)(lease->ttl_ns / 1000000),
+                                      (int64_t)((lease->deadline_ns - clock_ns) / 1000000)};
+    return true;
+}
+
+bool store_group_of(const struct store *store, struct str key, struct store_group *ret_group)
+{
+    const struct group *group = group_find(store, key);
+
+    if (!group) return false;
+    *ret_group = (struct store_group){group->slot_count, group->live, group->waiter_count,
+                                      group->revision, group->cooldown_ns / 1000000};
+    return true;
+}
+
+struct store_sizes store_sizes(const struct store *store)
+{
+    return (struct store_sizes){
+        .bytes = bytes_of(store),
+        .quota = store->options.quota_bytes,
+        .leases = map_count(&store->leases),
+        .groups = map_count(&store->groups),
+        .waiters = store->waiters,
+        .clients = map_count(&store->clients),
+        .no_space = !store_has_room(store, DELETION_ROOM),
+    };
+}

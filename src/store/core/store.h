@@ -1,0 +1,165 @@
+/* The store's state machine: keys, leases on the replicated clock, groups with waiters in order of
+ * arrival, the answers of recent requests.
+ *
+ * Every call that changes it is an entry of the log: the time is the log's own clock (T, which only
+ * moves while there is a leader), numbers come from the caller, nothing is drawn here. Before each
+ * command, leases whose deadline T has reached end, in order (deadline, id), at most
+ * STORE_EXPIRE_MAX of them, each at one revision that deletes its keys in key order. What is left
+ * over is due at once: store_next_due says when the leader must propose a tick.
+ *
+ * Done, refused, repeated: a command that is refused is an answer, never an error. The quota
+ * refuses writes that add (STORE_NO_SPACE); deletes, releases, renewals and compaction always work.
+ * A request that was answered before, by (client, sequence), is answered the same again.
+ *
+ * Claims are ordinary keys: what Coordination calls "a/b" is the key "muster/a/b" here, attached to
+ * a lease, and a slot is "muster/<group>/slot-0007". The group itself, its waiters and the tokens
+ * of claims are records beside the keys. */
+#ifndef STORE_CORE_STORE_H
+#define STORE_CORE_STORE_H
+#include "base/buf.h"
+#include "base/note.h"
+#include "store/core/keys.h"
+
+enum {
+    STORE_KEY_MAX = 512 + 7, /* with "muster/" */
+    STORE_VALUE_MAX = 1048576,
+    STORE_OWNER_MAX = 128,
+    STORE_SLOTS_MAX = 1024,
+    STORE_KEYS_PER_LEASE_MAX = 1024,
+    STORE_WAITERS_MAX = 10000, /* of one group */
+    STORE_EXPIRE_MAX = 256,    /* leases that end before one command */
+    STORE_RESULTS_MAX = 256,   /* kept for each client */
+    STORE_PRUNE_CHANGES = 1024,
+};
+#define STORE_CLIENT_SILENT_NS (600ull * 1000 * 1000 * 1000) /* of T: then its answers go */
+
+struct store_id {
+    uint8_t b[16];
+};
+struct store;
+
+struct store_options {
+    uint64_t quota_bytes; /* the same on every replica; 0: 2 GiB */
+};
+
+/* -- commands -- */
+enum store_kind {
+    STORE_TICK = 1,
+    STORE_CREATE,
+    STORE_CAS,
+    STORE_DELETE,
+    STORE_ACQUIRE,
+    STORE_CANCEL_WAIT, /* the waiter's client gave up or is gone */
+    STORE_RELEASE,
+    STORE_RENEW, /* a batch */
+    STORE_RESIZE,
+    STORE_COMPACT,
+    STORE_PUT, /* plain keys, without the rules of claims */
+    STORE_DELETE_RANGE,
+};
+#define STORE_ANY       UINT64_MAX
+#define STORE_FORCE     (UINT64_MAX - 1)
+#define STORE_TTL_KEEP  (-1)
+#define STORE_TAKEOVER  1u
+#define STORE_NO_CREATE 2u
+#define STORE_NO_SLOT   UINT32_MAX
+
+struct store_command { /* which fields count: see each; views */
+    enum store_kind kind;
+    /* Who asks, for the answers of repeats; a zero client is not remembered. `acked`: results of
+     * smaller sequences are not asked for again. */
+    struct store_id client;
+    uint64_t sequence, acked;
+    struct str key, value, owner; /* key: of the group, too, with its prefix; end of a range: */
+    struct str range_end;
+    uint64_t expected; /* CAS, DELETE, RESIZE; COMPACT: the revision */
+    int64_t ttl_ms;
+    struct store_id lease; /* new one for CREATE, CAS, ACQUIRE; RELEASE's */
+    struct store_id held;  /* CAS, DELETE, CREATE under: the lease the caller says it has */
+    uint64_t token;        /* RELEASE: of the claim */
+    uint32_t slot_count, flags, prefer_slot;
+    uint64_t cooldown_ms;
+    bool wait; /* ACQUIRE: queue when full */
+    const struct store_id *renew;
+    size_t renew_count;
+};
+
+/* Codes and reasons are those of muster/coord.h, as numbers. */
+struct store_result {
+    int code, reason;
+    uint64_t revision, token, create_revision;
+    int64_t granted_ttl_ms, hint_ms;
+    uint32_t slot, live, slot_count;
+    bool waiting; /* ACQUIRE: queued; the answer comes as an event STORE_GRANTED */
+    struct store_id lease;
+    char owner[STORE_OWNER_MAX + 1];
+};
+/* RENEW answers each id by itself. */
+struct store_renewal {
+    int code, reason;
+    int64_t granted_ttl_ms;
+    uint64_t token; /* of who superseded it */
+};
+
+/* What happened beside the answer, in order; drained by the driver after each apply. Watches read
+ * changes from keys.h; these are for who waits. */
+enum store_event_kind { STORE_GRANTED, STORE_WAIT_ENDED, STORE_LEASE_ENDED };
+struct store_event {
+    enum store_event_kind kind;
+    struct store_id lease;
+    struct store_result result; /* GRANTED, WAIT_ENDED */
+    int reason;                 /* LEASE_ENDED */
+};
+
+enum { STORE_OK_SPACE = 0, STORE_NO_SPACE = 1 };
+
+struct store *store_open(const struct store_options *options); /* NULL: memory */
+void store_close(struct store *store);                         /* NULL is fine */
+/* `clock_ns` never goes back. `renewals` has room for renew_count. */
+void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
+                 struct store_result *ret_result, struct store_renewal *renewals);
+bool store_event_next(struct store *store, struct store_event *ret_event);
+/* T of the next thing that is due (a deadline, a rest that is over); UINT64_MAX: nothing. At most
+ * the present T when some are left over. */
+uint64_t store_next_due(const struct store *store);
+
+/* -- reading -- */
+const struct keys *store_keys(const struct store *store);
+struct store_id store_identity(const struct store *store); /* zero until STORE_TICK made one */
+struct store_claim {                                       /* of a leased key */
+    struct store_id lease;
+    struct str owner;
+    uint64_t token;
+    int64_t ttl_ms, remaining_ms; /* remaining at `clock_ns` */
+};
+/* False: not a claim, or its lease is past its deadline at `clock_ns`. */
+bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns,
+                    struct store_claim *ret_claim);
+struct store_group {
+    uint32_t slot_count, live, waiters;
+    uint64_t revision, cooldown_ms;
+};
+bool store_group_of(const struct store *store, struct str group, struct store_group *ret_group);
+struct store_sizes {
+    uint64_t bytes, quota, leases, groups, waiters, clients;
+    bool no_space;
+};
+struct store_sizes store_sizes(const struct store *store);
+uint64_t store_hash(const struct store *store); /* of everything replicated */
+
+/* -- snapshot: begin, next (byte budget), end over one moment; restore -- */
+struct store_view;
+struct store_view *store_view_open(struct store *store);
+/* Appends about `budget` bytes. False: done. ERR_NOMEM, ERR_FULL through *ret_err. */
+bool store_view_next(struct store_view *view, size_t budget, struct buf *into, enum err *ret_err);
+void store_view_close(struct store_view *view);
+/* Bytes in any portions. ERR_CORRUPT with a note that says at which byte of the section. */
+struct store_restore;
+struct store_restore *store_restore_open(const struct store_options *options);
+enum err store_restore_feed(struct store_restore *restore, struct str bytes, struct note *note);
+enum err store_restore_done(struct store_restore *restore, struct store **ret_store,
+                            struct note *note);
+void store_restore_close(struct store_restore *restore);
+/* After a restore from an old copy: a new identity, and revisions jump by 2^40 (B6.4, R5). */
+void store_become_other(struct store *store, const struct store_id *identity);
+#endif

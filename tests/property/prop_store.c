@@ -1,0 +1,412 @@
+/* Random commands to the store's state machine, three ways at once:
+ *   - against prim/memory's core, which is the contract as a plain function: same answers;
+ *   - against a twin that is never looked at by a snapshot: same hash after every command;
+ *   - against what a snapshot, taken slice by slice while commands go on, restores to.
+ * Waiting, which the plain function has not, is checked by its own rules. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/prng.h"
+#include "lib/test.h"
+#include "prim/memory/core/core.h"
+#include "store/core/store.h"
+
+enum { KEYS = 10, GROUPS = 3, HANDS = 40, STEPS = 2500, WORLDS = 30, CLIENTS = 5 };
+
+struct hand { /* a claim that somebody made */
+    bool used, over;
+    struct store_id id;
+    char key[64]; /* as the store says it */
+    char owner[16];
+    uint64_t store_token, memory_token;
+};
+struct world {
+    struct prng p;
+    struct store *store, *twin;
+    struct memory_core *memory;
+    uint64_t now_ns, sequence;
+    struct hand hands[HANDS];
+    uint64_t store_revision[KEYS], memory_revision[KEYS];
+    struct store_view *view;
+    struct store_restore *restore;
+    uint64_t view_hash;
+    uint32_t sizes[GROUPS];
+};
+
+static struct store_id draw_id(struct world *w)
+{
+    struct store_id id;
+
+    for (size_t i = 0; i < sizeof id.b; i++) id.b[i] = (uint8_t)prng_below(&w->p, 256);
+    id.b[0] |= 1;
+    return id;
+}
+
+static coord_id as_coord(const struct store_id *id)
+{
+    coord_id out;
+
+    memcpy(out.b, id->b, sizeof out.b);
+    return out;
+}
+
+static struct prim_call call_of(struct world *w)
+{
+    struct store_id id = draw_id(w);
+
+    return (struct prim_call){.deadline_ns = INT64_MAX, .request_id = as_coord(&id)};
+}
+
+/* Both stores take every command; what they hold must not differ. */
+static struct store_result apply(struct world *w, struct store_command *command,
+                                 struct store_renewal *renewal)
+{
+    struct store_result result, other;
+    struct store_renewal twin_renewal;
+    struct store_event event;
+
+    command->client = (struct store_id){{(uint8_t)(1 + prng_below(&w->p, CLIENTS))}};
+    command->sequence = ++w->sequence;
+    command->acked = w->sequence > 50 ? w->sequence - 50 : 0;
+    store_apply(w->store, w->now_ns, command, &result, renewal);
+    store_apply(w->twin, w->now_ns, command, &other, &twin_renewal);
+    CHECK("the twin answers alike", result.code == other.code && result.reason == other.reason &&
+                                        result.revision == other.revision);
+    CHECK("the twin is alike", store_hash(w->store) == store_hash(w->twin) &&
+                                   store_sizes(w->store).bytes == store_sizes(w->twin).bytes);
+    while (store_event_next(w->store, &event)) {}
+    while (store_event_next(w->twin, &event)) {}
+    if (command->kind != STORE_TICK && command->kind != STORE_RENEW &&
+        command->kind != STORE_COMPACT && prng_chance(&w->p, 50000)) {
+        /* The same again is answered, not done. */
+        uint64_t revision = keys_revision(store_keys(w->store));
+        store_apply(w->store, w->now_ns, command, &other, renewal);
+        CHECK("a repeat changes nothing", keys_revision(store_keys(w->store)) == revision);
+        CHECK("and is answered the same", other.code == result.code && other.token == result.token);
+        store_apply(w->twin, w->now_ns, command, &other, renewal);
+    }
+    return result;
+}
+
+static void same(const char *what, const struct store_result *got, const coord_result *want)
+{
+    if (got->code != want->code || (want->code != COORD_EXPIRED && got->reason != want->reason))
+        fprintf(stderr, "%s: the store says %s/%s, the contract %s/%s\n", what,
+                coord_code_name(got->code), coord_reason_name(got->reason),
+                coord_code_name(want->code), coord_reason_name(want->reason));
+    CHECK(what, got->code == want->code);
+    /* How a claim ended is told by who has it now; the store tells what it remembers. */
+    if (want->code != COORD_EXPIRED) CHECK(what, got->reason == want->reason);
+}
+
+static struct hand *free_hand(struct world *w)
+{
+    for (size_t i = 0; i < HANDS; i++)
+        if (!w->hands[i].used) return &w->hands[i];
+    return &w->hands[prng_below(&w->p, HANDS)];
+}
+
+static struct hand *any_hand(struct world *w)
+{
+    struct hand *hand = &w->hands[prng_below(&w->p, HANDS)];
+
+    return hand->used ? hand : NULL;
+}
+
+static struct prim_claim claim_of(struct hand *hand, struct prim_held *held)
+{
+    /* The memory store knows keys without the prefix. */
+    *held =
+        (struct prim_held){hand->key + 7, hand->memory_token, hand->memory_token, COORD_NO_SLOT};
+    return (struct prim_claim){as_coord(&hand->id), hand->owner, 1000, held, 1};
+}
+
+static void keep_hand(struct world *w, const struct store_id *id, const char *key,
+                      const char *owner, const struct store_result *result,
+                      const struct prim_grant *grant)
+{
+    struct hand *hand = free_hand(w);
+
+    *hand = (struct hand){
+        .used = true, .id = *id, .store_token = result->token, .memory_token = grant->token};
+    (void)snprintf(hand->key, sizeof hand->key, "%s", key);
+    (void)snprintf(hand->owner, sizeof hand->owner, "%s", owner);
+}
+
+static void do_entry(struct world *w)
+{
+    uint64_t which = prng_below(&w->p, KEYS), die = prng_below(&w->p, 100);
+    char key[32], value[24], owner[16];
+    struct store_command command = {.lease = draw_id(w)};
+    struct prim_call call = call_of(w);
+    struct prim_grant grant = {.token = 0};
+    struct store_result result;
+    coord_result want;
+    struct hand *hand = prng_chance(&w->p, 500000) ? any_hand(w) : NULL;
+    struct prim_held held;
+    struct prim_claim claim;
+
+    (void)snprintf(key, sizeof key, "muster/k/%u", (unsigned)which % 100u);
+    (void)snprintf(value, sizeof value, "%llu", (unsigned long long)prng_u64(&w->p));
+    (void)snprintf(owner, sizeof owner, "o%u", (unsigned)prng_below(&w->p, 6));
+    command.key = str_from(key);
+    command.value = str_from(value);
+    command.owner = str_from(owner);
+    command.ttl_ms = prng_chance(&w->p, 500000) ? (int64_t)prng_between(&w->p, 500, 3000) : 0;
+    if (hand) {
+        claim = claim_of(hand, &held);
+        command.held = hand->id;
+    }
+    if (die < 45) {
+        struct prim_create in = {.key = str_from(key + 7),
+                                 .value = command.value,
+                                 .owner = command.owner,
+                                 .ttl_ms = command.ttl_ms,
+                                 .lease_id = as_coord(&command.lease)};
+        memset(&command.held, 0, sizeof command.held);
+        command.kind = STORE_CREATE;
+        result = apply(w, &command, NULL);
+        want = memory_core_create(w->memory, (int64_t)w->now_ns, &call, &in, &grant);
+        same("create", &result, &want);
+        if (result.code == COORD_EXISTS) CHECK("the holder", strcmp(result.owner, want.owner) == 0);
+    } else if (die < 80) {
+        bool fresh = prng_chance(&w->p, 200000), stale = prng_chance(&w->p, 150000);
+        struct prim_cas in = {.key = str_from(key + 7),
+                              .value = command.value,
+                              .owner = command.owner,
+                              .lease_id = as_coord(&command.lease),
+                              .claim = hand ? &claim : NULL};
+        command.kind = STORE_CAS;
+        command.expected = fresh ? 0 : w->store_revision[which] + stale;
+        in.expected = fresh ? 0 : w->memory_revision[which] + stale;
+        if (!fresh && command.expected == 0) return;
+        if (!fresh && !hand) command.ttl_ms = STORE_TTL_KEEP;
+        if (hand && prng_chance(&w->p, 500000)) command.ttl_ms = STORE_TTL_KEEP;
+        if (fresh && command.ttl_ms == STORE_TTL_KEEP) command.ttl_ms = 0;
+        in.ttl_ms = command.ttl_ms;
+        result = apply(w, &command, NULL);
+        want = memory_core_cas(w->memory, (int64_t)w->now_ns, &call, &in, &grant);
+        same("cas", &result, &want);
+    } else {
+        struct prim_delete in = {.key = str_from(key + 7), .claim = hand ? &claim : NULL};
+        bool force = prng_chance(&w->p, 200000);
+        command.kind = STORE_DELETE;
+        command.expected = force ? STORE_FORCE : STORE_ANY;
+        in.expected = force ? COORD_FORCE : COORD_ANY;
+        result = apply(w, &command, NULL);
+        want = memory_core_remove(w->memory, (int64_t)w->now_ns, &call, &in);
+        same("delete", &result, &want);
+        return;
+    }
+    if (result.code != COORD_OK) return;
+    w->store_revision[which] = result.revision;
+    w->memory_revision[which] = want.revision;
+    CHECK("a lease is made by both or none",
+          (result.granted_ttl_ms > 0) == (grant.granted_ttl_ms > 0));
+    if (result.granted_ttl_ms > 0) keep_hand(w, &command.lease, key, owner, &result, &grant);
+}
+
+static void do_acquire(struct world *w)
+{
+    uint64_t which = prng_below(&w->p, GROUPS);
+    char key[64], owner[16];
+    struct store_command command = {.kind = STORE_ACQUIRE, .lease = draw_id(w)};
+    struct prim_call call = call_of(w);
+    struct prim_grant grant = {.token = 0};
+    struct prim_acquire in = {.lease_id = as_coord(&command.lease)};
+    struct store_result result;
+    coord_result want;
+
+    (void)snprintf(key, sizeof key, "muster/g%u", (unsigned)which % 10u);
+    (void)snprintf(owner, sizeof owner, "o%u", (unsigned)prng_below(&w->p, 6));
+    command.key = str_from(key);
+    command.owner = in.owner = str_from(owner);
+    in.group = str_from(key + 7);
+    command.ttl_ms = in.ttl_ms = (int64_t)prng_between(&w->p, 500, 3000);
+    command.slot_count = in.slot_count = w->sizes[which] + (prng_chance(&w->p, 30000) ? 1u : 0u);
+    command.flags = in.flags = (prng_chance(&w->p, 200000) ? COORD_TAKEOVER_SAME_OWNER : 0u);
+    command.prefer_slot = in.prefer_slot =
+        prng_chance(&w->p, 300000) ? (uint32_t)prng_below(&w->p, 4) : COORD_NO_SLOT;
+    command.cooldown_ms = which == 1 ? 700 : 0;
+    in.cooldown_ms = (int64_t)command.cooldown_ms;
+    result = apply(w, &command, NULL);
+    want = memory_core_acquire(w->memory, (int64_t)w->now_ns, &call, &in, &grant);
+    same("acquire", &result, &want);
+    if (result.code == COORD_EXISTS && result.reason == COORD_R_FULL)
+        CHECK("how many hold", result.live == want.live);
+    if (result.code != COORD_OK) return;
+    CHECK("which slot", result.slot == want.slot);
+    (void)snprintf(key + strlen(key), sizeof key - strlen(key), "/slot-%04u",
+                   (unsigned)result.slot % 10000u);
+    keep_hand(w, &command.lease, key, owner, &result, &grant);
+}
+
+static void do_lease(struct world *w)
+{
+    struct hand *hand = any_hand(w);
+    struct store_command command = {.kind = STORE_RELEASE};
+    struct store_renewal renewal;
+    struct prim_call call = call_of(w);
+    struct prim_held held;
+    struct prim_claim claim;
+    coord_result want;
+
+    if (!hand) return;
+    claim = claim_of(hand, &held);
+    if (prng_chance(&w->p, 700000)) {
+        command.kind = STORE_RENEW;
+        command.renew = &hand->id;
+        command.renew_count = 1;
+        (void)apply(w, &command, &renewal);
+        want = memory_core_renew(w->memory, (int64_t)w->now_ns, &claim);
+        CHECK("renew", renewal.code == want.code);
+        CHECK("EXPIRED is final", renewal.code != COORD_OK || !hand->over);
+        hand->over = renewal.code != COORD_OK;
+        return;
+    }
+    command.lease = hand->id;
+    struct store_result result = apply(w, &command, NULL);
+    want = memory_core_release(w->memory, (int64_t)w->now_ns, &call, &claim, NULL);
+    /* A handle that let its key go knows that itself (prim/lease.c); the store has forgotten it. */
+    if (want.reason != COORD_R_ALREADY) same("release", &result, &want);
+    hand->used = false;
+}
+
+static void do_resize(struct world *w)
+{
+    uint64_t which = prng_below(&w->p, GROUPS);
+    char key[32];
+    struct store_command command = {.kind = STORE_RESIZE};
+    struct prim_call call = call_of(w);
+    const struct memory_group *there = NULL;
+    struct store_group here;
+    coord_result want;
+
+    (void)snprintf(key, sizeof key, "muster/g%u", (unsigned)which % 10u);
+    (void)memory_core_group(w->memory, (int64_t)w->now_ns, str_from(key + 7), &there);
+    if (!store_group_of(w->store, str_from(key), &here)) return;
+    command.key = str_from(key);
+    command.expected = here.revision;
+    command.slot_count = (uint32_t)prng_between(&w->p, 1, 5);
+    struct store_result result = apply(w, &command, NULL);
+    want = memory_core_resize(w->memory, (int64_t)w->now_ns, &call, str_from(key + 7),
+                              there->revision, command.slot_count);
+    same("resize", &result, &want);
+    w->sizes[which] = command.slot_count;
+}
+
+static void do_compact(struct world *w)
+{
+    const struct keys *keys = store_keys(w->store);
+    struct store_command command = {.kind = STORE_COMPACT};
+
+    command.expected = keys_compacted(keys) + 1 +
+                       prng_below(&w->p, keys_revision(keys) - keys_compacted(keys) + 1);
+    (void)apply(w, &command, NULL);
+}
+
+/* A snapshot in slices, fed to a restore as it comes, in other slices. */
+static void do_view(struct world *w)
+{
+    struct store_options options = {0};
+    struct store *restored;
+    struct note note = {""};
+    struct buf out;
+    enum err err;
+    bool more;
+
+    if (!w->view) {
+        w->view = store_view_open(w->store);
+        w->restore = store_restore_open(&options);
+        w->view_hash = store_hash(w->store);
+        CHECK("a view opens", w->view && w->restore);
+        CHECK("one at a time", store_view_open(w->store) == NULL);
+        return;
+    }
+    buf_init(&out, 1 << 24);
+    more = store_view_next(w->view, prng_below(&w->p, 400), &out, &err);
+    for (struct str left = buf_peek(&out); left.len > 0;) {
+        size_t part = min_size(left.len, 1 + prng_below(&w->p, 300));
+        CHECK_OK("feed", store_restore_feed(w->restore, str_of(left.at, part), &note));
+        left = str_tail(left, part);
+    }
+    buf_deinit(&out);
+    if (more) return;
+    CHECK_OK("whole", store_restore_done(w->restore, &restored, &note));
+    CHECK("of its moment", store_hash(restored) == w->view_hash);
+    store_restore_close(w->restore);
+    store_view_close(w->view);
+    w->view = NULL;
+    w->restore = NULL;
+    store_close(restored);
+}
+
+/* The twin is exchanged for one that is restored: it must go on as if nothing had happened. */
+static void exchange_twin(struct world *w)
+{
+    struct store_options options = {0};
+    struct store_view *view = store_view_open(w->twin);
+    struct store_restore *restore = store_restore_open(&options);
+    struct note note = {""};
+    struct store *fresh;
+    struct buf out;
+    enum err err;
+    bool more = true;
+
+    while (more) {
+        buf_init(&out, 1 << 24);
+        more = store_view_next(view, 1000, &out, &err);
+        CHECK_OK("feed", store_restore_feed(restore, buf_peek(&out), &note));
+        buf_deinit(&out);
+    }
+    CHECK_OK("whole", store_restore_done(restore, &fresh, &note));
+    store_restore_close(restore);
+    store_view_close(view);
+    store_close(w->twin);
+    w->twin = fresh;
+}
+
+static void run(uint64_t seed)
+{
+    static struct world w;
+    struct store_options options = {0};
+    struct memory_core_options plain = {
+        .revision_start = 1, .seed = 1, .entries_max = 10000, .bytes_max = 1 << 30};
+
+    memset(&w, 0, sizeof w);
+    prng_seed(&w.p, seed);
+    w.store = store_open(&options);
+    w.twin = store_open(&options);
+    w.memory = memory_core_open(&plain);
+    for (size_t i = 0; i < GROUPS; i++) w.sizes[i] = 1 + (uint32_t)i;
+    for (int step = 0; step < STEPS; step++) {
+        uint64_t die = prng_below(&w.p, 100);
+        w.now_ns += prng_below(&w.p, 150) * 1000000;
+        if (die < 35)
+            do_entry(&w);
+        else if (die < 62)
+            do_acquire(&w);
+        else if (die < 86)
+            do_lease(&w);
+        else if (die < 88)
+            do_resize(&w);
+        else if (die < 90)
+            do_compact(&w);
+        else
+            do_view(&w);
+        if (step % 500 == 499) exchange_twin(&w);
+    }
+    store_view_close(w.view);
+    store_restore_close(w.restore);
+    store_close(w.store);
+    store_close(w.twin);
+    memory_core_close(w.memory);
+}
+
+TEST(the_store_answers_as_the_contract_and_restores_as_it_was)
+{
+    struct prng worlds;
+
+    prng_seed(&worlds, test_seed());
+    for (int i = 0; i < WORLDS; i++) run(prng_u64(&worlds));
+}
