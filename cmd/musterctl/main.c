@@ -47,7 +47,8 @@ static const struct command program = {
     .name = "musterctl",
     .summary = "looks at a fleet and changes it; makes its certificates",
     .about = "Talks to a coordinator: any replica will do, the leader is found. Also makes the "
-             "certificates a fleet proves itself with, checks configuration files, and claims, locks and "
+             "certificates a fleet proves itself with, checks configuration files, and claims, "
+             "locks and "
              "compares on any store (`musterctl coord`). Installed "
              "under the name bigfleetctl it takes that program's command lines.",
     .examples = examples,
