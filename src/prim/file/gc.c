@@ -20,12 +20,19 @@
 enum {
     ROUND_MS = 60000,
     TEMP_OLD_S = 3600,
-    HEADS_A_ROUND = 4096, /* of one bucket: it is locked meanwhile */
+    A_ROUND = 4096, /* of one bucket */
+    AT_ONCE = 64,   /* while it is locked */
     REFERENCES_MAX = 1 << 20,
 };
 
 struct reference {
     coord_id id;
+};
+
+/* What a look at a bucket found; it is looked at again under the lock before it goes. */
+struct candidate {
+    char name[LAYOUT_NAME_CAP];
+    uint64_t revision; /* 0: a lock file without a head */
 };
 
 struct round {
@@ -37,10 +44,10 @@ struct round {
     int dir;               /* being walked */
     struct map references; /* lease ids that live heads speak of */
     bool all_seen;         /* every bucket was looked at: `references` is complete */
-    /* Heads to be removed, and the floor they need. */
-    char (*dead)[LAYOUT_NAME_CAP];
-    size_t dead_count;
-    uint64_t floor;
+    bool strays;           /* the bucket has temporary files that are nobody's */
+    struct candidate *candidates;
+    size_t count;
+    uint64_t floor; /* what the heads among them need */
 };
 
 static bool stopping(const struct round *round)
@@ -62,6 +69,15 @@ static bool is_stray(const struct file_store *store, const char *name, const str
                       .start_ticks = temp.start_ticks,
                       .pid_namespace = store->facts.self.pid_namespace};
     return who_is_dead(&store->facts, &who, store->facts.boot_id);
+}
+
+static bool consider_temp(void *context, const char *name)
+{
+    struct round *round = context;
+    struct stat info;
+    round->strays = fstatat(round->bucket->temps, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+                    S_ISREG(info.st_mode) && is_stray(round->store, name, &info);
+    return !round->strays;
 }
 
 static bool collect_temp(void *context, const char *name)
@@ -131,6 +147,14 @@ static bool is_past(struct round *round, const struct head *head)
     return verdict.over && now - verdict.deadline_ns >= keep;
 }
 
+static void propose(struct round *round, const char *name, uint64_t revision)
+{
+    if (round->count == A_ROUND) { return; }
+    struct candidate *candidate = &round->candidates[round->count++];
+    memcpy(candidate->name, name, strlen(name) + 1);
+    candidate->revision = revision;
+}
+
 static bool consider_head(void *context, const char *name)
 {
     struct round *round = context;
@@ -141,15 +165,29 @@ static bool consider_head(void *context, const char *name)
     if (error != 0 || file.found == HEAD_IS_DAMAGED) { round->all_seen = false; }
     if (error == 0 && file.found == HEAD_IS_THERE) {
         const struct head *head = &file.head;
-        if (round->dead_count < HEADS_A_ROUND && is_past(round, head)) {
-            memcpy(round->dead[round->dead_count++], name, strlen(name) + 1);
+        if (is_past(round, head)) {
+            propose(round, name, head->revision);
             /* One more: its end may have been shown as an event of that revision. */
             round->floor = max_u64(round->floor, head->revision + 1);
-        } else if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0) {
+        }
+        /* It may not go after all: its record stays until it has. */
+        if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0) {
             refer(round, &head->lease_id);
         }
     }
     head_file_deinit(&file);
+    return !stopping(round);
+}
+
+/* A lock file without a head: of a call that found nothing. */
+static bool consider_lock(void *context, const char *name)
+{
+    struct round *round = context;
+    struct stat info;
+    if (name[0] != '.' && strlen(name) < LAYOUT_NAME_CAP &&
+        fstatat(round->bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
+        propose(round, name, 0);
+    }
     return !stopping(round);
 }
 
@@ -164,28 +202,45 @@ static void remove_lock_file(struct round *round, const char *name)
     unlock_key(&round->locked);
 }
 
-static void remove_heads(struct round *round)
+/* With the bucket locked: only what is still as it was. */
+static void remove_candidate(struct round *round, const struct candidate *candidate)
 {
-    if (round->dead_count == 0 || floor_raise(round->store, round->floor) != 0) { return; }
-    for (size_t i = 0; i < round->dead_count; i++) {
-        if (file_at(STEP_GC_HEAD) != 0 || unlinkat(round->bucket->heads, round->dead[i], 0) < 0) {
-            continue;
+    struct head_file file;
+    head_file_init(&file);
+    int error = head_read(round->bucket->heads, candidate->name, STR_EMPTY, &file);
+    bool there = file.found == HEAD_IS_THERE;
+    bool same = candidate->revision == 0 ? file.found == HEAD_IS_ABSENT
+                                         : there && file.head.revision == candidate->revision;
+    head_file_deinit(&file);
+    if (error != 0 || !same) { return; }
+    if (there) {
+        if (file_at(STEP_GC_HEAD) != 0 || unlinkat(round->bucket->heads, candidate->name, 0) < 0) {
+            return;
         }
         round->report.heads++;
-        remove_lock_file(round, round->dead[i]);
     }
+    remove_lock_file(round, candidate->name);
 }
 
-/* A lock file without a head: of a call that found nothing. */
-static bool consider_lock(void *context, const char *name)
+/* Without waiting, and not for long: whoever uses the bucket is more important. */
+static bool lock_for_a_moment(struct round *round)
 {
-    struct round *round = context;
-    struct stat info;
-    if (name[0] != '.' && round->report.locks < HEADS_A_ROUND &&
-        fstatat(round->bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
-        remove_lock_file(round, name);
+    coord_result result =
+        lock_bucket(round->store, round->bucket, true, file_now(round->store) - 1, &round->locked);
+    if (result.code != COORD_OK) { round->report.buckets_busy++; }
+    return result.code == COORD_OK;
+}
+
+static void remove_candidates(struct round *round)
+{
+    if (round->floor > 0 && floor_raise(round->store, round->floor) != 0) { return; }
+    for (size_t i = 0; i < round->count && !stopping(round);) {
+        if (!lock_for_a_moment(round)) { return; }
+        for (size_t end = min_size(i + AT_ONCE, round->count); i < end; i++) {
+            remove_candidate(round, &round->candidates[i]);
+        }
+        unlock(&round->locked);
     }
-    return !stopping(round);
 }
 
 static bool collect_bucket(void *context, const char *name)
@@ -193,21 +248,17 @@ static bool collect_bucket(void *context, const char *name)
     struct round *round = context;
     struct file_store *store = round->store;
     if (bucket_get(store, name, false, &round->bucket).code != COORD_OK) { return true; }
-    /* Without waiting: whoever uses the bucket is more important. */
-    coord_result result =
-        lock_bucket(store, round->bucket, true, file_now(store) - 1, &round->locked);
-    if (result.code == COORD_OK) {
-        round->dead_count = 0;
-        round->floor = 0;
+    round->count = 0;
+    round->floor = 0;
+    round->strays = false;
+    if (walk(round->bucket->heads, consider_head, round) != 0) { round->all_seen = false; }
+    (void)walk(round->bucket->locks, consider_lock, round);
+    (void)walk(round->bucket->temps, consider_temp, round);
+    if (round->count > 0) { remove_candidates(round); }
+    if (round->strays && lock_for_a_moment(round)) {
         round->dir = round->bucket->temps;
-        int error = walk(round->dir, collect_temp, round);
-        if (walk(round->bucket->heads, consider_head, round) != 0) { round->all_seen = false; }
-        remove_heads(round);
-        if (error == 0) { (void)walk(round->bucket->locks, consider_lock, round); }
+        (void)walk(round->dir, collect_temp, round);
         unlock(&round->locked);
-    } else {
-        round->report.buckets_busy++;
-        round->all_seen = false;
     }
     bucket_put(store, round->bucket);
     return !stopping(round);
@@ -260,13 +311,13 @@ static struct gc_report run(struct file_store *store, atomic_bool *stop)
 {
     struct round round = {.store = store, .stop = stop, .all_seen = true};
     if (atomic_load(&store->degraded)) { return round.report; }
-    round.dead = malloc(HEADS_A_ROUND * sizeof *round.dead);
-    if (round.dead == NULL) { return round.report; }
+    round.candidates = malloc(A_ROUND * sizeof *round.candidates);
+    if (round.candidates == NULL) { return round.report; }
     round.locked = LOCKED_NONE;
     map_init(&round.references, REFERENCES_MAX, sys_random());
     run_round(&round);
     free_references(&round.references);
-    free(round.dead);
+    free(round.candidates);
     return round.report;
 }
 

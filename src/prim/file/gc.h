@@ -10,7 +10,8 @@
 struct gc_report {
     unsigned temps, heads, locks, leases, buckets_busy;
 };
-/* One round over the whole store; buckets in use are skipped. */
+/* One round over the whole store. It looks without any lock, and locks a bucket for moments only
+ * where there is something to remove; one that is in use is left for the next round. */
 struct gc_report gc_run(struct file_store *store);
 
 /* A thread that does it at once and then every 60 s, give or take half. NULL: none could start. */
