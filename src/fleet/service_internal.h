@@ -50,7 +50,8 @@ struct request {
     struct rpc_call *call; /* NULL: nobody waits any more */
     const ProtobufCMessage *message;
     enum request_step step;
-    bool acted; /* something was done: no answer may say that nothing was */
+    bool answering; /* of a long list: it has got a part of its answer */
+    bool acted;     /* something was done: no answer may say that nothing was */
     mono_time since;
     struct read_ticket ticket;
     struct proposal proposal;
@@ -78,11 +79,14 @@ struct service_lister { /* service_list.c */
     enum fleet_table table;
     struct timer timer;
     struct list waiting, running; /* requests: for the next list, for this one */
-    struct fleet_view *view;      /* NULL: no list is being made */
-    struct list parts;
+    bool busy;                    /* a list is being made or handed out */
+    struct fleet_view *view;      /* NULL: all rows are read */
+    struct list parts;            /* the answer, one behind the other */
     struct map by_shard;
-    struct buf whole; /* the answer, once `answering` */
-    bool answering;
+    size_t total; /* bytes of all parts */
+    /* how far the first of `running` has it, once it is `answering` */
+    struct list *part;
+    size_t part_at;
 };
 
 struct fleet_service {
@@ -137,6 +141,7 @@ void service_fail(struct request *request, enum grpc_status status, const char *
 void service_refuse(struct request *request, enum grpc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void service_reply_packed(struct request *request, const struct pack *pack);
+void service_replied(struct request *request); /* the call has its answer already */
 
 /* -- service_follow.c -- */
 void service_applied(void *owner, const struct machine_entry *entry,

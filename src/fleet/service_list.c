@@ -3,12 +3,16 @@
  *
  * Who asks while a list is being made waits for the next one, for this one began before; all who
  * wait share it. So a table is read once at a time, whoever asks. The answer is of the moment the
- * view was opened, which is after each of its callers' proof of leadership. */
+ * view was opened, which is after each of its callers' proof of leadership. They get it one after
+ * the other, some bytes a turn. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"
 
-enum { ROWS_A_TURN = 1024 }; /* about a millisecond */
+enum {
+    ROWS_A_TURN = 1024,       /* about a millisecond */
+    BYTES_A_TURN = 512 << 10, /* of an answer, copied for its caller: about as long */
+};
 
 struct part { /* the rows of one shard, packed, in order */
     struct list link;
@@ -48,6 +52,7 @@ static enum err add_row(struct service_lister *lister, struct str shard, struct 
     struct part *part = map_get(&lister->by_shard, shard);
     struct buf *scratch = &lister->service->row;
     struct pack fields = {scratch, ERR_OK}, row;
+    size_t before = part ? part->bytes.len : 0;
 
     if (!part) return ERR_INTERNAL; /* every row's shard is in the tables */
     buf_clear(scratch);
@@ -56,7 +61,8 @@ static enum err add_row(struct service_lister *lister, struct str shard, struct 
     pack_text(&fields, 3, third);
     row = (struct pack){&part->bytes, fields.err};
     pack_bytes(&row, 1, buf_peek(scratch));
-    return row.err;
+    lister->total += part->bytes.len - before;
+    return !row.err && lister->total > SERVICE_ANSWER_MAX ? ERR_FULL : row.err;
 }
 
 static enum err take_row(struct service_lister *lister, const struct fleet_row *row)
@@ -86,9 +92,8 @@ static void drop(struct service_lister *lister)
     map_deinit(&lister->by_shard);
     fleet_view_close(lister->view);
     lister->view = NULL;
-    buf_deinit(&lister->whole);
-    buf_init(&lister->whole, SERVICE_ANSWER_MAX);
-    lister->answering = false;
+    lister->total = 0;
+    lister->busy = false;
 }
 
 static void begin(struct service_lister *lister);
@@ -110,32 +115,57 @@ static void refuse_all(struct service_lister *lister, enum err err)
     end(lister);
 }
 
-/* One caller a turn: a long answer is copied for each. */
-static void answer_next(struct service_lister *lister)
+/* Some bytes of the answer to one caller; true: it has all of it. */
+static enum err answer_some(struct service_lister *lister, struct request *request, bool *ret_done)
 {
-    if (!list_empty(&lister->running))
-        service_reply(CONTAINER_OF(lister->running.next, struct request, link),
-                      buf_peek(&lister->whole));
-    if (list_empty(&lister->running))
-        end(lister);
-    else
-        timer_start_in(&lister->timer, 0);
-}
-
-/* Each part goes as it is taken, so that there is no third copy. */
-static enum err join_parts(struct service_lister *lister)
-{
+    size_t given = 0;
     enum err err = ERR_OK;
 
-    LIST_EACH(&lister->parts, node)
-    {
-        struct part *part = CONTAINER_OF(node, struct part, link);
-
-        if (!err) err = buf_append(&lister->whole, buf_peek(&part->bytes));
-        buf_deinit(&part->bytes);
-        buf_init(&part->bytes, SERVICE_ANSWER_MAX);
+    if (!request->answering) {
+        request->answering = true;
+        lister->part = lister->parts.next;
+        lister->part_at = 0;
+        err = rpc_reply_begin(request->call, lister->total);
     }
+    while (!err && given < BYTES_A_TURN && lister->part != &lister->parts) {
+        struct buf *bytes = &CONTAINER_OF(lister->part, struct part, link)->bytes;
+        size_t len = min_size(bytes->len - lister->part_at, BYTES_A_TURN - given);
+
+        if (len > 0)
+            err = rpc_reply_more(request->call, str_of(bytes->data + lister->part_at, len));
+        given += len;
+        lister->part_at += len;
+        if (lister->part_at < bytes->len) continue;
+        lister->part = lister->part->next;
+        lister->part_at = 0;
+    }
+    *ret_done = !err && lister->part == &lister->parts;
     return err;
+}
+
+/* One caller after the other; one that went away meanwhile is no longer the first. */
+static void answer_next(struct service_lister *lister)
+{
+    struct request *request;
+    bool done = false;
+    enum err err;
+
+    if (list_empty(&lister->running)) {
+        end(lister);
+        return;
+    }
+    request = CONTAINER_OF(lister->running.next, struct request, link);
+    if (lister->total == 0) {
+        service_reply(request, STR_EMPTY);
+    } else {
+        err = answer_some(lister, request, &done);
+        if (err)
+            service_refuse(request, err_grpc_status(err), "%s: the answer: %s",
+                           request->method->name, err_text(err));
+        else if (done)
+            service_replied(request);
+    }
+    timer_start_in(&lister->timer, 0);
 }
 
 static void on_turn(struct timer *timer)
@@ -145,7 +175,7 @@ static void on_turn(struct timer *timer)
     bool more = true;
     enum err err = ERR_OK;
 
-    if (lister->answering) {
+    if (!lister->view) {
         answer_next(lister);
         return;
     }
@@ -153,21 +183,23 @@ static void on_turn(struct timer *timer)
         err = fleet_view_next(lister->view, &row, &more);
         if (!err && more) err = take_row(lister, &row);
     }
-    if (!err && !more) {
-        err = join_parts(lister);
-        lister->answering = true;
-    }
-    if (err)
+    if (err) {
         refuse_all(lister, err == ERR_CANCELLED ? ERR_UNAVAILABLE : err);
-    else
-        timer_start_in(timer, 0);
+        return;
+    }
+    if (!more) {
+        fleet_view_close(lister->view);
+        lister->view = NULL;
+    }
+    timer_start_in(timer, 0);
 }
 
 static void begin(struct service_lister *lister)
 {
     enum err err;
 
-    assert(!lister->view && list_empty(&lister->running));
+    assert(!lister->busy && list_empty(&lister->running));
+    lister->busy = true;
     list_splice(&lister->running, &lister->waiting);
     map_init(&lister->by_shard, FLEET_SHARDS_MAX, 0);
     err = fleet_view_open(lister->service->fleet, &lister->view);
@@ -188,7 +220,6 @@ enum err service_lister_init(struct service_lister *lister, struct fleet_service
     list_init(&lister->waiting);
     list_init(&lister->running);
     list_init(&lister->parts);
-    buf_init(&lister->whole, SERVICE_ANSWER_MAX);
     return timer_init(&lister->timer, service->io->loop, on_turn);
 }
 
@@ -205,5 +236,5 @@ void service_list_later(struct request *request, struct service_lister *lister)
     request->step = REQUEST_LISTS;
     list_remove(&request->link); /* no longer overdue: it ends by itself */
     list_append(&lister->waiting, &request->link);
-    if (!lister->view) begin(lister);
+    if (!lister->busy) begin(lister);
 }

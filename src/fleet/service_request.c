@@ -64,6 +64,11 @@ void service_reply(struct request *request, struct str message)
     request_free(request);
 }
 
+void service_replied(struct request *request)
+{
+    request_free(request);
+}
+
 void service_reply_packed(struct request *request, const struct pack *pack)
 {
     if (pack->err)

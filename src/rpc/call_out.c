@@ -370,3 +370,38 @@ void rpc_reply_bytes(struct rpc_call *call, struct str message)
 {
     end_reply(call, send(call, message, true), &(struct note){0});
 }
+
+enum err rpc_reply_begin(struct rpc_call *call, size_t total)
+{
+    char head[GRPC_FRAME_BYTES];
+    struct str part = {head, sizeof head};
+    enum err err;
+
+    if (call->finished || call->gone) return ERR_CLOSED;
+    assert(call->reply_left == 0 && total > 0);
+    if (total > call->method->rpc.response_max) return ERR_TOO_LARGE;
+    err = respond(call);
+    if (err) return err;
+    grpc_frame_write((uint32_t)total, false, head);
+    err = into_outbox(call, &part, 1);
+    if (!err) call->reply_left = total;
+    return err;
+}
+
+enum err rpc_reply_more(struct rpc_call *call, struct str piece)
+{
+    enum err err;
+
+    if (call->finished || call->gone) return ERR_CLOSED;
+    assert(piece.len <= call->reply_left);
+    err = into_outbox(call, &piece, 1);
+    if (err) return err;
+    call_pump(call);
+    call->reply_left -= piece.len;
+    call->bytes_out += piece.len;
+    connection_mark_dirty(call->connection);
+    if (call->reply_left > 0) return ERR_OK;
+    call->connection->answers++;
+    rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
+    return ERR_OK;
+}

@@ -401,6 +401,67 @@ TEST(who_share_a_list_are_answered_one_a_turn)
     rig_close();
 }
 
+/* Copied in one go, a million rows kept the leader from its heartbeats. And who goes away in the
+ * middle of its answer leaves the others theirs. */
+TEST(a_long_answer_is_given_some_bytes_a_turn)
+{
+    enum { CALLERS = 3, ROWS = 20000, SLICE = 512 << 10 };
+    Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
+        BIGFLEET__V1ALPHA1__LIST_DOMAIN_ASSIGNMENTS_REQUEST__INIT;
+    const Bigfleet__V1alpha1__ListDomainAssignmentsResponse *got;
+    struct rig_answer answers[CALLERS];
+    struct fleet *fleet;
+    uint64_t turns, made;
+    size_t bytes = 0, hasty = 0;
+    char value[FLEET_LABEL_VALUE_MAX + 1];
+
+    rig_open((struct rig_options){0});
+    CHECK_U64("shard", rig_add("s", ""), GRPC_OK);
+    CHECK_U64("another", rig_add("t", ""), GRPC_OK); /* which has no part in it */
+    fleet = fleet_machine_fleet(fleet_service_machine(rig.nodes[0].service));
+    memset(value, 'x', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    for (int i = 0; i < ROWS; i++) {
+        struct fleet_command command = {.kind = FLEET_ASSIGN_DOMAIN,
+                                        .assign_domain = {STR("k"), str_from(value), STR("s")}};
+        char number[8];
+
+        snprintf(number, sizeof number, "%06d", i);
+        memcpy(value, number, 6);
+        CHECK_U64("row", fleet_apply(fleet, &command).status, FLEET_DONE);
+    }
+    turns = loop_stats(rig.nodes[0].io->loop).timers_fired;
+    for (size_t i = 0; i < CALLERS; i++)
+        rig_start(&answers[i], (struct rig_call){.client = i}, "ListDomainAssignments", &list.base);
+    for (size_t i = 0; i < CALLERS; i++) {
+        rig_wait(&answers[i]);
+        got = rig_message(&answers[i],
+                          &bigfleet__v1alpha1__list_domain_assignments_response__descriptor);
+        CHECK_SIZE("all of it", got->n_assignments, ROWS);
+        CHECK_TEXT("to the last", got->assignments[ROWS - 1]->topology_value, value);
+        bytes += answers[i].bytes.len;
+        rig_answer_deinit(&answers[i]);
+    }
+    turns = loop_stats(rig.nodes[0].io->loop).timers_fired - turns;
+    made = 2 * (ROWS / 1024 + 1); /* at most two lists for the three */
+    CHECK("no more than a slice a turn", turns >= made + bytes / SLICE);
+    for (uint64_t patience = 1; patience <= 128; patience *= 2) { /* ended somewhere on the way */
+        rig_start(&answers[0], (struct rig_call){.client = 3, .timeout_ms = patience},
+                  "ListDomainAssignments", &list.base);
+        rig_start(&answers[1], (struct rig_call){0}, "ListDomainAssignments", &list.base);
+        rig_wait(&answers[0]);
+        rig_wait(&answers[1]);
+        hasty += answers[0].status == GRPC_DEADLINE_EXCEEDED;
+        got = rig_message(&answers[1],
+                          &bigfleet__v1alpha1__list_domain_assignments_response__descriptor);
+        CHECK_SIZE("the other has all of it", got->n_assignments, ROWS);
+        rig_answer_deinit(&answers[0]);
+        rig_answer_deinit(&answers[1]);
+    }
+    CHECK("some were too hasty", hasty > 0);
+    rig_close();
+}
+
 TEST(a_list_under_way_is_not_for_who_asks_later)
 {
     enum { ROWS = 200000 };
