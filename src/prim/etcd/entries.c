@@ -104,9 +104,15 @@ static coord_result judge_present(struct etcd_backend *b, const struct prim_call
 {
     const coord_id *lease_id =
         in->under ? (call->attempt > 0 ? &in->under->lease_id : NULL) : in->lease_id;
+    int64_t lease = in->under        ? etcd_lease_number(&in->under->lease_id)
+                    : in->ttl_ms > 0 ? entry->lease
+                                     : 0;
     struct etcd_entry own = *entry;
 
-    if (!etcd_is_own(b, call, lease_id, entry)) return etcd_in_the_way(in->code, in->reason, entry);
+    /* With another lease than this call could have given it, another call made it by this id. */
+    if (!etcd_is_own(b, call, lease_id, entry) || entry->lease != lease ||
+        (in->ttl_ms > 0 && !entry->lease))
+        return etcd_in_the_way(in->code, in->reason, entry);
     if (b->space.raw && lease_id) own.lease_id = *lease_id;
     if (in->under) own.lease = 0; /* no lease was made by it */
     return etcd_replayed(b, call, &own, ret_grant);
@@ -260,7 +266,8 @@ static coord_result judge_change(struct etcd_backend *b, const struct prim_call 
 {
     struct etcd_entry own = *entry;
 
-    if (!etcd_is_own(b, call, change->new_lease ? &change->in->lease_id : NULL, entry))
+    if (!etcd_is_own(b, call, change->new_lease ? &change->in->lease_id : NULL, entry) ||
+        (change->new_lease && !entry->lease))
         return conflict(change->in->claim, change->held, entry);
     if (!change->new_lease) own.lease = 0;
     return etcd_replayed(b, call, &own, ret_grant);

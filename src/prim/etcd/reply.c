@@ -60,6 +60,7 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
     entry.ttl_ms = envelope.ttl_ms;
     entry.flags = envelope.flags;
     if (kv->lease) entry.token = envelope.token ? envelope.token : entry.revision;
+    if (kv->lease && entry.token < entry.create_revision) return ERR_CORRUPT;
     *ret_entry = entry;
     return ERR_OK;
 }

@@ -6,6 +6,7 @@ void etcd_txn_init(struct etcd_txn *txn)
 {
     txn->compare_count = txn->then.count = txn->otherwise.count = 0;
     txn->reads_only = false;
+    txn->revision_floor = 0;
 }
 
 /* -- compares -- */
@@ -38,6 +39,7 @@ void etcd_if_modified(struct etcd_txn *txn, struct str key, uint64_t revision)
     c->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
     c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
     c->mod_revision = (int64_t)revision;
+    if (c->mod_revision > txn->revision_floor) txn->revision_floor = c->mod_revision;
 }
 
 void etcd_if_leased(struct etcd_txn *txn, struct str key, int64_t lease)
@@ -166,7 +168,13 @@ coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
         if (!txn->reads_only) result.flags |= COORD_F_MAYBE_APPLIED;
     } else {
         *ret_response = (Etcdserverpb__TxnResponse *)message;
-        if (!etcd_header_fits(b, (*ret_response)->header)) result = other_cluster();
+        if (!etcd_header_fits(b, (*ret_response)->header)) {
+            result = other_cluster();
+        } else if ((*ret_response)->header->revision <=
+                   ((*ret_response)->succeeded ? txn->revision_floor : 0)) {
+            result = etcd_corrupt("a revision that cannot be");
+            if (!txn->reads_only) result.flags |= COORD_F_MAYBE_APPLIED;
+        }
     }
 done:
     etcd_op_deinit(&op);

@@ -24,7 +24,8 @@ struct etcd_txn {
     Etcdserverpb__Compare *compare_list[ETCD_TXN_COMPARES];
     size_t compare_count;
     struct etcd_ops then, otherwise;
-    bool reads_only; /* nothing to doubt */
+    bool reads_only;        /* nothing to doubt */
+    int64_t revision_floor; /* what follows a compared revision is larger */
 };
 void etcd_txn_init(struct etcd_txn *txn);
 void etcd_if_created(struct etcd_txn *txn, struct str key,

@@ -88,7 +88,7 @@ static coord_result picture_read(struct etcd_backend *b, const struct names *nam
         struct str there = etcd_key_ours(&b->space, etcd_str(slots->kvs[i]->key));
         if (!slot_of(names, there, &slot->number)) continue; /* of a deeper bucket */
         if (slot->number >= PRIM_SLOTS_MAX ||
-            etcd_entry_read(&b->space, slots->kvs[i], &slot->entry))
+            etcd_entry_read(&b->space, slots->kvs[i], &slot->entry) || !slot->entry.lease)
             return etcd_corrupt("a slot's entry is none of ours");
         p->live++;
     }

@@ -255,6 +255,23 @@ def a_write_whose_reply_was_lost_is_known_again():
 
 
 @test
+def a_request_id_used_for_something_else_is_no_replay():
+    with Actor(ACTOR, ONE.url("/ids")) as a:
+        a("id", "one")
+        a.says("OK/created", "create", 1, "k", "v", 0, "-")
+        a("id", "one")
+        a.says("OK/replayed", "create", 1, "k", "v", 0, "-")
+        a("id", "one")
+        a.says("EXISTS/held", "create", 1, "k", "v", 5000, "me")
+        a("id", "two")
+        first = a.says("OK/created", "create", 2, "l", "v", 5000, "me")
+        a("id", "two")
+        same("the first answer again", a.says("OK/replayed", "create", 3, "l", "v", 5000, "me")["token"], first["token"])
+        a("id", "two")
+        a.says("EXISTS/held", "create", 4, "l", "v", 0, "-")
+
+
+@test
 def a_release_whose_reply_was_lost_is_done_once():
     lost = []
     with Between(ONE.ports[0]) as between, Actor(ACTOR, between.url("/rel")) as a:
