@@ -115,9 +115,9 @@ class Link:
 
 
 class Cluster:
-    def __init__(self, members=1, tls=False, args=(), scheme_host="127.0.0.1"):
-        self.count, self.tls, self.args, self.host = members, tls, list(args), scheme_host
-        base = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    def __init__(self, members=1, tls=False, args=(), base=None):
+        self.count, self.tls, self.args = members, tls, list(args)
+        base = base or ("/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.root = tempfile.mkdtemp(prefix="etcd-test-", dir=base)
         ports = free_ports(2 * members)
         self.ports, self.peers = ports[:members], ports[members:]
@@ -232,7 +232,7 @@ class Cluster:
 
     def url(self, tail="", user="", members=None):
         ports = [link.port for link in self.links] or self.ports
-        hosts = ",".join(f"{self.host}:{port}" for i, port in enumerate(ports) if members is None or i in members)
+        hosts = ",".join(f"127.0.0.1:{port}" for i, port in enumerate(ports) if members is None or i in members)
         if not self.tls:
             return f"etcd://{user}{hosts}{tail}"
         tail += ("&" if "?" in tail else "?") + \

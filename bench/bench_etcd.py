@@ -1,0 +1,20 @@
+#!/usr/bin/env python3
+"""Our etcd client's overhead beside etcd's own latency: one member, its data on a disk and in memory.
+
+usage: bench_etcd.py BUILD [ROUNDS CALLS]
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/lib")]
+from etcd_cluster import Cluster  # noqa: E402
+
+PROGRAM = os.path.join(sys.argv[1], "bench/etcd_overhead")
+SIZE = sys.argv[2:4] or ["8", "250"]
+
+for where, root in (("disk", tempfile.gettempdir()), ("memory", "/dev/shm")):
+    print(f"one member of Debian's etcd, data on {where} ({root}); {SIZE[0]} rounds of {SIZE[1]} calls each", flush=True)
+    with Cluster(1, base=root) as cluster:
+        subprocess.run([PROGRAM, f"127.0.0.1:{cluster.ports[0]}", *SIZE], check=True)
