@@ -97,6 +97,7 @@ TEST(a_kept_lease_lives_as_long_as_it_is_renewed)
         CHECK_I64("and no more than one", fake_calls(&world.fake, FAULT_RENEW), i);
     }
     CHECK_I64("never lost", world.lost, 0);
+    CHECK_I64("guarded all the time", world.fake.guards - world.fake.unguards, 1);
     coord_close(world.store);
     CHECK_I64("closing is no loss", world.lost, 0);
     CHECK_I64("released", fake_calls(&world.fake, FAULT_RELEASE), 1);
@@ -192,6 +193,31 @@ TEST(more_hanging_renewals_than_threads_lose_their_leases_in_time)
               KEEPER_WORKERS_MAX);
     CHECK_I64("each told once", world.lost, (int)ARRAY_LEN(leases));
     for (size_t i = 0; i < ARRAY_LEN(leases); i++) { coord_lease_unref(leases[i]); }
+}
+
+TEST(a_renewal_that_waited_too_long_for_a_thread_is_not_sent)
+{
+    struct world world;
+    coord_lease *leases[KEEPER_WORKERS_MAX + 1];
+    open_world(&world);
+    world.hang = true;
+    for (size_t i = 0; i < KEEPER_WORKERS_MAX; i++) { leases[i] = keep(&world, TEXT("a"), 3000); }
+    turn_to(&world, 2000);
+    WAIT_FOR(world.hanging == KEEPER_WORKERS_MAX);
+    leases[KEEPER_WORKERS_MAX] = keep(&world, TEXT("b"), 900); /* due at 2,300, for 225 ms */
+    turn_to(&world, 2300);
+    (void)usleep(20000);
+    turn_to(&world, 2600);
+    world.hang = false;
+    WAIT_FOR(world.hanging == 0);
+    (void)usleep(20000);
+    CHECK_I64("its time was over", fake_calls(&world.fake, FAULT_RENEW), KEEPER_WORKERS_MAX);
+    turn_to(&world, 2661);
+    WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) == KEEPER_WORKERS_MAX + 1);
+    WAIT_FOR(coord_safe_for_ms(leases[KEEPER_WORKERS_MAX]) == 800);
+    CHECK_I64("and the next one saved it", world.lost, 0);
+    for (size_t i = 0; i < ARRAY_LEN(leases); i++) { coord_lease_unref(leases[i]); }
+    coord_close(world.store);
 }
 
 TEST(what_the_store_refuses_is_lost_with_its_reason)
@@ -304,6 +330,37 @@ TEST(after_a_release_or_the_last_reference_nothing_is_told)
     CHECK_I64("nothing", world.lost, 0);
     CHECK_I64("no renewal either", fake_calls(&world.fake, FAULT_RENEW), 0);
     coord_lease_unref(released);
+    coord_close(world.store);
+}
+
+struct renewal {
+    coord_lease *lease;
+    coord_result result;
+};
+
+static void *renew_once(void *arg)
+{
+    struct renewal *renewal = arg;
+    renewal->result = coord_renew(renewal->lease, NULL);
+    return NULL;
+}
+
+TEST(a_renewal_answered_after_the_release_says_released)
+{
+    struct world world;
+    pthread_t thread;
+    open_world(&world);
+    world.hang = true;
+    struct renewal renewal = {.lease = grant(&world, TEXT("a"), 900)};
+    (void)pthread_create(&thread, NULL, renew_once, &renewal);
+    WAIT_FOR(world.hanging == 1);
+    CHECK_I64("released", coord_release(renewal.lease, NULL).code, COORD_OK);
+    world.hang = false;
+    (void)pthread_join(thread, NULL);
+    CHECK_I64("though the store said OK", renewal.result.code, COORD_EXPIRED);
+    CHECK_I64("released", renewal.result.reason, COORD_R_RELEASED);
+    CHECK_I64("and it stays so", coord_check(renewal.lease), COORD_EXPIRED);
+    coord_lease_unref(renewal.lease);
     coord_close(world.store);
 }
 

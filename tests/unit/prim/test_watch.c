@@ -206,7 +206,9 @@ TEST(closing_the_store_ends_the_waiting)
     fake.arg = &room;
     (void)fake_open(&fake, NULL, &waiting.store);
     (void)pthread_create(&thread, NULL, wait_for_slot, &waiting);
-    (void)feed_of(&fake);
+    struct prim_event held = {.type = COORD_PUT, .revision = 1, .key = STR("g/slot-0000")};
+    while (!prim_feed_put(feed_of(&fake), &held)) { (void)usleep(200); } /* the snapshot is first */
+    (void)usleep(100000); /* now it waits for an event, not for its random delay */
     coord_close(waiting.store);
     (void)pthread_join(thread, NULL);
     CHECK_I64("closed", waiting.result.reason, COORD_R_CLOSED);
