@@ -19,6 +19,7 @@ struct reader {
     struct view views[VIEWS];
     size_t count;
     bool snapshot, closed;
+    bool alternate; /* keys are only created and deleted, and no change may be left out */
     int resyncs;
     coord_event event; /* the last one */
 };
@@ -75,6 +76,9 @@ static bool read_one(struct reader *r, int64_t wait_ms)
         if (r->snapshot) { wrong = "a change inside a snapshot"; }
         if (v != NULL && e->revision <= v->revision) {
             wrong = "W2: a revision that does not rise";
+        }
+        if (r->alternate && v != NULL && v->live == (e->type == COORD_PUT)) {
+            wrong = "W3: a change is left out";
         }
         if (v != NULL) {
             v->live = e->type == COORD_PUT;
@@ -199,13 +203,13 @@ struct mover {
     struct suite *s;
     coord_store *store;
     struct name group;
-    int stop, failed, moves;
+    _Atomic int stop, failed, moves;
 };
 static void *move(void *arg)
 {
     struct mover *m = arg;
     coord_lease *held = NULL, *next = NULL;
-    for (uint32_t i = 0; !__atomic_load_n(&m->stop, __ATOMIC_RELAXED) && !m->failed; i++) {
+    for (uint32_t i = 0; !m->stop && !m->failed; i++) {
         coord_slot_request request = COORD_SLOT_REQUEST_INIT;
         request.group = text(m->group.text);
         request.slot_count = 2;
@@ -218,7 +222,7 @@ static void *move(void *arg)
             coord_lease_unref(held);
         }
         held = m->failed ? NULL : next;
-        __atomic_store_n(&m->moves, (int)i + 1, __ATOMIC_RELEASE);
+        m->moves = (int)i + 1;
     }
     if (held != NULL) {
         (void)coord_release(held, NULL);
@@ -234,16 +238,16 @@ static void h03(struct suite *s)
     bool neither = false;
     if (mover.store == NULL) { return; }
     EXPECT(pthread_create(&thread, NULL, move, &mover) == 0, "thread");
-    int want = suite_scale(s, 2000, 100);
-    while (__atomic_load_n(&mover.moves, __ATOMIC_ACQUIRE) == 0) { real_sleep_ms(1); }
-    while (__atomic_load_n(&mover.moves, __ATOMIC_ACQUIRE) < want && !mover.failed && !neither) {
+    int want = s->caps.scope == COORD_SCOPE_PROCESS ? 20000 : suite_scale(s, 2000, 100), lists = 0;
+    while (mover.moves == 0) { real_sleep_ms(1); }
+    while ((mover.moves < want || lists++ < 20) && !mover.failed && !neither) {
         coord_holders *holders = NULL;
         if (coord_list_holders(s->store, NULL, text(mover.group.text), &holders).code == COORD_OK) {
             neither = holders->count == 0 || holders->count > 2;
             coord_holders_free(holders);
         }
     }
-    __atomic_store_n(&mover.stop, 1, __ATOMIC_RELAXED);
+    mover.stop = 1;
     (void)pthread_join(thread, NULL);
     EXPECT(!mover.failed, "the mover moves");
     EXPECT(!neither, "it takes the next slot before it lets go: a list never shows neither");
@@ -256,6 +260,7 @@ struct writer {
     const char *prefix;
     int rounds, failed;
     unsigned seed;
+    int *running;
 };
 static void *write_keys(void *arg)
 {
@@ -268,6 +273,7 @@ static void *write_keys(void *arg)
                              : create(w->store, key, "v", 0, NULL, NULL);
         w->failed |= r.code == COORD_UNAVAILABLE || r.code == COORD_INVALID;
     }
+    __atomic_sub_fetch(w->running, 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
@@ -277,13 +283,18 @@ static void h04(struct suite *s)
     static struct reader reader;
     struct writer writers[WRITERS];
     pthread_t threads[WRITERS];
-    reader = (struct reader){.s = s};
+    int running = WRITERS;
+    int rounds = s->caps.scope == COORD_SCOPE_PROCESS ? 10000 : suite_scale(s, 5000, 300);
+    reader = (struct reader){.s = s, .alternate = s->caps.watch >= COORD_WATCH_ORDERED};
     for (int i = 0; i < WRITERS; i++) {
-        writers[i] =
-            (struct writer){s->store, s->prefix, suite_scale(s, 5000, 300), 0, (unsigned)i + 1};
+        writers[i] = (struct writer){s->store, s->prefix, rounds, 0, (unsigned)i + 1, &running};
         EXPECT(pthread_create(&threads[i], NULL, write_keys, &writers[i]) == 0, "thread");
     }
+    real_sleep_ms(1);
     open_reader(s, &reader, s->store, s->prefix, COORD_WATCH_BUCKET);
+    while (!s->failed && __atomic_load_n(&running, __ATOMIC_ACQUIRE) > 0) {
+        (void)read_one(&reader, 1);
+    }
     for (int i = 0; i < WRITERS; i++) { (void)pthread_join(threads[i], NULL); }
     if (s->failed) { return; }
     coord_result last = create(s->store, N("last"), "v", 0, NULL, NULL);

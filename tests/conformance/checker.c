@@ -218,11 +218,12 @@ static bool check_reply(const struct mark *mark, const struct history_op *newest
                         const struct history_op *newest, char *why)
 {
     const struct history_op *op = mark->op;
+    if (op->revision == 0) { return complain(why, "a revision of 0", op, op); } /* R4 */
     if (changes(op) && op->reason != COORD_R_REPLAYED &&
         op->revision <= mark->call->floor_revision) {
         return complain(why, "a revision that is not larger", newest, op);
     }
-    if (!changes(op) && op->revision != 0 && op->revision < mark->call->floor_revision) {
+    if (!changes(op) && op->revision < mark->call->floor_revision) {
         return complain(why, "a read of the past", newest, op);
     }
     if (is_grant(op) && op->reason != COORD_R_REPLAYED && op->token <= mark->call->floor_token) {

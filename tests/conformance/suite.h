@@ -100,7 +100,7 @@ int64_t suite_short_ttl(const struct suite *s);  /* as short as is sensible here
 /* Until a lease of that TTL, granted or renewed now, must be over for every contender. */
 void suite_pass_ttl(struct suite *s, int64_t ttl_ms);
 bool suite_has(const struct suite *s, uint32_t bits);
-/* In full and in quick runs; a third of it where each write costs a disk or a server. */
+/* In full and in quick runs; quick is a third of it where each write costs a disk or a server. */
 int suite_scale(const struct suite *s, int full, int quick);
 
 /* -- short words -- */

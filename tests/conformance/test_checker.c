@@ -152,6 +152,13 @@ TEST(a_read_of_the_past_is_found)
     judge(&w, "a read of the past");
 }
 
+TEST(a_revision_of_0_is_found)
+{
+    struct world w = {0};
+    put(&w, change(COORD_OP_GET, 11, 12, 0));
+    judge(&w, "a revision of 0");
+}
+
 TEST(an_ok_after_expired_is_found)
 {
     struct world w = {0};
