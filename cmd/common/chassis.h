@@ -42,7 +42,7 @@ struct instruments *chassis_instruments(const struct chassis *chassis);
 const char *chassis_http_address(const struct chassis *chassis); /* with the real port */
 void chassis_turn(struct chassis *chassis); /* one turn of the loop, waiting; open and close only */
 bool chassis_stopping(const struct chassis *chassis); /* SIGTERM or SIGINT came */
-void chassis_stop(struct chassis *chassis); /* the loop ends; exit code 0 */
+void chassis_stop(struct chassis *chassis);           /* the loop ends; exit code 0 */
 /* It cannot go on: said in the log and on stderr, and the exit code is 1. */
 void chassis_fail(struct chassis *chassis, enum err err, const struct note *note);
 #endif

@@ -206,7 +206,7 @@ static const struct option coordinator_run_options[] = {
      .kind = OPTION_DURATION,
      .fallback = "60s",
      .min = 100,
-     .max = 7 * 86400 * 1000ull,
+     .max = 7 * 86400ull * 1000,
      .help = "how long a shard may send no report before it is called silent: an event, a log line "
              "and a metric, nothing else"},
     OPTIONS_TIMING,
@@ -219,7 +219,7 @@ static const struct option coordinator_run_options[] = {
     {.name = "snapshot-export-interval",
      .kind = OPTION_DURATION,
      .fallback = "5m",
-     .max = 7 * 86400 * 1000ull,
+     .max = 7 * 86400ull * 1000,
      .help = "how often; an unchanged state is not exported again. 0: 5m"},
     {.name = "snapshot-export-keep",
      .kind = OPTION_U64,

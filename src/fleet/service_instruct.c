@@ -132,7 +132,7 @@ static bool may_queue(struct request *request, const instruction_message *it)
         service_refuse(request, GRPC_RESOURCE_EXHAUSTED,
                        "QueueInstruction: no room for %s, for which %zu instructions wait; it, or "
                        "others, have to report first",
-                       m->shard_ids[at], desk_pending(service->desk, shards[at]));
+                       m->shard_ids[at], desk_pending(service->desk, str_from(m->shard_ids[at])));
     else
         service_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s", m->shard_ids[at],
                        err_text(err));

@@ -83,8 +83,8 @@ void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
  * what was asked for has been done, and the caller must not hear that it was not. */
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message);
 void rpc_reply_bytes(struct rpc_call *call, struct str message);
-/* The same of a long message that is given piece by piece, as many turns as one likes: `total` bytes
- * in all, the last of which end the call with OK. After an error, ERR_CLOSED (nobody waits),
+/* The same of a long message that is given piece by piece, in as many turns as one likes: `total`
+ * bytes in all, the last of which end the call with OK. After an error, ERR_CLOSED (nobody waits),
  * ERR_TOO_LARGE (past response_max), ERR_FULL (the limits), ERR_NOMEM, it is to be finished by its
  * status; a caller that got a part of a message and then a status throws the part away. */
 enum err rpc_reply_begin(struct rpc_call *call, size_t total);

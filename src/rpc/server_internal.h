@@ -171,7 +171,7 @@ struct rpc_call {
     struct buf outbox; /* framed bytes the stream does not take yet */
     size_t outbox_at;
     size_t reply_left; /* of a message that is given piece by piece */
-    size_t charged; /* against the limits on buffered bytes: inbox, reader, outbox */
+    size_t charged;    /* against the limits on buffered bytes: inbox, reader, outbox */
     struct timer timer;
     mono_time deadline;
     mono_ns began;

@@ -12,8 +12,9 @@
  *
  * Whatever bytes a string holds, the line is valid JSON in UTF-8 on one line: each byte that is
  * not part of well-formed UTF-8 becomes U+FFFD. Characters that steer a terminal or turn the
- * direction of writing are written as \uXXXX: such lines are read on terminals too. Numbers that JSON cannot say (not a number,
- * infinity) become null. The writer does not look for the same key twice. */
+ * direction of writing are written as \uXXXX: such lines are read on terminals too. Numbers that
+ * JSON cannot say (not a number, infinity) become null. The writer does not look for the same key
+ * twice. */
 #ifndef TEXT_NDJSON_H
 #define TEXT_NDJSON_H
 #include "base/buf.h"
