@@ -212,8 +212,9 @@ static bool set_headers(struct channel *c, const struct target *t, const struct 
 
 static CURLcode set_blob(CURL *easy, CURLoption option, const char *text)
 {
-    struct curl_blob blob = {(void *)(uintptr_t)text, strlen(text), CURL_BLOB_COPY};
+    struct curl_blob blob = {.len = strlen(text), .flags = CURL_BLOB_COPY};
 
+    memcpy(&blob.data, &text, sizeof text); /* not const in curl's struct, though it only reads */
     return curl_easy_setopt(easy, option, &blob);
 }
 

@@ -8,7 +8,8 @@
  *
  * The surprising rule: a write may arrive twice. When a kept connection turns out dead, the
  * transport sends the request again over a new one. Creates and updates with a resourceVersion then
- * answer ERR_EXISTS or ERR_CONFLICT; whoever writes must recognise its own write in what is there. */
+ * answer ERR_EXISTS or ERR_CONFLICT; whoever writes must recognise its own write in what is there.
+ */
 #ifndef KUBE_KUBE_H
 #define KUBE_KUBE_H
 #include "base/note.h"

@@ -1,7 +1,7 @@
 /* The race the library was written for: two processes start the same singleton at once, again and
  * again, and exactly one of them wins each time.
  *   coord_race --url URL [--rounds N]        (prints TAP)
- * Even rounds are for a group that never was, odd ones for one whose last holder has released it. */
+ * Even rounds are for a group that never was, odd ones for one that its last holder released. */
 #include <muster/coord.h>
 #include <pthread.h>
 #include <stdint.h>

@@ -544,7 +544,7 @@ static coord_result renew_key(struct ask *ask, const struct prim_claim *claim, c
         known = false; /* read it anew: an edit of somebody else, or the end */
         kube_doc_deinit(&doc);
     }
-    /* What is still ours after a failure is remembered with its time, so that "too late" is known. */
+    /* What is still ours after a failure is remembered with its time, so that "late" is known. */
     if (result.code == COORD_UNAVAILABLE && doc.present && renewed_ns) {
         doc.sent_ns = renewed_ns;
         kube_held_put(ask->store, &claim->lease_id, &doc);

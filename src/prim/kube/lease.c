@@ -36,8 +36,10 @@ void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP])
 
 void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP])
 {
-    memcpy(ret_name, "crd-", 4);
-    kube_lease_hash(key, ret_name + 4);
+    char hash[LEASE_HASH_CAP];
+
+    kube_lease_hash(key, hash);
+    (void)snprintf(ret_name, LEASE_NAME_CAP, "crd-%s", hash);
 }
 
 /* -- reading -- */
@@ -109,11 +111,15 @@ static bool read_spec(const struct json *object, struct lease_view *view)
     return true;
 }
 
-static bool read_envelope(struct str text, struct lease_view *view)
+/* ERR_CORRUPT, ERR_NOMEM. */
+static enum err read_envelope(struct str text, struct lease_view *view)
 {
+    enum err err;
+
     buf_init(&view->bytes, ENVELOPE_MAX);
-    return !base64_decode(text, &view->bytes) &&
-           !envelope_decode(buf_peek(&view->bytes), &view->envelope);
+    err = base64_decode(text, &view->bytes);
+    if (!err) return envelope_decode(buf_peek(&view->bytes), &view->envelope);
+    return err == ERR_NOMEM ? err : ERR_CORRUPT;
 }
 
 enum err kube_lease_decode(const struct json *object, const char *prefix,
@@ -122,6 +128,7 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
     struct lease_view view = {.object = object, .acquired = STR_EMPTY};
     struct str text;
     const char *what = NULL;
+    enum err err = ERR_CORRUPT;
 
     if (!read_word(object, "metadata.uid", view.uid, sizeof view.uid) ||
         !read_word(object, "metadata.resourceVersion", view.version, sizeof view.version))
@@ -139,14 +146,20 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
         what = "no counter of its beginning";
     else if (!read_spec(object, &view))
         what = "no spec";
-    else if (!annotation(object, prefix, "env", &text) || !read_envelope(text, &view))
-        what = "no envelope, or a damaged one";
+    else if (!annotation(object, prefix, "env", &text))
+        what = "no envelope";
+    else if ((err = read_envelope(text, &view)))
+        what = "a damaged envelope";
     /* The clock of contenders is the spec's: without it a leased entry could never be judged. */
     else if (kube_lease_is_leased(&view) && view.duration_s == 0)
         what = "leased without a duration";
     if (what) {
-        note_set(note, "not an entry of ours: %s", what);
         kube_lease_view_deinit(&view);
+        if (err == ERR_NOMEM) {
+            note_set(note, "out of memory");
+            return err;
+        }
+        note_set(note, "not an entry of ours: %s", what);
         return ERR_CORRUPT;
     }
     *ret_view = view;
@@ -295,6 +308,7 @@ enum err kube_lease_encode(const struct lease_write *in, struct buf *out)
     char name[LEASE_NAME_CAP], room[FIELD_CAP];
     struct ndjson w;
     struct str ours = field_name(room, in->prefix, "");
+    size_t start = out->len;
     enum err err = ERR_OK, ended;
 
     kube_lease_name(in->key, name);
@@ -315,6 +329,7 @@ enum err kube_lease_encode(const struct lease_write *in, struct buf *out)
     ndjson_close_object(&w);
     write_spec(&w, in);
     ended = ndjson_end(&w);
+    if (err && !ended) out->len = start; /* a part is missing, though the text is well-formed */
     if (!err) err = ended;
     return err == ERR_FULL ? ERR_TOO_LARGE : err;
 }

@@ -39,7 +39,7 @@ struct lease_view {
     struct str acquired;       /* acquireTime as it stands; borrowed from the object */
     struct str key;            /* the annotation; borrowed */
 };
-/* ERR_CORRUPT when it is not an entry of ours or is damaged. `prefix` is that of labels. */
+/* ERR_CORRUPT when it is not an entry of ours or is damaged, ERR_NOMEM. `prefix` is of labels. */
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct lease_view *ret_view, struct note *note);
 void kube_lease_view_deinit(struct lease_view *view); /* fine on a zeroed one, and twice */

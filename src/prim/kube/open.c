@@ -125,7 +125,7 @@ static coord_result review(struct store *store, const struct prim_open *in, cons
 static coord_result check_rights(struct store *store, const struct prim_open *in)
 {
     static const char *const verbs[] = {"get", "list", "create", "update"};
-    coord_result result = prim_ok(COORD_R_NONE);
+    coord_result result;
     bool allowed;
 
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {

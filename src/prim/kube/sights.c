@@ -19,10 +19,11 @@ void kube_sights_init(struct sights *sights, uint64_t seed)
 
 void kube_sights_deinit(struct sights *sights)
 {
-    struct list *node;
+    struct map_entry *entry;
 
-    while ((node = list_pop(&sights->by_age))) free(CONTAINER_OF(node, struct sight, node));
+    for (size_t cursor = 0; (entry = map_next(&sights->by_name, &cursor));) free(entry->value);
     map_deinit(&sights->by_name);
+    list_init(&sights->by_age);
 }
 
 static struct sight *find(const struct sights *sights, const char *name)

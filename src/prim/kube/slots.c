@@ -373,19 +373,20 @@ coord_result kube_op_holders(struct prim_backend *backend, const struct prim_cal
         result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
     if (result.code == COORD_OK) {
         holders = prim_holders_make(group->live);
-        result = holders ? list_rows(group, holders)
-                         : prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+        if (!holders) result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     }
-    if (result.code == COORD_OK) {
+    if (holders) {
+        result = list_rows(group, holders);
         holders->slot_count = result.slot_count = group->slot_count;
         holders->revision = result.revision = kube_lease_revision(&group->record->view);
         holders->atomic = 1;
         holders->certainty = COORD_BY_OBSERVATION;
         result.live = group->live;
-        *ret_holders = holders;
-    } else {
-        coord_holders_free(holders);
     }
+    if (result.code == COORD_OK)
+        *ret_holders = holders;
+    else
+        coord_holders_free(holders);
     group_deinit(group);
     free(group);
     return result;

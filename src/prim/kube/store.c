@@ -126,7 +126,10 @@ static coord_result check_doc(struct store *store, const struct json *json, stru
     struct lease_view view = {0};
     char name[LEASE_NAME_CAP];
 
-    if (kube_lease_decode(json, store->prefix, &view, &note)) {
+    enum err err = kube_lease_decode(json, store->prefix, &view, &note);
+
+    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (err) {
         kube_lease_name(key, name);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s: %s", name, note.text);
     }

@@ -66,7 +66,7 @@ struct doc {
     int64_t sent_ns, got_ns;
 };
 void kube_doc_deinit(struct doc *doc); /* fine on a zeroed one, and twice */
-/* Takes over what the server answered. UNAVAILABLE/corrupt when it is not ours. `key` empty: any. */
+/* Takes over what the server answered. UNAVAILABLE/corrupt when it is not ours. */
 coord_result kube_doc_take(struct store *store, struct json *own_json, struct str key,
                            int64_t sent_ns, struct doc *ret_doc);
 coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc);

@@ -170,7 +170,7 @@ out:
 
 /* -- the stream -- */
 
-/* True: the feed wants a snapshot. */
+/* True: the feed is full. */
 static bool tell(struct watch *w, int type, uint64_t revision, const struct known *known)
 {
     struct prim_event event = {.type = type,
@@ -193,33 +193,36 @@ static bool on_gone(struct watch *w, const struct lease_view *view)
     return tell(w, COORD_DELETE, ++known->revision, known);
 }
 
-/* True: begin anew. */
-static bool on_event(struct watch *w, struct kube_event *event)
+/* True: the feed is full. *ret_unread: the object or our memory of it is not to be had. */
+static bool on_event(struct watch *w, struct kube_event *event, bool *ret_unread)
 {
     struct doc doc = {.present = true, .got_ns = store_now(w->store)};
     struct note note = {""};
-    bool anew = false;
+    bool full = false;
 
     if (event->kind == KUBE_BOOKMARK) return false;
-    /* What cannot be read is not shown as a value; a list would say "corrupt". */
-    if (kube_lease_decode(event->object, w->store->prefix, &doc.view, &note)) return true;
+    /* What cannot be read is not shown as a value; the list that follows says "corrupt". */
+    if (kube_lease_decode(event->object, w->store->prefix, &doc.view, &note)) {
+        *ret_unread = true;
+        return false;
+    }
     if (prim_in_scope(doc.view.key, str_from(w->scope), w->bucket) && !doc.view.foreign) {
         const struct known *known = map_get(&w->known, doc.view.key);
         uint64_t before = known ? known->revision : 0;
         bool was_live = known && known->live;
         if (event->kind == KUBE_DELETED) {
-            anew = on_gone(w, &doc.view);
+            full = on_gone(w, &doc.view);
         } else if (!remember(w, &doc)) {
-            anew = true;
+            *ret_unread = true;
         } else if (kube_lease_revision(&doc.view) > before) { /* R2: a renewal is no change */
             bool live = !kube_lease_is_tombstone(&doc.view);
             struct prim_event told = event_of(live ? COORD_PUT : COORD_DELETE, &doc.view);
             if (!live) told.value = STR_EMPTY;
-            if (live || was_live) anew = !prim_feed_put(w->feed, &told);
+            if (live || was_live) full = !prim_feed_put(w->feed, &told);
         }
     }
     kube_lease_view_deinit(&doc.view);
-    return anew;
+    return full;
 }
 
 /* -- expiry -- */
@@ -236,7 +239,7 @@ static int64_t next_due_ns(const struct watch *w)
     return due;
 }
 
-/* Reads one key whose time seems to be up. True: begin anew. */
+/* Reads one key whose time seems to be up. True: the feed is full. */
 static bool look_at(struct watch *w, struct known *known)
 {
     struct str key = str_of(known->key, known->key_len);
@@ -245,36 +248,34 @@ static bool look_at(struct watch *w, struct known *known)
     struct doc doc = {0};
     int64_t left_ms = LOOK_EVERY_MS;
     coord_result read = kube_doc_read(&ask, key, &doc);
-    bool anew = false;
+    bool full = false;
 
-    if (read.code != COORD_OK) {
-        known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)NS_IN_MS; /* not known: later */
-    } else if (!doc.present || kube_lease_is_tombstone(&doc.view) ||
-               kube_lease_revision(&doc.view) != known->revision) {
-        /* The stream will tell it with its own words. */
+    if (read.code != COORD_OK || !doc.present || kube_lease_is_tombstone(&doc.view) ||
+        kube_lease_revision(&doc.view) != known->revision) {
+        /* Not known now; or changed, and the stream will tell it with its own words. */
         known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)NS_IN_MS;
     } else if (kube_doc_life(w->store, key, &doc, &left_ms) == LIFE_LIVE) {
         known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * NS_IN_MS;
     } else {
         known->live = known->leased = false;
-        anew = tell(w, COORD_EXPIRE, ++known->revision, known);
+        full = tell(w, COORD_EXPIRE, ++known->revision, known);
     }
     kube_doc_deinit(&doc);
-    return anew;
+    return full;
 }
 
 static bool expire_due(struct watch *w)
 {
     int64_t now = store_now(w->store);
     struct map_entry *entry;
-    bool anew = false;
+    bool full = false;
 
-    for (size_t cursor = 0; !anew && (entry = map_next(&w->known, &cursor));) {
+    for (size_t cursor = 0; !full && (entry = map_next(&w->known, &cursor));) {
         struct known *known = entry->value;
-        if (known->live && known->leased && known->due_ns <= now) anew = look_at(w, known);
+        if (known->live && known->leased && known->due_ns <= now) full = look_at(w, known);
         if (atomic_load(&w->ended)) break;
     }
-    return anew;
+    return full;
 }
 
 /* -- the thread -- */
@@ -284,8 +285,14 @@ static int reason_of(enum err err)
     return err == ERR_DENIED || err == ERR_UNAUTHENTICATED ? COORD_R_FORBIDDEN : COORD_R_STORAGE;
 }
 
-/* Until the stream has to begin anew (true) or is over for good (false). */
-static bool follow(struct watch *w, struct kube_watch *stream)
+/* Why a stream ended. */
+enum end {
+    END_BROKEN, /* something may have been missed: RESYNC, then a list */
+    END_FULL,   /* the feed has said RESYNC itself; a list when its reader asks for one */
+    END_OVER,   /* for good, and the feed knows why */
+};
+
+static enum end follow(struct watch *w, struct kube_watch *stream)
 {
     while (!atomic_load(&w->ended) && !atomic_load(&w->room)) {
         struct kube_event event = {0};
@@ -295,18 +302,20 @@ static bool follow(struct watch *w, struct kube_watch *stream)
         if (due < INT64_MAX)
             wait_ms = due <= now ? 0 : min_u64((uint64_t)(due - now) / NS_IN_MS + 1, wait_ms);
         enum err err = kube_watch_next(stream, wait_ms, &event, &note);
-        bool anew = err == ERR_OK && on_event(w, &event);
+        bool unread = false, full = err == ERR_OK && on_event(w, &event, &unread);
         kube_event_deinit(&event);
+        if (unread) return END_BROKEN;
         if (err && err != ERR_TIMEOUT) {
+            if (err == ERR_CANCELLED) return END_FULL; /* by on_room or by unwatch */
             if (err == ERR_PRECONDITION || err == ERR_PARSE || err == ERR_TOO_LARGE ||
-                err == ERR_CANCELLED || err == ERR_NOMEM)
-                return true;
+                err == ERR_NOMEM)
+                return END_BROKEN;
             prim_feed_end(w->feed, reason_of(err));
-            return false;
+            return END_OVER;
         }
-        if (anew || expire_due(w)) return true;
+        if (full || expire_due(w)) return END_FULL;
     }
-    return true;
+    return END_FULL;
 }
 
 static void set_stream(struct watch *w, struct kube_watch *stream)
@@ -323,25 +332,23 @@ static void rest(struct watch *w, int64_t ms)
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ms / 1000;
     pthread_mutex_lock(&w->lock);
-    if (!atomic_load(&w->ended)) (void)pthread_cond_timedwait(&w->wake, &w->lock, &until);
+    if (!atomic_load(&w->ended) && !atomic_load(&w->room))
+        (void)pthread_cond_timedwait(&w->wake, &w->lock, &until);
     pthread_mutex_unlock(&w->lock);
 }
 
 static void *run(void *context)
 {
     struct watch *w = context;
-    bool first = true;
 
     while (!atomic_load(&w->ended)) {
         struct kube_watch *stream = NULL;
-        /* A feed that overflowed takes a snapshot only after its reader has seen RESYNC. */
-        if (!first && !prim_feed_wants_snapshot(w->feed) && !atomic_load(&w->room))
-            prim_feed_resync(w->feed);
-        if (!first && !prim_feed_wants_snapshot(w->feed)) {
+        /* A feed that is full takes a snapshot only after its reader has read RESYNC. */
+        atomic_store(&w->room, false);
+        if (!prim_feed_wants_snapshot(w->feed)) {
             rest(w, RETRY_MS);
             continue;
         }
-        atomic_store(&w->room, false);
         coord_result begun = begin(w, &stream);
         if (begun.code != COORD_OK) {
             /* Corrupt or forbidden does not heal by asking again and again, the rest does. */
@@ -352,12 +359,12 @@ static void *run(void *context)
             rest(w, RETRY_MS);
             continue;
         }
-        first = false;
         set_stream(w, stream);
-        bool again = follow(w, stream);
+        enum end end = follow(w, stream);
         set_stream(w, NULL);
         kube_watch_close(stream);
-        if (!again) break;
+        if (end == END_OVER) break;
+        if (end == END_BROKEN) prim_feed_resync(w->feed);
     }
     return NULL;
 }

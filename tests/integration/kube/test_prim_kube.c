@@ -596,6 +596,65 @@ TEST(q11_a_wish_to_wait_is_kept_and_the_claim_is_lost_rather)
     coord_close(store);
 }
 
+/* -- A14 and damage -- */
+
+/* Replaces what stands between the quotes of an annotation. */
+static void replace_annotation(const char *key, const char *name, const char *value)
+{
+    struct kube *kube = hand();
+    char object[LEASE_NAME_CAP], mark[64], *text = read_object(key), *at, *end;
+    struct kube_path path = object_of(key, object);
+    struct kube_answer answer;
+    struct buf body;
+
+    snprintf(mark, sizeof mark, "\"%s\":\"", name);
+    at = strstr(text, mark);
+    CHECK("there it is", at != NULL);
+    at += strlen(mark);
+    end = strchr(at, '"');
+    buf_init(&body, 1 << 20);
+    buf_append(&body, str_of(text, (size_t)(at - text)));
+    buf_append_c(&body, value);
+    buf_append_c(&body, end);
+    CHECK_OK("edited by hand", kube_update(kube, &path, buf_peek(&body), LONG_MS, &answer, NULL));
+    kube_answer_deinit(&answer);
+    buf_deinit(&body);
+    free(text);
+    kube_close(kube);
+}
+
+TEST(a14_an_object_of_another_key_or_a_damaged_one_is_corrupt_and_never_absent)
+{
+    static const struct {
+        const char *why, *key, *annotation, *value;
+    } cases[] = {
+        {"another key under this name", "a14/key", "muster/key", "a14/other"},
+        {"a damaged envelope", "a14/envelope", "muster/env", "Q1JEMQ=="},
+        {"a counter that is none", "a14/counter", "muster/n", "many"},
+    };
+    coord_store *store = open_store("KUBE_ADMIN");
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        coord_entry *entry = NULL;
+        coord_result made = create(store, cases[i].key, 0, NULL, NULL);
+        char *before, *after;
+        check_code("made", made, COORD_OK, COORD_R_CREATED);
+        replace_annotation(cases[i].key, cases[i].annotation, cases[i].value);
+        before = read_object(cases[i].key);
+        check_code(cases[i].why, create(store, cases[i].key, 0, NULL, NULL), COORD_UNAVAILABLE,
+                   COORD_R_CORRUPT);
+        check_code(cases[i].why, coord_get(store, NULL, view(cases[i].key), COORD_LATEST, &entry),
+                   COORD_UNAVAILABLE, COORD_R_CORRUPT);
+        check_code(cases[i].why, coord_delete(store, NULL, view(cases[i].key), COORD_FORCE, NULL),
+                   COORD_UNAVAILABLE, COORD_R_CORRUPT);
+        after = read_object(cases[i].key);
+        CHECK_TEXT("untouched", after, before);
+        free(before);
+        free(after);
+    }
+    coord_close(store);
+}
+
 /* -- the rest of the contract in short: the conformance suite has it in full -- */
 
 TEST(entries_slots_and_watches_work_together)
