@@ -102,7 +102,8 @@ bool prim_holders_add(coord_holders *public, const coord_holder *like, struct st
     coord_holder *row = &holders->rows[public->count++];
     *row = *like;
     copy_owner(row->owner, sizeof row->owner, owner);
-    row->value = (coord_str){copy, value.len};
+    row->value.at = copy;
+    row->value.len = value.len;
     return true;
 }
 
@@ -122,9 +123,7 @@ void prim_holders_done(coord_holders *holders)
 void coord_holders_free(coord_holders *public)
 {
     if (public == NULL) { return; }
-    for (size_t i = 0; i < public->count; i++) {
-        free((void *)(uintptr_t) public->rows[i].value.at);
-    }
+    for (size_t i = 0; i < public->count; i++) { free((void *)public->rows[i].value.at); }
     free(CONTAINER_OF(public, struct holders, public));
 }
 

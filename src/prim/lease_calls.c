@@ -10,7 +10,6 @@ struct try_lease {
     const struct prim_claim *claim;
     const char *key;
     int64_t sent_ns;
-    uint32_t first_attempt;
 };
 
 static coord_result try_renew(void *arg, const struct prim_call *call)
@@ -23,9 +22,7 @@ static coord_result try_renew(void *arg, const struct prim_call *call)
 static coord_result try_release(void *arg, const struct prim_call *call)
 {
     struct try_lease *try = arg;
-    struct prim_call again = *call;
-    again.attempt += try->first_attempt;
-    return try->backend->ops->release(try->backend, &again, try->claim, try->key);
+    return try->backend->ops->release(try->backend, call, try->claim, try->key);
 }
 
 void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t changes)
@@ -135,20 +132,20 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
 }
 
 /* Whatever comes of it: from the moment a release begins, the claim is given up here. */
-static coord_result begin_release(coord_lease *lease, uint32_t *ret_first_attempt)
+static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
 {
     coord_store *store = lease->store;
     coord_result result = prim_ok(COORD_R_NONE);
     bool guarded = false;
     (void)pthread_mutex_lock(&store->lock);
-    *ret_first_attempt = 0;
+    *ret_attempt = 0;
     if (lease->over == 0) {
         (void)prim_lease_end(lease, COORD_R_RELEASED, 0);
         guarded = prim_keeper_forget(lease);
     } else if (lease->over == COORD_R_RELEASED && lease->release_done) {
         result = prim_ok(COORD_R_ALREADY);
     } else if (lease->over == COORD_R_RELEASED) {
-        *ret_first_attempt = 1; /* an earlier one may have been heard */
+        *ret_attempt = 1; /* an earlier one may have been heard */
     } else if (lease->over != COORD_R_LOCAL) {
         result = prim_lease_expired(lease->over, lease->over_token);
     } /* LOCAL: given up here, perhaps not there; who waits is helped by a release */
@@ -175,7 +172,6 @@ coord_result coord_release(coord_lease *lease, const coord_call *call)
 {
     struct prim_frame frame;
     struct lease_view view;
-    struct try_lease try = {.backend = NULL};
     if (lease == NULL) {
         return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the lease handle is NULL");
     }
@@ -184,11 +180,10 @@ coord_result coord_release(coord_lease *lease, const coord_call *call)
     if (result.code != COORD_OK) { return result; }
     result = prim_enter(store, call, 0, &frame);
     if (result.code != COORD_OK) { return result; }
-    result = begin_release(lease, &try.first_attempt);
+    result = begin_release(lease, &frame.call.attempt);
     if (result.code == COORD_OK && result.reason == COORD_R_NONE) {
         prim_lease_view(lease, &view);
-        try.backend = store->backend;
-        try.claim = &view.claim;
+        struct try_lease try = {.backend = store->backend, .claim = &view.claim};
         result = prim_attempts(store, &frame, try_release, &try);
         prim_lease_view_done(&view);
         end_release(lease, &result);

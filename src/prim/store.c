@@ -142,7 +142,8 @@ coord_limits coord_store_limits(coord_store *store)
 
 coord_id coord_store_id(coord_store *store)
 {
-    return store == NULL ? (coord_id){{0}} : store->id;
+    coord_id none = {{0}};
+    return store == NULL ? none : store->id;
 }
 
 /* -- one call --------------------------------------------------------------------------------- */

@@ -13,6 +13,20 @@ struct coord_watch {
     bool open; /* the backend fills it; under store->lock */
 };
 
+struct try_watch {
+    coord_watch *watch;
+    struct prim_backend *backend;
+    struct str scope;
+    bool bucket;
+};
+
+static coord_result try_watch(void *arg, const struct prim_call *call)
+{
+    struct try_watch *try = arg;
+    return try->backend->ops->watch(try->backend, call, try->scope, try->bucket, try->watch->feed,
+                                    &try->watch->backend_watch);
+}
+
 coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_str scope,
                               uint32_t flags, coord_watch **ret_watch)
 {
@@ -38,8 +52,8 @@ coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
                            "no memory or descriptor for a watch");
     }
-    result = store->backend->ops->watch(store->backend, &frame.call, prim_str(scope), bucket,
-                                        watch->feed, &watch->backend_watch);
+    struct try_watch try = {watch, store->backend, prim_str(scope), bucket};
+    result = prim_attempts(store, &frame, try_watch, &try);
     if (result.code == COORD_OK) {
         watch->store = prim_store_ref(store);
         watch->open = true;
