@@ -4,7 +4,7 @@
 
 #include "prim/nats/store.h"
 
-enum { BUSY_PAUSE_MS = 5 };
+enum { BUSY_PAUSE_MS = 2, BUSY_PAUSE_MAX_MS = 50 };
 
 uint64_t jet_wall_ms(void)
 {
@@ -115,7 +115,10 @@ static coord_result refused(struct jet_store *store, const struct jet_error *err
     case JET_E_WRONG_LAST:
         return prim_answer(COORD_CONFLICT, COORD_R_REVISION, "nats: another was faster");
     case JET_E_SUBJECT_BUSY:
+    case JET_E_SUBJECT_IN_WORK:
         return prim_answer(COORD_CONFLICT, COORD_R_NONE, "nats: another write is under way");
+    case JET_E_TOO_MANY:
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED, "nats: %s", error->text);
     case JET_E_TTL_DISABLED:
     case JET_E_TTL_INVALID:
         jet_degrade(store, "the stream does not take message TTLs any more");
@@ -215,6 +218,7 @@ coord_result jet_change_run(struct jet_store *store, struct jet_change *change)
     struct buf memory;
     coord_result result;
     buf_init(&memory, JET_ANSWER_MAX);
+    int64_t busy_ms = BUSY_PAUSE_MS;
     for (uint32_t round = 0;;) {
         if (change->known != NULL) {
             state = *change->known;
@@ -253,12 +257,14 @@ coord_result jet_change_run(struct jet_store *store, struct jet_change *change)
         /* Silence is looked into at once; after a lost connection the caller backs off first. */
         if (unclear && written.reason == COORD_R_TIMEOUT) { continue; }
         if (written.code != COORD_CONFLICT) { break; }
-        if (++round == JET_ROUNDS_MAX) {
+        if (written.reason == COORD_R_NONE) { /* its outcome is seen soon, or time is up */
+            pause_ms(busy_ms);
+            busy_ms = busy_ms * 2 < BUSY_PAUSE_MAX_MS ? busy_ms * 2 : BUSY_PAUSE_MAX_MS;
+        } else if (++round == JET_ROUNDS_MAX) {
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
                                  "nats: others wrote this key %d times in a row", JET_ROUNDS_MAX);
             break;
         }
-        if (written.reason == COORD_R_NONE) { pause_ms(BUSY_PAUSE_MS * (int64_t)round); }
     }
     buf_deinit(&memory);
     return open_end(change, result);

@@ -10,15 +10,18 @@ enum { JET_ANSWER_MAX = 4 * 1024 * 1024 };
 
 /* Error numbers of the JetStream API. */
 enum {
+    JET_E_NO_PEERS = 10005, /* no servers for so many replicas */
     JET_E_NO_MESSAGE = 10037,
     JET_E_NO_JETSTREAM_ACCOUNT = 10039,
     JET_E_STREAM_EXISTS = 10058,
     JET_E_NO_STREAM = 10059,
     JET_E_WRONG_LAST = 10071,
     JET_E_NO_JETSTREAM = 10076,
-    JET_E_SUBJECT_BUSY = 10163, /* another write to this subject is under way: nothing done */
+    JET_E_SUBJECT_BUSY = 10163,    /* clusters: another write to this subject is under way; */
+    JET_E_SUBJECT_IN_WORK = 10164, /* the same. Nothing done */
     JET_E_TTL_INVALID = 10165,
     JET_E_TTL_DISABLED = 10166,
+    JET_E_TOO_MANY = 10167, /* requests: nothing done */
 };
 /* In each answer: code 0 when it is none. */
 struct jet_error {

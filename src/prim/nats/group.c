@@ -4,9 +4,12 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "prim/nats/store.h"
+#include "prim/nats/run.h"
 
-enum { GROUP_VALUE = 12 };
+enum {
+    GROUP_VALUE = 12,
+    RUN_MIN = 64, /* slots up to which asking for each is cheaper */
+};
 
 static struct jet_store *store_of(struct prim_backend *backend)
 {
@@ -143,6 +146,16 @@ static coord_result slot_take(void *arg, size_t index, struct str body)
     return jet_message_of(slots->store, body, &slot->memory, &slot->state);
 }
 
+/* The message goes; what its envelope borrows moves into the slot's own memory. */
+static coord_result slot_keep(struct slot *slot, struct str payload)
+{
+    if (slot->state.kind != JET_LIVE) { return prim_ok(COORD_R_NONE); }
+    if (buf_append(&slot->memory, payload) != ERR_OK) { return no_memory(); }
+    enum err err = envelope_decode(buf_peek(&slot->memory), &slot->state.envelope);
+    assert(err == ERR_OK); /* the same bytes were one a moment ago */
+    return prim_ok(COORD_R_NONE);
+}
+
 static void slots_close(struct slots *slots)
 {
     if (slots == NULL) { return; }
@@ -150,7 +163,43 @@ static void slots_close(struct slots *slots)
     free(slots);
 }
 
-/* Each row is the leader's; they belong to different instants. */
+/* A long list comes as a run, much faster than one by one. It may be told by a replica that lags a
+ * little: a slot that looks free and is not costs a refused publish. */
+static coord_result slots_run(struct slots *slots, int64_t deadline_ns)
+{
+    struct jet_store *store = slots->store;
+    struct jet_run run = {NULL};
+    struct jet_message got;
+    char filter[JET_SUBJECT_CAP];
+    jet_subject_below(str_from(store->bucket), slots->group, filter);
+    coord_result result = jet_run_open(store, deadline_ns, filter, &run);
+    bool more = result.code == COORD_OK && run.pending > 0;
+    while (more && result.code == COORD_OK) {
+        int64_t wait_ms = (deadline_ns - prim_clock_now(&store->clock)) / 1000000;
+        enum jet_step step =
+            wait_ms < 1 ? JET_STEP_SILENT : jet_run_next(store, &run, wait_ms, &got);
+        if (step == JET_STEP_MESSAGE) {
+            uint32_t index;
+            if (prim_slot_number(prim_leaf_of(str_from(got.key)), &index) && index < slots->count) {
+                struct slot *slot = &slots->at[index];
+                buf_clear(&slot->memory);
+                slot->state = got.state;
+                result = slot_keep(slot, jet_link_body(got.message));
+            }
+            more = got.pending > 0;
+            natsMsg_Destroy(got.message);
+        } else if (step == JET_STEP_IDLE) {
+            more = false;
+        } else {
+            result = prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "nats: the list broke off");
+        }
+    }
+    jet_run_close(store, &run);
+    return result;
+}
+
+/* Rows belong to different instants. A call that was made before looks for itself among them: then
+ * only the leader's own answers will do. */
 static coord_result slots_open(struct jet_store *store, const struct prim_call *call,
                                struct str group, uint32_t count, struct slots **ret_slots)
 {
@@ -166,6 +215,8 @@ static coord_result slots_open(struct jet_store *store, const struct prim_call *
         prim_slot_key(group, 0, key);
         result = jet_read(store, call->deadline_ns, str_from(key), &slots->at[0].memory,
                           &slots->at[0].state);
+    } else if (count > RUN_MIN && call->attempt == 0) {
+        result = slots_run(slots, call->deadline_ns);
     } else {
         result = jet_link_ask_many(&store->link, call->deadline_ns, store->get_subject, count,
                                    slot_body, slot_take, slots);
@@ -310,10 +361,7 @@ coord_result jet_acquire(struct prim_backend *backend, const struct prim_call *c
     struct jet_change change = {
         .call = call, .key = str_from(key), .decide = decide_group, .in = &group};
     coord_result result = jet_change_run(store, &change);
-    if (result.code != COORD_OK) {
-        result.flags = 0; /* a group record alone is nobody's claim */
-        return result;
-    }
+    if (result.code != COORD_OK) { return result; }
     result = slots_open(store, call, in->group, in->slot_count, &slots);
     if (result.code != COORD_OK) { return result; }
     result = acquire_among(slots, call, in, ret_grant);

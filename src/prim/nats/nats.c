@@ -86,7 +86,6 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
                    store->stream);
     coord_result result = jet_link_open(&store->link, in);
     if (result.code == COORD_OK) { result = jet_stream_open(store, in); }
-    if (result.code == COORD_OK) { result = prim_url_done(in->url); }
     if (result.code == COORD_OK) { result = jet_guards_open(store); }
     if (result.code != COORD_OK) {
         store_free(store);

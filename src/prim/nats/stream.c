@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "prim/nats/store.h"
 
-enum { PROBE_WAIT_MS = 5000, PROBE_LOOK_MS = 100 };
+enum { PROBE_WAIT_MS = 5000, PROBE_LOOK_MS = 100, FORMING_PAUSE_MS = 200 };
 
 #define UNFIT(...) prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "nats: " __VA_ARGS__)
 
@@ -83,6 +83,33 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
     if (err) { return odd(&note); }
     /* Two made it at once, with other wishes: what is there is judged like any other. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
+}
+
+/* A cluster that is being formed says nothing, or that it has no leader, or no place yet. */
+static bool is_forming(const coord_result *result, const struct jet_error *error)
+{
+    return (result->code == COORD_UNAVAILABLE && result->reason == COORD_R_TIMEOUT) ||
+           (result->code == COORD_OK && (error->code == 503 || error->number == JET_E_NO_PEERS));
+}
+
+/* `replicas` 0: it is not made. */
+static coord_result find(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
+                         struct jet_stream *ret_stream)
+{
+    for (;;) {
+        struct jet_stream stream = {.error = {0}};
+        coord_result result = check_level(store, deadline_ns);
+        if (result.code == COORD_OK) { result = info(store, deadline_ns, &stream); }
+        if (result.code == COORD_OK && stream.error.number == JET_E_NO_STREAM && replicas > 0) {
+            result = create(store, deadline_ns, replicas, &stream);
+        }
+        int64_t left_ns = deadline_ns - prim_clock_now(&store->clock);
+        if (!is_forming(&result, &stream.error) || left_ns < (int64_t)FORMING_PAUSE_MS * 2000000) {
+            *ret_stream = stream;
+            return result;
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = FORMING_PAUSE_MS * 1000000}, NULL);
+    }
 }
 
 static coord_id id_of(const struct jet_store *store, const struct jet_stream *stream)
@@ -180,13 +207,8 @@ coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in
     }
     store->durable_asserted = durable != NULL;
     struct jet_stream stream;
-    result = check_level(store, in->deadline_ns);
-    if (result.code == COORD_OK) { result = info(store, in->deadline_ns, &stream); }
+    result = find(store, in->deadline_ns, make ? replicas : 0, &stream);
     if (result.code != COORD_OK) { return result; }
-    if (stream.error.number == JET_E_NO_STREAM && make) {
-        result = create(store, in->deadline_ns, replicas, &stream);
-        if (result.code != COORD_OK) { return result; }
-    }
     if (stream.error.number == JET_E_NO_STREAM) {
         return UNFIT("there is no bucket '%s'; create=1 makes it", store->bucket);
     }

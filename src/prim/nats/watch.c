@@ -1,20 +1,16 @@
-/* A watch is a consumer of the stream that begins with the last message of each subject. It is
- * ours to keep in order: a gap in its numbers, silence past its heartbeats or a lost connection end
- * it, and a new one begins with a new snapshot (RESYNC). */
-#include <inttypes.h>
+/* A watch follows a run (run.h). When that breaks, is silent past its heartbeats or the connection
+ * is lost, a new one begins with a new snapshot (RESYNC). */
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/map.h"
-#include "prim/nats/store.h"
+#include "prim/nats/run.h"
 
 enum {
-    HEARTBEAT_MS = 1000,
-    SILENCE_MS = 3500, /* three heartbeats and a little */
-    WAIT_MS = 200,     /* how soon a stop and a wish for a snapshot are seen */
+    SILENCE_MS = 3 * JET_HEARTBEAT_MS + 500,
+    WAIT_MS = 200, /* how soon a stop and a wish for a snapshot are seen */
     PAUSE_MIN_MS = 100,
     PAUSE_MAX_MS = 2000,
 };
@@ -32,9 +28,7 @@ struct watch {
     bool bucket;
     char scope[PRIM_KEY_MAX + 1], filter[JET_SUBJECT_CAP];
 
-    natsSubscription *subscription; /* NULL: no consumer */
-    char consumer[64];
-    uint64_t delivered; /* the consumer's last number */
+    struct jet_run run;
     int64_t heard_ns;
     struct prim_snapshot *snapshot; /* being collected */
     struct map live;                /* W5: the end of a tombstone is no event */
@@ -75,21 +69,11 @@ static bool forget(struct watch *watch, struct str key)
     return live != NULL;
 }
 
-/* -- the consumer ----------------------------------------------------------------------------- */
+/* -- the run ---------------------------------------------------------------------------------- */
 
-static void consumer_close(struct watch *watch)
+static void run_close(struct watch *watch)
 {
-    if (watch->subscription == NULL) { return; }
-    char subject[192];
-    struct jet_pipe_guard guard;
-    jet_pipe_guard_begin(&guard);
-    natsSubscription_Destroy(watch->subscription);
-    /* The server would end it by itself, later. */
-    (void)snprintf(subject, sizeof subject, "$JS.API.CONSUMER.DELETE.%s.%s", watch->store->stream,
-                   watch->consumer);
-    (void)natsConnection_PublishString(watch->store->link.connection, subject, "");
-    jet_pipe_guard_end(&guard);
-    watch->subscription = NULL;
+    jet_run_close(watch->store, &watch->run);
     prim_snapshot_close(watch->snapshot);
     watch->snapshot = NULL;
 }
@@ -100,84 +84,25 @@ static void snapshot_end(struct watch *watch)
     watch->snapshot = NULL;
 }
 
-static coord_result consumer_make(struct watch *watch, int64_t deadline_ns, const char *inbox,
-                                  uint64_t *ret_pending)
+static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 {
-    char subject[128];
-    struct buf body;
-    struct note note = {""};
-    struct jet_consumer consumer;
-    natsMsg *reply;
-    buf_init(&body, 8192);
-    (void)snprintf(subject, sizeof subject, "$JS.API.CONSUMER.CREATE.%s", watch->store->stream);
-    enum err err = buf_appendf(
-        &body,
-        "{\"stream_name\":\"%s\",\"config\":{\"deliver_policy\":\"last_per_subject\","
-        "\"ack_policy\":\"none\",\"max_deliver\":1,\"replay_policy\":\"instant\","
-        "\"deliver_subject\":\"%s\",\"filter_subject\":\"%s\",\"idle_heartbeat\":%" PRId64 ","
-        "\"inactive_threshold\":%" PRId64 ",\"num_replicas\":1,\"mem_storage\":true}}",
-        watch->store->stream, inbox, watch->filter, (int64_t)HEARTBEAT_MS * 1000000,
-        (int64_t)SILENCE_MS * 10 * 1000000);
-    coord_result result = err ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory")
-                              : jet_link_request(&watch->store->link, deadline_ns, subject, NULL, 0,
-                                                 buf_peek(&body), &reply);
-    buf_deinit(&body);
-    result.flags = 0;
-    if (result.code != COORD_OK) { return result; }
-    err = jet_decode_consumer(jet_link_body(reply), &consumer, &note);
-    natsMsg_Destroy(reply);
-    if (err) { return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.140s", note.text); }
-    if (consumer.error.code != 0) {
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: consumer: %s",
-                           consumer.error.text);
-    }
-    memcpy(watch->consumer, consumer.name, sizeof watch->consumer);
-    *ret_pending = consumer.pending;
-    return result;
-}
-
-static coord_result consumer_open(struct watch *watch, int64_t deadline_ns)
-{
-    natsInbox *inbox = NULL;
-    uint64_t pending = 0;
-    struct jet_link *link = &watch->store->link;
-    assert(watch->subscription == NULL && watch->snapshot == NULL);
-    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED) {
-        return jet_link_failed(link, NATS_INSUFFICIENT_BUFFER, false);
-    }
+    assert(watch->snapshot == NULL);
     struct prim_snapshot *snapshot = prim_snapshot_open();
-    natsStatus status = snapshot == NULL ? NATS_NO_MEMORY : natsInbox_Create(&inbox);
-    natsSubscription *subscription = NULL;
-    struct jet_pipe_guard guard;
-    jet_pipe_guard_begin(&guard);
-    if (status == NATS_OK) {
-        status = natsConnection_SubscribeSync(&subscription, link->connection, inbox);
-    }
-    jet_pipe_guard_end(&guard);
-    coord_result result = status == NATS_OK ? consumer_make(watch, deadline_ns, inbox, &pending)
-                                            : jet_link_failed(link, status, false);
-    natsInbox_Destroy(inbox);
+    coord_result result = snapshot == NULL
+                              ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory")
+                              : jet_run_open(watch->store, deadline_ns, watch->filter, &watch->run);
     if (result.code != COORD_OK) {
-        natsSubscription_Destroy(subscription);
         prim_snapshot_close(snapshot);
         return result;
     }
-    watch->subscription = subscription;
     watch->snapshot = snapshot;
-    watch->delivered = 0;
     watch->heard_ns = prim_clock_now(&watch->store->clock);
     forget_all(watch);
-    if (pending == 0) { snapshot_end(watch); }
+    if (watch->run.pending == 0) { snapshot_end(watch); }
     return result;
 }
 
 /* -- messages --------------------------------------------------------------------------------- */
-
-static struct str header_of(natsMsg *message, const char *name)
-{
-    const char *value = NULL;
-    return natsMsgHeader_Get(message, name, &value) == NATS_OK ? str_from(value) : STR_EMPTY;
-}
 
 /* False: no memory. */
 static bool show(struct watch *watch, struct str key, const struct jet_state *state)
@@ -204,40 +129,6 @@ static bool show(struct watch *watch, struct str key, const struct jet_state *st
     return true;
 }
 
-/* False: the consumer is of no more use. */
-static bool take(struct watch *watch, natsMsg *message)
-{
-    struct jet_delivery delivery;
-    struct str status = header_of(message, "Status");
-    watch->heard_ns = prim_clock_now(&watch->store->clock);
-    if (status.len > 0) { /* a heartbeat: nothing waits */
-        uint64_t last;
-        struct str number = header_of(message, "Nats-Last-Consumer");
-        if (!str_equal(status, STR("100")) || str_to_u64(number, &last) != ERR_OK ||
-            last != watch->delivered) {
-            return false;
-        }
-        if (watch->snapshot != NULL) { snapshot_end(watch); }
-        return true;
-    }
-    if (jet_decode_delivery(str_from(natsMsg_GetReply(message)), &delivery) != ERR_OK ||
-        delivery.consumer_sequence != watch->delivered + 1) {
-        return false;
-    }
-    watch->delivered++;
-    char key[PRIM_KEY_MAX + 1];
-    struct str bucket = str_from(watch->store->bucket);
-    if (jet_key_of(bucket, str_from(natsMsg_GetSubject(message)), key) &&
-        prim_in_scope(str_from(key), str_from(watch->scope), watch->bucket)) {
-        struct jet_state state;
-        jet_state_of(delivery.stream_sequence, header_of(message, "Nats-Marker-Reason"),
-                     header_of(message, "KV-Operation"), jet_link_body(message), &state);
-        if (!show(watch, str_from(key), &state)) { return false; }
-    }
-    if (delivery.pending == 0 && watch->snapshot != NULL) { snapshot_end(watch); }
-    return true;
-}
-
 /* -- the thread ------------------------------------------------------------------------------- */
 
 static void rest(struct watch *watch, int64_t ms)
@@ -250,18 +141,29 @@ static void rest(struct watch *watch, int64_t ms)
 /* One message, or a while without one. False: begin anew. */
 static bool step(struct watch *watch)
 {
-    natsMsg *message = NULL;
-    natsStatus status = natsSubscription_NextMsg(&message, watch->subscription, WAIT_MS);
-    if (status == NATS_OK) {
-        bool fine = take(watch, message);
-        natsMsg_Destroy(message);
-        return fine && (watch->snapshot != NULL || !prim_feed_wants_snapshot(watch->feed));
+    struct jet_message got;
+    enum jet_step step = jet_run_next(watch->store, &watch->run, WAIT_MS, &got);
+    if (step == JET_STEP_BROKEN) { return false; }
+    if (step == JET_STEP_SILENT) {
+        int64_t silent_ns = prim_clock_now(&watch->store->clock) - watch->heard_ns;
+        if (silent_ns >= (int64_t)SILENCE_MS * 1000000 ||
+            natsConnection_Status(watch->store->link.connection) != NATS_CONN_STATUS_CONNECTED) {
+            return false;
+        }
+    } else {
+        watch->heard_ns = prim_clock_now(&watch->store->clock);
     }
-    if (status != NATS_TIMEOUT) { return false; }
-    int64_t silent_ns = prim_clock_now(&watch->store->clock) - watch->heard_ns;
-    return silent_ns < (int64_t)SILENCE_MS * 1000000 &&
-           natsConnection_Status(watch->store->link.connection) == NATS_CONN_STATUS_CONNECTED &&
-           (watch->snapshot != NULL || !prim_feed_wants_snapshot(watch->feed));
+    bool fine = true;
+    if (step == JET_STEP_MESSAGE) {
+        struct str key = str_from(got.key);
+        if (prim_in_scope(key, str_from(watch->scope), watch->bucket)) {
+            fine = show(watch, key, &got.state);
+        }
+        natsMsg_Destroy(got.message);
+    }
+    bool all = step == JET_STEP_IDLE || (step == JET_STEP_MESSAGE && got.pending == 0);
+    if (fine && all && watch->snapshot != NULL) { snapshot_end(watch); }
+    return fine && (watch->snapshot != NULL || !prim_feed_wants_snapshot(watch->feed));
 }
 
 static void *run(void *arg)
@@ -269,17 +171,17 @@ static void *run(void *arg)
     struct watch *watch = arg;
     int64_t pause_ms = PAUSE_MIN_MS;
     while (!atomic_load(&watch->stopped)) {
-        if (watch->subscription != NULL) {
+        if (watch->run.subscription != NULL) {
             if (step(watch)) {
                 pause_ms = PAUSE_MIN_MS;
                 continue;
             }
-            consumer_close(watch);
+            run_close(watch);
             if (!prim_feed_wants_snapshot(watch->feed)) { prim_feed_resync(watch->feed); }
         }
         int64_t deadline_ns =
             prim_clock_now(&watch->store->clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
-        if (consumer_open(watch, deadline_ns).code != COORD_OK) {
+        if (run_open(watch, deadline_ns).code != COORD_OK) {
             rest(watch, pause_ms);
             pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
         }
@@ -305,7 +207,7 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
         jet_subject_of(str_from(store->bucket), scope, watch->filter);
     }
     map_init(&watch->live, MAP_MOST, 0);
-    coord_result result = consumer_open(watch, call->deadline_ns);
+    coord_result result = run_open(watch, call->deadline_ns);
     int failed = 0;
     if (result.code == COORD_OK) {
         sigset_t all, before;
@@ -314,7 +216,7 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
         failed = pthread_create(&watch->thread, NULL, run, watch);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (failed) {
-            consumer_close(watch);
+            run_close(watch);
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
         }
     }
@@ -334,7 +236,7 @@ void jet_unwatch(struct prim_backend *backend, void *opaque)
     (void)backend;
     atomic_store(&watch->stopped, true);
     (void)pthread_join(watch->thread, NULL);
-    consumer_close(watch);
+    run_close(watch);
     forget_all(watch);
     map_deinit(&watch->live);
     free(watch);

@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""Starts nats-servers with JetStream, runs a command against them and ends both.
+
+  servers.py PROGRAM COUNT COMMAND...     "%h" in the command becomes "host:port,host:port"
+"""
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def start(program, name, port, route, routes, directory):
+    arguments = [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", os.path.join(directory, name)]
+    if len(routes) > 1:
+        arguments += ["--name", name, "--cluster_name", "test", "--cluster", f"nats://127.0.0.1:{route}",
+                      "--routes", ",".join(f"nats://127.0.0.1:{each}" for each in routes)]
+    server = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              preexec_fn=die_with_parent)
+    for line in server.stderr:
+        if "Server is ready" in line:
+            break
+    else:
+        sys.exit(f"servers.py: {program} did not start")
+    return server
+
+
+def main():
+    program, count, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    ports = free_ports(2 * count)
+    clients, routes = ports[:count], ports[count:]
+    with tempfile.TemporaryDirectory(prefix="muster-nats-") as directory:
+        servers = []
+        try:
+            for i in range(count):
+                servers.append(start(program, f"n{i}", clients[i], routes[i], routes, directory))
+                # What it says from now on goes nowhere, and it must not wait for a reader.
+                subprocess.Popen(["cat"], stdin=servers[-1].stderr, stdout=subprocess.DEVNULL,
+                                 preexec_fn=die_with_parent)
+            hosts = ",".join(f"127.0.0.1:{port}" for port in clients)
+            return subprocess.run([word.replace("%h", hosts) for word in command]).returncode
+        finally:
+            for server in servers:
+                server.kill()
+                server.wait()
+
+
+sys.exit(main())
