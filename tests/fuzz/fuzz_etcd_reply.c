@@ -317,7 +317,9 @@ static void reply(struct etcd_op *op)
     op->status = GRPC_OK;
     op->answered = true;
     arena_init(&arena, 1 << 20);
-    if (what < 32)
+    if (op->deadline_ns <= test_now(NULL) && !opening)
+        op->err = ERR_TIMEOUT, op->answered = false;
+    else if (what < 32)
         refuse(op, what);
     else if (what < 64)
         must(!buf_append(&op->response, take_bytes()));

@@ -53,7 +53,7 @@ def until(truth, why, seconds=30):
 @test
 def p01_an_entry_deleted_with_a_command_line_ends_the_claim_though_its_lease_lives():
     with Actor(ACTOR, ONE.url("/p01")) as a:
-        a.says("OK/created", "create", 1, "k", "v", 10000, "me")
+        a.says("OK/created", "create", 1, "k", "v", 600000, "me")    # the next renewal is minutes away
         a.says("OK/created", "create", 2, "l", "v", 10000, "me")
         a.says("OK", "keep", 1)
         same("deleted", ONE.delete("muster/p01/k") + ONE.delete("muster/p01/l"), 2)
@@ -217,6 +217,72 @@ def p09_with_the_quota_used_up_nothing_is_created_and_leases_still_renew():
             a.says("OK/released", "release", 1)
         finally:
             ONE.post("maintenance/alarm", action="DEACTIVATE", memberID=member, alarm="NOSPACE")
+
+
+# -- B3 --
+
+def as_text(txn, lease):
+    """A transaction as the table of the specification writes it."""
+    def key(raw):
+        return raw.decode().removeprefix("muster/t/")
+
+    def compare(c):
+        target = c.WhichOneof("target_union")
+        value = getattr(c, target)
+        return f"{target.split('_')[0]}({key(c.key)}) = {'L' if target == 'lease' and value == lease else value}"
+
+    def op(o):
+        body = getattr(o, o.WhichOneof("request"))
+        name = o.WhichOneof("request").removeprefix("request_")
+        if name == "put":
+            return f"put({key(body.key)}" + (", lease L" if lease and body.lease == lease else "") + \
+                (", same lease" if body.ignore_lease else "") + ")"
+        return f"{name}({key(body.key)}{'..' if body.range_end else ''})"
+    return "if " + "; ".join(map(compare, txn.compare)) + " then " + " ".join(map(op, txn.success)) + \
+        " else " + " ".join(map(op, txn.failure))
+
+
+@test
+def every_operation_is_the_transaction_of_the_table():
+    seen, lease = [], [-1]
+
+    def hook(method, request, forward):
+        if method == "LeaseGrant":
+            lease[0] = read("LeaseGrantRequest", request).ID
+        if method == "Txn" and (read("TxnRequest", request).compare or read("TxnRequest", request).failure):
+            seen.append(as_text(read("TxnRequest", request), lease[0]))
+        return forward()
+    with Between(ONE.ports[0], hook) as between, Actor(ACTOR, between.url("/t")) as a:
+        def did(why, *want):
+            same(why, seen, list(want))
+            seen.clear()
+        a.says("OK/created", "create", 1, "k", "v", 0, "-")
+        did("create", "if create(k) = 0 then put(k) else range(k)")
+        m = a("get", "k")["revision"]
+        a.says("OK/updated", "cas", "k", m, "w", 0, "-", 2)
+        did("CAS, plain key", f"if mod(k) = {m}; lease(k) = 0 then put(k) else range(k)")
+        m = a("get", "k")["revision"]
+        a.says("OK/deleted", "delete", "k", m, "-")
+        did("delete, plain", f"if mod(k) = {m}; lease(k) = 0 then delete_range(k) else range(k)")
+        c = a.says("OK/created", "create", 1, "k", "v", 5000, "me")["revision"]
+        did("create, leased", "if create(k) = 0 then put(k, lease L) else range(k)")
+        a.says("OK/updated", "cas", "k", c, "w", -1, 1, 2)
+        did("CAS, own claim",
+            f"if mod(k) = {c}; create(k) = {c}; lease(k) = L then put(k, same lease) else range(k)")
+        a.says("OK/renewed", "renew", 1)
+        did("verify on renew", f"if create(k) = {c}; lease(k) = L then  else range(k)")
+        a.says("OK/released", "release", 1)
+        did("release", f"if create(k) = {c}; lease(k) = L then delete_range(k) else range(k)")
+        picture = "range(g/.group) range(g/slot-..)"
+        m = a.says("OK/acquired", "acquire", 1, "g", 2, "me", 5000, 0)["revision"]
+        did("create group, acquire slot", f"if create(g/.group) = 0 then put(g/.group) else {picture}",
+            f"if mod(g/.group) = {m - 1}; create(g/slot-0000) = 0 then put(g/slot-0000, lease L) else {picture}")
+        old = lease[0]
+        a.says("OK/acquired", "acquire", 2, "g", 2, "me", 5000, TAKEOVER)
+        did("takeover, same owner",
+            f"if mod(g/slot-0000) = {m}; lease(g/slot-0000) = {old} then put(g/slot-0000, lease L) else {picture}")
+        a.says("OK/resized", "resize", "g", m - 1, 3)
+        did("resize", f"if mod(g/.group) = {m - 1} then put(g/.group) else {picture}")
 
 
 # -- lost replies --
@@ -470,9 +536,9 @@ def a_lease_of_many_keys_is_one_claim():
 @test
 def the_singleton_race_has_one_winner_each_time():
     with Actor(ACTOR, ONE.url("/race")) as a, Actor(ACTOR, ONE.url("/race")) as b:
-        for i in range(100):
+        for i in range(1000):
             for actor in (a, b):
-                actor.send("acquire", i, f"g{i}", 1, "a" if actor is a else "b", 30000, 0)
+                actor.send("acquire", i, f"g{i}", 1, "a" if actor is a else "b", 60000, 0)
             same(f"round {i}", sorted([a.take()["reason"], b.take()["reason"]]), ["acquired", "full"])
 
 
