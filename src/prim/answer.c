@@ -86,7 +86,7 @@ coord_holders *prim_holders_make(size_t rows_max)
     if (holders == NULL) { return NULL; }
     holders->rows_max = rows_max;
     holders->public.rows = holders->rows;
-    return &holders->public;
+    return (coord_holders *)(void *)holders; /* gcc's analyzer takes &holders->public for a leak */
 }
 
 bool prim_holders_add(coord_holders *public, const coord_holder *like, struct str owner,

@@ -8,8 +8,8 @@
 #include "prim/answer.h"
 
 struct async_call {
-    struct list node;
     coord_request request; /* its strings are in `bytes` */
+    struct list node;
     coord_done_fn done;
     void *arg;
     coord_done answer;
@@ -105,6 +105,12 @@ static struct async_call *call_make(const coord_request *request, coord_done_fn 
     return call;
 }
 
+static void call_free(struct async_call *call)
+{
+    coord_lease_unref(call->request.lease);
+    free(call);
+}
+
 static void run_call(coord_store *store, struct async_call *call)
 {
     const coord_request *in = &call->request;
@@ -189,6 +195,34 @@ static bool enough_threads(struct prim_async *async)
     return async->thread_count > 0;
 }
 
+/* OK: it waits for a thread. Else it is gone. */
+static coord_result take(struct prim_async *async, struct async_call *own_call)
+{
+    coord_result result = prim_ok(COORD_R_NONE);
+    (void)pthread_mutex_lock(&async->lock);
+    async->waiting_count++; /* so that a thread is started for it */
+    if (async->stopping) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
+    } else if (async->taken >= async->max) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
+                             "%zu calls are started and not dispatched: the limit (async_max)",
+                             async->max);
+    } else if (!enough_threads(async)) {
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no thread can be started");
+    }
+    if (result.code == COORD_OK) {
+        list_append(&async->waiting, &own_call->node);
+        async->taken++;
+        (void)pthread_cond_signal(&async->work);
+        (void)pthread_mutex_unlock(&async->lock);
+        return result;
+    }
+    async->waiting_count--;
+    (void)pthread_mutex_unlock(&async->lock);
+    call_free(own_call);
+    return result;
+}
+
 coord_result coord_start(coord_store *store, const coord_request *request, coord_done_fn done,
                          void *arg)
 {
@@ -199,34 +233,9 @@ coord_result coord_start(coord_store *store, const coord_request *request, coord
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "a request with one of enum coord_op, and done, are needed");
     }
-    struct prim_async *async = store->async;
     struct async_call *call = call_make(request, done, arg);
     if (call == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
-    (void)pthread_mutex_lock(&async->lock);
-    if (async->stopping) {
-        result = prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
-    } else if (async->taken >= async->max) {
-        result = prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
-                             "%zu calls are started and not dispatched: the limit (async_max)",
-                             async->max);
-    } else {
-        list_append(&async->waiting, &call->node);
-        async->waiting_count++;
-        if (enough_threads(async)) {
-            async->taken++;
-            (void)pthread_cond_signal(&async->work);
-        } else {
-            list_remove(&call->node);
-            async->waiting_count--;
-            result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no thread can be started");
-        }
-    }
-    (void)pthread_mutex_unlock(&async->lock);
-    if (result.code != COORD_OK) {
-        coord_lease_unref(call->request.lease);
-        free(call);
-    }
-    return result;
+    return take(store->async, call);
 }
 
 int coord_fd(coord_store *store)
@@ -252,8 +261,7 @@ static size_t dispatch(struct prim_async *async)
         async->taken--; /* before done(), which may start the next */
         (void)pthread_mutex_unlock(&async->lock);
         call->done(call->arg, &call->answer);
-        coord_lease_unref(call->request.lease);
-        free(call);
+        call_free(call);
         ran++;
     }
     return ran;

@@ -380,14 +380,15 @@ coord_result coord_assert_token(coord_store *store, const coord_call *call, coor
 {
     coord_entry *entry = NULL;
     coord_result result = coord_get(store, call, key, COORD_LATEST, &entry);
-    if (result.code == COORD_OK && (entry->token != token || entry->ttl_ms == 0)) {
-        coord_result other = prim_answer(
-            COORD_CONFLICT, COORD_R_NOT_OWNER,
-            entry->ttl_ms == 0 ? "the entry is not leased" : "the present grant has another token");
-        other.revision = entry->revision;
-        other.token = entry->token;
-        prim_answer_owner(&other, str_from(entry->owner));
-        result = other;
+    if (result.code != COORD_OK) { return result; }
+    assert(entry != NULL);
+    if (entry->token != token || entry->ttl_ms == 0) {
+        result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER,
+                             entry->ttl_ms == 0 ? "the entry is not leased"
+                                                : "the present grant has another token");
+        result.revision = entry->revision;
+        result.token = entry->token;
+        prim_answer_owner(&result, str_from(entry->owner));
     }
     coord_entry_free(entry);
     return result;
