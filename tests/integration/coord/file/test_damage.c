@@ -273,6 +273,41 @@ TEST(I13_a_file_system_that_becomes_read_only)
     CHECK_I64("as it should", ended, 0);
 }
 
+static char intruder[700];
+static int intrude(void *arg, enum file_step step)
+{
+    (void)arg;
+    if (step == STEP_S10) {
+        int fd = open(intruder, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd >= 0) { (void)close(fd); }
+    }
+    return 0;
+}
+
+TEST(a_head_that_appears_while_its_key_is_locked_is_reported_and_left)
+{
+    struct rig rig;
+    struct rig_lease lease;
+    for (int named = 0; named < 2; named++) {
+        const char *dir = rig_dir();
+        file_hooks.no_collector = true;
+        file_hooks.no_unnamed = named == 1;
+        rig_open(&rig, dir, "");
+        (void)rig_create(&rig, "a/first", "1", 0, "", NULL);
+        path_of(dir, "b/a/h/k", intruder);
+        file_hooks.step = intrude;
+        coord_result got = rig_create(&rig, "a/k", "1", 60000, "me", &lease);
+        file_hooks.step = NULL;
+        CHECK_ANSWER("the lock did not hold", got, COORD_UNAVAILABLE, COORD_R_LOCK_VIOLATION);
+        CHECK_U64("counted", atomic_load(&rig.store->lock_violations), 1);
+        CHECK_I64("left as it is", rig_file_size(dir, "b/a/h/k"), 0);
+        CHECK_I64("no record", rig_count(dir, "s"), 0);
+        CHECK_I64("no temporary file", rig_count(dir, "b/a/t"), 0);
+        rig_close(&rig);
+    }
+    file_hooks.no_unnamed = false;
+}
+
 TEST(I12_a_failed_sync_is_final_for_the_store_object)
 {
     static const enum file_step steps[] = {STEP_S9, STEP_S11};
