@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -237,6 +238,55 @@ TEST(T5_killed_in_the_same_place_its_record_is_judged)
     CHECK_I64("killed", child_wait(pid), -SIGKILL);
     rig_open(&rig, hold.dir, "");
     CHECK_ANSWER("free", contend(&rig, &lease), COORD_OK, COORD_R_ACQUIRED);
+    rig_close(&rig);
+}
+
+/* Dies between check and write, and a child no handler knows of keeps the record locked. */
+static atomic_int *orphan_pid;
+static int leave_an_orphan(void *arg, enum file_step step)
+{
+    (void)arg;
+    if (step != STEP_RENEW_CHECKED) { return 0; }
+    long child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0) {
+        for (;;) { (void)pause(); }
+    }
+    atomic_store(orphan_pid, (int)child);
+    (void)kill(getpid(), SIGKILL);
+    for (;;) { (void)pause(); }
+}
+
+static void die_renewing(void *arg)
+{
+    struct hold *hold = arg;
+    struct rig rig = {0};
+    struct rig_lease lease;
+    file_hooks.no_collector = true;
+    if (rig_try(&rig, hold->dir, "").code != COORD_OK) { child_wrong("open"); }
+    if (rig_acquire(&rig, "g", 1, "child", hold->ttl_ms, 0, &lease).code != COORD_OK) {
+        child_wrong("acquire");
+    }
+    file_hooks.step = leave_an_orphan;
+    (void)rig_renew(&rig, &lease);
+}
+
+TEST(J02_a_record_that_stays_locked_after_its_holders_death_is_judged_without_its_lock)
+{
+    struct hold hold;
+    struct rig rig;
+    struct rig_lease lease;
+    orphan_pid =
+        mmap(NULL, sizeof *orphan_pid, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK("memory", orphan_pid != MAP_FAILED);
+    hold_init(&hold, rig_dir(), 1500);
+    CHECK_I64("killed", child_wait(child_start(die_renewing, &hold)), -SIGKILL);
+    rig_open(&rig, hold.dir, "");
+    coord_result got = contend(&rig, &lease);
+    /* Its liveness lock is kept, too: that it died early cannot be concluded. */
+    CHECK_ANSWER("held", got, COORD_EXISTS, COORD_R_FULL);
+    rig_sleep_ms(got.hint_ms + 5);
+    CHECK_ANSWER("to its end", contend(&rig, &lease), COORD_OK, COORD_R_ACQUIRED);
+    (void)kill(atomic_load(orphan_pid), SIGKILL);
     rig_close(&rig);
 }
 

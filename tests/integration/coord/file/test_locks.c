@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -250,6 +251,82 @@ TEST(J05_J06_J07_only_a_record_that_proves_death_lets_a_lock_be_replaced)
     sys_close(fd);
     CHECK_ANSWER("a free lock needs no proof", take(&rig, bucket, 200, &locked), COORD_OK,
                  COORD_R_NONE);
+    unlock(&locked);
+    bucket_put(rig.store, bucket);
+    rig_close(&rig);
+}
+
+/* Granted, and about to write down who it is; the file still names somebody dead. */
+static void stop_before_the_record(void *arg)
+{
+    struct rig rig = {0};
+    struct bucket *bucket = NULL;
+    struct locked locked;
+    file_hooks.no_collector = true;
+    if (rig_try(&rig, arg, "").code != COORD_OK) { child_wrong("open"); }
+    if (bucket_get(rig.store, "a", true, &bucket).code != COORD_OK) { child_wrong("bucket"); }
+    step_arm(STEP_S2_GRANTED, AT_STOP);
+    if (take(&rig, bucket, 5000, &locked).code != COORD_OK) { child_wrong("lock"); }
+    unlock(&locked);
+}
+
+TEST(J31_a_lock_granted_a_moment_ago_is_not_taken_for_the_dead_ones_of_before)
+{
+    struct rig rig;
+    struct locked locked;
+    char dir[200];
+    (void)snprintf(dir, sizeof dir, "%s", rig_memory_dir());
+    file_hooks.no_collector = true;
+    rig_open(&rig, dir, "lock_timeout=20ms");
+    struct bucket *bucket = bucket_of(&rig);
+    struct lock_record gone = {.who = rig.store->facts.self, .op = OP_CREATE};
+    gone.who.pid = 4194300;
+    memcpy(gone.boot_id, rig.store->facts.boot_id, 16);
+    sys_close(hold_with_record(&rig, bucket, &gone));
+    pid_t pid = child_start(stop_before_the_record, dir);
+    child_await_stop(pid);
+    for (int i = 0; i < 3; i++) {
+        CHECK_ANSWER("the gate is not free", take(&rig, bucket, 200, &locked), COORD_UNAVAILABLE,
+                     COORD_R_TIMEOUT);
+    }
+    (void)kill(pid, SIGCONT);
+    CHECK_I64("it went on", child_wait(pid), 0);
+    CHECK_ANSWER("then free", take(&rig, bucket, 5000, &locked), COORD_OK, COORD_R_NONE);
+    unlock(&locked);
+    bucket_put(rig.store, bucket);
+    rig_close(&rig);
+}
+
+static char removed_lock[700];
+static int remove_lock_once(void *arg, enum file_step step)
+{
+    if (step == STEP_S2_GRANTED && atomic_fetch_add((atomic_int *)arg, 1) == 0) {
+        (void)unlink(removed_lock);
+    }
+    return 0;
+}
+
+TEST(a_lock_on_a_file_that_lost_its_name_is_not_a_lock)
+{
+    struct rig rig;
+    struct locked locked;
+    struct stat info;
+    atomic_int times = 0;
+    const char *dir = rig_memory_dir();
+    rig_open(&rig, dir, "");
+    struct bucket *bucket = bucket_of(&rig);
+    (void)snprintf(removed_lock, sizeof removed_lock, "%s/b/a/l/k", dir);
+    file_hooks.arg = &times;
+    file_hooks.step = remove_lock_once;
+    CHECK_ANSWER("taken", take(&rig, bucket, 5000, &locked), COORD_OK, COORD_R_NONE);
+    file_hooks.step = NULL;
+    CHECK_I64("at the second attempt", atomic_load(&times), 2);
+    CHECK("it has a name", fstat(locked.key_fd, &info) == 0 && info.st_nlink == 1);
+    unlock(&locked);
+    (void)snprintf(removed_lock, sizeof removed_lock, "%s/b/a/l/.bucket", dir);
+    CHECK("removed by hand", unlink(removed_lock) == 0);
+    CHECK_ANSWER("taken", take(&rig, bucket, 5000, &locked), COORD_OK, COORD_R_NONE);
+    CHECK("it has a name", fstat(locked.bucket_fd, &info) == 0 && info.st_nlink == 1);
     unlock(&locked);
     bucket_put(rig.store, bucket);
     rig_close(&rig);

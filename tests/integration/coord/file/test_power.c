@@ -88,6 +88,7 @@ static void write_for_ever(void *arg)
     for (int number = 1;; number++) {
         write_one(&rig, writer->known, rand_r(&seed) % KEYS, number, &seed);
         lease_one(&rig, writer->known, rand_r(&seed) % KEYS, &seed);
+        rig_sleep_ms(10); /* acknowledged, and no sync of a later write has helped it */
     }
 }
 
