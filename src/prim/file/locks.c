@@ -10,7 +10,7 @@
 #include "prim/file/hooks.h"
 
 enum { BYTE_BUCKET = 0, BYTE_TURNSTILE = 1, BYTE_GATE = 2, BYTE_KEY = 0 };
-enum { PAUSE_FIRST_NS = 200000, PAUSE_LONGEST_NS = 10000000 };
+enum { PAUSE_FIRST_NS = 200000, PAUSE_LONGEST_NS = 10000000, ROW_GAP_MS = 2000 };
 
 bool pause_until(struct file_store *store, struct pause *pause, int64_t until_ns)
 {
@@ -112,8 +112,10 @@ static int64_t refused_for(struct file_store *store, uint64_t hash)
     int64_t now = file_now(store);
     (void)pthread_mutex_lock(&store->mutex);
     struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
-    if (stuck->hash != hash || stuck->since_ns == 0 ||
-        now - stuck->last_ns > store->settings.lock_timeout_ms * NS_IN_MS) {
+    /* A row ends when nobody asked for a while, not when a busy machine let us wait for a turn. */
+    int64_t gap_ms =
+        store->settings.lock_timeout_ms > ROW_GAP_MS ? store->settings.lock_timeout_ms : ROW_GAP_MS;
+    if (stuck->hash != hash || stuck->since_ns == 0 || now - stuck->last_ns > gap_ms * NS_IN_MS) {
         *stuck = (struct stuck){.hash = hash, .since_ns = now};
     }
     stuck->last_ns = now;

@@ -470,9 +470,9 @@ TEST(I17_an_expired_entry_is_collected_and_its_revision_is_not_used_again)
     const char *dir = rig_memory_dir();
     file_hooks.no_collector = true;
     rig_open(&rig, dir, "tombstone_keep=0s");
-    coord_result made = rig_create(&rig, "a/k", "1", 100, "me", &lease);
+    coord_result made = rig_create(&rig, "a/k", "1", 1000, "me", &lease);
     CHECK_U32("not while it lives", gc_run(rig.store).heads, 0);
-    rig_sleep_ms(130);
+    rig_sleep_ms(1050);
     CHECK_U32("then", gc_run(rig.store).heads, 1);
     coord_result again = rig_create(&rig, "a/k", "1", 60000, "you", &lease);
     CHECK("past the number of its expiry", again.revision > made.revision + 1);

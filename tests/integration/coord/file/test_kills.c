@@ -190,7 +190,7 @@ static void check_next(struct rig *rig, const struct scene *scene, const char *d
     char why[128];
     (void)snprintf(why, sizeof why, "after %s killed at %s", scene->act->name,
                    file_step_name(scene->step));
-    rig->timeout_ms = 2000; /* the locks are free: lock_timeout is never reached */
+    rig->timeout_ms = 8000; /* the locks are free: lock_timeout is never reached */
     if (scene->act->slot) {
         CHECK_ANSWER(why, rig_acquire(rig, group, 1, "next", 60000, 0, &lease), COORD_OK,
                      COORD_R_ACQUIRED);
@@ -277,7 +277,7 @@ TEST(I20_a_release_that_was_interrupted_leaves_the_claim_to_its_end)
     file_hooks.no_collector = true;
     rig_open(&holder, dir, "");
     rig_open(&other, dir, "");
-    CHECK_ANSWER("held", rig_create(&holder, key, "1", 300, "a", &lease), COORD_OK,
+    CHECK_ANSWER("held", rig_create(&holder, key, "1", 1500, "a", &lease), COORD_OK,
                  COORD_R_CREATED);
     step_arm(STEP_S8, 28 /* ENOSPC */);
     CHECK_ANSWER("not released", rig_release(&holder, &lease, NULL), COORD_UNAVAILABLE,
@@ -285,7 +285,7 @@ TEST(I20_a_release_that_was_interrupted_leaves_the_claim_to_its_end)
     step_disarm();
     CHECK_ANSWER("still held", rig_create(&other, key, "2", 300, "b", &next), COORD_EXISTS,
                  COORD_R_HELD);
-    rig_sleep_ms(350);
+    rig_sleep_ms(1600);
     CHECK_ANSWER("ended", rig_create(&other, key, "2", 300, "b", &next), COORD_OK, COORD_R_CREATED);
     rig_close(&holder);
     rig_close(&other);

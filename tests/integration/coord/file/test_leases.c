@@ -117,7 +117,7 @@ static void check_held_to_the_end(struct hold *hold, const char *params, bool ki
 TEST(J10_a_process_that_closed_its_descriptors_and_lives_keeps_its_claim)
 {
     struct hold hold;
-    hold_init(&hold, rig_dir(), 1200);
+    hold_init(&hold, rig_dir(), 2000);
     hold.how = CLOSE_DESCRIPTORS;
     check_held_to_the_end(&hold, "", false);
 }
@@ -125,9 +125,9 @@ TEST(J10_a_process_that_closed_its_descriptors_and_lives_keeps_its_claim)
 TEST(early_death_can_be_turned_off_by_the_judge_and_by_the_holder)
 {
     struct hold hold;
-    hold_init(&hold, rig_dir(), 1200);
+    hold_init(&hold, rig_dir(), 2000);
     check_held_to_the_end(&hold, "early_death=0", true);
-    hold_init(&hold, rig_dir(), 1200);
+    hold_init(&hold, rig_dir(), 2000);
     hold.how = NO_EARLY_DEATH;
     check_held_to_the_end(&hold, "", true);
 }
@@ -137,7 +137,7 @@ TEST(J11_a_process_of_another_pid_namespace_cannot_be_proven_dead)
     struct hold hold;
     struct rig rig;
     struct rig_lease lease;
-    hold_init(&hold, rig_dir(), 1500);
+    hold_init(&hold, rig_dir(), 2500);
     pid_t outer = fork();
     if (outer == 0) {
         if (unshare(CLONE_NEWPID) < 0) { _exit(77); }
@@ -207,11 +207,11 @@ TEST(T5_a_renewal_stopped_between_check_and_write_and_a_takeover_cannot_both_hap
     struct hold hold;
     struct rig rig;
     struct rig_lease lease;
-    hold_init(&hold, rig_dir(), 200);
+    hold_init(&hold, rig_dir(), 1200);
     pid_t pid = child_start(stop_renewing, &hold);
     child_await_stop(pid);
     rig_open(&rig, hold.dir, "");
-    rig_sleep_ms(250);
+    rig_sleep_ms(1300);
     rig.timeout_ms = 300;
     CHECK_ANSWER("the judge waits for the record", contend(&rig, &lease), COORD_UNAVAILABLE,
                  COORD_R_TIMEOUT);
@@ -278,7 +278,7 @@ TEST(J02_a_record_that_stays_locked_after_its_holders_death_is_judged_without_it
     orphan_pid =
         mmap(NULL, sizeof *orphan_pid, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK("memory", orphan_pid != MAP_FAILED);
-    hold_init(&hold, rig_dir(), 1500);
+    hold_init(&hold, rig_dir(), 2500);
     CHECK_I64("killed", child_wait(child_start(die_renewing, &hold)), -SIGKILL);
     rig_open(&rig, hold.dir, "");
     coord_result got = contend(&rig, &lease);

@@ -78,7 +78,7 @@ static void watch_everything(const char *params)
     see_empty_snapshot(&single);
     (void)rig_create(&other, "a/b/deeper", "1", 0, "", NULL); /* H11 */
     (void)rig_create(&other, "a2", "1", 0, "", NULL);
-    coord_result made = rig_create(&other, "a/k", "1", 400, "me", &lease);
+    coord_result made = rig_create(&other, "a/k", "1", 1500, "me", &lease);
     coord_event event = eye_next(&bucket);
     CHECK_I64("put", event.type, COORD_PUT);
     CHECK_U64("its revision", event.revision, made.revision);

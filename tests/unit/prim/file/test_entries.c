@@ -96,17 +96,17 @@ TEST(a_leased_entry_needs_its_lease_and_ends_with_it)
     struct rig rig;
     struct rig_lease lease, other;
     rig_open(&rig, rig_dir(), "");
-    coord_result made = rig_create(&rig, "k", "1", 200, "me", &lease);
+    coord_result made = rig_create(&rig, "k", "1", 1000, "me", &lease);
     CHECK_ANSWER("created", made, COORD_OK, COORD_R_CREATED);
     CHECK_U64("the token is the revision", made.token, made.revision);
     CHECK_ANSWER("not without", rig_cas(&rig, "k", made.revision, "2", -1, NULL, NULL),
                  COORD_CONFLICT, COORD_R_NOT_OWNER);
     CHECK_ANSWER("not without", rig_remove(&rig, "k", COORD_ANY, NULL), COORD_CONFLICT,
                  COORD_R_NOT_OWNER);
-    coord_result held = rig_create(&rig, "k", "2", 200, "you", &other);
+    coord_result held = rig_create(&rig, "k", "2", 1000, "you", &other);
     CHECK_ANSWER("held", held, COORD_EXISTS, COORD_R_HELD);
     CHECK_TEXT("by whom", held.owner, "me");
-    CHECK("a hint of the time left", held.hint_ms >= 0 && held.hint_ms <= 200);
+    CHECK("a hint of the time left", held.hint_ms >= 0 && held.hint_ms <= 1000);
     coord_result changed = rig_cas(&rig, "k", made.revision, "2", COORD_TTL_KEEP, &lease, NULL);
     CHECK_ANSWER("with it", changed, COORD_OK, COORD_R_UPDATED);
     CHECK_U64("the token stays", changed.token, made.token);
@@ -114,7 +114,7 @@ TEST(a_leased_entry_needs_its_lease_and_ends_with_it)
         rig_sleep_ms(50);
         CHECK_ANSWER("renewed", rig_renew(&rig, &lease), COORD_OK, COORD_R_RENEWED);
     }
-    rig_sleep_ms(230);
+    rig_sleep_ms(1050);
     CHECK_ANSWER("ended", rig_get(&rig, "k", NULL, 0), COORD_NOT_FOUND, COORD_R_NONE);
     CHECK_ANSWER("for good", rig_renew(&rig, &lease), COORD_EXPIRED, COORD_R_DEADLINE);
     coord_result next = rig_create(&rig, "k", "3", 60000, "you", &other);
@@ -153,13 +153,13 @@ TEST(dropping_or_replacing_the_lease_of_an_entry)
     struct rig rig;
     struct rig_lease lease, next;
     rig_open(&rig, rig_dir(), "");
-    coord_result made = rig_create(&rig, "k", "1", 150, "me", &lease);
+    coord_result made = rig_create(&rig, "k", "1", 1000, "me", &lease);
     coord_result changed = rig_cas(&rig, "k", made.revision, "2", 60000, &lease, &next);
     CHECK_ANSWER("a new lease", changed, COORD_OK, COORD_R_UPDATED);
     CHECK("a larger token", changed.token > made.token);
     coord_result kept = rig_cas(&rig, "k", changed.revision, "3", 0, &next, NULL);
     CHECK_ANSWER("none", kept, COORD_OK, COORD_R_UPDATED);
-    rig_sleep_ms(200);
+    rig_sleep_ms(1050);
     CHECK_ANSWER("it stays", rig_get(&rig, "k", NULL, 0), COORD_OK, COORD_R_NONE);
     CHECK_ANSWER("for anybody", rig_cas(&rig, "k", kept.revision, "4", -1, NULL, NULL), COORD_OK,
                  COORD_R_UPDATED);
