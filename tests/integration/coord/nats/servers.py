@@ -25,8 +25,8 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def start(program, name, port, route, routes, directory):
-    arguments = [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", os.path.join(directory, name)]
+def start(program, name, port, route, routes, directory, more=()):
+    arguments = [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", os.path.join(directory, name), *more]
     if len(routes) > 1:
         arguments += ["--name", name, "--cluster_name", "test", "--cluster", f"nats://127.0.0.1:{route}",
                       "--routes", ",".join(f"nats://127.0.0.1:{each}" for each in routes)]
@@ -37,6 +37,8 @@ def start(program, name, port, route, routes, directory):
             break
     else:
         sys.exit(f"servers.py: {program} did not start")
+    # What it says from now on goes nowhere, and it must not wait for a reader.
+    subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
     return server
 
 
@@ -49,9 +51,6 @@ def main():
         try:
             for i in range(count):
                 servers.append(start(program, f"n{i}", clients[i], routes[i], routes, directory))
-                # What it says from now on goes nowhere, and it must not wait for a reader.
-                subprocess.Popen(["cat"], stdin=servers[-1].stderr, stdout=subprocess.DEVNULL,
-                                 preexec_fn=die_with_parent)
             hosts = ",".join(f"127.0.0.1:{port}" for port in clients)
             return subprocess.run([word.replace("%h", hosts) for word in command]).returncode
         finally:
@@ -60,4 +59,5 @@ def main():
                 server.wait()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
