@@ -301,6 +301,21 @@ static enum err parse_list(const struct option *option, struct str text, struct 
     return option_make_list(option, items, count, arena, ret_value, note);
 }
 
+/* Where one listens, no host means every interface, as many programs write it. */
+static enum err with_host(const struct option *option, struct arena *arena, struct str *text)
+{
+    static const char everywhere[] = "0.0.0.0";
+    char *whole;
+
+    if (!(option->flags & OPTION_LISTEN) || !str_starts(*text, STR(":"))) return ERR_OK;
+    whole = arena_alloc(arena, sizeof everywhere + text->len);
+    if (!whole) return ERR_NOMEM;
+    memcpy(whole, everywhere, sizeof everywhere - 1);
+    memcpy(whole + sizeof everywhere - 1, text->at, text->len);
+    *text = str_of(whole, sizeof everywhere - 1 + text->len);
+    return ERR_OK;
+}
+
 enum err option_parse(const struct option *option, struct str text, struct arena *arena,
                       struct option_value *ret_value, struct note *note)
 {
@@ -315,7 +330,8 @@ enum err option_parse(const struct option *option, struct str text, struct arena
     case OPTION_SIZE: err = parse_number(option, text, &value.number, note); break;
     case OPTION_BOOL: err = parse_bool(text, &value.number, note); break;
     case OPTION_ADDRESS:
-        if (!(option->flags & OPTION_OFF) || !str_equal(text, STR("0")))
+        err = with_host(option, arena, &text);
+        if (!err && (!(option->flags & OPTION_OFF) || !str_equal(text, STR("0"))))
             err = check_address(text, note);
         break;
     case OPTION_ENUM: err = parse_choice(option, text, &value.number, note); break;

@@ -41,6 +41,7 @@ enum option_flags {
     OPTION_NOT_IN_FILE = BIT(3), /* a flag or the environment only */
     OPTION_FLAG_ONLY = BIT(4),   /* says something about this call, such as --json */
     OPTION_OFF = BIT(5),         /* ADDRESS: "0" is none at all, see option_address_off */
+    OPTION_LISTEN = BIT(6),      /* ADDRESS: ":7790" is every interface, kept as 0.0.0.0:7790 */
 };
 
 struct option {

@@ -177,6 +177,24 @@ TEST(a_listener_that_may_be_off_is_off_at_0_and_nowhere_else)
     arena_deinit(&arena);
 }
 
+TEST(a_listener_without_a_host_listens_everywhere)
+{
+    struct option option = {.name = "a", .kind = OPTION_ADDRESS, .flags = OPTION_LISTEN};
+    struct option_value value;
+    struct arena arena;
+
+    arena_init(&arena, 4096);
+    CHECK_OK(":7790", option_parse(&option, STR(":7790"), &arena, &value, NULL));
+    CHECK_STR("every interface", value.text, STR("0.0.0.0:7790"));
+    CHECK_OK("with a host", option_parse(&option, STR("h:1"), &arena, &value, NULL));
+    CHECK_STR("as it is", value.text, STR("h:1"));
+    CHECK_ERR("no port", option_parse(&option, STR(":"), &arena, &value, NULL), ERR_PARSE);
+    option.flags = 0;
+    CHECK_ERR("who dials needs a host", option_parse(&option, STR(":1"), &arena, &value, NULL),
+              ERR_PARSE);
+    arena_deinit(&arena);
+}
+
 TEST(values_are_read_checked_and_printed)
 {
     for (size_t i = 0; i < ARRAY_LEN(values); i++) {
