@@ -282,8 +282,10 @@ struct prim_backend *prim_fault_make(struct prim_backend *inner, const struct pr
     fault->ops = fault_ops;
     fault->ops.name = inner->ops->name;
     if (inner->ops->adopt == NULL) { fault->ops.adopt = NULL; }
-    if (inner->ops->guard == NULL) { fault->ops.guard = NULL; }
-    if (inner->ops->unguard == NULL) { fault->ops.unguard = NULL; }
+    if (inner->ops->guard == NULL || rules->deaf) {
+        fault->ops.guard = NULL;
+        fault->ops.unguard = NULL;
+    }
     fault->base.ops = &fault->ops;
     return &fault->base;
 }
@@ -328,6 +330,7 @@ coord_result prim_fault_wrap(struct prim_url *url, const struct prim_clock *cloc
         {"fault_lose_request", 1000, &rules.lose_request, false},
         {"fault_lose_reply", 1000, &rules.lose_reply, false},
         {"fault_hang", 1000, &rules.hang, false},
+        {"fault_deaf", 1, &rules.deaf, false},
         {"fault_delay_before", 600000, &rules.delay_before_ms, true},
         {"fault_delay_after", 600000, &rules.delay_after_ms, true},
         {"fault_seed", INT64_MAX, &seed, false},

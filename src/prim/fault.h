@@ -9,6 +9,7 @@
  *   fault_hang=P              nothing is done, and no answer until the deadline
  *   fault_delay_before=TIME   "20ms": before it is done; and after it, before the answer:
  *   fault_delay_after=TIME
+ *   fault_deaf=1              the store never tells a holder by itself that its claim is gone
  *   fault_seed=N              the same draws again
  *
  * Starving a keeper is fault_ops=renew with a delay. Tests change the rules while it runs. */
@@ -35,6 +36,8 @@ struct fault_rules {
     int64_t first;
     int64_t refuse, lose_request, lose_reply, hang; /* of a thousand */
     int64_t delay_before_ms, delay_after_ms;
+    int64_t
+        deaf; /* not 0: guards are not passed on; as it was made, prim_fault_set changes it not */
 };
 coord_result prim_fault_wrap(struct prim_url *url, const struct prim_clock *clock,
                              struct prim_backend *inner, struct prim_backend **ret_backend);

@@ -191,6 +191,26 @@ TEST(rates_and_names_are_checked)
     CHECK_HAS("lists them", result.text, "acquire");
 }
 
+TEST(a_deaf_holder_learns_of_its_loss_when_it_asks)
+{
+    for (int deaf = 0; deaf < 2; deaf++) {
+        coord_store *store;
+        coord_lease *lease = NULL;
+        CHECK_I64("opens", open_url(deaf ? "fault+mem:?fault_deaf=1" : "fault+mem:", &store).code,
+                  COORD_OK);
+        (void)coord_create_if_absent(store, NULL, TEXT("a"), TEXT(""), 3600000, "me", &lease);
+        CHECK_I64("kept", coord_keep(lease, NULL, NULL).code, COORD_OK);
+        CHECK_I64("taken away", coord_delete(store, NULL, TEXT("a"), COORD_FORCE, NULL).code,
+                  COORD_OK);
+        if (deaf) { CHECK_I64("does not know", coord_check(lease), COORD_OK); }
+        while (!deaf && coord_check(lease) == COORD_OK) { (void)usleep(1000); }
+        CHECK_I64("asked", coord_renew(lease, NULL).reason, COORD_R_REVOKED);
+        CHECK_I64("and over", coord_check(lease), COORD_EXPIRED);
+        coord_lease_unref(lease);
+        coord_close(store);
+    }
+}
+
 /* The same seed loses the same calls. */
 TEST(draws_repeat_from_their_seed)
 {
