@@ -87,14 +87,11 @@ class ApiServer:
         return self
 
     def __exit__(self, *_):
-        for name, process in reversed(self.processes):
-            process.terminate()
-        for name, process in self.processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        # Killed: asked politely it would wait for streams to end, and there is nothing to keep.
+        for _, process in self.processes:
+            process.kill()
+        for _, process in self.processes:
+            process.wait()
         self.processes = []
 
     def _start(self, name, command):

@@ -12,7 +12,8 @@
 #include "kube/kube.h"
 #include "lib/http_client.h"
 #include "lib/test.h"
-#include "prim/kube/lease.h"
+#include "prim/kube/store.h"
+#include "prim/url.h"
 
 enum { TTL_MS = 2000, GRACE_MS = 1000, LONG_MS = 30000, LEASE_PATIENCE_MS = 60000 };
 
@@ -497,6 +498,36 @@ TEST(q07_a_write_whose_answer_was_lost_is_recognised)
     coord_close(store);
 }
 
+/* With an open outcome the call must not go on to the next slot. */
+TEST(q07_a_slot_whose_answer_was_lost_is_the_only_one_taken)
+{
+    coord_store *store = open_store("KUBE_PROXIED");
+    coord_slot_request request = COORD_SLOT_REQUEST_INIT;
+    coord_call call = {.timeout_ms = 3000};
+    coord_lease *first = NULL, *second = NULL;
+    coord_holders *holders = NULL;
+    coord_result result;
+
+    request.group = view("q07/group");
+    request.slot_count = 3;
+    request.ttl_ms = 30000;
+    request.owner = "first";
+    check_code("the group is there", coord_acquire_slot(store, NULL, &request, &first), COORD_OK,
+               COORD_R_ACQUIRED);
+    control("POST", "rule", "{\"method\":\"POST\",\"count\":1,\"action\":\"hang\"}");
+    request.owner = "second";
+    result = coord_acquire_slot(store, &call, &request, &second);
+    check_code("recognised", result, COORD_OK, COORD_R_REPLAYED);
+    CHECK_U32("the slot of the lost answer", result.slot, 1);
+    check_code("holders", coord_list_holders(store, NULL, view("q07/group"), &holders), COORD_OK,
+               COORD_R_NONE);
+    CHECK_SIZE("one each", holders->count, 2);
+    coord_holders_free(holders);
+    coord_lease_unref(first);
+    coord_lease_unref(second);
+    coord_close(store);
+}
+
 /* -- Q09 -- */
 
 static int next_event(coord_watch *watch, coord_event *event)
@@ -593,6 +624,139 @@ TEST(q11_a_wish_to_wait_is_kept_and_the_claim_is_lost_rather)
                COORD_R_OVERLOADED);
     CHECK_I64("without a request", control("GET", "count", "") - before, 1);
     coord_lease_unref(lease);
+    coord_close(store);
+}
+
+/* -- ownership, asked of the backend itself: no handle can be forged through the library -- */
+
+static coord_result open_backend(struct prim_backend **ret_backend)
+{
+    static const coord_options options;
+    struct prim_url url;
+    char text[512];
+
+    snprintf(text, sizeof text, "k8s://default?kubeconfig=%s", getenv("KUBE_ADMIN"));
+    coord_result result = prim_url_parse(text, &url);
+    struct prim_open in = {.url = &url,
+                           .options = &options,
+                           .clock = {.now = prim_boottime_ns},
+                           .deadline_ns = prim_boottime_ns(NULL) + LONG_MS * 1000000ll};
+    if (result.code == COORD_OK) result = prim_kube_open(&in, ret_backend);
+    prim_url_deinit(&url);
+    return result;
+}
+
+static struct prim_call call_now(void)
+{
+    return (struct prim_call){.deadline_ns = prim_boottime_ns(NULL) + LONG_MS * 1000000ll,
+                              .request_id = prim_id_request()};
+}
+
+TEST(o1_a_claim_needs_both_lease_id_and_token)
+{
+    struct prim_backend *backend = NULL;
+    struct prim_grant grant = {0};
+    char key[] = "o1/key";
+    int64_t sent_ns;
+
+    check_code("opens", open_backend(&backend), COORD_OK, COORD_R_NONE);
+    struct prim_create in = {.key = str_from(key),
+                             .value = STR("v"),
+                             .owner = STR("me"),
+                             .ttl_ms = 30000,
+                             .lease_id = prim_id_random()};
+    struct prim_call call = call_now();
+    check_code("held", backend->ops->create(backend, &call, &in, &grant), COORD_OK,
+               COORD_R_CREATED);
+    struct prim_held held = {.key = key, .token = grant.token, .slot = COORD_NO_SLOT};
+    struct prim_claim claim = {
+        .lease_id = grant.lease_id, .owner = "me", .ttl_ms = 30000, .held = &held, .count = 1};
+    struct prim_claim forged = claim;
+    forged.lease_id = prim_id_random();
+    call = call_now();
+    check_code("the right token, another lease",
+               backend->ops->renew(backend, &call, &forged, &sent_ns), COORD_EXPIRED,
+               COORD_R_SUPERSEDED);
+    check_code("nor is it released", backend->ops->release(backend, &call, &forged, NULL),
+               COORD_EXPIRED, COORD_R_SUPERSEDED);
+    held.token--;
+    check_code("the right lease, another token",
+               backend->ops->renew(backend, &call, &claim, &sent_ns), COORD_EXPIRED,
+               COORD_R_SUPERSEDED);
+    held.token++;
+    call = call_now();
+    check_code("both", backend->ops->renew(backend, &call, &claim, &sent_ns), COORD_OK,
+               COORD_R_RENEWED);
+    call = call_now();
+    check_code("released", backend->ops->release(backend, &call, &claim, NULL), COORD_OK,
+               COORD_R_RELEASED);
+    call = call_now();
+    check_code("a second time", backend->ops->release(backend, &call, &claim, NULL), COORD_OK,
+               COORD_R_ALREADY);
+    check_code("it was a release", backend->ops->renew(backend, &call, &claim, &sent_ns),
+               COORD_EXPIRED, COORD_R_RELEASED);
+    backend->ops->close(backend);
+}
+
+/* -- what a watch shows of a takeover -- */
+
+TEST(a_watch_that_told_an_expiry_tells_the_next_holder_too)
+{
+    coord_store *holder = open_store("KUBE_ADMIN"), *watcher = open_store("KUBE_ADMIN");
+    coord_lease *lease = NULL, *taken = NULL;
+    coord_watch *watch = NULL;
+    coord_event event;
+    coord_result result;
+
+    check_code("held", create(holder, "expiry/key", TTL_MS, "holder", &lease), COORD_OK,
+               COORD_R_CREATED);
+    check_code("watched", coord_watch_open(watcher, NULL, view("expiry/key"), 0, &watch), COORD_OK,
+               COORD_R_NONE);
+    CHECK_I64("begins", next_event(watch, &event), COORD_SNAPSHOT_BEGIN);
+    CHECK_I64("held", next_event(watch, &event), COORD_ENTRY);
+    CHECK_I64("ends", next_event(watch, &event), COORD_SNAPSHOT_END);
+    CHECK_I64("nobody else looked", next_event(watch, &event), COORD_EXPIRE);
+    uint64_t expired = event.revision;
+    take(watcher, "expiry/key", &taken, &result);
+    CHECK_I64("the next holder", next_event(watch, &event), COORD_PUT);
+    CHECK("with a larger revision", event.revision > expired);
+    CHECK_U64("its own", event.revision, result.revision);
+    coord_watch_close(watch);
+    coord_lease_unref(lease);
+    coord_lease_unref(taken);
+    coord_close(watcher);
+    coord_close(holder);
+}
+
+/* -- more than one page -- */
+
+TEST(a_group_larger_than_a_page_of_the_server_is_seen_whole)
+{
+    enum { SLOTS = STORE_PAGE + 4 };
+    coord_store *store = open_store("KUBE_ADMIN");
+    coord_slot_request request = COORD_SLOT_REQUEST_INIT;
+    coord_lease *leases[SLOTS] = {NULL}, *none = NULL;
+    coord_holders *holders = NULL;
+
+    request.group = view("pages/group");
+    request.slot_count = SLOTS;
+    request.ttl_ms = 60000;
+    for (int i = 0; i < SLOTS; i++) {
+        char owner[16];
+        snprintf(owner, sizeof owner, "o%d", i);
+        request.owner = owner;
+        check_code("a slot", coord_acquire_slot(store, NULL, &request, &leases[i]), COORD_OK,
+                   COORD_R_ACQUIRED);
+        CHECK_U32("the lowest", coord_lease_slot(leases[i]), i);
+    }
+    request.owner = "late";
+    check_code("full", coord_acquire_slot(store, NULL, &request, &none), COORD_EXISTS,
+               COORD_R_FULL);
+    check_code("holders", coord_list_holders(store, NULL, view("pages/group"), &holders), COORD_OK,
+               COORD_R_NONE);
+    CHECK_SIZE("all of them", holders->count, SLOTS);
+    coord_holders_free(holders);
+    for (int i = 0; i < SLOTS; i++) coord_lease_unref(leases[i]);
     coord_close(store);
 }
 
