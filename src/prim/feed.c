@@ -183,8 +183,8 @@ static void append(struct prim_feed *feed, struct item *item)
 static void snapshot_free(struct prim_snapshot *snapshot)
 {
     if (snapshot == NULL) { return; }
-    struct list *node;
-    while ((node = list_pop(&snapshot->entries)) != NULL) {
+    LIST_EACH_SAFE(&snapshot->entries, node, following)
+    {
         free(CONTAINER_OF(node, struct event_item, item.node));
     }
     free(snapshot);
@@ -192,15 +192,18 @@ static void snapshot_free(struct prim_snapshot *snapshot)
 
 static void drop_waiting(struct prim_feed *feed)
 {
-    struct list *node;
-    while ((node = list_pop(&feed->items)) != NULL) {
+    LIST_EACH_SAFE(&feed->items, node, following)
+    {
         struct item *item = CONTAINER_OF(node, struct item, node);
         if (item->kind == ITEM_EVENT) {
             free(CONTAINER_OF(item, struct event_item, item));
         } else if (item->kind == ITEM_SNAPSHOT) {
             snapshot_free(CONTAINER_OF(item, struct prim_snapshot, item));
+        } else {
+            list_init(node); /* the feed's own: RESYNC, CLOSED */
         }
     }
+    list_init(&feed->items);
     feed->events = feed->bytes = 0;
 }
 
@@ -444,12 +447,14 @@ static void take(struct prim_feed *feed, coord_event *ret_event)
         feed->snapshot = NULL;
         return;
     }
-    struct item *item = CONTAINER_OF(list_pop(&feed->items), struct item, node);
+    node = list_pop(&feed->items);
+    assert(node != NULL);
+    struct item *item = CONTAINER_OF(node, struct item, node);
     switch (item->kind) {
     case ITEM_EVENT:
-        show(feed, CONTAINER_OF(item, struct event_item, item), ret_event);
         feed->events--;
-        feed->bytes -= bytes_of(feed->current);
+        feed->bytes -= bytes_of(CONTAINER_OF(item, struct event_item, item));
+        show(feed, CONTAINER_OF(item, struct event_item, item), ret_event);
         break;
     case ITEM_SNAPSHOT:
         feed->snapshot = CONTAINER_OF(item, struct prim_snapshot, item);

@@ -182,7 +182,7 @@ coord_result jet_write(struct jet_store *store, int64_t deadline_ns, struct str 
 
 /* -- a change --------------------------------------------------------------------------------- */
 
-static void pause_ms(int64_t ms)
+void jet_pause_ms(int64_t ms)
 {
     (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
@@ -214,7 +214,7 @@ static coord_result granted(struct jet_change *change, const struct envelope *en
 coord_result jet_change_run(struct jet_store *store, struct jet_change *change)
 {
     int64_t deadline_ns = change->call->deadline_ns;
-    struct jet_state state;
+    struct jet_state state = {.kind = JET_NOTHING};
     struct buf memory;
     coord_result result;
     buf_init(&memory, JET_ANSWER_MAX);
@@ -240,8 +240,8 @@ coord_result jet_change_run(struct jet_store *store, struct jet_change *change)
             }
             break;
         }
-        uint64_t sequence;
-        int64_t sent_ns;
+        uint64_t sequence = 0;
+        int64_t sent_ns = 0;
         coord_result written = jet_write(store, deadline_ns, change->key, &plan.envelope,
                                          state.sequence, &sequence, &sent_ns);
         if (written.code == COORD_OK) {
@@ -258,7 +258,7 @@ coord_result jet_change_run(struct jet_store *store, struct jet_change *change)
         if (unclear && written.reason == COORD_R_TIMEOUT) { continue; }
         if (written.code != COORD_CONFLICT) { break; }
         if (written.reason == COORD_R_NONE) { /* its outcome is seen soon, or time is up */
-            pause_ms(busy_ms);
+            jet_pause_ms(busy_ms);
             busy_ms = busy_ms * 2 < BUSY_PAUSE_MAX_MS ? busy_ms * 2 : BUSY_PAUSE_MAX_MS;
         } else if (++round == JET_ROUNDS_MAX) {
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,

@@ -10,7 +10,9 @@ static void copy_text(char *to, size_t cap, struct str text)
     size_t len = min_size(text.len, cap - 1);
     for (size_t i = 0; i < len; i++) {
         /* It may end in a log or on a terminal. */
-        to[i] = text.at[i] >= 0x20 && text.at[i] < 0x7f ? text.at[i] : '?';
+        char c = text.at[i];
+        if (c < 0x20 || c >= 0x7f) { c = '?'; }
+        to[i] = c;
     }
     to[len] = '\0';
 }

@@ -57,7 +57,7 @@ static bool group_take(struct group *group, const struct jet_state *state)
 static void decide_group(struct jet_change *change, const struct jet_state *state,
                          struct jet_plan *plan)
 {
-    struct group *group = (struct group *)(uintptr_t)change->in;
+    struct group *group = change->out;
     uint32_t wanted = group->slot_count;
     if (state->kind == JET_LIVE && !group_take(group, state)) {
         plan->result = jet_corrupt(change->key);
@@ -80,7 +80,7 @@ static void decide_group(struct jet_change *change, const struct jet_state *stat
 static void decide_resize(struct jet_change *change, const struct jet_state *state,
                           struct jet_plan *plan)
 {
-    struct group *group = (struct group *)(uintptr_t)change->in;
+    struct group *group = change->out;
     uint32_t wanted = group->slot_count;
     struct group now = {.slot_count = 0};
     if (state->kind != JET_LIVE) {
@@ -114,7 +114,7 @@ coord_result jet_resize(struct prim_backend *backend, const struct prim_call *ca
     struct group group = {.expected = expected, .slot_count = slot_count};
     prim_group_key(name, key);
     struct jet_change change = {
-        .call = call, .key = str_from(key), .decide = decide_resize, .in = &group};
+        .call = call, .key = str_from(key), .decide = decide_resize, .out = &group};
     return jet_change_run(store_of(backend), &change);
 }
 
@@ -356,14 +356,15 @@ coord_result jet_acquire(struct prim_backend *backend, const struct prim_call *c
     struct jet_store *store = store_of(backend);
     char key[PRIM_SLOT_KEY_CAP];
     struct group group = {.in = in, .slot_count = in->slot_count};
-    struct slots *slots;
+    struct slots *slots = NULL;
     prim_group_key(in->group, key);
     struct jet_change change = {
-        .call = call, .key = str_from(key), .decide = decide_group, .in = &group};
+        .call = call, .key = str_from(key), .decide = decide_group, .out = &group};
     coord_result result = jet_change_run(store, &change);
     if (result.code != COORD_OK) { return result; }
     result = slots_open(store, call, in->group, in->slot_count, &slots);
     if (result.code != COORD_OK) { return result; }
+    assert(slots != NULL);
     result = acquire_among(slots, call, in, ret_grant);
     slots_close(slots);
     return result;
@@ -387,8 +388,8 @@ coord_result jet_holders(struct prim_backend *backend, const struct prim_call *c
     struct jet_store *store = store_of(backend);
     char key[PRIM_SLOT_KEY_CAP];
     struct group group = {0};
-    struct jet_state state;
-    struct slots *slots;
+    struct jet_state state = {.kind = JET_NOTHING};
+    struct slots *slots = NULL;
     struct buf memory;
     prim_group_key(name, key);
     buf_init(&memory, JET_ANSWER_MAX);
@@ -402,6 +403,7 @@ coord_result jet_holders(struct prim_backend *backend, const struct prim_call *c
     if (result.code != COORD_OK) { return result; }
     result = slots_open(store, call, name, group.slot_count, &slots);
     if (result.code != COORD_OK) { return result; }
+    assert(slots != NULL);
     coord_holders *holders = prim_holders_make(group.slot_count);
     bool fits = holders != NULL;
     for (size_t i = 0; fits && i < slots->count; i++) {

@@ -113,8 +113,8 @@ static void tap_open(struct jet_guards *guards, const char *subject, const char 
                                                  subject, on_message, tap);
     jet_pipe_guard_end(&guard);
     if (status != NATS_OK) {
-        tap_unref(tap);
-        tap_unref(tap);
+        bell_unref(tap->bell);
+        free(tap);
         return;
     }
     if (natsSubscription_SetOnCompleteCB(tap->subscription, on_complete, tap) != NATS_OK) {
@@ -162,8 +162,10 @@ void jet_unguard(struct prim_backend *backend, const coord_id *lease_id)
         }
     }
     (void)pthread_mutex_unlock(&guards->lock);
-    struct list *node;
-    while ((node = list_pop(&gone)) != NULL) { tap_close(CONTAINER_OF(node, struct tap, node)); }
+    LIST_EACH_SAFE(&gone, node, following)
+    {
+        tap_close(CONTAINER_OF(node, struct tap, node));
+    }
 }
 
 /* -- the thread ------------------------------------------------------------------------------- */
@@ -228,7 +230,7 @@ static void *run(void *arg)
             (void)clock_gettime(CLOCK_MONOTONIC, &until);
             until.tv_sec += JET_CHECK_MS / 1000;
         }
-        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_PAUSE_MS * 1000000}, NULL);
+        jet_pause_ms(LOOK_PAUSE_MS);
     }
     nats_ReleaseThreadMemory();
     return NULL;
@@ -286,8 +288,8 @@ void jet_guards_close(struct jet_store *store)
     (void)pthread_cond_signal(&guards->bell->rung_or_stopped);
     (void)pthread_mutex_unlock(&guards->bell->lock);
     (void)pthread_join(guards->thread, NULL);
-    struct list *node;
-    while ((node = list_pop(&guards->taps)) != NULL) {
+    LIST_EACH_SAFE(&guards->taps, node, following)
+    {
         tap_close(CONTAINER_OF(node, struct tap, node));
     }
     bell_unref(guards->bell);

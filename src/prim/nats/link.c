@@ -325,15 +325,16 @@ coord_result jet_link_ask_many(struct jet_link *link, int64_t deadline_ns, const
     }
     buf_init(&many.body, 8192);
     many.done = calloc(count, 1);
+    if (many.done == NULL) { return jet_link_failed(link, NATS_NO_MEMORY, false); }
     coord_result result = prim_ok(COORD_R_NONE);
-    natsStatus status = many.done == NULL ? NATS_NO_MEMORY : natsInbox_Create(&inbox);
+    natsStatus status = natsInbox_Create(&inbox);
     if (status == NATS_OK) {
         many.inbox = inbox;
         (void)snprintf(all, sizeof all, "%s.*", inbox);
-        struct jet_pipe_guard guard;
-        jet_pipe_guard_begin(&guard);
+        struct jet_pipe_guard quiet;
+        jet_pipe_guard_begin(&quiet);
         status = natsConnection_SubscribeSync(&subscription, link->connection, all);
-        jet_pipe_guard_end(&guard);
+        jet_pipe_guard_end(&quiet);
     }
     if (status != NATS_OK) { result = jet_link_failed(link, status, false); }
     while (result.code == COORD_OK && many.answered < count) {
@@ -343,7 +344,10 @@ coord_result jet_link_ask_many(struct jet_link *link, int64_t deadline_ns, const
             result = take_reply(&many, subscription, deadline_ns, each, arg);
         }
     }
+    struct jet_pipe_guard guard;
+    jet_pipe_guard_begin(&guard);
     natsSubscription_Destroy(subscription);
+    jet_pipe_guard_end(&guard);
     natsInbox_Destroy(inbox);
     free(many.done);
     buf_deinit(&many.body);

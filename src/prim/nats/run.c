@@ -13,7 +13,7 @@ static coord_result make(struct jet_store *store, int64_t deadline_ns, const cha
     struct buf body;
     struct note note = {""};
     struct jet_consumer consumer;
-    natsMsg *reply;
+    natsMsg *reply = NULL;
     buf_init(&body, 8192);
     (void)snprintf(subject, sizeof subject, "$JS.API.CONSUMER.CREATE.%s", store->stream);
     enum err err = buf_appendf(

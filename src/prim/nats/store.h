@@ -72,7 +72,8 @@ struct jet_change {
     struct str key;
     void (*decide)(struct jet_change *change, const struct jet_state *state,
                    struct jet_plan *ret_plan);
-    const void *in;                /* the decider's own */
+    const void *in;                /* the decider's own, to read */
+    void *out;                     /* and to write */
     const struct jet_state *known; /* from a list: saves the first read */
 
     /* For the decider: a publish of this very call may have arrived, and since when. */
@@ -85,6 +86,7 @@ coord_result jet_change_run(struct jet_store *store, struct jet_change *change);
 /* The envelope that stands there, as a renewal writes it again: revision and token as they are. */
 struct envelope jet_same(const struct jet_state *state);
 uint64_t jet_wall_ms(void);
+void jet_pause_ms(int64_t ms); /* under a second */
 int64_t jet_remaining_ms(const struct jet_state *state);
 /* EXISTS, with who is there. */
 coord_result jet_exists(int reason, const struct jet_state *state);

@@ -1,7 +1,6 @@
 /* What the server and the stream of the bucket offer: asked at open, and again while open. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/bytes.h"
 #include "prim/nats/store.h"
@@ -33,7 +32,7 @@ static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
 {
     struct jet_account account;
     struct note note = {""};
-    natsMsg *reply;
+    natsMsg *reply = NULL;
     coord_result result = ask(store, deadline_ns, "$JS.API.INFO", STR_EMPTY, &reply);
     if (result.code != COORD_OK) { return result; }
     enum err err = jet_decode_account(jet_link_body(reply), &account, &note);
@@ -52,7 +51,7 @@ static coord_result info(struct jet_store *store, int64_t deadline_ns, struct je
 {
     char subject[128];
     struct note note = {""};
-    natsMsg *reply;
+    natsMsg *reply = NULL;
     (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.INFO.%s", store->stream);
     coord_result result = ask(store, deadline_ns, subject, STR_EMPTY, &reply);
     if (result.code != COORD_OK) { return result; }
@@ -66,7 +65,7 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
 {
     char subject[128], body[640];
     struct note note = {""};
-    natsMsg *reply;
+    natsMsg *reply = NULL;
     (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.CREATE.%s", store->stream);
     int len =
         snprintf(body, sizeof body,
@@ -108,14 +107,14 @@ static coord_result find(struct jet_store *store, int64_t deadline_ns, int64_t r
             *ret_stream = stream;
             return result;
         }
-        (void)nanosleep(&(struct timespec){.tv_nsec = FORMING_PAUSE_MS * 1000000}, NULL);
+        jet_pause_ms(FORMING_PAUSE_MS);
     }
 }
 
 static coord_id id_of(const struct jet_store *store, const struct jet_stream *stream)
 {
     char text[192];
-    coord_id id;
+    coord_id id = {{0}};
     int len = snprintf(text, sizeof text, "%s %s", store->stream, stream->created);
     store_le64(id.b, str_hash(str_of(text, (size_t)len), 1));
     store_le64(id.b + 8, str_hash(str_of(text, (size_t)len), 2));
@@ -129,7 +128,7 @@ static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, co
 {
     struct jet_state state;
     struct buf memory;
-    natsMsg *reply;
+    natsMsg *reply = NULL;
     coord_result result = jet_link_request(&store->link, deadline_ns, store->get_subject, NULL, 0,
                                            str_from(body), &reply);
     if (result.code != COORD_OK) { return result; }
@@ -158,10 +157,10 @@ static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
         if (result.code == COORD_OK && kind == JET_EXPIRED) { return true; }
         if (result.code == COORD_OK && kind != JET_FOREIGN) {
             natsMsg *reply = NULL;
-            result = jet_link_request(&store->link, until, subject, &ttl, 1, STR("probe"), &reply);
+            (void)jet_link_request(&store->link, until, subject, &ttl, 1, STR("probe"), &reply);
             natsMsg_Destroy(reply);
         }
-        (void)nanosleep(&(struct timespec){.tv_nsec = PROBE_LOOK_MS * 1000000}, NULL);
+        jet_pause_ms(PROBE_LOOK_MS);
     }
     return false;
 }

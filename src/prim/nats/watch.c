@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/map.h"
 #include "prim/nats/run.h"
@@ -133,9 +132,7 @@ static bool show(struct watch *watch, struct str key, const struct jet_state *st
 
 static void rest(struct watch *watch, int64_t ms)
 {
-    for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) {
-        (void)nanosleep(&(struct timespec){.tv_nsec = 50 * 1000000}, NULL);
-    }
+    for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) { jet_pause_ms(50); }
 }
 
 /* One message, or a while without one. False: begin anew. */
