@@ -92,9 +92,11 @@ static coord_result ask(struct etcd_backend *b, const char *path, const Protobuf
 
 static bool version_is_enough(const char *version)
 {
-    unsigned major, minor;
+    struct str rest = str_from(version), part;
+    uint64_t major, minor;
 
-    if (sscanf(version, "%u.%u", &major, &minor) != 2) return false;
+    if (!str_split(&rest, '.', &part) || str_to_u64(part, &major)) return false;
+    if (!str_split(&rest, '.', &part) || str_to_u64(part, &minor)) return false;
     return major > VERSION_MAJOR || (major == VERSION_MAJOR && minor >= VERSION_MINOR);
 }
 
@@ -102,13 +104,13 @@ static coord_result probe_status(struct etcd_backend *b, int64_t deadline_ns, ch
 {
     Etcdserverpb__StatusRequest request = ETCDSERVERPB__STATUS_REQUEST__INIT;
     const Etcdserverpb__StatusResponse *status;
-    ProtobufCMessage *message;
+    ProtobufCMessage *message = NULL;
     struct arena arena;
     coord_result result =
         ask(b, "/etcdserverpb.Maintenance/Status", &request.base,
             &etcdserverpb__status_response__descriptor, deadline_ns, &arena, &message);
 
-    if (result.code == COORD_OK) {
+    if (result.code == COORD_OK && message) {
         status = (Etcdserverpb__StatusResponse *)message;
         (void)snprintf(version, 64, "%.60s", status->version);
         if (!status->header || !status->header->cluster_id)
@@ -128,14 +130,14 @@ static coord_result probe_status(struct etcd_backend *b, int64_t deadline_ns, ch
 static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
 {
     Etcdserverpb__MemberListRequest request = ETCDSERVERPB__MEMBER_LIST_REQUEST__INIT;
-    ProtobufCMessage *message;
+    ProtobufCMessage *message = NULL;
     struct arena arena;
     size_t members = 0;
     coord_result result =
         ask(b, "/etcdserverpb.Cluster/MemberList", &request.base,
             &etcdserverpb__member_list_response__descriptor, deadline_ns, &arena, &message);
 
-    if (result.code == COORD_OK) {
+    if (result.code == COORD_OK && message) {
         const Etcdserverpb__MemberListResponse *list = (Etcdserverpb__MemberListResponse *)message;
         for (size_t i = 0; i < list->n_members; i++)
             if (!list->members[i]->islearner) members++;

@@ -18,6 +18,7 @@ enum {
     BACKOFF_MAX_MS = 1000,
     AUTHENTICATE_MS = 3000,
     TOKEN_MAX = 16 * 1024,
+    TOKEN_ARENA_MAX = 1024 * 1024,
     STREAM_STABLE_MS = 2000,
     STREAM_MESSAGE_MAX = 64 * 1024 * 1024,
 };
@@ -118,7 +119,7 @@ static void token_done(struct etcd_op *op)
     struct list waiters;
 
     c->authenticating = false;
-    arena_init(&arena, 1024 * 1024);
+    arena_init(&arena, TOKEN_ARENA_MAX);
     if (!op->err)
         op->err = message_read(&etcdserverpb__authenticate_response__descriptor,
                                buf_peek(&op->response), NULL, &arena, &message, NULL);
@@ -216,8 +217,8 @@ static void copy_text(struct etcd_op *op, struct str text)
     size_t len = min_size(text.len, sizeof op->text - 1);
 
     for (size_t i = 0; i < len; i++) {
-        char c = text.at[i];
-        op->text[i] = c >= ' ' && c <= '~' ? c : '?';
+        op->text[i] = text.at[i];
+        if (text.at[i] < ' ' || text.at[i] > '~') op->text[i] = '?';
     }
     op->text[len] = '\0';
 }

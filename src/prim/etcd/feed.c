@@ -80,8 +80,13 @@ static void free_chunk(struct chunk *chunk)
 
 static void maybe_free(struct etcd_feed *f)
 {
+    struct list *node;
+
     if (f->feed || f->reading || f->asking > 0) return;
-    while (!list_empty(&f->chunks)) free_chunk(CONTAINER_OF(f->chunks.next, struct chunk, link));
+    while ((node = list_pop(&f->chunks))) {
+        assert(f->chunks.next != node);
+        free_chunk(CONTAINER_OF(node, struct chunk, link));
+    }
     prim_snapshot_close(f->snapshot);
     timer_deinit(&f->again);
     free(f);
@@ -339,6 +344,8 @@ static void flush(struct etcd_feed *f)
         struct arena arena;
 
         if (chunk->unknown > 0) return;
+        (void)list_pop(&f->chunks);
+        assert(f->chunks.next != &chunk->link);
         etcd_arena_init(&arena, chunk->len);
         if (f->feed && chunk->len > 0 && f->state == FEED_LIVE) {
             if (message_read(&etcdserverpb__watch_response__descriptor,

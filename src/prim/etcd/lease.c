@@ -144,8 +144,8 @@ static void on_beat_deadline(struct timer *timer)
         mono_elapsed_ms(slot->sent, loop_now(etcd_client_loop(b->client))) >= BEAT_TROUBLE_MS;
     uint32_t generation = slot ? slot->generation : 0;
 
-    if (slot && !sent) free_slot(slot);
     finish(beat, prim_unclear(COORD_R_TIMEOUT, "etcd: no answer to a keep-alive in time"));
+    if (slot && !sent) free_slot(slot);
     if (!stuck) return;
     etcd_client_trouble(b->client, generation);
     if (generation == etcd_client_generation(b->client)) etcd_stream_reset(&b->beats.stream);
@@ -353,6 +353,8 @@ static void on_due(struct timer *timer)
             timer_start(timer, r->due);
             return;
         }
+        (void)list_pop(&b->revokes.waiting);
+        assert(b->revokes.waiting.next != &r->link);
         start_revoke(r, REVOKE_LIMIT_MS);
     }
 }
@@ -432,15 +434,14 @@ void etcd_lease_drain(struct etcd_backend *b)
 
 void etcd_lease_teardown(struct etcd_backend *b)
 {
+    struct list *node;
+
     etcd_stream_leave(&b->beats.stream);
     timer_deinit(&b->beats.stream.again);
     timer_deinit(&b->revokes.timer);
-    LIST_EACH_SAFE(&b->beats.sent, node, following)
-    {
-        free_slot(CONTAINER_OF(node, struct beat_slot, link));
-    }
-    LIST_EACH_SAFE(&b->beats.fresh, node, following)
-    {
+    list_splice(&b->beats.sent, &b->beats.fresh);
+    while ((node = list_pop(&b->beats.sent))) {
+        assert(b->beats.sent.next != node);
         free_slot(CONTAINER_OF(node, struct beat_slot, link));
     }
 }

@@ -4,6 +4,8 @@
 
 #include "base/bytes.h"
 
+enum { ARENA_LEAST = 1024 * 1024, ARENA_GROWTH = 8 };
+
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key)
 {
     assert(space->prefix_len + key.len < sizeof ret_key->text);
@@ -146,7 +148,7 @@ coord_result etcd_failure(const struct etcd_op *op, bool writes)
 
 void etcd_arena_init(struct arena *arena, size_t message_len)
 {
-    arena_init(arena, 8 * message_len + 1024 * 1024);
+    arena_init(arena, ARENA_GROWTH * message_len + ARENA_LEAST);
 }
 
 enum err etcd_reply(const struct etcd_op *op, const ProtobufCMessageDescriptor *type,

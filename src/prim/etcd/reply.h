@@ -23,7 +23,7 @@ void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_k
 struct str etcd_key_ours(const struct etcd_space *space, struct str stored); /* "": not ours */
 static inline ProtobufCBinaryData etcd_bytes(struct str s)
 {
-    return (ProtobufCBinaryData){s.len, (uint8_t *)(uintptr_t)s.at};
+    return (ProtobufCBinaryData){s.len, (uint8_t *)s.at};
 }
 static inline struct str etcd_str(ProtobufCBinaryData b)
 {

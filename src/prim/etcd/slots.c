@@ -351,6 +351,7 @@ static bool round_of(struct search *s, coord_result *ret_result)
     uint32_t number = 0;
     bool done;
 
+    assert(p->slots || p->live == 0);
     if (own) {
         *ret_result = replayed(s, own);
         return true;

@@ -4,6 +4,7 @@
 
 enum {
     SUBS_MAX = 64 * 1024,
+    REQUEST_MAX = 64 * 1024,
     DENIED_MAX = 2, /* the first may be an old token's fault */
 };
 
@@ -17,7 +18,7 @@ static enum err say(struct etcd_watcher *w, Etcdserverpb__WatchRequest *request)
     struct buf bytes;
     enum err err;
 
-    buf_init(&bytes, 64 * 1024);
+    buf_init(&bytes, REQUEST_MAX);
     err = message_write(&request->base, &bytes, NULL);
     if (!err) err = etcd_stream_send(&w->stream, buf_peek(&bytes));
     buf_deinit(&bytes);

@@ -1,4 +1,5 @@
-/* A process that does what it is told over <muster/coord.h>: one command a line in, one line of JSON out.
+/* A process that does what it is told over <muster/coord.h>: one command a line in, one line of
+ * JSON out.
  *
  *   open URL                          create H KEY VALUE TTL OWNER      under H KEY VALUE
  *   cas KEY EXPECTED VALUE TTL H N    delete KEY EXPECTED H             get KEY

@@ -180,6 +180,67 @@ def l03_a_holder_that_was_stopped_knows_it_before_it_acts():
 
 
 @test
+def l04_all_holders_stopped_each_slot_is_taken_once():
+    ttl = 2000
+    with Cluster(1) as cluster:
+        stopped = [Actor(ACTOR, cluster.url()) for _ in range(3)]
+        with Actor(ACTOR, cluster.url()) as a, Actor(ACTOR, cluster.url()) as b:
+            for i, holder in enumerate(stopped):
+                holder.says("OK/acquired", "acquire", 1, "g", 3, f"h{i}", ttl, 0)
+                holder.says("OK", "keep", 1)
+                holder.stop()
+            taken, handle, deadline = {}, 0, time.monotonic() + PATIENCE
+            while len(taken) < 3:
+                for actor in (a, b):
+                    handle += 1
+                    said = actor("acquire", handle % 1000, "g", 3, f"c{handle}", 60000, 0)
+                    if said["code"] == "OK":
+                        check(said["slot"] not in taken, f"slot {said['slot']} twice")
+                        taken[said["slot"]] = said["token"]
+                check(time.monotonic() < deadline, "slots come free")
+                time.sleep(0.02)
+            for holder in stopped:
+                holder.go_on()
+                same("the first check", holder("check", 1)["done"], 4)
+                holder.wait_lost(1)
+            rows = {row["slot"]: row["token"] for row in a("holders", "g")["rows"]}
+            same("untouched by those that woke up", rows, taken)
+        for holder in stopped:
+            holder.end()
+
+
+@test
+def l09_a_link_that_comes_and_goes_costs_nothing():
+    with Cluster(1) as cluster:
+        link, = cluster.link()
+        with Actor(ACTOR, cluster.url()) as a:
+            a.says("OK/created", "create", 1, "k", "v", 15000, "me")
+            a.says("OK", "keep", 1)
+            for _ in range(60 if LONG else 4):
+                link.cut()
+                time.sleep(1)
+                link.heal()
+                time.sleep(1)
+            a.says("OK/renewed", "renew", 1)
+            same("lost", a.lost, {})
+
+
+@test
+def l14_all_members_restarted_at_once_leases_and_revisions_go_on():
+    with Cluster(3) as cluster, Actor(ACTOR, cluster.url()) as a:
+        made = a.says("OK/created", "create", 1, "k", "v", 20000, "me")
+        a.says("OK", "keep", 1)
+        for index in range(3):
+            cluster.kill(index)
+        for index in range(3):
+            cluster.start(index)
+        cluster.wait_ready()
+        same("token", a.says("OK/renewed", "renew", 1)["token"], made["token"])
+        check(a.says("OK", "create", 2, "l", "v", 0, "-")["revision"] > made["revision"], "revisions go on")
+        same("lost", a.lost, {})
+
+
+@test
 def l08_a_minority_gives_no_lease_and_lets_none_live_on():
     with Cluster(3) as cluster:
         cluster.leader()
@@ -263,4 +324,4 @@ def never_answers(cluster):
 
 
 if __name__ == "__main__":
-    run(TESTS, ONLY, at_once=4)
+    run(TESTS, ONLY, at_once=5)
