@@ -6,7 +6,7 @@
  *   acquire H GROUP N OWNER TTL FLAGS renew H   release H   releasekey H KEY   keep H   check H
  *   resize GROUP REV N                holders GROUP                     export H   import H BLOB
  *   watch W SCOPE BUCKET              events W WAIT_MS                  unwatch W
- *   timeout MS    id TEXT             caps      close      time
+ *   timeout MS    id TEXT             caps      close      time      safe H
  *
  * A value "-" is none, as are handles "-". `id` gives the next call its request id. Beside answers
  * there are lines {"lost": H, ...}, when a kept lease is lost; they may come at any time. */
@@ -81,6 +81,14 @@ static size_t handle(const char *word)
 static coord_lease *lease(const char *word)
 {
     return strcmp(word, "-") == 0 ? NULL : leases[handle(word)];
+}
+
+/* A handle that is used again gives up what it had. */
+static void put_lease(const char *word, coord_lease *made)
+{
+    if (!made) return;
+    coord_lease_unref(leases[handle(word)]);
+    leases[handle(word)] = made;
 }
 
 static void on_lost(void *arg, coord_lease *which, int reason)
@@ -174,24 +182,53 @@ static void do_import(const char *which, const char *hex)
 {
     unsigned char blob[65536];
     size_t len = strlen(hex) / 2;
+    coord_lease *made = NULL;
+    coord_result result;
 
     for (size_t i = 0; i < len && i < sizeof blob; i++) {
         char digits[3] = {hex[2 * i], hex[2 * i + 1], 0};
         blob[i] = (unsigned char)strtoul(digits, NULL, 16);
     }
-    answer(coord_lease_import(store, &call, blob, len, &leases[handle(which)]));
+    result = coord_lease_import(store, &call, blob, len, &made);
+    put_lease(which, made);
+    answer(result);
+}
+
+static void do_create(char **w)
+{
+    coord_lease *made = NULL;
+    coord_result result = coord_create_if_absent(store, &call, str(w[2]), str(w[3]),
+                                                 strtoll(w[4], NULL, 10), w[5], &made);
+
+    put_lease(w[1], made);
+    answer(result);
+}
+
+static void do_cas(char **w)
+{
+    coord_lease *made = NULL;
+    coord_result result =
+        coord_compare_and_set(store, &call, str(w[1]), strtoull(w[2], NULL, 10), str(w[3]),
+                              strtoll(w[4], NULL, 10), "actor", lease(w[5]), &made);
+
+    put_lease(w[6], made);
+    answer(result);
 }
 
 static void do_acquire(char **w)
 {
     coord_slot_request request = COORD_SLOT_REQUEST_INIT;
+    coord_lease *made = NULL;
+    coord_result result;
 
     request.group = str(w[2]);
     request.slot_count = (uint32_t)strtoul(w[3], NULL, 10);
     request.owner = w[4];
     request.ttl_ms = strtoll(w[5], NULL, 10);
     request.flags = (uint32_t)strtoul(w[6], NULL, 10);
-    answer(coord_acquire_slot(store, &call, &request, &leases[handle(w[1])]));
+    result = coord_acquire_slot(store, &call, &request, &made);
+    put_lease(w[1], made);
+    answer(result);
 }
 
 static void do_caps(void)
@@ -225,6 +262,8 @@ static bool about_leases(char **w)
         answer(coord_keep(lease(w[1]), on_lost, (void *)(uintptr_t)handle(w[1])));
     else if (strcmp(w[0], "check") == 0)
         done(coord_check(lease(w[1])));
+    else if (strcmp(w[0], "safe") == 0)
+        done((int)coord_safe_for_ms(lease(w[1])));
     else if (strcmp(w[0], "export") == 0)
         do_export(w[1]);
     else if (strcmp(w[0], "import") == 0)
@@ -254,14 +293,11 @@ static bool about_watches(char **w)
 static bool about_entries(char **w)
 {
     if (strcmp(w[0], "create") == 0)
-        answer(coord_create_if_absent(store, &call, str(w[2]), str(w[3]), strtoll(w[4], NULL, 10),
-                                      w[5], &leases[handle(w[1])]));
+        do_create(w);
     else if (strcmp(w[0], "under") == 0)
         answer(coord_create_under(lease(w[1]), &call, str(w[2]), str(w[3])));
     else if (strcmp(w[0], "cas") == 0)
-        answer(coord_compare_and_set(store, &call, str(w[1]), strtoull(w[2], NULL, 10), str(w[3]),
-                                     strtoll(w[4], NULL, 10), "actor", lease(w[5]),
-                                     &leases[handle(w[6])]));
+        do_cas(w);
     else if (strcmp(w[0], "delete") == 0)
         answer(coord_delete(store, &call, str(w[1]), expected_of(w[2]), lease(w[3])));
     else if (strcmp(w[0], "get") == 0)

@@ -1,8 +1,9 @@
 """A gRPC server that stands before a real etcd and hands everything on, except what a test wants lost, held or changed.
 
 hook(method, request bytes, forward) -> reply bytes, or raises Refuse(status, text); `forward()` asks the real one.
-`refuse` (status, text): every call and every new stream is answered so.
+`refuse` (status, text): every call and every new stream is answered so. What streams say is `stream_delay` s late.
 """
+import time
 from concurrent import futures
 
 import grpc
@@ -18,7 +19,7 @@ class Refuse(Exception):
 
 class Between(grpc.GenericRpcHandler):
     def __init__(self, target_port, hook=None):
-        self.hook, self.counts, self.refuse = hook, {}, None
+        self.hook, self.counts, self.refuse, self.stream_delay = hook, {}, None, 0
         self.retarget(target_port)
         self.server = grpc.server(futures.ThreadPoolExecutor(32), handlers=(self,))
         self.port = self.server.add_insecure_port("127.0.0.1:0")
@@ -45,7 +46,9 @@ class Between(grpc.GenericRpcHandler):
             def stream(requests, context):
                 if self.refuse:
                     context.abort(*self.refuse)
-                yield from self.channel.stream_stream(method)(requests, metadata=metadata)
+                for answer in self.channel.stream_stream(method)(requests, metadata=metadata):
+                    time.sleep(self.stream_delay)
+                    yield answer
             return grpc.stream_stream_rpc_method_handler(stream)
 
         def unary(request, context):

@@ -349,6 +349,16 @@ def a_release_whose_reply_was_lost_is_done_once():
         a.says("OK/already", "release", 1)
 
 
+@test
+def a_late_answer_makes_no_lease_longer():
+    with Between(ONE.ports[0]) as between, Actor(ACTOR, between.url("/late")) as a:
+        a.says("OK/created", "create", 1, "k", "v", 10000, "me")
+        between.stream_delay = 2
+        a.says("OK/renewed", "renew", 1)
+        safe = a("safe", 1)["done"]
+        check(safe <= 10000 - 1000 - 2000, f"safe for {safe} ms: counted from the answer")
+
+
 # -- who it talks to --
 
 @test
@@ -570,7 +580,7 @@ def users_passwords_and_rights():
             a.says("OK", "keep", 1)
             a.says("OK", "watch", 1, "b", 1)
             root = cluster.post("auth/authenticate", name="root", password="rootpw")["token"]
-            cluster.post("auth/user/add", token=root, name="carl", password="x")    # makes every token old
+            cluster.post("auth/user/changepw", token=root, name="ann", password="secret")   # ends every token of hers
             a.says("OK/created", "create", 2, "b/l", "v", 0, "-")
             a.says("OK/acquired", "acquire", 3, "g", 1, "me", 5000, 0)
             a.events(1, lambda seen: any(e[0] == "put" for e in seen))
