@@ -129,6 +129,31 @@ TEST(a_leased_entry_needs_its_lease_and_ends_with_it)
     rig_close(&rig);
 }
 
+TEST(O1_the_lease_id_and_the_token_must_both_be_right)
+{
+    struct rig rig;
+    struct rig_lease lease, wrong;
+    rig_open(&rig, rig_dir(), "");
+    coord_result made = rig_create(&rig, "k", "1", 60000, "me", &lease);
+    wrong = lease;
+    wrong.held[0].key = wrong.keys[0];
+    wrong.claim.held = wrong.held;
+    wrong.held[0].token++;
+    CHECK_ANSWER("token", rig_cas(&rig, "k", made.revision, "2", -1, &wrong, NULL), COORD_CONFLICT,
+                 COORD_R_NOT_OWNER);
+    CHECK_ANSWER("token", rig_remove(&rig, "k", COORD_ANY, &wrong), COORD_CONFLICT,
+                 COORD_R_NOT_OWNER);
+    wrong.held[0].token--;
+    wrong.claim.lease_id.b[3] ^= 1;
+    CHECK_ANSWER("id", rig_cas(&rig, "k", made.revision, "2", -1, &wrong, NULL), COORD_CONFLICT,
+                 COORD_R_NOT_OWNER);
+    CHECK_ANSWER("id", rig_release(&rig, &wrong, NULL), COORD_EXPIRED, COORD_R_SUPERSEDED);
+    CHECK_ANSWER("id", rig_renew(&rig, &wrong), COORD_EXPIRED, COORD_R_SUPERSEDED);
+    CHECK_ANSWER("both", rig_cas(&rig, "k", made.revision, "2", -1, &lease, NULL), COORD_OK,
+                 COORD_R_UPDATED);
+    rig_close(&rig);
+}
+
 TEST(a_release_frees_the_key_at_once_and_is_remembered)
 {
     struct rig rig;
