@@ -16,28 +16,28 @@
 #include "prim/file/sys.h"
 
 static const struct {
-    uint32_t magic;
     const char *type;
+    uint32_t magic;
     bool durable, overlay;
 } accepted[] = {
-    {0xEF53, "ext4", true, false},         {0xEF53, "ext3", true, false},
-    {0x58465342, "xfs", true, false},      {0x9123683E, "btrfs", true, false},
-    {0xF2F52010, "f2fs", true, false},     {0x2FC12FC1, "zfs", true, false},
-    {0xCA451A4E, "bcachefs", true, false}, {0x01021994, "tmpfs", false, false},
-    {0x794C7630, "overlay", true, true},
+    {"ext4", 0xEF53, true, false},         {"ext3", 0xEF53, true, false},
+    {"xfs", 0x58465342, true, false},      {"btrfs", 0x9123683E, true, false},
+    {"f2fs", 0xF2F52010, true, false},     {"zfs", 0x2FC12FC1, true, false},
+    {"bcachefs", 0xCA451A4E, true, false}, {"tmpfs", 0x01021994, false, false},
+    {"overlay", 0x794C7630, true, true},
 };
 
 static const struct {
-    uint32_t magic;
     const char *name;
+    uint32_t magic;
     bool network;
 } refused[] = {
-    {0x6969, "NFS", true},        {0x517B, "SMB", true},      {0xFF534D42, "CIFS", true},
-    {0xFE534D42, "SMB2", true},   {0x65735546, "FUSE", true}, {0x00C36400, "Ceph", true},
-    {0x0BD00BD0, "Lustre", true}, {0x47504653, "GPFS", true}, {0x19830326, "BeeGFS", true},
-    {0x7461636F, "OCFS2", true},  {0x01161970, "GFS2", true}, {0x01021997, "9p", true},
-    {0x786F4256, "vboxsf", true}, {0x5346414F, "AFS", true},  {0x6B414653, "AFS", true},
-    {0x73757245, "Coda", true},   {0x4D44, "FAT", false},     {0x2011BAB0, "exFAT", false},
+    {"NFS", 0x6969, true},        {"SMB", 0x517B, true},      {"CIFS", 0xFF534D42, true},
+    {"SMB2", 0xFE534D42, true},   {"FUSE", 0x65735546, true}, {"Ceph", 0x00C36400, true},
+    {"Lustre", 0x0BD00BD0, true}, {"GPFS", 0x47504653, true}, {"BeeGFS", 0x19830326, true},
+    {"OCFS2", 0x7461636F, true},  {"GFS2", 0x01161970, true}, {"9p", 0x01021997, true},
+    {"vboxsf", 0x786F4256, true}, {"AFS", 0x5346414F, true},  {"AFS", 0x6B414653, true},
+    {"Coda", 0x73757245, true},   {"FAT", 0x4D44, false},     {"exFAT", 0x2011BAB0, false},
 };
 
 /* -- what it says it is -- */
@@ -284,11 +284,11 @@ coord_result admission_clock(void)
     int error = sys_read_file(AT_FDCWD, "/proc/self/timens_offsets", text, sizeof text - 1, &got);
     if (error != 0) { return prim_ok(COORD_R_NONE); } /* a kernel without time namespaces */
     const char *line = strstr(text, "boottime");
-    long long seconds = 0, nanoseconds = 0;
-    if (line == NULL || sscanf(line, "boottime %lld %lld", &seconds, &nanoseconds) != 2 ||
-        (seconds == 0 && nanoseconds == 0)) {
-        return prim_ok(COORD_R_NONE);
-    }
+    if (line == NULL) { return prim_ok(COORD_R_NONE); }
+    char *end;
+    long long seconds = strtoll(line + strlen("boottime"), &end, 10);
+    long long nanoseconds = strtoll(end, NULL, 10);
+    if (seconds == 0 && nanoseconds == 0) { return prim_ok(COORD_R_NONE); }
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
                        "timens: CLOCK_BOOTTIME is shifted by %lld s in this time namespace",
                        seconds);

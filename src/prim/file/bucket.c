@@ -128,6 +128,7 @@ coord_result bucket_get(struct file_store *store, const char *name, bool create,
     if (bucket == NULL) {
         coord_result result = bucket_open(store, name, create, &fresh);
         if (result.code != COORD_OK) { return result; }
+        assert(fresh != NULL);
         (void)pthread_mutex_lock(&store->mutex);
         bucket = find(store, name); /* another thread may have been faster */
         if (bucket == NULL) {

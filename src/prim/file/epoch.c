@@ -104,11 +104,9 @@ static coord_result open_part(struct file_store *store, const char *name, int *f
 {
     struct stat info;
     int error = sys_make_dir(store->root, name, store->settings.mode);
-    if (error == 0) {
-        *fd = sys_open_dir(store->root, name);
-        error = *fd < 0 || fstat(*fd, &info) < 0 ? errno : 0;
-    }
     if (error != 0) { return file_trouble(error, name); }
+    *fd = sys_open_dir(store->root, name);
+    if (*fd < 0 || fstat(*fd, &info) < 0) { return file_trouble(errno, name); }
     return info.st_dev == store->device ? prim_ok(COORD_R_NONE) : wrong_device(name);
 }
 

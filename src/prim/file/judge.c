@@ -147,7 +147,7 @@ static void judge_damaged(struct file_store *store, const struct head *head,
 coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,
                    struct verdict *ret_verdict)
 {
-    struct lease_record record;
+    struct lease_record record = {0};
     int fd = -1;
     if (memcmp(head->boot_id, store->facts.boot_id, 16) != 0) {
         *ret_verdict = (struct verdict){.over = true};

@@ -9,6 +9,12 @@
 
 static const char hex[] = "0123456789abcdef";
 
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9') { return c - '0'; }
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 static bool is_plain(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -71,9 +77,9 @@ bool layout_lease_id(const char *name, coord_id *ret_id)
     char again[LAYOUT_LEASE_CAP];
     if (strlen(name) != 32) { return false; }
     for (size_t i = 0; i < 32; i++) {
-        const char *digit = memchr(hex, name[i], 16);
-        if (digit == NULL) { return false; }
-        id.b[i / 2] = (uint8_t)(id.b[i / 2] << 4 | (digit - hex));
+        int digit = digit_of(name[i]);
+        if (digit < 0) { return false; }
+        id.b[i / 2] = (uint8_t)(id.b[i / 2] << 4 | digit);
     }
     layout_lease(&id, again);
     assert(strcmp(again, name) == 0);
@@ -96,9 +102,9 @@ bool layout_temp_parse(const char *name, struct layout_temp *ret_temp)
     uint64_t pid;
     if (!str_split(&rest, '.', &part) || part.len != 8) { return false; }
     for (size_t i = 0; i < 8; i++) {
-        const char *digit = memchr(hex, part.at[i], 16);
-        if (digit == NULL) { return false; }
-        temp.boot[i / 2] = (uint8_t)(temp.boot[i / 2] << 4 | (digit - hex));
+        int digit = digit_of(part.at[i]);
+        if (digit < 0) { return false; }
+        temp.boot[i / 2] = (uint8_t)(temp.boot[i / 2] << 4 | digit);
     }
     if (!str_split(&rest, '.', &part) || str_to_u64(part, &pid) || pid > UINT32_MAX) {
         return false;

@@ -41,7 +41,7 @@ struct lease_table *lease_table_open(void)
     if (table == NULL) { return NULL; }
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     (void)pthread_mutex_init(&table->mutex, NULL);
-    map_init(&table->map, PRIM_LEASES_MAX * 2, sys_random());
+    map_init(&table->map, (size_t)PRIM_LEASES_MAX * 2, sys_random());
     table->kept_max = (size_t)min_u64(limit.rlim_cur / 4, PRIM_LEASES_MAX);
     return table;
 }
@@ -123,7 +123,7 @@ static void keep(struct lease_table *table, struct lease *lease, int fd)
 void lease_table_sweep(struct file_store *store)
 {
     struct lease_table *table = store->table;
-    int64_t long_ago = file_now(store) - 2 * COLLECT_AFTER_MS * NS_IN_MS;
+    int64_t long_ago = file_now(store) - COLLECT_AFTER_MS * NS_IN_MS * 2;
     struct map_entry *entry;
     (void)pthread_mutex_lock(&table->mutex);
     for (size_t cursor = 0; (entry = map_next(&table->map, &cursor)) != NULL;) {

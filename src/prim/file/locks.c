@@ -257,8 +257,8 @@ static int take_key(struct locked *locked, const char *name, enum file_op op, in
 coord_result lock_key(struct locked *locked, const char *name, enum file_op op, int64_t until_ns)
 {
     struct file_store *store = locked->store;
-    struct door *door = &store->key_doors[key_hash(locked->bucket, name) % KEY_DOORS];
     assert(locked->bucket != NULL && locked->key_fd < 0);
+    struct door *door = &store->key_doors[key_hash(locked->bucket, name) % KEY_DOORS];
     if (!door_enter(door, true, until_ns - file_now(store))) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                            "the key lock is held by another thread");

@@ -24,6 +24,11 @@ static void seal(char *bytes, size_t len, size_t at)
     store_le32(bytes + at, crc_around(bytes, len, at));
 }
 
+static void put_magic(char *out, const char *magic)
+{
+    for (size_t i = 0; i < 8; i++) { out[i] = magic[i]; }
+}
+
 static bool is_time(uint64_t value)
 {
     return value <= INT64_MAX;
@@ -55,7 +60,7 @@ void head_encode(const struct head *head, char *out)
     assert(head->key.len >= 1 && head->key.len <= PRIM_KEY_MAX);
     assert(head->owner.len <= PRIM_OWNER_MAX && head->value.len <= PRIM_VALUE_LARGE_MAX);
     assert(head->revision > 0 && head->revision <= REVISION_MAX);
-    memcpy(out, "CRDHEAD1", 8);
+    put_magic(out, "CRDHEAD1");
     store_le32(out + 8, HEAD_HEADER);
     store_le32(out + 12, head->flags);
     store_le64(out + 16, head->revision);
@@ -138,7 +143,7 @@ enum err head_decode(struct str bytes, struct head *ret_head)
 
 void lease_record_encode(const struct lease_record *record, char out[LEASE_RECORD])
 {
-    memcpy(out, "CRDLEAS1", 8);
+    put_magic(out, "CRDLEAS1");
     memcpy(out + 8, record->lease_id.b, 16);
     memcpy(out + 24, record->boot_id, 16);
     store_le64(out + 40, (uint64_t)record->ttl_ms);
@@ -187,7 +192,7 @@ enum err lease_record_decode(struct str bytes, struct lease_record *ret_record)
 
 void lock_record_encode(const struct lock_record *record, char out[LOCK_RECORD])
 {
-    memcpy(out, "CRDLOCK1", 8);
+    put_magic(out, "CRDLOCK1");
     store_le32(out + 8, record->who.pid);
     store_le32(out + 12, record->op);
     store_le64(out + 16, record->who.start_ticks);
@@ -217,7 +222,7 @@ enum err lock_record_decode(struct str bytes, struct lock_record *ret_record)
 
 void epoch_record_encode(const struct epoch_record *record, char out[EPOCH_RECORD])
 {
-    memcpy(out, "CRDEPOC1", 8);
+    put_magic(out, "CRDEPOC1");
     store_le64(out + 8, record->epoch);
     memcpy(out + 16, record->boot_id, 16);
     memcpy(out + 32, record->store_id.b, 16);
@@ -244,7 +249,7 @@ enum err epoch_record_decode(struct str bytes, struct epoch_record *ret_record)
 
 void floor_record_encode(uint64_t floor, const coord_id *store_id, char out[FLOOR_RECORD])
 {
-    memcpy(out, "CRDFLOR1", 8);
+    put_magic(out, "CRDFLOR1");
     store_le64(out + 8, floor);
     memset(out + 16, 0, 16);
     memcpy(out + 32, store_id->b, 16);

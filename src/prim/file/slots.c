@@ -306,7 +306,7 @@ coord_result file_acquire(struct prim_backend *backend, const struct prim_call *
 {
     for (int round = 0;; round++) {
         struct group_op op;
-        struct survey survey;
+        struct survey survey = {0};
         bool create = (in->flags & COORD_NO_CREATE) == 0;
         coord_result result = group_begin(&op, backend, call, in->group, create);
         if (result.code == COORD_OK && op.bucket == NULL) {
@@ -400,7 +400,7 @@ coord_result file_holders(struct prim_backend *backend, const struct prim_call *
         }
     }
     if (result.code == COORD_OK) { result = list_locked(&op, holders); }
-    if (result.code == COORD_OK) {
+    if (result.code == COORD_OK && holders != NULL) {
         holders->slot_count = result.slot_count = op.value.slot_count;
         holders->revision = result.revision = op.record.head.revision;
         holders->cooldown_ms = op.value.cooldown_ms;

@@ -683,14 +683,13 @@ static struct guard *guard_make(struct hub *hub, const struct prim_claim *claim)
     guard->lease_id = claim->lease_id;
     for (size_t i = 0; i < claim->count; i++) {
         struct str key = str_from(claim->held[i].key);
-        struct guard_key *at = &guard->keys[i];
-        struct place *place;
+        struct place *place = NULL;
         char *copy = str_dup(key);
         if (copy == NULL || place_get(hub, prim_bucket_of(key), &place).code != COORD_OK) {
             free(copy);
             continue; /* renewals still look at it */
         }
-        at = &guard->keys[guard->count++];
+        struct guard_key *at = &guard->keys[guard->count++];
         at->place = place;
         at->held = claim->held[i];
         at->held.key = copy;

@@ -64,10 +64,9 @@ static bool read_boot_id(uint8_t boot_id[16])
     if (!read_text("/proc/sys/kernel/random/boot_id", text, sizeof text)) { return false; }
     memset(boot_id, 0, 16);
     for (const char *c = text; *c != '\0' && digits < 32; c++) {
-        static const char hex[] = "0123456789abcdef";
-        const char *digit = memchr(hex, *c, 16);
-        if (digit == NULL) { continue; }
-        boot_id[digits / 2] = (uint8_t)(boot_id[digits / 2] << 4 | (digit - hex));
+        int digit = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
+        if (digit < 0) { continue; }
+        boot_id[digits / 2] = (uint8_t)(boot_id[digits / 2] << 4 | digit);
         digits++;
     }
     return digits == 32;

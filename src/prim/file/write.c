@@ -229,7 +229,7 @@ static coord_result publish_under(struct op *op, struct head *head, const struct
 static coord_result make_entry(struct op *op, const struct prim_create *in,
                                struct prim_grant *ret_grant)
 {
-    struct head head;
+    struct head head = {0};
     coord_result result = op_next(op, COORD_R_CREATED, &head);
     if (result.code != COORD_OK) { return result; }
     head.value = in->value;
@@ -264,7 +264,7 @@ coord_result file_create(struct prim_backend *backend, const struct prim_call *c
     coord_result result;
     if (store->settings.create_only) { return netfs_create(store, call, in, ret_grant); }
     for (int round = 0;; round++) {
-        struct head found;
+        struct head found = {0};
         bool replay = false;
         result = op_begin(&op, backend, call, in->key, OP_CREATE, true);
         if (result.code == COORD_OK && op.live) {
@@ -326,7 +326,7 @@ static void keep_lease(const struct file_store *store, const struct head *old, s
 static coord_result cas_write(struct op *op, const struct prim_cas *in,
                               struct prim_grant *ret_grant, bool *ret_left)
 {
-    struct head head;
+    struct head head = {0};
     const struct head *old = &op->file.head;
     bool update = in->expected != 0;
     coord_result result = op_next(op, update ? COORD_R_UPDATED : COORD_R_CREATED, &head);
@@ -357,7 +357,7 @@ coord_result file_cas(struct prim_backend *backend, const struct prim_call *call
 {
     struct file_store *store = file_store_of(backend);
     struct op op;
-    struct head found;
+    struct head found = {0};
     bool replay = false, left = false;
     coord_result result = op_begin(&op, backend, call, in->key, OP_CAS, in->expected == 0);
     if (result.code == COORD_OK && op.live && op_is_replay(&op)) {
@@ -387,7 +387,7 @@ static coord_result not_found(void)
 
 static coord_result bury(struct op *op, int reason)
 {
-    struct head head, *old = &op->file.head;
+    struct head head = {0}, *old = &op->file.head;
     coord_result result = op_next(op, reason, &head);
     if (result.code != COORD_OK) { return result; }
     head_tombstone(op->store, op->call, old, head.revision, reason, &head);
