@@ -5,8 +5,8 @@
  *   file:   renew: lock a record, write 128 bytes, unlock. set: a synced file renamed into a synced
  *           directory. acquire+release: two files renamed into place, unsynced
  *   others: nothing here; bench_etcd.py has the same transaction sent by a bare client
- * check() stands beside one look at the clock. Of file: also how long until a killed holder's slot is
- * another's.
+ * check() stands beside one look at the clock. Of file: also how long until a killed holder's slot
+ * is another's.
  *
  *   coord_ops URL...            (%t in a URL: a directory of this run)
  *   coord_ops --hold URL GROUP  holds a slot until it is killed */

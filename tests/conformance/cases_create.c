@@ -254,7 +254,7 @@ static void a15(struct suite *s)
 
 static void a16(struct suite *s)
 {
-    /* What collects here is the store's own; a reopened store object is as far as a client can go. */
+    /* What collects is the store's own; a store opened anew is as far as a client can go. */
     coord_result made = create(s->store, N("k"), "v", 0, NULL, NULL);
     WANT(made, COORD_OK, COORD_R_CREATED);
     coord_result gone = coord_delete(s->store, NULL, text(N("k")), COORD_ANY, NULL);

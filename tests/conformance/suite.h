@@ -127,8 +127,8 @@ coord_store *suite_open_faulty(struct suite *s, const char *faults);
 coord_store *suite_open_elsewhere(struct suite *s);
 void suite_close_now(struct suite *s, coord_store *store);
 
-/* -- workers: threads with a store object each, or with --processes and a store that reaches so far,
- * processes. What they did comes back as a history. -- */
+/* -- workers: threads with a store object each, or, with --processes and a store that reaches so
+ * far, processes. What they did comes back as a history. -- */
 struct worker {
     struct suite *s;
     coord_store *store;

@@ -25,12 +25,7 @@ enum {
 #define BYTES_MAX ((uint64_t)1 << 30)
 
 struct guard {
-    struct list link; /* in shared.guards */
-    struct memory *owner;
-    coord_id lease_id;
-};
-struct loss {
-    struct list link;
+    struct list link; /* in shared.guards; once lost, among those to be told */
     struct memory *owner;
     coord_id lease_id;
     int reason;
@@ -146,17 +141,11 @@ static void note_loss(struct shared *shared, const struct memory_event *event, s
     {
         struct guard *guard = CONTAINER_OF(node, struct guard, link);
         if (!prim_id_equal(&guard->lease_id, &event->lost_lease)) { continue; }
-        struct loss *loss = malloc(sizeof *loss);
-        if (loss == NULL) { return; } /* the holder's next renewal finds out */
-        *loss = (struct loss){.owner = guard->owner,
-                              .lease_id = guard->lease_id,
-                              .reason = event->lost_reason,
-                              .token = event->type == COORD_PUT ? event->token : 0};
-        loss->owner->telling++;
-        list_init(&loss->link);
-        list_append(losses, &loss->link);
+        guard->reason = event->lost_reason;
+        guard->token = event->type == COORD_PUT ? event->token : 0;
+        guard->owner->telling++;
         list_remove(node);
-        free(guard);
+        list_append(losses, node);
     }
 }
 
@@ -178,16 +167,16 @@ static void settle(struct shared *shared, struct list *losses)
 /* Gives the mutex back, then tells. */
 static void tell(struct shared *shared, struct list *losses)
 {
-    struct list *node;
     (void)pthread_mutex_unlock(&shared->mutex);
-    while ((node = list_pop(losses)) != NULL) {
-        struct loss *loss = CONTAINER_OF(node, struct loss, link);
-        struct prim_host *host = loss->owner->host;
-        host->lost(host, &loss->lease_id, loss->reason, loss->token);
+    LIST_EACH_SAFE(losses, node, following)
+    {
+        struct guard *guard = CONTAINER_OF(node, struct guard, link);
+        struct prim_host *host = guard->owner->host;
+        host->lost(host, &guard->lease_id, guard->reason, guard->token);
         (void)pthread_mutex_lock(&shared->mutex);
-        if (--loss->owner->telling == 0) { (void)pthread_cond_broadcast(&shared->told); }
+        if (--guard->owner->telling == 0) { (void)pthread_cond_broadcast(&shared->told); }
         (void)pthread_mutex_unlock(&shared->mutex);
-        free(loss);
+        free(guard);
     }
 }
 
@@ -346,6 +335,7 @@ static coord_holders *holders_of(const struct memory_group *group, int64_t now_n
     for (uint32_t i = 0; i < group->room; i++) {
         const struct memory_entry *entry = group->slots[i].entry;
         if (entry == NULL) { continue; }
+        assert(entry->lease != NULL); /* who is in a slot holds a lease */
         coord_holder like = {.slot = i,
                              .token = entry->token,
                              .revision = entry->revision,
@@ -421,26 +411,38 @@ static void op_guard(struct prim_backend *backend, const struct prim_claim *clai
     struct memory *memory = of(backend);
     struct guard *guard = malloc(sizeof *guard);
     if (guard == NULL) { return; } /* the next renewal finds out what nobody told */
-    guard->owner = memory;
-    guard->lease_id = claim->lease_id;
+    *guard = (struct guard){.owner = memory, .lease_id = claim->lease_id};
     list_init(&guard->link);
-    (void)enter(memory->shared);
+    (void)pthread_mutex_lock(&memory->shared->mutex);
     list_append(&memory->shared->guards, &guard->link);
     (void)pthread_mutex_unlock(&memory->shared->mutex);
+}
+
+/* With the mutex. lease_id NULL: all of this store object's. */
+static void drop_guards(struct memory *memory, const coord_id *lease_id)
+{
+    struct list gone;
+    list_init(&gone);
+    LIST_EACH_SAFE(&memory->shared->guards, each, following)
+    {
+        const struct guard *guard = CONTAINER_OF(each, struct guard, link);
+        if (guard->owner == memory &&
+            (lease_id == NULL || prim_id_equal(&guard->lease_id, lease_id))) {
+            list_remove(each);
+            list_append(&gone, each);
+        }
+    }
+    LIST_EACH_SAFE(&gone, each, following)
+    {
+        free(CONTAINER_OF(each, struct guard, link));
+    }
 }
 
 static void op_unguard(struct prim_backend *backend, const coord_id *lease_id)
 {
     struct memory *memory = of(backend);
-    (void)enter(memory->shared);
-    LIST_EACH_SAFE(&memory->shared->guards, node, following)
-    {
-        struct guard *guard = CONTAINER_OF(node, struct guard, link);
-        if (guard->owner == memory && prim_id_equal(&guard->lease_id, lease_id)) {
-            list_remove(node);
-            free(guard);
-        }
-    }
+    (void)pthread_mutex_lock(&memory->shared->mutex);
+    drop_guards(memory, lease_id);
     (void)pthread_mutex_unlock(&memory->shared->mutex);
 }
 
@@ -614,14 +616,7 @@ static void op_close(struct prim_backend *backend)
     struct memory *memory = of(backend);
     struct shared *shared = memory->shared;
     (void)pthread_mutex_lock(&shared->mutex);
-    LIST_EACH_SAFE(&shared->guards, node, following)
-    {
-        struct guard *guard = CONTAINER_OF(node, struct guard, link);
-        if (guard->owner == memory) {
-            list_remove(node);
-            free(guard);
-        }
-    }
+    drop_guards(memory, NULL);
     while (memory->telling > 0) { (void)pthread_cond_wait(&shared->told, &shared->mutex); }
     (void)pthread_mutex_unlock(&shared->mutex);
     shared_drop(shared);

@@ -8,7 +8,7 @@
  * One counter numbers every change of the store: revisions of different keys compare, and none is
  * used twice although nothing is remembered of a key that is gone.
  *
- * Out of memory is an answer (UNAVAILABLE/memory) and changes nothing; ending a lease takes none. */
+ * No memory is an answer (UNAVAILABLE/memory) and changes nothing; ending a lease takes none. */
 #ifndef PRIM_MEMORY_CORE_CORE_H
 #define PRIM_MEMORY_CORE_CORE_H
 #include <muster/coord.h>

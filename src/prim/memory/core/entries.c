@@ -103,6 +103,7 @@ static coord_result update(struct memory_core *core, int64_t now_ns, const struc
     char *bytes = malloc(in->value.len + 1);
     if (bytes == NULL) { return state_no_memory(); }
     if (in->ttl_ms > 0) {
+        assert(entry->lease != NULL); /* the claim that was shown */
         lease = state_lease_make(core, &in->lease_id, entry->lease->owner, in->ttl_ms, now_ns);
         if (lease == NULL) {
             free(bytes);

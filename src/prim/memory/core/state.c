@@ -105,11 +105,12 @@ struct memory_core *memory_core_open(const struct memory_core_options *options)
 
 static void bury(struct memory_core *core)
 {
-    struct list *node;
     list_init(&core->events); /* their memory belongs to entries */
-    while ((node = list_pop(&core->dead)) != NULL) {
+    LIST_EACH_SAFE(&core->dead, node, following)
+    {
         state_entry_free(CONTAINER_OF(node, struct memory_entry, in_lease));
     }
+    list_init(&core->dead);
 }
 
 void memory_core_close(struct memory_core *core)
