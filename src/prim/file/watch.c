@@ -64,8 +64,8 @@ struct guard {
     size_t count;
     struct guard_key {
         struct place *place;
-        struct prim_held held;
-        char name[LAYOUT_NAME_CAP];
+        struct prim_held held; /* its key is the one below */
+        char name[LAYOUT_NAME_CAP], key[PRIM_SLOT_KEY_CAP];
     } keys[];
 };
 
@@ -599,10 +599,7 @@ struct hub *hub_open(struct file_store *store)
 static void guard_free(struct hub *hub, struct guard *guard)
 {
     list_remove(&guard->node);
-    for (size_t i = 0; i < guard->count; i++) {
-        place_put(hub, guard->keys[i].place);
-        free(guard->keys[i].held.key);
-    }
+    for (size_t i = 0; i < guard->count; i++) { place_put(hub, guard->keys[i].place); }
     free(guard);
 }
 
@@ -684,15 +681,13 @@ static struct guard *guard_make(struct hub *hub, const struct prim_claim *claim)
     for (size_t i = 0; i < claim->count; i++) {
         struct str key = str_from(claim->held[i].key);
         struct place *place = NULL;
-        char *copy = str_dup(key);
-        if (copy == NULL || place_get(hub, prim_bucket_of(key), &place).code != COORD_OK) {
-            free(copy);
-            continue; /* renewals still look at it */
-        }
+        if (key.len < PRIM_SLOT_KEY_CAP) { (void)place_get(hub, prim_bucket_of(key), &place); }
+        if (place == NULL) { continue; } /* renewals still look at it */
         struct guard_key *at = &guard->keys[guard->count++];
         at->place = place;
         at->held = claim->held[i];
-        at->held.key = copy;
+        memcpy(at->key, key.at, key.len);
+        at->held.key = at->key;
         layout_name(prim_leaf_of(key), at->name);
     }
     return guard;
@@ -713,13 +708,13 @@ void file_guard(struct prim_backend *backend, const struct prim_claim *claim)
     struct hub *hub = file_store_of(backend)->hub;
     (void)pthread_mutex_lock(&hub->mutex);
     struct guard *old = guard_find(hub, &claim->lease_id);
+    if (old != NULL) { guard_free(hub, old); }
     struct guard *guard = hub_start(hub).code == COORD_OK ? guard_make(hub, claim) : NULL;
     if (guard != NULL) {
         list_append(&hub->guards, &guard->node);
         /* What happened before the directory was being watched. */
         for (size_t i = 0; i < guard->count; i++) { check_guard_key(hub, guard, &guard->keys[i]); }
     }
-    if (old != NULL) { guard_free(hub, old); }
     (void)pthread_mutex_unlock(&hub->mutex);
     hub_wake(hub);
 }
