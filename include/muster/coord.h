@@ -110,7 +110,7 @@ enum coord_reason {
     COORD_R_FORBIDDEN = 76,
     COORD_R_QUOTA = 77,
     COORD_R_LOCK_VIOLATION = 78,
-    COORD_R_DEGRADED = 79, /* a capability was lost while open; new grants are refused */
+    COORD_R_DEGRADED = 79, /* a capability was lost while open; UNSUPPORTED for new grants */
     COORD_R_MEMORY = 80,
     COORD_R_CLOSED = 81, /* the store was closed meanwhile */
 };
@@ -279,7 +279,7 @@ typedef struct coord_slot_request { /* COORD_SLOT_REQUEST_INIT, then fill in */
     uint32_t prefer_slot; /* or COORD_NO_SLOT */
     const char *owner;
     int64_t ttl_ms;
-    int64_t wait_ms;     /* 0: answer at once */
+    int64_t wait_ms;     /* 0: answer at once; up to a day, beside the call's own timeout */
     int64_t cooldown_ms; /* 0 .. 60,000: a slot rests that long after an expiry */
     coord_str value;
 } coord_slot_request;
@@ -337,8 +337,9 @@ int64_t coord_safe_for_ms(const coord_lease *lease);
 
 /* Renews from now on, until released or lost. `on_lost` comes exactly once when the lease is lost,
  * never after a release, before the store would give the claim to another, also while a renewal
- * hangs; from a thread that does no I/O: be quick, do not call coord_close from it. INVALID/handle
- * when it is kept already. */
+ * hangs; from a thread that does no I/O: be quick, do not call coord_close from it. coord_release
+ * and the last coord_lease_unref wait for one that is running. INVALID/handle when it is kept
+ * already. */
 typedef void (*coord_lost_fn)(void *arg, coord_lease *lease, int reason);
 coord_result coord_keep(coord_lease *lease, coord_lost_fn on_lost, void *arg);
 
