@@ -258,6 +258,31 @@ TEST(R08_an_edit_of_the_stream_degrades_the_store)
     coord_close(store);
 }
 
+TEST(a_bucket_made_anew_is_another_store)
+{
+    coord_store *store = opened("anew"), *again;
+    coord_lease *lease = NULL, *imported = NULL;
+    char blob[512];
+    coord_id before = coord_store_id(store), after;
+    CHECK_I64("held", create(store, "a", "v", 60000, &lease).code, COORD_OK);
+    size_t len = coord_lease_export(lease, blob, sizeof blob);
+    CHECK("exported", len > 0 && len <= sizeof blob);
+    atomic_store(&lost_reason, 0);
+    CHECK_I64("kept", coord_keep(lease, on_lost, NULL).code, COORD_OK);
+    (void)foreign_ask(other, "$JS.API.STREAM.DELETE.KV_anew", "");
+    again = opened("anew");
+    after = coord_store_id(again);
+    CHECK("another id", memcmp(&before, &after, sizeof before) != 0);
+    for (int i = 0; i < 200 && atomic_load(&lost_reason) == 0; i++) { sleep_ms(50); }
+    CHECK("its holder is told", atomic_load(&lost_reason) != 0);
+    CHECK_I64("degraded", coord_capabilities(store).degraded, 1);
+    CHECK_I64("a handle of the old one",
+              coord_lease_import(again, NULL, blob, len, &imported).reason, COORD_R_OTHER_STORE);
+    coord_lease_unref(lease);
+    coord_close(again);
+    coord_close(store);
+}
+
 TEST(what_is_not_ours_is_corrupt_and_never_a_value)
 {
     coord_store *store = opened("foreign");
