@@ -546,11 +546,13 @@ def a_lease_of_many_keys_is_one_claim():
 
 @test
 def the_singleton_race_has_one_winner_each_time():
+    before = set(ONE.leases())
     with Actor(ACTOR, ONE.url("/race")) as a, Actor(ACTOR, ONE.url("/race")) as b:
         for i in range(1000):
             for actor in (a, b):
                 actor.send("acquire", i, f"g{i}", 1, "a" if actor is a else "b", 60000, 0)
             same(f"round {i}", sorted([a.take()["reason"], b.take()["reason"]]), ["acquired", "full"])
+        until(lambda: len(set(ONE.leases()) - before) == 1000, "who lost leaves no lease", 20)
 
 
 # -- users and certificates --
