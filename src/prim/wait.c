@@ -7,8 +7,8 @@ void wait_view_event(struct wait_view *view, const coord_event *event)
     uint32_t slot;
     switch (event->type) {
     case COORD_SNAPSHOT_BEGIN:
-    case COORD_RESYNC:
-    case COORD_CLOSED: *view = (struct wait_view){.known = false}; return;
+    case COORD_RESYNC: *view = (struct wait_view){.known = false}; return;
+    case COORD_CLOSED: *view = (struct wait_view){.ended = true}; return;
     case COORD_SNAPSHOT_END: view->known = true; return;
     default: break;
     }
@@ -52,6 +52,8 @@ static void waiter_close(struct waiter *waiter)
     if (waiter->feed == NULL) { return; }
     waiter->store->backend->ops->unwatch(waiter->store->backend, waiter->watch);
     prim_feed_close(waiter->feed);
+    waiter->feed = NULL;
+    waiter->view = (struct wait_view){.known = false};
 }
 
 /* Takes in what is there, waiting up to ms for the first. */
@@ -79,6 +81,11 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
         if (left_ms <= 0) { return true; }
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
         if (!prim_pause_ms(waiter->store, 0)) { return false; }
+        if (waiter->view.ended) {
+            /* Reading on would return at once for ever. The next round opens another. */
+            waiter_close(waiter);
+            return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
+        }
         if (!seems_free(waiter, slot_count)) { continue; }
         /* All waiters see it now. Each waits a little, and who finds it taken stays away. */
         if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) { return false; }
@@ -92,7 +99,7 @@ static int64_t look_after_ms(const coord_result *full, bool watching)
 {
     int64_t look_ms =
         full->hint_ms >= 0 && full->hint_ms < WAIT_LOOK_MS ? full->hint_ms : WAIT_LOOK_MS;
-    if (!watching && look_ms > WAIT_LOOK_MS / 5) { look_ms = WAIT_LOOK_MS / 5; }
+    if (!watching && look_ms > WAIT_BLIND_MS) { look_ms = WAIT_BLIND_MS; }
     if (look_ms < WAIT_LOOK_MIN_MS) { look_ms = WAIT_LOOK_MIN_MS; }
     return look_ms + prim_random_below(look_ms / 2 + 1);
 }

@@ -7,6 +7,7 @@
 enum {
     WAIT_SPREAD_MS = 40,   /* the random delay after a slot was seen free */
     WAIT_LOOK_MS = 1000,   /* at the latest: a watch may be late, a resize shows nowhere */
+    WAIT_BLIND_MS = 200,   /* while there is no watch */
     WAIT_LOOK_MIN_MS = 20, /* and never more often */
     WAIT_SLICE_MS = 100,   /* how long closing a store may go unnoticed */
 };
@@ -25,6 +26,7 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
 /* Which slots of a group are held, as a watch tells it. Pure. */
 struct wait_view {
     bool known; /* a snapshot is complete */
+    bool ended; /* the watch is over and tells no more */
     uint32_t live;
     uint64_t held[(PRIM_SLOTS_MAX + 63) / 64];
 };

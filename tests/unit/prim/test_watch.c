@@ -213,3 +213,34 @@ TEST(closing_the_store_ends_the_waiting)
     (void)pthread_join(thread, NULL);
     CHECK_I64("closed", waiting.result.reason, COORD_R_CLOSED);
 }
+
+static coord_result watch_ends_at_once(struct fake *fake, enum fault_op op,
+                                       const struct prim_call *call)
+{
+    atomic_int *asked = fake->arg;
+    (void)call;
+    if (op != FAULT_ACQUIRE || atomic_fetch_add(asked, 1) > 3) { return prim_ok(COORD_R_NONE); }
+    if (fake->feed != NULL) { prim_feed_end(fake->feed, COORD_R_FORBIDDEN); }
+    coord_result full = prim_answer(COORD_EXISTS, COORD_R_FULL, "1 of 1 slots are held");
+    full.hint_ms = 60000;
+    full.slot_count = 1;
+    return full;
+}
+
+/* An ended watch answers at once for ever: to wait for its next event would be to spin. */
+TEST(a_waiter_whose_watch_ended_opens_another)
+{
+    struct fake fake;
+    atomic_int asked = 0;
+    struct waiting waiting = {.wait_ms = 600000};
+    fake_init(&fake);
+    fake.act = watch_ends_at_once;
+    fake.arg = &asked;
+    CHECK_I64("opens", fake_open(&fake, NULL, &waiting.store).code, COORD_OK);
+    (void)wait_for_slot(&waiting);
+    CHECK_I64("acquired in the end", waiting.result.code, COORD_OK);
+    CHECK("a watch after the one that ended", fake_calls(&fake, FAULT_WATCH) > 1);
+    CHECK("none is left open", fake.feed == NULL);
+    coord_lease_unref(waiting.lease);
+    coord_close(waiting.store);
+}
