@@ -82,6 +82,33 @@ static const char *copy_text(char **at, const char *from)
     return copy;
 }
 
+/* The fields the operation reads, and nothing of what the others left in the rest. */
+static coord_request what_is_read(const coord_request *from)
+{
+    int op = from->op;
+    coord_request request = {.op = op, .call = from->call};
+    if (op == COORD_OP_ACQUIRE) {
+        request.slot = from->slot;
+        return request;
+    }
+    if (op != COORD_OP_RENEW && op != COORD_OP_RELEASE) { request.key = from->key; }
+    if (op == COORD_OP_CREATE || op == COORD_OP_CREATE_UNDER || op == COORD_OP_CAS) {
+        request.value = from->value;
+    }
+    if (op == COORD_OP_CREATE || op == COORD_OP_CAS) {
+        request.owner = from->owner;
+        request.ttl_ms = from->ttl_ms;
+    }
+    if (op != COORD_OP_CREATE && op != COORD_OP_GET && op != COORD_OP_RESIZE &&
+        op != COORD_OP_HOLDERS) {
+        request.lease = from->lease;
+    }
+    request.expected = from->expected;
+    request.consistency = from->consistency;
+    request.slot_count = from->slot_count;
+    return request;
+}
+
 static struct async_call *call_make(const coord_request *request, coord_done_fn done, void *arg)
 {
     size_t owners = (request->owner != NULL ? strlen(request->owner) + 1 : 0) +
@@ -233,7 +260,8 @@ coord_result coord_start(coord_store *store, const coord_request *request, coord
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "a request with one of enum coord_op, and done, are needed");
     }
-    struct async_call *call = call_make(request, done, arg);
+    coord_request read = what_is_read(request);
+    struct async_call *call = call_make(&read, done, arg);
     if (call == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
     return take(store->async, call);
 }

@@ -237,3 +237,24 @@ TEST(many_threads_start_and_dispatch_at_once)
     coord_close(many.store);
     CHECK_I64("each once", many.done, 2000);
 }
+
+/* A request that is filled anew for each call keeps what the last one left in it. */
+TEST(what_an_operation_does_not_read_is_never_looked_at)
+{
+    struct fake fake;
+    coord_store *store;
+    static const char *const nowhere = (const char *)8;
+    fake_init(&fake);
+    CHECK_I64("opens", fake_open(&fake, NULL, &store).code, COORD_OK);
+    coord_request request = {.op = COORD_OP_GET,
+                             .key = TEXT("a"),
+                             .value = {nowhere, 5},
+                             .owner = nowhere,
+                             .lease = (coord_lease *)(uintptr_t)nowhere,
+                             .slot = {.group = {nowhere, 5}, .owner = nowhere}};
+    request.slot.value = request.value;
+    struct seen seen = run_one(store, &request);
+    CHECK_I64("read", seen.code, COORD_OK);
+    coord_entry_free(seen.entry);
+    coord_close(store);
+}
