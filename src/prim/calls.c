@@ -73,7 +73,11 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return result;
     }
-    assert(grant->granted_ttl_ms > 0);
+    if (grant->granted_ttl_ms <= 0) { /* a replay of another call, which made no lease */
+        prim_lease_unreserve(store);
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
+                           "this request id made an entry without a lease: each call its own id");
+    }
     result.granted_ttl_ms = grant->granted_ttl_ms;
     int64_t sent_ns = grant->sent_ns != 0 ? grant->sent_ns : frame->began_ns;
     coord_lease *lease = prim_lease_make(store, grant, owner, key, sent_ns);
@@ -151,23 +155,17 @@ coord_result coord_create_if_absent(coord_store *store, const coord_call *call, 
     return result;
 }
 
-coord_result coord_create_under(coord_lease *lease, const coord_call *call, coord_str key,
-                                coord_str value)
+static coord_result create_under(coord_store *store, struct prim_frame *frame, coord_lease *lease,
+                                 struct str name, struct str bytes)
 {
-    struct prim_frame frame;
     struct lease_view view;
-    struct str name = prim_str(key), bytes = prim_str(value);
-    RETURN_UNLESS_OK(prim_lease_check_use(NULL, lease));
-    coord_store *store = lease->store;
     RETURN_UNLESS_OK(check_plain_key(name));
     RETURN_UNLESS_OK(check_value(store, bytes));
     RETURN_UNLESS_OK(
         prim_need_grant(store, COORD_CAP_MULTI_KEY | COORD_CAP_TTL | COORD_CAP_CREATE));
-    RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
     prim_lease_view(lease, &view);
     if (view.claim.count >= PRIM_KEYS_PER_LEASE_MAX) {
         prim_lease_view_done(&view);
-        prim_leave(store);
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease holds at most %d keys",
                            PRIM_KEYS_PER_LEASE_MAX);
     }
@@ -180,7 +178,7 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
                .lease_id = lease->id,
                .under = &view.claim},
     };
-    coord_result result = prim_attempts(store, &frame, try_create, &try);
+    coord_result result = prim_attempts(store, frame, try_create, &try);
     if (result.code == COORD_OK) {
         char key_text[PRIM_SLOT_KEY_CAP] = "";
         memcpy(key_text, name.at, name.len);
@@ -191,7 +189,7 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
         int over = lease->over;
         (void)pthread_mutex_unlock(&store->lock);
         if (!added) {
-            give_back(store, &frame, &try.grant, try.in.owner, name, true);
+            give_back(store, frame, &try.grant, try.in.owner, name, true);
             result = no_memory();
         } else if (over != 0) { /* released or lost meanwhile: the key went with it, or will */
             result = prim_lease_expired(over, 0);
@@ -203,6 +201,18 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
         prim_lease_refused(lease, &result, view.changes);
     }
     prim_lease_view_done(&view);
+    return result;
+}
+
+coord_result coord_create_under(coord_lease *lease, const coord_call *call, coord_str key,
+                                coord_str value)
+{
+    struct prim_frame frame;
+    RETURN_UNLESS_OK(prim_lease_check_use(NULL, lease));
+    coord_store *store = lease->store;
+    /* First of all: a handle may outlive its store's backend. */
+    RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
+    coord_result result = create_under(store, &frame, lease, prim_str(key), prim_str(value));
     prim_leave(store);
     return result;
 }

@@ -33,7 +33,7 @@ static coord_result called(struct prim_backend *backend, enum fault_op op,
 static void grant(struct fake *fake, coord_result *result, int64_t ttl_ms, const coord_id *lease_id,
                   struct prim_grant *ret_grant)
 {
-    if (result->code != COORD_OK || ttl_ms <= 0) { return; }
+    if (result->code != COORD_OK || ttl_ms <= 0 || fake->grants_nothing) { return; }
     ret_grant->lease_id = *lease_id;
     ret_grant->token = ret_grant->create_revision = result->revision;
     ret_grant->granted_ttl_ms = ttl_ms;
@@ -43,12 +43,13 @@ static void grant(struct fake *fake, coord_result *result, int64_t ttl_ms, const
 
 static coord_caps fake_capabilities(struct prim_backend *backend)
 {
+    if (fake_of(backend)->closes > 0) { fake_of(backend)->late++; }
     return fake_of(backend)->caps;
 }
 
 static coord_limits fake_limits(struct prim_backend *backend)
 {
-    (void)backend;
+    if (fake_of(backend)->closes > 0) { fake_of(backend)->late++; }
     return prim_limits(10, 1, PRIM_VALUE_MAX);
 }
 

@@ -328,3 +328,50 @@ TEST(after_fork_the_copy_is_dead)
     coord_lease_unref(lease);
     CHECK_I64("released by the parent alone", fake_calls(&fake, FAULT_RELEASE), 1);
 }
+
+TEST(a_handle_that_outlives_its_store_asks_nothing_of_it)
+{
+    struct fake fake;
+    coord_store *store;
+    coord_lease *lease = NULL;
+    fake_init(&fake);
+    coord_options options = {.keep_on_close = 1};
+    check_result("opens", fake_open(&fake, &options, &store), COORD_OK, COORD_R_NONE);
+    (void)coord_create_if_absent(store, NULL, TEXT("a"), TEXT(""), 60000, "me", &lease);
+    coord_close(store);
+    check_result("renew", coord_renew(lease, NULL), COORD_UNAVAILABLE, COORD_R_CLOSED);
+    check_result("one more key", coord_create_under(lease, NULL, TEXT("b"), TEXT("")),
+                 COORD_UNAVAILABLE, COORD_R_CLOSED);
+    check_result("release", coord_release(lease, NULL), COORD_UNAVAILABLE, COORD_R_CLOSED);
+    CHECK_I64("the closed backend was left alone", fake.late, 0);
+    coord_lease_unref(lease);
+}
+
+static coord_result replays_without_a_lease(struct fake *fake, enum fault_op op,
+                                            const struct prim_call *call)
+{
+    (void)fake, (void)op, (void)call;
+    return prim_ok(COORD_R_REPLAYED);
+}
+
+/* What stands there was made by the same id, and without a lease: there is nothing to hold. */
+TEST(a_request_id_that_made_no_lease_gives_none)
+{
+    struct fake fake;
+    coord_store *store;
+    coord_lease *lease = NULL;
+    coord_call call = {.request_id = {{7}}};
+    fake_init(&fake);
+    fake.grants_nothing = true;
+    fake.act = replays_without_a_lease;
+    check_result("opens", fake_open(&fake, NULL, &store), COORD_OK, COORD_R_NONE);
+    check_result("create",
+                 coord_create_if_absent(store, &call, TEXT("a"), TEXT(""), 1000, "me", &lease),
+                 COORD_INVALID, COORD_R_ARGUMENT);
+    check_result(
+        "cas",
+        coord_compare_and_set(store, &call, TEXT("a"), 0, TEXT(""), 1000, "me", NULL, &lease),
+        COORD_INVALID, COORD_R_ARGUMENT);
+    CHECK("no handle", lease == NULL);
+    coord_close(store);
+}
