@@ -33,19 +33,6 @@ static void wake_timer(struct prim_keeper *keeper)
     (void)written; /* full: it is awake already */
 }
 
-/* False when its last reference is gone: who dropped that one waits for the lock. */
-static bool ref_if_alive(coord_lease *lease)
-{
-    unsigned refs = atomic_load_explicit(&lease->refs, memory_order_relaxed);
-    while (refs != 0) {
-        if (atomic_compare_exchange_weak_explicit(&lease->refs, &refs, refs + 1,
-                                                  memory_order_acq_rel, memory_order_relaxed)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* -- deciding; all under store->lock ---------------------------------------------------------- */
 
 static void *run_worker(void *arg);
@@ -189,6 +176,15 @@ void prim_keeper_quiet_if_told(coord_lease *lease)
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
+/* Locked, and again when it returns. */
+static void unpin(coord_store *store, coord_lease *lease)
+{
+    if (!prim_lease_unpin(lease)) { return; }
+    (void)pthread_mutex_unlock(&store->lock);
+    prim_lease_free(lease);
+    (void)pthread_mutex_lock(&store->lock);
+}
+
 static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
 {
     coord_store *store = keeper->store;
@@ -212,10 +208,8 @@ static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
         event.kind = KEEPER_REFUSED;
     }
     step(keeper, lease, event, result.reason, result.token);
-    (void)pthread_mutex_unlock(&store->lock);
     prim_lease_view_done(&view);
-    coord_lease_unref(lease);
-    (void)pthread_mutex_lock(&store->lock);
+    unpin(store, lease);
 }
 
 static void *run_worker(void *arg)
@@ -233,7 +227,7 @@ static void *run_worker(void *arg)
         }
         coord_lease *lease = CONTAINER_OF(node, coord_lease, due);
         unqueue(keeper, lease);
-        if (ref_if_alive(lease)) { renew_one(keeper, lease); }
+        if (prim_lease_pin(lease)) { renew_one(keeper, lease); }
     }
     (void)pthread_mutex_unlock(&store->lock);
     return NULL;
@@ -242,7 +236,7 @@ static void *run_worker(void *arg)
 static void tell_one(struct prim_keeper *keeper, coord_lease *lease)
 {
     coord_store *store = keeper->store;
-    if (!ref_if_alive(lease)) { return; }
+    if (!prim_lease_pin(lease)) { return; }
     coord_lost_fn on_lost = lease->on_lost;
     void *on_lost_arg = lease->on_lost_arg;
     int reason = lease->over;
@@ -253,9 +247,7 @@ static void tell_one(struct prim_keeper *keeper, coord_lease *lease)
     keeper->telling = NULL;
     lease->untold = false;
     (void)pthread_cond_broadcast(&store->changed);
-    (void)pthread_mutex_unlock(&store->lock);
-    coord_lease_unref(lease);
-    (void)pthread_mutex_lock(&store->lock);
+    unpin(store, lease);
 }
 
 /* Until the first timer, or for ever; CLOCK_BOOTTIME, so that a machine that slept wakes us. */
@@ -370,6 +362,9 @@ void prim_keeper_stop(coord_store *store)
         lease->kept = false;
     }
     store->keeper = NULL;
+    /* A loss that a worker found after the timer's end is told to nobody: who waits for its
+     * on_lost must not wait on. */
+    (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
     keeper_free(keeper);
 }

@@ -218,18 +218,32 @@ coord_lease *coord_lease_ref(coord_lease *lease)
     return lease;
 }
 
+bool prim_lease_pin(coord_lease *lease)
+{
+    /* None left: who gave back the last one waits for the lock. */
+    if (atomic_load_explicit(&lease->refs, memory_order_acquire) == 0) { return false; }
+    lease->pins++;
+    return true;
+}
+
+bool prim_lease_unpin(coord_lease *lease)
+{
+    assert(lease->pins > 0);
+    return --lease->pins == 0 && lease->gone;
+}
+
+void prim_lease_free(coord_lease *lease)
+{
+    coord_store *store = lease->store;
+    set_unref(lease->set);
+    free(lease);
+    prim_store_unref(store);
+}
+
 void coord_lease_unref(coord_lease *lease)
 {
     if (lease == NULL) { return; }
     coord_store *store = lease->store;
-    if (atomic_load_explicit(&lease->refs, memory_order_relaxed) == 2 &&
-        prim_usable(store).code == COORD_OK) {
-        /* The other one may be the keeper's, in on_lost: its argument is the caller's to free
-         * once this returns. */
-        (void)pthread_mutex_lock(&store->lock);
-        prim_keeper_quiet_if_told(lease);
-        (void)pthread_mutex_unlock(&store->lock);
-    }
     if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1) { return; }
     if (prim_usable(store).code != COORD_OK) { return; } /* a child's copy: its locks are dead */
     (void)pthread_mutex_lock(&store->lock);
@@ -237,15 +251,21 @@ void coord_lease_unref(coord_lease *lease)
     list_remove(&lease->node);
     assert(store->lease_count > 0);
     store->lease_count--;
+    lease->gone = true;
+    lease->pins++;
+    /* The argument of on_lost is the caller's to free once this returns. A renewal under way is
+     * not waited for: it may hang, and tells nothing any more. */
+    prim_keeper_quiet_if_told(lease);
     if (unguard) { store->inside++; } /* the backend stays until unguard has returned */
     (void)pthread_mutex_unlock(&store->lock);
     if (unguard) {
         store->backend->ops->unguard(store->backend, &lease->id);
         prim_leave(store);
     }
-    set_unref(lease->set);
-    free(lease);
-    prim_store_unref(store);
+    (void)pthread_mutex_lock(&store->lock);
+    bool last = prim_lease_unpin(lease);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (last) { prim_lease_free(lease); }
 }
 
 int coord_check(const coord_lease *lease)

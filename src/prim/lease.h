@@ -22,7 +22,7 @@ struct coord_lease {
     void *now_arg;
     unsigned generation;
 
-    atomic_uint refs;
+    atomic_uint refs;   /* the caller's */
     coord_store *store; /* counted */
     coord_id id;
     char owner[PRIM_OWNER_MAX + 1];
@@ -32,6 +32,8 @@ struct coord_lease {
 
     /* Under store->lock. */
     struct list node;
+    unsigned pins; /* who else needs the memory */
+    bool gone;     /* the last reference is given back */
     struct held_set *set;
     int64_t sent_ns;     /* of the newest answer; safe_until follows from it */
     int over;            /* 0, or the reason: final */
@@ -58,6 +60,13 @@ void prim_lease_unreserve(coord_store *store);
  * that granted left. */
 coord_lease *prim_lease_make(coord_store *store, const struct prim_grant *grant, struct str owner,
                              struct str key, int64_t sent_ns);
+
+/* The keeper's own hold, all under store->lock: it keeps the memory and nothing else, so that the
+ * caller's last reference ends the keeping though a renewal hangs. pin: false when there is none
+ * left. unpin: true when the memory is to be freed, without the lock. */
+bool prim_lease_pin(coord_lease *lease);
+bool prim_lease_unpin(coord_lease *lease);
+void prim_lease_free(coord_lease *lease);
 
 /* A view for one backend call; give it back. */
 struct lease_view {

@@ -517,3 +517,58 @@ TEST(races_of_renewal_refusal_timer_and_release_tell_at_most_once)
         coord_lease_unref(counted[i].lease);
     }
 }
+
+struct slow_end {
+    atomic_bool begun, freed, used_after;
+};
+
+static void slow_on_lost(void *arg, coord_lease *lease, int reason)
+{
+    struct slow_end *end = arg;
+    (void)lease, (void)reason;
+    atomic_store(&end->begun, true);
+    (void)usleep(50000);
+    atomic_store(&end->used_after, atomic_load(&end->freed));
+}
+
+/* The argument of on_lost is the caller's to free once the last of its references is given back,
+ * also while a renewal hangs, which holds one of its own. */
+TEST(giving_back_the_last_reference_waits_for_on_lost)
+{
+    struct world world;
+    struct slow_end end = {.begun = false};
+    open_world(&world);
+    world.hang = true;
+    coord_lease *lease = grant(&world, TEXT("a"), 900);
+    CHECK_I64("kept", coord_keep(lease, slow_on_lost, &end).code, COORD_OK);
+    turn_to(&world, 1300);
+    WAIT_FOR(world.hanging == 1);
+    turn_to(&world, 1800);
+    WAIT_FOR(end.begun);
+    coord_lease_unref(lease);
+    end.freed = true;
+    world.hang = false;
+    coord_close(world.store);
+    CHECK("on_lost had ended by then", !end.used_after);
+}
+
+/* As above, before the loss: nothing comes any more, though a renewal is under way and fails. */
+TEST(after_the_last_reference_a_renewal_under_way_tells_nothing)
+{
+    struct world world;
+    open_world(&world);
+    world.hang = true;
+    world.answer = COORD_EXPIRED;
+    coord_lease *hung = keep(&world, TEXT("a"), 900), *refused = keep(&world, TEXT("b"), 900);
+    turn_to(&world, 1300);
+    WAIT_FOR(world.hanging == 2);
+    coord_lease_unref(hung);
+    coord_lease_unref(refused);
+    turn_to(&world, 1800);
+    (void)usleep(20000);
+    world.hang = false;
+    WAIT_FOR(world.hanging == 0);
+    (void)usleep(20000);
+    coord_close(world.store);
+    CHECK_I64("told nothing", world.lost, 0);
+}
