@@ -133,6 +133,49 @@ TEST(only_the_given_root_and_name_are_trusted)
     }
 }
 
+static void write_file(const char *directory, const char *name, const char *content)
+{
+    char path[512], temporary[520];
+    FILE *file;
+
+    /* As the kubelet does: a new file takes the old one's place. */
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    file = fopen(temporary, "w");
+    CHECK("opens", file != NULL);
+    fputs(content, file);
+    fclose(file);
+    CHECK("replaces", rename(temporary, path) == 0);
+}
+
+TEST(a_pod_with_its_account_is_let_in_and_follows_its_token)
+{
+    const char *directory = test_dir(), *port = strrchr(getenv("KUBE_URL"), ':') + 1;
+    struct kube_config_options options = {.account_dir = directory};
+    struct kube_config config = {0};
+    struct kube *kube = NULL;
+    struct note note = {""};
+    char *root = read_file("ca.crt");
+
+    write_file(directory, "ca.crt", root);
+    write_file(directory, "token", "token-of-admin\n");
+    write_file(directory, "namespace", "default");
+    setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1", 1);
+    setenv("KUBERNETES_SERVICE_PORT", port, 1);
+    CHECK_OK("finds its account", kube_config_find(&options, &config, &note));
+    CHECK_OK("opens", kube_open(&config, &kube, NULL));
+    CHECK_ERR("let in", get(kube, "nothing", NULL), ERR_NOT_FOUND);
+    write_file(directory, "token", "a-token-nobody-knows\n");
+    CHECK_ERR("with the new token", get(kube, "nothing", NULL), ERR_UNAUTHENTICATED);
+    write_file(directory, "token", "token-of-admin\n");
+    CHECK_ERR("and with the next", get(kube, "nothing", NULL), ERR_NOT_FOUND);
+    unsetenv("KUBERNETES_SERVICE_HOST");
+    unsetenv("KUBERNETES_SERVICE_PORT");
+    kube_close(kube);
+    kube_config_deinit(&config);
+    free(root);
+}
+
 static void verbs_body(char body[512], const char *version, int seconds)
 {
     snprintf(body, 512,

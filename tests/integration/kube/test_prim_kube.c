@@ -1,6 +1,7 @@
 /* k8s:// before a real kube-apiserver: D11, Q01 to Q11. One second is the backend's grain, so each
  * wait here is a few seconds long; what is asserted of time are lower bounds only. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -624,6 +625,41 @@ TEST(q11_a_wish_to_wait_is_kept_and_the_claim_is_lost_rather)
                COORD_R_OVERLOADED);
     CHECK_I64("without a request", control("GET", "count", "") - before, 1);
     coord_lease_unref(lease);
+    coord_close(store);
+}
+
+/* -- a server that stands still -- */
+
+TEST(l06_while_the_server_stands_still_the_holder_stops_and_nobody_takes_over_before)
+{
+    coord_store *store = open_store("KUBE_ADMIN"), *other = open_store("KUBE_ADMIN");
+    coord_lease *lease = NULL, *taken = NULL;
+    pid_t server = (pid_t)strtol(getenv("KUBE_PID"), NULL, 10);
+    coord_result first, second;
+    int64_t began;
+
+    atomic_store(&lost_count, 0);
+    first = create(store, "l06/key", 3000, "holder", &lease);
+    check_code("held", first, COORD_OK, COORD_R_CREATED);
+    check_code("kept", coord_keep(lease, on_lost, &lost_count), COORD_OK, COORD_R_NONE);
+    check_code("seen", create(other, "l06/key", TTL_MS, "contender", &taken), COORD_EXISTS,
+               COORD_R_HELD);
+    CHECK("stopped", kill(server, SIGSTOP) == 0);
+    for (began = now_ms(); atomic_load(&lost_count) == 0 && now_ms() - began < LONG_MS;)
+        sleep_ms(20);
+    int told = atomic_load(&lost_count), checked = coord_check(lease);
+    coord_call quick = {.timeout_ms = 1000};
+    second = coord_create_if_absent(other, &quick, view("l06/key"), view("v"), TTL_MS, "contender",
+                                    &taken);
+    CHECK("goes on", kill(server, SIGCONT) == 0); /* before any check can end the test */
+    CHECK_I64("told once", told, 1);
+    CHECK_I64("and it knows", checked, COORD_EXPIRED);
+    CHECK_I64("nobody takes over unseen", second.code, COORD_UNAVAILABLE);
+    take(other, "l06/key", &taken, &second);
+    CHECK("a larger token", second.token > first.token);
+    coord_lease_unref(lease);
+    coord_lease_unref(taken);
+    coord_close(other);
     coord_close(store);
 }
 

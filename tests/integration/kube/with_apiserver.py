@@ -3,7 +3,8 @@
 
 {url} in an argument becomes the URL of a store there.
 The program finds in its environment: KUBE_DIR (certificates), KUBE_ADMIN, KUBE_LIMITED, KUBE_CERT and
-KUBE_PROXIED (kubeconfig files), KUBE_PROXY (HOST:PORT of tests/lib/kube_proxy.py).
+KUBE_PROXIED (kubeconfig files), KUBE_URL and KUBE_PID of the server, KUBE_PROXY (HOST:PORT of
+tests/lib/kube_proxy.py).
 """
 import os
 import signal
@@ -28,7 +29,7 @@ def main():
             env = dict(os.environ)
             for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
                 env.pop(name, None)
-            env.update(KUBE_DIR=directory, KUBE_URL=server.url, KUBE_PROXY=proxy.address,
+            env.update(KUBE_DIR=directory, KUBE_URL=server.url, KUBE_PID=str(server.processes[-1][1].pid), KUBE_PROXY=proxy.address,
                        KUBE_ADMIN=server.kubeconfig("admin"), KUBE_LIMITED=server.kubeconfig("limited"),
                        KUBE_CERT=server.kubeconfig(None, "kubeconfig-cert"),
                        KUBE_PROXIED=server.kubeconfig("admin", "kubeconfig-proxy", "http://" + proxy.address))
