@@ -267,7 +267,11 @@ static void answered(void *owner, const struct rpc_client_call *call,
     op->status = outcome->status;
     op->answered = outcome->answered;
     copy_text(op, outcome->text);
-    if (!op->err) op->err = buf_append(&op->response, message);
+    if (!op->err && buf_append(&op->response, message)) {
+        op->err = ERR_UNKNOWN; /* it was done, but we cannot say what */
+        op->answered = false;
+        (void)snprintf(op->text, sizeof op->text, "no memory for the answer");
+    }
     op->done(op);
 }
 
