@@ -1,4 +1,6 @@
 /* Which store a URL names, and the two that wrap any other. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,4 +259,64 @@ TEST(under_loss_nobody_holds_twice)
         coord_lease_unref(lease);
     }
     coord_close(store);
+}
+
+/* -- waiting ---------------------------------------------------------------------------------- */
+
+enum { WAITERS = 40 };
+
+static coord_store *shared;
+static atomic_int inside, together;
+
+static void *hold_a_moment(void *arg)
+{
+    coord_lease *lease = NULL;
+    coord_slot_request request = COORD_SLOT_REQUEST_INIT;
+    request.group = TEXT("g");
+    request.owner = arg;
+    request.ttl_ms = 3600000;
+    request.wait_ms = 3600000;
+    coord_result result = coord_acquire_slot(shared, NULL, &request, &lease);
+    if (result.code != COORD_OK) { return arg; }
+    if (atomic_fetch_add(&inside, 1) != 0) { atomic_fetch_add(&together, 1); }
+    (void)usleep(2000);
+    atomic_fetch_sub(&inside, 1);
+    (void)coord_release(lease, NULL);
+    coord_lease_unref(lease);
+    return NULL;
+}
+
+static size_t count_in_file(const char *path, const char *word)
+{
+    char line[1024];
+    size_t count = 0;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        count += strstr(line, word) != NULL;
+    }
+    if (file != NULL) { (void)fclose(file); }
+    return count;
+}
+
+/* All coming whenever a slot is free would be 40 + 39 + ... = 820 calls. */
+TEST(waiters_do_not_come_all_at_once)
+{
+    static char names[WAITERS][16];
+    char path[256], url[320];
+    pthread_t threads[WAITERS];
+    (void)snprintf(path, sizeof path, "%s/waiters", test_dir());
+    (void)snprintf(url, sizeof url, "trace+mem:?trace=%s", path);
+    CHECK_I64("opens", open_url(url, &shared).code, COORD_OK);
+    for (int i = 0; i < WAITERS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "waiter-%d", i);
+        (void)pthread_create(&threads[i], NULL, hold_a_moment, names[i]);
+    }
+    for (int i = 0; i < WAITERS; i++) {
+        void *failed = NULL;
+        (void)pthread_join(threads[i], &failed);
+        CHECK("each in the end", failed == NULL);
+    }
+    coord_close(shared);
+    CHECK_I64("one at a time", together, 0);
+    CHECK("no herd", count_in_file(path, "\"acquire\"") < 410);
 }
