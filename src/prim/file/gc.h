@@ -14,7 +14,8 @@ struct gc_report {
  * where there is something to remove; one that is in use is left for the next round. */
 struct gc_report gc_run(struct file_store *store);
 
-/* A thread that does it at once and then every 60 s, give or take half. NULL: none could start. */
+/* A thread that does it at once and then every 60 s, give or take half, unless another process did
+ * within the last half minute. NULL: none could start. */
 struct collector *collector_open(struct file_store *store);
 void collector_close(struct collector *collector);
 #endif

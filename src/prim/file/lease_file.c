@@ -189,6 +189,20 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
     return 0;
 }
 
+/* Left by an attempt of the same call that failed after it: dead, and nobody else knows its id. */
+static bool discard_dead(struct file_store *store, const coord_id *id)
+{
+    char name[LAYOUT_LEASE_CAP];
+    struct lease_record record = {0};
+    int fd = -1;
+    layout_lease(id, name);
+    int error = record_open(store, id, true, file_now(store) + 1000 * NS_IN_MS, &fd, &record);
+    bool dead = error == 0 && record.state != LEASE_LIVE;
+    if (dead) { dead = unlinkat(store->leases, name, 0) == 0; }
+    record_close(fd);
+    return dead;
+}
+
 coord_result lease_make(struct file_store *store, const coord_id *id, int64_t ttl_ms,
                         int64_t *ret_deadline_ns)
 {
@@ -197,6 +211,9 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
     if (lease == NULL) { return no_memory(); }
     (void)pthread_mutex_lock(&lease->mutex);
     int error = lease->fd >= 0 ? EEXIST : make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
+    if (error == EEXIST && lease->fd < 0 && discard_dead(store, id)) {
+        error = make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
+    }
     if (error == 0) {
         lease->deadline_ns = *ret_deadline_ns;
         lease->lost_known = true;

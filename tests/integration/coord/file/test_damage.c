@@ -195,6 +195,38 @@ TEST(I10_I11_every_failing_call_leaves_the_old_state_and_no_temporary_file)
     rig_close(&rig);
 }
 
+TEST(I11_the_same_call_again_after_a_failed_publication_is_a_call_like_any_other)
+{
+    struct rig rig;
+    struct rig_lease lease;
+    const char *dir = rig_dir();
+    file_hooks.no_collector = true;
+    rig_open(&rig, dir, "sync=always");
+    static const enum file_step steps[] = {STEP_S8_WRITE, STEP_S10};
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        for (int slot = 0; slot < 2; slot++) {
+            const coord_id request = prim_id_request(), id = prim_id_random();
+            char name[32];
+            (void)snprintf(name, sizeof name, "a/n%zu-%d", i, slot);
+            if (slot == 1) { (void)rig_acquire(&rig, name, 2, "other", 60000, 0, &lease); }
+            for (int attempt = 0; attempt < 2; attempt++) {
+                rig.request = request;
+                rig.lease_id = id;
+                rig.attempt = (uint32_t)attempt;
+                if (attempt == 0) { step_arm(steps[i], ENOSPC); }
+                coord_result got = slot == 0 ? rig_create(&rig, name, "1", 60000, "me", &lease)
+                                             : rig_acquire(&rig, name, 2, "me", 60000, 0, &lease);
+                step_disarm();
+                CHECK_I64("failed, then done", got.code,
+                          attempt == 0 ? COORD_UNAVAILABLE : COORD_OK);
+            }
+            CHECK_ANSWER("and it lives", rig_renew(&rig, &lease), COORD_OK, COORD_R_RENEWED);
+            rig.attempt = 0;
+        }
+    }
+    rig_close(&rig);
+}
+
 TEST(I10_a_disk_that_is_really_full)
 {
     char reason[200], mount[600], path[700];
@@ -476,6 +508,33 @@ TEST(I17_an_expired_entry_is_collected_and_its_revision_is_not_used_again)
     CHECK_U32("then", gc_run(rig.store).heads, 1);
     coord_result again = rig_create(&rig, "a/k", "1", 60000, "you", &lease);
     CHECK("past the number of its expiry", again.revision > made.revision + 1);
+    rig_close(&rig);
+}
+
+static int rounds_seen(const char *dir)
+{
+    return rig_count(dir, "b/a/h") == 0 ? 1 : 0;
+}
+
+TEST(the_collector_runs_by_itself_and_once_for_all_processes)
+{
+    struct rig rig, other;
+    const char *dir = rig_memory_dir();
+    file_hooks.no_collector = true;
+    rig_open(&rig, dir, "tombstone_keep=0s");
+    for (int round = 0; round < 2; round++) {
+        (void)rig_create(&rig, "a/k", "1", 0, "", NULL);
+        (void)rig_remove(&rig, "a/k", COORD_ANY, NULL);
+        file_hooks.no_collector = false;
+        rig_open(&other, dir, "tombstone_keep=0s"); /* its first round comes at once */
+        file_hooks.no_collector = true;
+        for (int i = 0; i < (round == 0 ? 1000 : 50) && !rounds_seen(dir); i++) {
+            rig_sleep_ms(10);
+        }
+        CHECK_I64("the first collects; the second has nothing to do for half a minute",
+                  rounds_seen(dir), round == 0 ? 1 : 0);
+        rig_close(&other);
+    }
     rig_close(&rig);
 }
 

@@ -112,6 +112,13 @@ static struct prim_call call_of(struct rig *rig)
     return call;
 }
 
+static coord_id lease_id_of(struct rig *rig)
+{
+    coord_id id = prim_id_is_zero(&rig->lease_id) ? prim_id_random() : rig->lease_id;
+    rig->lease_id = (coord_id){{0}};
+    return id;
+}
+
 static void hold(struct rig_lease *lease, const char *key, const char *owner,
                  const struct prim_grant *grant)
 {
@@ -140,7 +147,7 @@ coord_result rig_create(struct rig *rig, const char *key, const char *value, int
                              .value = str_from(value),
                              .owner = str_from(owner),
                              .ttl_ms = ttl_ms,
-                             .lease_id = prim_id_random()};
+                             .lease_id = lease_id_of(rig)};
     coord_result result = rig->backend->ops->create(rig->backend, &call, &in, &grant);
     if (result.code == COORD_OK && ttl_ms > 0) { hold(lease, key, owner, &grant); }
     return result;
@@ -178,7 +185,7 @@ coord_result rig_cas(struct rig *rig, const char *key, uint64_t expected, const 
                           .expected = expected,
                           .ttl_ms = ttl_ms,
                           .owner = str_from(with != NULL ? with->owner : "owner"),
-                          .lease_id = prim_id_random(),
+                          .lease_id = lease_id_of(rig),
                           .claim = with != NULL ? &with->claim : NULL};
     coord_result result = rig->backend->ops->cas(rig->backend, &call, &in, &grant);
     if (result.code == COORD_OK && ttl_ms > 0) {
@@ -221,7 +228,7 @@ coord_result rig_acquire(struct rig *rig, const char *group, uint32_t slots, con
                               .flags = flags,
                               .prefer_slot = COORD_NO_SLOT,
                               .ttl_ms = ttl_ms,
-                              .lease_id = prim_id_random()};
+                              .lease_id = lease_id_of(rig)};
     coord_result result = rig->backend->ops->acquire(rig->backend, &call, &in, &grant);
     if (result.code == COORD_OK) {
         prim_slot_key(in.group, grant.slot, key);

@@ -18,6 +18,7 @@ struct rig {
     int64_t timeout_ms; /* of each call; 5,000 */
     coord_id request;   /* of the next call; zero: a fresh one */
     uint32_t attempt;
+    coord_id lease_id; /* for the next lease; zero: a fresh one */
     coord_options options;
 };
 /* A lease as prim would keep it. */
