@@ -4,7 +4,7 @@
 #include "suite.h"
 
 extern const struct test_case cases_create[], cases_cas[], cases_slots[], cases_lease[],
-    cases_release[], cases_fence[], cases_watch[], cases_pause[];
+    cases_release[], cases_fence[], cases_watch[], cases_pause[], cases_oracle[];
 
 worker_fn worker_create_one, worker_create_many, worker_increment, worker_churn, worker_cas_delete,
     worker_acquire_one, worker_takeover, worker_list, worker_random;

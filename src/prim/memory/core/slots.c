@@ -30,16 +30,21 @@ static coord_result full(const struct memory_group *group, int64_t now_ns)
 {
     int64_t next_ns = INT64_MAX;
     uint32_t live = 0;
+    const struct memory_entry *first = NULL; /* to end: whom to name */
     for (uint32_t i = 0; i < group->room; i++) {
         const struct memory_slot *slot = &group->slots[i];
         int64_t opens_ns =
             slot->entry != NULL ? slot->entry->lease->deadline_ns : slot->closed_until_ns;
         if (slot->entry != NULL) { live++; }
-        if (opens_ns > now_ns && opens_ns < next_ns) { next_ns = opens_ns; }
+        if (opens_ns > now_ns && opens_ns < next_ns) {
+            next_ns = opens_ns;
+            first = slot->entry;
+        }
     }
     coord_result result =
         state_answer(COORD_EXISTS, COORD_R_FULL, "%" PRIu32 " of %" PRIu32 " slots are held", live,
                      group->slot_count);
+    if (first != NULL) { state_tell_holder(&result, first, now_ns); }
     result.live = live;
     result.slot_count = group->slot_count;
     result.hint_ms = next_ns == INT64_MAX ? -1 : state_left_ms(next_ns, now_ns);
