@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fleet/restore.h"
+#include "store/machine.h"
 #include "text/ndjson.h"
 
 static const char *const tables[FLEET_TABLES] = {"shards", "clusters", "domains", "quotas",
@@ -132,11 +133,29 @@ static enum err say_verified(const char *path, const struct archive_facts *facts
 
 /* -- the two -- */
 
-/* An archive that is no good is not a wrong command line. */
-static enum err open_archive(const char *path, struct archive **ret_archive, struct note *note)
-{
-    enum err err = archive_open(fs_real(), path, ret_archive, note);
+struct opened {
+    struct store_machine *store;
+    struct archive *archive;
+};
 
+static void close_archive(struct opened *opened)
+{
+    archive_close(opened->archive);
+    store_machine_close(opened->store);
+}
+
+/* An archive that is no good is not a wrong command line. */
+static enum err open_archive(const char *path, struct opened *opened, struct note *note)
+{
+    struct machine store;
+    enum err err =
+        store_machine_open(&(struct store_machine_options){.owner = NULL}, &opened->store);
+
+    opened->archive = NULL;
+    if (err) return err;
+    store = store_machine_registration(opened->store);
+    err = archive_open(fs_real(), path, &store, &opened->archive, note);
+    if (err) store_machine_close(opened->store);
     return err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE ? ERR_CORRUPT : err;
 }
 
@@ -161,35 +180,39 @@ enum err restore_archive(const struct restore_wish *wish, struct buf *out, struc
                                               .entropy = entropy_real(),
                                               .dir = wish->data_dir,
                                               .address = wish->address};
-    struct archive *archive;
+    struct opened opened;
+    struct store_id identity;
     struct datadir made;
     enum err err = may_replace(wish, note);
 
-    if (!err) err = open_archive(wish->archive, &archive, note);
+    if (!err) err = open_archive(wish->archive, &opened, note);
     if (err) return err;
-    err = archive_restore(archive, &options, &made, note);
+    /* What was written after the copy was made is lost: nobody may take this store for that one. */
+    entropy_fill(options.entropy, identity.b, sizeof identity.b);
+    store_become_other(store_machine_store(opened.store), &identity);
+    err = archive_restore(opened.archive, &options, &made, note);
     if (!err)
-        err = wish->json ? restored_json(wish, archive_facts(archive), &made, out)
-                         : say_restored(wish, archive_facts(archive), out);
-    archive_close(archive);
+        err = wish->json ? restored_json(wish, archive_facts(opened.archive), &made, out)
+                         : say_restored(wish, archive_facts(opened.archive), out);
+    close_archive(&opened);
     return err;
 }
 
 enum err verify_archive(const char *path, bool json, struct buf *out, struct note *note)
 {
-    struct archive *archive;
+    struct opened opened;
     struct ndjson line;
-    enum err err = open_archive(path, &archive, note);
+    enum err err = open_archive(path, &opened, note);
 
     if (err) return err;
     if (json) {
         ndjson_begin(&line, out, NDJSON_LINE);
         ndjson_c_string(&line, STR("result"), "verified");
-        put_facts(&line, archive_facts(archive));
+        put_facts(&line, archive_facts(opened.archive));
         err = ndjson_end(&line);
     } else {
-        err = say_verified(path, archive_facts(archive), out);
+        err = say_verified(path, archive_facts(opened.archive), out);
     }
-    archive_close(archive);
+    close_archive(&opened);
     return err;
 }

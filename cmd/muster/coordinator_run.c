@@ -24,10 +24,16 @@
 #include "rpc/health.h"
 #include "rpc/meter.h"
 #include "rpc/reflection.h"
+#include "store/service.h"
 #include "wire/descriptors.h"
 
 #define SERVICE_NAME "bigfleet.v1alpha1.Coordinator"
-enum { DRAIN_WITHIN_MS = 5000, ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1, JOIN_ADDRESSES_MAX = 64 };
+enum {
+    TABLES_SHARE = 4 << 20,
+    DRAIN_WITHIN_MS = 5000,
+    ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1,
+    JOIN_ADDRESSES_MAX = 64
+};
 
 struct coordinator {
     struct chassis *chassis;
@@ -42,6 +48,7 @@ struct coordinator {
     struct fleet_seed seed;
     struct fleet_journal *journal;
     struct fleet_service *fleet;
+    struct store_service *store;
     struct machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
@@ -199,6 +206,7 @@ static void on_change(void *owner, const struct replica_status *status)
     (void)rpc_health_set(c->health, STR(SERVICE_NAME), led ? RPC_SERVING : RPC_NOT_SERVING);
     quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
+    store_service_on_change(c->store, status);
 }
 
 static void on_stopped(void *owner, enum err why, const struct note *note)
@@ -239,6 +247,18 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
     return err ? err : fleet_service_open(&options, &c->fleet, note);
 }
 
+static enum err open_store(struct coordinator *c, struct note *note)
+{
+    struct store_service_options options = {
+        .io = c->io,
+        .log = c->log,
+        .metrics = instruments_metrics(chassis_instruments(c->chassis)),
+        .leader_address = leader_address,
+        .owner = c,
+    };
+    return store_service_open(&options, &c->store, note);
+}
+
 static enum err open_replica(struct coordinator *c, struct note *note)
 {
     const struct conf *conf = c->conf;
@@ -268,13 +288,19 @@ static enum err open_replica(struct coordinator *c, struct note *note)
     if (err == ERR_NOT_FOUND) err = make_directory(c, dir, note);
     if (!err) err = roster_open(&c->roster);
     if (!err) err = open_fleet(c, note);
+    if (!err) err = open_store(c, note);
     if (err) return err;
     c->machines[c->machine_count++] = fleet_machine_registration(fleet_service_machine(c->fleet));
     c->machines[c->machine_count++] = roster_registration(c->roster);
+    c->machines[c->machine_count++] = store_machine_registration(store_service_machine(c->store));
+    /* However much the store is asked for, the tables can still be written. */
+    c->machines[0].in_flight_share = c->machines[1].in_flight_share = TABLES_SHARE;
     options.machine_count = c->machine_count;
     err = replica_open(&options, &c->replica, note);
-    if (!err) fleet_service_attach(c->fleet, c->replica);
-    return err;
+    if (err) return err;
+    fleet_service_attach(c->fleet, c->replica);
+    store_service_attach(c->store, c->replica);
+    return ERR_OK;
 }
 
 /* -- the server -- */
@@ -317,6 +343,7 @@ static enum err open_server(struct coordinator *c, struct note *note)
     if (!err) err = replica_service_open(&replicas, &c->replicas);
     if (!err) err = replica_service_methods(c->replicas, c->server, note);
     if (!err) err = fleet_service_methods(c->fleet, c->server, note);
+    if (!err) err = store_service_methods(c->store, c->server, note);
     if (!err) err = open_state(c, note);
     if (!err) err = rpc_health_open(c->server, &c->health, note);
     if (!err) err = rpc_reflection_open(c->server, descriptors_product(), &c->reflection, note);
@@ -477,6 +504,7 @@ static void close_coordinator(void *state)
     quorum_close(c->quorum);
     replica_service_close(c->replicas);
     fleet_service_close(c->fleet);
+    store_service_close(c->store);
     fleet_journal_close(c->journal);
     fleet_seed_deinit(&c->seed);
     rpc_reflection_close(c->reflection);

@@ -13,7 +13,7 @@
 enum {
     READ_BYTES = 256 << 10,
     SLICE_MAX = 64 << 20, /* of one machine: a row and a slice */
-    MACHINES = 2,         /* fleet, roster; in growing order of their ids */
+    MACHINES_MAX = 3,     /* fleet, roster and one more; in growing order of their ids */
 };
 /* Cluster levels: of archives that name none, and the highest this program speaks (as replicas are
  * opened with it: log/log.h). */
@@ -23,8 +23,9 @@ struct archive {
     struct archive_facts facts;
     struct fleet_machine *fleet;
     struct roster *roster;
-    struct machine machines[MACHINES];
-    bool begun[MACHINES]; /* restoring */
+    struct machine machines[MACHINES_MAX];
+    bool begun[MACHINES_MAX]; /* restoring */
+    size_t machine_count;
     /* while it is read */
     struct fs *fs;
     const char *path;
@@ -209,7 +210,7 @@ static enum err read_tar(struct archive *archive, struct note *note)
 
 static struct machine *machine_of(struct archive *archive, uint32_t id)
 {
-    for (size_t i = 0; i < MACHINES; i++)
+    for (size_t i = 0; i < archive->machine_count; i++)
         if (archive->machines[i].id == id) return &archive->machines[i];
     return NULL;
 }
@@ -331,7 +332,7 @@ static void find_lacks(struct archive *archive)
 {
     struct archive_facts *facts = &archive->facts;
 
-    for (size_t i = 0; i < MACHINES; i++) {
+    for (size_t i = 0; i < archive->machine_count; i++) {
         bool has = false;
         for (size_t s = 0; s < facts->head.section_count; s++)
             has = has || facts->head.sections[s].id == archive->machines[i].id;
@@ -339,7 +340,7 @@ static void find_lacks(struct archive *archive)
     }
 }
 
-static enum err open_machines(struct archive *archive)
+static enum err open_machines(struct archive *archive, const struct machine *more)
 {
     struct fleet_machine_options options = {0};
     enum err err = fleet_machine_open(&options, &archive->fleet);
@@ -349,11 +350,15 @@ static enum err open_machines(struct archive *archive)
     static_assert((int)FLEET_MACHINE_ID < (int)ROSTER_MACHINE_ID, "sections are written by id");
     archive->machines[0] = fleet_machine_registration(archive->fleet);
     archive->machines[1] = roster_registration(archive->roster);
+    archive->machine_count = 2;
+    if (!more) return ERR_OK;
+    assert(more->id > ROSTER_MACHINE_ID);
+    archive->machines[archive->machine_count++] = *more;
     return ERR_OK;
 }
 
-enum err archive_open(struct fs *fs, const char *path, struct archive **ret_archive,
-                      struct note *note)
+enum err archive_open(struct fs *fs, const char *path, const struct machine *more,
+                      struct archive **ret_archive, struct note *note)
 {
     struct archive *archive = calloc(1, sizeof *archive);
     enum err err = ERR_NOMEM;
@@ -362,7 +367,7 @@ enum err archive_open(struct fs *fs, const char *path, struct archive **ret_arch
         archive->fs = fs;
         archive->path = path;
         buf_init(&archive->slice, SLICE_MAX);
-        err = open_machines(archive);
+        err = open_machines(archive, more);
     }
     if (err) {
         note_set(note, "open %s: %s", path, err_text(err));
@@ -394,7 +399,7 @@ void archive_close(struct archive *archive)
     if (!archive) return;
     end_view(archive);
     /* A reader that is half-way holds memory that only its end gives back. */
-    for (size_t i = 0; i < MACHINES; i++)
+    for (size_t i = 0; i < archive->machine_count; i++)
         if (archive->begun[i])
             (void)archive->machines[i].ops->restore_end(archive->machines[i].state, NULL);
     buf_deinit(&archive->slice);
@@ -415,7 +420,7 @@ static enum err next_slice(struct archive *archive)
 {
     enum err err = ERR_OK;
 
-    while (!err && archive->slice.len == 0 && archive->machine < MACHINES) {
+    while (!err && archive->slice.len == 0 && archive->machine < archive->machine_count) {
         const struct machine *machine = &archive->machines[archive->machine];
         bool is_last = is_left_out(machine);
         if (!is_last && !archive->view)

@@ -14,6 +14,7 @@
 #include "io/clock.h"
 #include "io/fs.h"
 #include "log/datadir.h"
+#include "log/log.h"
 
 enum archive_kind { ARCHIVE_DIRECTORY, ARCHIVE_TAR, ARCHIVE_BACKUP };
 const char *archive_kind_word(enum archive_kind kind); /* "export", "snapshot", "backup" */
@@ -26,11 +27,12 @@ struct archive_facts {
     size_t lacks_count;
 };
 struct archive;
-/* Reads all of it. ERR_NOT_FOUND, ERR_PARSE and ERR_CORRUPT (file and offset in the note),
+/* Reads all of it. `more`: one machine of another module (its id is larger than ours), borrowed
+ * until archive_close, which then holds its section, or nothing; may be NULL. ERR_NOT_FOUND, ERR_PARSE and ERR_CORRUPT (file and offset in the note),
  * ERR_INVALID (index 0), ERR_VERSION (a section or version this program does not know),
  * ERR_NOMEM. */
-enum err archive_open(struct fs *fs, const char *path, struct archive **ret_archive,
-                      struct note *note);
+enum err archive_open(struct fs *fs, const char *path, const struct machine *more,
+                      struct archive **ret_archive, struct note *note);
 void archive_close(struct archive *archive); /* NULL is fine */
 const struct archive_facts *archive_facts(const struct archive *archive);
 

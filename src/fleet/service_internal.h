@@ -11,11 +11,11 @@
 #define FLEET_SERVICE_INTERNAL_H
 #include "base/map.h"
 #include "fleet/desk.h"
-#include "fleet/pack.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
 #include "rpc/client.h"
 #include "rpc/forward.h"
+#include "wire/pack.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 

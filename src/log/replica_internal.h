@@ -60,7 +60,9 @@ enum {
     REPLICA_DISK_BYTES = 4 << 20, /* of one append job; at least one entry */
     REPLICA_DISK_ENTRIES = 16384,
     REPLICA_REPLY_MAX = 16 << 20, /* ceiling of a machine's reply */
-    REPLICA_CLOCK_CAP_MS = 200,   /* the most one entry moves the replicated clock */
+    /* The most one entry moves the replicated clock: twice the time after which the store proposes
+     * a tick when nobody else writes. */
+    REPLICA_CLOCK_CAP_MS = 2000,
     REPLICA_DISK_JOBS = 64,
     REPLICA_BULK_JOBS = 64,
     REPLICA_KNOWN_MAX = 16, /* said hello: every member, and others while there is room */

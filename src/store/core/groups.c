@@ -174,7 +174,7 @@ void group_waiter_drop(struct store *store, struct waiter *waiter)
     struct store_event event = {.kind = STORE_WAIT_ENDED, .lease = waiter->lease->id};
 
     event.result = store_answer(COORD_EXPIRED, COORD_R_DEADLINE);
-    request_update(store, &waiter->client, waiter->sequence, &event.result);
+    request_forget(store, &waiter->client, waiter->sequence);
     store_event(store, &event);
     waiter_forget(store, waiter);
 }
@@ -199,6 +199,7 @@ void group_serve(struct store *store, struct group *group)
         uint32_t value_len = waiter->value_len;
         memcpy(value, waiter->value, value_len);
         waiter_forget(store, waiter);
+        lease_extend(store, lease); /* who waited holds it for its whole time */
         give(store, group, slot, lease, str_of(value, value_len), &event.result);
         free(value);
         request_update(store, &client, sequence, &event.result);

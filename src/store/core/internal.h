@@ -107,7 +107,7 @@ bool lease_is_over(const struct store *store, const struct lease *lease);
 /* NULL: its number is taken. */
 struct lease *lease_grant(struct store *store, const struct store_id *id, struct str owner,
                           int64_t ttl_ms);
-void lease_renew(struct store *store, struct lease *lease);
+void lease_extend(struct store *store, struct lease *lease);
 struct claim *lease_claim_of(const struct lease *lease, struct str key);
 struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,
                               uint64_t token, struct group *group, uint32_t slot);
@@ -153,6 +153,8 @@ void request_remember(struct store *store, const struct store_id *client, uint64
 /* A waiter's answer came later. */
 void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
                     const struct store_result *result);
+/* What it granted is over without having been told: a repeat is a new request. */
+void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
 struct client *request_restore_client(struct store *store, const struct store_id *id,
                                       uint64_t seen_ns, uint64_t use);
 void request_restore_answer(struct store *store, const struct store_id *id, uint64_t sequence,

@@ -64,6 +64,7 @@ struct keys {
     size_t block_count, block_cap;
     uint64_t block_first, first, end;
     uint64_t revision, compacted, pruned, bytes, hash, tree_bytes;
+    uint64_t newest_bytes; /* of `bytes`: live keys and their newest versions */
     struct order_kind all_kind, live_kind;
     struct map leases; /* id -> struct lease_keys */
     struct keys_view *views[KEYS_VIEWS_MAX];
@@ -337,6 +338,22 @@ uint64_t keys_hash(const struct keys *keys)
     return keys->hash ^ keys->revision * 0xd6e8feb86659fd93ull ^ keys->compacted << 32 ^
            keys->pruned;
 }
+/* After the newest version of a row changed from `before` to `now`; 0: there is no live one. */
+static void newest_changed(struct keys *keys, const struct key_row *row,
+                           const struct version *before, const struct version *now)
+{
+    uint64_t key_cost = KEY_COST + row->key_len;
+
+    if (before && before->version > 0)
+        keys->newest_bytes -= key_cost + VERSION_COST + before->value_len;
+    if (now->version > 0) keys->newest_bytes += key_cost + VERSION_COST + now->value_len;
+}
+
+uint64_t keys_history_bytes(const struct keys *keys)
+{
+    return keys->bytes - keys->newest_bytes;
+}
+
 uint64_t keys_bytes(const struct keys *keys)
 {
     return keys->bytes;
@@ -377,6 +394,7 @@ static void row_push(struct keys *keys, struct key_row *row, struct str value, u
     if (row->newest) row->newest->newer = version;
     row->newest = version;
     lease_attach(keys, row, lease);
+    newest_changed(keys, row, before, version);
     if (deletion && lived) order_remove(&keys->live, row);
     if (!deletion && !lived && order_insert(&keys->live, row)) (void)must(NULL);
     change_append(keys, row, version);
@@ -703,7 +721,8 @@ enum err keys_restore(struct keys *keys, const struct key_value *value)
 {
     struct key_row *row = row_find(keys, value->key);
     struct version *version;
-    bool lived = row && row->newest->version > 0;
+    const struct version *before = row ? row->newest : NULL;
+    bool lived = before && before->version > 0;
 
     if (value->key.len == 0 || value->value.len > UINT32_MAX || !numbers_fit(row, value))
         return ERR_CORRUPT;
@@ -723,6 +742,7 @@ enum err keys_restore(struct keys *keys, const struct key_value *value)
     if (row->newest) row->newest->newer = version;
     row->newest = version;
     lease_attach(keys, row, value->lease);
+    newest_changed(keys, row, before, version);
     if (lived && value->version == 0) order_remove(&keys->live, row);
     if (!lived && value->version > 0 && order_insert(&keys->live, row)) (void)must(NULL);
     keys->bytes += VERSION_COST + value->value.len;

@@ -99,7 +99,7 @@ struct lease *lease_grant(struct store *store, const struct store_id *id, struct
     return lease_restore(store, id, owner, ttl_ns, add_sat_u64(store->clock_ns, ttl_ns), 0, 0);
 }
 
-void lease_renew(struct store *store, struct lease *lease)
+void lease_extend(struct store *store, struct lease *lease)
 {
     view_lease(store, lease);
     toggle(store, lease);

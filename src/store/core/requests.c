@@ -175,6 +175,22 @@ void request_update(struct store *store, const struct store_id *id, uint64_t seq
     }
 }
 
+void request_forget(struct store *store, const struct store_id *id, uint64_t sequence)
+{
+    struct client *client = client_of(store, id);
+
+    for (uint32_t i = 0; client && i < client->count; i++) {
+        if (client->answers[i].sequence != sequence) continue;
+        view_client(store, client);
+        toggle(store, client, &client->answers[i]);
+        memmove(client->answers + i, client->answers + i + 1,
+                (client->count - i - 1) * sizeof *client->answers);
+        client->count--;
+        store->bytes -= ANSWER_COST;
+        return;
+    }
+}
+
 void requests_forget_silent(struct store *store, size_t max)
 {
     for (; max > 0 && !list_empty(&store->clients_by_use); max--) {

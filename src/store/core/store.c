@@ -371,6 +371,19 @@ static struct store_result apply_release(struct store *store, const struct store
     return result;
 }
 
+/* Whoever waited is gone: its place, or the slot it was given and was not told of. The answer goes,
+ * too, so that a repeat finds no grant that is over. */
+static struct store_result apply_cancel_wait(struct store *store,
+                                             const struct store_command *command)
+{
+    struct lease *lease = lease_find(store, &command->lease);
+
+    request_forget(store, &command->client, command->sequence);
+    if (!lease) return store_answer(COORD_OK, COORD_R_ALREADY);
+    lease_end(store, lease, COORD_R_RELEASED);
+    return store_answer(COORD_OK, COORD_R_RELEASED);
+}
+
 static void apply_renew(struct store *store, const struct store_command *command,
                         struct store_renewal *renewals)
 {
@@ -383,7 +396,7 @@ static void apply_renew(struct store *store, const struct store_command *command
             renewals[i].token = lease->lost_token;
             continue;
         }
-        lease_renew(store, lease);
+        lease_extend(store, lease);
         renewals[i] = (struct store_renewal){.code = COORD_OK,
                                              .reason = COORD_R_RENEWED,
                                              .granted_ttl_ms = (int64_t)(lease->ttl_ns / 1000000)};
@@ -455,7 +468,7 @@ static struct store_result run(struct store *store, const struct store_command *
     case STORE_CAS: return apply_cas(store, command);
     case STORE_DELETE: return apply_delete(store, command);
     case STORE_ACQUIRE: group_acquire(store, command, &result); return result;
-    case STORE_CANCEL_WAIT:
+    case STORE_CANCEL_WAIT: return apply_cancel_wait(store, command);
     case STORE_RELEASE: return apply_release(store, command);
     case STORE_RENEW: apply_renew(store, command, renewals); return result;
     case STORE_RESIZE: group_resize(store, command, &result); return result;
@@ -468,7 +481,8 @@ static struct store_result run(struct store *store, const struct store_command *
 
 static bool is_remembered(enum store_kind kind)
 {
-    return kind != STORE_TICK && kind != STORE_RENEW && kind != STORE_COMPACT;
+    return kind != STORE_TICK && kind != STORE_RENEW && kind != STORE_COMPACT &&
+           kind != STORE_CANCEL_WAIT;
 }
 
 void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
@@ -518,6 +532,11 @@ uint64_t store_next_due(const struct store *store)
 const struct keys *store_keys(const struct store *store)
 {
     return store->keys;
+}
+
+uint64_t store_clock_ns(const struct store *store)
+{
+    return store->clock_ns;
 }
 
 struct store_id store_identity(const struct store *store)

@@ -49,7 +49,9 @@ enum store_kind {
     STORE_CAS,
     STORE_DELETE,
     STORE_ACQUIRE,
-    STORE_CANCEL_WAIT, /* the waiter's client gave up or is gone */
+    /* Who waited gave up or is gone; client and sequence are those of its ACQUIRE. A slot that it
+     * was given meanwhile is freed, and its answer forgotten. */
+    STORE_CANCEL_WAIT,
     STORE_RELEASE,
     STORE_RENEW, /* a batch */
     STORE_RESIZE,
@@ -125,6 +127,7 @@ uint64_t store_next_due(const struct store *store);
 
 /* -- reading -- */
 const struct keys *store_keys(const struct store *store);
+uint64_t store_clock_ns(const struct store *store);        /* T of the last command */
 struct store_id store_identity(const struct store *store); /* zero until STORE_TICK made one */
 struct store_claim {                                       /* of a leased key */
     struct store_id lease;

@@ -35,7 +35,7 @@ static void sweep(const char *name)
         struct archive *archive;
         struct datadir made;
         struct note note = {""};
-        enum err err = archive_open(fs_real(), path, &archive, &note);
+        enum err err = archive_open(fs_real(), path, NULL, &archive, &note);
 
         turns++;
         judge(err, &note);

@@ -248,7 +248,7 @@ static enum err restore(struct state *state, struct fs *fs)
     struct archive_restore_options options = {
         .fs = fs, .entropy = &state->entropy.base, .dir = "/data", .address = "h:1"};
     struct archive *archive;
-    enum err err = archive_open(fs, SAVED, &archive, &state->note);
+    enum err err = archive_open(fs, SAVED, NULL, &archive, &state->note);
 
     if (err) return err;
     err = archive_restore(archive, &options, &state->after, &state->note);

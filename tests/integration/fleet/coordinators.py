@@ -36,7 +36,8 @@ from cluster import PATIENCE, Failed, Process, Skipped, check, wait_for  # noqa:
 
 # -- messages and methods --
 
-FILES, message = load(PROTOC, PROTO_ROOT, "bigfleet/v1alpha1/coordinator.proto", "muster/v1/fleet.proto",
+FILES, message = load(PROTOC, PROTO_ROOT, "bigfleet/v1alpha1/coordinator.proto", "muster/v1/coordination.proto",
+                      "muster/v1/fleet.proto",
                       "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto")
 METHODS = methods_of(FILES)
 FLEET, COORDINATOR = "muster.v1.Fleet/", "bigfleet.v1alpha1.Coordinator/"

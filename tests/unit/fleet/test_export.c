@@ -47,7 +47,7 @@ static uint32_t exported(const struct rig_node *node)
     struct archive *archive;
     struct note note = {""};
     uint32_t shards;
-    enum err err = archive_open(node->io->fs, EXPORTS "/latest", &archive, &note);
+    enum err err = archive_open(node->io->fs, EXPORTS "/latest", NULL, &archive, &note);
 
     if (err == ERR_NOT_FOUND) return 0;
     CHECK_ERR(note.text, err, ERR_OK);
@@ -364,7 +364,7 @@ TEST(writes_go_on_while_the_state_of_one_moment_is_streamed)
     CHECK_U64(reader.text, reader.outcome.status, GRPC_OK);
     CHECK_OK("a file", fs_publish(node->io->fs, "b.muster", buf_peek(&kept), 0600, 1));
     buf_deinit(&kept);
-    CHECK_ERR(note.text, archive_open(node->io->fs, "b.muster", &archive, &note), ERR_OK);
+    CHECK_ERR(note.text, archive_open(node->io->fs, "b.muster", NULL, &archive, &note), ERR_OK);
     CHECK_U64("as it was when it was asked for", archive_facts(archive)->rows.of[FLEET_DOMAINS],
               100000);
     archive_close(archive);

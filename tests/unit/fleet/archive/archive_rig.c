@@ -263,7 +263,7 @@ uint64_t sample_index_of(struct fs *fs, const char *path, struct note *note)
     struct archive *archive;
     uint64_t index, hash;
 
-    if (archive_open(fs, path, &archive, note)) return 0;
+    if (archive_open(fs, path, NULL, &archive, note)) return 0;
     index = archive_facts(archive)->head.index;
     hash = archive_facts(archive)->head.sections[0].hash;
     archive_close(archive);

@@ -56,7 +56,7 @@ TEST(an_archive_of_the_original_is_opened_as_it_was_saved)
 
     bed_open(&bed);
     put_tar(&bed, "/d3.tar", D3_META, STR("{\"shards\":[{\"id\":\"shard-a\"}]}"));
-    enum err err = archive_open(bed.fs, "/d3.tar", &archive, &note);
+    enum err err = archive_open(bed.fs, "/d3.tar", NULL, &archive, &note);
     if (err) print_message("%s\n", note.text);
     CHECK_OK("opens", err);
     const struct archive_facts *facts = archive_facts(archive);
@@ -82,7 +82,7 @@ TEST(what_an_original_cannot_hold_is_left_out_and_told)
                 "\"cluster_to_shard\":{\"x\":\"shard-a\",\"y\":\"gone\"},"
                 "\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},"
                 "\"shard\":\"gone\"}],\"quotas\":null,\"providers\":null}"));
-    enum err err = archive_open(bed.fs, "/old.tar", &archive, &note);
+    enum err err = archive_open(bed.fs, "/old.tar", NULL, &archive, &note);
     if (err) print_message("%s\n", note.text);
     CHECK_OK("opens", err);
     const struct archive_facts *facts = archive_facts(archive);
@@ -115,15 +115,16 @@ TEST(what_is_no_archive_is_refused_with_its_name)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct note note = {""};
         put_tar(&bed, "/bad.tar", str_from(cases[i].meta), str_from(cases[i].state));
-        CHECK_ERR(cases[i].why, archive_open(bed.fs, "/bad.tar", &archive, &note), cases[i].want);
+        CHECK_ERR(cases[i].why, archive_open(bed.fs, "/bad.tar", NULL, &archive, &note),
+                  cases[i].want);
         CHECK_HAS(cases[i].why, note.text, cases[i].says);
         CHECK_HAS(cases[i].why, note.text, "/bad.tar");
     }
     struct note note = {""};
-    CHECK_ERR("absent", archive_open(bed.fs, "/none", &archive, &note), ERR_NOT_FOUND);
+    CHECK_ERR("absent", archive_open(bed.fs, "/none", NULL, &archive, &note), ERR_NOT_FOUND);
     CHECK_HAS("by name", note.text, "/none");
     sample_put(bed.fs, "/text", STR("something else altogether"));
-    CHECK_ERR("no tar", archive_open(bed.fs, "/text", &archive, &note), ERR_PARSE);
+    CHECK_ERR("no tar", archive_open(bed.fs, "/text", NULL, &archive, &note), ERR_PARSE);
     CHECK_HAS("by name", note.text, "/text");
     sim_fs_close(bed.disk);
 }
@@ -201,7 +202,7 @@ TEST(a_damaged_archive_is_refused_wherever_the_damage_is)
         struct note note = {""};
         bytes.data[i] = (char)(bytes.data[i] ^ 0x20);
         sample_put(bed.fs, "/b", buf_peek(&bytes));
-        enum err err = archive_open(bed.fs, "/b", &archive, &note);
+        enum err err = archive_open(bed.fs, "/b", NULL, &archive, &note);
         CHECK("refused",
               err == ERR_CORRUPT || (i < 8 && err == ERR_PARSE)); /* then it is no backup */
         CHECK_HAS("file", note.text, "/b");
@@ -261,7 +262,7 @@ TEST(restored_rows_are_those_that_were_backed_up)
         struct archive *archive;
         struct datadir made;
         struct buf report;
-        CHECK_OK(paths[i], archive_open(bed.fs, paths[i], &archive, &note));
+        CHECK_OK(paths[i], archive_open(bed.fs, paths[i], NULL, &archive, &note));
         CHECK_OK(paths[i], restore(&bed, archive, &made, &note));
         CHECK_OK("and again", restore(&bed, archive, &made, &note));
         archive_close(archive);
@@ -310,7 +311,7 @@ TEST(a_backup_of_a_later_release_is_refused_and_not_half_taken)
         CHECK_OK("end", backup_write_end(&writer, &bytes));
         sample_put(bed.fs, "/later", buf_peek(&bytes));
         buf_deinit(&bytes);
-        CHECK_ERR(cases[i].why, archive_open(bed.fs, "/later", &archive, &note), ERR_VERSION);
+        CHECK_ERR(cases[i].why, archive_open(bed.fs, "/later", NULL, &archive, &note), ERR_VERSION);
         CHECK_HAS(cases[i].why, note.text, cases[i].says);
         CHECK_HAS(cases[i].why, note.text, "/later");
     }

@@ -3,8 +3,8 @@
  *
  * The first failure stays in `err` and makes the rest do nothing. As in the encoding itself, what
  * is zero or empty is left out. */
-#ifndef FLEET_PACK_H
-#define FLEET_PACK_H
+#ifndef WIRE_PACK_H
+#define WIRE_PACK_H
 #include "base/buf.h"
 
 struct pack {
@@ -31,6 +31,11 @@ static inline void pack_u64(struct pack *pack, uint32_t field, uint64_t value)
 static inline void pack_i64(struct pack *pack, uint32_t field, int64_t value)
 {
     pack_u64(pack, field, (uint64_t)value);
+}
+/* A field of type sint64. */
+static inline void pack_sint64(struct pack *pack, uint32_t field, int64_t value)
+{
+    pack_u64(pack, field, ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0));
 }
 /* A sub-message or a list's element: there although it is empty. */
 static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)

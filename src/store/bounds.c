@@ -1,0 +1,175 @@
+#include "store/bounds.h"
+
+#include <inttypes.h>
+#include <muster/coord.h>
+
+#include "store/machine.h"
+
+static bool is_reserved(struct str segment)
+{
+    return str_equal(segment, STR(".group"));
+}
+
+/* What is wrong with the name, or NULL. `leaf`: its last segment. */
+static const char *fault_of(struct str name, size_t max)
+{
+    struct str rest = name, segment = STR_EMPTY;
+    size_t segments = 0;
+
+    if (name.len == 0) return "is empty";
+    if (name.len > max) return "is too long";
+    while (str_split(&rest, '/', &segment)) {
+        if (++segments > STORE_DEPTH_MAX) return "has more than 16 segments";
+        if (segment.len == 0) return "has an empty segment (a leading, trailing or double '/')";
+        if (segment.at[0] == '.' && !is_reserved(segment))
+            return "has a segment that starts with '.'";
+        for (size_t i = 0; i < segment.len; i++)
+            if (segment.at[i] < 0x21 || segment.at[i] > 0x7e)
+                return "has a byte outside 0x21-0x7e (percent-encode it)";
+    }
+    return is_reserved(segment) ? "ends in the reserved name .group" : NULL;
+}
+
+int store_check_claim_key(struct str key, struct note *note)
+{
+    const char *fault = fault_of(key, STORE_CLAIM_KEY_MAX);
+
+    if (!fault) return 0;
+    note_set(note, "key of %zu bytes %s; 1-%d bytes, at most %d segments", key.len, fault,
+             STORE_CLAIM_KEY_MAX, STORE_DEPTH_MAX);
+    return COORD_R_KEY;
+}
+
+int store_check_group(struct str group, struct note *note)
+{
+    const char *fault = fault_of(group, STORE_GROUP_MAX);
+
+    if (!fault) return 0;
+    note_set(note, "group of %zu bytes %s; 1-%d bytes, at most %d segments", group.len, fault,
+             STORE_GROUP_MAX, STORE_DEPTH_MAX);
+    return COORD_R_GROUP;
+}
+
+static bool is_owner_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("._:@/-", c));
+}
+
+int store_check_owner(struct str owner, struct note *note)
+{
+    bool fine = owner.len >= 1 && owner.len <= STORE_OWNER_MAX;
+
+    for (size_t i = 0; fine && i < owner.len; i++) fine = is_owner_byte(owner.at[i]);
+    if (fine) return 0;
+    note_set(note, "owner of %zu bytes: 1-%d bytes of A-Z a-z 0-9 . _ : @ / -", owner.len,
+             STORE_OWNER_MAX);
+    return COORD_R_OWNER;
+}
+
+int store_check_value(struct str value, struct note *note)
+{
+    if (value.len <= STORE_VALUE_MAX) return 0;
+    note_set(note, "value of %zu bytes: at most %d", value.len, STORE_VALUE_MAX);
+    return COORD_R_VALUE_SIZE;
+}
+
+int store_check_ttl(int64_t ttl_ms, struct note *note)
+{
+    if (ttl_ms >= STORE_TTL_MIN_MS && ttl_ms <= STORE_TTL_MAX_MS) return 0;
+    note_set(note, "ttl of %" PRId64 " ms: %d-%d ms", ttl_ms, STORE_TTL_MIN_MS, STORE_TTL_MAX_MS);
+    return COORD_R_TTL_RANGE;
+}
+
+int store_check_plain_key(struct str key, struct note *note)
+{
+    if (key.len == 0 || key.len > STORE_CLAIM_KEY_MAX) {
+        note_set(note, "key of %zu bytes: 1-%d bytes", key.len, STORE_CLAIM_KEY_MAX);
+        return COORD_R_KEY;
+    }
+    if (!str_starts(key, STR(STORE_CLAIMS))) return 0;
+    note_set(note, "keys under " STORE_CLAIMS " are claims: use create, compare-and-set, delete");
+    return COORD_R_KEY;
+}
+
+int store_check_plain_range(struct str key, struct str end, struct note *note)
+{
+    static const struct str after = {"muster0", 7}; /* the first key behind all claims */
+
+    if (end.len == 0) return store_check_plain_key(key, note);
+    if (key.len > STORE_CLAIM_KEY_MAX || end.len > STORE_CLAIM_KEY_MAX) {
+        note_set(note, "a range's ends have at most %d bytes", STORE_CLAIM_KEY_MAX);
+        return COORD_R_KEY;
+    }
+    bool open = end.len == 1 && end.at[0] == '\0';
+    if (str_compare(key, after) < 0 && (open || str_compare(end, STR(STORE_CLAIMS)) > 0)) {
+        note_set(note,
+                 "the range holds claims (" STORE_CLAIMS "...), which are deleted one by one");
+        return COORD_R_KEY;
+    }
+    return 0;
+}
+
+int64_t store_granted_ttl(int64_t ttl_ms)
+{
+    return (ttl_ms + STORE_TTL_STEP_MS - 1) / STORE_TTL_STEP_MS * STORE_TTL_STEP_MS;
+}
+
+static bool is_zero(const struct store_id *id)
+{
+    static const struct store_id zero;
+
+    return memcmp(id, &zero, sizeof zero) == 0;
+}
+
+/* A claim's key, or a group's: with its prefix, long enough to have a name. */
+static bool is_claim(struct str key)
+{
+    return key.len > 7 && key.len <= STORE_KEY_MAX && str_starts(key, STR(STORE_CLAIMS));
+}
+
+static const char *command_fault(const struct store_command *c)
+{
+    bool grants = c->kind == STORE_ACQUIRE ||
+                  ((c->kind == STORE_CREATE || c->kind == STORE_CAS) && c->ttl_ms > 0);
+
+    if (c->value.len > STORE_VALUE_MAX) return "a value past the limit";
+    if (c->key.len > STORE_KEY_MAX || c->range_end.len > STORE_KEY_MAX) return "a key too long";
+    if (c->owner.len > STORE_OWNER_MAX) return "an owner too long";
+    if (grants && (c->ttl_ms < 1 || c->ttl_ms > STORE_TTL_MAX_MS)) return "a TTL out of range";
+    if (grants && (store_lease_number(&c->lease) == 0 || c->owner.len == 0) &&
+        !(c->kind == STORE_CAS && !is_zero(&c->held)))
+        return "a lease without id or owner";
+    if (grants && store_lease_number(&c->lease) == 0) return "a lease without id";
+    if (c->ttl_ms < STORE_TTL_KEEP) return "a TTL out of range";
+    switch (c->kind) {
+    case STORE_CREATE:
+        if (c->ttl_ms < 0) return "a TTL out of range"; /* fall through */
+    case STORE_CAS:
+    case STORE_DELETE: return is_claim(c->key) ? NULL : "a key that is no claim";
+    case STORE_ACQUIRE:
+    case STORE_RESIZE:
+        if (!is_claim(c->key) || c->key.len > 7 + STORE_GROUP_MAX) return "not a group's name";
+        if (c->slot_count < 1 || c->slot_count > STORE_SLOTS_MAX) return "slots out of range";
+        return c->cooldown_ms <= STORE_COOLDOWN_MAX_MS ? NULL : "a cooldown out of range";
+    case STORE_PUT:
+        return c->key.len && !str_starts(c->key, STR(STORE_CLAIMS)) ? NULL : "not a plain key";
+    case STORE_DELETE_RANGE:
+        return store_check_plain_range(c->key, c->range_end, NULL) ? "a range with claims" : NULL;
+    case STORE_TICK:
+    case STORE_CANCEL_WAIT:
+    case STORE_RELEASE:
+    case STORE_RENEW:
+    case STORE_COMPACT: return NULL;
+    }
+    return "a kind that is none";
+}
+
+enum err store_check_command(const struct store_command *command, struct note *note)
+{
+    const char *fault = command_fault(command);
+
+    if (!fault) return ERR_OK;
+    note_set(note, "%s", fault);
+    return ERR_INVALID;
+}

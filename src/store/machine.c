@@ -1,0 +1,470 @@
+/* The store on the replicated log. */
+#include "store/machine.h"
+
+#include <muster/coord.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "store/bounds.h"
+#include "wire/message.h"
+#include "wire/pack.h"
+#include "wire/pb/muster_v1_coordination.pb-c.h"
+
+enum { ARENA_MAX = 256 << 20 }; /* what reading the worst command takes */
+
+struct store_machine {
+    struct store_machine_options options;
+    struct store *store;
+    struct arena arena; /* of the command being applied */
+    struct {            /* read by knows() for the apply() that follows it */
+        struct str source;
+        struct store_command command;
+        enum err err;
+    } read;
+    struct store_renewal renewals[STORE_RENEW_MAX];
+    struct store_restore *restore;
+    bool restoring, restore_has_bytes;
+    uint64_t clock_ns;
+    struct view *view; /* the one that is open */
+};
+struct view {
+    struct store_machine *machine; /* NULL: its state is gone */
+    struct store_view *of;
+};
+
+/* -- commands -- */
+static void pack_id(struct pack *pack, uint32_t field, const struct store_id *id)
+{
+    static const struct store_id zero;
+
+    if (memcmp(id, &zero, sizeof zero) != 0) pack_bytes(pack, field, str_of(id->b, sizeof id->b));
+}
+
+enum err store_command_write(const struct store_command *command, struct buf *into)
+{
+    struct pack pack = {into, ERR_OK};
+
+    pack_u64(&pack, 1, command->kind);
+    pack_id(&pack, 2, &command->client);
+    pack_u64(&pack, 3, command->sequence);
+    pack_u64(&pack, 4, command->acked);
+    pack_text(&pack, 5, command->key);
+    pack_text(&pack, 6, command->value);
+    pack_text(&pack, 7, command->owner);
+    pack_text(&pack, 8, command->range_end);
+    pack_u64(&pack, 9, command->expected);
+    pack_sint64(&pack, 10, command->ttl_ms);
+    pack_id(&pack, 11, &command->lease);
+    pack_id(&pack, 12, &command->held);
+    pack_u64(&pack, 13, command->slot_count);
+    pack_u64(&pack, 14, command->flags);
+    pack_u64(&pack, 15, command->prefer_slot);
+    pack_u64(&pack, 16, command->cooldown_ms);
+    pack_u64(&pack, 17, command->wait);
+    for (size_t i = 0; i < command->renew_count; i++)
+        pack_bytes(&pack, 18, str_of(command->renew[i].b, sizeof command->renew[i].b));
+    return pack.err;
+}
+
+static bool take_id(ProtobufCBinaryData bytes, struct store_id *ret_id)
+{
+    memset(ret_id, 0, sizeof *ret_id);
+    if (bytes.len == sizeof ret_id->b) memcpy(ret_id->b, bytes.data, bytes.len);
+    return bytes.len == 0 || bytes.len == sizeof ret_id->b;
+}
+
+static struct str view_of(ProtobufCBinaryData bytes)
+{
+    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
+}
+
+enum err store_command_read(struct str bytes, struct arena *arena,
+                            struct store_command *ret_command, struct note *note)
+{
+    struct store_id *renew = NULL;
+    ProtobufCMessage *message;
+    Muster__V1__StoreCommand *m;
+    enum err err =
+        message_read(&muster__v1__store_command__descriptor, bytes, NULL, arena, &message, note);
+
+    if (err) return err == ERR_TOO_LARGE ? ERR_PARSE : err;
+    m = (Muster__V1__StoreCommand *)message;
+    if (m->kind < STORE_TICK || m->kind > STORE_DELETE_RANGE) {
+        note_set(note, "a command of unknown kind %u", (unsigned)m->kind);
+        return ERR_VERSION;
+    }
+    *ret_command = (struct store_command){
+        .kind = (enum store_kind)m->kind,
+        .sequence = m->sequence,
+        .acked = m->acked,
+        .key = view_of(m->key),
+        .value = view_of(m->value),
+        .owner = view_of(m->owner),
+        .range_end = view_of(m->range_end),
+        .expected = m->expected,
+        .ttl_ms = m->ttl_ms,
+        .slot_count = m->slot_count,
+        .flags = m->flags,
+        .prefer_slot = m->prefer_slot,
+        .cooldown_ms = m->cooldown_ms,
+        .wait = m->wait,
+        .renew_count = m->n_renew,
+    };
+    if (!take_id(m->client_id, &ret_command->client) || !take_id(m->lease, &ret_command->lease) ||
+        !take_id(m->held, &ret_command->held)) {
+        note_set(note, "an id that is not of 16 bytes");
+        return ERR_INVALID;
+    }
+    if (m->n_renew > STORE_RENEW_MAX) {
+        note_set(note, "renews %zu leases; at most %d", m->n_renew, STORE_RENEW_MAX);
+        return ERR_INVALID;
+    }
+    if (m->n_renew && !(renew = arena_calloc(arena, m->n_renew, sizeof *renew))) return ERR_NOMEM;
+    for (size_t i = 0; i < m->n_renew; i++)
+        if (!take_id(m->renew[i], &renew[i])) {
+            note_set(note, "an id that is not of 16 bytes");
+            return ERR_INVALID;
+        }
+    ret_command->renew = renew;
+    return store_check_command(ret_command, note);
+}
+
+/* -- replies -- */
+static const char *text_of(const struct store_result *result)
+{
+    if (result->code == COORD_UNAVAILABLE && result->reason == COORD_R_QUOTA)
+        return "the store is full: delete, release or compact";
+    if (result->code == COORD_UNAVAILABLE && result->reason == COORD_R_OVERLOADED)
+        return "10,000 wait for this group already";
+    if (result->code != COORD_INVALID) return "";
+    switch (result->reason) {
+    case COORD_R_HANDLE: return "the id is taken: by another lease, or by another request";
+    case COORD_R_KEY: return "a slot's key is changed by acquire and release only";
+    case COORD_R_ARGUMENT: return "past a limit: 1,024 keys under one lease; no revision to come";
+    default: return "";
+    }
+}
+
+enum err store_outcome_write(const struct store_result *result, struct str text, struct buf *into)
+{
+    struct pack pack = {into, ERR_OK};
+
+    pack_i64(&pack, 1, result->code);
+    pack_i64(&pack, 2, result->reason);
+    pack_u64(&pack, 3, result->revision);
+    pack_u64(&pack, 4, result->token);
+    pack_u64(&pack, 5, result->create_revision);
+    pack_i64(&pack, 6, result->granted_ttl_ms);
+    pack_i64(&pack, 7, result->hint_ms);
+    pack_u64(&pack, 8, result->slot);
+    pack_u64(&pack, 9, result->live);
+    pack_u64(&pack, 10, result->slot_count);
+    pack_id(&pack, 11, &result->lease);
+    pack_text(&pack, 12, str_from(result->owner));
+    pack_text(&pack, 13, text.len ? text : str_from(text_of(result)));
+    return pack.err;
+}
+
+/* No room: no answer, and the caller does not know. */
+static void reply_write(const struct store_result *result, struct buf *reply)
+{
+    char *head;
+
+    if (buf_reserve(reply, STORE_REPLY_HEAD, &head)) return;
+    head[0] = (char)result->waiting;
+    head[1] = (char)result->code;
+    memcpy(head + 2, result->lease.b, sizeof result->lease.b);
+    buf_commit(reply, STORE_REPLY_HEAD);
+    if (store_outcome_write(result, STR_EMPTY, reply)) buf_clear(reply);
+}
+
+static void renewals_write(const struct store_renewal *renewals, size_t count, struct buf *reply)
+{
+    char *at;
+
+    if (buf_reserve(reply, count * STORE_RENEWAL_BYTES, &at) || count == 0) return;
+    for (size_t i = 0; i < count; i++, at += STORE_RENEWAL_BYTES) {
+        store_le32(at, (uint32_t)renewals[i].code);
+        store_le32(at + 4, (uint32_t)renewals[i].reason);
+        store_le64(at + 8, (uint64_t)renewals[i].granted_ttl_ms);
+        store_le64(at + 16, renewals[i].token);
+    }
+    buf_commit(reply, count * STORE_RENEWAL_BYTES);
+}
+
+enum err store_reply_parse(struct str reply, struct store_reply *ret_reply)
+{
+    if (reply.len < STORE_REPLY_HEAD) return ERR_PARSE;
+    *ret_reply = (struct store_reply){.waiting = reply.at[0] != 0,
+                                      .code = (unsigned char)reply.at[1],
+                                      .outcome = str_tail(reply, STORE_REPLY_HEAD)};
+    memcpy(ret_reply->lease.b, reply.at + 2, sizeof ret_reply->lease.b);
+    return ERR_OK;
+}
+
+size_t store_renewals_parse(struct str reply, struct store_renewal *ret_renewals, size_t cap)
+{
+    size_t count = min_size(reply.len / STORE_RENEWAL_BYTES, cap);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *at = reply.at + i * STORE_RENEWAL_BYTES;
+
+        ret_renewals[i] = (struct store_renewal){.code = (int)load_le32(at),
+                                                 .reason = (int)load_le32(at + 4),
+                                                 .granted_ttl_ms = (int64_t)load_le64(at + 8),
+                                                 .token = load_le64(at + 16)};
+    }
+    return count;
+}
+
+/* -- life -- */
+enum err store_machine_open(const struct store_machine_options *options,
+                            struct store_machine **ret_machine)
+{
+    struct store_machine *machine = calloc(1, sizeof *machine);
+
+    if (!machine) return ERR_NOMEM;
+    machine->options = *options;
+    arena_init(&machine->arena, ARENA_MAX);
+    machine->store = store_open(&options->store);
+    if (!machine->store) {
+        store_machine_close(machine);
+        return ERR_NOMEM;
+    }
+    *ret_machine = machine;
+    return ERR_OK;
+}
+
+void store_machine_close(struct store_machine *machine)
+{
+    if (!machine) return;
+    assert(!machine->view);
+    store_restore_close(machine->restore);
+    store_close(machine->store);
+    arena_deinit(&machine->arena);
+    free(machine);
+}
+
+struct store *store_machine_store(const struct store_machine *machine)
+{
+    return machine->store;
+}
+
+uint64_t store_machine_clock_ns(const struct store_machine *machine)
+{
+    return machine->clock_ns;
+}
+
+bool store_machine_restoring(const struct store_machine *machine)
+{
+    return machine->restoring;
+}
+
+/* -- applying -- */
+static void read_command(struct store_machine *machine, struct str source, struct note *note)
+{
+    arena_reset(&machine->arena);
+    machine->read.source = source;
+    machine->read.err = store_command_read(source, &machine->arena, &machine->read.command, note);
+}
+
+static enum err knows(void *state, struct str command, struct note *note)
+{
+    struct store_machine *machine = state;
+
+    read_command(machine, command, note);
+    return machine->read.err == ERR_VERSION ? ERR_VERSION : ERR_OK;
+}
+
+static void tell(struct store_machine *machine, const struct store_applied *applied)
+{
+    const struct store_machine_options *options = &machine->options;
+    struct store_event event;
+
+    while (store_event_next(machine->store, &event))
+        if (options->event) options->event(options->owner, &event);
+    if (options->applied) options->applied(options->owner, applied);
+}
+
+static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+{
+    /* What cannot be read still moves the clock, everywhere alike. */
+    static const struct store_command nothing = {.kind = STORE_TICK};
+    struct store_machine *machine = state;
+    const struct store_command *command = &machine->read.command;
+    struct store_applied applied = {.entry = entry};
+    struct store_result result;
+    uint64_t before = keys_changes(store_keys(machine->store)).end;
+
+    assert(!machine->restoring);
+    if (machine->read.source.at != entry->command.at || !machine->read.source.len)
+        read_command(machine, entry->command, NULL);
+    machine->read.source = STR_EMPTY;
+    if (machine->read.err == ERR_NOMEM) abort(); /* rather than differ from the others */
+    machine->clock_ns = entry->clock_ns;
+    if (machine->read.err) command = &nothing;
+    store_apply(machine->store, entry->clock_ns, command, &result, machine->renewals);
+    if (machine->read.err)
+        result =
+            (struct store_result){.code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
+    if (!machine->read.err && command->kind == STORE_RENEW)
+        renewals_write(machine->renewals, command->renew_count, reply);
+    else
+        reply_write(&result, reply);
+    applied.command = machine->read.err ? NULL : command;
+    applied.result = &result;
+    applied.changes = keys_changes(store_keys(machine->store));
+    applied.changes.first = max_u64(before, applied.changes.first);
+    tell(machine, &applied);
+}
+
+uint64_t store_lease_number(const struct store_id *id)
+{
+    return load_le64(id->b) & INT64_MAX;
+}
+
+/* Leased keys are deleted by a release, by their own delete, or by the end of their lease. */
+bool store_change_expired(const struct store_applied *applied, const struct key_value *change,
+                          const struct key_value *before)
+{
+    const struct store_command *command = applied->command;
+
+    if (change->version != 0 || before->version == 0 || before->lease == 0) return false;
+    if (!command || applied->result->code != COORD_OK) return true;
+    switch (command->kind) {
+    case STORE_RELEASE:
+    case STORE_CANCEL_WAIT:
+        return applied->result->reason != COORD_R_RELEASED ||
+               before->lease != store_lease_number(&command->lease);
+    case STORE_DELETE:
+        return applied->result->reason != COORD_R_DELETED || !str_equal(change->key, command->key);
+    default: return true;
+    }
+}
+
+/* -- snapshots -- */
+static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+{
+    struct store_machine *machine = state;
+    struct view *view;
+
+    (void)index;
+    if (machine->view) return ERR_FULL; /* one at a time */
+    view = calloc(1, sizeof *view);
+    if (!view) return ERR_NOMEM;
+    *view = (struct view){machine, store_view_open(machine->store)};
+    if (!view->of) {
+        free(view);
+        return ERR_NOMEM;
+    }
+    machine->view = view;
+    *ret_view = view;
+    return ERR_OK;
+}
+
+static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
+{
+    struct view *view = opaque;
+    enum err err = ERR_CLOSED;
+
+    if (view->machine) *ret_done = !store_view_next(view->of, budget, into, &err);
+    return err;
+}
+
+static void view_detach(struct view *view)
+{
+    if (!view || !view->machine) return;
+    store_view_close(view->of);
+    view->machine->view = NULL;
+    view->machine = NULL;
+}
+
+static void snapshot_end(void *view)
+{
+    view_detach(view);
+    free(view);
+}
+
+/* -- restoring -- */
+static enum err restore_begin(void *state, uint64_t index, struct note *note)
+{
+    struct store_machine *machine = state;
+
+    (void)index;
+    store_restore_close(machine->restore);
+    machine->restoring = true;
+    machine->restore_has_bytes = false;
+    machine->restore = store_restore_open(&machine->options.store);
+    if (machine->restore) return ERR_OK;
+    note_set(note, "store: %s", err_text(ERR_NOMEM));
+    return ERR_NOMEM;
+}
+
+static enum err restore_next(void *state, struct str bytes, struct note *note)
+{
+    struct store_machine *machine = state;
+
+    assert(machine->restoring && machine->restore);
+    if (bytes.len) machine->restore_has_bytes = true;
+    return store_restore_feed(machine->restore, bytes, note);
+}
+
+static enum err restore_end(void *state, struct note *note)
+{
+    struct store_machine *machine = state;
+    struct store *fresh = NULL;
+    enum err err = ERR_OK;
+
+    assert(machine->restoring && machine->restore);
+    if (machine->restore_has_bytes)
+        err = store_restore_done(machine->restore, &fresh, note);
+    else if (!(fresh = store_open(&machine->options.store)))
+        err = ERR_NOMEM;
+    store_restore_close(machine->restore);
+    machine->restore = NULL;
+    machine->restoring = false;
+    if (err) return err;
+    view_detach(machine->view); /* of what is gone now: its reader is told */
+    store_close(machine->store);
+    machine->store = fresh;
+    machine->clock_ns = store_clock_ns(fresh);
+    if (machine->options.restored) machine->options.restored(machine->options.owner);
+    return ERR_OK;
+}
+
+static uint64_t hash(const void *state)
+{
+    const struct store_machine *machine = state;
+
+    return store_hash(machine->store);
+}
+
+static uint64_t size(const void *state)
+{
+    const struct store_machine *machine = state;
+
+    return store_sizes(machine->store).bytes;
+}
+
+static const struct machine_ops ops = {
+    .knows = knows,
+    .apply = apply,
+    .snapshot_begin = snapshot_begin,
+    .snapshot_next = snapshot_next,
+    .snapshot_end = snapshot_end,
+    .restore_begin = restore_begin,
+    .restore_next = restore_next,
+    .restore_end = restore_end,
+    .hash = hash,
+    .size = size,
+};
+
+struct machine store_machine_registration(struct store_machine *machine)
+{
+    return (struct machine){.id = STORE_MACHINE_ID,
+                            .name = "store",
+                            .version = STORE_MACHINE_VERSION,
+                            .ops = &ops,
+                            .state = machine};
+}

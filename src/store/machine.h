@@ -1,0 +1,69 @@
+/* The store as a state machine of the replicated log: bytes of the log to commands of the core and
+ * back, and what follows from each for those who wait and watch here.
+ *
+ * Commands are the message StoreCommand (proto/muster/v1/coordination.proto), the snapshot section
+ * is the core's own (docs/formats/store.md). A command that the core would not take, because it
+ * breaks a limit, is answered INVALID and changes nothing but the clock. */
+#ifndef STORE_MACHINE_H
+#define STORE_MACHINE_H
+#include "base/arena.h"
+#include "log/log.h"
+#include "store/core/store.h"
+
+/* Part of the log's format. */
+enum { STORE_MACHINE_ID = 4, STORE_MACHINE_VERSION = 1, STORE_RENEW_MAX = 1024 };
+
+/* -- commands as bytes -- */
+enum err store_command_write(const struct store_command *command, struct buf *into);
+/* Its views live as the arena does. ERR_PARSE, ERR_INVALID (a limit), ERR_NOMEM, with a note.
+ * ERR_VERSION: a kind that this program does not know. */
+enum err store_command_read(struct str bytes, struct arena *arena,
+                            struct store_command *ret_command, struct note *note);
+
+/* -- replies as bytes --
+ * u8 waiting, u8 code, lease (16), then the message Outcome. Of RENEW: as many times 24 bytes as
+ * there were ids: i32 code, i32 reason, i64 granted TTL, u64 token, little-endian. */
+enum { STORE_REPLY_HEAD = 18, STORE_RENEWAL_BYTES = 24 };
+struct store_reply {
+    bool waiting;
+    int code;
+    struct store_id lease;
+    struct str outcome; /* encoded */
+};
+enum err store_reply_parse(struct str reply, struct store_reply *ret_reply); /* ERR_PARSE */
+size_t store_renewals_parse(struct str reply, struct store_renewal *ret_renewals, size_t cap);
+/* `text` may be "": then what the code says, if it says anything. */
+enum err store_outcome_write(const struct store_result *result, struct str text, struct buf *into);
+
+/* -- the machine -- */
+struct store_machine;
+struct store_applied { /* views, valid during the call */
+    const struct machine_entry *entry;
+    const struct store_command *command; /* NULL: it was not taken */
+    const struct store_result *result;
+    struct key_changes changes; /* what this entry added to keys_changes() */
+};
+struct store_machine_options {
+    struct store_options store;
+    /* After each command, inside apply, on every replica; each may be NULL. First the events. */
+    void (*event)(void *owner, const struct store_event *event);
+    void (*applied)(void *owner, const struct store_applied *applied);
+    void (*restored)(void *owner); /* another state stands here now */
+    void *owner;
+};
+enum err store_machine_open(const struct store_machine_options *options,
+                            struct store_machine **ret_machine); /* ERR_NOMEM */
+void store_machine_close(struct store_machine *machine);         /* NULL is fine */
+struct machine store_machine_registration(struct store_machine *machine);
+/* Another one after a restore. */
+struct store *store_machine_store(const struct store_machine *machine);
+uint64_t store_machine_clock_ns(const struct store_machine *machine); /* T of the last entry */
+bool store_machine_restoring(const struct store_machine *machine);    /* no reads yet */
+
+/* Was this change the end of a lease by its deadline? `before` is what stood there. Exact in the
+ * entry that made it; the caller keeps it. */
+bool store_change_expired(const struct store_applied *applied, const struct key_value *change,
+                          const struct key_value *before);
+/* What keys name this lease by. */
+uint64_t store_lease_number(const struct store_id *id);
+#endif

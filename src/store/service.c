@@ -1,0 +1,221 @@
+#include "store/service.h"
+
+#include <stdlib.h>
+
+#include "store/hub.h"
+#include "store/service_internal.h"
+
+enum {
+    WAIT_MS = 5000,
+    REQUESTS_MAX = 65536,
+    WATCHERS_MAX = 65536,
+    WATCH_EVENTS_MAX = 16384,
+    SECOND_MS = 1000,
+};
+
+/* -- what the log says -- */
+
+static void on_event(void *owner, const struct store_event *event)
+{
+    wait_event(owner, event);
+}
+
+static void on_applied(void *owner, const struct store_applied *applied)
+{
+    struct store_service *service = owner;
+
+    hub_applied(service->hub, applied);
+    clock_applied(service);
+}
+
+static void on_restored(void *owner)
+{
+    struct store_service *service = owner;
+
+    hub_restored(service->hub);
+    clock_forget(service);
+}
+
+void store_service_on_change(struct store_service *service, const struct replica_status *status)
+{
+    bool leads = status->role == REPLICA_LEADER;
+    bool was_ready = service->ready;
+
+    if (service->led && (!leads || status->term != service->term)) {
+        service->led = service->ready = false;
+        clock_forget(service);
+        waits_end(service);
+        hub_leadership_lost(service->hub);
+    }
+    service->term = status->term;
+    service->led = leads;
+    service->ready = leads && status->ready;
+    if (service->ready && !was_ready) {
+        service->applied_at = loop_now(service->io->loop);
+        clock_set(service);
+    }
+    store_requests_resume(service);
+}
+
+static void on_second(struct timer *timer)
+{
+    struct store_service *service = CONTAINER_OF(timer, struct store_service, second);
+
+    clock_second(service);
+    hub_second(service->hub);
+    starts_overdue(service);
+    store_gauges(service);
+    timer_start_in(timer, SECOND_MS);
+}
+
+/* -- life -- */
+
+static enum err open_parts(struct store_service *service,
+                           const struct store_service_options *options, struct note *note)
+{
+    struct store_machine_options machine = {
+        .store = {.quota_bytes = options->limits.quota_bytes},
+        .event = on_event,
+        .applied = on_applied,
+        .restored = on_restored,
+        .owner = service,
+    };
+    struct loop *loop = options->io->loop;
+    enum err err = timer_init(&service->overdue, loop, store_request_overdue);
+
+    if (!err) err = timer_init(&service->second, loop, on_second);
+    if (!err) err = timer_init(&service->tick, loop, clock_tick);
+    if (!err) err = timer_init(&service->batch_due, loop, renew_overdue);
+    if (!err) err = store_machine_open(&machine, &service->machine);
+    if (!err) err = store_metrics_open(&service->metrics, options->metrics, note);
+    if (!err)
+        err = hub_open(&(struct hub_options){.io = options->io,
+                                             .machine = service->machine,
+                                             .watchers_max = service->limits.watchers_max,
+                                             .events_max = service->limits.watch_events_max,
+                                             .resyncs = service->metrics.resyncs,
+                                             .events = service->metrics.watch_events},
+                       &service->hub);
+    return err;
+}
+
+enum err store_service_open(const struct store_service_options *options,
+                            struct store_service **ret_service, struct note *note)
+{
+    struct store_service *service = calloc(1, sizeof *service);
+    enum err err;
+
+    if (!service) return ERR_NOMEM;
+    service->io = options->io;
+    if (options->log)
+        service->log = *options->log;
+    else
+        log_source_init(&service->log, NULL, "store", NULL);
+    service->leader_address = options->leader_address;
+    service->owner = options->owner;
+    service->limits = options->limits;
+    if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
+    if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
+    if (!service->limits.watchers_max) service->limits.watchers_max = WATCHERS_MAX;
+    if (!service->limits.watch_events_max) service->limits.watch_events_max = WATCH_EVENTS_MAX;
+    list_init(&service->requests);
+    list_init(&service->waiting);
+    list_init(&service->starting);
+    map_init(&service->waits, MAP_MOST, entropy_u64(options->io->entropy));
+    task_init(&service->batch_now, renew_now);
+    buf_init(&service->answer, STORE_ANSWER_MAX);
+    buf_init(&service->row, STORE_ANSWER_MAX);
+    buf_init(&service->command, REPLICA_COMMAND_MAX);
+    err = open_parts(service, options, note);
+    if (err) {
+        store_service_close(service);
+        return err;
+    }
+    timer_start_in(&service->second, SECOND_MS);
+    *ret_service = service;
+    return ERR_OK;
+}
+
+/* A batch that was still being gathered has nobody left who asked. */
+static void drop_batch(struct store_service *service)
+{
+    struct list *node;
+
+    if (!service->batch) return;
+    while ((node = list_pop(&service->batch->requests)))
+        store_request_free(CONTAINER_OF(node, struct request, link));
+    free(service->batch);
+    service->batch = NULL;
+}
+
+void store_service_close(struct store_service *service)
+{
+    if (!service) return;
+    drop_batch(service);
+    assert(service->request_count == 0 && list_empty(&service->requests));
+    assert(service->own_running == 0 && service->batches_running == 0);
+    task_cancel(&service->batch_now);
+    timer_deinit(&service->overdue);
+    timer_deinit(&service->second);
+    timer_deinit(&service->tick);
+    timer_deinit(&service->batch_due);
+    hub_close(service->hub);
+    store_machine_close(service->machine);
+    map_deinit(&service->waits);
+    buf_deinit(&service->answer);
+    buf_deinit(&service->row);
+    buf_deinit(&service->command);
+    free(service);
+}
+
+struct store_machine *store_service_machine(struct store_service *service)
+{
+    return service->machine;
+}
+
+void store_service_attach(struct store_service *service, struct replica *replica)
+{
+    struct replica_status status = replica_status(replica);
+
+    assert(!service->replica);
+    service->replica = replica;
+    store_service_on_change(service, &status);
+}
+
+static enum err add_method(struct store_service *service, struct rpc_server *server,
+                           const struct store_method *method, struct note *note)
+{
+    struct store_binding *binding = &service->bindings[service->binding_count++];
+
+    assert(service->binding_count <= STORE_METHODS_MAX);
+    *binding = (struct store_binding){service, method};
+    return rpc_server_add(server,
+                          &(struct rpc_method){.path = method->path,
+                                               .kind = RPC_UNARY,
+                                               .input = method->input,
+                                               .output = method->output,
+                                               .response_max = STORE_ANSWER_MAX,
+                                               .handler = &store_handler,
+                                               .service = binding},
+                          note);
+}
+
+enum err store_service_methods(struct store_service *service, struct rpc_server *server,
+                               struct note *note)
+{
+    const struct store_method *m;
+    enum err err = ERR_OK;
+
+    for (m = store_write_methods; !err && m->path; m++) err = add_method(service, server, m, note);
+    for (m = store_read_methods; !err && m->path; m++) err = add_method(service, server, m, note);
+    if (err) return err;
+    return rpc_server_add(server,
+                          &(struct rpc_method){.path = "/muster.v1.Coordination/Watch",
+                                               .kind = RPC_SERVER_STREAM,
+                                               .input = &muster__v1__watch_request__descriptor,
+                                               .output = &muster__v1__watch_response__descriptor,
+                                               .response_max = STORE_ANSWER_MAX,
+                                               .handler = &store_watch_handler,
+                                               .service = service},
+                          note);
+}

@@ -1,0 +1,192 @@
+/* The leader's duties: the lease clock and the length of history.
+ *
+ * T moves with every entry of the log, and only then. So a tick is proposed when something is due
+ * and nobody else writes: at the moment of the next deadline, once a second while there are leases
+ * (so that what is left of them can be told), and every 10 ms while ends are left over, which the
+ * core paces at STORE_EXPIRE_MAX an entry. */
+#include <stdlib.h>
+
+#include "store/service_internal.h"
+
+enum {
+    LEFT_OVER_MS = 10,
+    IDLE_MS = 1000,
+    HISTORY_MS = 300000,
+    HISTORY_SHARE = 4, /* history may take this part of the quota */
+};
+
+/* -- entries of our own -- */
+
+static bool is_zero(const struct store_id *id)
+{
+    static const struct store_id zero;
+
+    return memcmp(id, &zero, sizeof zero) == 0;
+}
+
+static void on_own(struct proposal *proposal, enum err err, struct str reply)
+{
+    struct own_proposal *own = CONTAINER_OF(proposal, struct own_proposal, proposal);
+    struct store_service *service = own->service;
+
+    (void)reply;
+    if (own->kind == STORE_TICK) service->tick_running = false;
+    if (own->kind == STORE_COMPACT) service->compact_running = false;
+    service->own_running--;
+    if (err && err != ERR_NOT_LEADER)
+        LOG_DEBUG(&service->log, "an entry of the store's own was not taken", log_err("err", err));
+    if (service->ready) clock_set(service);
+    free(own);
+}
+
+bool own_propose(struct store_service *service, const struct store_command *command)
+{
+    struct own_proposal *own = calloc(1, sizeof *own);
+
+    buf_clear(&service->command);
+    if (!own || store_command_write(command, &service->command)) {
+        free(own);
+        return false;
+    }
+    own->service = service;
+    own->kind = command->kind;
+    own->proposal = (struct proposal){.machine = STORE_MACHINE_ID,
+                                      .version = STORE_MACHINE_VERSION,
+                                      .flags = PROPOSE_FREES,
+                                      .actor = STR_EMPTY,
+                                      .request_id = STR_EMPTY,
+                                      .command = buf_peek(&service->command),
+                                      .done = on_own};
+    service->own_running++;
+    replica_propose(service->replica, (struct proposal *const[]){&own->proposal}, 1);
+    return true;
+}
+
+/* -- ticks -- */
+
+/* How long from now until something is due; UINT64_MAX: nothing will be. */
+static uint64_t next_tick_ms(const struct store_service *service)
+{
+    const struct store *store = service_store(service);
+    struct store_id id = store_identity(store);
+    uint64_t due = store_next_due(store), clock = store_clock_ns(store), ms;
+    uint64_t since = mono_elapsed_ms(service->applied_at, loop_now(service->io->loop));
+
+    if (is_zero(&id)) return 0;
+    if (due == UINT64_MAX && store_sizes(store).leases == 0) return UINT64_MAX;
+    if (due <= clock) return LEFT_OVER_MS;
+    ms = due == UINT64_MAX ? IDLE_MS : (due - clock + NS_PER_MS - 1) / NS_PER_MS;
+    ms = min_u64(ms, IDLE_MS);
+    return ms > since ? ms - since : 1;
+}
+
+void clock_set(struct store_service *service)
+{
+    uint64_t ms;
+
+    if (!service->ready || service->tick_running) return;
+    ms = next_tick_ms(service);
+    if (ms == UINT64_MAX) {
+        timer_stop(&service->tick);
+        return;
+    }
+    service->tick_at = mono_after(loop_now(service->io->loop), ms);
+    timer_start(&service->tick, service->tick_at);
+}
+
+void clock_tick(struct timer *timer)
+{
+    struct store_service *service = CONTAINER_OF(timer, struct store_service, tick);
+    struct store_command command = {.kind = STORE_TICK, .prefer_slot = STORE_NO_SLOT};
+    struct store_id id = store_identity(service_store(service));
+
+    if (!service->ready || service->tick_running) return;
+    if (next_tick_ms(service) > LEFT_OVER_MS) { /* others wrote meanwhile */
+        clock_set(service);
+        return;
+    }
+    if (is_zero(&id)) entropy_fill(service->io->entropy, command.lease.b, sizeof command.lease.b);
+    service->tick_running = own_propose(service, &command);
+    if (service->tick_running)
+        store_count(service->metrics.ticks, 1);
+    else
+        timer_start_in(&service->tick, IDLE_MS);
+}
+
+void clock_applied(struct store_service *service)
+{
+    uint64_t ms;
+
+    service->applied_at = loop_now(service->io->loop);
+    if (!service->ready || service->tick_running) return;
+    /* Later is noticed when the timer fires; only sooner must be said. */
+    ms = timer_running(&service->tick) ? next_tick_ms(service) : 0;
+    if (!timer_running(&service->tick) ||
+        mono_after(service->applied_at, ms).ms < service->tick_at.ms)
+        clock_set(service);
+}
+
+/* -- history -- */
+
+void clock_forget(struct store_service *service)
+{
+    timer_stop(&service->tick);
+    service->mark_count = 0;
+}
+
+/* The revision in the middle of what is kept. */
+static uint64_t middle_revision(const struct keys *keys)
+{
+    struct key_changes changes = keys_changes(keys);
+    struct key_value change, before;
+
+    if (changes.end - changes.first < 2) return keys_revision(keys);
+    keys_change_at(keys, changes.first + (changes.end - changes.first) / 2, &change, &before);
+    return change.mod;
+}
+
+static void mark(struct store_service *service, mono_time now, uint64_t history_ms)
+{
+    size_t *count = &service->mark_count;
+
+    if (*count &&
+        mono_elapsed_ms(service->marks[*count - 1].at, now) < history_ms / (HISTORY_MARKS - 1))
+        return;
+    if (*count == HISTORY_MARKS) {
+        memmove(service->marks, service->marks + 1, (*count - 1) * sizeof service->marks[0]);
+        --*count;
+    }
+    service->marks[*count].at = now;
+    service->marks[(*count)++].revision = keys_revision(store_keys(service_store(service)));
+}
+
+/* The newest mark that is old enough. */
+static uint64_t old_revision(const struct store_service *service, mono_time now,
+                             uint64_t history_ms)
+{
+    uint64_t revision = 0;
+
+    for (size_t i = 0; i < service->mark_count; i++)
+        if (mono_elapsed_ms(service->marks[i].at, now) >= history_ms)
+            revision = service->marks[i].revision;
+    return revision;
+}
+
+void clock_second(struct store_service *service)
+{
+    const struct store *store = service_store(service);
+    const struct keys *keys = store_keys(store);
+    uint64_t history_ms = service->limits.history_ms ? service->limits.history_ms : HISTORY_MS;
+    struct store_command command = {.kind = STORE_COMPACT, .prefer_slot = STORE_NO_SLOT};
+    mono_time now = loop_now(service->io->loop);
+
+    if (!service->ready || service->compact_running) return;
+    mark(service, now, history_ms);
+    command.expected = old_revision(service, now, history_ms);
+    if (keys_history_bytes(keys) > store_sizes(store).quota / HISTORY_SHARE)
+        command.expected = max_u64(command.expected, middle_revision(keys));
+    if (command.expected <= keys_compacted(keys)) return;
+    service->compact_running = own_propose(service, &command);
+    if (service->compact_running) store_count(service->metrics.compactions, 1);
+    clock_set(service);
+}

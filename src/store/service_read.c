@@ -1,0 +1,258 @@
+/* The reads. Each runs in one go, so an answer is of one moment. */
+#include "store/entry.h"
+#include "store/service_internal.h"
+
+enum {
+    RANGE_LIMIT = 1000,
+    RANGE_LIMIT_MAX = 10000,
+    RANGE_BYTES = 1 << 20, /* then the rest is for the next call; one more value fits always */
+};
+
+static struct pack begin_answer(struct store_service *service)
+{
+    buf_clear(&service->answer);
+    return (struct pack){&service->answer, ERR_OK};
+}
+
+static struct pack begin_row(struct store_service *service)
+{
+    buf_clear(&service->row);
+    return (struct pack){&service->row, ERR_OK};
+}
+
+static void end_row(struct pack *answer, uint32_t field, const struct pack *row)
+{
+    if (!answer->err) answer->err = row->err;
+    pack_bytes(answer, field, buf_peek(row->into));
+}
+
+/* "muster/" and the name, in `key`. */
+static struct str claim_key(struct str name, char key[STORE_KEY_MAX])
+{
+    memcpy(key, STORE_CLAIMS, 7);
+    memcpy(key + 7, name.at, name.len);
+    return str_of(key, 7 + name.len);
+}
+
+/* -- Get -- */
+
+static int check_get(const ProtobufCMessage *message, struct note *note)
+{
+    return store_check_claim_key(bytes_str(((const Muster__V1__GetRequest *)message)->key), note);
+}
+
+static bool get_serializable(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__GetRequest *)message)->serializable;
+}
+
+static void get(struct request *request)
+{
+    const Muster__V1__GetRequest *m = (const Muster__V1__GetRequest *)request->message;
+    struct store_service *service = request->service;
+    const struct store *store = service_store(service);
+    struct pack answer = begin_answer(service), row = begin_row(service);
+    char key[STORE_KEY_MAX];
+    struct key_value value;
+    struct store_claim claim;
+    struct str name = claim_key(bytes_str(m->key), key);
+
+    if (keys_get(store_keys(store), name, 0, &value) && value.version) {
+        bool leased = store_claim_of(store, name, store_clock_ns(store), &claim);
+
+        if (leased || !value.lease) { /* one whose time is over is absent, though it stands there */
+            store_entry_pack(&row, &value, sizeof STORE_CLAIMS - 1, leased ? &claim : NULL,
+                             STORE_ENTRY_WHOLE);
+            pack_u64(&answer, 1, 1);
+            end_row(&answer, 2, &row);
+        }
+    }
+    pack_u64(&answer, 3, keys_revision(store_keys(store)));
+    store_reply_packed(request, &answer);
+}
+
+/* -- Holders -- */
+
+static int check_holders(const ProtobufCMessage *message, struct note *note)
+{
+    return store_check_group(bytes_str(((const Muster__V1__HoldersRequest *)message)->group), note);
+}
+
+static bool holders_serializable(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__HoldersRequest *)message)->serializable;
+}
+
+static void pack_holder(struct pack *row, const struct key_value *value,
+                        const struct store_claim *claim, uint32_t slot)
+{
+    pack_u64(row, 1, slot);
+    pack_text(row, 2, claim->owner);
+    pack_u64(row, 3, claim->token);
+    pack_u64(row, 4, value->mod);
+    pack_bytes(row, 5, str_of(claim->lease.b, 4));
+    pack_i64(row, 6, claim->remaining_ms);
+    pack_text(row, 7, value->value);
+}
+
+static void pack_holders(struct store_service *service, struct str group, struct pack *answer)
+{
+    const struct store *store = service_store(service);
+    char from[STORE_KEY_MAX], end[STORE_KEY_MAX];
+    size_t len = group.len + 6;
+    struct keys_cursor cursor;
+    struct key_value value;
+
+    memcpy(from, group.at, group.len);
+    memcpy(from + group.len, "/slot-", 6);
+    memcpy(end, from, len);
+    end[len - 1] = '-' + 1;
+    keys_seek(store_keys(store), (struct key_range){str_of(from, len), str_of(end, len)}, 0,
+              &cursor);
+    while (!answer->err && keys_next(&cursor, &value)) {
+        struct pack row = begin_row(service);
+        struct store_claim claim;
+        uint64_t slot;
+
+        if (str_to_u64(str_tail(value.key, len), &slot) || slot >= STORE_SLOTS_MAX) continue;
+        if (!store_claim_of(store, value.key, store_clock_ns(store), &claim)) continue;
+        pack_holder(&row, &value, &claim, (uint32_t)slot);
+        end_row(answer, 6, &row);
+    }
+}
+
+static void holders(struct request *request)
+{
+    const Muster__V1__HoldersRequest *m = (const Muster__V1__HoldersRequest *)request->message;
+    struct store_service *service = request->service;
+    struct pack answer = begin_answer(service);
+    char key[STORE_KEY_MAX];
+    struct str group = claim_key(bytes_str(m->group), key);
+    struct store_group found;
+
+    if (store_group_of(service_store(service), group, &found)) {
+        pack_u64(&answer, 1, 1);
+        pack_u64(&answer, 2, found.slot_count);
+        pack_u64(&answer, 3, found.revision);
+        pack_u64(&answer, 4, found.cooldown_ms);
+        pack_u64(&answer, 5, found.waiters);
+        pack_holders(service, group, &answer);
+    }
+    store_reply_packed(request, &answer);
+}
+
+/* -- Range -- */
+
+static int check_range(const ProtobufCMessage *message, struct note *note)
+{
+    const Muster__V1__RangeRequest *m = (const Muster__V1__RangeRequest *)message;
+
+    if (m->key.len > STORE_KEY_MAX || m->range_end.len > STORE_KEY_MAX ||
+        (m->key.len == 0 && m->range_end.len == 0)) {
+        note_set(note, "key of %zu bytes, range_end of %zu: a key of 1-%d bytes, or a range",
+                 m->key.len, m->range_end.len, STORE_KEY_MAX);
+        return COORD_R_KEY;
+    }
+    if (m->limit <= RANGE_LIMIT_MAX) return 0;
+    note_set(note, "limit %u: at most %d", m->limit, RANGE_LIMIT_MAX);
+    return COORD_R_ARGUMENT;
+}
+
+static bool range_serializable(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__RangeRequest *)message)->serializable;
+}
+
+static void range(struct request *request)
+{
+    const Muster__V1__RangeRequest *m = (const Muster__V1__RangeRequest *)request->message;
+    struct store_service *service = request->service;
+    const struct store *store = service_store(service);
+    const struct keys *keys = store_keys(store);
+    struct key_range scope = {bytes_str(m->key), bytes_str(m->range_end)};
+    struct pack answer = begin_answer(service);
+    uint32_t limit = m->limit ? m->limit : RANGE_LIMIT, told = 0;
+    struct keys_cursor cursor;
+    struct key_value value;
+    bool more = false;
+
+    if (m->revision > keys_revision(keys)) {
+        store_fail(request, GRPC_OUT_OF_RANGE, "Range: revision %llu is still to come, after %llu",
+                   (unsigned long long)m->revision, (unsigned long long)keys_revision(keys));
+        return;
+    }
+    if (m->revision && m->revision < keys_compacted(keys)) {
+        store_fail(request, GRPC_OUT_OF_RANGE, "Range: revision %llu is compacted, up to %llu",
+                   (unsigned long long)m->revision, (unsigned long long)keys_compacted(keys));
+        return;
+    }
+    keys_seek(keys, scope, m->revision, &cursor);
+    while (!m->count_only && !answer.err && keys_next(&cursor, &value)) {
+        struct pack row = begin_row(service);
+        struct store_claim claim;
+        bool leased;
+
+        if (told == limit || service->answer.len > RANGE_BYTES) {
+            more = true;
+            break;
+        }
+        leased = value.lease && store_claim_of(store, value.key, store_clock_ns(store), &claim) &&
+                 store_lease_number(&claim.lease) == value.lease;
+        store_entry_pack(&row, &value, 0, leased ? &claim : NULL,
+                         m->keys_only ? STORE_ENTRY_KEYS : STORE_ENTRY_WHOLE);
+        end_row(&answer, 1, &row);
+        told++;
+    }
+    pack_u64(&answer, 2, keys_count_range(keys, scope, m->revision));
+    pack_u64(&answer, 3, more);
+    pack_u64(&answer, 4, keys_revision(keys));
+    store_reply_packed(request, &answer);
+}
+
+/* -- Status: of this replica, whoever leads -- */
+
+static bool always(const ProtobufCMessage *message)
+{
+    (void)message;
+    return true;
+}
+
+static void status(struct request *request)
+{
+    struct store_service *service = request->service;
+    const struct store *store = service_store(service);
+    const struct keys *keys = store_keys(store);
+    struct store_sizes sizes = store_sizes(store);
+    struct store_id id = store_identity(store);
+    struct pack answer = begin_answer(service);
+
+    pack_bytes(&answer, 1, str_of(id.b, sizeof id.b));
+    pack_u64(&answer, 2, keys_revision(keys));
+    pack_u64(&answer, 3, keys_compacted(keys));
+    pack_u64(&answer, 4, keys_count(keys));
+    pack_u64(&answer, 5, sizes.bytes);
+    pack_u64(&answer, 6, sizes.quota);
+    pack_u64(&answer, 7, sizes.leases);
+    pack_u64(&answer, 8, sizes.groups);
+    pack_u64(&answer, 9, sizes.waiters);
+    pack_u64(&answer, 11, sizes.clients);
+    pack_u64(&answer, 12, sizes.no_space);
+    pack_u64(&answer, 13, store_clock_ns(store) / NS_PER_MS);
+    pack_u64(&answer, 14, service->ready);
+    store_reply_packed(request, &answer);
+}
+
+#define READ(rpc, word, check_fn, serializable_fn)                                                 \
+    {                                                                                              \
+        .path = "/muster.v1.Coordination/" rpc, .name = rpc,                                       \
+        .input = &muster__v1__##word##_request__descriptor,                                        \
+        .output = &muster__v1__##word##_response__descriptor, .check = check_fn,                   \
+        .serializable = serializable_fn, .read = word,                                             \
+    }
+const struct store_method store_read_methods[] = {
+    READ("Get", get, check_get, get_serializable),
+    READ("Holders", holders, check_holders, holders_serializable),
+    READ("Range", range, check_range, range_serializable),
+    READ("Status", status, NULL, always),
+    {.path = NULL},
+};
