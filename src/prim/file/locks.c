@@ -63,11 +63,13 @@ static int lock_bucket_file(struct file_store *store, struct bucket *bucket, boo
         int fd = lock_open(store, bucket->locks, ".bucket");
         if (fd < 0) { return errno; }
         int error = lock_byte(store, fd, BYTE_TURNSTILE, LOCK_EXCLUSIVE, until_ns);
+        /* Who shares only passes through it; who wants to be alone stays in it while it waits. */
+        if (error == 0 && !alone) { error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE); }
         if (error == 0) {
-            error =
-                lock_byte(store, fd, BYTE_BUCKET, alone ? LOCK_EXCLUSIVE : LOCK_SHARED, until_ns);
+            enum lock_kind kind = alone ? LOCK_EXCLUSIVE : LOCK_SHARED;
+            error = lock_byte(store, fd, BYTE_BUCKET, kind, until_ns);
         }
-        if (error == 0) { error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE); }
+        if (error == 0 && alone) { error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE); }
         if (error == 0 && fstat(fd, &info) < 0) { error = errno; }
         if (error == 0 && info.st_nlink > 0) {
             *ret_fd = fd;
