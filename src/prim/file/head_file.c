@@ -91,13 +91,15 @@ struct temp {
     char name[LAYOUT_TEMP_CAP];
 };
 
-static int temp_open(struct file_store *store, struct bucket *bucket, struct temp *temp)
+/* Without a name where none is needed: then a crash leaves nothing. What replaces a head needs one. */
+static int temp_open(struct file_store *store, struct bucket *bucket, bool named, struct temp *temp)
 {
     mode_t mode = file_mode(store);
     temp->named = false;
     file_temp_name(store, temp->name);
-    temp->fd = file_hooks.no_unnamed ? (errno = EOPNOTSUPP, -1)
-                                     : sys_open(bucket->temps, ".", O_TMPFILE | O_RDWR, mode);
+    temp->fd = named || file_hooks.no_unnamed
+                   ? (errno = EOPNOTSUPP, -1)
+                   : sys_open(bucket->temps, ".", O_TMPFILE | O_RDWR, mode);
     if (temp->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
         temp->fd = sys_open(bucket->temps, temp->name, O_RDWR | O_CREAT | O_EXCL, mode);
         temp->named = temp->fd >= 0;
@@ -146,15 +148,19 @@ static int publish_new(struct bucket *bucket, struct temp *temp, const char *nam
     return linkat(bucket->temps, temp->name, bucket->heads, name, 0) < 0 ? errno : 0;
 }
 
-static int publish_over(struct bucket *bucket, struct temp *temp, const char *name)
+static int publish_over(struct bucket *bucket, struct temp *temp, const char *name, bool durable)
 {
-    if (!temp->named) {
-        int error = link_unnamed(temp->fd, bucket->temps, temp->name);
-        if (error != 0) { return error; }
-        temp->named = true;
-    }
+    assert(temp->named);
     int error = file_at(STEP_S10_LINKED);
     if (error != 0) { return error; }
+    /* ext4 starts to write out the content of what replaces a file, which takes a millisecond and
+     * is of no use for a head that need not survive. It does not when two names are exchanged; the
+     * old head is then the temporary file, and goes as one. */
+    if (!durable &&
+        renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_EXCHANGE) == 0) {
+        return 0;
+    }
+    if (!durable && errno != EINVAL && errno != ENOSYS) { return errno; }
     if (renameat(bucket->temps, temp->name, bucket->heads, name) < 0) { return errno; }
     temp->named = false;
     return 0;
@@ -185,11 +191,12 @@ static coord_result sync_failed(struct file_store *store, int error, bool publis
 }
 
 static coord_result place(struct file_store *store, struct bucket *bucket, struct temp *temp,
-                          const char *name, bool replace)
+                          const char *name, bool replace, bool durable)
 {
     int error = file_at(STEP_S10);
     if (error == 0) {
-        error = replace ? publish_over(bucket, temp, name) : publish_new(bucket, temp, name);
+        error =
+            replace ? publish_over(bucket, temp, name, durable) : publish_new(bucket, temp, name);
     }
     if (error == 0) { return prim_ok(COORD_R_NONE); }
     if (error == EEXIST && !replace) {
@@ -217,7 +224,7 @@ static coord_result write_and_place(struct file_store *store, struct bucket *buc
         if (error != 0) { return sync_failed(store, error, false); }
         (void)file_at(STEP_S9_DONE);
     }
-    coord_result result = place(store, bucket, temp, name, replace);
+    coord_result result = place(store, bucket, temp, name, replace, durable);
     if (result.code != COORD_OK) { return result; }
     (void)file_at(STEP_S10_DONE);
     if (durable) {
@@ -234,7 +241,7 @@ coord_result head_publish(struct file_store *store, struct bucket *bucket, const
 {
     struct temp temp;
     int error = file_at(STEP_S8);
-    if (error == 0) { error = temp_open(store, bucket, &temp); }
+    if (error == 0) { error = temp_open(store, bucket, replace, &temp); }
     if (error != 0) { return file_trouble(error, "make a temporary file"); }
     coord_result result = write_and_place(store, bucket, &temp, name, head, replace);
     if (temp.named) { (void)unlinkat(bucket->temps, temp.name, 0); }
