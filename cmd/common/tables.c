@@ -528,5 +528,8 @@ const struct option_table *const all_tables[] = {
     &coord_resize_table,
     &coord_watch_table,
     &coord_exec_table,
+    &store_get_table,
+    &store_write_table,
+    &store_del_table,
     NULL,
 };

@@ -19,6 +19,7 @@ extern const struct option_table coord_table, coord_create_table, coord_cas_tabl
 extern const struct option_table coord_delete_table, coord_acquire_table, coord_lease_table;
 extern const struct option_table coord_release_table, coord_resize_table, coord_watch_table;
 extern const struct option_table coord_exec_table;
+extern const struct option_table store_get_table, store_write_table, store_del_table;
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
 /* What a role's settings must obey as a whole, beside what the table says of each: the first thing

@@ -136,6 +136,31 @@ static const struct option instruction_queue_options[] = {
 };
 TABLE(instruction_queue);
 
+static const struct option store_get_options[] = {
+    {.name = "revision",
+     .kind = OPTION_U64,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "0",
+     .max = INT64_MAX,
+     .placeholder = "N",
+     .help = "as of this revision; 0: as of now"},
+    CTL_OPTIONS,
+};
+TABLE(store_get);
+
+static const struct option store_write_options[] = {OPTION_REQUEST_ID, CTL_OPTIONS};
+TABLE(store_write);
+
+static const struct option store_del_options[] = {
+    {.name = "prefix",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "every key that begins with KEY"},
+    OPTION_REQUEST_ID,
+    CTL_OPTIONS,
+};
+TABLE(store_del);
+
 #define OPTION_RESTORE_ADDRESS                                                                     \
     {                                                                                              \
         .name = "raft-advertise", .kind = OPTION_ADDRESS,                                          \

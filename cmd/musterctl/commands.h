@@ -11,6 +11,7 @@ extern const struct command assign_domain_command, unassign_domain_command;
 extern const struct command add_shard_command, remove_shard_command;
 extern const struct command bind_cluster_command, set_quota_command, upsert_provider_command;
 extern const struct command replica_command, instruction_command, state_hash_command;
+extern const struct command store_command;
 extern const struct command coord_command;
 extern const struct command snapshot_command, backup_command, restore_command;
 #endif

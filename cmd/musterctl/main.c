@@ -36,6 +36,7 @@ static const struct command *const children[] = {
     &restore_command,
     &snapshot_command,
     &coord_command,
+    &store_command,
     &auth_command,
     &cert_command,
     &config_command,
