@@ -261,7 +261,10 @@ static coord_result make_root(struct file_store *store)
     if (result.code != COORD_OK && !(store->settings.create_only && medium.network)) {
         return result;
     }
-    int error = sys_make_dir(AT_FDCWD, store->root_path, store->settings.mode);
+    mode_t mode = store->settings.mode;
+    /* All of a shared store belongs to one group, whoever makes a file of it. */
+    if ((mode & S_IRWXG) != 0) { mode |= S_ISGID; }
+    int error = sys_make_dir(AT_FDCWD, store->root_path, mode);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make the directory");
 }
 

@@ -109,9 +109,12 @@ int sys_open_dir(int parent, const char *name)
 
 int sys_make_dir(int parent, const char *name, mode_t mode)
 {
+    struct stat info;
     if (mkdirat(parent, name, mode) < 0) { return errno == EEXIST ? 0 : errno; }
-    /* The mode that was asked for, whatever the umask: users that share a store must all get in. */
-    return fchmodat(parent, name, mode, 0) < 0 ? errno : 0;
+    /* The mode that was asked for, whatever the umask: users that share a store must all get in.
+     * The group it inherits goes on to what is made below it. */
+    if (fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) < 0) { return errno; }
+    return fchmodat(parent, name, mode | (info.st_mode & S_ISGID), 0) < 0 ? errno : 0;
 }
 
 static int lock_call(int fd, int command, uint64_t byte, short type, struct flock *ret_lock)

@@ -1,6 +1,7 @@
 /* Which file systems carry a store: J14, J18 to J22, J25, and what netfs=create-only leaves. */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -326,6 +327,68 @@ TEST(J22_a_link_whose_reply_was_lost_is_found_by_its_link_count)
     CHECK_ANSWER("absent", rig_get(&rig, "a/m", NULL, 0), COORD_NOT_FOUND, COORD_R_NONE);
     rig_close(&rig);
     on_nfs(false);
+}
+
+/* -- users of one group -- */
+
+static void become(uid_t uid, gid_t gid, gid_t also)
+{
+    if (setgroups(1, &also) < 0 || setgid(gid) < 0 || setuid(uid) < 0) { _exit(77); }
+}
+
+static void first_user(void *arg)
+{
+    struct rig rig = {0};
+    struct rig_lease lease;
+    (void)umask(077);
+    become(61001, 62001, 62001);
+    if (rig_try(&rig, arg, "mode=0770").code != COORD_OK) { child_wrong("open"); }
+    if (rig_create(&rig, "a/k", "1", 0, "", NULL).code != COORD_OK) { child_wrong("create"); }
+    if (rig_acquire(&rig, "g", 1, "first", 3600000, 0, &lease).code != COORD_OK) {
+        child_wrong("acquire");
+    }
+}
+
+static void second_user(void *arg)
+{
+    struct rig rig = {0};
+    struct rig_lease lease;
+    (void)umask(077);
+    become(61002, 62002, 62001);
+    coord_result got = rig_try(&rig, arg, "mode=0770");
+    if (got.code != COORD_OK) { child_wrong(got.text); }
+    got = rig_get(&rig, "a/k", NULL, 0);
+    got = rig_cas(&rig, "a/k", got.revision, "2", -1, NULL, NULL);
+    if (got.code != COORD_OK) { child_wrong(got.text); }
+    got = rig_acquire(&rig, "g", 1, "second", 60000, 0, &lease); /* the first one is dead */
+    if (got.code != COORD_OK) { child_wrong(got.text); }
+    got = rig_renew(&rig, &lease);
+    if (got.code != COORD_OK) { child_wrong(got.text); }
+}
+
+static void stranger(void *arg)
+{
+    struct rig rig = {0};
+    become(61003, 62003, 62003);
+    coord_result got = rig_try(&rig, arg, "mode=0770");
+    if (got.code != COORD_UNAVAILABLE || got.reason != COORD_R_FORBIDDEN) { child_wrong(got.text); }
+}
+
+TEST(users_of_one_group_share_a_store_and_nobody_else)
+{
+    char dir[200];
+    (void)snprintf(dir, sizeof dir, "%s", rig_memory_dir());
+    char *slash = strrchr(dir, '/');
+    *slash = '\0';
+    if (geteuid() != 0) { SKIP("only root can become several users"); }
+    CHECK("all may make something here", chmod(dir, 0777) == 0);
+    *slash = '/';
+    file_hooks.no_collector = true;
+    int ended = child_wait(child_start(first_user, dir));
+    if (ended == 77) { SKIP("no other user can be become here"); }
+    CHECK_I64("the first", ended, 0);
+    CHECK_I64("the second", child_wait(child_start(second_user, dir)), 0);
+    CHECK_I64("a stranger", child_wait(child_start(stranger, dir)), 0);
 }
 
 TEST(parameters_that_are_wrong_are_refused_with_what_they_may_be)
