@@ -282,8 +282,8 @@ static int64_t keeper_ttl(const struct suite *s)
     return s->limits.ttl_min_ms > 2000 ? s->limits.ttl_min_ms : 2000; /* a margin of 200 ms */
 }
 
-/* A keeper whose renewals do not come back in time stops before another can be let in. True: it did;
- * else `why` says what was wrong, which may be a machine that gave no core for a tenth of the TTL. */
+/* A keeper whose renewals do not come back in time stops before another can be let in. True: it
+ * did; else `why` says what was wrong, perhaps only a machine that gave no core for 200 ms. */
 static bool lost_in_time(struct suite *s, coord_store *faulty, const char *group, int want_reason,
                          const char **why)
 {

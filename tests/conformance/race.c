@@ -6,8 +6,8 @@
  * Two processes that live through all rounds (threads on a store of one process). A round: both are
  * told the same moment, wait for it without sleeping, and ask; in turn for the slot of a group of
  * one, for a key that must be absent, and for the slot of a group that never was. The winner gives
- * it back before the next round. Tokens must rise from round to round. How many pairs of calls did overlap is printed: a race that nobody runs
- * proves nothing. */
+ * it back before the next round. Tokens must rise from round to round. How many pairs of calls did
+ * overlap is printed: a race that nobody runs proves nothing. */
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
