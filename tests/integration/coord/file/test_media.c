@@ -349,21 +349,33 @@ static void first_user(void *arg)
     }
 }
 
-static void second_user(void *arg)
+static void use_what_another_made(const char *dir)
 {
     struct rig rig = {0};
     struct rig_lease lease;
-    (void)umask(077);
-    become(61002, 62002, 62001);
-    coord_result got = rig_try(&rig, arg, "mode=0770");
+    coord_result got = rig_try(&rig, dir, "mode=0770");
     if (got.code != COORD_OK) { child_wrong(got.text); }
     got = rig_get(&rig, "a/k", NULL, 0);
     got = rig_cas(&rig, "a/k", got.revision, "2", -1, NULL, NULL);
     if (got.code != COORD_OK) { child_wrong(got.text); }
-    got = rig_acquire(&rig, "g", 1, "second", 60000, 0, &lease); /* the first one is dead */
+    got = rig_acquire(&rig, "g", 1, "next", 60000, 0, &lease); /* its holder is dead */
     if (got.code != COORD_OK) { child_wrong(got.text); }
     got = rig_renew(&rig, &lease);
     if (got.code != COORD_OK) { child_wrong(got.text); }
+}
+
+static void second_user(void *arg)
+{
+    (void)umask(077);
+    become(61002, 62002, 62001);
+    use_what_another_made(arg);
+}
+
+static void first_user_again(void *arg)
+{
+    (void)umask(077);
+    become(61001, 62001, 62001);
+    use_what_another_made(arg);
 }
 
 static void stranger(void *arg)
@@ -388,6 +400,7 @@ TEST(users_of_one_group_share_a_store_and_nobody_else)
     if (ended == 77) { SKIP("no other user can be become here"); }
     CHECK_I64("the first", ended, 0);
     CHECK_I64("the second", child_wait(child_start(second_user, dir)), 0);
+    CHECK_I64("the first again", child_wait(child_start(first_user_again, dir)), 0);
     CHECK_I64("a stranger", child_wait(child_start(stranger, dir)), 0);
 }
 
