@@ -290,6 +290,42 @@ TEST(J02_a_record_that_stays_locked_after_its_holders_death_is_judged_without_it
     rig_close(&rig);
 }
 
+struct judge_arg {
+    struct hold *hold;
+    enum file_step step;
+};
+
+static void die_judging(void *arg)
+{
+    struct judge_arg *judge = arg;
+    struct rig rig = {0};
+    struct rig_lease lease;
+    file_hooks.no_collector = true;
+    if (rig_try(&rig, judge->hold->dir, "").code != COORD_OK) { child_wrong("open"); }
+    step_arm(judge->step, AT_KILL);
+    (void)contend(&rig, &lease);
+}
+
+TEST(I01_killed_while_it_judges_the_next_one_comes_to_the_same_end)
+{
+    static const enum file_step steps[] = {STEP_JUDGE_LOCKED, STEP_JUDGE_DEAD};
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        struct hold hold;
+        struct rig rig;
+        struct rig_lease lease;
+        hold_init(&hold, rig_memory_dir(), 3600000);
+        pid_t pid = child_start(hold_a_slot, &hold);
+        await_ready(&hold);
+        (void)kill(pid, SIGKILL);
+        (void)child_wait(pid);
+        struct judge_arg judge = {.hold = &hold, .step = steps[i]};
+        CHECK_I64("killed", child_wait(child_start(die_judging, &judge)), -SIGKILL);
+        rig_open(&rig, hold.dir, "");
+        CHECK_ANSWER("free", contend(&rig, &lease), COORD_OK, COORD_R_ACQUIRED);
+        rig_close(&rig);
+    }
+}
+
 TEST(J26_each_lease_follows_its_own_ttl)
 {
     struct rig rig, other;

@@ -297,6 +297,53 @@ TEST(J31_a_lock_granted_a_moment_ago_is_not_taken_for_the_dead_ones_of_before)
     rig_close(&rig);
 }
 
+struct recoverer {
+    char dir[200];
+    enum file_step step;
+};
+
+static void die_recovering(void *arg)
+{
+    struct recoverer *recoverer = arg;
+    struct rig rig = {0};
+    struct bucket *bucket = NULL;
+    struct locked locked;
+    file_hooks.no_collector = true;
+    if (rig_try(&rig, recoverer->dir, "lock_timeout=10ms").code != COORD_OK) {
+        child_wrong("open");
+    }
+    if (bucket_get(rig.store, "a", true, &bucket).code != COORD_OK) { child_wrong("bucket"); }
+    step_arm(recoverer->step, AT_KILL);
+    (void)take(&rig, bucket, 10000, &locked);
+}
+
+TEST(I01_killed_while_it_recovers_a_lock_the_next_one_recovers_it)
+{
+    static const enum file_step steps[] = {STEP_RECOVER_GATE, STEP_RECOVER_RENAME,
+                                           STEP_RECOVER_DONE};
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        struct recoverer recoverer = {.step = steps[i]};
+        struct rig rig;
+        struct locked locked;
+        (void)snprintf(recoverer.dir, sizeof recoverer.dir, "%s", rig_memory_dir());
+        file_hooks.no_collector = true;
+        rig_open(&rig, recoverer.dir, "lock_timeout=10ms");
+        struct bucket *bucket = bucket_of(&rig);
+        struct lock_record gone = {.who = rig.store->facts.self, .op = OP_CREATE};
+        gone.who.pid = 4194300;
+        memcpy(gone.boot_id, rig.store->facts.boot_id, 16);
+        int fd = hold_with_record(&rig, bucket, &gone);
+        CHECK_I64("killed", child_wait(child_start(die_recovering, &recoverer)), -SIGKILL);
+        CHECK_ANSWER("recovered", take(&rig, bucket, 10000, &locked), COORD_OK, COORD_R_NONE);
+        unlock(&locked);
+        sys_close(fd);
+        (void)gc_run(rig.store);
+        CHECK_I64("no temporary file is left", rig_count(recoverer.dir, "b/a/t"), 0);
+        bucket_put(rig.store, bucket);
+        rig_close(&rig);
+    }
+}
+
 static char removed_lock[700];
 static int remove_lock_once(void *arg, enum file_step step)
 {
