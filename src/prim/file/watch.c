@@ -317,8 +317,14 @@ static bool add_to_snapshot(const struct watch *watch, const struct track *track
            prim_snapshot_add(snapshot, &entry);
 }
 
+/* Of us and of this moment, not of the file: it will be readable later. */
+static bool is_passing(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 /* Reads a head and tells what is new about it; `watch` and `snapshot` NULL, or what is live is
- * added. False: no memory. */
+ * added. False: no memory or descriptor; it must be looked at again. */
 static bool look(struct hub *hub, struct place *place, const char *name, const struct watch *watch,
                  struct prim_snapshot *snapshot)
 {
@@ -327,6 +333,7 @@ static bool look(struct hub *hub, struct place *place, const char *name, const s
     if (name[0] == '.') { return true; }
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
+    if (is_passing(error)) { good = false; }
     if (error == 0 && file.found == HEAD_IS_THERE) {
         struct track *track = track_get(place, name);
         good = track != NULL;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -396,4 +397,55 @@ TEST(O3_a_head_removed_by_hand_is_told_to_its_holder)
     CHECK_ANSWER("and by a renewal", rig_renew(&rig, &lease), COORD_EXPIRED, COORD_R_REVOKED);
     rig.backend->ops->unguard(rig.backend, &lease.claim.lease_id);
     rig_close(&rig);
+}
+
+static int count_turns(void *arg, enum file_step step)
+{
+    if (step == STEP_WATCH_WAIT) { atomic_fetch_add((atomic_int *)arg, 1); }
+    return 0;
+}
+
+/* W4: a change that could not be read is not a change that never was. */
+TEST(a_change_that_could_not_be_read_is_told_when_it_can)
+{
+    struct rig rig, other;
+    struct eye eye;
+    struct rlimit limit, none;
+    atomic_int turns = 0;
+    const char *dir = rig_dir();
+    int start[2], status = -1;
+    file_hooks.no_collector = true;
+    CHECK_I64("a pipe", pipe(start), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        if (read(start[0], &byte, 1) != 1) { _exit(1); }
+        rig_open(&other, dir, "");
+        coord_result made = rig_create(&other, "a/k", "1", 0, "", NULL);
+        rig_close(&other);
+        _exit(made.code == COORD_OK ? 0 : 1);
+    }
+    file_hooks.step = count_turns;
+    file_hooks.arg = &turns;
+    rig_open(&rig, dir, "");
+    eye_open(&eye, &rig, "a", true);
+    see_empty_snapshot(&eye);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    CHECK_I64("no more descriptors here", setrlimit(RLIMIT_NOFILE, &none), 0);
+    CHECK_I64("go", write(start[1], "!", 1), 1);
+    CHECK_I64("waited", waitpid(child, &status, 0), child);
+    CHECK_I64("it was made", status, 0);
+    int seen = atomic_load(&turns);
+    while (atomic_load(&turns) < seen + 3) { rig_sleep_ms(10); }
+    CHECK_I64("descriptors again", setrlimit(RLIMIT_NOFILE, &limit), 0);
+    see(&eye, "something may be missing", COORD_RESYNC, "");
+    see(&eye, "begin", COORD_SNAPSHOT_BEGIN, "");
+    see(&eye, "the change", COORD_ENTRY, "a/k");
+    see(&eye, "end", COORD_SNAPSHOT_END, "");
+    file_hooks.step = NULL;
+    eye_close(&eye);
+    rig_close(&rig);
+    (void)close(start[0]);
+    (void)close(start[1]);
 }
