@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "prim/names.h"
 
 /* docs/formats/envelope.md */
 enum {
@@ -74,6 +75,10 @@ enum err envelope_decode(struct str bytes, struct envelope *ret_envelope)
     };
     memcpy(envelope.lease_id.b, at + AT_LEASE, sizeof envelope.lease_id.b);
     memcpy(envelope.request_id.b, at + AT_REQUEST, sizeof envelope.request_id.b);
+    bool leased = (envelope.flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED;
+    if (leased && (envelope.ttl_ms < 1 || envelope.ttl_ms > PRIM_TTL_MAX_MS)) {
+        return ERR_CORRUPT;
+    }
     /* A whole one with a flag of tomorrow is not ours to interpret: never read as a value. */
     if ((envelope.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || envelope.ttl_ms < 0 ||
         ((envelope.flags & ENVELOPE_GROUP) && value_len != GROUP_VALUE)) {

@@ -154,7 +154,11 @@ coord_result jet_write(struct jet_store *store, int64_t deadline_ns, struct str 
     int64_t ttl_s = 0;
     if (envelope->flags & ENVELOPE_LEASED) {
         /* C2: without the server's TTL nothing would ever end this entry. */
-        assert(store->has_ttl && envelope->ttl_ms >= JET_TTL_MIN_MS);
+        if (!store->has_ttl) {
+            return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
+                               "nats: a lease, on a stream that ends none");
+        }
+        assert(envelope->ttl_ms >= JET_TTL_MIN_MS);
         ttl_s = (envelope->ttl_ms + 999) / 1000;
     } else if ((envelope->flags & ENVELOPE_TOMBSTONE) && store->has_ttl) {
         ttl_s = JET_TOMBSTONE_TTL_S;

@@ -212,6 +212,13 @@ struct str jet_header(struct str block, struct str name)
     return STR_EMPTY;
 }
 
+/* A lease this store never grants: to write it again, as a renewal does, would be our fault. */
+static bool is_too_short(const struct envelope *envelope)
+{
+    return (envelope->flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED &&
+           envelope->ttl_ms < JET_TTL_MIN_MS;
+}
+
 void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,
                   struct jet_state *ret_state)
 {
@@ -221,7 +228,8 @@ void jet_state_of(uint64_t sequence, struct str marker, struct str operation, st
     } else if (str_equal(operation, STR("DEL")) || str_equal(operation, STR("PURGE"))) {
         state.kind = JET_DELETED;
     } else if (envelope_decode(payload, &state.envelope) == ERR_OK &&
-               state.envelope.revision <= sequence && state.envelope.token <= sequence) {
+               state.envelope.revision <= sequence && state.envelope.token <= sequence &&
+               !is_too_short(&state.envelope)) {
         state.kind = state.envelope.flags & ENVELOPE_TOMBSTONE ? JET_TOMBSTONE : JET_LIVE;
         state.revision = state.envelope.revision > 0 ? state.envelope.revision : sequence;
         state.token = state.envelope.token > 0 ? state.envelope.token : state.revision;

@@ -6,7 +6,10 @@
 #include "base/note.h"
 #include "prim/envelope.h"
 
-enum { JET_ANSWER_MAX = 4 * 1024 * 1024 };
+enum {
+    JET_ANSWER_MAX = 4 * 1024 * 1024,
+    JET_TTL_MIN_MS = 2000,
+};
 
 /* Error numbers of the JetStream API. */
 enum {

@@ -17,7 +17,6 @@
 
 enum {
     JET_ROUNDS_MAX = 8, /* refusals by faster writers before a change gives up */
-    JET_TTL_MIN_MS = 2000,
     JET_TTL_STEP_MS = 1000,
     JET_MARKER_TTL_S = 900,
     JET_TOMBSTONE_TTL_S = 3600,

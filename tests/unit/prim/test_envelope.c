@@ -92,3 +92,20 @@ TEST(the_ceiling_of_the_buffer_is_kept)
     CHECK_SIZE("nothing was written", bytes.len, 0);
     buf_deinit(&bytes);
 }
+
+/* Numbers a server made up would be added to clocks and multiplied. */
+TEST(a_lease_of_no_time_or_of_more_than_there_is_is_refused)
+{
+    static const int64_t bad[] = {0, 86400001, INT64_MAX};
+    struct envelope strange = sample, got;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        strange.ttl_ms = bad[i];
+        struct buf bytes = encoded(&strange);
+        CHECK_ERR("leased for that long", envelope_decode(buf_peek(&bytes), &got), ERR_CORRUPT);
+        buf_deinit(&bytes);
+    }
+    strange.ttl_ms = 86400000;
+    struct buf bytes = encoded(&strange);
+    CHECK_OK("the longest", envelope_decode(buf_peek(&bytes), &got));
+    buf_deinit(&bytes);
+}

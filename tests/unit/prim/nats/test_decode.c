@@ -150,6 +150,11 @@ TEST(what_the_last_message_says_about_the_key)
     CHECK_I64("purged by a client", state_of("", "PURGE", NULL, 7, &memory).kind, JET_DELETED);
     CHECK_I64("empty is no marker", state_of("", "", NULL, 7, &memory).kind, JET_FOREIGN);
     CHECK_I64("of a future", state_of("", "", &future, 7, &memory).kind, JET_FOREIGN);
+    struct envelope short_lived = {.flags = ENVELOPE_LEASED, .ttl_ms = 1999, .owner = STR("me")};
+    CHECK_I64("a lease this store never grants", state_of("", "", &short_lived, 7, &memory).kind,
+              JET_FOREIGN);
+    short_lived.ttl_ms = 2000;
+    CHECK_I64("one it does", state_of("", "", &short_lived, 7, &memory).kind, JET_LIVE);
     buf_deinit(&memory);
 }
 
