@@ -139,6 +139,14 @@ static void b08(struct suite *s)
     WANT(cas(s->store, N("k"), made.revision, "b", COORD_TTL_KEEP, other), COORD_CONFLICT,
          COORD_R_NOT_OWNER); /* O1: the owner's name is not enough */
     EXPECT_EQ(value_is(s->store, N("k"), "a"), made.revision, "unchanged");
+    /* A new lease comes in the place of the one an entry has: a plain one has none. */
+    coord_lease *none = NULL;
+    coord_result plain = create(s->store, N("k3"), "a", 0, NULL, NULL);
+    WANT(plain, COORD_OK, COORD_R_CREATED);
+    WANT(coord_compare_and_set(s->store, NULL, text(N("k3")), plain.revision, text("b"),
+                               suite_long_ttl(s), NULL, other, &none),
+         COORD_CONFLICT, COORD_R_NOT_OWNER);
+    EXPECT_EQ(value_is(s->store, N("k3"), "a"), plain.revision, "unchanged, and nobody's");
     (void)coord_release(lease, NULL);
     (void)coord_release(other, NULL);
     coord_lease_unref(lease);

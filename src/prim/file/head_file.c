@@ -248,3 +248,14 @@ coord_result head_publish(struct file_store *store, struct bucket *bucket, const
     sys_close(temp.fd);
     return result;
 }
+
+bool head_may_have_lease(const struct bucket *bucket, const char *name, const coord_id *id)
+{
+    struct head_file file;
+    head_file_init(&file);
+    int error = head_read(bucket->heads, name, STR_EMPTY, &file);
+    bool may = error != 0 || file.found == HEAD_IS_DAMAGED ||
+               (file.found == HEAD_IS_THERE && prim_id_equal(&file.head.lease_id, id));
+    head_file_deinit(&file);
+    return may;
+}

@@ -25,6 +25,9 @@ coord_result head_damaged(struct str key); /* UNAVAILABLE/corrupt */
  * the head's flag says so. UNAVAILABLE/storage (MAYBE_APPLIED from S10 on) or /lock_violation. */
 coord_result head_publish(struct file_store *store, struct bucket *bucket, const char *name,
                           const struct head *head, bool replace);
+/* After a publication that failed, with the key still locked: does the head name this lease, or
+ * can that not be read? */
+bool head_may_have_lease(const struct bucket *bucket, const char *name, const coord_id *id);
 /* The revision of the next change: larger than any this key ever had. `file`: what is there now;
  * `expired`: it is a leased entry that ran out, whose end may have been shown as its revision + 1.
  * 0 or errno. */

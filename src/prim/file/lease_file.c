@@ -223,7 +223,10 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
     (void)pthread_mutex_unlock(&lease->mutex);
     lease_put(store->table, lease, error != 0 && error != EEXIST);
     if (error == EEXIST) {
-        return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the lease id is in use");
+        /* Ids are drawn at random: an earlier attempt of this call was published after all, and
+         * its lease was given up. */
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE,
+                           "what an earlier attempt of this call left is in the way");
     }
     if (error == 0) { (void)file_at(STEP_S7_DONE); }
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");

@@ -11,7 +11,7 @@
 struct lease_table *lease_table_open(void);
 void lease_table_close(struct lease_table *table);
 
-/* S7. UNAVAILABLE/storage, INVALID/handle when the id is in use. */
+/* S7. UNAVAILABLE/storage, also when the id is in use. */
 coord_result lease_make(struct file_store *store, const coord_id *id, int64_t ttl_ms,
                         int64_t *ret_deadline_ns);
 /* S12 after a failure: nobody may find it live. `published`: a head may refer to it. */

@@ -220,7 +220,9 @@ static coord_result take_slot(struct group_op *op, const struct prim_acquire *in
         result =
             head_publish(op->store, op->bucket, look.name, &head, look.file.found == HEAD_IS_THERE);
         if (result.code != COORD_OK) {
-            lease_abandon(op->store, &in->lease_id, (result.flags & COORD_F_MAYBE_APPLIED) != 0);
+            bool open = (result.flags & COORD_F_MAYBE_APPLIED) != 0;
+            lease_abandon(op->store, &in->lease_id,
+                          open && head_may_have_lease(op->bucket, look.name, &in->lease_id));
         }
     }
     head_file_deinit(&look.file);

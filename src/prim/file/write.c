@@ -211,7 +211,8 @@ static coord_result publish_leased(struct op *op, struct head *head, const coord
     head_lease(op->store, id, owner, ttl_ms, deadline_ns, head);
     result = op_publish(op, head);
     if (result.code != COORD_OK) {
-        lease_abandon(op->store, id, (result.flags & COORD_F_MAYBE_APPLIED) != 0);
+        bool open = (result.flags & COORD_F_MAYBE_APPLIED) != 0;
+        lease_abandon(op->store, id, open && head_may_have_lease(op->bucket, op->name, id));
     }
     return result;
 }
@@ -303,12 +304,10 @@ static coord_result cas_compare(const struct op *op, const struct prim_cas *in)
     }
     if (!op->live) { return prim_answer(COORD_CONFLICT, COORD_R_ABSENT, "there is no such entry"); }
     if (head->revision != in->expected) { return held_by(op, COORD_CONFLICT, COORD_R_REVISION); }
-    if ((head->flags & HEAD_LEASED) != 0 && !is_holder(in->claim, head)) {
+    /* A new lease replaces the one that is shown; without one there is nothing to replace. */
+    bool leased = (head->flags & HEAD_LEASED) != 0;
+    if ((leased || in->ttl_ms > 0) && !(leased && is_holder(in->claim, head))) {
         return held_by(op, COORD_CONFLICT, COORD_R_NOT_OWNER);
-    }
-    if (in->ttl_ms > 0 && in->claim == NULL) {
-        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
-                           "a new lease on an entry that is there needs its present one");
     }
     return prim_ok(COORD_R_NONE);
 }

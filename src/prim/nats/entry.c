@@ -107,7 +107,8 @@ static void decide_update(struct jet_change *change, const struct jet_state *sta
 {
     const struct prim_cas *in = change->in;
     bool leased = (state->envelope.flags & ENVELOPE_LEASED) != 0;
-    if (leased && !owns(in->claim, in->key, state)) {
+    /* A new lease replaces the one that is shown; without one there is nothing to replace. */
+    if ((leased || in->ttl_ms > 0) && !owns(in->claim, in->key, state)) {
         plan->result = not_owner(state);
         return;
     }

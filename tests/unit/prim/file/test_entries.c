@@ -1,5 +1,6 @@
 /* Entries and leases of a file store, in one process: the answers of the contract, and what stands
  * on the disk after them. */
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -279,5 +280,63 @@ TEST(names_that_need_encoding_and_hashing_do_not_meet)
     CHECK_ANSWER("nor seen", rig_get(&rig, long_b, NULL, 0), COORD_UNAVAILABLE, COORD_R_CORRUPT);
     CHECK_ANSWER("intact", rig_get(&rig, long_a, value, sizeof value), COORD_OK, COORD_R_NONE);
     file_hooks.same_hash = false;
+    rig_close(&rig);
+}
+
+static int no_room_to_publish(void *arg, enum file_step step)
+{
+    int *times = arg;
+    return step == STEP_S10 && (*times)-- > 0 ? ENOSPC : 0;
+}
+
+/* prim repeats an open answer with the same ids: what the first attempt left must not stop it. */
+TEST(a_lease_whose_head_had_no_room_is_made_by_the_repeat)
+{
+    struct rig rig;
+    int times = 1;
+    struct prim_grant grant = {0};
+    rig_open(&rig, rig_dir(), "");
+    file_hooks.step = no_room_to_publish;
+    file_hooks.arg = &times;
+    struct prim_call call = {.deadline_ns = INT64_MAX, .request_id = prim_id_request()};
+    struct prim_create create = {
+        .key = STR("k"), .owner = STR("me"), .ttl_ms = 60000, .lease_id = prim_id_random()};
+    coord_result result = rig.backend->ops->create(rig.backend, &call, &create, &grant);
+    CHECK_ANSWER("no room", result, COORD_UNAVAILABLE, COORD_R_STORAGE);
+    CHECK("open", (result.flags & COORD_F_MAYBE_APPLIED) != 0);
+    call.attempt = 1;
+    result = rig.backend->ops->create(rig.backend, &call, &create, &grant);
+    CHECK_ANSWER("room", result, COORD_OK, COORD_R_CREATED);
+
+    struct prim_acquire acquire = {.group = STR("g"),
+                                   .owner = STR("me"),
+                                   .slot_count = 1,
+                                   .prefer_slot = COORD_NO_SLOT,
+                                   .ttl_ms = 60000,
+                                   .lease_id = prim_id_random()};
+    struct rig_lease other;
+    (void)rig_acquire(&rig, "g", 1, "you", 60000, 0, &other); /* the group's record */
+    (void)rig_release(&rig, &other, NULL);
+    times = 1;
+    call = (struct prim_call){.deadline_ns = INT64_MAX, .request_id = prim_id_request()};
+    result = rig.backend->ops->acquire(rig.backend, &call, &acquire, &grant);
+    CHECK_ANSWER("no room", result, COORD_UNAVAILABLE, COORD_R_STORAGE);
+    call.attempt = 1;
+    result = rig.backend->ops->acquire(rig.backend, &call, &acquire, &grant);
+    CHECK_ANSWER("room", result, COORD_OK, COORD_R_ACQUIRED);
+    file_hooks.step = NULL;
+    rig_close(&rig);
+}
+
+TEST(a_new_lease_on_an_entry_needs_the_one_it_has)
+{
+    struct rig rig;
+    struct rig_lease lease, next;
+    rig_open(&rig, rig_dir(), "");
+    coord_result plain = rig_create(&rig, "plain", "1", 0, NULL, NULL);
+    (void)rig_create(&rig, "k", "1", 60000, "me", &lease);
+    CHECK_ANSWER("another entry's lease",
+                 rig_cas(&rig, "plain", plain.revision, "2", 60000, &lease, &next), COORD_CONFLICT,
+                 COORD_R_NOT_OWNER);
     rig_close(&rig);
 }
