@@ -37,6 +37,7 @@ struct file_hooks {
     bool same_hash;         /* all long names hash alike */
     bool no_collector;      /* no thread of its own for garbage */
     bool no_unnamed;        /* as if O_TMPFILE were not there */
+    int64_t look_ms;        /* how often a watch looks at each lease; 0: once a second */
 };
 extern struct file_hooks file_hooks;
 

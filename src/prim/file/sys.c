@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -88,6 +90,18 @@ int sys_eventfd(void)
 {
     opening();
     return opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+int sys_epoll(void)
+{
+    opening();
+    return opened(epoll_create1(EPOLL_CLOEXEC));
+}
+
+int sys_pidfd(uint32_t pid)
+{
+    opening();
+    return opened((int)syscall(SYS_pidfd_open, (pid_t)pid, 0)); /* closed by exec always */
 }
 
 void sys_close(int fd)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "prim/file/deaths.h"
 #include "prim/file/head_file.h"
 #include "prim/file/hooks.h"
 #include "prim/file/judge.h"
@@ -20,7 +21,7 @@
 enum {
     POLL_MS = 250,
     WAIT_MS = 1000, /* at most: a deadline may come sooner than it seemed, after a suspend */
-    LOOK_MS = 1000, /* at every lease: its holder may have died */
+    LOOK_MS = 1000, /* at every lease: its holder may have died where no descriptor tells */
     JUDGE_MS = 200,
     TRACKS_MAX = 1 << 24,
     EVENTS_BYTES = 64 * 1024,
@@ -78,6 +79,7 @@ struct hub {
     int events, wake;
     struct list places, watches, guards;
     struct heap timers;
+    struct deaths deaths;
     int64_t next_poll_ns;
     char buffer[EVENTS_BYTES] __attribute__((aligned(8)));
 };
@@ -111,6 +113,7 @@ static void place_put(struct hub *hub, struct place *place)
     list_remove(&place->node);
     bucket_put(hub->store, place->bucket);
     free(place);
+    if (list_empty(&hub->places)) { deaths_forget_all(&hub->deaths); }
 }
 
 static void place_listen(struct hub *hub, struct place *place)
@@ -238,7 +241,8 @@ static struct track *track_get(struct place *place, const char *name)
 
 static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
 {
-    int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
+    int64_t look_ms = file_hooks.look_ms != 0 ? file_hooks.look_ms : LOOK_MS;
+    int64_t early = file_now(hub->store) + look_ms * NS_IN_MS;
     int64_t due = deadline_ns < early ? deadline_ns : early;
     /* Without room for a timer an expiry would be missed. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK) {
@@ -285,6 +289,9 @@ static bool judge_track(struct hub *hub, struct track *track)
         return false;
     }
     if (verdict.over) { return true; }
+    if (hub->store->settings.early_death) {
+        deaths_add(&hub->deaths, &hub->store->facts, &track->head.who);
+    }
     arm(hub, track, verdict.deadline_ns);
     return false;
 }
@@ -548,6 +555,22 @@ static void tell_host(struct hub *hub)
     }
 }
 
+/* Its leases are looked at now. */
+static void hear_death(struct hub *hub, uint32_t pid)
+{
+    struct map_entry *entry;
+    LIST_EACH(&hub->places, node)
+    {
+        struct place *place = CONTAINER_OF(node, struct place, node);
+        for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
+            struct track *track = entry->value;
+            if (track->timer.place != 0 && track->head.who.pid == pid) {
+                (void)heap_put(&hub->timers, &track->timer, 0); /* it is in: only moved */
+            }
+        }
+    }
+}
+
 static void *hub_run(void *arg)
 {
     struct hub *hub = arg;
@@ -557,12 +580,14 @@ static void *hub_run(void *arg)
         int timeout = wait_ms(hub);
         (void)pthread_mutex_unlock(&hub->mutex);
         struct pollfd fds[] = {{.fd = hub->wake, .events = POLLIN},
-                               {.fd = hub->events, .events = POLLIN}};
-        (void)poll(fds, 2, timeout); /* a descriptor of -1 is skipped */
+                               {.fd = hub->events, .events = POLLIN},
+                               {.fd = hub->deaths.poll, .events = POLLIN}};
+        (void)poll(fds, ARRAY_LEN(fds), timeout); /* a descriptor of -1 is skipped */
         (void)!read(hub->wake, &count, sizeof count);
         (void)file_at(STEP_WATCH_WAIT);
         (void)pthread_mutex_lock(&hub->mutex);
         if (hub->events >= 0) { take_events(hub); }
+        for (uint32_t pid; deaths_take(&hub->deaths, &pid);) { hear_death(hub, pid); }
         poll_places(hub);
         take_deadlines(hub);
         send_snapshots(hub);
@@ -595,6 +620,7 @@ struct hub *hub_open(struct file_store *store)
     if (hub == NULL) { return NULL; }
     hub->store = store;
     hub->events = hub->wake = -1;
+    deaths_open(&hub->deaths);
     (void)pthread_mutex_init(&hub->mutex, NULL);
     list_init(&hub->places);
     list_init(&hub->watches);
@@ -625,6 +651,7 @@ void hub_close(struct hub *hub)
     }
     assert(list_empty(&hub->places));
     heap_deinit(&hub->timers);
+    deaths_close(&hub->deaths);
     sys_close(hub->events);
     sys_close(hub->wake);
     (void)pthread_mutex_destroy(&hub->mutex);

@@ -448,7 +448,8 @@ TEST(the_replicated_clock_follows_the_leader_and_never_runs_ahead)
     rig_run(5000);
     before = replica_status(leader->replica).clock_ns;
     CHECK_OK("after a long silence", answer_of(rig_add(leader, 0, "n", 1)));
-    CHECK_U64("at most 200 ms", replica_status(leader->replica).clock_ns - before, 200 * NS_PER_MS);
+    CHECK_U64("at most two seconds", replica_status(leader->replica).clock_ns - before,
+              2000 * NS_PER_MS);
     RIG_UNTIL("quiet", rig_settled());
     for (size_t i = 0; i < 3; i++)
         CHECK_U64("the same everywhere", replica_status(rig.nodes[i].replica).clock_ns,

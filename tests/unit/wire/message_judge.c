@@ -19,6 +19,7 @@
 #include "wire/pb/grpc_reflection_v1alpha_reflection.pb-c.h"
 #include "wire/pb/grpc_testing_interop.pb-c.h"
 #include "wire/pb/muster_test_v1_echo.pb-c.h"
+#include "wire/pb/muster_v1_coordination.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 #include "wire/pb/rollout_plugin.pb-c.h"
 #include "wire/pb/rollout_transport.pb-c.h"
@@ -57,6 +58,12 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &muster__v1__list_replicas_response__descriptor,
     &muster__v1__state_hash_response__descriptor,
     &muster__v1__backup_chunk__descriptor,
+    &muster__v1__outcome__descriptor,
+    &muster__v1__acquire_request__descriptor,
+    &muster__v1__delete_request__descriptor,
+    &muster__v1__watch_response__descriptor,
+    &muster__v1__renew_response__descriptor,
+    &muster__v1__store_command__descriptor,
     &rollout__plugin__v1__init_request__descriptor,
     &rollout__transport__v1__beat_request__descriptor,
     &rollout__transport__v1__beat_response__descriptor,

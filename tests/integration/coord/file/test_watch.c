@@ -137,6 +137,7 @@ TEST(an_early_death_is_told_although_nobody_contends)
     int pipes[2];
     char byte;
     const char *dir = rig_dir();
+    file_hooks.look_ms = 3600000; /* nobody finds it by looking */
     CHECK("a pipe", pipe(pipes) == 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -159,6 +160,7 @@ TEST(an_early_death_is_told_although_nobody_contends)
     CHECK_ANSWER("over", rig_get(&rig, "a/k", NULL, 0), COORD_NOT_FOUND, COORD_R_NONE);
     eye_close(&eye);
     rig_close(&rig);
+    file_hooks.look_ms = 0;
 }
 
 /* Keeps a state of its own from what it sees, and checks W2 on the way. */
