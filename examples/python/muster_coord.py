@@ -289,8 +289,10 @@ class Lease:
 
     def keep(self, on_lost=None):
         """Renews from now on. `lost` is set, and on_lost(reason) called, once, if it is lost."""
+        told = self.lost                # not self: what a lease refers to must not refer to it
+
         def lost(_arg, _lease, reason):
-            self.lost.set()
+            told.set()
             if on_lost:
                 on_lost(_lib.coord_reason_name(reason).decode())
         self._on_lost = _LOST(lost)     # must live as long as the lease

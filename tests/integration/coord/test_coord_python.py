@@ -3,11 +3,13 @@
 
 usage: test_coord_python.py LIBMUSTER BINDING_DIR [URL... [-- NAME]]    (prints TAP)
 """
+import gc
 import os
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 
 os.environ["LIBMUSTER"] = os.path.abspath(sys.argv[1])
 BINDING = os.path.abspath(sys.argv[2])
@@ -93,6 +95,18 @@ def slots():
     on_each("slots", act)
 
 
+def let_go():
+    """a kept lease that is let go of is kept no longer, without waiting for the garbage collector"""
+    def act(store, name):
+        gc.disable()
+        lease = store.create(name, ttl=TTL, owner="py").keep()
+        seen = weakref.ref(lease)
+        del lease
+        check(seen() is None, "it went at once")
+        gc.enable()
+    on_each("let_go", act)
+
+
 def watching():
     """watch: a snapshot, then changes"""
     def act(store, name):
@@ -116,4 +130,4 @@ def the_example():
 
 
 if __name__ == "__main__":
-    run_cases([entries, claims, slots, watching, the_example], "")
+    run_cases([entries, claims, slots, let_go, watching, the_example], "")
