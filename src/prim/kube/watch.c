@@ -3,6 +3,8 @@
  *
  * The stream is only a hint for expiry: it may lag behind the store. Before a holder is called gone
  * its object is read from the store, and must be the pair that was seen all the time. */
+#include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -398,6 +400,7 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
 {
     struct watch *w = calloc(1, sizeof *w);
     pthread_condattr_t attributes;
+    sigset_t all, before;
 
     (void)call; /* the snapshot comes when it comes: the thread keeps trying */
     if (!w) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
@@ -412,7 +415,12 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
     (void)pthread_cond_init(&w->wake, &attributes);
     (void)pthread_condattr_destroy(&attributes);
     prim_feed_on_room(feed, on_room, w);
-    if (!w->scope || pthread_create(&w->thread, NULL, run, w)) {
+    /* Handlers run on the program's own threads. */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = w->scope ? pthread_create(&w->thread, NULL, run, w) : ENOMEM;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
         watch_free(w);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     }

@@ -1,5 +1,6 @@
 /* k8s:// before a real kube-apiserver: D11, Q01 to Q11. One second is the backend's grain, so each
  * wait here is a few seconds long; what is asserted of time are lower bounds only. */
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -920,5 +921,57 @@ TEST(entries_slots_and_watches_work_together)
     coord_lease_unref(second);
     coord_lease_unref(third);
     coord_close(other);
+    coord_close(store);
+}
+
+/* -- the program's signals -- */
+
+enum { TASKS_MAX = 256 };
+
+static size_t tasks(long ids[TASKS_MAX])
+{
+    size_t count = 0;
+    const struct dirent *entry;
+    DIR *dir = opendir("/proc/self/task");
+
+    CHECK("a list of threads", dir != NULL);
+    while ((entry = readdir(dir)) && count < TASKS_MAX)
+        if (entry->d_name[0] != '.') ids[count++] = strtol(entry->d_name, NULL, 10);
+    (void)closedir(dir);
+    return count;
+}
+
+static bool takes_signals(long id)
+{
+    char path[64], line[256];
+    uint64_t blocked = UINT64_MAX; /* one that has ended takes none */
+    (void)snprintf(path, sizeof path, "/proc/self/task/%ld/status", id);
+    FILE *file = fopen(path, "re");
+
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "SigBlk:", 7) == 0) blocked = strtoull(line + 7, NULL, 16);
+    if (file) (void)fclose(file);
+    return !(blocked >> (SIGUSR1 - 1) & 1);
+}
+
+TEST(threads_of_a_watch_take_none_of_the_programs_signals)
+{
+    long before[TASKS_MAX], after[TASKS_MAX];
+    size_t count = tasks(before), taking = 0;
+    coord_store *store = open_store("KUBE_ADMIN");
+    coord_watch *watch = NULL;
+
+    check_code("watched",
+               coord_watch_open(store, NULL, view("signals"), COORD_WATCH_BUCKET, &watch), COORD_OK,
+               COORD_R_NONE);
+    size_t now = tasks(after);
+    for (size_t i = 0; i < now; i++) {
+        bool old = false;
+        for (size_t j = 0; j < count; j++) old |= before[j] == after[i];
+        if (!old && takes_signals(after[i])) taking++;
+    }
+    CHECK("it has a thread", now > count);
+    CHECK_SIZE("that runs no handler", taking, 0);
+    coord_watch_close(watch);
     coord_close(store);
 }
