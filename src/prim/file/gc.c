@@ -140,6 +140,10 @@ static bool is_past(struct round *round, const struct head *head)
     }
     if ((head->flags & HEAD_LEASED) == 0) { return false; }
     if (!this_boot) { return true; }
+    /* It says until when the slot rests. */
+    if ((head->flags & HEAD_SLOT) != 0 && keep < PRIM_COOLDOWN_MAX_MS * NS_IN_MS) {
+        keep = PRIM_COOLDOWN_MAX_MS * NS_IN_MS;
+    }
     coord_result result = judge(store, head, now + 100 * NS_IN_MS, &verdict);
     if (result.code != COORD_OK) {
         round->all_seen = false;

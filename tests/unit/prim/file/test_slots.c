@@ -1,5 +1,6 @@
 /* Groups of a file store in one process. */
 #include "lib/test.h"
+#include "prim/file/gc.h"
 #include "rig.h"
 
 TEST(no_more_holders_than_slots_and_the_lowest_free_one_first)
@@ -158,5 +159,32 @@ TEST(a_repeated_acquire_takes_one_slot_only)
     CHECK_SIZE("one row", holders->count, 1);
     coord_holders_free(holders);
     CHECK_ANSWER("renewable", rig_renew(&rig, &same), COORD_OK, COORD_R_RENEWED);
+    rig_close(&rig);
+}
+
+/* The head of an expired slot says until when it rests: the collector must leave it that long. */
+TEST(a_slot_rests_though_tombstones_are_kept_for_no_time)
+{
+    struct rig rig;
+    struct rig_lease lease;
+    struct prim_grant grant = {0};
+    file_hooks.no_collector = true;
+    rig_open(&rig, rig_dir(), "tombstone_keep=0ms");
+    struct prim_acquire in = {.group = STR("g"),
+                              .owner = STR("a"),
+                              .value = STR(""),
+                              .slot_count = 1,
+                              .prefer_slot = COORD_NO_SLOT,
+                              .ttl_ms = 100,
+                              .cooldown_ms = 60000,
+                              .lease_id = prim_id_random()};
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 5000 * NS_IN_MS,
+                             .request_id = prim_id_request()};
+    CHECK_ANSWER("acquired", rig.backend->ops->acquire(rig.backend, &call, &in, &grant), COORD_OK,
+                 COORD_R_ACQUIRED);
+    rig_sleep_ms(150);
+    (void)gc_run(rig.store);
+    CHECK_ANSWER("at rest", rig_acquire(&rig, "g", 1, "b", 60000, 0, &lease), COORD_EXISTS,
+                 COORD_R_FULL);
     rig_close(&rig);
 }
