@@ -1,5 +1,6 @@
 #include "prim/file/deaths.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include "prim/file/sys.h"
@@ -35,7 +36,10 @@ void deaths_add(struct deaths *deaths, const struct host_facts *facts, const str
     }
     int fd = sys_pidfd(who->pid);
     if (fd < 0) { return; }
-    if (epoll_ctl(deaths->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    /* Dead already and not reaped: its lease was judged, and lives on in another process or in a
+     * child. To hear of it again and again would be to spin. */
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    if (poll(&end, 1, 0) != 0 || epoll_ctl(deaths->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
         sys_close(fd);
         return;
     }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -450,4 +451,56 @@ TEST(a_change_that_could_not_be_read_is_told_when_it_can)
     rig_close(&rig);
     (void)close(start[0]);
     (void)close(start[1]);
+}
+
+/* Who made the lease is dead and not reaped, who imported it lives: nothing is to be heard of the
+ * dead one any more, though its descriptor says so for ever. */
+TEST(a_watch_does_not_spin_over_a_dead_process_whose_lease_lives_on)
+{
+    struct rig rig, other;
+    struct eye eye;
+    atomic_int turns = 0;
+    const char *dir = rig_dir();
+    int64_t left_ms = 0;
+    siginfo_t end;
+    struct rig_lease *lease =
+        mmap(NULL, sizeof *lease, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK("shared memory", lease != MAP_FAILED);
+    file_hooks.no_collector = true;
+    int ready[2];
+    CHECK_I64("a pipe", pipe(ready), 0);
+    rig_open(&rig, dir, "");
+    pid_t child = fork();
+    if (child == 0) {
+        rig_open(&other, dir, "");
+        bool made = rig_create(&other, "a/k", "1", 600000, "me", lease).code == COORD_OK;
+        ssize_t told = write(ready[1], made ? "!" : "?", 1);
+        (void)told;
+        for (;;) { (void)pause(); } /* until it is killed */
+    }
+    char byte = 0;
+    CHECK_I64("told", read(ready[0], &byte, 1), 1);
+    CHECK_I64("made", byte, '!');
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 5000 * NS_IN_MS,
+                             .request_id = prim_id_request()};
+    CHECK_ANSWER("imported", rig.backend->ops->adopt(rig.backend, &call, &lease->claim, &left_ms),
+                 COORD_OK, COORD_R_RENEWED);
+    CHECK_I64("killed", kill(child, SIGKILL), 0);
+    CHECK_I64("dead, and not reaped", waitid(P_PID, (id_t)child, &end, WEXITED | WNOWAIT), 0);
+    file_hooks.step = count_turns;
+    file_hooks.arg = &turns;
+    eye_open(&eye, &rig, "a", true);
+    see(&eye, "begin", COORD_SNAPSHOT_BEGIN, "");
+    see(&eye, "it lives", COORD_ENTRY, "a/k");
+    see(&eye, "end", COORD_SNAPSHOT_END, "");
+    rig_sleep_ms(500);
+    CHECK("the watch is at rest", atomic_load(&turns) < 100);
+    file_hooks.step = NULL;
+    eye_close(&eye);
+    CHECK_ANSWER("renewed", rig_renew(&rig, lease), COORD_OK, COORD_R_RENEWED);
+    rig_close(&rig);
+    (void)waitpid(child, NULL, 0);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+    (void)munmap(lease, sizeof *lease);
 }
