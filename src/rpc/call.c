@@ -240,6 +240,11 @@ void *rpc_call_data(const struct rpc_call *call)
     return call->data;
 }
 
+void rpc_call_waits(struct rpc_call *call)
+{
+    call->waits = true;
+}
+
 void rpc_call_mark(struct rpc_call *call, const char *stage)
 {
     if (call->stage_count == RPC_STAGES_MAX) return;

@@ -64,6 +64,9 @@ void *rpc_call_data(const struct rpc_call *call);
 /* Stage marks for the slow-request log: "proposed", "applied". At most RPC_STAGES_MAX, the server's
  * own two ("received", "decoded") among them; further ones are left out. Static names. */
 void rpc_call_mark(struct rpc_call *call, const char *stage);
+/* It waits for others from now on, for as long as it was asked to: the slow-request log is not for
+ * it. */
+void rpc_call_waits(struct rpc_call *call);
 
 /* -- answering: after the end of the call each of these does nothing, or says ERR_CLOSED -- */
 /* ERR_FULL: too much waits for this peer; wait for on_writable. ERR_CLOSED: nobody listens any

@@ -198,7 +198,8 @@ void meter_call_ended(struct rpc_call *call)
         counter_add(m->bytes_in, call->bytes_in);
         counter_add(m->bytes_out, call->bytes_out);
     }
-    if (m->rpc.handler && m->rpc.kind == RPC_UNARY && ns >= s->limits.slow_call_ms * NS_PER_MS)
+    if (m->rpc.handler && m->rpc.kind == RPC_UNARY && !call->waits &&
+        ns >= s->limits.slow_call_ms * NS_PER_MS)
         log_slow(call, ns);
 }
 

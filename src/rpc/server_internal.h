@@ -184,6 +184,7 @@ struct rpc_call {
     char trace[RPC_TRACE_LEN];
     bool gzip;          /* grpc-encoding of the request */
     bool begun;         /* the handler knows of it: on_done is due */
+    bool waits;         /* for others: no slow call */
     bool paused;        /* by the handler */
     bool ended;         /* the peer has sent all */
     bool end_told;      /* ... and the handler knows, or needs not */

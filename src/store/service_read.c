@@ -204,7 +204,11 @@ static void range(struct request *request)
         end_row(&answer, 1, &row);
         told++;
     }
-    pack_u64(&answer, 2, keys_count_range(keys, scope, m->revision));
+    /* Of now it is two ways down a tree; of the past a walk, which pages of a list must not pay. */
+    if (m->count_only || !m->revision || m->revision == keys_revision(keys))
+        pack_u64(
+            &answer, 2,
+            keys_count_range(keys, scope, m->revision == keys_revision(keys) ? 0 : m->revision));
     pack_u64(&answer, 3, more);
     pack_u64(&answer, 4, keys_revision(keys));
     store_reply_packed(request, &answer);

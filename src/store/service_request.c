@@ -385,4 +385,17 @@ static void on_done(void *owner, struct rpc_call *call)
     store_request_free(request);
 }
 
-const struct rpc_handler store_handler = {.on_message = on_message, .on_done = on_done};
+/* Who waits is answered by nobody who stops; its place stands in the queue. */
+static void on_drain(void *owner, struct rpc_call *call)
+{
+    struct request *request = rpc_call_data(call);
+
+    (void)owner;
+    if (request && request->step == REQUEST_QUEUES)
+        store_fail(request, GRPC_UNAVAILABLE,
+                   "%s: this replica stops; ask again with the same request",
+                   request->method->name);
+}
+
+const struct rpc_handler store_handler = {
+    .on_message = on_message, .on_drain = on_drain, .on_done = on_done};

@@ -149,6 +149,7 @@ void wait_begin(struct request *request, const struct store_id *lease)
         return;
     }
     request->step = REQUEST_QUEUES;
+    rpc_call_waits(request->call);
     request->wait_until = mono_after(request->since, (uint64_t)m->wait_ms);
     request->renew_at = mono_after(now, (uint64_t)request->ttl_ms / 3);
     list_remove(&request->link);

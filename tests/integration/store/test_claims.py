@@ -165,6 +165,8 @@ def a_wait_outlives_its_ttl():
     check(waiters(c, b"w/long") == 1 and not call.done(), "it is still there")
     c.release(lease)
     outcome(call.result(), stores.OK, stores.ACQUIRED, "and gets it")
+    slow = [line for line in c.node.text().splitlines() if "slow call" in line and "/Acquire" in line]
+    check(not slow, f"who waits is not slow: {slow}")
 
 
 def who_leaves_is_no_waiter():

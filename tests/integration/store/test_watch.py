@@ -162,7 +162,8 @@ def a_slow_one_costs_itself():
     kind = stores.message(method.input_type)
     channel = CLUSTER.dial(c.node.grpc)
     slow = channel.unary_stream("/" + stores.STORE + "Watch", kind.SerializeToString,
-                                stores.message(method.output_type).FromString)(kind(scope=b"z/", raw=True))
+                                stores.message(method.output_type).FromString)(kind(scope=b"z/", raw=True),
+                                                                                      timeout=stores.PATIENCE)
     check(next(slow).kind == SNAPSHOT, "it began")
     value, count = b"v" * 65536, 400
     for n in range(count):

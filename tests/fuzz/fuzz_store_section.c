@@ -1,0 +1,56 @@
+/* Any bytes as the store's section of a snapshot, cut where the first byte says: refused with a
+ * note, or read, and then what is written of it is read to the same hash. */
+#include <stdlib.h>
+
+#include "store/core/store.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool holds)
+{
+    if (!holds) abort();
+}
+
+static enum err read_section(struct str bytes, size_t cut, struct store **ret_store,
+                             struct note *note)
+{
+    struct store_options options = {.quota_bytes = 1 << 20};
+    struct store_restore *restore = store_restore_open(&options);
+    enum err err = ERR_OK;
+
+    must(restore);
+    while (!err && bytes.len > 0) {
+        size_t piece = min_size(cut, bytes.len);
+        err = store_restore_feed(restore, str_of(bytes.at, piece), note);
+        bytes = str_tail(bytes, piece);
+    }
+    if (!err) err = store_restore_done(restore, ret_store, note);
+    store_restore_close(restore);
+    return err;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct store *store, *again;
+    struct store_view *view;
+    struct note note = {""};
+    struct buf bytes;
+    enum err err = ERR_OK;
+
+    if (size == 0) return 0;
+    if (read_section(str_of(data + 1, size - 1), data[0] ? data[0] : size, &store, &note)) {
+        must(note.text[0]);
+        return 0;
+    }
+    buf_init(&bytes, (size_t)64 << 20);
+    view = store_view_open(store);
+    must(view);
+    while (store_view_next(view, 1000, &bytes, &err)) must(!err);
+    store_view_close(view);
+    must(!err && read_section(buf_peek(&bytes), 7, &again, &note) == ERR_OK);
+    must(store_hash(again) == store_hash(store));
+    store_close(store);
+    store_close(again);
+    buf_deinit(&bytes);
+    return 0;
+}

@@ -1,0 +1,333 @@
+/* The store as bytes of the log: commands, replies, snapshots, what a change was. */
+#include <muster/coord.h>
+
+#include "lib/test.h"
+#include "store/bounds.h"
+#include "store/machine.h"
+#include "wire/message.h"
+#include "wire/pb/muster_v1_coordination.pb-c.h"
+
+static struct {
+    struct store_machine *store;
+    struct machine machine;
+    uint64_t index, clock_ns;
+    struct buf reply;
+    struct arena arena;
+    char expired[256]; /* keys that the last entries ended by the clock, a space after each */
+    size_t changes;
+} bed;
+
+static void on_applied(void *owner, const struct store_applied *applied)
+{
+    (void)owner;
+    for (uint64_t n = applied->changes.first; n < applied->changes.end; n++) {
+        struct key_value change, before;
+
+        keys_change_at(store_keys(store_machine_store(bed.store)), n, &change, &before);
+        bed.changes++;
+        if (!store_change_expired(applied, &change, &before)) continue;
+        strncat(bed.expired, change.key.at, change.key.len);
+        strcat(bed.expired, " ");
+    }
+}
+
+static void open_bed(void)
+{
+    struct store_machine_options options = {.applied = on_applied};
+
+    memset(&bed, 0, sizeof bed);
+    CHECK_OK("open", store_machine_open(&options, &bed.store));
+    bed.machine = store_machine_registration(bed.store);
+    buf_init(&bed.reply, 1 << 20);
+    arena_init(&bed.arena, 1 << 20);
+}
+
+static void close_bed(void)
+{
+    store_machine_close(bed.store);
+    buf_deinit(&bed.reply);
+    arena_deinit(&bed.arena);
+}
+
+static void apply_bytes(struct str bytes)
+{
+    struct machine_entry entry = {.index = ++bed.index,
+                                  .term = 1,
+                                  .clock_ns = bed.clock_ns,
+                                  .version = 1,
+                                  .level = 1,
+                                  .command = bytes};
+
+    buf_clear(&bed.reply);
+    CHECK_OK("known", bed.machine.ops->knows(bed.machine.state, bytes, NULL));
+    bed.machine.ops->apply(bed.machine.state, &entry, &bed.reply);
+}
+
+static const Muster__V1__Outcome *apply(const struct store_command *command)
+{
+    struct store_reply reply;
+    ProtobufCMessage *message;
+    struct note note = {""};
+    struct buf bytes;
+
+    buf_init(&bytes, 2 << 20);
+    CHECK_OK("write", store_command_write(command, &bytes));
+    apply_bytes(buf_peek(&bytes));
+    buf_deinit(&bytes);
+    if (command->kind == STORE_RENEW) return NULL;
+    CHECK_OK("reply", store_reply_parse(buf_peek(&bed.reply), &reply));
+    CHECK_ERR(note.text,
+              message_read(&muster__v1__outcome__descriptor, reply.outcome, NULL, &bed.arena,
+                           &message, &note),
+              ERR_OK);
+    CHECK_SIZE("the code in front", (size_t)reply.code,
+               (size_t)((const Muster__V1__Outcome *)message)->code);
+    return (const Muster__V1__Outcome *)message;
+}
+
+static struct store_id id_of(uint8_t n)
+{
+    struct store_id id = {{n, 1}};
+
+    return id;
+}
+
+static const Muster__V1__Outcome *lease(const char *key, uint8_t n, int64_t ttl_ms)
+{
+    return apply(&(struct store_command){.kind = STORE_CREATE,
+                                         .key = str_from(key),
+                                         .owner = STR("w"),
+                                         .ttl_ms = ttl_ms,
+                                         .lease = id_of(n)});
+}
+
+TEST(a_command_is_read_as_it_was_written)
+{
+    struct store_id renew[2] = {id_of(1), id_of(2)};
+    struct store_command all = {.kind = STORE_ACQUIRE,
+                                .client = id_of(9),
+                                .sequence = 7,
+                                .acked = 5,
+                                .key = STR("muster/g"),
+                                .value = {"\0v", 2},
+                                .owner = STR("w"),
+                                .range_end = STR("z"),
+                                .expected = UINT64_MAX,
+                                .ttl_ms = 500,
+                                .lease = id_of(3),
+                                .held = id_of(4),
+                                .slot_count = 1024,
+                                .flags = 3,
+                                .prefer_slot = STORE_NO_SLOT,
+                                .cooldown_ms = 60000,
+                                .wait = true,
+                                .renew = renew,
+                                .renew_count = 2};
+    struct store_command got;
+    struct note note = {""};
+    struct arena arena;
+    struct buf bytes;
+
+    arena_init(&arena, 1 << 20);
+    buf_init(&bytes, 1 << 20);
+    CHECK_OK("write", store_command_write(&all, &bytes));
+    CHECK_ERR(note.text, store_command_read(buf_peek(&bytes), &arena, &got, &note), ERR_OK);
+    CHECK("kind", got.kind == all.kind && got.wait);
+    CHECK("ids", memcmp(&got.client, &all.client, 16) == 0 &&
+                     memcmp(&got.lease, &all.lease, 16) == 0 &&
+                     memcmp(&got.held, &all.held, 16) == 0);
+    CHECK("numbers", got.sequence == 7 && got.acked == 5 && got.expected == UINT64_MAX &&
+                         got.ttl_ms == 500 && got.slot_count == 1024 && got.flags == 3 &&
+                         got.prefer_slot == STORE_NO_SLOT && got.cooldown_ms == 60000);
+    CHECK("texts", str_equal(got.key, all.key) && str_equal(got.value, all.value) &&
+                       str_equal(got.owner, all.owner) && str_equal(got.range_end, all.range_end));
+    CHECK("renewals", got.renew_count == 2 && memcmp(got.renew, renew, sizeof renew) == 0);
+    all = (struct store_command){.kind = STORE_CAS, .key = STR("muster/k"), .ttl_ms = -1};
+    buf_clear(&bytes);
+    CHECK_OK("keep", store_command_write(&all, &bytes));
+    CHECK_OK("keep", store_command_read(buf_peek(&bytes), &arena, &got, NULL));
+    CHECK("a negative number", got.ttl_ms == STORE_TTL_KEEP);
+    arena_deinit(&arena);
+    buf_deinit(&bytes);
+}
+
+TEST(what_breaks_a_limit_is_refused_before_the_core)
+{
+    static char large[STORE_VALUE_MAX + 1];
+    static const struct {
+        const char *why;
+        struct store_command command;
+    } cases[] = {
+        {"a value too large", {.kind = STORE_PUT, .key = {"k", 1}, .value = {large, sizeof large}}},
+        {"a claim by put", {.kind = STORE_PUT, .key = {"muster/k", 8}}},
+        {"no key", {.kind = STORE_PUT}},
+        {"a plain key by create", {.kind = STORE_CREATE, .key = {"k", 1}}},
+        {"a lease without id",
+         {.kind = STORE_CREATE, .key = {"muster/k", 8}, .owner = {"w", 1}, .ttl_ms = 500}},
+        {"a lease without owner",
+         {.kind = STORE_CREATE, .key = {"muster/k", 8}, .lease = {{1}}, .ttl_ms = 500}},
+        {"a TTL below keep", {.kind = STORE_CAS, .key = {"muster/k", 8}, .ttl_ms = -2}},
+        {"no slots", {.kind = STORE_RESIZE, .key = {"muster/g", 8}}},
+        {"too many slots", {.kind = STORE_RESIZE, .key = {"muster/g", 8}, .slot_count = 1025}},
+        {"claims in a range", {.kind = STORE_DELETE_RANGE, .key = {"a", 1}, .range_end = {"z", 1}}},
+        {"all keys", {.kind = STORE_DELETE_RANGE, .key = {"a", 1}, .range_end = {"\0", 1}}},
+    };
+    struct buf bytes;
+
+    open_bed();
+    buf_init(&bytes, 2 << 20);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct store_command got;
+        struct note note = {""};
+
+        buf_clear(&bytes);
+        arena_reset(&bed.arena);
+        CHECK_OK(cases[i].why, store_command_write(&cases[i].command, &bytes));
+        struct arena arena;
+        arena_init(&arena, 8 << 20);
+        CHECK_ERR(cases[i].why, store_command_read(buf_peek(&bytes), &arena, &got, &note),
+                  ERR_INVALID);
+        arena_deinit(&arena);
+        CHECK("it says why", note.text[0]);
+        /* In the log all the same: answered alike everywhere, and only the clock moves. */
+        bed.clock_ns += NS_PER_MS;
+        apply_bytes(buf_peek(&bytes));
+        struct store_reply reply;
+        CHECK_OK("answered", store_reply_parse(buf_peek(&bed.reply), &reply));
+        CHECK_SIZE(cases[i].why, (size_t)reply.code, COORD_INVALID);
+    }
+    CHECK("nothing was written", keys_revision(store_keys(store_machine_store(bed.store))) == 1);
+    CHECK("the clock moved", store_machine_clock_ns(bed.store) == bed.clock_ns);
+    apply_bytes(STR("\xff\xff no message"));
+    CHECK("and so with what cannot be read", bed.reply.len >= STORE_REPLY_HEAD);
+    buf_deinit(&bytes);
+    close_bed();
+}
+
+TEST(a_kind_of_a_later_release_stops_the_replica)
+{
+    struct note note = {""};
+
+    open_bed();
+    CHECK_ERR("kind 99", bed.machine.ops->knows(bed.machine.state, STR("\x08\x63"), &note),
+              ERR_VERSION);
+    CHECK("it says which", strstr(note.text, "99"));
+    close_bed();
+}
+
+TEST(only_the_clock_expires)
+{
+    open_bed();
+    (void)lease("muster/a/released", 1, 1000);
+    (void)lease("muster/a/deleted", 2, 1000);
+    (void)lease("muster/a/late", 3, 1000);
+    (void)lease("muster/a/later", 4, 2000);
+    (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(1)});
+    (void)apply(&(struct store_command){
+        .kind = STORE_DELETE, .key = STR("muster/a/deleted"), .expected = STORE_FORCE});
+    CHECK_STR("nothing yet", str_from(bed.expired), STR(""));
+    /* A release of one in the entry that ends another. */
+    bed.clock_ns += 1000 * NS_PER_MS;
+    (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(4)});
+    CHECK_STR("the one", str_from(bed.expired), STR("muster/a/late "));
+    close_bed();
+}
+
+TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
+{
+    struct store_command acquire = {.kind = STORE_ACQUIRE,
+                                    .key = STR("muster/g"),
+                                    .owner = STR("w1"),
+                                    .ttl_ms = 1000,
+                                    .lease = id_of(1),
+                                    .slot_count = 1,
+                                    .prefer_slot = STORE_NO_SLOT};
+    struct store_command wait = acquire;
+    struct store_reply reply;
+    struct store_group group;
+
+    open_bed();
+    CHECK_SIZE("first", (size_t)apply(&acquire)->code, COORD_OK);
+    wait.lease = id_of(2);
+    wait.owner = STR("w2");
+    wait.wait = true;
+    wait.client = id_of(7);
+    wait.sequence = 1;
+    (void)apply(&wait);
+    CHECK_OK("reply", store_reply_parse(buf_peek(&bed.reply), &reply));
+    CHECK("it waits, by its own lease", reply.waiting && reply.lease.b[0] == 2);
+    (void)apply(&wait);
+    CHECK_OK("reply", store_reply_parse(buf_peek(&bed.reply), &reply));
+    CHECK("asked again it waits", reply.waiting);
+    bed.clock_ns += 900 * NS_PER_MS;
+    (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(1)});
+    bed.clock_ns += 900 * NS_PER_MS; /* past the time it came with */
+    CHECK_SIZE("asked again it has it", (size_t)apply(&wait)->reason, COORD_R_REPLAYED);
+    (void)apply(&(struct store_command){
+        .kind = STORE_CANCEL_WAIT, .lease = id_of(2), .client = id_of(7), .sequence = 1});
+    CHECK("the group", store_group_of(store_machine_store(bed.store), STR("muster/g"), &group));
+    CHECK_SIZE("it was freed", group.live, 0);
+    CHECK_SIZE("asked again it is a new one", (size_t)apply(&wait)->reason, COORD_R_ACQUIRED);
+    /* A place that runs out with its lease leaves no answer either. */
+    wait.lease = id_of(3);
+    wait.owner = STR("w3");
+    wait.ttl_ms = 600;
+    wait.sequence = 2;
+    (void)apply(&wait);
+    bed.clock_ns += 700 * NS_PER_MS;
+    (void)apply(&wait);
+    CHECK_OK("reply", store_reply_parse(buf_peek(&bed.reply), &reply));
+    CHECK("it waits anew", reply.waiting);
+    close_bed();
+}
+
+TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
+{
+    struct store_machine_options options = {0};
+    struct store_machine *other;
+    struct machine copy;
+    struct note note = {""};
+    struct buf bytes, more;
+    void *view, *second;
+    bool done = false;
+
+    open_bed();
+    buf_init(&bytes, 1 << 20);
+    buf_init(&more, 1 << 20);
+    (void)lease("muster/a", 1, 5000);
+    (void)apply(&(struct store_command){.kind = STORE_PUT, .key = STR("k"), .value = STR("v")});
+    CHECK_OK("begin", bed.machine.ops->snapshot_begin(bed.machine.state, 2, &view));
+    CHECK_ERR("one at a time", bed.machine.ops->snapshot_begin(bed.machine.state, 2, &second),
+              ERR_FULL);
+    (void)apply(&(struct store_command){.kind = STORE_PUT, .key = STR("late")});
+    while (!done) CHECK_OK("next", bed.machine.ops->snapshot_next(view, 10, &bytes, &done));
+    bed.machine.ops->snapshot_end(view);
+    CHECK_OK("other", store_machine_open(&options, &other));
+    copy = store_machine_registration(other);
+    CHECK_OK("begin", copy.ops->restore_begin(copy.state, 2, &note));
+    for (size_t i = 0; i < bytes.len; i++)
+        CHECK_OK("byte by byte",
+                 copy.ops->restore_next(copy.state, str_of(bytes.data + i, 1), &note));
+    CHECK_ERR(note.text, copy.ops->restore_end(copy.state, &note), ERR_OK);
+    CHECK("what came later is not in it",
+          copy.ops->hash(copy.state) != bed.machine.ops->hash(bed.machine.state));
+    struct key_value value;
+    CHECK("a key", keys_get(store_keys(store_machine_store(other)), STR("k"), 0, &value));
+    CHECK("nor that one",
+          !keys_get(store_keys(store_machine_store(other)), STR("late"), 0, &value));
+    /* A reader half-way when another state is put there. */
+    CHECK_OK("begin", copy.ops->snapshot_begin(copy.state, 2, &view));
+    CHECK_OK("next", copy.ops->snapshot_next(view, 1, &more, &done));
+    CHECK_OK("begin", copy.ops->restore_begin(copy.state, 0, &note));
+    CHECK_OK("end", copy.ops->restore_end(copy.state, &note));
+    CHECK_ERR("its state is gone", copy.ops->snapshot_next(view, 1, &more, &done), ERR_CLOSED);
+    copy.ops->snapshot_end(view);
+    CHECK("empty", keys_count(store_keys(store_machine_store(other))) == 0);
+    CHECK_OK("begin", copy.ops->restore_begin(copy.state, 2, &note));
+    CHECK_OK("half", copy.ops->restore_next(copy.state, str_of(bytes.data, bytes.len / 2), &note));
+    CHECK_ERR("cut short", copy.ops->restore_end(copy.state, &note), ERR_CORRUPT);
+    store_machine_close(other);
+    buf_deinit(&bytes);
+    buf_deinit(&more);
+    close_bed();
+}
