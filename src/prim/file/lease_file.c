@@ -468,12 +468,23 @@ static enum renew_end renew_once(struct renewal *renewal, struct lease *lease)
     return end;
 }
 
+/* The record named somebody else until now. If that one is dead, whoever found our lock stuck was
+ * free to judge without it, and may have given the keys away while we were stopped. */
+static coord_result still_mine(struct renewal *renewal)
+{
+    coord_result result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
+    if (result.code == COORD_EXPIRED) {
+        lease_abandon(renewal->store, &renewal->claim->lease_id, true);
+    }
+    return result.code == COORD_OK ? prim_ok(COORD_R_RENEWED) : result;
+}
+
 static coord_result renew_until_clear(struct renewal *renewal, struct lease *lease)
 {
     coord_result result;
     for (;;) {
         switch (renew_once(renewal, lease)) {
-        case RENEW_ENDED: return prim_ok(COORD_R_RENEWED);
+        case RENEW_ENDED: return renewal->mine ? still_mine(renewal) : prim_ok(COORD_R_RENEWED);
         case RENEW_OVER:
             return why_over(renewal->store, renewal->claim, renewal->until_ns, COORD_R_DEADLINE);
         case RENEW_GONE:

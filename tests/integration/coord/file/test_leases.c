@@ -1,6 +1,7 @@
 /* D9, leases between processes: death, stops, namespaces, clocks, and a crowd on one group. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -463,4 +464,71 @@ TEST(never_more_holders_than_slots_however_many_processes_fight)
     CHECK_I64("never two in one slot", atomic_load(&crowd->twice), 0);
     CHECK_I64("tokens only grow", atomic_load(&crowd->back), 0);
     CHECK("they got somewhere", atomic_load(&crowd->grants) > 10);
+}
+
+struct held_import {
+    struct rig *rig;
+    struct rig_lease *lease;
+    coord_result result;
+    atomic_bool reached, go;
+};
+
+static int hold_import(void *arg, enum file_step step)
+{
+    struct held_import *held = arg;
+    if (step == STEP_RENEW_CHECKED) {
+        atomic_store(&held->reached, true);
+        while (!atomic_load(&held->go)) { rig_sleep_ms(1); }
+    }
+    return 0;
+}
+
+static void *import_it(void *arg)
+{
+    struct held_import *held = arg;
+    int64_t left_ms;
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 60000 * NS_IN_MS,
+                             .request_id = prim_id_request()};
+    held->result =
+        held->rig->backend->ops->adopt(held->rig->backend, &call, &held->lease->claim, &left_ms);
+    return NULL;
+}
+
+/* The record of a dead owner is judged without its lock when that is stuck; an importer that was
+ * stopped while it held the lock must not come back and think that it holds the claim. */
+TEST(an_importer_that_was_stopped_holding_a_dead_owners_record_is_no_second_holder)
+{
+    struct rig rig, other;
+    struct rig_lease taken;
+    struct held_import held = {.rig = &rig};
+    pthread_t thread;
+    const char *dir = rig_dir();
+    held.lease =
+        mmap(NULL, sizeof *held.lease, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK("shared memory", held.lease != MAP_FAILED);
+    file_hooks.no_collector = true;
+    pid_t child = fork();
+    if (child == 0) {
+        rig_open(&other, dir, "");
+        _exit(rig_create(&other, "a/k", "1", 600000, "me", held.lease).code == COORD_OK ? 0 : 1);
+    }
+    int status = -1;
+    CHECK_I64("waited", waitpid(child, &status, 0), child);
+    CHECK_I64("made, and its maker is dead", status, 0);
+    rig_open(&rig, dir, "");
+    rig_open(&other, dir, "");
+    file_hooks.step = hold_import;
+    file_hooks.arg = &held;
+    CHECK_I64("starts", pthread_create(&thread, NULL, import_it, &held), 0);
+    while (!atomic_load(&held.reached)) { rig_sleep_ms(1); }
+    CHECK_ANSWER("taken from the dead", rig_create(&other, "a/k", "2", 600000, "you", &taken),
+                 COORD_OK, COORD_R_CREATED);
+    atomic_store(&held.go, true);
+    CHECK_I64("joined", pthread_join(thread, NULL), 0);
+    file_hooks.step = NULL;
+    CHECK_ANSWER("not imported", held.result, COORD_EXPIRED, COORD_R_SUPERSEDED);
+    CHECK_ANSWER("one holder", rig_renew(&other, &taken), COORD_OK, COORD_R_RENEWED);
+    rig_close(&rig);
+    rig_close(&other);
+    (void)munmap(held.lease, sizeof *held.lease);
 }
