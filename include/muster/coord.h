@@ -355,7 +355,8 @@ void coord_lease_unref(coord_lease *lease); /* NULL is fine */
  * what was or would be written, 0 when the lease is over. */
 size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap);
 /* OK, EXPIRED/deadline|superseded|revoked (asked of the store), INVALID/handle (no blob of ours),
- * INVALID/other_store. */
+ * INVALID/other_store. Extends nothing: renew or keep it. k8s: only on the host that renewed it
+ * last, since its last boot; elsewhere EXPIRED/deadline. */
 coord_result coord_lease_import(coord_store *store, const coord_call *call, const void *blob,
                                 size_t len, coord_lease **ret_lease);
 /* Is `token` the present live grant of `key`? OK, NOT_FOUND, CONFLICT/not_owner. Out of date when

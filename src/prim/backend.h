@@ -33,6 +33,9 @@ static inline int64_t prim_clock_now(const struct prim_clock *clock)
     return clock->now(clock->arg);
 }
 int64_t prim_boottime_ns(void *unused); /* the real one */
+/* Whose count of CLOCK_BOOTTIME this process sees: of this boot of this kernel, in this time
+ * namespace. Zeros: not known; then no two are the same. */
+coord_id prim_boot_id(void);
 
 /* What a backend may tell the store at any time, from any of its threads, holding none of its own
  * locks. Valid until close() has returned. */
@@ -130,8 +133,9 @@ struct prim_backend_ops {
     coord_result (*release)(struct prim_backend *backend, const struct prim_call *call,
                             const struct prim_claim *claim, const char *key);
     /* A lease comes from elsewhere (import): check it as renew does, extend nothing, take up what
-     * the backend keeps beside a lease. *ret_left_ms: what is left of it; -1 unknown. May be NULL:
-     * then prim renews instead. */
+     * the backend keeps beside a lease. *ret_left_ms: what is left of it; -1: it is alive, and how
+     * long is not known, so prim renews it. EXPIRED/deadline when that it is alive cannot be
+     * shown. May be NULL, where a renewal refuses what is over: then prim renews instead. */
     coord_result (*adopt)(struct prim_backend *backend, const struct prim_call *call,
                           const struct prim_claim *claim, int64_t *ret_left_ms);
 

@@ -556,28 +556,34 @@ static size_t unhex(const char *hex, unsigned char *out, size_t cap)
     return len <= cap ? len : 0;
 }
 
+enum { D19_PAUSE_MS = 300 };
+
 static void d19(struct suite *s)
 {
     coord_lease *lease = NULL, *again = NULL;
     unsigned char blob[4096];
     size_t len;
     uint64_t token;
+    int64_t granted_ns; /* then it was */
     if (s->caps.scope == COORD_SCOPE_PROCESS) {
         coord_store *other = suite_open(s);
         if (other == NULL) { return; }
         coord_result made = create(s->store, N("k"), "v", suite_long_ttl(s), "o", &lease);
         WANT(made, COORD_OK, COORD_R_CREATED);
+        granted_ns = real_now_ns();
         token = made.token;
         EXPECT_EQ(coord_lease_export(lease, blob, 1), coord_lease_export(lease, NULL, 0),
                   "says what it needs");
         len = coord_lease_export(lease, blob, sizeof blob);
         coord_lease_unref(lease);
+        real_sleep_ms(D19_PAUSE_MS);
         WANT(coord_lease_import(other, NULL, blob, len, &again), COORD_OK, ANY_REASON);
     } else {
         struct helper h;
         char line[8300];
         if (!helper_start(s, "outlive", (long)suite_long_ttl(s), &h)) { return; }
         bool fine = helper_line(s, &h, line, sizeof line);
+        granted_ns = real_now_ns();
         token = fine ? strtoull(strchr(line, ' ') != NULL ? strchr(line, ' ') : "0", NULL, 10) : 0;
         if (fine) { helper_say(&h, "export"); }
         fine = fine && helper_line(s, &h, line, sizeof line);
@@ -585,9 +591,18 @@ static void d19(struct suite *s)
         if (!fine) { return; }
         len = unhex(line, blob, sizeof blob);
         EXPECT(len > 0, "a blob: %.20s", line);
+        real_sleep_ms(D19_PAUSE_MS);
         WANT(coord_lease_import(s->store, NULL, blob, len, &again), COORD_OK, ANY_REASON);
     }
+    /* Each side is a bound for a whole safe period, however slow the machine is. */
+    int64_t now_ns = real_now_ns();
+    int64_t at_most = coord_safe_for_ms(again) + (now_ns - granted_ns) / MSEC;
+    now_ns = real_now_ns();
     WANT(coord_renew(again, NULL), COORD_OK, COORD_R_RENEWED);
+    int64_t at_least = coord_safe_for_ms(again);
+    at_least += (real_now_ns() - now_ns) / MSEC + 2;
+    EXPECT(at_most <= at_least, "the import extended it by %lld ms",
+           (long long)(at_most - at_least));
     EXPECT_EQ(coord_lease_token(again), token, "the same grant");
     EXPECT_EQ(coord_check(again), COORD_OK, "check");
     WANT(coord_release(again, NULL), COORD_OK, COORD_R_RELEASED);
@@ -599,16 +614,20 @@ static void d20(struct suite *s)
     coord_lease *lease = NULL, *none = NULL;
     unsigned char blob[4096];
     int64_t ttl_ms = suite_short_ttl(s);
+    coord_store *fresh = suite_open(s); /* has seen nothing of it, and nobody else is there */
+    if (fresh == NULL) { return; }
     WANT(create(s->store, N("k"), "v", ttl_ms, "o", &lease), COORD_OK, COORD_R_CREATED);
+    ttl_ms = coord_lease_ttl_ms(lease);
     size_t len = coord_lease_export(lease, blob, sizeof blob);
     EXPECT(len > 0 && len <= sizeof blob, "a blob");
     coord_lease_unref(lease);
-    if (s->stepped) {
-        suite_pass_ms(s, ttl_ms);
-    } else {
-        SUB(wait_absent(s, N("k")));
-    }
-    coord_result r = coord_lease_import(s->store, NULL, blob, len, &none);
+    suite_pass_ttl(s, ttl_ms);
+    coord_result r = coord_lease_import(fresh, NULL, blob, len, &none);
+    EXPECT(r.code == COORD_EXPIRED && r.reason == COORD_R_DEADLINE, "at its deadline, got %s/%s",
+           coord_code_name(r.code), coord_reason_name(r.reason));
+    EXPECT(none == NULL, "no handle");
+    if (!s->stepped) { SUB(wait_absent(s, N("k"))); }
+    r = coord_lease_import(s->store, NULL, blob, len, &none);
     EXPECT(is_over(s, r), "over, got %s/%s", coord_code_name(r.code), coord_reason_name(r.reason));
     EXPECT(none == NULL, "no handle");
     WANT(coord_lease_import(s->store, NULL, blob, len - 1, &none), COORD_INVALID, COORD_R_HANDLE);

@@ -563,6 +563,57 @@ coord_result kube_op_renew(struct prim_backend *backend, const struct prim_call 
     return renew_key(&ask, claim, claim->held[0].key, ret_sent_ns);
 }
 
+/* How long ago the lease was last renewed, by the clock that its holder wrote down: ours too, or
+ * nothing is known. -1 then. */
+static int64_t age_ms(const struct store *store, const struct lease_view *view)
+{
+    int64_t now_ms = store_now(store) / 1000000;
+
+    if (view->boot.len == 0 || !str_equal(view->boot, str_from(store->boot)) ||
+        view->at_ms > now_ms)
+        return -1;
+    return now_ms - view->at_ms;
+}
+
+static coord_result adopt_doc(struct store *store, const struct prim_claim *claim, struct doc *doc,
+                              int64_t *ret_left_ms)
+{
+    const char *key = claim->held[0].key;
+    int64_t left_ms;
+
+    if (doc->present && doc->view.foreign)
+        return prim_answer(COORD_EXPIRED, COORD_R_REVOKED,
+                           "another controller coordinates by this object");
+    if (!kube_doc_is_claim(doc, claim, key)) return why_lost(doc, claim);
+    int64_t ago_ms = age_ms(store, &doc->view);
+    if (ago_ms < 0)
+        return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,
+                           "renewed by another host, or before a restart of this one: that it is "
+                           "not over cannot be shown here");
+    if (ago_ms >= claim->ttl_ms ||
+        kube_doc_life(store, str_from(key), doc, &left_ms) == LIFE_ABSENT)
+        return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "its time was over before this call");
+    *ret_left_ms = claim->ttl_ms - ago_ms;
+    doc->sent_ns = doc->view.at_ms * 1000000; /* so that a renewal knows whether it is late */
+    kube_held_put(store, &claim->lease_id, doc);
+    return prim_ok(COORD_R_NONE);
+}
+
+coord_result kube_op_adopt(struct prim_backend *backend, const struct prim_call *call,
+                           const struct prim_claim *claim, int64_t *ret_left_ms)
+{
+    struct ask ask = kube_ask_begin(backend, call);
+    struct doc doc = {0};
+    coord_result result;
+
+    assert(claim->count == 1); /* CAP_MULTI_KEY is not set */
+    ask.doubt = false;
+    result = kube_doc_read(&ask, str_from(claim->held[0].key), &doc);
+    if (result.code == COORD_OK) result = adopt_doc(ask.store, claim, &doc, ret_left_ms);
+    kube_doc_deinit(&doc);
+    return result;
+}
+
 coord_result kube_op_release(struct prim_backend *backend, const struct prim_call *call,
                              const struct prim_claim *claim, const char *key)
 {

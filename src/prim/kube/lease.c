@@ -111,6 +111,20 @@ static bool read_spec(const struct json *object, struct lease_view *view)
     return true;
 }
 
+/* "<boot id in hex> <ms>". Whatever else is there is not known, no damage: nothing but an import
+ * asks for it. */
+static void read_moment(const struct json *object, const char *prefix, struct lease_view *view)
+{
+    struct str text, boot;
+    uint64_t ms;
+
+    if (!annotation(object, prefix, "at", &text) || !str_split(&text, ' ', &boot) ||
+        str_to_u64(text, &ms) || ms > INT64_MAX / 1000000)
+        return;
+    view->boot = boot;
+    view->at_ms = (int64_t)ms;
+}
+
 /* ERR_CORRUPT, ERR_NOMEM. */
 static enum err read_envelope(struct str text, struct lease_view *view)
 {
@@ -125,7 +139,7 @@ static enum err read_envelope(struct str text, struct lease_view *view)
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct lease_view *ret_view, struct note *note)
 {
-    struct lease_view view = {.object = object, .acquired = STR_EMPTY};
+    struct lease_view view = {.object = object, .acquired = STR_EMPTY, .boot = STR_EMPTY};
     struct str text;
     const char *what = NULL;
     enum err err = ERR_CORRUPT;
@@ -162,6 +176,7 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
         note_set(note, "not an entry of ours: %s", what);
         return ERR_CORRUPT;
     }
+    read_moment(object, prefix, &view);
     *ret_view = view;
     return ERR_OK;
 }
@@ -232,7 +247,7 @@ static enum err copy_member(struct ndjson *w, const struct lease_view *over, con
 
 static enum err write_annotations(struct ndjson *w, const struct lease_write *in, struct str ours)
 {
-    char room[FIELD_CAP], number[24];
+    char room[FIELD_CAP], number[24], moment[PRIM_ID_TEXT_CAP + 24];
     struct buf envelope, text;
     enum err err;
 
@@ -249,6 +264,11 @@ static enum err write_annotations(struct ndjson *w, const struct lease_write *in
         (void)snprintf(number, sizeof number, "%llu", (unsigned long long)in->create_n);
         ndjson_c_string(w, field_name(room, in->prefix, "c"), number);
         ndjson_string(w, field_name(room, in->prefix, "env"), buf_peek(&text));
+        if (in->envelope.flags & ENVELOPE_LEASED) {
+            (void)snprintf(moment, sizeof moment, "%s %llu", in->boot,
+                           (unsigned long long)in->at_ms);
+            ndjson_c_string(w, field_name(room, in->prefix, "at"), moment);
+        }
         ndjson_close_object(w);
     }
     buf_deinit(&text);

@@ -36,6 +36,8 @@ struct lease_view {
     struct envelope envelope;
     struct buf bytes;          /* the envelope, decoded from base64 */
     const struct json *object; /* borrowed: what an update copies foreign labels from */
+    struct str boot;           /* which clock `at_ms` is of; borrowed; "": not known */
+    int64_t at_ms;             /* before the write of the grant or its last renewal left */
     struct str acquired;       /* acquireTime as it stands; borrowed from the object */
     struct str key;            /* the annotation; borrowed */
 };
@@ -64,7 +66,9 @@ struct lease_write {
     uint64_t n, create_n;
     struct envelope envelope; /* revision and token as they shall be read back */
     uint64_t wall_us;         /* for people */
-    bool new_holder;          /* acquireTime is now, one more transition */
+    const char *boot;         /* as in the view */
+    int64_t at_ms;
+    bool new_holder; /* acquireTime is now, one more transition */
 };
 /* Appends JSON. ERR_NOMEM, ERR_TOO_LARGE. */
 enum err kube_lease_encode(const struct lease_write *write, struct buf *out);

@@ -69,6 +69,7 @@ static const struct prim_backend_ops ops = {
     .holders = kube_op_holders,
     .renew = kube_op_renew,
     .release = kube_op_release,
+    .adopt = kube_op_adopt,
     .watch = kube_op_watch,
     .unwatch = kube_op_unwatch,
     .close = kube_close_store,
@@ -264,6 +265,7 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
     struct store *store = calloc(1, sizeof *store);
     coord_result result;
     coord_id seed = prim_id_random(); /* names come from outside */
+    coord_id boot = prim_boot_id();
 
     if (!store || pthread_mutex_init(&store->lock, NULL)) {
         free(store);
@@ -271,6 +273,7 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
     }
     store->base.ops = &ops;
     store->clock = in->clock;
+    if (!prim_id_is_zero(&boot)) prim_id_text(&boot, store->boot);
     list_init(&store->held_by_age);
     map_init(&store->held, PRIM_LEASES_MAX, load_le64(seed.b));
     kube_sights_init(&store->sights, load_le64(seed.b + 8));

@@ -214,6 +214,8 @@ struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
         .over = over && over->present ? &over->view : NULL,
         .n = 1,
         .create_n = 1,
+        .boot = store->boot,
+        .at_ms = store_now(store) / 1000000,
         .wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000,
     };
     write.envelope = (struct envelope){.request_id = ask->call->request_id,

@@ -24,6 +24,7 @@ struct store {
     coord_id id;
     char id_text[PRIM_ID_TEXT_CAP];
     struct prim_clock clock;
+    char boot[PRIM_ID_TEXT_CAP]; /* of that clock; "": not known */
     bool can_watch;
 
     pthread_mutex_t lock; /* of all below */
@@ -135,6 +136,8 @@ coord_result kube_op_renew(struct prim_backend *, const struct prim_call *,
                            const struct prim_claim *, int64_t *);
 coord_result kube_op_release(struct prim_backend *, const struct prim_call *,
                              const struct prim_claim *, const char *);
+coord_result kube_op_adopt(struct prim_backend *, const struct prim_call *,
+                           const struct prim_claim *, int64_t *);
 coord_result kube_op_watch(struct prim_backend *, const struct prim_call *, struct str, bool,
                            struct prim_feed *, void **);
 void kube_op_unwatch(struct prim_backend *, void *);

@@ -68,6 +68,36 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
     return ERR_OK;
 }
 
+static int64_t two(const char *at)
+{
+    return (at[0] - '0') * 10 + (at[1] - '0');
+}
+
+/* "2026-11-15T20:47:38.7617445Z"; 0 for anything else. */
+static int64_t unix_ms_of(struct str text)
+{
+    static const char shape[] = "dddd-dd-ddTdd:dd:dd";
+    if (text.len < sizeof shape || !str_ends(text, STR("Z"))) { return 0; }
+    for (size_t i = 0; i < sizeof shape - 1; i++) {
+        bool digit = text.at[i] >= '0' && text.at[i] <= '9';
+        if (shape[i] == 'd' ? !digit : text.at[i] != shape[i]) { return 0; }
+    }
+    int64_t year = two(text.at) * 100 + two(text.at + 2), month = two(text.at + 5);
+    if (month < 1 || month > 12) { return 0; }
+    /* Days since 1970, counted from March so that a leap day is the last of its year. */
+    int64_t y = month <= 2 ? year - 1 : year, m = month <= 2 ? month + 9 : month - 3;
+    int64_t days =
+        365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + two(text.at + 8) - 1 - 719468;
+    int64_t ms = ((days * 24 + two(text.at + 11)) * 60 + two(text.at + 14)) * 60000 +
+                 two(text.at + 17) * 1000;
+    int64_t unit = 100;
+    for (size_t i = sizeof shape; i < text.len && unit > 0; i++, unit /= 10) {
+        if (text.at[i] < '0' || text.at[i] > '9') { break; }
+        ms += (text.at[i] - '0') * unit;
+    }
+    return ms > 0 ? ms : 0;
+}
+
 enum err jet_decode_account(struct str text, struct jet_account *ret, struct note *note)
 {
     struct jet_account account = {0};
@@ -140,6 +170,7 @@ enum err jet_decode_stream(struct str text, struct str bucket, struct jet_stream
         int64_t message_max = number_at(json, "config.max_msg_size");
         stream.message_max = message_max > 0 ? (uint64_t)message_max : 0;
         copy_text(stream.created, sizeof stream.created, string_at(json, "created"));
+        stream.now_ms = unix_ms_of(string_at(json, "ts"));
         const struct json *metadata = json_find(json, "config.metadata");
         const struct json *version =
             metadata == NULL ? NULL : json_member(metadata, STR("_nats.ver"));
@@ -235,36 +266,6 @@ void jet_state_of(uint64_t sequence, struct str marker, struct str operation, st
         state.token = state.envelope.token > 0 ? state.envelope.token : state.revision;
     }
     *ret_state = state;
-}
-
-static int64_t two(const char *at)
-{
-    return (at[0] - '0') * 10 + (at[1] - '0');
-}
-
-/* "2026-11-15T20:47:38.7617445Z"; 0 for anything else. */
-static int64_t unix_ms_of(struct str text)
-{
-    static const char shape[] = "dddd-dd-ddTdd:dd:dd";
-    if (text.len < sizeof shape || !str_ends(text, STR("Z"))) { return 0; }
-    for (size_t i = 0; i < sizeof shape - 1; i++) {
-        bool digit = text.at[i] >= '0' && text.at[i] <= '9';
-        if (shape[i] == 'd' ? !digit : text.at[i] != shape[i]) { return 0; }
-    }
-    int64_t year = two(text.at) * 100 + two(text.at + 2), month = two(text.at + 5);
-    if (month < 1 || month > 12) { return 0; }
-    /* Days since 1970, counted from March so that a leap day is the last of its year. */
-    int64_t y = month <= 2 ? year - 1 : year, m = month <= 2 ? month + 9 : month - 3;
-    int64_t days =
-        365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + two(text.at + 8) - 1 - 719468;
-    int64_t ms = ((days * 24 + two(text.at + 11)) * 60 + two(text.at + 14)) * 60000 +
-                 two(text.at + 17) * 1000;
-    int64_t unit = 100;
-    for (size_t i = sizeof shape; i < text.len && unit > 0; i++, unit /= 10) {
-        if (text.at[i] < '0' || text.at[i] > '9') { break; }
-        ms += (text.at[i] - '0') * unit;
-    }
-    return ms > 0 ? ms : 0;
 }
 
 enum err jet_decode_message(struct str text, struct buf *memory, struct jet_error *ret_error,

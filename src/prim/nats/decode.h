@@ -46,6 +46,7 @@ struct jet_stream {
     uint64_t message_max; /* bytes; 0: no limit of its own */
     char version[32];     /* of the server that wrote the configuration; "" unknown */
     char created[48];
+    int64_t now_ms; /* the answering server's wall clock; 0 unknown */
 };
 struct jet_ack {
     struct jet_error error;

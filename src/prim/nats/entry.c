@@ -291,8 +291,9 @@ coord_result jet_renew(struct prim_backend *backend, const struct prim_call *cal
     return result;
 }
 
-coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns, struct str key,
-                             const coord_id *lease_id, uint64_t token)
+/* *ret_stored_ms: when its last message was stored, by the server's clock; with OK. */
+static coord_result check_claim(struct jet_store *store, int64_t deadline_ns, struct str key,
+                                const coord_id *lease_id, uint64_t token, int64_t *ret_stored_ms)
 {
     struct prim_claim claim = {.lease_id = *lease_id};
     struct jet_state state;
@@ -303,8 +304,39 @@ coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns, struc
         result = state.kind == JET_FOREIGN
                      ? prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "the entry was overwritten")
                      : lost(&state, lease_id);
+    } else if (result.code == COORD_OK) {
+        *ret_stored_ms = state.stored_ms;
     }
     buf_deinit(&memory);
+    return result;
+}
+
+coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns, struct str key,
+                             const coord_id *lease_id, uint64_t token)
+{
+    int64_t stored_ms;
+    return check_claim(store, deadline_ns, key, lease_id, token, &stored_ms);
+}
+
+/* The server ends a claim some time after its TTL, and until then would take a renewal. Both times
+ * are the server's own; asked for first, so that a message stored meanwhile has more left. */
+coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
+                       const struct prim_claim *claim, int64_t *ret_left_ms)
+{
+    struct jet_store *store = store_of(backend);
+    int64_t now_ms, stored_ms = 0, least_ms = claim->ttl_ms;
+    coord_result result = jet_server_ms(store, call->deadline_ns, &now_ms);
+    for (size_t i = 0; i < claim->count && result.code == COORD_OK; i++) {
+        result = check_claim(store, call->deadline_ns, str_from(claim->held[i].key),
+                             &claim->lease_id, claim->held[i].token, &stored_ms);
+        if (result.code != COORD_OK) { break; }
+        int64_t left_ms = stored_ms + claim->ttl_ms - now_ms;
+        if (left_ms < least_ms) { least_ms = left_ms; }
+    }
+    if (result.code == COORD_OK && least_ms <= 0) {
+        return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "its time was over before this call");
+    }
+    *ret_left_ms = least_ms;
     return result;
 }
 

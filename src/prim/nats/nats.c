@@ -57,6 +57,7 @@ static const struct prim_backend_ops ops = {
     .holders = jet_holders,
     .renew = jet_renew,
     .release = jet_release,
+    .adopt = jet_adopt,
     .guard = jet_guard,
     .unguard = jet_unguard,
     .watch = jet_watch,

@@ -46,6 +46,8 @@ struct jet_store {
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
 /* C4: looks at the configuration again; degrades the store when it lost something. */
 void jet_stream_check(struct jet_store *store);
+/* What the stream's leader has for the time: by the same clock it ends claims. */
+coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms);
 void jet_degrade(struct jet_store *store, const char *why);
 
 /* change.c: one key. */
@@ -105,6 +107,8 @@ coord_result jet_renew(struct prim_backend *backend, const struct prim_call *cal
                        const struct prim_claim *claim, int64_t *ret_sent_ns);
 coord_result jet_release(struct prim_backend *backend, const struct prim_call *call,
                          const struct prim_claim *claim, const char *key);
+coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
+                       const struct prim_claim *claim, int64_t *ret_left_ms);
 /* Is the claim's key still its own? OK, EXPIRED with a reason, UNAVAILABLE. */
 coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns, struct str key,
                              const coord_id *lease_id, uint64_t token);

@@ -60,6 +60,20 @@ static coord_result info(struct jet_store *store, int64_t deadline_ns, struct je
     return err ? odd(&note) : result;
 }
 
+coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms)
+{
+    struct jet_stream stream = {.error = {0}};
+    coord_result result = info(store, deadline_ns, &stream);
+    if (result.code != COORD_OK) { return result; }
+    if (stream.error.code != 0 || stream.now_ms == 0) {
+        return prim_answer(COORD_UNAVAILABLE,
+                           stream.error.code == 503 ? COORD_R_NO_LEADER : COORD_R_STORAGE,
+                           "nats: %s", stream.error.code ? stream.error.text : "it has no time");
+    }
+    *ret_ms = stream.now_ms;
+    return result;
+}
+
 static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
                            struct jet_stream *stream)
 {

@@ -20,7 +20,8 @@ static struct lease_write write_of(const struct lease_view *over)
                                              .ttl_ms = 5000,
                                              .owner = STR("me"),
                                              .value = STR("value")},
-                                .wall_us = 1794772801000002};
+                                .wall_us = 1794772801000002,
+                                .boot = "b007"};
 }
 
 static const char server_part[] =

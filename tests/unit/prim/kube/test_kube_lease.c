@@ -60,6 +60,8 @@ static struct lease_write leased(void)
                      .owner = STR("me"),
                      .value = STR("any \0 byte")},
         .wall_us = 1794772801000002,
+        .boot = "b007",
+        .at_ms = 77,
         .new_holder = true,
     };
 }
@@ -78,6 +80,8 @@ TEST(an_object_says_what_was_written_and_people_can_read_it)
     CHECK_U64("a grant's token is its revision", kube_lease_token(&view),
               kube_lease_revision(&view));
     CHECK_U32("seconds", view.duration_s, 5);
+    CHECK_STR("whose clock", view.boot, STR("b007"));
+    CHECK_I64("when", view.at_ms, 77);
     CHECK_STR("key", view.key, write.key);
     CHECK_STR("value", view.envelope.value, write.envelope.value);
     CHECK("not foreign", !view.foreign && kube_lease_is_leased(&view));

@@ -34,7 +34,8 @@ static struct jet_stream stream_with(const char *instead_of, const char *with)
         "\"max_age\":0,\"max_msgs_per_subject\":1,\"max_msg_size\":-1,\"discard\":\"new\","
         "\"storage\":\"file\",\"num_replicas\":3,\"deny_delete\":true,\"allow_rollup_hdrs\":true,"
         "\"allow_msg_ttl\":true,\"subject_delete_marker_ttl\":900000000000,"
-        "\"metadata\":{\"_nats.ver\":\"2.11.10\"}},\"created\":\"2026-11-15T20:47:38.7Z\"}";
+        "\"metadata\":{\"_nats.ver\":\"2.11.10\"}},\"created\":\"2026-11-15T20:47:38.7Z\","
+        "\"ts\":\"2026-11-15T20:47:39.25Z\"}";
     char text[2048];
     const char *at = instead_of == NULL ? NULL : strstr(good, instead_of);
     if (instead_of != NULL) {
@@ -60,6 +61,7 @@ TEST(a_stream_is_fit_or_it_is_said_why_not)
     CHECK_U64("replicas", stream.replicas, 3);
     CHECK("file", stream.on_disk);
     CHECK_TEXT("version", stream.version, "2.11.10");
+    CHECK_I64("its time", stream.now_ms, INT64_C(1794775659250));
     static const struct {
         const char *instead_of, *with, *says;
     } cases[] = {
