@@ -410,3 +410,113 @@ TEST(the_store_answers_as_the_contract_and_restores_as_it_was)
     prng_seed(&worlds, test_seed());
     for (int i = 0; i < WORLDS; i++) run(prng_u64(&worlds));
 }
+
+/* -- the quota, history, plain keys -- */
+enum { QUOTA = 40 << 10, QUOTA_STEPS = 4000, QUOTA_NAMES = 40, NEAR = 4096 };
+
+static bool adds(enum store_kind kind)
+{
+    return kind == STORE_CREATE || kind == STORE_CAS || kind == STORE_ACQUIRE || kind == STORE_PUT;
+}
+
+static struct store_command draw_small(struct world *w, char key[32], char owner[16], char *value)
+{
+    static const enum store_kind kinds[] = {
+        STORE_CREATE, STORE_CREATE,  STORE_CAS,   STORE_ACQUIRE, STORE_PUT,     STORE_PUT,
+        STORE_DELETE, STORE_RELEASE, STORE_RENEW, STORE_TICK,    STORE_COMPACT, STORE_DELETE_RANGE};
+    enum store_kind kind = kinds[prng_below(&w->p, ARRAY_LEN(kinds))];
+    struct hand *hand = any_hand(w);
+    struct store_command command = {.kind = kind, .ttl_ms = 3000, .expected = STORE_ANY};
+    struct key_value now;
+    size_t value_len = prng_below(&w->p, 1500);
+
+    memset(value, 'v', value_len);
+    (void)snprintf(key, 32, "muster/%s/%u", kind == STORE_ACQUIRE ? "g" : "k",
+                   (unsigned)prng_below(&w->p, QUOTA_NAMES));
+    (void)snprintf(owner, 16, "o%u", (unsigned)prng_below(&w->p, 6));
+    if (kind == STORE_PUT) key[7] = 'p'; /* plain */
+    command.key = str_from(key);
+    command.value = str_of(value, adds(kind) ? value_len : 0);
+    command.owner = str_from(owner);
+    command.lease = draw_id(w);
+    if (kind == STORE_ACQUIRE) {
+        command.slot_count = 2;
+        command.prefer_slot = STORE_NO_SLOT;
+    }
+    if (kind == STORE_CAS) { /* of a plain key */
+        key[7] = 'p';
+        command.ttl_ms = STORE_TTL_KEEP;
+        command.expected = keys_get(store_keys(w->store), command.key, 0, &now) ? now.mod : 1;
+    }
+    if (kind == STORE_RELEASE && hand) command.lease = hand->id;
+    if (kind == STORE_RENEW) {
+        command.renew = hand ? &hand->id : &w->hands[0].id;
+        command.renew_count = 1;
+    }
+    if (kind == STORE_COMPACT) command.expected = keys_revision(store_keys(w->store));
+    if (kind == STORE_DELETE_RANGE) {
+        key[7] = (char)(prng_chance(&w->p, 500000) ? 'k' : 'p');
+        command.range_end = STR("muster/z");
+    }
+    return command;
+}
+
+static uint64_t leased_keys(const struct store *store)
+{
+    struct key_range all = {STR("a"), STR("z")};
+    struct keys_cursor cursor;
+    struct key_value value;
+    uint64_t count = 0;
+
+    keys_seek(store_keys(store), all, 0, &cursor);
+    while (keys_next(&cursor, &value)) count += value.lease != 0;
+    return count;
+}
+
+TEST(the_quota_refuses_what_adds_and_nothing_else_and_history_goes)
+{
+    static struct world w;
+    struct store_options options = {.quota_bytes = QUOTA};
+    struct store_command tick = {.kind = STORE_TICK};
+    uint32_t refused = 0, taken = 0;
+
+    memset(&w, 0, sizeof w);
+    prng_seed(&w.p, test_seed());
+    w.store = store_open(&options);
+    for (int step = 0; step < QUOTA_STEPS; step++) {
+        char key[32], owner[16], value[1500];
+        struct store_command command = draw_small(&w, key, owner, value);
+        struct store_renewal renewal;
+        struct store_result result;
+        struct store_event event;
+        uint64_t before, after, leased;
+
+        w.now_ns += prng_below(&w.p, 60) * 1000000;
+        store_apply(w.store, w.now_ns, &tick, &result, NULL); /* what is due, goes by itself */
+        before = store_sizes(w.store).bytes;
+        leased = leased_keys(w.store);
+        store_apply(w.store, w.now_ns, &command, &result, &renewal);
+        while (store_event_next(w.store, &event)) {}
+        after = store_sizes(w.store).bytes;
+        if (result.reason == COORD_R_QUOTA) {
+            refused++;
+            CHECK("refused is what adds", adds(command.kind) && result.code == COORD_UNAVAILABLE);
+            CHECK("there was no room", before + command.value.len + NEAR > QUOTA);
+            CHECK_U64("and nothing was added", after, before);
+        } else if (adds(command.kind) && result.code == COORD_OK) {
+            taken++;
+            CHECK("there was room", after <= QUOTA);
+            if (result.granted_ttl_ms > 0)
+                *free_hand(&w) = (struct hand){.used = true, .id = command.lease};
+        } else if (command.kind == STORE_DELETE_RANGE) {
+            CHECK_U64("claims stay", leased_keys(w.store), leased);
+        } else if (command.kind == STORE_COMPACT && result.code == COORD_OK) {
+            struct key_changes changes;
+            store_apply(w.store, w.now_ns, &tick, &result, NULL);
+            changes = keys_changes(store_keys(w.store));
+            CHECK("the past is gone", changes.end - changes.first <= QUOTA_NAMES);
+        }
+    }
+    CHECK("both were seen", refused > 50 && taken > 200);
+    store_close(w.store);
+}

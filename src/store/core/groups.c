@@ -129,6 +129,21 @@ static uint32_t free_slot(const struct group *group, uint32_t prefer)
     return STORE_NO_SLOT;
 }
 
+/* One that is past its deadline holds nothing, though its end is still to come. */
+static struct lease *holder_named(const struct store *store, const struct group *group,
+                                  struct str owner, uint32_t *ret_slot)
+{
+    for (uint32_t i = 0; i < group->slot_cap; i++) {
+        struct lease *lease = group->slots[i].lease;
+        if (!lease || !str_equal(str_of(lease->owner, lease->owner_len), owner) ||
+            lease_is_over(store, lease))
+            continue;
+        *ret_slot = i;
+        return lease;
+    }
+    return NULL;
+}
+
 static void give(struct store *store, struct group *group, uint32_t slot, struct lease *lease,
                  struct str value, struct store_result *result)
 {
@@ -185,11 +200,16 @@ void group_serve(struct store *store, struct group *group)
         struct waiter *waiter = CONTAINER_OF(group->waiters.next, struct waiter, in_group);
         struct lease *lease = waiter->lease;
         struct store_event event = {.kind = STORE_GRANTED, .lease = lease->id};
-        uint32_t slot = free_slot(group, waiter->prefer_slot);
+        uint32_t slot = free_slot(group, waiter->prefer_slot), held;
         if (slot == STORE_NO_SLOT) return;
         /* One whose time has come but has not ended yet is passed over: its end is on its way. */
         if (lease_is_over(store, lease)) {
             lease_end(store, lease, COORD_R_DEADLINE);
+            continue;
+        }
+        /* One owner may wait twice, but holds one slot: the other asks again and is told so. */
+        if (holder_named(store, group, str_of(lease->owner, lease->owner_len), &held)) {
+            lease_end(store, lease, COORD_R_RELEASED);
             continue;
         }
         /* The lease may hold keys only when it no longer waits. */
@@ -280,17 +300,6 @@ static uint64_t put_count(struct store *store, struct str group, uint32_t slot_c
     return keys_commit(store->keys);
 }
 
-static struct lease *holder_named(struct group *group, struct str owner, uint32_t *ret_slot)
-{
-    for (uint32_t i = 0; i < group->slot_cap; i++) {
-        struct lease *lease = group->slots[i].lease;
-        if (!lease || !str_equal(str_of(lease->owner, lease->owner_len), owner)) continue;
-        *ret_slot = i;
-        return lease;
-    }
-    return NULL;
-}
-
 /* Slots whose lease is past its deadline are ended first: for this contract they are free. */
 static void end_overdue(struct store *store, struct group *group)
 {
@@ -361,7 +370,7 @@ void group_acquire(struct store *store, const struct store_command *command,
                               command->cooldown_ms * 1000000,
                               put_count(store, command->key, command->slot_count));
     end_overdue(store, group);
-    lease = holder_named(group, command->owner, &slot);
+    lease = holder_named(store, group, command->owner, &slot);
     if (lease && (command->flags & STORE_TAKEOVER)) {
         take_over(store, group, slot, lease, command, result);
         return;
