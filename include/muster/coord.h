@@ -222,8 +222,10 @@ typedef struct coord_options {
 
 /* What the text of a failed open says is what an operator needs to mend it. */
 coord_result coord_open(const char *url, const coord_options *options, coord_store **ret_store);
-/* Releases the leases of this store object (unless keep_on_close), ends its watches and calls
- * (COORD_R_CLOSED) and waits for its threads. Handles may be unreferenced later. NULL is fine. */
+/* Releases the leases of this store object (unless keep_on_close), ends its watches and the calls
+ * that wait for a slot or a retry (COORD_R_CLOSED), and waits for its threads: a call that a server
+ * or a lock is being asked for ends by its own deadline. Handles may be unreferenced later. NULL is
+ * fine. */
 void coord_close(coord_store *store);
 coord_caps coord_capabilities(coord_store *store);
 coord_limits coord_store_limits(coord_store *store);
