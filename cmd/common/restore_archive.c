@@ -181,7 +181,7 @@ enum err restore_archive(const struct restore_wish *wish, struct buf *out, struc
                                               .dir = wish->data_dir,
                                               .address = wish->address};
     struct opened opened;
-    struct store_id identity;
+    struct store_id identity = {{0}};
     struct datadir made;
     enum err err = may_replace(wish, note);
 

@@ -141,10 +141,9 @@ static const char *command_fault(const struct store_command *c)
         !(c->kind == STORE_CAS && !is_zero(&c->held)))
         return "a lease without id or owner";
     if (grants && store_lease_number(&c->lease) == 0) return "a lease without id";
-    if (c->ttl_ms < STORE_TTL_KEEP) return "a TTL out of range";
+    if (c->ttl_ms < (c->kind == STORE_CREATE ? 0 : STORE_TTL_KEEP)) return "a TTL out of range";
     switch (c->kind) {
     case STORE_CREATE:
-        if (c->ttl_ms < 0) return "a TTL out of range"; /* fall through */
     case STORE_CAS:
     case STORE_DELETE: return is_claim(c->key) ? NULL : "a key that is no claim";
     case STORE_ACQUIRE:

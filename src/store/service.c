@@ -121,6 +121,7 @@ enum err store_service_open(const struct store_service_options *options,
     list_init(&service->requests);
     list_init(&service->waiting);
     list_init(&service->starting);
+    list_init(&service->own);
     map_init(&service->waits, MAP_MOST, entropy_u64(options->io->entropy));
     task_init(&service->batch_now, renew_now);
     buf_init(&service->answer, STORE_ANSWER_MAX);
@@ -153,7 +154,7 @@ void store_service_close(struct store_service *service)
     if (!service) return;
     drop_batch(service);
     assert(service->request_count == 0 && list_empty(&service->requests));
-    assert(service->own_running == 0 && service->batches_running == 0);
+    assert(list_empty(&service->own) && service->batches_running == 0);
     task_cancel(&service->batch_now);
     timer_deinit(&service->overdue);
     timer_deinit(&service->second);

@@ -32,7 +32,7 @@ static void on_own(struct proposal *proposal, enum err err, struct str reply)
     (void)reply;
     if (own->kind == STORE_TICK) service->tick_running = false;
     if (own->kind == STORE_COMPACT) service->compact_running = false;
-    service->own_running--;
+    list_remove(&own->link);
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "an entry of the store's own was not taken", log_err("err", err));
     if (service->ready) clock_set(service);
@@ -57,7 +57,8 @@ bool own_propose(struct store_service *service, const struct store_command *comm
                                       .request_id = STR_EMPTY,
                                       .command = buf_peek(&service->command),
                                       .done = on_own};
-    service->own_running++;
+    list_init(&own->link);
+    list_append(&service->own, &own->link);
     replica_propose(service->replica, (struct proposal *const[]){&own->proposal}, 1);
     return true;
 }

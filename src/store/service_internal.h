@@ -8,7 +8,8 @@
  *     applied entries -> service.c -> waiters, hub; service_clock.c: ticks and compaction
  *
  * A request lives from its call's message to its answer. If the caller goes away, a read is
- * forgotten, a write goes on without anybody to tell, and who waited for a slot leaves the queue. */
+ * forgotten, a write goes on without anybody to tell, and who waited for a slot leaves its queue.
+ */
 #ifndef STORE_SERVICE_INTERNAL_H
 #define STORE_SERVICE_INTERNAL_H
 #include <muster/coord.h> /* codes and reasons only */
@@ -84,6 +85,7 @@ struct renew_batch {
 };
 /* An entry of the service's own: a tick, a compaction, a cancelled wait. */
 struct own_proposal {
+    struct list link; /* service.own */
     struct store_service *service;
     struct proposal proposal;
     enum store_kind kind;
@@ -125,7 +127,7 @@ struct store_service {
     /* the clock: service_clock.c */
     struct timer tick;
     bool tick_running, compact_running;
-    uint32_t own_running;
+    struct list own;      /* entries of our own on their way */
     mono_time applied_at; /* when T was what it is */
     mono_time tick_at;    /* what the timer is set to */
     struct {

@@ -30,9 +30,11 @@ static void end_row(struct pack *answer, uint32_t field, const struct pack *row)
 /* "muster/" and the name, in `key`. */
 static struct str claim_key(struct str name, char key[STORE_KEY_MAX])
 {
-    memcpy(key, STORE_CLAIMS, 7);
-    memcpy(key + 7, name.at, name.len);
-    return str_of(key, 7 + name.len);
+    struct str front = STR(STORE_CLAIMS);
+
+    memcpy(key, front.at, front.len);
+    memcpy(key + front.len, name.at, name.len);
+    return str_of(key, front.len + name.len);
 }
 
 /* -- Get -- */
@@ -100,12 +102,13 @@ static void pack_holders(struct store_service *service, struct str group, struct
 {
     const struct store *store = service_store(service);
     char from[STORE_KEY_MAX], end[STORE_KEY_MAX];
-    size_t len = group.len + 6;
+    struct str leaf = STR("/slot-");
+    size_t len = group.len + leaf.len;
     struct keys_cursor cursor;
     struct key_value value;
 
     memcpy(from, group.at, group.len);
-    memcpy(from + group.len, "/slot-", 6);
+    memcpy(from + group.len, leaf.at, leaf.len);
     memcpy(end, from, len);
     end[len - 1] = '-' + 1;
     keys_seek(store_keys(store), (struct key_range){str_of(from, len), str_of(end, len)}, 0,

@@ -1,8 +1,8 @@
 /* Renewals: those of a few milliseconds are one entry of the log.
  *
- * A batch goes when it is full, when 10 ms have passed since its first id, or at the end of the turn
- * while no other is on its way: a lone renewal waits for nothing, and under load an entry carries as
- * many as come while the last one is written. */
+ * A batch goes when it is full, when 10 ms have passed since its first id, or at the end of the
+ * turn while no other is on its way: a lone renewal waits for nothing, and under load an entry
+ * carries as many as come while the last one is written. */
 #include <stdlib.h>
 
 #include "store/service_internal.h"

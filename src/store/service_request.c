@@ -24,8 +24,9 @@ void store_request_free(struct request *request)
     free(request);
 }
 
-static void finish(struct request *request, enum grpc_status status, bool applied_no,
-                   const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void finish(struct request *request,
+                                                         enum grpc_status status, bool applied_no,
+                                                         const char *format, va_list args)
 {
     char text[TEXT_MAX];
 

@@ -31,7 +31,7 @@ static enum err read_section(struct str bytes, size_t cut, struct store **ret_st
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct store *store, *again;
+    struct store *store, *again = NULL;
     struct store_view *view;
     struct note note = {""};
     struct buf bytes;

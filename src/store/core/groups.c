@@ -5,7 +5,8 @@
  * 2. live <= slot_count, but for slots that a shrink left over
  * 3. nobody waits while a slot could be given away
  *
- * A slot whose holder expired may rest; the group is then in `rests` by the first rest that ends. */
+ * A slot whose holder expired may rest; the group is then in `rests` by the first rest that ends.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -38,7 +38,7 @@ uint64_t keys_compacted(const struct keys *keys); /* 0: nothing yet */
 uint64_t keys_count(const struct keys *keys);     /* live ones */
 uint64_t keys_bytes(const struct keys *keys);
 uint64_t keys_history_bytes(const struct keys *keys); /* of them, what only the past needs */
-uint64_t keys_hash(const struct keys *keys); /* of everything replicated */
+uint64_t keys_hash(const struct keys *keys);          /* of everything replicated */
 
 /* -- writing: between begin and commit, all at one revision -- */
 void keys_begin(struct keys *keys);

@@ -1,8 +1,8 @@
 /* The answers of recent requests, so that a repeat is answered and not done again.
  *
- * A client numbers its requests; the last STORE_RESULTS_MAX answers stay, fewer when the client says
- * which it has seen. A client that is silent for STORE_CLIENT_SILENT_NS of the replicated clock is
- * forgotten. */
+ * A client numbers its requests; the last STORE_RESULTS_MAX answers stay, fewer when the client
+ * says which it has seen. A client that is silent for STORE_CLIENT_SILENT_NS of the replicated
+ * clock is forgotten. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,9 +6,9 @@
  *
  * Bytes: records of one kind byte, a length of four (little endian), and the content. First H
  * (version, clock, identity, marks, uses), then V (versions of keys, in key order, old to new), L
- * (leases with their claims), G (groups with their slots, each followed by W, its waiters in order),
- * C (clients with their answers), and E, the hash of the whole, which a restore must reach again.
- * docs/formats/store.md has the fields. */
+ * (leases with their claims), G (groups with their slots, each followed by W, its waiters in
+ * order), C (clients with their answers), and E, the hash of the whole, which a restore must reach
+ * again. docs/formats/store.md has the fields. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -166,6 +166,8 @@ TEST(what_breaks_a_limit_is_refused_before_the_core)
          {.kind = STORE_CREATE, .key = {"muster/k", 8}, .owner = {"w", 1}, .ttl_ms = 500}},
         {"a lease without owner",
          {.kind = STORE_CREATE, .key = {"muster/k", 8}, .lease = {{1}}, .ttl_ms = 500}},
+        {"a new key with the TTL of none",
+         {.kind = STORE_CREATE, .key = {"muster/k", 8}, .ttl_ms = -1}},
         {"a TTL below keep", {.kind = STORE_CAS, .key = {"muster/k", 8}, .ttl_ms = -2}},
         {"no slots", {.kind = STORE_RESIZE, .key = {"muster/g", 8}}},
         {"too many slots", {.kind = STORE_RESIZE, .key = {"muster/g", 8}, .slot_count = 1025}},
@@ -263,6 +265,8 @@ TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
     (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(1)});
     bed.clock_ns += 900 * NS_PER_MS; /* past the time it came with */
     CHECK_SIZE("asked again it has it", (size_t)apply(&wait)->reason, COORD_R_REPLAYED);
+    CHECK("the group", store_group_of(store_machine_store(bed.store), STR("muster/g"), &group));
+    CHECK_SIZE("for its whole time from the grant", group.live, 1);
     (void)apply(&(struct store_command){
         .kind = STORE_CANCEL_WAIT, .lease = id_of(2), .client = id_of(7), .sequence = 1});
     CHECK("the group", store_group_of(store_machine_store(bed.store), STR("muster/g"), &group));

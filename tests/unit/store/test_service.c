@@ -351,6 +351,9 @@ TEST(the_clock_stands_still_without_a_leader)
 
 TEST(many_that_end_at_once_are_paced)
 {
+    static ProtobufCBinaryData ids[1000];
+    Muster__V1__RenewRequest renew = MUSTER__V1__RENEW_REQUEST__INIT;
+    struct answer answer;
     uint64_t before;
 
     open_rig(1, (struct store_service_limits){0});
@@ -360,9 +363,16 @@ TEST(many_that_end_at_once_are_paced)
         snprintf(key, sizeof key, "k%u", n);
         CHECK_I64("made", lease(key, n + 1, 20000)->code, COORD_OK);
     }
+    for (uint32_t n = 0; n < 1000; n++) ids[n] = lease_id(n + 1);
+    renew.lease_ids = ids;
+    renew.n_lease_ids = 1000;
+    start(&answer, "Renew", &renew.base); /* one entry: one deadline */
+    wait_answer(&answer);
+    buf_deinit(&answer.bytes);
+    sim_run_for(rig.sim, 19900);
     CHECK_U64("all there", leases(), 1000);
     before = entries();
-    sim_run_for(rig.sim, 25000);
+    sim_run_for(rig.sim, 200);
     CHECK_U64("all gone", leases(), 0);
     CHECK("in entries of 256", entries() >= before + 4);
     close_rig();
@@ -410,6 +420,14 @@ TEST(history_is_compacted_after_its_time)
 TEST(history_that_takes_a_quarter_of_the_quota_is_compacted_at_once)
 {
     open_rig(1, (struct store_service_limits){.quota_bytes = 4 << 20});
+    for (int i = 0; i < 25; i++) {
+        char key[8];
+
+        snprintf(key, sizeof key, "k%d", i);
+        CHECK_I64("put", put(key, 50000)->code, COORD_OK);
+    }
+    sim_run_for(rig.sim, 3000);
+    CHECK_U64("the present is no history", keys_compacted(store_keys(store_of(leader()))), 0);
     for (int i = 0; i < 30; i++) CHECK_I64("put", put("k", 50000)->code, COORD_OK);
     sim_run_for(rig.sim, 3000);
     CHECK("compacted", keys_compacted(store_keys(store_of(leader()))) > 0);
