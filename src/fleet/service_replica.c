@@ -225,13 +225,13 @@ static void admit(struct replica_service *service, struct rpc_call *call,
 {
     mono_time now = loop_now(service->io->loop), deadline = rpc_call_deadline(call);
     mono_time until = mono_after(now, ADMIT_WITHIN_MS);
-    struct request *r;
+    struct request *r = NULL;
     enum err err;
 
     if (deadline.ms != MONO_NEVER.ms)
         until = mono_min(until, (mono_time){deadline.ms - min_u64(deadline.ms, ANSWER_MARGIN_MS)});
     err = request_new(service, call, NULL, &r);
-    if (!err) {
+    if (r) {
         r->old_contract = old_contract;
         err = quorum_admit(service->quorum, wish, str_from(r->actor), until, admitted, r,
                            &r->admission);
