@@ -53,7 +53,7 @@ def judge(home):
         for name in names:
             found[name] = os.path.join(folder, name)
     for name in ["coord.h", "libmuster.so.1", "libmuster.so.1.0.0", "libmuster.so", "libmuster.a", "muster.pc",
-                 "libmuster.3", "singleton.c"]:
+                 "libmuster.3", "singleton.c", "muster_coord.py", "singleton.py"]:
         check(f"{name} is there", name in found, sorted(found))
     prefix = os.path.dirname(os.path.dirname(os.path.dirname(found["coord.h"])))
     libraries = os.path.dirname(found["libmuster.so"])
@@ -106,6 +106,13 @@ def judge(home):
             done = run([program, "nowhere://x"], env=env)
             check(f"{name} says what is wrong with a URL, {kind}",
                   done.returncode == 1 and "known: mem, file" in done.stdout, done.stdout)
+
+    if "singleton.py" in found:
+        check("the Python example stands beside the C ones",
+              os.path.dirname(os.path.dirname(found["singleton.py"])) == os.path.dirname(found["singleton.c"]), found)
+        done = run(["/usr/bin/python3", found["singleton.py"], "mem:"],
+                   env=dict(env, LIBMUSTER=found["libmuster.so.1"]))
+        check("singleton.py runs", done.returncode == 0, done.stdout)
 
 
 main()
