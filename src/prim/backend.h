@@ -105,7 +105,9 @@ struct prim_acquire {
 };
 
 struct prim_backend_ops {
-    const char *name;                                         /* "file" */
+    const char *name;      /* "file" */
+    uint32_t renewals_max; /* a second, that the authority takes well; more is said in the note of
+                              the capabilities. 0: no matter */
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
     coord_limits (*limits)(struct prim_backend *backend);
     coord_id (*id)(struct prim_backend *backend);

@@ -281,6 +281,7 @@ struct prim_backend *prim_fault_make(struct prim_backend *inner, const struct pr
     (void)pthread_mutex_init(&fault->lock, NULL);
     fault->ops = fault_ops;
     fault->ops.name = inner->ops->name;
+    fault->ops.renewals_max = inner->ops->renewals_max;
     if (inner->ops->adopt == NULL) { fault->ops.adopt = NULL; }
     if (inner->ops->guard == NULL || rules->deaf) {
         fault->ops.guard = NULL;

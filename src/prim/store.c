@@ -124,13 +124,45 @@ coord_result prim_need_grant(coord_store *store, uint32_t bits)
     return refusal.code == COORD_OK ? prim_need(store, bits) : refusal;
 }
 
+/* Of the leases that are kept, in thousandths a second; under the lock. */
+static int64_t renewals_expected(const coord_store *store)
+{
+    int64_t milli = 0;
+    LIST_EACH(&store->leases, node)
+    {
+        const coord_lease *lease = CONTAINER_OF(node, coord_lease, node);
+        if (lease->kept && lease->over == 0) { milli += 3 * 1000000 / lease->ttl_ms; } /* T7 */
+    }
+    return milli;
+}
+
+/* What matters now stands first: the rest may be cut. */
+static void note_load(coord_caps *caps, int64_t milli, uint32_t most)
+{
+    char note[sizeof caps->note];
+    memcpy(note, caps->note, sizeof note);
+    int len =
+        snprintf(caps->note, sizeof caps->note,
+                 "the leases kept here make %lld renewals a second, more than %u are a burden: "
+                 "longer TTLs, or another store",
+                 (long long)((milli + 999) / 1000), most);
+    assert(len > 0 && (size_t)len < sizeof caps->note);
+    if (note[0] != '\0') {
+        (void)snprintf(caps->note + len, sizeof caps->note - (size_t)len, "; %.*s",
+                       (int)(sizeof caps->note - (size_t)len - 3), note);
+    }
+}
+
 coord_caps coord_capabilities(coord_store *store)
 {
     if (prim_usable(store).code != COORD_OK) { return (coord_caps){.bits = 0}; }
     coord_caps caps = store->backend->ops->capabilities(store->backend);
     (void)pthread_mutex_lock(&store->lock);
     if (store->degraded[0] != '\0') { caps.degraded = 1; }
+    uint32_t most = store->backend->ops->renewals_max;
+    int64_t milli = most > 0 ? renewals_expected(store) : 0;
     (void)pthread_mutex_unlock(&store->lock);
+    if (milli > (int64_t)most * 1000) { note_load(&caps, milli, most); }
     return caps;
 }
 

@@ -231,6 +231,7 @@ coord_result prim_trace_wrap(struct prim_url *url, const struct prim_clock *cloc
     trace->inner = inner;
     trace->ops = trace_ops;
     trace->ops.name = inner->ops->name;
+    trace->ops.renewals_max = inner->ops->renewals_max;
     if (inner->ops->adopt == NULL) { trace->ops.adopt = NULL; }
     if (inner->ops->guard == NULL) { trace->ops.guard = NULL; }
     if (inner->ops->unguard == NULL) { trace->ops.unguard = NULL; }

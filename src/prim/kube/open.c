@@ -6,7 +6,13 @@
 #include "prim/url.h"
 #include "text/ndjson.h"
 
-enum { NS_IN_MS = 1000000, TTL_MIN_MS = 2000, TTL_STEP_MS = 1000, REVIEW_MAX = 1024 };
+enum {
+    NS_IN_MS = 1000000,
+    TTL_MIN_MS = 2000,
+    TTL_STEP_MS = 1000,
+    REVIEW_MAX = 1024,
+    RENEWALS_MAX = 20
+};
 
 /* The object whose uid is the store's identity: when somebody deletes it, or the namespace was made
  * anew, handles of before belong to another store (R5). Not an entry: no label says bucket. */
@@ -57,6 +63,7 @@ static void kube_close_store(struct prim_backend *backend)
 
 static const struct prim_backend_ops ops = {
     .name = "k8s",
+    .renewals_max = RENEWALS_MAX,
     .capabilities = kube_caps,
     .limits = kube_limits,
     .id = kube_id,

@@ -1,6 +1,7 @@
 /* The keeper's threads over a backend that does as it is told. The clock is turned by the test, so
  * that "before the store's deadline" is exact; waiting for a thread has no upper bound but the
  * test's own. */
+#include <stdio.h>
 #include <unistd.h>
 
 #include "lib/test.h"
@@ -102,6 +103,33 @@ TEST(a_kept_lease_lives_as_long_as_it_is_renewed)
     CHECK_I64("closing is no loss", world.lost, 0);
     CHECK_I64("released", fake_calls(&world.fake, FAULT_RELEASE), 1);
     coord_lease_unref(lease);
+}
+
+TEST(more_renewals_than_the_store_takes_well_are_told)
+{
+    struct world world;
+    coord_lease *leases[3];
+    coord_caps caps;
+    open_world(&world);
+    world.fake.ops.renewals_max = 5;
+    (void)snprintf(world.fake.caps.note, sizeof world.fake.caps.note, "%0255d", 7);
+    for (int i = 0; i < 3; i++) {
+        leases[i] = grant(&world, TEXT("k"), 1000); /* three renewals a second each */
+        caps = coord_capabilities(world.store);
+        CHECK_TEXT("not for what nobody renews", caps.note, world.fake.caps.note);
+    }
+    CHECK_I64("kept", coord_keep(leases[0], NULL, NULL).code, COORD_OK);
+    caps = coord_capabilities(world.store);
+    CHECK_TEXT("not for three", caps.note, world.fake.caps.note);
+    CHECK_I64("kept", coord_keep(leases[1], NULL, NULL).code, COORD_OK);
+    caps = coord_capabilities(world.store);
+    CHECK("six are too many", strstr(caps.note, "make 6 renewals a second, more than 5 ") != NULL);
+    CHECK("and the rest is there", strstr(caps.note, "; 000") != NULL);
+    CHECK_I64("released", coord_release(leases[1], NULL).code, COORD_OK);
+    caps = coord_capabilities(world.store);
+    CHECK_TEXT("as before", caps.note, world.fake.caps.note);
+    for (int i = 0; i < 3; i++) { coord_lease_unref(leases[i]); }
+    coord_close(world.store);
 }
 
 TEST(on_lost_comes_at_safe_until_while_a_renewal_hangs)
