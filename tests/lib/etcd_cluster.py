@@ -6,6 +6,7 @@ with a command line would, without our client.
 import base64
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -41,12 +42,16 @@ def after(prefix):
 
 
 class Link:
-    """A TCP proxy before one member. `requests` and `replies` False: bytes that way are swallowed up, silently."""
+    """A TCP proxy before one member. `requests` and `replies` False: bytes that way are swallowed up, silently.
+
+    `delay`: seconds each way, for all that comes; one arrival in ten is `stall` later still, as after a lost packet.
+    """
 
     def __init__(self, target_port):
         self.target_port = target_port
         self.requests = self.replies = True
         self.accepted = 0
+        self.delay = self.stall = 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
         self.open = True
@@ -80,6 +85,8 @@ class Link:
                     held = True
                 if held:
                     continue    # a stream with a hole can only be thrown away
+                if self.delay:
+                    time.sleep(self.delay + (self.stall if random.random() < 0.1 else 0))
                 target.sendall(data)
         except OSError:
             pass

@@ -29,8 +29,9 @@ def same(why, got, want):
 class Actor:
     """One process. Calls return the answer as a dict; what is lost is in .lost, by handle."""
 
-    def __init__(self, program, url=None, timeout_ms=None):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    def __init__(self, program, url=None, timeout_ms=None, env=None):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+                                        env={**os.environ, **(env or {})})
         self.answers, self.lost, self.changed = [], {}, threading.Condition()
         threading.Thread(target=self._read, daemon=True).start()
         if timeout_ms:
