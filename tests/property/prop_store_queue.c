@@ -270,7 +270,8 @@ static void number_request(struct world *w, struct said *said)
     said->command.client = (struct store_id){{(uint8_t)(client + 1)}};
     said->command.sequence = ++w->sequence;
     if (prng_chance(&w->p, 20000))
-        w->acked[client] = max_u64(w->acked[client], w->sequence - prng_below(&w->p, 20));
+        w->acked[client] =
+            max_u64(w->acked[client], w->sequence - min_u64(w->sequence, prng_below(&w->p, 20)));
     said->command.acked = w->acked[client];
 }
 
@@ -442,11 +443,18 @@ static void do_repeat(struct world *w)
     if (!claim) return;
     again = claim->asked;
     client = again.command.client.b[0] - 1u;
+    again.command.acked = w->acked[client];
+    again.command.lease = draw_id(w);
+    if (again.command.sequence < w->acked[client] && !is_silent(w, client)) {
+        pass_time(w); /* it was on its way for long: its client is done with it */
+        result = apply(w, &again, NULL);
+        CHECK("what comes late is not done again",
+              result.code == COORD_INVALID && result.reason == COORD_R_HANDLE);
+        return;
+    }
     if (again.command.sequence + REPEAT_WITHIN < w->sequence ||
         again.command.sequence < w->acked[client])
         return;
-    again.command.acked = w->acked[client];
-    again.command.lease = draw_id(w);
     pass_time(w);
     if (!claim->remembered) {
         CHECK("what is forgotten is over", claim->place == NOWHERE);

@@ -67,6 +67,7 @@ struct client {
     struct list by_use;
     struct store_id id;
     uint64_t seen_ns, use; /* use: in the order of by_use, also in a snapshot */
+    uint64_t floor;        /* smaller sequences are over: what comes of them came late */
     uint32_t count, in_view;
     struct answer *answers; /* STORE_RESULTS_MAX at most, oldest first */
 };
@@ -145,18 +146,19 @@ void group_waiter_drop(struct store *store, struct waiter *waiter);
 void groups_end_rests(struct store *store);
 
 /* -- requests.c -- */
-/* The answer given before, or NULL; fingerprint mismatch through *ret_other. */
+/* The answer given before, or NULL. *ret_other: it may not be done at all: that number was another
+ * request's, or the client has said that it is done with it. */
 const struct store_result *request_known(struct store *store, const struct store_command *command,
                                          bool *ret_other);
-void request_remember(struct store *store, const struct store_id *client, uint64_t sequence,
-                      uint32_t fingerprint, const struct store_result *result);
+void request_remember(struct store *store, const struct store_command *command,
+                      const struct store_result *result);
 /* A waiter's answer came later. */
 void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
                     const struct store_result *result);
 /* What it granted is over without having been told: a repeat is a new request. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
 struct client *request_restore_client(struct store *store, const struct store_id *id,
-                                      uint64_t seen_ns, uint64_t use);
+                                      uint64_t seen_ns, uint64_t use, uint64_t floor);
 void request_restore_answer(struct store *store, const struct store_id *id, uint64_t sequence,
                             uint32_t fingerprint, const struct store_result *result);
 void requests_forget_silent(struct store *store, size_t max);

@@ -59,6 +59,16 @@ static void toggle(struct store *store, const struct client *client, const struc
     store_toggle(store, 'A', str_of(fixed, sizeof fixed));
 }
 
+static void toggle_floor(struct store *store, const struct client *client)
+{
+    uint8_t fixed[16 + 8];
+
+    if (!client->floor) return;
+    memcpy(fixed, client->id.b, 16);
+    store_le64(fixed + 16, client->floor);
+    store_toggle(store, 'F', str_of(fixed, sizeof fixed));
+}
+
 static void drop_first(struct store *store, struct client *client, uint32_t count)
 {
     view_client(store, client);
@@ -73,6 +83,7 @@ static void client_forget(struct store *store, struct client *client)
 {
     view_client(store, client);
     drop_first(store, client, client->count);
+    toggle_floor(store, client);
     (void)map_remove(&store->clients, id_text(&client->id));
     list_remove(&client->by_use);
     store->bytes -= CLIENT_COST;
@@ -86,7 +97,7 @@ static struct client *client_of(const struct store *store, const struct store_id
 }
 
 struct client *request_restore_client(struct store *store, const struct store_id *id,
-                                      uint64_t seen_ns, uint64_t use)
+                                      uint64_t seen_ns, uint64_t use, uint64_t floor)
 {
     struct client *client;
 
@@ -95,6 +106,8 @@ struct client *request_restore_client(struct store *store, const struct store_id
     client->id = *id;
     client->seen_ns = seen_ns;
     client->use = use;
+    client->floor = floor;
+    toggle_floor(store, client);
     list_init(&client->by_use);
     list_append(&store->clients_by_use, &client->by_use);
     if (map_put(&store->clients, id_text(&client->id), client)) (void)store_must(NULL);
@@ -111,17 +124,32 @@ static void used(struct store *store, struct client *client)
     list_append(&store->clients_by_use, &client->by_use);
 }
 
+/* What it says it is done with is dropped, and never done again: a request that was repeated may
+ * still be on its way, and come when its answer is gone. */
+static void raise_floor(struct store *store, struct client *client, uint64_t acked)
+{
+    uint32_t count = 0;
+
+    if (acked > client->floor) {
+        toggle_floor(store, client);
+        client->floor = acked;
+        toggle_floor(store, client);
+    }
+    while (count < client->count && client->answers[count].sequence < acked) count++;
+    drop_first(store, client, count);
+}
+
 const struct store_result *request_known(struct store *store, const struct store_command *command,
                                          bool *ret_other)
 {
     struct client *client = client_of(store, &command->client);
-    uint32_t acked = 0;
 
     *ret_other = false;
     if (!client) return NULL;
     used(store, client);
-    while (acked < client->count && client->answers[acked].sequence < command->acked) acked++;
-    drop_first(store, client, acked);
+    raise_floor(store, client, command->acked);
+    *ret_other = command->sequence < client->floor;
+    if (*ret_other) return NULL;
     for (uint32_t i = 0; i < client->count; i++) {
         if (client->answers[i].sequence != command->sequence) continue;
         *ret_other = client->answers[i].fingerprint != request_fingerprint(command);
@@ -149,15 +177,15 @@ void request_restore_answer(struct store *store, const struct store_id *id, uint
     answer_add(store, client_of(store, id), sequence, fingerprint, result);
 }
 
-void request_remember(struct store *store, const struct store_id *id, uint64_t sequence,
-                      uint32_t fingerprint, const struct store_result *result)
+void request_remember(struct store *store, const struct store_command *command,
+                      const struct store_result *result)
 {
-    struct client *client = client_of(store, id);
+    struct client *client = client_of(store, &command->client);
 
-    if (is_zero(id)) return;
-    if (!client) client = request_restore_client(store, id, 0, 0);
+    if (is_zero(&command->client)) return;
+    if (!client) client = request_restore_client(store, &command->client, 0, 0, command->acked);
     used(store, client);
-    answer_add(store, client, sequence, fingerprint, result);
+    answer_add(store, client, command->sequence, request_fingerprint(command), result);
 }
 
 void request_update(struct store *store, const struct store_id *id, uint64_t sequence,

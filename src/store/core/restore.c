@@ -227,11 +227,11 @@ static enum err client(struct store_restore *restore, struct cursor *at)
 {
     struct store *store = restore->store;
     struct store_id id = take_id(at);
-    uint64_t seen = take_u64(at), use = take_u64(at);
+    uint64_t seen = take_u64(at), use = take_u64(at), floor = take_u64(at);
     uint32_t answers = take_u32(at);
 
     if (!at->good || answers > STORE_RESULTS_MAX || seen > store->clock_ns ||
-        !request_restore_client(store, &id, seen, use))
+        !request_restore_client(store, &id, seen, use, floor))
         return ERR_CORRUPT;
     for (uint32_t i = 0; i < answers; i++) {
         uint64_t sequence = take_u64(at);

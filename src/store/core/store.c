@@ -489,7 +489,7 @@ void store_apply(struct store *store, uint64_t clock_ns, const struct store_comm
                  struct store_result *ret_result, struct store_renewal *renewals)
 {
     const struct store_result *known;
-    bool other;
+    bool other = false;
 
     assert(clock_ns >= store->clock_ns);
     store->clock_ns = clock_ns;
@@ -498,7 +498,7 @@ void store_apply(struct store *store, uint64_t clock_ns, const struct store_comm
     requests_forget_silent(store, STORE_EXPIRE_MAX);
     (void)keys_prune(store->keys, STORE_PRUNE_CHANGES);
     known = is_remembered(command->kind) ? request_known(store, command, &other) : NULL;
-    if (known && other) {
+    if (other) {
         *ret_result = store_answer(COORD_INVALID, COORD_R_HANDLE);
     } else if (known) {
         *ret_result = *known;
@@ -508,9 +508,7 @@ void store_apply(struct store *store, uint64_t clock_ns, const struct store_comm
                                      : COORD_R_REPLAYED;
     } else {
         *ret_result = run(store, command, renewals);
-        if (is_remembered(command->kind))
-            request_remember(store, &command->client, command->sequence,
-                             request_fingerprint(command), ret_result);
+        if (is_remembered(command->kind)) request_remember(store, command, ret_result);
     }
 }
 

@@ -69,7 +69,8 @@ enum store_kind {
 struct store_command { /* which fields count: see each; views */
     enum store_kind kind;
     /* Who asks, for the answers of repeats; a zero client is not remembered. `acked`: results of
-     * smaller sequences are not asked for again. */
+     * smaller sequences are not asked for again; one that comes nevertheless came late, and is
+     * refused as INVALID: nobody waits for it, and doing it again would be a second effect. */
     struct store_id client;
     uint64_t sequence, acked;
     struct str key, value, owner; /* key: of the group, too, with its prefix; end of a range: */

@@ -144,6 +144,7 @@ static void write_client(const struct client *client, struct buf *into)
     put_id(into, &client->id);
     put_u64(into, client->seen_ns);
     put_u64(into, client->use);
+    put_u64(into, client->floor);
     put_u32(into, client->count);
     for (uint32_t i = 0; i < client->count; i++) {
         put_u64(into, client->answers[i].sequence);
