@@ -4,12 +4,14 @@
 #include "register_scenario.h"
 #include "rpc_scenario.h"
 #include "sim/log/story.h"
+#include "store_story.h"
 
 static const struct scenario *const all[] = {
     &register_scenario,
     &rpc_scenario,
     &log_scenario,
     &quorum_scenario,
+    &store_scenario,
 };
 
 struct scenario_table scenarios_all(void)

@@ -1,0 +1,286 @@
+/* A replica's process: log, store machine, service and gRPC server as `muster coordinator run` joins
+ * them. The machine is watched, and some planted bugs are put between the log and it: on every
+ * replica alike, so that only what clients see can tell. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <muster/coord.h>
+
+#include "base/bytes.h"
+#include "log/datadir.h"
+#include "rpc/server.h"
+#include "store/service.h"
+#include "store_story.h"
+
+enum { ARENA_MAX = 4 << 20, LOSE_ONE_IN = 2, CLUSTER = 77 };
+const char *const store_addresses[] = {"s0:7790", "s1:7790", "s2:7790", NULL};
+
+struct store_process {
+    struct store_host *host;
+    struct io *io;
+    struct store_service *service;
+    struct machine machine; /* the real one */
+    struct replica *replica;
+    struct rpc_server *server;
+    bool dead;
+};
+
+struct replica *store_host_replica(const struct store_host *host)
+{
+    return host->process && !host->process->dead ? host->process->replica : NULL;
+}
+
+struct store *store_host_store(const struct store_host *host)
+{
+    return store_machine_store(store_service_machine(host->process->service));
+}
+
+/* -- the machine, watched -- */
+static enum err knows(void *state, struct str command, struct note *note)
+{
+    struct store_process *p = state;
+
+    return p->machine.ops->knows ? p->machine.ops->knows(p->machine.state, command, note) : ERR_OK;
+}
+
+/* Done otherwise than it stands in the log. */
+static void plant(struct store_process *p, struct machine_entry *entry,
+                  struct store_command *command, struct buf *bytes, bool *ret_lost)
+{
+    enum store_bug bug = p->host->story->bug;
+
+    *ret_lost = false;
+    if (bug == STORE_FAST_CLOCK) entry->clock_ns *= 2;
+    if (bug == STORE_FORGET_REQUESTS) command->client.b[15] ^= (uint8_t)entry->term;
+    if (bug == STORE_LOSE_RENEWALS && command->kind == STORE_RENEW &&
+        entry->index % LOSE_ONE_IN == 0) {
+        *ret_lost = true;
+        command->kind = STORE_TICK;
+        command->renew_count = 0;
+        memset(&command->lease, 0, sizeof command->lease);
+    }
+    if (bug != STORE_FORGET_REQUESTS && !*ret_lost) return;
+    if (store_command_write(command, bytes)) store_wrong(p->host->story, "no memory");
+    entry->command = buf_peek(bytes);
+}
+
+static void answer_lost_renewals(size_t count, struct buf *reply)
+{
+    char one[STORE_RENEWAL_BYTES] = {0};
+
+    buf_clear(reply);
+    store_le32(one, COORD_OK);
+    store_le32(one + 4, COORD_R_RENEWED);
+    store_le64(one + 8, 1000);
+    for (size_t i = 0; i < count; i++) (void)buf_append(reply, str_of(one, sizeof one));
+}
+
+static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+{
+    struct store_process *p = state;
+    struct store *store = store_machine_store(p->machine.state);
+    uint64_t before = keys_changes(store_keys(store)).end;
+    struct machine_entry done = *entry;
+    struct store_command command, changed;
+    struct note note = {""};
+    struct arena arena;
+    struct buf bytes;
+    bool taken, lost = false;
+
+    arena_init(&arena, ARENA_MAX);
+    buf_init(&bytes, ARENA_MAX);
+    taken = store_command_read(entry->command, &arena, &command, &note) == ERR_OK;
+    changed = command;
+    if (taken && p->host->story->bug) plant(p, &done, &changed, &bytes, &lost);
+    p->machine.ops->apply(p->machine.state, &done, reply);
+    if (lost) answer_lost_renewals(command.renew_count, reply);
+    if (!p->dead)
+        store_witness_applied(p->host->story, entry, taken ? &command : NULL, buf_peek(reply),
+                              store, before);
+    buf_deinit(&bytes);
+    arena_deinit(&arena);
+}
+static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+{
+    struct store_process *p = state;
+
+    return p->machine.ops->snapshot_begin(p->machine.state, index, ret_view);
+}
+static enum err restore_begin(void *state, uint64_t index, struct note *note)
+{
+    struct store_process *p = state;
+
+    if (index) p->host->story->witness.restores++;
+    return p->machine.ops->restore_begin(p->machine.state, index, note);
+}
+static enum err restore_next(void *state, struct str bytes, struct note *note)
+{
+    struct store_process *p = state;
+
+    return p->machine.ops->restore_next(p->machine.state, bytes, note);
+}
+static enum err restore_end(void *state, struct note *note)
+{
+    struct store_process *p = state;
+
+    return p->machine.ops->restore_end(p->machine.state, note);
+}
+static uint64_t state_hash(const void *state)
+{
+    const struct store_process *p = state;
+
+    return p->machine.ops->hash(p->machine.state);
+}
+static uint64_t state_size(const void *state)
+{
+    const struct store_process *p = state;
+
+    return p->machine.ops->size(p->machine.state);
+}
+
+/* -- joining -- */
+static const char *leader_address(void *owner)
+{
+    const struct store_process *p = owner;
+    uint64_t leader = p->replica ? replica_status(p->replica).leader_id : 0;
+
+    return leader >= 1 && leader <= STORE_HOSTS ? store_addresses[leader - 1] : "";
+}
+
+static void on_change(void *owner, const struct replica_status *status)
+{
+    struct store_process *p = owner;
+
+    if (p->dead) return;
+    sim_trace(scenario_sim(p->host->story->world), p->host->host, "role %d term %llu ready %d",
+              (int)status->role, (unsigned long long)status->term, status->ready);
+    store_service_on_change(p->service, status);
+}
+
+static void on_stopped(void *owner, enum err why, const struct note *note)
+{
+    struct store_process *p = owner;
+
+    if (p->dead) return;
+    if (why == ERR_CORRUPT || why == ERR_INTERNAL || why == ERR_VERSION)
+        store_wrong(p->host->story, "s%zu stopped: %s: %s", p->host->number, err_name(why),
+                    note->text);
+    sim_host_die(p->host->host, SIM_KILLED); /* a supervisor starts it again */
+}
+
+static enum err open_replica(struct store_process *p, const struct machine *machine,
+                             struct note *note)
+{
+    struct store_story *story = p->host->story;
+    struct replica_options options = {
+        .io = p->io,
+        .dir = "data",
+        .listen = "0.0.0.0:7791",
+        .address = story->founders.at[p->host->number].address,
+        .machines = machine,
+        .machine_count = 1,
+        .limits = {.segment_bytes = 64 << 10,
+                   .disk_reserve_bytes = 1 << 20,
+                   .snapshot_entries_min = 60,
+                   .snapshot_every_ms = 700,
+                   .snapshot_chunk_bytes = 2048,
+                   .trailing_entries = 20,
+                   .hash_every = 16},
+        .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = p},
+    };
+    struct datadir_format_options format = {.fs = p->io->fs,
+                                            .entropy = p->io->entropy,
+                                            .dir = "data",
+                                            .founders = &story->founders,
+                                            .cluster_id = CLUSTER,
+                                            .replica_id = p->host->number + 1};
+    struct datadir known;
+    enum err err = datadir_read(p->io->fs, "data", &known, note);
+
+    if (err == ERR_NOT_FOUND) err = datadir_format(&format, &known, note);
+    if (!err) err = replica_open(&options, &p->replica, note);
+    return err;
+}
+
+static enum err open_all(struct store_process *p, struct note *note)
+{
+    static struct machine_ops watched;
+    struct store_service_options service = {
+        .io = p->io,
+        .leader_address = leader_address,
+        .owner = p,
+        .limits = {.wait_ms = 2000, .watch_events_max = 200, .history_ms = 4000},
+    };
+    struct rpc_server_options server = {.io = p->io};
+    struct machine machine;
+    enum err err = store_service_open(&service, &p->service, note);
+
+    if (err) return err;
+    machine = p->machine = store_machine_registration(store_service_machine(p->service));
+    watched = (struct machine_ops){.knows = knows,
+                                   .apply = apply,
+                                   .snapshot_begin = snapshot_begin,
+                                   .snapshot_next = p->machine.ops->snapshot_next,
+                                   .snapshot_end = p->machine.ops->snapshot_end,
+                                   .restore_begin = restore_begin,
+                                   .restore_next = restore_next,
+                                   .restore_end = restore_end,
+                                   .hash = state_hash,
+                                   .size = state_size};
+    machine.ops = &watched;
+    machine.state = p;
+    err = open_replica(p, &machine, note);
+    if (err) return err;
+    store_service_attach(p->service, p->replica);
+    err = rpc_server_open(&server, &p->server, note);
+    if (!err) err = store_service_methods(p->service, p->server, note);
+    return err ? err : rpc_server_listen(p->server, "0.0.0.0:7790", NULL, note);
+}
+
+/* -- life -- */
+static void finish(void *owner)
+{
+    struct store_process *p = owner;
+
+    replica_close(p->replica);
+    store_service_close(p->service);
+    free(p);
+}
+
+static void destroy(void *state)
+{
+    struct store_process *p = state;
+
+    p->dead = true;
+    if (p->host->process == p) p->host->process = NULL;
+    if (p->server)
+        rpc_server_close(p->server, finish, p);
+    else
+        finish(p);
+}
+
+static enum err start(struct io *io, void *context, void **ret_state)
+{
+    struct store_host *host = context;
+    struct store_process *p = calloc(1, sizeof *p);
+    struct note note = {""};
+    enum err err;
+
+    if (!p) return ERR_NOMEM;
+    p->host = host;
+    p->io = io;
+    host->process = p;
+    *ret_state = p;
+    err = open_all(p, &note);
+    if (!err) return ERR_OK;
+    sim_trace(scenario_sim(host->story->world), host->host, "cannot start: %s: %s", err_name(err),
+              note.text);
+    if (err == ERR_CORRUPT || err == ERR_VERSION || err == ERR_INTERNAL)
+        store_wrong(host->story, "s%zu cannot start: %s: %s", host->number, err_name(err),
+                    note.text);
+    sim_host_die(host->host, SIM_KILLED); /* what is half open is taken back by destroy */
+    return ERR_OK;
+}
+
+const struct sim_process_ops store_process_ops = {start, NULL, destroy};
