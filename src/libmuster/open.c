@@ -7,14 +7,14 @@
 #include "prim/file/file.h"
 #include "prim/kube/kube.h"
 #include "prim/memory/memory.h"
+#include "prim/native/native.h"
 #include "prim/nats/nats.h"
 #include "prim/store.h"
 #include "prim/trace.h"
 
 static const struct scheme {
     const char *name;
-    prim_open_fn *open; /* NULL: not yet, `why` says so */
-    const char *why;
+    prim_open_fn *open;
     bool any_clock; /* takes coord_options.now */
 } schemes[] = {
     {.name = "mem", .open = prim_memory_open, .any_clock = true},
@@ -23,7 +23,7 @@ static const struct scheme {
     {.name = "etcds", .open = prim_etcd_open},
     {.name = "k8s", .open = prim_kube_open},
     {.name = "nats", .open = prim_nats_open},
-    {.name = "muster", .why = "the native store is unsupported by this server"},
+    {.name = "muster", .open = prim_native_open},
     {.name = NULL},
 };
 
@@ -91,9 +91,6 @@ coord_result coord_open(const char *url, const coord_options *options, coord_sto
     if (options == NULL) { options = &defaults; }
     if (scheme == NULL) {
         result = unknown(parsed.scheme);
-    } else if (scheme->open == NULL) {
-        result =
-            prim_answer(COORD_UNSUPPORTED, COORD_R_BACKEND, "%s: %s", scheme->name, scheme->why);
     } else if (options->now != NULL && !scheme->any_clock) {
         result =
             prim_answer(COORD_INVALID, COORD_R_ARGUMENT,

@@ -152,6 +152,10 @@ struct prim_backend_ops {
                           struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
     void (*unwatch)(struct prim_backend *backend, void *watch);
 
+    /* Optional. The store is about to close: acquire() calls that wait at the authority end now,
+     * with UNAVAILABLE/closed, and later ones do not wait. */
+    void (*wake)(struct prim_backend *backend);
+
     /* Ends all threads. No call runs and no watch is open when it is called. */
     void (*close)(struct prim_backend *backend);
 };

@@ -240,6 +240,12 @@ static void fault_unwatch(struct prim_backend *backend, void *watch)
     inner->ops->unwatch(inner, watch);
 }
 
+static void fault_wake(struct prim_backend *backend)
+{
+    struct prim_backend *inner = fault_of(backend)->inner;
+    if (inner->ops->wake != NULL) { inner->ops->wake(inner); }
+}
+
 static void fault_close(struct prim_backend *backend)
 {
     struct fault *fault = fault_of(backend);
@@ -266,6 +272,7 @@ static const struct prim_backend_ops fault_ops = {
     .unguard = fault_unguard,
     .watch = fault_watch,
     .unwatch = fault_unwatch,
+    .wake = fault_wake,
     .close = fault_close,
 };
 

@@ -456,6 +456,7 @@ void coord_close(coord_store *store)
     store->closing = true;
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
+    if (store->backend->ops->wake != NULL) { store->backend->ops->wake(store->backend); }
     prim_async_stop(store);
     prim_keeper_stop(store);
     (void)pthread_mutex_lock(&store->lock);

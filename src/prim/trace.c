@@ -182,6 +182,12 @@ static void trace_unwatch(struct prim_backend *backend, void *watch)
     show(trace, "unwatch", STR_EMPTY, NULL, began_ns, NULL);
 }
 
+static void trace_wake(struct prim_backend *backend)
+{
+    struct prim_backend *inner = trace_of(backend)->inner;
+    if (inner->ops->wake != NULL) { inner->ops->wake(inner); }
+}
+
 static void trace_close(struct prim_backend *backend)
 {
     struct trace *trace = trace_of(backend);
@@ -208,6 +214,7 @@ static const struct prim_backend_ops trace_ops = {
     .unguard = trace_unguard,
     .watch = trace_watch,
     .unwatch = trace_unwatch,
+    .wake = trace_wake,
     .close = trace_close,
 };
 

@@ -37,6 +37,15 @@ static struct str claim_key(struct str name, char key[STORE_KEY_MAX])
     return str_of(key, front.len + name.len);
 }
 
+/* T stands where the last entry left it; whoever counts on what remains must not count the time
+ * since then. */
+static void age(const struct store_service *service, struct store_claim *claim)
+{
+    uint64_t since_ms = mono_elapsed_ms(service->applied_at, loop_now(service->io->loop));
+
+    claim->remaining_ms -= (int64_t)min_u64(since_ms, (uint64_t)claim->remaining_ms);
+}
+
 /* -- Get -- */
 
 static int check_get(const ProtobufCMessage *message, struct note *note)
@@ -63,6 +72,7 @@ static void get(struct request *request)
     if (keys_get(store_keys(store), name, 0, &value) && value.version) {
         bool leased = store_claim_of(store, name, store_clock_ns(store), &claim);
 
+        if (leased) age(service, &claim);
         if (leased || !value.lease) { /* one whose time is over is absent, though it stands there */
             store_entry_pack(&row, &value, sizeof STORE_CLAIMS - 1, leased ? &claim : NULL,
                              STORE_ENTRY_WHOLE);
@@ -120,6 +130,7 @@ static void pack_holders(struct store_service *service, struct str group, struct
 
         if (str_to_u64(str_tail(value.key, len), &slot) || slot >= STORE_SLOTS_MAX) continue;
         if (!store_claim_of(store, value.key, store_clock_ns(store), &claim)) continue;
+        age(service, &claim);
         pack_holder(&row, &value, &claim, (uint32_t)slot);
         end_row(answer, 6, &row);
     }
@@ -225,6 +236,16 @@ static bool always(const ProtobufCMessage *message)
     return true;
 }
 
+static uint64_t voters(const struct store_service *service)
+{
+    struct replica_member members[REPLICA_MEMBERS_MAX];
+    size_t count = service->replica ? replica_members(service->replica, members) : 0;
+    uint64_t voters = 0;
+
+    for (size_t i = 0; i < count; i++) voters += members[i].role == MEMBER_VOTER;
+    return voters;
+}
+
 static void status(struct request *request)
 {
     struct store_service *service = request->service;
@@ -248,6 +269,7 @@ static void status(struct request *request)
     pack_u64(&answer, 12, sizes.no_space);
     pack_u64(&answer, 13, store_clock_ns(store) / NS_PER_MS);
     pack_u64(&answer, 14, service->ready);
+    pack_u64(&answer, 15, voters(service));
     store_reply_packed(request, &answer);
 }
 

@@ -1,0 +1,346 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "prim/native/internal.h"
+#include "prim/native/native.h"
+#include "prim/url.h"
+
+enum {
+    ADDRESS_CAP = 300,
+    OPEN_PAUSE_MS = 100,
+    LEASES_MAX = 64 * 1024,
+    VOTERS_HA = 3,
+    PULSE_MS = 1000,
+    PULSE_LIMIT_MS = 5000,
+};
+
+/* -- what it can -- */
+
+static coord_caps capabilities(struct prim_backend *base)
+{
+    struct native_backend *b = native_of(base);
+    coord_caps caps = b->caps;
+
+    caps.degraded = b->degraded;
+    return caps;
+}
+
+static coord_limits limits(struct prim_backend *base)
+{
+    (void)base;
+    return prim_limits(NATIVE_TTL_MIN_MS, NATIVE_TTL_STEP_MS, PRIM_VALUE_LARGE_MAX);
+}
+
+static coord_id store_id(struct prim_backend *base)
+{
+    return native_of(base)->store_id;
+}
+
+static void fill_caps(struct native_backend *b, uint32_t voters)
+{
+    coord_caps *caps = &b->caps;
+
+    caps->bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_SLOTS |
+                 COORD_CAP_SHRINK | COORD_CAP_STORE_ORDER | COORD_CAP_LIST_ATOMIC |
+                 COORD_CAP_COOLDOWN | COORD_CAP_FIFO_WAIT | COORD_CAP_MULTI_KEY |
+                 COORD_CAP_DURABLE | COORD_CAP_DURABLE_LEASED | COORD_CAP_EXACT_OWNER |
+                 COORD_CAP_FORCE | COORD_CAP_STALE_READ;
+    if (voters >= VOTERS_HA) caps->bits |= COORD_CAP_HA;
+    caps->scope = COORD_SCOPE_CLUSTER;
+    caps->watch = COORD_WATCH_RESUMABLE;
+    caps->token = COORD_TOKEN_STORE;
+    caps->replay = COORD_REPLAY_TABLE;
+    (void)snprintf(caps->server, sizeof caps->server, "muster store, replicas: %u", voters);
+}
+
+/* -- one call -- */
+
+coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
+                        struct arena *arena, ProtobufCMessage **ret_message)
+{
+    coord_result result = prim_ok(COORD_R_NONE);
+    struct native_op op;
+
+    arena_init(arena, 1);
+    if (b->degraded)
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "muster: another store answers");
+    native_op_init(&op, ask->path, deadline_ns);
+    op.waits = ask->waits;
+    op.hurried = ask->hurried;
+    if (message_write(ask->request, &op.request, NULL)) {
+        native_op_deinit(&op);
+        return native_no_memory();
+    }
+    native_op_run(b->client, &op);
+    if (op.err) {
+        result = native_failure(&op, ask->writes);
+    } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
+        result = native_corrupt("an answer that cannot be read");
+        if (ask->writes) result.flags |= COORD_F_MAYBE_APPLIED;
+    }
+    native_op_deinit(&op);
+    return result;
+}
+
+/* -- is it alive, and still the same? -- */
+
+static void on_pulse_answer(struct native_op *op)
+{
+    struct native_backend *b = CONTAINER_OF(op, struct native_backend, pulse_op);
+    ProtobufCMessage *message;
+    struct arena arena;
+    coord_id id;
+
+    b->pulsing = false;
+    arena_init(&arena, 1);
+    if (!op->err && !native_read(buf_peek(&op->response), &muster__v1__status_response__descriptor,
+                                 &arena, &message)) {
+        id = native_id(((const Muster__V1__StatusResponse *)message)->store_id);
+        /* R5: it was restored from a copy. What was granted before is not known there. */
+        if (!prim_id_is_zero(&id) && !prim_id_equal(&id, &b->store_id) && !b->degraded) {
+            b->degraded = true;
+            b->host->degraded(b->host, "another store answers: it was restored, or replaced");
+        }
+    }
+    arena_deinit(&arena);
+    native_op_deinit(op);
+    if (!b->closing) timer_start_in(&b->pulse, PULSE_MS);
+}
+
+/* Streams and calls that wait hear nothing for long; a replica that is stopped looks just so. The
+ * question that it does not answer moves us on. */
+static void on_pulse(struct timer *timer)
+{
+    struct native_backend *b = CONTAINER_OF(timer, struct native_backend, pulse);
+    Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
+    struct native_op *op = &b->pulse_op;
+
+    if (!native_client_listens(b->client)) {
+        timer_start_in(&b->pulse, PULSE_MS);
+        return;
+    }
+    native_op_init(op, NATIVE_PATH("Status"),
+                   native_client_now(b->client) + PULSE_LIMIT_MS * (int64_t)NS_PER_MS);
+    op->done = on_pulse_answer;
+    (void)message_write(&request.base, &op->request, NULL); /* it is empty */
+    b->pulsing = true;
+    native_op_start(b->client, op);
+}
+
+/* -- opening -- */
+
+static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
+                                 uint32_t *ret_voters)
+{
+    Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
+    const Muster__V1__StatusResponse *status;
+    ProtobufCMessage *message;
+    struct arena arena;
+    coord_result result =
+        native_ask(b, deadline_ns,
+                   &(struct native_ask){.path = NATIVE_PATH("Status"),
+                                        .request = &request.base,
+                                        .type = &muster__v1__status_response__descriptor,
+                                        .hurried = true},
+                   &arena, &message);
+
+    if (result.code == COORD_OK) {
+        status = (const Muster__V1__StatusResponse *)message;
+        b->store_id = native_id(status->store_id);
+        *ret_voters = status->voters;
+        /* The first leader of a new store names it. */
+        if (prim_id_is_zero(&b->store_id))
+            result = prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER,
+                                 "muster: the store has no identity yet");
+    }
+    arena_deinit(&arena);
+    return result;
+}
+
+static bool worth_another(const coord_result *result)
+{
+    return result->code == COORD_UNAVAILABLE &&
+           (result->reason == COORD_R_NO_LEADER || result->reason == COORD_R_TIMEOUT);
+}
+
+/* Who it is, after one read that needs a leader and our rights. */
+static coord_result probe(struct native_backend *b, int64_t deadline_ns)
+{
+    const struct prim_call call = {.deadline_ns = deadline_ns};
+    const struct timespec pause = {0, OPEN_PAUSE_MS * (long)NS_PER_MS};
+    struct native_entry entry;
+    uint32_t voters = 0;
+    struct arena arena;
+    coord_result result;
+    int found;
+
+    for (;;) { /* until the deadline */
+        result = probe_status(b, deadline_ns, &voters);
+        if (result.code == COORD_OK) {
+            result = native_look(b, &call, STR("open"), false, &arena, &found, &entry);
+            arena_deinit(&arena);
+        }
+        if (!worth_another(&result) || native_client_now(b->client) >= deadline_ns) break;
+        (void)nanosleep(&pause, NULL);
+    }
+    if (result.code == COORD_OK) fill_caps(b, voters);
+    return result;
+}
+
+static coord_result url_invalid(const char *what)
+{
+    return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s", what);
+}
+
+static coord_result set_addresses(const struct prim_url *url, char (*addresses)[ADDRESS_CAP],
+                                  const char **list)
+{
+    if (url->host_count == 0) return url_invalid("no host: muster://h1:7790,h2:7790");
+    if (url->path[0] && strcmp(url->path, "/") != 0) return url_invalid("it takes no path");
+    if (url->user) return url_invalid("it takes no user: use certificates");
+    for (size_t i = 0; i < url->host_count; i++) {
+        const char *host = url->hosts[i], *bracket = strrchr(host, ']');
+        bool port = strchr(bracket ? bracket : host, ':') != NULL;
+        int len = snprintf(addresses[i], ADDRESS_CAP, "%s%s", host, port ? "" : ":7790");
+        if (len < 0 || len >= ADDRESS_CAP) return url_invalid("a host name is too long");
+        list[i] = addresses[i];
+    }
+    list[url->host_count] = NULL;
+    return prim_ok(COORD_R_NONE);
+}
+
+static const char *first_of(const char *a, const char *b)
+{
+    return a ? a : b;
+}
+
+static coord_result open_client(const struct prim_open *in, struct native_backend *b)
+{
+    char addresses[PRIM_URL_HOSTS_MAX][ADDRESS_CAP];
+    const char *list[PRIM_URL_HOSTS_MAX + 1];
+    const coord_options *options = in->options;
+    int64_t tls = 0;
+    coord_result result = set_addresses(in->url, addresses, list);
+    struct native_client_options client = {
+        .addresses = list,
+        .ca_file = first_of(prim_url_param(in->url, "ca"), options->tls_ca_file),
+        .cert_file = first_of(prim_url_param(in->url, "cert"), options->tls_cert_file),
+        .key_file = first_of(prim_url_param(in->url, "key"), options->tls_key_file),
+        .clock = in->clock,
+    };
+    struct note note = {""};
+    enum err err;
+
+    if (result.code == COORD_OK) result = prim_url_number(in->url, "tls", 0, 1, &tls);
+    if (result.code != COORD_OK) return result;
+    client.tls = tls != 0;
+    if (!client.tls && (client.ca_file || client.cert_file || client.key_file))
+        return url_invalid("certificates without TLS: use tls=1");
+    if (!client.cert_file != !client.key_file) return url_invalid("cert= and key= go together");
+    err = native_client_open(&client, &b->client, &note);
+    if (err == ERR_NOMEM) return native_no_memory();
+    if (err)
+        return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s",
+                           note.text[0] ? note.text : err_text(err));
+    return result;
+}
+
+/* -- life -- */
+
+struct setup {
+    struct native_backend *backend;
+    enum err err;
+};
+
+static void set_up(void *owner)
+{
+    struct setup *setup = owner;
+    struct native_backend *b = setup->backend;
+    enum err beats = native_beats_setup(b); /* both in any case: tear_down takes no half */
+    enum err pulse = timer_init(&b->pulse, native_client_loop(b->client), on_pulse);
+
+    map_init(&b->guarded, LEASES_MAX, 0);
+    list_init(&b->scopes);
+    setup->err = beats ? beats : pulse;
+}
+
+static void start_pulse(void *owner)
+{
+    timer_start_in(&((struct native_backend *)owner)->pulse, PULSE_MS);
+}
+
+static void tear_down(void *owner)
+{
+    struct native_backend *b = owner;
+
+    b->closing = true;
+    native_guards_close(b);
+    native_beats_teardown(b);
+    timer_deinit(&b->pulse);
+}
+
+static void wake(struct prim_backend *base)
+{
+    native_client_stop_waiting(native_of(base)->client);
+}
+
+static void close_backend(struct prim_backend *base)
+{
+    struct native_backend *b = native_of(base);
+
+    native_client_do(b->client, tear_down, b);
+    native_client_close(b->client);
+    assert(!b->pulsing);
+    native_requests_deinit(&b->requests);
+    free(b);
+}
+
+static const struct prim_backend_ops native_ops = {
+    .name = "muster",
+    .capabilities = capabilities,
+    .limits = limits,
+    .id = store_id,
+    .create = native_create,
+    .cas = native_cas,
+    .remove = native_remove,
+    .get = native_get,
+    .acquire = native_acquire,
+    .resize = native_resize,
+    .holders = native_holders,
+    .renew = native_renew,
+    .release = native_release,
+    .adopt = native_adopt,
+    .guard = native_guard,
+    .unguard = native_unguard,
+    .watch = native_watch,
+    .unwatch = native_unwatch,
+    .wake = wake,
+    .close = close_backend,
+};
+
+coord_result prim_native_open(const struct prim_open *in, struct prim_backend **ret_backend)
+{
+    struct native_backend *b = calloc(1, sizeof *b);
+    struct setup setup = {.backend = b};
+    coord_result result;
+
+    if (!b) return native_no_memory();
+    b->base.ops = &native_ops;
+    b->host = in->host;
+    result = open_client(in, b);
+    if (result.code != COORD_OK) {
+        free(b);
+        return result;
+    }
+    native_requests_init(&b->requests);
+    native_client_do(b->client, set_up, &setup);
+    result = setup.err ? native_no_memory() : probe(b, in->deadline_ns);
+    if (result.code != COORD_OK) {
+        close_backend(&b->base);
+        return result;
+    }
+    native_client_do(b->client, start_pulse, b);
+    *ret_backend = &b->base;
+    return result;
+}

@@ -1,0 +1,123 @@
+/* What the files of this folder share.
+ *
+ *   client.c    the thread, unary calls, streams     requests.c  which request of ours a call is
+ *   reply.c     what the store answers               backend.c   open, capabilities, pulse, close
+ *   entries.c   create, cas, delete, get             slots.c     acquire, resize, holders
+ *   claims.c    renew (many in one), release, adopt  sub.c       one watch that resumes
+ *   guard.c     the keys of our own claims           feed.c      a reader's watch */
+#ifndef PRIM_NATIVE_INTERNAL_H
+#define PRIM_NATIVE_INTERNAL_H
+#include "base/map.h"
+#include "prim/names.h"
+#include "prim/native/client.h"
+#include "prim/native/reply.h"
+#include "prim/native/requests.h"
+#include "prim/native/sub.h"
+
+enum {
+    NATIVE_TTL_MIN_MS = 500,
+    NATIVE_TTL_STEP_MS = 10,
+    NATIVE_RENEW_MAX = 1024, /* ids in one call */
+};
+#define NATIVE_PATH(name) "/muster.v1.Coordination/" name
+
+struct native_beats { /* claims.c: loop thread */
+    struct list fresh;
+    size_t count;
+    struct timer due;
+};
+struct native_backend {
+    struct prim_backend base;
+    struct prim_host *host;
+    struct native_client *client;
+    struct native_requests requests;
+    coord_id store_id;
+    coord_caps caps;
+    _Atomic bool degraded;
+    struct native_beats beats;
+    /* guard.c: loop thread */
+    struct map guarded; /* lease id -> struct guarded */
+    struct list scopes;
+    /* backend.c: loop thread */
+    struct timer pulse;
+    struct native_op pulse_op;
+    bool pulsing, closing;
+};
+static inline struct native_backend *native_of(struct prim_backend *base)
+{
+    return CONTAINER_OF(base, struct native_backend, base);
+}
+
+/* -- backend.c: one call -- */
+struct native_ask {
+    const char *path;
+    const ProtobufCMessage *request;
+    const ProtobufCMessageDescriptor *type; /* of the answer */
+    bool writes, waits, hurried;
+};
+/* OK: *ret_message stands in `arena`, which the caller closes in any case. */
+coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
+                        struct arena *arena, ProtobufCMessage **ret_message);
+
+/* -- entries.c -- */
+struct native_change {
+    const char *path;
+    const ProtobufCMessage *message;
+    Muster__V1__Request *request; /* of the message; filled in */
+    bool waits;
+};
+struct native_done {
+    coord_result result;
+    coord_id lease_id;
+    uint64_t create_revision;
+    int64_t sent_ns; /* 0: it was done by an earlier attempt */
+};
+void native_change(struct native_backend *b, const struct prim_call *call,
+                   const struct native_change *change, struct native_done *ret_done);
+/* What a change granted; corrupt when the answer is no grant. */
+coord_result native_granted(const struct native_done *done, bool leased,
+                            struct prim_grant *ret_grant);
+/* 1 found, 0 absent; not OK: neither. The entry stands in `arena`, which the caller closes. */
+coord_result native_look(struct native_backend *b, const struct prim_call *call, struct str key,
+                         bool stale, struct arena *arena, int *ret_found,
+                         struct native_entry *ret_entry);
+char *native_owner(struct str owner, char text[PRIM_OWNER_MAX + 1]);
+
+coord_result native_create(struct prim_backend *base, const struct prim_call *call,
+                           const struct prim_create *in, struct prim_grant *ret_grant);
+coord_result native_cas(struct prim_backend *base, const struct prim_call *call,
+                        const struct prim_cas *in, struct prim_grant *ret_grant);
+coord_result native_remove(struct prim_backend *base, const struct prim_call *call,
+                           const struct prim_delete *in);
+coord_result native_get(struct prim_backend *base, const struct prim_call *call, struct str key,
+                        int consistency, coord_entry **ret_entry);
+coord_result native_acquire(struct prim_backend *base, const struct prim_call *call,
+                            const struct prim_acquire *in, struct prim_grant *ret_grant);
+coord_result native_resize(struct prim_backend *base, const struct prim_call *call,
+                           struct str group, uint64_t expected, uint32_t slot_count);
+coord_result native_holders(struct prim_backend *base, const struct prim_call *call,
+                            struct str group, coord_holders **ret_holders);
+
+/* -- claims.c -- */
+enum err native_beats_setup(struct native_backend *b); /* both on the loop's thread */
+void native_beats_teardown(struct native_backend *b);
+/* One lease, in a call with others. OK: granted_ttl_ms is set. */
+coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const coord_id *lease_id,
+                         int64_t *ret_sent_ns);
+coord_result native_renew(struct prim_backend *base, const struct prim_call *call,
+                          const struct prim_claim *claim, int64_t *ret_sent_ns);
+coord_result native_release(struct prim_backend *base, const struct prim_call *call,
+                            const struct prim_claim *claim, const char *key);
+coord_result native_adopt(struct prim_backend *base, const struct prim_call *call,
+                          const struct prim_claim *claim, int64_t *ret_left_ms);
+
+/* -- guard.c -- */
+void native_guard(struct prim_backend *base, const struct prim_claim *claim);
+void native_unguard(struct prim_backend *base, const coord_id *lease_id);
+void native_guards_close(struct native_backend *b); /* on the loop's thread */
+
+/* -- feed.c -- */
+coord_result native_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
+                          bool bucket, struct prim_feed *feed, void **ret_watch);
+void native_unwatch(struct prim_backend *base, void *watch);
+#endif

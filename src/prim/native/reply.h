@@ -1,0 +1,43 @@
+/* What the store answers, in our words. Pure: bytes in, facts out; a reply that does not fit what
+ * was asked is UNAVAILABLE/corrupt, never "absent". */
+#ifndef PRIM_NATIVE_REPLY_H
+#define PRIM_NATIVE_REPLY_H
+#include "prim/answer.h"
+#include "prim/native/client.h"
+#include "wire/message.h"
+#include "wire/pb/muster_v1_coordination.pb-c.h"
+
+static inline ProtobufCBinaryData native_bytes(struct str s)
+{
+    return (ProtobufCBinaryData){s.len, (uint8_t *)s.at};
+}
+static inline ProtobufCBinaryData native_id_bytes(const coord_id *id)
+{
+    return (ProtobufCBinaryData){sizeof id->b, (uint8_t *)id->b};
+}
+static inline struct str native_str(ProtobufCBinaryData b)
+{
+    return b.len ? str_of(b.data, b.len) : STR_EMPTY;
+}
+coord_id native_id(ProtobufCBinaryData bytes); /* zero: not one */
+
+/* An op that did not end well. `writes`: doubt is worth saying. */
+coord_result native_failure(const struct native_op *op, bool writes);
+coord_result native_corrupt(const char *what);
+coord_result native_no_memory(void);
+
+/* Decodes into `arena`, whose ceiling follows the size. */
+enum err native_read(struct str bytes, const ProtobufCMessageDescriptor *type, struct arena *arena,
+                     ProtobufCMessage **ret_message);
+/* A decided call, with a text where the server gave none. */
+coord_result native_outcome(const Muster__V1__Outcome *outcome);
+
+struct native_entry {
+    struct str key, value, owner; /* borrowed */
+    coord_id lease_id;            /* zero: not leased, or not known */
+    uint64_t revision, create_revision, token;
+    int64_t ttl_ms, remaining_ms;
+};
+/* ERR_CORRUPT: numbers that cannot be. Of a watch, `whole` false: parts may be missing. */
+enum err native_entry(const Muster__V1__Entry *entry, bool whole, struct native_entry *ret_entry);
+#endif

@@ -1,0 +1,95 @@
+#include "prim/native/sub.h"
+
+#include "prim/native/reply.h"
+
+static enum err ask(struct native_stream *stream, struct buf *request)
+{
+    struct native_sub *sub = CONTAINER_OF(stream, struct native_sub, stream);
+    Muster__V1__WatchRequest message = MUSTER__V1__WATCH_REQUEST__INIT;
+
+    message.scope = native_bytes(str_of(sub->scope, sub->scope_len));
+    message.bucket = sub->bucket;
+    message.start_revision = sub->next;
+    return message_write(&message.base, request, NULL);
+}
+
+static void take(struct native_sub *sub, const Muster__V1__WatchResponse *m)
+{
+    switch (m->kind) {
+    case MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES:
+        /* Of a revision told in parts the rest is still to come. */
+        if (m->revision >= sub->next) sub->next = m->more ? m->revision : m->revision + 1;
+        sub->events->on_changes(sub, m);
+        break;
+    case MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT:
+        if (!m->more) sub->next = m->revision + 1;
+        sub->events->on_snapshot(sub, m);
+        break;
+    case MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC:
+    case MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED: /* its stream ends and is asked for anew */
+        sub->next = 0;
+        sub->events->on_gap(sub);
+        break;
+    case MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS:
+        if (m->revision >= sub->next) sub->next = m->revision + 1;
+        if (sub->events->on_progress) sub->events->on_progress(sub, m->revision);
+        break;
+    default: break; /* of a later version: not for us */
+    }
+}
+
+static void on_message(struct native_stream *stream, struct str bytes)
+{
+    struct native_sub *sub = CONTAINER_OF(stream, struct native_sub, stream);
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message))
+        native_stream_reset(stream);
+    else
+        take(sub, (Muster__V1__WatchResponse *)message);
+    arena_deinit(&arena);
+}
+
+static void on_broken(struct native_stream *stream, enum grpc_status status, struct str text)
+{
+    struct native_sub *sub = CONTAINER_OF(stream, struct native_sub, stream);
+    int reason = 0;
+
+    if (sub->next == 0) sub->events->on_begin(sub);
+    if (status == GRPC_PERMISSION_DENIED || status == GRPC_UNAUTHENTICATED)
+        reason = COORD_R_FORBIDDEN;
+    if (status == GRPC_UNIMPLEMENTED || status == GRPC_INVALID_ARGUMENT) reason = COORD_R_STORAGE;
+    if (!reason) return;
+    native_stream_leave(stream);
+    sub->events->on_refused(sub, reason, text);
+}
+
+enum err native_sub_init(struct native_sub *sub, struct native_client *client, struct str scope,
+                         bool bucket, uint64_t next)
+{
+    assert(scope.len < sizeof sub->scope);
+    sub->bucket = bucket;
+    sub->next = next;
+    sub->scope_len = scope.len;
+    if (scope.len) memcpy(sub->scope, scope.at, scope.len);
+    sub->stream.on_ask = ask;
+    sub->stream.on_message = on_message;
+    sub->stream.on_broken = on_broken;
+    return native_stream_init(&sub->stream, client, "/muster.v1.Coordination/Watch");
+}
+
+void native_sub_open(struct native_sub *sub)
+{
+    native_stream_want(&sub->stream);
+}
+
+void native_sub_pause(struct native_sub *sub)
+{
+    native_stream_leave(&sub->stream);
+}
+
+void native_sub_deinit(struct native_sub *sub)
+{
+    if (sub->stream.client) native_stream_deinit(&sub->stream);
+}
