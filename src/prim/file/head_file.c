@@ -91,7 +91,8 @@ struct temp {
     char name[LAYOUT_TEMP_CAP];
 };
 
-/* Without a name where none is needed: then a crash leaves nothing. What replaces a head needs one. */
+/* Without a name where none is needed: then a crash leaves nothing. What replaces a head needs
+ * one. */
 static int temp_open(struct file_store *store, struct bucket *bucket, bool named, struct temp *temp)
 {
     mode_t mode = file_mode(store);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "prim/kube/guard.h"
 #include "prim/kube/store.h"
 #include "prim/url.h"
 #include "text/ndjson.h"
@@ -52,6 +53,7 @@ static void kube_close_store(struct prim_backend *backend)
 {
     struct store *store = store_of(backend);
 
+    kube_guards_close(store->guards);
     kube_held_clear(store);
     map_deinit(&store->held);
     kube_sights_deinit(&store->sights);
@@ -59,6 +61,19 @@ static void kube_close_store(struct prim_backend *backend)
     pthread_mutex_destroy(&store->lock);
     free(store->namespace_);
     free(store);
+}
+
+/* Without the right to watch, renewals find what happened. */
+static void guard(struct prim_backend *backend, const struct prim_claim *claim)
+{
+    struct store *store = store_of(backend);
+
+    if (store->can_watch) kube_guards_add(store->guards, claim);
+}
+
+static void unguard(struct prim_backend *backend, const coord_id *lease_id)
+{
+    kube_guards_drop(store_of(backend)->guards, lease_id);
 }
 
 static const struct prim_backend_ops ops = {
@@ -77,6 +92,8 @@ static const struct prim_backend_ops ops = {
     .renew = kube_op_renew,
     .release = kube_op_release,
     .adopt = kube_op_adopt,
+    .guard = guard,
+    .unguard = unguard,
     .watch = kube_op_watch,
     .unwatch = kube_op_unwatch,
     .close = kube_close_store,
@@ -284,7 +301,10 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
     list_init(&store->held_by_age);
     map_init(&store->held, PRIM_LEASES_MAX, load_le64(seed.b));
     kube_sights_init(&store->sights, load_le64(seed.b + 8));
-    result = open_by_url(store, in);
+    store->guards = kube_guards_open(&store->base, in->host);
+    result = store->guards
+                 ? open_by_url(store, in)
+                 : prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory or no descriptor");
     if (result.code != COORD_OK) {
         kube_close_store(&store->base);
         return result;

@@ -26,6 +26,7 @@ struct store {
     struct prim_clock clock;
     char boot[PRIM_ID_TEXT_CAP]; /* of that clock; "": not known */
     bool can_watch;
+    struct kube_guards *guards;
 
     pthread_mutex_t lock; /* of all below */
     struct sights sights;

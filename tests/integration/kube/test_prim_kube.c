@@ -466,6 +466,25 @@ TEST(q06_without_the_right_nothing_is_absent_and_the_holder_stops_in_time)
     kube_close(kube);
 }
 
+TEST(o3_a_kept_claim_that_is_deleted_or_taken_by_hand_is_told_long_before_its_renewal)
+{
+    coord_store *store = open_store("KUBE_ADMIN");
+    coord_lease *lease = NULL;
+    int64_t began;
+
+    atomic_store(&lost_count, 0);
+    check_code("held", create(store, "o3/key", 3600000, "holder", &lease), COORD_OK,
+               COORD_R_CREATED);
+    check_code("kept", coord_keep(lease, on_lost, &lost_count), COORD_OK, COORD_R_NONE);
+    delete_object("o3/key");
+    for (began = now_ms(); atomic_load(&lost_count) == 0 && now_ms() - began < LONG_MS;)
+        sleep_ms(20);
+    CHECK_I64("told once", atomic_load(&lost_count), 1);
+    CHECK_I64("and it knows", coord_check(lease), COORD_EXPIRED);
+    coord_lease_unref(lease);
+    coord_close(store);
+}
+
 /* -- Q07 -- */
 
 TEST(q07_a_write_whose_answer_was_lost_is_recognised)
@@ -609,12 +628,16 @@ TEST(q11_a_wish_to_wait_is_kept_and_the_claim_is_lost_rather)
     long before = 0;
 
     atomic_store(&lost_count, 0);
-    check_code("held", create(store, "q11/key", 3000, "holder", &lease), COORD_OK, COORD_R_CREATED);
-    before = control("GET", "count", "");
+    check_code("held", create(store, "q11/key", 9000, "holder", &lease), COORD_OK, COORD_R_CREATED);
+    check_code("kept", coord_keep(lease, on_lost, &lost_count), COORD_OK, COORD_R_NONE);
+    /* Its watch has begun; the first renewal comes after three seconds. */
+    for (long now = -1; now != before; sleep_ms(300)) {
+        now = before;
+        before = control("GET", "count", "");
+    }
     control("POST", "rule",
             "{\"method\":\"PUT\",\"count\":1000,\"action\":\"status\",\"status\":429,"
             "\"headers\":{\"Retry-After\":\"30\"}}");
-    check_code("kept", coord_keep(lease, on_lost, &lost_count), COORD_OK, COORD_R_NONE);
     for (began = now_ms(); atomic_load(&lost_count) == 0 && now_ms() - began < LONG_MS;)
         sleep_ms(20);
     CHECK_I64("told once", atomic_load(&lost_count), 1);
