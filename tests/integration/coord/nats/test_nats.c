@@ -240,6 +240,78 @@ TEST(R06_a_renewal_changes_the_sequence_and_not_the_revision)
     coord_close(store);
 }
 
+static void count_one(natsConnection *connection, natsSubscription *subscription, natsMsg *message,
+                      void *arg)
+{
+    (void)connection;
+    (void)subscription;
+    natsMsg_Destroy(message);
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+TEST(R07_no_decision_is_made_on_what_a_replica_has)
+{
+    need_server();
+    /* A stream that would answer direct gets, from any of its replicas. */
+    make_stream("r07", "CREATE",
+                ",\"max_msgs_per_subject\":1,\"allow_msg_ttl\":true,"
+                "\"subject_delete_marker_ttl\":900000000000,\"allow_direct\":true");
+    natsSubscription *direct = NULL, *leader = NULL;
+    static atomic_int direct_gets, leader_gets;
+    CHECK_I64("listens",
+              natsConnection_Subscribe(&direct, other, "$JS.API.DIRECT.GET.KV_r07.>", count_one,
+                                       &direct_gets),
+              NATS_OK);
+    natsSubscription *bare = NULL;
+    CHECK_I64("listens",
+              natsConnection_Subscribe(&bare, other, "$JS.API.DIRECT.GET.KV_r07", count_one,
+                                       &direct_gets),
+              NATS_OK);
+    CHECK_I64("listens",
+              natsConnection_Subscribe(&leader, other, "$JS.API.STREAM.MSG.GET.KV_r07", count_one,
+                                       &leader_gets),
+              NATS_OK);
+    CHECK_I64("the server knows", natsConnection_Flush(other), NATS_OK);
+    coord_store *store = NULL;
+    CHECK_I64("opens", try_open("r07", "", &store).code, COORD_OK);
+    coord_lease *lease = NULL, *slot = NULL;
+    coord_entry *entry = NULL;
+    coord_holders *holders = NULL;
+    coord_slot_request request = COORD_SLOT_REQUEST_INIT;
+    request.group = text("g");
+    request.slot_count = 2;
+    request.owner = "me";
+    request.ttl_ms = 60000;
+    coord_result made = create(store, "a", "v", 60000, &lease);
+    CHECK_I64("created", made.reason, COORD_R_CREATED);
+    CHECK_I64("held", create(store, "a", "v", 0, NULL).reason, COORD_R_HELD);
+    CHECK_I64("renewed", coord_renew(lease, NULL).reason, COORD_R_RENEWED);
+    CHECK_I64("changed",
+              coord_compare_and_set(store, NULL, text("a"), made.revision, text("w"),
+                                    COORD_TTL_KEEP, NULL, lease, NULL)
+                  .reason,
+              COORD_R_UPDATED);
+    for (int consistency = COORD_LATEST; consistency <= COORD_STALE_OK; consistency++) {
+        CHECK_I64("read", coord_get(store, NULL, text("a"), consistency, &entry).code, COORD_OK);
+        coord_entry_free(entry);
+    }
+    CHECK_I64("slot", coord_acquire_slot(store, NULL, &request, &slot).reason, COORD_R_ACQUIRED);
+    CHECK_I64("holders", coord_list_holders(store, NULL, text("g"), &holders).code, COORD_OK);
+    coord_holders_free(holders);
+    CHECK_I64("released", coord_release(slot, NULL).reason, COORD_R_RELEASED);
+    CHECK_I64("released", coord_release(lease, NULL).reason, COORD_R_RELEASED);
+    coord_lease_unref(slot);
+    coord_lease_unref(lease);
+    coord_close(store);
+    CHECK_I64("all has come", natsConnection_Flush(other), NATS_OK);
+    sleep_ms(200); /* for the library's own threads; a late one only hides a fault */
+    CHECK("the leader was asked", atomic_load(&leader_gets) >= 4);
+    CHECK_I64("and no replica", atomic_load(&direct_gets), 0);
+    natsSubscription_Destroy(direct);
+    natsSubscription_Destroy(bare);
+    natsSubscription_Destroy(leader);
+}
+
 TEST(R08_an_edit_of_the_stream_degrades_the_store)
 {
     coord_store *store = opened("r08");

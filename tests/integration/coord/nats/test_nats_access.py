@@ -6,11 +6,18 @@
 Debian's server is enough: that we call it too old for claims shows that we were let in. One of 2.11
 opens, and then a claim is made over that connection.
 """
+import base64
+import binascii
 import contextlib
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
@@ -109,7 +116,56 @@ def what_a_user_may_not_do_is_said():
         kept_out(f"nats://me:secret@127.0.0.1:{port}/b?create=1", "forbidden")
 
 
+def nkey(prefix, raw, seed=False):
+    """A key as NATS writes it: what it is of, 32 bytes, CRC-16, in base32."""
+    head = bytes([18 << 3 | prefix >> 5, (prefix & 31) << 3]) if seed else bytes([prefix])
+    crc = binascii.crc_hqx(head + raw, 0)
+    return base64.b32encode(head + raw + crc.to_bytes(2, "little")).decode().rstrip("=")
+
+
+class Identity:
+    def __init__(self, kind):
+        self.kind, self.prefix = kind, {"operator": 14 << 3, "account": 0, "user": 20 << 3}[kind]
+        self.key = ed25519.Ed25519PrivateKey.generate()
+        raw = serialization.Encoding.Raw
+        self.name = nkey(self.prefix, self.key.public_key().public_bytes(raw, serialization.PublicFormat.Raw))
+        self.seed = nkey(self.prefix, self.key.private_bytes(
+            raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()), seed=True)
+
+    def vouch(self, other, **more):
+        """The JWT that says who `other` is."""
+        def part(value):
+            return base64.urlsafe_b64encode(value).decode().rstrip("=")
+        claims = {"iat": int(time.time()), "iss": self.name, "sub": other.name, "name": other.kind,
+                  "nats": {"type": other.kind, "version": 2, **more}}
+        text = part(b'{"typ":"JWT","alg":"ed25519-nkey"}') + "." + part(json.dumps(claims).encode())
+        return text + "." + part(self.key.sign(text.encode()))
+
+
+LIMITS = {"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": True, "conn": -1,
+          "leaf": -1}
+DISK = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+
+
+def credentials_of_a_file():
+    operator, account, system = Identity("operator"), Identity("account"), Identity("account")
+    with open(path("operator.conf"), "w", encoding="ascii") as out:
+        out.write(f"operator: {operator.vouch(operator)}\nsystem_account: {system.name}\nresolver: MEMORY\n"
+                  f"resolver_preload: {{\n  {account.name}: {operator.vouch(account, limits={**LIMITS, **DISK})}\n"
+                  f"  {system.name}: {operator.vouch(system, limits=LIMITS)}\n}}\n")
+    for name, voucher in (("good", account), ("other", Identity("account"))):
+        user = Identity("user")
+        with open(path(name + ".creds"), "w", encoding="ascii") as out:
+            out.write(f"-----BEGIN NATS USER JWT-----\n{voucher.vouch(user, subs=-1, data=-1, payload=-1)}\n"
+                      "------END NATS USER JWT------\n\n"
+                      f"-----BEGIN USER NKEY SEED-----\n{user.seed}\n------END USER NKEY SEED------\n")
+    with server("-c", path("operator.conf")) as port:
+        let_in(f"nats://127.0.0.1:{port}/b?create=1&creds={path('good.creds')}")
+        kept_out(f"nats://127.0.0.1:{port}/b?create=1&creds={path('other.creds')}", "forbidden")
+        kept_out(f"nats://127.0.0.1:{port}/b?create=1", "forbidden")
+
+
 make_certificates()
 run([a_server_is_known_by_its_authority_and_name, a_client_shows_its_certificate,
      a_plain_server_is_not_talked_to_when_tls_is_wanted, users_and_passwords, tokens,
-     what_a_user_may_not_do_is_said])
+     what_a_user_may_not_do_is_said, credentials_of_a_file])
