@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""muster:// through the Python binding: what only this store promises, with leaders killed and stopped.
+
+usage: test_native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT LIBMUSTER BINDING_DIR    (prints TAP)
+"""
+import os
+import signal
+import sys
+import threading
+
+os.environ["LIBMUSTER"], BINDING = os.path.abspath(sys.argv[5]), os.path.abspath(sys.argv[6])
+del sys.argv[5:]
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), BINDING]
+from stores import Client, Cluster, check, grpc, run_cases, wait_for  # noqa: E402
+import muster_coord as m  # noqa: E402
+
+
+class Fleet(Cluster):
+    def __init__(self, tls=False):
+        super().__init__(3)
+        self.query = ""
+        if tls:
+            self.over_tls()
+            pair = os.path.join(self.dir, "tls")
+            self.query = f"?tls=1&ca={pair}/ca.pem&cert={pair}/admin.pem&key={pair}/admin.key.pem"
+        self.start()
+        self.formed()
+
+    def store(self):
+        return m.Store("muster://" + ",".join(node.grpc for node in self.nodes) + self.query)
+
+    def waiters(self, group):
+        try:
+            return Client(self.leader([node for node in self.nodes if node.running()])).ask("Holders", group=group).waiters
+        except grpc.RpcError:
+            return None
+
+
+class Waiter(threading.Thread):
+    """Waits for the group's only slot; .lease or .error when it is over."""
+
+    def __init__(self, store, group, owner):
+        super().__init__(daemon=True)
+        self.store, self.group, self.owner, self.lease, self.error = store, group, owner, None, None
+        self.start()
+
+    def run(self):
+        try:
+            self.lease = self.store.acquire(self.group, 1, owner=self.owner, ttl=5, wait=120)
+        except m.CoordError as error:
+            self.error = error
+
+    def over(self):
+        self.join(60)
+        check(not self.is_alive(), f"{self.owner} still waits")
+        check(self.lease, f"{self.owner} got no slot: {self.error}")
+        return self.lease
+
+
+def queue(fleet, act):
+    """Two wait behind a holder; act() on the leader; each gets the slot in its turn."""
+    with fleet.store() as one, fleet.store() as two, fleet.store() as three:
+        held = one.acquire("g", 1, owner="first", ttl=30)
+        second = Waiter(two, b"g", "second")
+        wait_for("the second waits", lambda: fleet.waiters(b"g") == 1)
+        third = Waiter(three, b"g", "third")
+        wait_for("the third waits", lambda: fleet.waiters(b"g") == 2)
+        undo = act(fleet.leader())
+        held.release(timeout=30)
+        lease = second.over()
+        check(third.lease is None and third.is_alive(), "the third got it out of turn")
+        lease.check()
+        lease.release(timeout=30)
+        third.over().release(timeout=30)
+        undo()
+
+
+def killed():
+    """waiters keep their order while the leader is killed"""
+    with Fleet() as fleet:
+        def act(leader):
+            leader.process.kill()
+            leader.process.wait()
+            return lambda: None
+        queue(fleet, act)
+
+
+def stopped():
+    """waiters keep their order while the leader is stopped"""
+    with Fleet() as fleet:
+        def act(leader):
+            leader.process.send_signal(signal.SIGSTOP)
+            fleet.nodes.remove(leader)
+            fleet.nodes.append(leader)  # asked last while it is stopped
+
+            def undo():
+                leader.process.send_signal(signal.SIGCONT)
+            return undo
+        queue(fleet, act)
+
+
+def closed():
+    """close ends a call that waits at the server"""
+    with Fleet() as fleet, fleet.store() as one:
+        held, two = one.acquire("g", 1, owner="first", ttl=30), fleet.store()
+        waiter = Waiter(two, b"g", "second")
+        wait_for("it waits", lambda: fleet.waiters(b"g") == 1)
+        two.close()
+        waiter.join(60)
+        check(not waiter.is_alive(), "close left a caller waiting")
+        check(waiter.error and waiter.error.reason == "closed", f"ended with {waiter.error}")
+        wait_for("it has left the queue", lambda: fleet.waiters(b"g") == 0)
+        held.release()
+
+
+def watched():
+    """a watch goes on without a gap after the leader is killed"""
+    with Fleet() as fleet, fleet.store() as store, store.watch("b") as watch:
+        seen = []
+        store.create("b/one", b"1")
+        leader = fleet.leader()
+        leader.process.kill()
+        leader.process.wait()
+        store.create("b/two", b"2", timeout=30)
+        while not any(event.key == "b/two" for event in seen):
+            event = watch.next(30)
+            check(event, f"the watch fell silent after {seen}")
+            seen.append(event)
+        kinds = [event.type for event in seen]
+        check("resync" not in kinds and kinds.count("snapshot_begin") == 1, f"it did not resume: {kinds}")
+        check("entry" not in kinds, f"it was told as a snapshot: {seen}")
+        check([event.key for event in seen if event.key] == ["b/one", "b/two"], f"{seen}")
+
+
+def over_tls():
+    """over TLS"""
+    with Fleet(tls=True) as fleet, fleet.store() as store:
+        store.create("k", b"v")
+        check(store.get("k").value == b"v", "not what was put")
+
+
+if __name__ == "__main__":
+    run_cases([killed, stopped, closed, watched, over_tls])
