@@ -123,6 +123,7 @@ enum err store_service_open(const struct store_service_options *options,
     list_init(&service->starting);
     list_init(&service->own);
     map_init(&service->waits, MAP_MOST, entropy_u64(options->io->entropy));
+    map_init(&service->attempts, MAP_MOST, entropy_u64(options->io->entropy));
     task_init(&service->batch_now, renew_now);
     buf_init(&service->answer, STORE_ANSWER_MAX);
     buf_init(&service->row, STORE_ANSWER_MAX);
@@ -163,6 +164,7 @@ void store_service_close(struct store_service *service)
     hub_close(service->hub);
     store_machine_close(service->machine);
     map_deinit(&service->waits);
+    map_deinit(&service->attempts);
     buf_deinit(&service->answer);
     buf_deinit(&service->row);
     buf_deinit(&service->command);

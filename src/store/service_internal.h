@@ -70,6 +70,7 @@ struct request {
     int64_t ttl_ms;
     struct store_id wait_client; /* of the request */
     uint64_t wait_sequence;
+    uint8_t wait_id[24];        /* both: its key in service.attempts */
     struct str wait_group;      /* with its prefix, in the call's arena */
     bool has_early, lost_early; /* granted, or out of the queue, before its own reply was here */
     struct store_result early;
@@ -116,7 +117,8 @@ struct store_service {
     struct list requests, waiting;
     struct list starting; /* watches that wait for a leadership round */
     uint32_t request_count;
-    struct map waits; /* requests by the lease they wait with */
+    struct map waits;    /* requests by the lease they wait with */
+    struct map attempts; /* the newest of those that may wait, by client and sequence */
     struct timer overdue, second;
     struct buf answer, row, command; /* scratch of one call */
     /* renewals */
@@ -168,12 +170,14 @@ void store_log_failed(struct request *request, enum err err);
 void store_actor(const struct rpc_call *call, char actor[REPLICA_ACTOR_MAX + 1]);
 
 /* -- service_wait.c: Acquire -- */
-void wait_register(struct request *request); /* before it is proposed: an event may be first */
+void wait_propose(struct request *request); /* before it is proposed: an event may be first */
+void wait_register(struct request *request);
 void wait_begin(struct request *request, const struct store_id *lease); /* the reply said so */
 void wait_event(struct store_service *service, const struct store_event *event);
 void wait_gone(struct request *request); /* its call is over */
 void wait_forget(struct request *request);
-void waits_end(struct store_service *service); /* leadership is lost */
+void wait_attempt_over(struct request *request); /* before it is freed */
+void waits_end(struct store_service *service);   /* leadership is lost */
 
 /* -- service_renew.c -- */
 void renew_begin(struct request *request);

@@ -15,6 +15,7 @@ void store_request_free(struct request *request)
     struct store_service *service = request->service;
 
     wait_forget(request);
+    wait_attempt_over(request);
     list_remove(&request->link);
     timer_deinit(&request->timer);
     if (request->call) rpc_call_set_data(request->call, NULL);
@@ -208,7 +209,7 @@ void store_write(struct request *request)
     request->step = REQUEST_WRITES;
     if (command.kind == STORE_ACQUIRE && command.wait) {
         request->lease = command.lease;
-        wait_register(request);
+        wait_propose(request);
     }
     *proposal = (struct proposal){
         .machine = STORE_MACHINE_ID,

@@ -6,7 +6,9 @@
  * own, which frees a slot that was given meanwhile: nobody was told of it.
  *
  * A repeat under the same request id finds the place of the first, and takes over from it: then the
- * first's end takes nothing away. */
+ * first's end takes nothing away. That holds from the moment the repeat is proposed, and also when
+ * it drew another lease id: the first's CANCEL would stand behind it in the log, and free a slot
+ * that the repeat was told of meanwhile. */
 #include "store/service_internal.h"
 
 static struct str lease_text(const struct store_id *id)
@@ -19,6 +21,45 @@ void wait_forget(struct request *request)
     if (!request->in_waits) return;
     (void)map_remove(&request->service->waits, lease_text(&request->lease));
     request->in_waits = false;
+}
+
+static struct str attempt_text(const struct request *request)
+{
+    return str_of(request->wait_id, sizeof request->wait_id);
+}
+
+/* Another attempt of the same request came after it. */
+static bool is_overtaken(const struct request *request)
+{
+    const struct request *newest = map_get(&request->service->attempts, attempt_text(request));
+
+    return newest && newest != request;
+}
+
+void wait_attempt_over(struct request *request)
+{
+    if (map_get(&request->service->attempts, attempt_text(request)) == request)
+        (void)map_remove(&request->service->attempts, attempt_text(request));
+}
+
+/* Without memory for it the place is not taken over: the first's end may cost the repeat its place,
+ * as it would be told. */
+static void attempt_register(struct request *request)
+{
+    static const struct store_id nobody;
+
+    if (memcmp(&request->wait_client, &nobody, sizeof nobody) == 0) return;
+    memcpy(request->wait_id, request->wait_client.b, sizeof request->wait_client.b);
+    memcpy(request->wait_id + sizeof request->wait_client.b, &request->wait_sequence,
+           sizeof request->wait_sequence);
+    (void)map_remove(&request->service->attempts, attempt_text(request));
+    (void)map_put(&request->service->attempts, attempt_text(request), request);
+}
+
+void wait_propose(struct request *request)
+{
+    attempt_register(request);
+    wait_register(request);
 }
 
 void wait_register(struct request *request)
@@ -50,7 +91,7 @@ void wait_gone(struct request *request)
 {
     const struct request *other = map_get(&request->service->waits, lease_text(&request->lease));
 
-    if (other && other != request) return; /* a repeat of it waits */
+    if ((other && other != request) || is_overtaken(request)) return; /* a repeat of it waits */
     if (store_leads(request->service)) cancel(request);
 }
 
@@ -88,6 +129,11 @@ static void leave(struct request *request)
 
     timer_stop(&request->timer);
     wait_forget(request);
+    if (is_overtaken(request)) {
+        store_refuse(request, GRPC_ABORTED, "%s: asked again by another call",
+                     request->method->name);
+        return;
+    }
     request->step = REQUEST_LEAVES;
     buf_clear(&service->command);
     if (store_command_write(&command, &service->command)) {

@@ -39,7 +39,7 @@ struct client {
     struct store_id id;
     uint64_t sequence;
     /* what it asks for */
-    bool asking, again;
+    bool asking, again, hasty; /* hasty: gives an attempt little time, and thinks fast */
     enum want want;
     size_t key, group;
     uint64_t expected, ttl_ms, wait_ms;
@@ -197,7 +197,7 @@ static void answered(struct client *c, const Muster__V1__Outcome *outcome)
 static void next(struct client *c)
 {
     c->asking = c->again = false;
-    timer_start_in(&c->think, 1 + below(c, THINK_MS_MAX));
+    timer_start_in(&c->think, 1 + below(c, c->hasty ? 8 : THINK_MS_MAX));
 }
 
 static void on_answer(void *owner, const struct rpc_client_call *call,
@@ -294,6 +294,7 @@ static void ask(struct client *c)
     options.path = pack_want(c, &pack);
     (void)snprintf(id, sizeof id, "%zu-%" PRIu64, c->actor->number, c->sequence);
     options.request_id = str_from(id);
+    if (c->hasty) options.timeout_ms = 200 + below(c, 300);
     c->asking = true;
     c->again = false;
     if (pack.err || rpc_unary(c->channel, &options, buf_peek(&bytes), on_answer, c, NULL)) {
@@ -340,7 +341,7 @@ static void on_think(struct timer *timer)
     if (!c->again) {
         if (c->actor->story->quiet) return;
         choose(c);
-    } else if (c->want == WANT_ACQUIRE && below(c, 4) == 0) {
+    } else if (c->want == WANT_ACQUIRE && (c->hasty || below(c, 4) == 0)) {
         draw_id(c, &c->lease); /* a repeat may draw another */
     }
     ask(c);
@@ -476,6 +477,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     c->io = io;
     arena_init(&c->arena, ARENA_MAX);
     draw_id(c, &c->id);
+    c->hasty = below(c, 2);
     err = timer_init(&c->think, io->loop, on_think);
     if (!err) err = timer_init(&c->renew, io->loop, on_renew);
     if (!err) err = timer_init(&c->watch_again, io->loop, on_watch_again);

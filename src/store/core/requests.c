@@ -71,6 +71,7 @@ static void toggle_floor(struct store *store, const struct client *client)
 
 static void drop_first(struct store *store, struct client *client, uint32_t count)
 {
+    if (count == 0) return; /* it may have none, and no memory for any */
     view_client(store, client);
     for (uint32_t i = 0; i < count; i++) toggle(store, client, &client->answers[i]);
     memmove(client->answers, client->answers + count,
