@@ -28,9 +28,9 @@ struct archive_facts {
 };
 struct archive;
 /* Reads all of it. `more`: one machine of another module (its id is larger than ours), borrowed
- * until archive_close, which then holds its section, or nothing; may be NULL. ERR_NOT_FOUND, ERR_PARSE and ERR_CORRUPT (file and offset in the note),
- * ERR_INVALID (index 0), ERR_VERSION (a section or version this program does not know),
- * ERR_NOMEM. */
+ * until archive_close, which then holds its section, or nothing; may be NULL. ERR_NOT_FOUND,
+ * ERR_PARSE and ERR_CORRUPT (file and offset in the note), ERR_INVALID (index 0), ERR_VERSION (a
+ * section or version this program does not know), ERR_NOMEM. */
 enum err archive_open(struct fs *fs, const char *path, const struct machine *more,
                       struct archive **ret_archive, struct note *note);
 void archive_close(struct archive *archive); /* NULL is fine */

@@ -1,7 +1,7 @@
-/* Random commands to groups of the store, against a plain model of who holds, who waits and in which
- * order, what rests, and which requests are remembered. What the model says is the contract
- * (coordination.md A2 and B6.2): slots go to who came first, in the very entry that frees them; who
- * waited holds for its whole time; a repeat finds what its first attempt has become.
+/* Random commands to groups of the store, against a plain model of who holds, who waits and in
+ * which order, what rests, and which requests are remembered. What the model says is the contract
+ * (coordination.md A2 and B6.2): slots go to who came first, in the very entry that frees them;
+ * who waited holds for its whole time; a repeat finds what its first attempt has become.
  *
  * Beside it a second store takes every command and is now and then replaced by one that a snapshot
  * restored: at once, or from slices with the commands of meanwhile applied on top. The order of a

@@ -1,18 +1,16 @@
-/* The store under fire: three replicas with the shipped log, store machine, service and gRPC server,
- * clients that claim, wait, renew, let go, compare-and-set and watch, and a witness.
+/* The store under fire: three replicas with the shipped log, store machine, service and gRPC
+ * server, clients that claim, wait, renew, let go, compare-and-set and watch, and a witness.
  *
- * What must hold, whatever happens:
- *   1. an index of the log is the same command and leads to the same state on every replica;
- *   2. holders that stop at their deadline, which counts from before they asked, are never more
- *      than a group has slots, and never two in one slot; a slot's tokens grow;
- *   3. no lease ends before its TTL after the sending of its last acknowledged renewal;
- *   4. what is repeated under one sequence takes effect once, and is answered with that effect; a
- *      revision is replaced by one compare-and-set at most;
- *   5. a watch tells every change after its snapshot once and in order, and PROGRESS leaves none
- *      out;
- *   6. no replica finds its own disk or state damaged.
- * And after everything was healed: every client gets things done, every watch moves on, and when
- * they fall silent all three replicas come to rest in one state.
+ * What must hold, whatever happens:   1. an index of the log is the same command and leads to the
+ * same state on every replica;   2. holders that stop at their deadline, which counts from before
+ * they asked, are never more      than a group has slots, and never two in one slot; a slot's
+ * tokens grow;   3. no lease ends before its TTL after the sending of its last acknowledged
+ * renewal;   4. what is repeated under one sequence takes effect once, and is answered with that
+ * effect; a      revision is replaced by one compare-and-set at most;   5. a watch tells every
+ * change after its snapshot once and in order, and PROGRESS leaves none      out;   6. no replica
+ * finds its own disk or state damaged. And after everything was healed: every client gets things
+ * done, every watch moves on, and when they fall silent all three replicas come to rest in one
+ * state.
  *
  * Time is the world's. Clocks may run fast or slow by 5% at most (scenario_draw.c), so a holder's
  * deadline here is 94% of its TTL. */

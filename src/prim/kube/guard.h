@@ -1,5 +1,6 @@
-/* Hears what others do to the objects of kept claims, so that a claim taken by hand is told soon and
- * not at the next renewal (O3). A watch for each key, 64 at most; the rest is found by renewals. */
+/* Hears what others do to the objects of kept claims, so that a claim taken by hand is told soon
+ * and not at the next renewal (O3). A watch for each key, 64 at most; the rest is found by
+ * renewals. */
 #ifndef PRIM_KUBE_GUARD_H
 #define PRIM_KUBE_GUARD_H
 #include "prim/backend.h"

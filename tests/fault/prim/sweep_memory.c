@@ -1,5 +1,5 @@
-/* The memory core with each allocation failing in turn: the answer says so, nothing has changed, and
- * a lease still ends. */
+/* The memory core with each allocation failing in turn: the answer says so, nothing has changed,
+ * and a lease still ends. */
 #include "../../unit/prim/memory/desk.h"
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
