@@ -52,8 +52,11 @@ int main(int argc, char **argv)
     result = coord_keep(lease, on_lost, NULL); /* renewed from now on */
     if (result.code != COORD_OK) { return fail("keep", &result); }
     for (int i = 0; i < rounds && !lost; i++) {
-        if (coord_check(lease) != COORD_OK) { break; } /* before each side effect; it costs nothing */
-        printf("at work, round %d, token %llu\n", i + 1, (unsigned long long)coord_lease_token(lease));
+        if (coord_check(lease) != COORD_OK) {
+            break;
+        } /* before each side effect; it costs nothing */
+        printf("at work, round %d, token %llu\n", i + 1,
+               (unsigned long long)coord_lease_token(lease));
         usleep(10000);
     }
     coord_release(lease, NULL); /* the next one may start at once */

@@ -14,16 +14,11 @@ static const struct command_example examples[] = {
     {NULL, NULL},
 };
 static const struct command *const children[] = {
-    &list_shards_command,
-    &list_domain_assignments_command,
-    &list_quotas_command,
-    &assign_domain_command,
-    &unassign_domain_command,
-    &remove_shard_command,
-    &snapshot_command,
-    &completion_command,
-    &version_command,
-    NULL,
+    &list_shards_command,     &list_domain_assignments_command,
+    &list_quotas_command,     &assign_domain_command,
+    &unassign_domain_command, &remove_shard_command,
+    &snapshot_command,        &completion_command,
+    &version_command,         NULL,
 };
 static const struct command program = {
     .name = "bigfleetctl",

@@ -131,7 +131,7 @@ static int64_t renewals_expected(const coord_store *store)
     LIST_EACH(&store->leases, node)
     {
         const coord_lease *lease = CONTAINER_OF(node, coord_lease, node);
-        if (lease->kept && lease->over == 0) { milli += 3 * 1000000 / lease->ttl_ms; } /* T7 */
+        if (lease->kept && lease->over == 0) { milli += INT64_C(3000000) / lease->ttl_ms; } /* T7 */
     }
     return milli;
 }

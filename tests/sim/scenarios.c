@@ -7,11 +7,7 @@
 #include "store_story.h"
 
 static const struct scenario *const all[] = {
-    &register_scenario,
-    &rpc_scenario,
-    &log_scenario,
-    &quorum_scenario,
-    &store_scenario,
+    &register_scenario, &rpc_scenario, &log_scenario, &quorum_scenario, &store_scenario,
 };
 
 struct scenario_table scenarios_all(void)

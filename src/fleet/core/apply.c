@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "fleet/core/internal.h"
 #include "base/memory.h"
+#include "fleet/core/internal.h"
 
 static const uint32_t rows_max[FLEET_TABLES] = {
     [FLEET_SHARDS] = FLEET_SHARDS_MAX,       [FLEET_CLUSTERS] = FLEET_CLUSTERS_MAX,

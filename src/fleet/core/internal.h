@@ -9,8 +9,8 @@
  * both have left their tables. */
 #ifndef FLEET_CORE_INTERNAL_H
 #define FLEET_CORE_INTERNAL_H
-#include "fleet/core/fleet.h"
 #include "base/order.h"
+#include "fleet/core/fleet.h"
 
 struct row {
     uint32_t holders;

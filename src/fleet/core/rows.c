@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "fleet/core/internal.h"
 #include "base/memory.h"
+#include "fleet/core/internal.h"
 
 /* Seeds of the rows' hashes: what is in one table never counts for another. */
 static const uint64_t seeds[FLEET_TABLES] = {

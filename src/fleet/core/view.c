@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/core/internal.h"
 #include "base/memory.h"
+#include "fleet/core/internal.h"
 
 struct fleet_view {
     struct fleet *fleet;

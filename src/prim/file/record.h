@@ -96,7 +96,8 @@ enum err epoch_record_decode(struct str bytes, struct epoch_record *ret_record);
 void floor_record_encode(uint64_t floor, const coord_id *store_id, char out[FLOOR_RECORD]);
 enum err floor_record_decode(struct str bytes, uint64_t *ret_floor, coord_id *ret_store_id);
 
-/* What stands in the value of a group record. `slots_high`: no slot at or above it was ever used. */
+/* What stands in the value of a group record. `slots_high`: no slot at or above it was ever
+ * used. */
 struct group_value {
     uint32_t slot_count, slots_high;
     int64_t cooldown_ms;

@@ -18,9 +18,9 @@ coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const ch
 void jet_run_close(struct jet_store *store, struct jet_run *run);
 
 enum jet_step {
-    JET_STEP_MESSAGE, /* *ret_message is the caller's; `key` is its key, "" when it is none of ours */
+    JET_STEP_MESSAGE, /* *ret_message is the caller's; `key` is its key, "" when none of ours */
     JET_STEP_IDLE,    /* the server says that nothing waits */
-    JET_STEP_SILENT, /* nothing within wait_ms */
+    JET_STEP_SILENT,  /* nothing within wait_ms */
     JET_STEP_BROKEN,
 };
 struct jet_message {

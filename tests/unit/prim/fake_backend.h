@@ -16,10 +16,10 @@ struct fake {
     coord_id id;
     pthread_mutex_t lock;
     uint64_t revision;
-    bool grants_nothing; /* answers OK to a grant, and makes no lease */
+    bool grants_nothing;  /* answers OK to a grant, and makes no lease */
     int calls[FAULT_OPS]; /* by enum fault_op */
     int guards, unguards, closes;
-    int late; /* questions after close */
+    int late;         /* questions after close */
     uint32_t attempt; /* of the last call */
     coord_id request_id;
     size_t claim_count; /* keys of the last claim */
