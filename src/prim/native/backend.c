@@ -135,7 +135,7 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
 {
     Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
     const Muster__V1__StatusResponse *status;
-    ProtobufCMessage *message;
+    ProtobufCMessage *message = NULL;
     struct arena arena;
     coord_result result =
         native_ask(b, deadline_ns,
@@ -145,7 +145,7 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
                                         .hurried = true},
                    &arena, &message);
 
-    if (result.code == COORD_OK) {
+    if (result.code == COORD_OK && message) {
         status = (const Muster__V1__StatusResponse *)message;
         b->store_id = native_id(status->store_id);
         *ret_voters = status->voters;

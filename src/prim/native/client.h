@@ -3,9 +3,9 @@
  *
  * Every call may be sent again: the server knows writes by their request, and reads and renewals do
  * no harm. So a replica that is cut off, stopped or slow costs a caller a slice of its time, not
- * all of it: after a slice in silence the channel moves on, and so do the streams and the calls that
- * wait for a slot, whose place the server keeps. Only the first of many calls that met the same
- * trouble moves it (`generation`). */
+ * all of it: after a slice in silence the channel moves on, and so do the streams and the calls
+ * that wait for a slot, whose place the server keeps. Only the first of many calls that met the
+ * same trouble moves it (`generation`). */
 #ifndef PRIM_NATIVE_CLIENT_H
 #define PRIM_NATIVE_CLIENT_H
 #include <pthread.h>

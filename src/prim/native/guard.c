@@ -5,8 +5,8 @@
  * it gets one of its own, for the key alone, or for its bucket when several of the bucket are
  * guarded already. After a gap the snapshot says which keys are still ours.
  *
- * All of it belongs to the loop's thread. A guard that cannot be kept up is no loss of safety: every
- * renewal asks the store. */
+ * All of it belongs to the loop's thread. A guard that cannot be kept up is no loss of safety:
+ * every renewal asks the store. */
 #include <stdlib.h>
 
 #include "prim/native/internal.h"
@@ -143,8 +143,10 @@ static void on_refused(struct native_sub *sub, int reason, struct str text)
     struct guard_scope *scope = CONTAINER_OF(sub, struct guard_scope, sub);
 
     (void)reason, (void)text;
-    while (!list_empty(&scope->keys))
-        free_key(CONTAINER_OF(scope->keys.next, struct guard_key, in_scope));
+    LIST_EACH_SAFE(&scope->keys, node, following)
+    {
+        free_key(CONTAINER_OF(node, struct guard_key, in_scope));
+    }
     free_scope(scope);
 }
 

@@ -1,4 +1,4 @@
-/* The coordinators' own store: muster://h1:7790,h2:7790,h3:7790, spec B6, over muster.v1.Coordination.
+/* The coordinators' own store: muster://h1:7790,h2:7790,h3:7790, spec B6.
  *
  *   ?tls=1   TLS; ca=, cert=, key= name files; without ca= the system's roots
  *

@@ -8,7 +8,7 @@ static int64_t wait_ms(const struct native_backend *b, const struct prim_call *c
                        const struct prim_acquire *in)
 {
     int64_t left = (call->deadline_ns - native_client_now(b->client)) / (int64_t)NS_PER_MS;
-    int64_t most = left > 2 * ANSWER_MS ? left - ANSWER_MS : left / 2;
+    int64_t most = left / 2 > ANSWER_MS ? left - ANSWER_MS : left / 2;
 
     if (in->wait_ms <= 0) return 0;
     return in->wait_ms < most ? in->wait_ms : most > 0 ? most : 1;
