@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Our etcd client's overhead beside etcd's own latency: one member, its data on a disk and in memory.
+"""Our etcd client's overhead beside etcd's own latency: three members and one on a disk, one in memory.
 
 usage: bench_etcd.py BUILD [ROUNDS CALLS]
 """
@@ -14,7 +14,8 @@ from etcd_cluster import Cluster  # noqa: E402
 PROGRAM = os.path.join(sys.argv[1], "bench/etcd_overhead")
 SIZE = sys.argv[2:4] or ["8", "250"]
 
-for where, root in (("disk", tempfile.gettempdir()), ("memory", "/dev/shm")):
-    print(f"one member of Debian's etcd, data on {where} ({root}); {SIZE[0]} rounds of {SIZE[1]} calls each", flush=True)
-    with Cluster(1, base=root) as cluster:
+for members, where, root in ((3, "disk", tempfile.gettempdir()), (1, "disk", tempfile.gettempdir()),
+                             (1, "memory", "/dev/shm")):
+    print(f"{members} of Debian's etcd, data on {where} ({root}); {SIZE[0]} rounds of {SIZE[1]} calls each", flush=True)
+    with Cluster(members, base=root) as cluster:
         subprocess.run([PROGRAM, f"127.0.0.1:{cluster.ports[0]}", *SIZE], check=True)
