@@ -35,13 +35,13 @@ TEST(a_url_nobody_knows_is_refused_with_those_that_are_known)
     CHECK("nothing was opened", store == NULL);
 }
 
-TEST(the_native_store_has_its_place)
+TEST(a_native_store_where_nobody_listens_is_unavailable)
 {
     coord_store *store = NULL;
-    coord_result result = open_url("muster://h1,h2", &store);
-    CHECK_I64("not yet", result.code, COORD_UNSUPPORTED);
-    CHECK_I64("by this", result.reason, COORD_R_BACKEND);
-    CHECK_HAS("says so", result.text, "unsupported by this server");
+    coord_options options = {.open_timeout_ms = 500};
+    coord_result result = coord_open("muster://127.0.0.1:1", &options, &store);
+    CHECK_I64("unavailable", result.code, COORD_UNAVAILABLE);
+    CHECK("nothing was opened", store == NULL);
 }
 
 static int64_t standing_still(void *arg)
