@@ -1,7 +1,7 @@
 # A thin door to scripts/ and Meson. `make help` explains every target.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-long bench fuzz sim sim-mutants sim-asserts interop lint format coverage install clean
+.PHONY: help build run test test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage install clean
 
 RELEASE := build/release
 SEED ?= 1
@@ -28,6 +28,12 @@ test-long: ## everything too long for `make test`: bare chroot, thousands of see
 	@scripts/setup build test long
 	@scripts/test --long
 
+test-starved: ## the ASan tests while random processes of them stand still; ARGS='--suite integration', as root
+	@scripts/setup build test
+	@scripts/configure build/asan -Db_sanitize=address,undefined
+	@ninja -C build/asan --quiet
+	@scripts/starve -- meson test -C build/asan --no-rebuild --print-errorlogs --timeout-multiplier 5 --no-suite long $(ARGS)
+
 bench: ## measures each claim beside a peer in the same run; figures go to docs/benchmarks.md
 	@scripts/setup build test bench
 	@scripts/bench $(ARGS)
@@ -40,9 +46,12 @@ sim: ## one simulated world: make sim SEED=7 [COUNT=100] [ARGS='--profile harsh'
 	@scripts/setup build test
 	@scripts/sim --seed $(SEED) --count $(COUNT) $(ARGS)
 
-sim-mutants: ## each planted bug of src/log/mutant.h and what finds it; fails if one survives
+sim-mutants: ## each planted bug of src/log/mutant.h, the store, the shard and membership, and what finds it; fails if one survives
 	@scripts/setup build test
 	@scripts/sim-mutants $(ARGS)
+	@scripts/coord-mutants --list tests/sim/store_mutants.txt --build build/store-mutants
+	@scripts/coord-mutants --scenario shard --list tests/sim/shard_mutants.txt --build build/shard-mutants
+	@scripts/coord-mutants --scenario member --list tests/sim/member_mutants.txt --build build/member-mutants
 
 sim-asserts: ## the engine's tests and seeds against the engine built with its assertions (needs its source)
 	@scripts/setup build test
@@ -51,6 +60,11 @@ sim-asserts: ## the engine's tests and seeds against the engine built with its a
 interop: ## foreign judges: toml-test, grpc-go's interop client, h2spec
 	@scripts/setup build test interop
 	@scripts/interop
+
+interop-kube: ## the part of interop with a real kube-apiserver, before our client and on our etcd API
+	@scripts/setup build test interop
+	@scripts/configure build/plain
+	@scripts/interop-kube
 
 lint: ## clang-format over all code; clang-tidy, cppcheck and gcc -fanalyzer over what ships
 	@scripts/setup build test lint

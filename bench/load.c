@@ -8,118 +8,25 @@
  *
  * One thread; latencies in a histogram that is right to 1.6 %. The CPU time of the servers given by
  * `--pid` is read from /proc over the measured part only, after `--warmup`. */
-#include <dirent.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "io/real.h"
-#include "latency.h"
-#include "rpc/client.h"
-#include "wire/grpc.h"
+#include "load.h"
 
-enum {
-    TARGETS_MAX = 16,
-    PIDS_MAX = 16,
-    CONNECTIONS_MAX = 4096,
-    STREAMS_MAX = 1 << 20,
-    REQUEST_MAX = 64 << 20,
-    STOP_WITHIN_MS = 10000,
-    TICK_MS = 1,
-    VARY_DIGITS_MIN = 3,
-};
-#define NS_PER_SECOND 1000000000ull
+enum { STOP_WITHIN_MS = 10000, TICK_MS = 1, VARY_DIGITS_MIN = 3 };
 
-struct plan {
-    const char *targets[TARGETS_MAX + 1];
-    size_t target_count, connections, streams;
-    double rate, seconds, warmup_seconds;
-    size_t payload;
-    uint64_t vary;
-    const char *path, *request_file, *tls_cert, *tls_key, *tls_ca, *tls_name;
-    uint64_t timeout_ms;
-    bool bidi, raw, json, allow_errors, idempotent, trace;
-    pid_t pids[PIDS_MAX];
-    size_t pid_count;
-};
-struct slot { /* a stream of the closed loop, or one call of the open one */
-    struct load *load;
-    struct rpc_channel *channel;
-    struct rpc_client_call *call; /* bidi */
-    uint64_t began_ns;
-};
-struct place {
-    size_t at, len;
-};
-struct load {
-    struct plan plan;
-    struct place places[8]; /* of the number that is another one for each call */
-    size_t place_count;
-    struct real_io *real;
-    struct io *io;
-    struct tls_context *tls;
-    struct rpc_channel **channels;
-    struct slot *slots;
-    struct buf request;
-    struct timer phase, tick;
-    enum { WARMING, MEASURING, STOPPING } state;
-    struct latency latency;
-    uint64_t calls, errors, unknown, by_status[GRPC_UNAUTHENTICATED + 1];
-    uint64_t running, missed; /* missed: the open loop could not begin in time */
-    uint64_t began_ns, ended_ns, due_calls, varied;
-    uint64_t cpu_before_ns[PIDS_MAX], cpu_ns[PIDS_MAX];
-    uint64_t own_cpu_before_ns, own_cpu_ns;
-    size_t next_channel, channels_open;
-    char first_error[256];
-};
-
-static uint64_t now_ns(struct load *l)
+uint64_t load_now_ns(const struct load *l)
 {
     return clock_mono_ns(l->io->clock).ns;
 }
 
-/* -- CPU of a process, all threads; 0 when it cannot be read -- */
-
-static uint64_t thread_cpu_ns(const char *path)
+void load_die(const char *what, struct str text)
 {
-    uint64_t ns = 0;
-    FILE *file = fopen(path, "r");
-
-    if (!file) return 0;
-    if (fscanf(file, "%" SCNu64, &ns) != 1) ns = 0;
-    fclose(file);
-    return ns;
-}
-
-static uint64_t process_cpu_ns(pid_t pid)
-{
-    char path[300];
-    uint64_t total = 0;
-    DIR *tasks;
-    const struct dirent *entry;
-
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    tasks = opendir(path);
-    if (!tasks) return 0;
-    while ((entry = readdir(tasks)) != NULL) {
-        if (entry->d_name[0] == '.') continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/schedstat", (int)pid, entry->d_name);
-        total += thread_cpu_ns(path);
-    }
-    closedir(tasks);
-    return total;
-}
-
-static uint64_t own_cpu_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_SECOND + (uint64_t)t.tv_nsec;
+    fprintf(stderr, "muster-load: %s: %.*s\n", what, STR_ARG(text));
+    exit(1);
 }
 
 /* -- results -- */
@@ -136,21 +43,53 @@ static void count(struct load *l, const struct rpc_outcome *outcome)
                  STR_ARG(outcome->text));
 }
 
-static void count_good(struct load *l, uint64_t began_ns)
+static void count_good(struct load *l, uint64_t began_ns, size_t operations)
 {
     if (l->state != MEASURING || began_ns < l->began_ns) return;
-    l->calls++;
-    latency_add(&l->latency, now_ns(l) - began_ns);
+    l->calls += operations;
+    latency_add(&l->latency, load_now_ns(l) - began_ns);
 }
 
-static void stop_if_done(struct load *l)
+static void count_refused(struct load *l, struct str message)
 {
-    if (l->state == STOPPING && l->running == 0) real_io_stop(l->real);
+    if (l->state != MEASURING) return;
+    l->errors++;
+    if (l->first_error[0]) return;
+    snprintf(l->first_error, sizeof l->first_error, "refused by an answer of %zu bytes",
+             message.len);
+}
+
+static void stop_measuring(struct load *l);
+
+void load_stop_if_done(struct load *l)
+{
+    if (l->running > 0) return;
+    if (l->state == STOPPING)
+        real_io_stop(l->real);
+    else if (l->plan.count && l->begun >= l->plan.count)
+        stop_measuring(l);
 }
 
 /* -- unary -- */
 
-static void begin(struct slot *slot);
+static void call_next(struct slot *slot);
+
+/* What the answer means: the operation's next call, or its end. */
+static void work_answered(struct slot *slot, struct str message)
+{
+    struct load *l = slot->load;
+    const struct work *work = l->plan.work;
+    int done = work ? work->answered(slot, message) : 1;
+
+    if (done < 0)
+        count_refused(l, message);
+    else if (done == 0 && l->state != STOPPING)
+        call_next(slot);
+    else if (done > 0 && !(work && work->watched))
+        count_good(l, slot->began_ns, (size_t)done);
+    if (done < 0) slot->outstanding = 0;
+    if (done != 0 && slot->outstanding == 0) load_begin(slot);
+}
 
 static void unary_done(void *owner, const struct rpc_client_call *call,
                        const struct rpc_outcome *outcome, struct str message)
@@ -158,15 +97,20 @@ static void unary_done(void *owner, const struct rpc_client_call *call,
     struct slot *slot = owner;
     struct load *l = slot->load;
 
-    (void)call, (void)message;
+    (void)call;
     l->running--;
     count(l, outcome);
-    if (!outcome->err) count_good(l, slot->began_ns);
-    if (l->plan.rate > 0)
+    if (l->plan.work && l->plan.work->watched) slot->step = 0;
+    if (l->plan.rate > 0) {
+        if (!outcome->err) count_good(l, slot->began_ns, 1);
         free(slot);
-    else if (l->state != STOPPING)
-        begin(slot);
-    stop_if_done(l);
+    } else if (!outcome->err) {
+        work_answered(slot, message);
+    } else {
+        slot->step = slot->outstanding = 0;
+        load_begin(slot);
+    }
+    load_stop_if_done(l);
 }
 
 static struct rpc_call_options call_options(const struct load *l)
@@ -181,19 +125,30 @@ static struct rpc_call_options call_options(const struct load *l)
 
 /* -- bidi: one long call per stream -- */
 
+static const char *next_request(struct slot *slot);
+
+/* A message, or a store's batch of them. */
 static void bidi_send(struct slot *slot)
 {
-    slot->began_ns = now_ns(slot->load);
-    if (rpc_call_send(slot->call, buf_peek(&slot->load->request))) rpc_call_cancel(slot->call);
+    struct load *l = slot->load;
+
+    slot->began_ns = load_now_ns(l);
+    slot->outstanding = l->plan.work ? l->plan.batch : 1;
+    for (size_t i = 0; i < slot->outstanding; i++) {
+        if (l->plan.work) (void)next_request(slot);
+        if (rpc_call_send(slot->call, buf_peek(&l->request))) rpc_call_cancel(slot->call);
+    }
 }
 
 static void bidi_message(void *owner, struct rpc_client_call *call, struct str message)
 {
     struct slot *slot = owner;
+    struct load *l = slot->load;
 
-    (void)message;
-    count_good(slot->load, slot->began_ns);
-    if (slot->load->state == STOPPING)
+    if (l->plan.work && l->plan.work->answered(slot, message) < 0) count_refused(l, message);
+    if (slot->outstanding == 0 || --slot->outstanding > 0) return;
+    count_good(l, slot->began_ns, l->plan.work ? l->plan.batch : 1);
+    if (l->state == STOPPING)
         rpc_call_end(call);
     else
         bidi_send(slot);
@@ -209,9 +164,9 @@ static void bidi_end(void *owner, struct rpc_client_call *call, const struct rpc
     slot->call = NULL;
     if (l->state != STOPPING) {
         count(l, outcome);
-        begin(slot);
+        load_begin(slot);
     }
-    stop_if_done(l);
+    load_stop_if_done(l);
 }
 
 /* -- a request of its own for each call -- */
@@ -248,24 +203,45 @@ static void vary(struct load *l)
 
 static const struct rpc_call_events bidi_events = {bidi_message, NULL, bidi_end};
 
-static void begin(struct slot *slot)
+/* Makes the slot's next request; its path. */
+static const char *next_request(struct slot *slot)
+{
+    struct load *l = slot->load;
+
+    if (l->plan.vary) vary(l);
+    if (!l->plan.work) return l->plan.path;
+    buf_clear(&l->request);
+    return l->plan.work->next(slot, &l->request);
+}
+
+static void call_next(struct slot *slot)
 {
     struct load *l = slot->load;
     struct rpc_call_options options = call_options(l);
     enum err err;
 
-    if (l->plan.rate <= 0) slot->began_ns = now_ns(l);
-    if (l->plan.vary) vary(l);
+    options.path = next_request(slot);
     if (l->plan.bidi)
         err = rpc_call_start(slot->channel, &options, &bidi_events, slot, &slot->call);
     else
         err = rpc_unary(slot->channel, &options, buf_peek(&l->request), unary_done, slot, NULL);
-    if (err) {
-        fprintf(stderr, "muster-load: cannot begin a call: %s\n", err_text(err));
-        exit(1);
-    }
+    if (err) load_die("cannot begin a call", str_from(err_text(err)));
     l->running++;
     if (l->plan.bidi) bidi_send(slot);
+}
+
+void load_begin(struct slot *slot)
+{
+    struct load *l = slot->load;
+
+    if (l->state == STOPPING || (l->plan.count && l->begun >= l->plan.count)) return;
+    l->begun++;
+    if (l->plan.rate <= 0) slot->began_ns = load_now_ns(l);
+    if (l->plan.work && l->plan.work->watched) {
+        slot->step = 1;
+        slot->outstanding = l->plan.watchers;
+    }
+    call_next(slot);
 }
 
 /* -- the open loop: what is due by now begins now, and counts from when it was due -- */
@@ -274,7 +250,7 @@ static void on_tick(struct timer *timer)
 {
     struct load *l = CONTAINER_OF(timer, struct load, tick);
     uint64_t step_ns = (uint64_t)((double)NS_PER_SECOND / l->plan.rate);
-    uint64_t now = now_ns(l);
+    uint64_t now = load_now_ns(l);
 
     while (l->state != STOPPING) {
         uint64_t due_ns = l->ended_ns + l->due_calls * step_ns; /* ended_ns: when ticking began */
@@ -290,7 +266,7 @@ static void on_tick(struct timer *timer)
         *slot = (struct slot){.load = l,
                               .channel = l->channels[l->next_channel++ % l->plan.connections],
                               .began_ns = due_ns};
-        begin(slot);
+        load_begin(slot);
     }
     if (l->state != STOPPING) timer_start_in(timer, TICK_MS);
 }
@@ -300,25 +276,19 @@ static void on_tick(struct timer *timer)
 static void start_measuring(struct load *l)
 {
     l->state = MEASURING;
-    l->began_ns = now_ns(l);
-    for (size_t i = 0; i < l->plan.pid_count; i++)
-        l->cpu_before_ns[i] = process_cpu_ns(l->plan.pids[i]);
-    l->own_cpu_before_ns = own_cpu_ns();
+    l->began_ns = load_now_ns(l);
+    cpu_meter_begin(&l->cpu);
     timer_start_in(&l->phase, (uint64_t)(l->plan.seconds * MS_PER_SECOND));
 }
 
 static void stop_measuring(struct load *l)
 {
-    l->ended_ns = now_ns(l);
-    l->own_cpu_ns = own_cpu_ns() - l->own_cpu_before_ns;
-    for (size_t i = 0; i < l->plan.pid_count; i++) {
-        uint64_t now = process_cpu_ns(l->plan.pids[i]);
-        l->cpu_ns[i] = now > l->cpu_before_ns[i] ? now - l->cpu_before_ns[i] : 0;
-    }
+    l->ended_ns = load_now_ns(l);
+    cpu_meter_end(&l->cpu);
     l->state = STOPPING;
     timer_stop(&l->tick);
     timer_start_in(&l->phase, STOP_WITHIN_MS);
-    stop_if_done(l);
+    load_stop_if_done(l);
 }
 
 static void on_phase(struct timer *timer)
@@ -347,14 +317,6 @@ static double us(uint64_t ns)
     return (double)ns / 1000;
 }
 
-static uint64_t servers_cpu_ns(const struct load *l)
-{
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < l->plan.pid_count; i++) total += l->cpu_ns[i];
-    return total;
-}
-
 static void print_json(const struct load *l, double seconds)
 {
     const struct latency *h = &l->latency;
@@ -367,8 +329,8 @@ static void print_json(const struct load *l, double seconds)
            us(latency_at(h, 0.5)), us(latency_at(h, 0.9)), us(latency_at(h, 0.99)),
            us(latency_at(h, 0.999)), us(h->max_ns),
            h->count ? h->sum_ns / (double)h->count / 1000 : 0,
-           l->calls ? (double)servers_cpu_ns(l) / (double)l->calls / 1000 : 0,
-           l->calls ? (double)l->own_cpu_ns / (double)l->calls / 1000 : 0);
+           l->calls ? (double)cpu_meter_servers_ns(&l->cpu) / (double)l->calls / 1000 : 0,
+           l->calls ? (double)l->cpu.own_ns / (double)l->calls / 1000 : 0);
 }
 
 static void print_text(const struct load *l, double seconds)
@@ -387,13 +349,13 @@ static void print_text(const struct load *l, double seconds)
     printf("  latency  p50 %.0f us, p90 %.0f us, p99 %.0f us, p99.9 %.0f us, max %.0f us\n",
            us(latency_at(h, 0.5)), us(latency_at(h, 0.9)), us(latency_at(h, 0.99)),
            us(latency_at(h, 0.999)), us(h->max_ns));
-    for (size_t i = 0; i < l->plan.pid_count; i++)
-        printf("  cpu      pid %d: %.2f us per call, %.2f cores\n", (int)l->plan.pids[i],
-               l->calls ? (double)l->cpu_ns[i] / (double)l->calls / 1000 : 0,
-               (double)l->cpu_ns[i] / (seconds * 1e9));
+    for (size_t i = 0; i < l->cpu.count; i++)
+        printf("  cpu      pid %d: %.2f us per call, %.2f cores\n", (int)l->cpu.pids[i],
+               l->calls ? (double)l->cpu.spent_ns[i] / (double)l->calls / 1000 : 0,
+               (double)l->cpu.spent_ns[i] / (seconds * 1e9));
     printf("  cpu      this generator: %.2f us per call, %.2f cores\n",
-           l->calls ? (double)l->own_cpu_ns / (double)l->calls / 1000 : 0,
-           (double)l->own_cpu_ns / (seconds * 1e9));
+           l->calls ? (double)l->cpu.own_ns / (double)l->calls / 1000 : 0,
+           (double)l->cpu.own_ns / (seconds * 1e9));
     for (size_t i = 1; i < ARRAY_LEN(l->by_status); i++)
         if (l->by_status[i])
             printf("  status   %s: %" PRIu64 "\n", grpc_status_name((enum grpc_status)i),
@@ -402,12 +364,6 @@ static void print_text(const struct load *l, double seconds)
 }
 
 /* -- set-up -- */
-
-static void fail(const char *what, enum err err, const struct note *note)
-{
-    fprintf(stderr, "muster-load: %s: %s: %s\n", what, err_text(err), note->text);
-    exit(1);
-}
 
 /* An EchoRequest with a payload (field 2), or plain bytes, or the bytes of a file. */
 static void make_request(struct load *l)
@@ -420,7 +376,7 @@ static void make_request(struct load *l)
         FILE *file = fopen(l->plan.request_file, "rb");
         char block[4096];
         size_t got;
-        if (!file) fail(l->plan.request_file, ERR_NOT_FOUND, &(struct note){0});
+        if (!file) load_die(l->plan.request_file, STR("cannot be read"));
         while ((got = fread(block, 1, sizeof block, file)) > 0)
             if (buf_append(&l->request, str_of(block, got))) exit(1);
         fclose(file);
@@ -438,39 +394,35 @@ static void make_request(struct load *l)
     buf_commit(&l->request, len);
 }
 
+static size_t channel_count(const struct load *l)
+{
+    return l->plan.connections + (l->plan.watchers ? l->plan.watch_connections : 0);
+}
+
 static void open_channels(struct load *l)
 {
     struct note note = {0};
-    enum err err = ERR_OK;
+    enum err err = client_tls_open(&l->plan.tls, l->io, &l->tls, &note);
 
-    if (l->plan.tls_ca)
-        err = tls_context_open(l->io->fs,
-                               &(struct tls_options){.side = TLS_CLIENT,
-                                                     .version_min = TLS_V1_2,
-                                                     .cert_file = l->plan.tls_cert,
-                                                     .key_file = l->plan.tls_key,
-                                                     .ca_files = {l->plan.tls_ca},
-                                                     .alpn = {"h2"}},
-                               &l->tls, &note);
-    l->channels = calloc(l->plan.connections, sizeof *l->channels);
+    l->channels = calloc(channel_count(l), sizeof *l->channels);
     l->slots = calloc(l->plan.streams, sizeof *l->slots);
     if (!l->channels || !l->slots) err = ERR_NOMEM;
-    for (size_t i = 0; !err && i < l->plan.connections; i++) {
+    for (size_t i = 0; !err && i < channel_count(l); i++) {
         /* Each connection begins with its own target, so several share the load. */
         const char *addresses[] = {l->plan.targets[i % l->plan.target_count], NULL};
         err = rpc_channel_open(&(struct rpc_channel_options){.io = l->io,
                                                              .addresses = addresses,
                                                              .tls = l->tls,
-                                                             .tls_name = l->plan.tls_name,
+                                                             .tls_name = l->plan.tls.name,
                                                              .calls_max = STREAMS_MAX},
                                &l->channels[i], &note);
     }
-    if (err) fail("open", err, &note);
+    if (err) load_die("open", str_from(note.text[0] ? note.text : err_text(err)));
 }
 
 static bool all_ready(const struct load *l)
 {
-    for (size_t i = 0; i < l->plan.connections; i++)
+    for (size_t i = 0; i < channel_count(l); i++)
         if (!rpc_channel_ready(l->channels[i])) return false;
     return true;
 }
@@ -478,20 +430,26 @@ static bool all_ready(const struct load *l)
 static void run(struct load *l)
 {
     while (!all_ready(l)) real_io_turn(l->real, true);
+    if (l->plan.watchers) watches_open(l);
     l->state = WARMING;
-    timer_start_in(&l->phase, (uint64_t)(l->plan.warmup_seconds * MS_PER_SECOND));
+    if (l->plan.count)
+        start_measuring(l);
+    else
+        timer_start_in(&l->phase, (uint64_t)(l->plan.warmup_seconds * MS_PER_SECOND));
     if (l->plan.rate > 0) {
-        l->ended_ns = now_ns(l);
+        l->ended_ns = load_now_ns(l);
         timer_start_in(&l->tick, 0);
     } else {
         for (size_t i = 0; i < l->plan.streams; i++) {
-            l->slots[i] = (struct slot){.load = l, .channel = l->channels[i % l->plan.connections]};
-            begin(&l->slots[i]);
+            l->slots[i] = (struct slot){
+                .load = l, .channel = l->channels[i % l->plan.connections], .number = i};
+            load_begin(&l->slots[i]);
         }
     }
     real_io_run(l->real);
-    l->channels_open = l->plan.connections;
-    for (size_t i = 0; i < l->plan.connections; i++)
+    watches_end(l);
+    l->channels_open = channel_count(l);
+    for (size_t i = 0; i < channel_count(l); i++)
         rpc_channel_close(l->channels[i], channel_closed, l);
     real_io_run(l->real);
 }
@@ -507,6 +465,13 @@ static const char usage[] =
     "bytes\n"
     "  --vary N             each run of ### in the request is a number below N, another for each "
     "call\n"
+    "  --store muster|etcd --op put|create|cas|get|get-stale|claim|lease|renew|watch\n"
+    "                       in place of --path: operations of a store\n"
+    "    --prefix P           bench; of the keys      --value BYTES  256\n"
+    "    --keys N             no end; get, renew: those there are\n"
+    "    --batch N            1; renew: leases at once\n"
+    "    --watchers N         watch: how many         --watch-connections N  10\n"
+    "  --count N            so many operations instead of seconds\n"
     "  --timeout-ms T       none    --idempotent  a lost call is asked again\n"
     "  --trace              a traceparent with each call, as our own clients send and stock ones "
     "do "
@@ -522,7 +487,7 @@ static int misused(const char *what)
     return 2;
 }
 
-static bool parse(struct plan *p, int argc, char **argv)
+static bool parse(struct plan *p, struct cpu_meter *cpu, int argc, char **argv)
 {
     enum {
         CONNECTIONS = 256,
@@ -546,7 +511,16 @@ static bool parse(struct plan *p, int argc, char **argv)
         PID,
         JSON,
         ALLOW,
-        TARGET
+        TARGET,
+        STORE,
+        OP,
+        PREFIX,
+        VALUE,
+        KEYS,
+        BATCH,
+        WATCHERS,
+        WATCH_CONNECTIONS,
+        COUNT
     };
     static const struct option options[] = {
         {"target", 1, NULL, TARGET},
@@ -571,6 +545,15 @@ static bool parse(struct plan *p, int argc, char **argv)
         {"pid", 1, NULL, PID},
         {"json", 0, NULL, JSON},
         {"allow-errors", 0, NULL, ALLOW},
+        {"store", 1, NULL, STORE},
+        {"op", 1, NULL, OP},
+        {"prefix", 1, NULL, PREFIX},
+        {"value", 1, NULL, VALUE},
+        {"keys", 1, NULL, KEYS},
+        {"batch", 1, NULL, BATCH},
+        {"watchers", 1, NULL, WATCHERS},
+        {"watch-connections", 1, NULL, WATCH_CONNECTIONS},
+        {"count", 1, NULL, COUNT},
         {0},
     };
     int option;
@@ -598,18 +581,33 @@ static bool parse(struct plan *p, int argc, char **argv)
         case TIMEOUT: p->timeout_ms = strtoull(optarg, NULL, 10); break;
         case IDEMPOTENT: p->idempotent = true; break;
         case TRACE: p->trace = true; break;
-        case CA: p->tls_ca = optarg; break;
-        case CERT: p->tls_cert = optarg; break;
-        case KEY: p->tls_key = optarg; break;
-        case NAME: p->tls_name = optarg; break;
+        case CA: p->tls.ca = optarg; break;
+        case CERT: p->tls.cert = optarg; break;
+        case KEY: p->tls.key = optarg; break;
+        case NAME: p->tls.name = optarg; break;
         case PID:
-            if (p->pid_count == PIDS_MAX) return false;
-            p->pids[p->pid_count++] = (pid_t)strtol(optarg, NULL, 10);
+            if (!cpu_meter_add(cpu, optarg)) return false;
             break;
         case JSON: p->json = true; break;
         case ALLOW: p->allow_errors = true; break;
+        case STORE: p->store = optarg; break;
+        case OP: p->op = optarg; break;
+        case PREFIX: p->prefix = optarg; break;
+        case VALUE: p->value = strtoul(optarg, NULL, 10); break;
+        case KEYS: p->keys = strtoull(optarg, NULL, 10); break;
+        case BATCH: p->batch = strtoul(optarg, NULL, 10); break;
+        case WATCHERS: p->watchers = strtoul(optarg, NULL, 10); break;
+        case WATCH_CONNECTIONS: p->watch_connections = strtoul(optarg, NULL, 10); break;
+        case COUNT: p->count = strtoull(optarg, NULL, 10); break;
         default: return false;
         }
+    }
+    if (p->store || p->op) {
+        p->work = p->store && p->op ? load_work(p->store, p->op) : NULL;
+        if (!p->work || p->path || p->rate > 0) return false;
+        if (p->work->watched != (p->watchers > 0)) return false;
+        p->bidi = p->work->bidi;
+        p->path = p->work->name;
     }
     if (!p->path) p->path = p->bidi ? "/muster.test.v1.Echo/Bidi" : "/muster.test.v1.Echo/Unary";
     return optind == argc;
@@ -622,13 +620,21 @@ int main(int argc, char **argv)
     double seconds;
     bool failed;
 
-    l->plan = (struct plan){
-        .connections = 1, .streams = 64, .seconds = 5, .warmup_seconds = 1, .payload = 16};
-    if (!parse(&l->plan, argc, argv)) return misused("wrong options");
+    l->plan = (struct plan){.connections = 1,
+                            .streams = 64,
+                            .seconds = 5,
+                            .warmup_seconds = 1,
+                            .payload = 16,
+                            .prefix = "bench",
+                            .value = 256,
+                            .batch = 1,
+                            .watch_connections = 10};
+    if (!parse(&l->plan, &l->cpu, argc, argv)) return misused("wrong options");
     if (l->plan.target_count == 0) return misused("--target is missing");
     if (l->plan.connections < 1 || l->plan.connections > CONNECTIONS_MAX || l->plan.streams < 1 ||
         l->plan.streams > STREAMS_MAX || !(l->plan.seconds > 0) || !(l->plan.warmup_seconds >= 0) ||
-        l->plan.payload > REQUEST_MAX / 2)
+        l->plan.payload > REQUEST_MAX / 2 || l->plan.batch < 1 || l->plan.batch > 1024 ||
+        l->plan.watch_connections < 1 || strlen(l->plan.prefix) > 200)
         return misused("a number is out of range");
     if (l->plan.bidi && l->plan.rate > 0) return misused("bidi has no open loop");
     if (real_io_open(&l->real)) return 1;
@@ -647,6 +653,7 @@ int main(int argc, char **argv)
     failed = l->errors > 0 || l->calls == 0;
     timer_deinit(&l->phase);
     timer_deinit(&l->tick);
+    watches_close(l);
     tls_context_unref(l->tls);
     buf_deinit(&l->request);
     free(l->channels);

@@ -13,7 +13,7 @@
 #include "io/signals.h"
 
 /* How often the files that may change under us are looked at: the TLS pair; queued events. */
-enum { LOOK_EVERY_MS = 1000 };
+enum { LOOK_EVERY_MS = 1000, SIGNAL_EXIT = 128 };
 
 struct chassis {
     const struct program *program;
@@ -37,8 +37,24 @@ struct chassis {
     bool running; /* all is open */
     bool stopping;
     enum err failed; /* why the role could not go on */
+    int failed_code;
     struct note failed_note;
 };
+
+enum err chassis_tls(const struct chassis *chassis, enum tls_side side, const char *alpn,
+                     struct tls_context **ret_context, struct note *note)
+{
+    const struct conf *conf = chassis_conf(chassis);
+    struct tls_options options = {
+        .side = side,
+        .version_min = TLS_V1_3,
+        .cert_file = conf_text(conf, "tls.cert-file"),
+        .key_file = conf_text(conf, "tls.key-file"),
+        .ca_files = {conf_text(conf, "tls.ca-file")},
+        .alpn = {alpn},
+    };
+    return tls_context_open(chassis_io(chassis)->fs, &options, ret_context, note);
+}
 
 struct io *chassis_io(const struct chassis *chassis)
 {
@@ -48,6 +64,11 @@ struct io *chassis_io(const struct chassis *chassis)
 const struct conf *chassis_conf(const struct chassis *chassis)
 {
     return chassis->conf_at_start;
+}
+
+const struct conf *chassis_conf_now(const struct chassis *chassis)
+{
+    return chassis->conf;
 }
 
 struct instruments *chassis_instruments(const struct chassis *chassis)
@@ -60,9 +81,26 @@ const char *chassis_http_address(const struct chassis *chassis)
     return serve_address(chassis->serve);
 }
 
+enum err chassis_publish(struct chassis *chassis, const char *path, const char *content_type,
+                         struct str content)
+{
+    return chassis_publish_as(chassis, path, 200, content_type, content);
+}
+
+enum err chassis_publish_as(struct chassis *chassis, const char *path, int status,
+                            const char *content_type, struct str content)
+{
+    return serve_page(chassis->serve, path, status, content_type, content);
+}
+
 void chassis_turn(struct chassis *chassis)
 {
     real_io_turn(chassis->real, true);
+}
+
+void chassis_set_true(void *truth)
+{
+    *(bool *)truth = true;
 }
 
 bool chassis_stopping(const struct chassis *chassis)
@@ -77,8 +115,14 @@ void chassis_stop(struct chassis *chassis)
 
 void chassis_fail(struct chassis *chassis, enum err err, const struct note *note)
 {
+    chassis_give_up(chassis, 1, err, note); /* failed while running, whatever it was */
+}
+
+void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const struct note *note)
+{
     if (chassis->failed) return; /* the first reason counts */
     chassis->failed = err;
+    chassis->failed_code = exit_code;
     chassis->failed_note = *note;
     LOG_ERROR(instruments_log(chassis->instruments), "cannot go on", log_err("err", err),
               log_text("why", note->text));
@@ -91,6 +135,16 @@ static const char *warning_of(const struct conf *conf)
     bool exposed = !conf_is_set(conf, "tls.cert-file") && !option_address_off(listen) &&
                    !address_is_loopback(listen);
     return exposed ? "Insecure: this listener is open to the network without TLS." : NULL;
+}
+
+const char *chassis_warning(const struct chassis *chassis)
+{
+    return warning_of(chassis_conf(chassis));
+}
+
+struct http_server *chassis_http(const struct chassis *chassis)
+{
+    return serve_http(chassis->serve);
 }
 
 /* -- opening, in this order -- */
@@ -256,16 +310,14 @@ static bool reload_conf(struct chassis *c)
 {
     struct conf_changes changes;
     struct conf *next = NULL;
-    struct note note = {""};
     struct buf problems;
     enum err err;
 
     buf_init(&problems, PROGRAM_TEXT_MAX);
     err = program_read_conf(c->program, c->call, &next, &problems);
-    if (!err) err = c->role->check(next, &note); /* what could not start is not taken half */
+    if (!err) err = role_problems(c->role, next, &problems); /* nothing is taken half */
     if (!err) err = conf_reload(c->conf, next, &changes);
     if (err) {
-        if (note.text[0]) (void)buf_append_c(&problems, note.text);
         instruments_count_reload(c->instruments, false, 0);
         say_refused(c, err, buf_peek(&problems));
         conf_close(next);
@@ -330,7 +382,10 @@ static void on_signal(void *owner, int signal)
     struct chassis *c = owner;
     const struct log_source *log = instruments_log(c->instruments);
 
-    if (signal != SIGHUP && c->stopping) return; /* it is on its way */
+    if (signal != SIGHUP && c->stopping) {
+        if (c->hooks->second_signal_ends) _exit(SIGNAL_EXIT + signal);
+        return; /* it is on its way */
+    }
     if (signal != SIGHUP) {
         c->stopping = true;
         LOG_INFO(log, "stopping", log_text("signal", signal == SIGINT ? "SIGINT" : "SIGTERM"));
@@ -345,6 +400,7 @@ static void on_signal(void *owner, int signal)
     LOG_INFO(log, "reloading", log_text("signal", "SIGHUP"));
     bool reloaded = reload_conf(c);
     look_at_tls(c, true);
+    if (c->hooks->reload) c->hooks->reload(c->state);
     instruments_event(c->instruments, reloaded ? "reloaded" : "reload-refused");
     publish_numbers(c);
 }
@@ -363,7 +419,8 @@ static void say_started(const struct chassis *c)
     bool events = conf_choice(c->conf, "events.sink") == EVENTS_CHOICE_STDOUT;
     const char *scheme = c->tls ? "https" : "http", *trust = c->tls ? "--insecure " : "";
     const char *address = serve_address(c->serve);
-    FILE *out = events ? stderr : stdout;
+    bool taken = events || (c->hooks->owns_stdout && c->hooks->owns_stdout(c->state));
+    FILE *out = taken ? stderr : stdout;
 
     fprintf(out, "%s %s is running (pid %d). Ctrl-C stops it.\n", c->name, version_number(),
             (int)getpid());
@@ -398,6 +455,18 @@ static void run(struct chassis *c)
     LOG_INFO(log, "stopped");
 }
 
+static enum err check_role(const struct chassis *c)
+{
+    struct buf problems;
+    enum err err;
+
+    buf_init(&problems, PROGRAM_TEXT_MAX);
+    err = role_problems(c->role, c->conf, &problems);
+    if (err) program_say_problems(c->call, buf_peek(&problems));
+    buf_deinit(&problems);
+    return err;
+}
+
 int chassis_run(const struct program *program, const struct command_call *call,
                 const struct role *role, const struct chassis_hooks *hooks)
 {
@@ -416,8 +485,12 @@ int chassis_run(const struct program *program, const struct command_call *call,
         conf_close(c.conf_at_start);
         return exit_code;
     }
-    err = role->check(c.conf, &note);
-    if (!err) err = as_setting(open_parts(&c, &note));
+    err = check_role(&c);
+    if (err) {
+        conf_close(c.conf_at_start);
+        return err_exit_code(err);
+    }
+    err = as_setting(open_parts(&c, &note));
     if (err && c.stopping) {
         LOG_INFO(instruments_log(c.instruments), "stopped before it had started");
     } else if (err) {
@@ -427,7 +500,7 @@ int chassis_run(const struct program *program, const struct command_call *call,
         run(&c);
         if (c.failed) {
             (void)program_fail(call, c.failed, &c.failed_note);
-            exit_code = 1; /* failed while running, whatever it was */
+            exit_code = c.failed_code;
         }
     }
     close_parts(&c);

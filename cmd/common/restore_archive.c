@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fleet/restore.h"
+#include "member/machine.h"
 #include "store/machine.h"
 #include "text/ndjson.h"
 
@@ -135,6 +136,7 @@ static enum err say_verified(const char *path, const struct archive_facts *facts
 
 struct opened {
     struct store_machine *store;
+    struct member_machine *member;
     struct archive *archive;
 };
 
@@ -142,20 +144,26 @@ static void close_archive(struct opened *opened)
 {
     archive_close(opened->archive);
     store_machine_close(opened->store);
+    member_machine_close(opened->member);
 }
 
 /* An archive that is no good is not a wrong command line. */
 static enum err open_archive(const char *path, struct opened *opened, struct note *note)
 {
-    struct machine store;
+    struct machine more[] = {{.id = 0}, {.id = 0}, {.id = 0}};
     enum err err =
         store_machine_open(&(struct store_machine_options){.owner = NULL}, &opened->store);
 
     opened->archive = NULL;
+    opened->member = NULL;
     if (err) return err;
-    store = store_machine_registration(opened->store);
-    err = archive_open(fs_real(), path, &store, &opened->archive, note);
-    if (err) store_machine_close(opened->store);
+    err = member_machine_open(&(struct member_machine_options){.owner = NULL}, &opened->member);
+    if (!err) {
+        more[0] = store_machine_registration(opened->store);
+        more[1] = member_machine_registration(opened->member);
+        err = archive_open(fs_real(), path, more, &opened->archive, note);
+    }
+    if (err) close_archive(opened);
     return err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE ? ERR_CORRUPT : err;
 }
 

@@ -96,6 +96,17 @@ void serve_close(struct serve *serve)
     free(serve);
 }
 
+struct http_server *serve_http(const struct serve *serve)
+{
+    return serve->http;
+}
+
+enum err serve_page(struct serve *serve, const char *path, int status, const char *content_type,
+                    struct str content)
+{
+    return serve->http ? http_publish_as(serve->http, path, status, content_type, content) : ERR_OK;
+}
+
 static enum err read_pem(struct fs *fs, const char *path, struct buf *into, struct note *note)
 {
     enum err err = fs_read_whole(fs, path, PEM_MAX, into);

@@ -19,7 +19,11 @@ void serve_close(struct serve *serve); /* NULL is fine */
 /* Shows the certificate files as they are now to connections that come; those that are open stay.
  * What fs_read_whole and http_replace_pair answer; the old pair then stays. */
 enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note);
-const char *serve_address(const struct serve *serve); /* with the real port, or ""; borrowed */
+const char *serve_address(const struct serve *serve);      /* with the real port, or ""; borrowed */
+struct http_server *serve_http(const struct serve *serve); /* NULL: it is off; borrowed */
+/* As http_publish_as; nothing when there is no HTTP. */
+enum err serve_page(struct serve *serve, const char *path, int status, const char *content_type,
+                    struct str content);
 /* Gives the live page new numbers; `http` in them is filled in here. */
 void serve_publish(struct serve *serve, const struct status_numbers *numbers);
 #endif

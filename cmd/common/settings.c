@@ -5,6 +5,9 @@
 #include "common/tables.h"
 #include "fleet/join.h"
 #include "io/net.h"
+#include "member/config/config.h"
+#include "model/ids.h"
+#include "store/etcd/access/access.h"
 
 /* An empty path is a mistake everywhere; without this the kernel would say so, in other words. */
 static enum err check_paths(const struct conf *conf, struct note *note)
@@ -18,6 +21,16 @@ static enum err check_paths(const struct conf *conf, struct note *note)
         return ERR_INVALID;
     }
     return ERR_OK;
+}
+
+enum err role_problems(const struct role *role, const struct conf *conf, struct buf *problems)
+{
+    struct note note = {""};
+    enum err err = role->check(conf, &note);
+    enum err gathered = role->gather ? role->gather(conf, problems) : ERR_OK;
+
+    if (err && note.text[0] && buf_appendf(problems, "%s\n", note.text)) return ERR_NOMEM;
+    return err ? err : gathered;
 }
 
 /* A listener that anybody on the network could use needs TLS, or to be asked for in so many
@@ -79,38 +92,188 @@ static enum err check_raft(const struct conf *conf, struct note *note)
     return ERR_OK;
 }
 
-static enum err check_join(const struct conf *conf, struct note *note)
+static enum err check_addresses(const struct conf *conf, const char *name, struct note *note)
 {
-    struct option_value list = conf_list(conf, "join-addr");
-    struct str id = str_from(conf_text(conf, "id"));
+    struct option_value list = conf_list(conf, name);
     struct address_parts parts;
-    uint64_t ordinal;
 
     for (size_t i = 0; i < list.item_count; i++) {
         if (address_split(list.items[i].at, &parts, note) == ERR_OK) continue;
-        note_prefix(note, "join-addr");
+        note_prefix(note, "%s", name);
         return ERR_INVALID;
     }
-    return list.item_count > 0 ? join_ordinal(id, &ordinal, note) : ERR_OK;
+    return ERR_OK;
+}
+
+static enum err check_join(const struct conf *conf, struct note *note)
+{
+    struct str id = str_from(conf_text(conf, "id"));
+    enum err err = check_addresses(conf, "join-addr", note);
+    uint64_t ordinal;
+
+    if (err || conf_list(conf, "join-addr").item_count == 0) return err;
+    return join_ordinal(id, &ordinal, note);
+}
+
+static const char tls_files[] = "tls.cert-file, tls.key-file and tls.ca-file";
+
+static enum err check_tls(const struct conf *conf, struct note *note)
+{
+    int files = conf_is_set(conf, "tls.cert-file") + conf_is_set(conf, "tls.key-file") +
+                conf_is_set(conf, "tls.ca-file");
+
+    if (files == 0 || files == 3) return ERR_OK;
+    note_set(note, "%s belong together; one of them is missing", tls_files);
+    return ERR_INVALID;
+}
+
+static bool is_version(struct str text)
+{
+    struct str part;
+    uint64_t number;
+    int parts = 0;
+
+    while (str_split(&text, '.', &part))
+        if (str_to_u64(part, &number) || ++parts > 3) return false;
+    return parts == 3;
+}
+
+static enum err check_etcd(const struct conf *conf, struct note *note)
+{
+    struct option_value access = conf_list(conf, "etcd-access");
+    struct etcd_rule rule;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < access.item_count; i++)
+        err = etcd_rule_parse(access.items[i], &rule, note);
+    if (err) {
+        note_prefix(note, "etcd-access");
+        return err;
+    }
+    if (!is_version(str_from(conf_text(conf, "etcd-version")))) {
+        note_set(note, "etcd-version: three numbers are needed, as 3.6.5");
+        return ERR_INVALID;
+    }
+    if (!conf_is_set(conf, "etcd-ca-file") ||
+        (conf_is_set(conf, "tls.cert-file") && conf_text(conf, "etcd-listen")))
+        return ERR_OK;
+    note_set(note, "etcd-ca-file is for etcd-listen under TLS: it needs both, and tls.cert-file");
+    return ERR_INVALID;
 }
 
 static enum err check_coordinator(const struct conf *conf, struct note *note)
 {
-    static const char tls_files[] = "tls.cert-file, tls.key-file and tls.ca-file";
-    int files = conf_is_set(conf, "tls.cert-file") + conf_is_set(conf, "tls.key-file") +
-                conf_is_set(conf, "tls.ca-file");
     enum err err = check_paths(conf, note);
 
-    if (!err && files != 0 && files != 3) {
-        note_set(note, "%s belong together; one of them is missing", tls_files);
-        err = ERR_INVALID;
-    }
+    if (!err) err = check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
     if (!err) err = check_listener(conf, "raft-bind", tls_files, note);
+    if (!err && conf_text(conf, "etcd-listen"))
+        err = check_listener(conf, "etcd-listen", tls_files, note);
+    if (!err) err = check_etcd(conf, note);
     if (!err) err = check_http(conf, tls_files, note);
     if (!err) err = check_raft(conf, note);
     return err ? err : check_join(conf, note);
 }
 
-const struct role coordinator_role = {
-    .name = "coordinator", .table = &coordinator_run_table, .check = check_coordinator};
+static enum err gather_coordinator(const struct conf *conf, struct buf *problems)
+{
+    struct member_config config;
+    return member_config_read(conf, &config, problems, NULL);
+}
+
+const struct role coordinator_role = {.name = "coordinator",
+                                      .table = &coordinator_run_table,
+                                      .check = check_coordinator,
+                                      .gather = gather_coordinator};
+
+/* -- worker -- */
+
+static enum err gather_worker(const struct conf *conf, struct buf *problems)
+{
+    struct worker_config config;
+    return worker_config_read(conf, &config, problems, NULL);
+}
+
+const struct role worker_role = {.name = "worker",
+                                 .table = &worker_run_table,
+                                 .check = check_dev, /* of its own pages, as there */
+                                 .gather = gather_worker};
+
+/* -- shard -- */
+
+static enum err check_shard(const struct conf *conf, struct note *note)
+{
+    const char *audit = conf_text(conf, "audit-log");
+    enum err err = id_check("id", str_from(conf_text(conf, "id")), ID_MAX, note);
+
+    if (!err) err = check_paths(conf, note);
+    if (!err) err = check_tls(conf, note);
+    if (!err) err = check_listener(conf, "listen", tls_files, note);
+    if (!err) err = check_http(conf, tls_files, note);
+    if (!err) err = check_addresses(conf, "coordinator-addr", note);
+    if (!err && audit && !audit[0]) {
+        note_set(note, "audit-log must not be empty");
+        err = ERR_INVALID;
+    }
+    if (!err && conf_number(conf, "rest-most") < conf_number(conf, "rest-first")) {
+        note_set(note, "rest-most must not be less than rest-first");
+        err = ERR_INVALID;
+    }
+    return err;
+}
+
+const struct role shard_role = {.name = "shard", .table = &shard_run_table, .check = check_shard};
+
+/* -- operator -- */
+
+/* Demand comes from one place. */
+static enum err check_source(const struct conf *conf, struct note *note)
+{
+    bool kube = conf_bool(conf, "kubernetes") || conf_is_set(conf, "kubeconfig");
+
+    if (kube != conf_is_set(conf, "demand")) return ERR_OK;
+    note_set(note, kube ? "--demand and --kubernetes: demand comes from one of them"
+                        : "where does demand come from? --demand FILE, or --kubernetes");
+    return ERR_INVALID;
+}
+
+static enum err check_operator(const struct conf *conf, struct note *note)
+{
+    enum err err = id_check("cluster-id", str_from(conf_text(conf, "cluster-id")), ID_MAX, note);
+
+    if (!err) err = check_source(conf, note);
+    if (!err) err = check_paths(conf, note);
+    if (!err) err = check_tls(conf, note);
+    if (!err) err = check_http(conf, tls_files, note);
+    return err ? err : check_addresses(conf, "shard-addr", note);
+}
+const struct role operator_role = {
+    .name = "operator", .table = &operator_run_table, .check = check_operator};
+
+/* -- provider -- */
+
+static enum err check_provider(const struct conf *conf, struct note *note)
+{
+    static const char *const paths[] = {"state", "catalogue"};
+    enum err err = id_check("name", str_from(conf_text(conf, "name")), ID_MAX, note);
+
+    if (!err) err = check_paths(conf, note);
+    for (size_t i = 0; !err && i < ARRAY_LEN(paths); i++) {
+        const char *path = conf_text(conf, paths[i]);
+        if (!path || path[0]) continue;
+        note_set(note, "%s must not be empty", paths[i]);
+        err = ERR_INVALID;
+    }
+    if (!err && conf_choice(conf, "backend") == BACKEND_COMMAND &&
+        !conf_is_set(conf, "command.script")) {
+        note_set(note, "--backend command needs --command-script");
+        err = ERR_INVALID;
+    }
+    if (!err) err = check_tls(conf, note);
+    if (!err) err = check_listener(conf, "listen", tls_files, note);
+    return err ? err : check_http(conf, tls_files, note);
+}
+
+const struct role provider_role = {
+    .name = "provider", .table = &provider_run_table, .check = check_provider};

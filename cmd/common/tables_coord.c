@@ -1,9 +1,7 @@
 /* The options of `musterctl coord`: which store, then what each operation takes. */
 #include "common/tables.h"
 #include "common/tables_ctl.h"
-
-#define TABLE(name)                                                                                \
-    const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}
+#include "common/tables_internal.h"
 
 #define COORD_OPTIONS                                                                              \
     OPTION_OUTPUT,                                                                                 \

@@ -2,9 +2,7 @@
 #include "common/tables_ctl.h"
 
 #include "common/tables.h"
-
-#define TABLE(name)                                                                                \
-    const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}
+#include "common/tables_internal.h"
 
 const char *const ctl_outputs[] = {"table", "json", NULL};
 
@@ -30,6 +28,31 @@ static const struct option list_shard_reports_options[] = {
     CTL_OPTIONS,
 };
 TABLE(list_shard_reports);
+
+static const struct option needs_options[] = {
+    {.name = "shard",
+     .kind = OPTION_STRING,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "127.0.0.1:7780",
+     .placeholder = "ADDRESS",
+     .help = "gRPC address of the shard, as `musterctl list-shards` shows it"},
+    WANTED("cluster", "ID", "prod-eu-1", "only this one's Needs"),
+    {.name = "limit",
+     .kind = OPTION_U64,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "0",
+     .max = INT32_MAX,
+     .help = "at most so many, the most important first; 0: all"},
+    OPTION_OUTPUT,
+    {.name = "timeout",
+     .kind = OPTION_DURATION,
+     .fallback = "10s",
+     .min = 1,
+     .max = 86400 * 1000ull,
+     .help = "how long it may take to reach the shard"},
+    OPTIONS_CTL_TLS("readonly", "the shard's"),
+};
+TABLE(needs);
 
 static const struct option assign_domain_options[] = {
     NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
@@ -98,6 +121,52 @@ static const struct option upsert_provider_options[] = {
 };
 TABLE(upsert_provider);
 
+/* --id comes twice at most: a second machine is for the one rule that is about two. */
+static const struct option provider_verify_options[] = {
+    {.name = "id",
+     .kind = OPTION_LIST,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "ID,...",
+     .example = "m-7,m-8",
+     .help = "work on these, one or two; without it, on the cheapest that are Speculative, else "
+             "Idle"},
+    WANTED("machine-type", "TYPE", "m5.large", "work on machines of this type only"),
+    {.name = "cluster",
+     .kind = OPTION_STRING,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "ID",
+     .fallback = "muster-verify",
+     .help = "the cluster a machine is configured for; a provider that waits for the node needs "
+             "one that is there"},
+    WANTED("blob", "FILE", "user-data", "bootstrap blob of that cluster"),
+    WANTED("shard", "ID", "verify",
+           "call as this shard, where the provider compares it with the certificate; never one "
+           "that exists, because it would be fenced off; without it, a name nobody has"),
+    {.name = "wait",
+     .kind = OPTION_DURATION,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "5m",
+     .min = 1000,
+     .max = 86400 * 1000ull,
+     .help = "how long a machine may take from one state to the next"},
+    {.name = "dry-run",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "only read, and say which machines would be worked on"},
+    {.name = "json",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "print one JSON document instead of a table"},
+    {.name = "timeout",
+     .kind = OPTION_DURATION,
+     .fallback = "30s",
+     .min = 1,
+     .max = 86400 * 1000ull,
+     .help = "how long one call may take; a List, four times as long"},
+    OPTIONS_CTL_TLS("shard", "the provider's"),
+};
+TABLE(provider_verify);
+
 static const char *const instruction_kinds[] = {"assign-domain",        "unassign-domain",
                                                 "reassign-speculative", "cross-shard-drain",
                                                 "transfer-ownership",   NULL};
@@ -161,6 +230,33 @@ static const struct option store_del_options[] = {
 };
 TABLE(store_del);
 
+#define STORE_COPY_OPTIONS                                                                         \
+    WANTED("prefix", "PREFIX", "app/", "only keys that begin with it; without it, every key"),     \
+        {.name = "leased",                                                                         \
+         .kind = OPTION_BOOL,                                                                      \
+         .flags = OPTION_FLAG_ONLY,                                                                \
+         .help = "also keys that hang on a lease: they stay until somebody deletes them"},         \
+        {.name = "replace",                                                                        \
+         .kind = OPTION_BOOL,                                                                      \
+         .flags = OPTION_FLAG_ONLY,                                                                \
+         .help = "remove what the target has of these keys and the source has not"},               \
+        CTL_OPTIONS
+static const struct option store_import_options[] = {
+    NEEDED("from", "URL", "etcd://old:2379",
+           "the etcd to read: etcd://[user:password@]host,..., "
+           "or etcds:// with ?ca=FILE&cert=FILE&key=FILE"),
+    STORE_COPY_OPTIONS,
+};
+TABLE(store_import);
+
+static const struct option store_export_options[] = {
+    NEEDED("to", "URL", "etcd://new:2379",
+           "the etcd to write: etcd://[user:password@]host,..., "
+           "or etcds:// with ?ca=FILE&cert=FILE&key=FILE"),
+    STORE_COPY_OPTIONS,
+};
+TABLE(store_export);
+
 #define OPTION_RESTORE_ADDRESS                                                                     \
     {                                                                                              \
         .name = "raft-advertise", .kind = OPTION_ADDRESS,                                          \
@@ -213,3 +309,86 @@ static const struct option replica_add_options[] = {
     CTL_OPTIONS,
 };
 TABLE(replica_add);
+
+/* -- workers -- */
+
+#define OPTIONS_WATCH                                                                              \
+    {.name = "watch",                                                                              \
+     .kind = OPTION_BOOL,                                                                          \
+     .flags = OPTION_FLAG_ONLY,                                                                    \
+     .help = "again with every change, until it is interrupted"},                                  \
+    {                                                                                              \
+        .name = "count", .kind = OPTION_U64, .flags = OPTION_FLAG_ONLY, .fallback = "0",           \
+        .help = "with --watch: end after so many times; 0: never"                                  \
+    }
+static const struct option member_list_options[] = {OPTIONS_WATCH, CTL_OPTIONS};
+TABLE(member_list);
+static const struct option status_options[] = {
+    {.name = "json",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "the same as --output json"},
+    OPTIONS_WATCH,
+    CTL_OPTIONS,
+};
+TABLE(status);
+static const char *const standings[] = {"all", "active", "suspected", "dead", "removed", NULL};
+static const struct option workers_options[] = {
+    {.name = "standing",
+     .kind = OPTION_ENUM,
+     .choices = standings,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "all",
+     .help = "only those that stand so; all: all but removed ones"},
+    OPTIONS_WATCH,
+    CTL_OPTIONS,
+};
+TABLE(workers);
+static const struct option partitions_options[] = {
+    WANTED("worker", "ID", "01JFEAVS7C5DE5XEAEAB91EBT6", "only this one's"),
+    OPTIONS_WATCH,
+    CTL_OPTIONS,
+};
+TABLE(partitions);
+static const struct option work_options[] = {
+    {.name = "unfinished",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "only what waits or runs"},
+    OPTIONS_WATCH,
+    CTL_OPTIONS,
+};
+TABLE(work);
+static const struct option drain_options[] = {
+    {.name = "deadline",
+     .kind = OPTION_DURATION,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "60s",
+     .max = 86400 * 1000ull,
+     .help = "how long it may take"},
+    CTL_OPTIONS,
+};
+TABLE(drain);
+
+/* -- rollout's hidden commands -- */
+
+const struct option_table test_fence_table = {NULL, 0}, coordinator_ledger_table = {NULL, 0};
+static const struct option mock_run_options[] = {
+    NEEDED("storage", "FILE", "run.db", "an LMDB file for the rows of the items; made when absent"),
+    NEEDED("run-id", "ULID", "01JFEAVS7C5DE5XEAEAB91EBT5", "the run the items belong to"),
+    {.name = "items",
+     .kind = OPTION_U64,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "8",
+     .min = 1,
+     .max = 1000,
+     .help = "how many"},
+    {.name = "workers",
+     .kind = OPTION_U64,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "3",
+     .min = 1,
+     .max = 64,
+     .help = "who share them; the last begins with none"},
+};
+TABLE(mock_run);

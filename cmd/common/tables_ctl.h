@@ -13,6 +13,25 @@ enum ctl_output { CTL_OUTPUT_TABLE, CTL_OUTPUT_JSON };
         .flags = OPTION_FLAG_ONLY, .fallback = "table",                                            \
         .help = "a table for people, or one JSON document for programs"                            \
     }
+/* `who` it is that shows a certificate, and `whose` the authority must have made, too. */
+#define OPTIONS_CTL_TLS(who, whose)                                                                \
+    {.name = "tls.cert-file",                                                                      \
+     .also = "--tls-cert",                                                                         \
+     .kind = OPTION_STRING,                                                                        \
+     .placeholder = "FILE",                                                                        \
+     .example = "tls/" who ".pem",                                                                 \
+     .help = "certificate to show, as `musterctl cert issue " who "` makes it; all three TLS "     \
+             "files, or none for plaintext"},                                                      \
+        {.name = "tls.key-file",                                                                   \
+         .also = "--tls-key",                                                                      \
+         .kind = OPTION_STRING,                                                                    \
+         .placeholder = "FILE",                                                                    \
+         .example = "tls/" who ".key.pem",                                                         \
+         .help = "the private key of tls.cert-file"},                                              \
+    {                                                                                              \
+        .name = "tls.ca-file", .also = "--tls-ca", .kind = OPTION_STRING, .placeholder = "FILE",   \
+        .example = "tls/ca.pem", .help = "the authority " whose " certificate comes from"          \
+    }
 #define CTL_OPTIONS                                                                                \
     OPTION_OUTPUT,                                                                                 \
         {.name = "coordinator",                                                                    \
@@ -27,23 +46,7 @@ enum ctl_output { CTL_OUTPUT_TABLE, CTL_OUTPUT_JSON };
          .min = 1,                                                                                 \
          .max = 86400 * 1000ull,                                                                   \
          .help = "how long one call may take, with finding the leader and trying again"},          \
-        {.name = "tls.cert-file",                                                                  \
-         .also = "--tls-cert",                                                                     \
-         .kind = OPTION_STRING,                                                                    \
-         .placeholder = "FILE",                                                                    \
-         .example = "tls/admin.pem",                                                               \
-         .help = "certificate to show, as `musterctl cert issue admin` makes it; all three TLS "   \
-                 "files, or none for plaintext"},                                                  \
-        {.name = "tls.key-file",                                                                   \
-         .also = "--tls-key",                                                                      \
-         .kind = OPTION_STRING,                                                                    \
-         .placeholder = "FILE",                                                                    \
-         .example = "tls/admin.key.pem",                                                           \
-         .help = "the private key of tls.cert-file"},                                              \
-    {                                                                                              \
-        .name = "tls.ca-file", .also = "--tls-ca", .kind = OPTION_STRING, .placeholder = "FILE",   \
-        .example = "tls/ca.pem", .help = "the authority the coordinator's certificate comes from"  \
-    }
+        OPTIONS_CTL_TLS("admin", "the coordinator's")
 #define OPTION_REQUEST_ID                                                                          \
     {                                                                                              \
         .name = "request-id", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY,                    \

@@ -2,11 +2,8 @@
 #include "muster/commands.h"
 
 static const struct command *const children[] = {
-    &coordinator_run_command,
-    &force_config_command,
-    &rejoin_command,
-    &coordinator_restore_command,
-    NULL,
+    &coordinator_run_command,     &force_config_command,       &rejoin_command,
+    &coordinator_restore_command, &coordinator_ledger_command, NULL,
 };
 const struct command coordinator_command = {
     .name = "coordinator",

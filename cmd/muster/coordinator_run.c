@@ -2,7 +2,8 @@
  *
  * Up:   data directory (founded or made to join, fleet/join.h) -> state machines -> replica ->
  *       gRPC server with its methods -> the place among the others (fleet/quorum.h)
- * Down: leadership handed over -> server drained -> quorum -> replica -> state machines */
+ * Down: leadership handed over -> server drained -> dashboard -> quorum -> replica -> state
+ * machines */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,12 @@
 #include "fleet/service_replica.h"
 #include "io/tls.h"
 #include "log/datadir.h"
+#include "member/machine.h"
 #include "muster/commands.h"
+#include "muster/coordinator_dash.h"
+#include "muster/coordinator_etcd.h"
 #include "muster/coordinator_state.h"
+#include "muster/coordinator_workers.h"
 #include "rpc/health.h"
 #include "rpc/meter.h"
 #include "rpc/reflection.h"
@@ -30,10 +35,14 @@
 #define SERVICE_NAME "bigfleet.v1alpha1.Coordinator"
 enum {
     TABLES_SHARE = 4 << 20,
+    WORKERS_SHARE = 16 << 20,
     DRAIN_WITHIN_MS = 5000,
     ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1,
     JOIN_ADDRESSES_MAX = 64
 };
+static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
+              "or the store could never be written to");
+static_assert((int)MEMBER_MACHINE_VERSION <= (int)CLUSTER_LEVEL, "nor could workers register");
 
 struct coordinator {
     struct chassis *chassis;
@@ -58,11 +67,14 @@ struct coordinator {
     struct rpc_reflection *reflection;
     struct replica_service *replicas;
     struct coordinator_state *state;
+    struct coordinator_etcd *etcd;
+    struct coordinator_workers *workers;
     struct quorum *quorum;
+    struct coordinator_dash *dash;
     struct health_check *ready;
     struct transfer transfer;
     char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
-    bool founding_closing, founding_closed, quorum_stopped, server_closed;
+    bool founding_closing, founding_closed, quorum_stopped, server_closed, etcd_stopped;
 };
 
 static const char *raft_address(const struct coordinator *c)
@@ -93,29 +105,15 @@ static enum err reached_at(const struct coordinator *c, const char *listening,
 
 /* -- TLS -- */
 
-static enum err open_context(struct coordinator *c, enum tls_side side, const char *alpn,
-                             struct tls_context **ret_context, struct note *note)
-{
-    struct tls_options options = {
-        .side = side,
-        .version_min = TLS_V1_3,
-        .cert_file = conf_text(c->conf, "tls.cert-file"),
-        .key_file = conf_text(c->conf, "tls.key-file"),
-        .ca_files = {conf_text(c->conf, "tls.ca-file")},
-        .alpn = {alpn},
-    };
-    return tls_context_open(c->io->fs, &options, ret_context, note);
-}
-
 static enum err open_tls(struct coordinator *c, struct note *note)
 {
     enum err err;
 
     if (!conf_is_set(c->conf, "tls.cert-file")) return ERR_OK;
-    err = open_context(c, TLS_SERVER, "h2", &c->grpc_server, note);
-    if (!err) err = open_context(c, TLS_CLIENT, "h2", &c->grpc_client, note);
-    if (!err) err = open_context(c, TLS_SERVER, NULL, &c->raft_server, note);
-    return err ? err : open_context(c, TLS_CLIENT, NULL, &c->raft_client, note);
+    err = chassis_tls(c->chassis, TLS_SERVER, "h2", &c->grpc_server, note);
+    if (!err) err = chassis_tls(c->chassis, TLS_CLIENT, "h2", &c->grpc_client, note);
+    if (!err) err = chassis_tls(c->chassis, TLS_SERVER, NULL, &c->raft_server, note);
+    return err ? err : chassis_tls(c->chassis, TLS_CLIENT, NULL, &c->raft_client, note);
 }
 
 /* -- the data directory -- */
@@ -207,6 +205,8 @@ static void on_change(void *owner, const struct replica_status *status)
     quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
     store_service_on_change(c->store, status);
+    coordinator_etcd_on_change(c->etcd, status);
+    coordinator_workers_on_change(c->workers, status);
 }
 
 static void on_stopped(void *owner, enum err why, const struct note *note)
@@ -255,8 +255,18 @@ static enum err open_store(struct coordinator *c, struct note *note)
         .metrics = instruments_metrics(chassis_instruments(c->chassis)),
         .leader_address = leader_address,
         .owner = c,
+        .limits = {.history_ms = conf_number(c->conf, "store-history"),
+                   .history_revisions = conf_number(c->conf, "store-history-revisions")},
     };
+    if (!options.limits.history_ms) options.limits.history_ms = UINT64_MAX;
     return store_service_open(&options, &c->store, note);
+}
+
+static enum err open_workers(struct coordinator *c, struct note *note)
+{
+    struct coordinator_workers_options options = {
+        .chassis = c->chassis, .tls = c->grpc_client, .leader_address = leader_address, .owner = c};
+    return coordinator_workers_open(&options, &c->workers, note);
 }
 
 static enum err open_replica(struct coordinator *c, struct note *note)
@@ -274,6 +284,7 @@ static enum err open_replica(struct coordinator *c, struct note *note)
         .tls_server = c->raft_server,
         .tls_client = c->raft_client,
         .machines = c->machines,
+        .level = CLUSTER_LEVEL,
         .timing = {.election_ms = (uint32_t)conf_number(conf, "election"),
                    .heartbeat_ms = (uint32_t)conf_number(conf, "heartbeat"),
                    .scale_percent = (uint32_t)conf_number(conf, "timing-scale")},
@@ -289,17 +300,21 @@ static enum err open_replica(struct coordinator *c, struct note *note)
     if (!err) err = roster_open(&c->roster);
     if (!err) err = open_fleet(c, note);
     if (!err) err = open_store(c, note);
+    if (!err) err = open_workers(c, note);
     if (err) return err;
     c->machines[c->machine_count++] = fleet_machine_registration(fleet_service_machine(c->fleet));
     c->machines[c->machine_count++] = roster_registration(c->roster);
     c->machines[c->machine_count++] = store_machine_registration(store_service_machine(c->store));
-    /* However much the store is asked for, the tables can still be written. */
+    c->machines[c->machine_count++] = coordinator_workers_machine(c->workers);
+    /* However much the store is asked for, tables and workers can still be written. */
     c->machines[0].in_flight_share = c->machines[1].in_flight_share = TABLES_SHARE;
+    c->machines[3].in_flight_share = WORKERS_SHARE;
     options.machine_count = c->machine_count;
     err = replica_open(&options, &c->replica, note);
     if (err) return err;
     fleet_service_attach(c->fleet, c->replica);
     store_service_attach(c->store, c->replica);
+    coordinator_workers_attach(c->workers, c->replica);
     return ERR_OK;
 }
 
@@ -322,10 +337,53 @@ static enum err open_state(struct coordinator *c, struct note *note)
     return coordinator_state_open(&options, c->conf, c->server, &c->state, note);
 }
 
+static size_t etcd_members_of(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX])
+{
+    static const struct roster_entry nobody;
+    static struct replica_member known[REPLICA_MEMBERS_MAX]; /* valid as long as the call */
+    struct coordinator *c = owner;
+    size_t count = replica_members(c->replica, known);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct roster_entry *entry = roster_find(c->roster, known[i].id);
+
+        if (!entry) entry = &nobody;
+        members[i] = (struct etcd_member){.id = known[i].id,
+                                          .name = entry->name,
+                                          .peer = known[i].address,
+                                          .client = entry->grpc,
+                                          .learner = known[i].role != MEMBER_VOTER};
+    }
+    return count;
+}
+
+static enum err open_etcd(struct coordinator *c, struct note *note)
+{
+    struct coordinator_etcd_options options = {
+        .api = {.io = c->io,
+                .log = c->log,
+                .store = c->store,
+                .replica = c->replica,
+                .leader_address = leader_address,
+                .owner = c,
+                .members = etcd_members_of,
+                .version = conf_text(c->conf, "etcd-version"),
+                .tls = c->grpc_client,
+                .election_ms = (uint32_t)conf_number(c->conf, "election"),
+                .progress_ms = conf_number(c->conf, "etcd-progress")},
+        .conf = c->conf,
+        .server = c->server,
+        .meter = c->meter,
+        .state = c->state,
+    };
+    return coordinator_etcd_open(&options, &c->etcd, note);
+}
+
 static enum err open_server(struct coordinator *c, struct note *note)
 {
     struct metrics *metrics = instruments_metrics(chassis_instruments(c->chassis));
-    struct rpc_server_options options = {.io = c->io, .log = c->log};
+    struct rpc_server_options options = {
+        .io = c->io, .log = c->log, .limits = etcd_server_limits()};
     struct replica_service_options replicas = {
         .io = c->io,
         .log = c->log,
@@ -344,7 +402,9 @@ static enum err open_server(struct coordinator *c, struct note *note)
     if (!err) err = replica_service_methods(c->replicas, c->server, note);
     if (!err) err = fleet_service_methods(c->fleet, c->server, note);
     if (!err) err = store_service_methods(c->store, c->server, note);
+    if (!err) err = coordinator_workers_serve(c->workers, c->server, c->meter, note);
     if (!err) err = open_state(c, note);
+    if (!err) err = open_etcd(c, note);
     if (!err) err = rpc_health_open(c->server, &c->health, note);
     if (!err) err = rpc_reflection_open(c->server, descriptors_product(), &c->reflection, note);
     if (!err) err = rpc_health_set(c->health, STR_EMPTY, RPC_SERVING);
@@ -382,15 +442,27 @@ static enum err open_quorum(struct coordinator *c, struct note *note)
     return err;
 }
 
+static enum err open_dash(struct coordinator *c, struct note *note)
+{
+    struct coordinator_dash_options options = {
+        .chassis = c->chassis,
+        .replica = c->replica,
+        .tls = c->grpc_client,
+        .address = c->grpc_address,
+        .join_addresses = c->join_addresses,
+    };
+    return coordinator_dash_open(&options, &c->dash, note);
+}
+
 /* -- the hooks -- */
 
 static void warn_of_open_listeners(const struct coordinator *c)
 {
-    static const char *const names[] = {"listen", "raft-bind"};
+    static const char *const names[] = {"listen", "raft-bind", "etcd-listen"};
 
     if (c->grpc_server) return;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (!address_is_loopback(conf_text(c->conf, names[i])))
+        if (conf_text(c->conf, names[i]) && !address_is_loopback(conf_text(c->conf, names[i])))
             LOG_WARN(c->log, "listener is open to the network without TLS",
                      log_text("option", names[i]), log_text("at", conf_text(c->conf, names[i])));
 }
@@ -424,6 +496,7 @@ static enum err open_coordinator(struct chassis *chassis, void **ret_state, stru
     if (!err) err = open_replica(c, note);
     if (!err) err = open_server(c, note);
     if (!err) err = open_quorum(c, note);
+    if (!err) err = open_dash(c, note);
     if (!err) warn_of_open_listeners(c);
     return err;
 }
@@ -433,9 +506,24 @@ static void say_started(void *state, FILE *out)
     const struct coordinator *c = state;
     struct replica_status status = replica_status(c->replica);
 
+    coordinator_dash_say(c->dash, out);
     fprintf(out, "  gRPC         %s\n", rpc_server_address(c->server, 0));
+    if (coordinator_etcd_address(c->etcd)[0])
+        fprintf(out, "  etcd         %s\n", coordinator_etcd_address(c->etcd));
+    if (coordinator_workers_address(c->workers)[0])
+        fprintf(out, "  workers      %s\n", coordinator_workers_address(c->workers));
     fprintf(out, "  Raft         %s\n", replica_address(c->replica));
     fprintf(out, "  replica      %016" PRIx64 " (%s)\n", status.id, conf_text(c->conf, "id"));
+}
+
+static void reload(void *state)
+{
+    coordinator_workers_reload(((const struct coordinator *)state)->workers);
+}
+
+static bool owns_stdout(const void *state)
+{
+    return coordinator_workers_own_stdout(((const struct coordinator *)state)->workers);
 }
 
 static void on_quorum_stopped(void *owner)
@@ -445,10 +533,22 @@ static void on_quorum_stopped(void *owner)
     chassis_stop(c->chassis);
 }
 
-static void on_drained(void *owner)
+static void on_workers_drained(void *owner)
 {
     struct coordinator *c = owner;
     quorum_stop(c->quorum, on_quorum_stopped, c);
+}
+
+static void on_etcd_drained(void *owner)
+{
+    struct coordinator *c = owner;
+    coordinator_workers_drain(c->workers, DRAIN_WITHIN_MS, on_workers_drained, c);
+}
+
+static void on_drained(void *owner)
+{
+    struct coordinator *c = owner;
+    coordinator_etcd_drain(c->etcd, DRAIN_WITHIN_MS, on_etcd_drained, c);
 }
 
 static void on_handed_over(struct transfer *transfer, enum err err, const struct note *note)
@@ -466,6 +566,7 @@ static void stop(void *state)
     struct coordinator *c = state;
 
     health_check_set(c->ready, false, "stopping");
+    coordinator_dash_stop(c->dash); /* a client less to drain */
     if (replica_status(c->replica).role == REPLICA_LEADER) {
         c->transfer = (struct transfer){.done = on_handed_over};
         replica_transfer(c->replica, &c->transfer);
@@ -480,6 +581,12 @@ static void on_server_closed(void *owner)
     c->server_closed = true;
 }
 
+static void on_etcd_stopped(void *owner)
+{
+    struct coordinator *c = owner;
+    c->etcd_stopped = true;
+}
+
 static void on_stopped_late(void *owner)
 {
     struct coordinator *c = owner;
@@ -491,19 +598,25 @@ static void close_coordinator(void *state)
 {
     struct coordinator *c = state;
 
+    coordinator_dash_close(c->dash);
     if (c->server) {
         rpc_server_close(c->server, on_server_closed, c);
         while (!c->server_closed) chassis_turn(c->chassis);
     }
+    coordinator_etcd_stop(c->etcd, on_etcd_stopped, c);
+    while (!c->etcd_stopped) chassis_turn(c->chassis);
+    coordinator_workers_stop(c->workers);
     if (c->quorum && !c->quorum_stopped) {
         quorum_stop(c->quorum, on_stopped_late, c);
         while (!c->quorum_stopped) chassis_turn(c->chassis);
     }
     coordinator_state_close(c->state);
     replica_close(c->replica);
+    coordinator_workers_close(c->workers);
     quorum_close(c->quorum);
     replica_service_close(c->replicas);
     fleet_service_close(c->fleet);
+    coordinator_etcd_close(c->etcd);
     store_service_close(c->store);
     fleet_journal_close(c->journal);
     fleet_seed_deinit(&c->seed);
@@ -524,6 +637,8 @@ static int run_coordinator(void *context, const struct command_call *call)
         .locks_data_dir = true,
         .open = open_coordinator,
         .say_started = say_started,
+        .owns_stdout = owns_stdout,
+        .reload = reload,
         .stop = stop,
         .close = close_coordinator,
     };

@@ -43,6 +43,12 @@ enum err coordinator_state_open(const struct snapshot_service_options *options,
     return err ? err : open_exports(state, options, conf, note);
 }
 
+enum err coordinator_state_etcd(struct coordinator_state *state, struct rpc_server *server,
+                                struct note *note)
+{
+    return snapshot_service_etcd(state->service, server, note);
+}
+
 void coordinator_state_close(struct coordinator_state *state)
 {
     if (!state) return;

@@ -10,6 +10,9 @@ struct coordinator_state;
 enum err coordinator_state_open(const struct snapshot_service_options *options,
                                 const struct conf *conf, struct rpc_server *server,
                                 struct coordinator_state **ret_state, struct note *note);
-/* After the server is closed and before the replica is. NULL is fine. */
+/* Its part of etcd's API, on any server that does not listen yet. */
+enum err coordinator_state_etcd(struct coordinator_state *state, struct rpc_server *server,
+                                struct note *note);
+/* After the servers are closed and before the replica is. NULL is fine. */
 void coordinator_state_close(struct coordinator_state *state);
 #endif

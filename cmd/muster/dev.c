@@ -31,6 +31,7 @@ static void on_ready(void *owner, bool ready, const char *reason)
     if (ready && !dev->told) {
         fputc('\n', out);
         dev_fleet_table(dev->fleet, out);
+        dev_fleet_tour(dev->fleet, out);
         fputs("ready\n", out);
         dev->told = true;
     } else if (!ready && !dev->told && strcmp(reason, dev->last) != 0) {
@@ -63,6 +64,8 @@ static enum err open_dev(struct chassis *chassis, void **ret_state, struct note 
         .dir = conf_text(conf, "data-dir"),
         .log_level = conf_text(conf, "log.level"),
         .replicas = conf_number(conf, "replicas"),
+        .shards = conf_number(conf, "shards"),
+        .workers = conf_number(conf, "workers"),
         .on_ready = on_ready,
         .on_failed = on_failed,
         .on_stopped = on_stopped,
@@ -75,9 +78,9 @@ static enum err open_dev(struct chassis *chassis, void **ret_state, struct note 
     dev->chassis = chassis;
     if (options.replicas == 0) return ERR_OK;
     err = instruments_check(instruments, "cluster", "starting", &dev->check);
-    dev_ports_usual(&options.ports, options.replicas);
+    dev_ports_usual(&options.ports);
     if (!err && conf_bool(conf, "free-ports"))
-        err = dev_ports_free(options.io, options.dir, options.replicas, &options.ports, note);
+        err = dev_ports_free(options.io, options.dir, &options.ports, note);
     return err ? err : dev_fleet_open(&options, &dev->fleet, note);
 }
 
@@ -114,7 +117,8 @@ static int run_dev(void *context, const struct command_call *call)
 }
 
 static const struct command_example examples[] = {
-    {"muster dev", "three coordinators; the first one's page is at http://127.0.0.1:8790/"},
+    {"muster dev", "the whole fleet; its dashboard is at http://127.0.0.1:8790/"},
+    {"muster dev --shards 0", "coordinators alone"},
     {"muster dev --free-ports --http-listen 127.0.0.1:0 --data-dir /tmp/m",
      "on free ports, with its own directory"},
     {"MUSTER_LOG_LEVEL=debug muster dev", "an option from the environment"},
@@ -126,10 +130,13 @@ const struct command dev_command = {
     .name = "dev",
     .summary = "run what exists on this machine",
     .about =
-        "Runs three coordinators as processes of their own on loopback ports, with their data and "
-        "logs below --data-dir, where they are found again by the next run. Says where each is "
-        "and \"ready\" once they have a leader; one that dies is started again. This process "
-        "itself has a status page, probes and metrics too.\n"
+        "Runs a fleet as processes of their own on loopback ports, with their data and logs below "
+        "--data-dir, where they are found again by the next run: three coordinators, a provider "
+        "with a simulated cloud of three zones, two shards that share the zones, three "
+        "clusters' operators, whose demand stands in DIR/cluster-a.toml and its like, and twenty "
+        "workers, which count the words in DIR/input. Says where each is and \"ready\" once the "
+        "coordinators have a leader, the shards report and the workers beat; one that dies is "
+        "started again. This process itself has a status page, probes and metrics too.\n"
         "SIGTERM or Ctrl-C stops all of it. SIGHUP reads the configuration again, says what "
         "changed and what needs a restart, and opens the log file anew. An event file that was "
         "moved away and TLS files that changed are noticed without it.",

@@ -1,174 +1,86 @@
 #include "muster/dev_fleet.h"
 
-#include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "io/process.h"
-#include "rpc/client.h"
+#include "muster/coordinator_dash.h"
+#include "muster/dev_child.h"
+#include "muster/dev_parts.h"
+#include "muster/dev_register.h"
 #include "wire/message.h"
+#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
+#include "wire/pb/muster_v1_member.pb-c.h"
 
 enum {
-    AGAIN_MS = 1000,       /* before a replica that died is started again */
-    END_WITHIN_MS = 10000, /* of being asked; then it is killed */
+    END_WITHIN_MS = 10000, /* of being asked; then they are killed */
     LOOK_MS = 200,         /* while it forms */
     LOOK_CALM_MS = 1000,   /* when all is well */
-    PATH_CAP = 4096,
-    ADDRESS_CAP = 32,
-    WORD_CAP = PATH_CAP + 64,
-    ENV_MAX = 1024,
     ANSWER_ARENA_MAX = 1 << 20,
+    CHILDREN_MAX = DEV_REPLICAS_MAX + 1 + DEV_SHARDS_MAX + DEV_OPERATORS + DEV_WORKERS_MAX,
 };
 
-struct child {
-    struct dev_fleet *fleet;
-    size_t number;
-    struct process *process; /* NULL: not running */
-    struct timer again;
-    char said[256]; /* its last words on stderr */
-};
 struct dev_fleet {
     struct io *io;
     const struct log_source *log;
-    char dir[PATH_CAP], program[PATH_CAP], log_level[16];
-    size_t replicas;
-    struct dev_ports ports;
+    struct dev_parts parts;
     void (*on_ready)(void *owner, bool ready, const char *reason);
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void (*on_stopped)(void *owner);
     void *owner;
-    struct child children[DEV_REPLICAS_MAX];
+    struct dev_child *children[CHILDREN_MAX];
+    size_t child_count;
     struct rpc_channel *channel;
-    bool asking, ready, stopping, channel_closing;
-    size_t leader, voters;
+    struct dev_register reg;
+    bool ready, stopping;
+    char token[DASH_TOKEN_MAX + 1]; /* of the dashboards */
+    size_t leader;
     struct timer look, kill;
 };
 
-/* -- one replica -- */
+/* -- processes -- */
 
-static void address(char text[ADDRESS_CAP], uint16_t port)
+static void stopped_one(void *owner)
 {
-    snprintf(text, ADDRESS_CAP, "127.0.0.1:%u", port);
-}
+    struct dev_fleet *fleet = owner;
 
-/* Everything but our own settings: those of `muster dev` are not a replica's. */
-static void make_environment(const char *environment[ENV_MAX])
-{
-    size_t count = 0;
-
-    for (char **at = environ; *at && count < ENV_MAX - 1; at++)
-        if (strncmp(*at, "MUSTER_", 7) != 0) environment[count++] = *at;
-    environment[count] = NULL;
-}
-
-static void on_line(void *owner, int fd, struct str line)
-{
-    struct child *child = owner;
-
-    if (fd != STDERR_FILENO || line.len == 0) return;
-    snprintf(child->said, sizeof child->said, "%.*s", STR_ARG(line));
-    LOG_WARN(child->fleet->log, "replica says", log_u64("node", child->number),
-             log_str("line", line));
-}
-
-static void stopped_one(struct dev_fleet *fleet)
-{
     if (fleet->stopping && !dev_fleet_running(fleet)) fleet->on_stopped(fleet->owner);
 }
 
-/* 2 and 4: wrong settings, a port or a directory that is taken. Starting again would not help. */
-static void on_exit_of(void *owner, struct process_exit exit)
+static void child_failed(void *owner, enum err err, const struct note *note)
 {
-    struct child *child = owner;
-    struct dev_fleet *fleet = child->fleet;
-    struct note note = {""};
-
-    child->process = NULL;
-    if (fleet->stopping) {
-        stopped_one(fleet);
-        return;
-    }
-    LOG_WARN(fleet->log, "a replica ended and is started again", log_u64("node", child->number),
-             log_i64("code", exit.code), log_bool("signalled", exit.signalled));
-    if (!exit.signalled && (exit.code == 2 || exit.code == 4)) {
-        note_set(&note, "node-%zu did not start: %s", child->number, child->said);
-        fleet->on_failed(fleet->owner, exit.code == 2 ? ERR_INVALID : ERR_BUSY, &note);
-        return;
-    }
-    timer_start_in(&child->again, AGAIN_MS);
+    struct dev_fleet *fleet = owner;
+    fleet->on_failed(fleet->owner, err, note);
 }
 
-static enum err start_child(struct child *child, struct note *note)
+static enum err start(struct dev_fleet *fleet, enum dev_part part, size_t count, struct note *note)
 {
-    struct dev_fleet *fleet = child->fleet;
-    size_t n = child->number;
-    char id[32], dir[WORD_CAP], log_file[WORD_CAP];
-    char grpc[ADDRESS_CAP], raft[ADDRESS_CAP], http[ADDRESS_CAP];
-    char join[DEV_REPLICAS_MAX * ADDRESS_CAP] = "", one[ADDRESS_CAP];
-    size_t len = 0;
-    const char *environment[ENV_MAX];
-    const char *argv[] = {
-        fleet->program,
-        "coordinator",
-        "run",
-        "--id",
-        id,
-        "--data-dir",
-        dir,
-        "--listen",
-        grpc,
-        "--raft-bind",
-        raft,
-        "--http-listen",
-        http,
-        "--join-addr",
-        join,
-        "--log-level",
-        fleet->log_level,
-        "--log-file",
-        log_file,
-        "--no-insecure",
-        NULL,
-    };
-    struct process_options options = {.argv = argv,
-                                      .env = environment,
-                                      .die_with_parent = true,
-                                      .on_line = on_line,
-                                      .on_exit = on_exit_of,
-                                      .owner = child};
+    struct dev_line *line = calloc(1, sizeof *line);
+    struct dev_child_options options = {.loop = fleet->io->loop,
+                                        .log = fleet->log,
+                                        .on_failed = child_failed,
+                                        .on_ended = stopped_one,
+                                        .owner = fleet};
+    enum err err = line ? ERR_OK : ERR_NOMEM;
 
-    for (size_t i = 0; i < fleet->replicas; i++) {
-        address(one, fleet->ports.grpc[i]);
-        len += (size_t)snprintf(join + len, sizeof join - len, "%s%s", i > 0 ? "," : "", one);
+    for (size_t i = 0; !err && i < count; i++) {
+        dev_line_make(&fleet->parts, part, i, line);
+        options.name = line->name;
+        options.argv = line->argv;
+        err = dev_child_open(&options, &fleet->children[fleet->child_count], note);
+        if (!err) fleet->child_count++;
     }
-    snprintf(id, sizeof id, "node-%zu", n);
-    snprintf(dir, sizeof dir, "%s/node-%zu", fleet->dir, n);
-    snprintf(log_file, sizeof log_file, "%s/node-%zu.log", fleet->dir, n);
-    address(grpc, fleet->ports.grpc[n]);
-    address(raft, fleet->ports.raft[n]);
-    address(http, fleet->ports.http[n]);
-    make_environment(environment);
-    child->said[0] = '\0';
-    return process_start(fleet->io->loop, &options, &child->process, note);
+    free(line);
+    return err;
 }
 
-static void on_again(struct timer *timer)
-{
-    struct child *child = CONTAINER_OF(timer, struct child, again);
-    struct note note = {""};
-    enum err err = start_child(child, &note);
-
-    if (err) child->fleet->on_failed(child->fleet->owner, err, &note);
-}
-
-/* -- is there a quorum? -- */
+/* -- does it stand? -- */
 
 static void channel_closed(void *owner)
 {
     struct dev_fleet *fleet = owner;
+
     fleet->channel = NULL;
     stopped_one(fleet);
 }
@@ -179,34 +91,124 @@ static void tell(struct dev_fleet *fleet, bool ready, const char *reason)
 
     fleet->ready = ready;
     if (changed || !ready) fleet->on_ready(fleet->owner, ready, reason);
+    timer_start_in(&fleet->look, ready ? LOOK_CALM_MS : LOOK_MS);
+}
+
+static enum err ask(struct dev_fleet *fleet, const char *path, rpc_unary_fn *done)
+{
+    struct rpc_call_options call = {.path = path, .timeout_ms = 2000, .idempotent = true};
+
+    return rpc_unary(fleet->channel, &call, STR_EMPTY, done, fleet, NULL);
+}
+
+/* What an answer counts; 0 when there is none. */
+typedef size_t count_fn(const ProtobufCMessage *message);
+static size_t counted(const struct rpc_outcome *outcome, struct str bytes,
+                      const ProtobufCMessageDescriptor *type, count_fn *count)
+{
+    ProtobufCMessage *message;
+    struct arena arena;
+    size_t number = 0;
+
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (!outcome->err && !message_read(type, bytes, NULL, &arena, &message, NULL))
+        number = count(message);
+    arena_deinit(&arena);
+    return number;
+}
+
+static size_t count_active(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__ClusterStatusResponse *)message)->active;
+}
+
+static size_t count_reports(const ProtobufCMessage *message)
+{
+    return ((const Bigfleet__V1alpha1__ListShardReportsResponse *)message)->n_reports;
+}
+
+static void on_members(void *owner, const struct rpc_client_call *call,
+                       const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct dev_fleet *fleet = owner;
+    size_t count =
+        counted(outcome, bytes, &muster__v1__cluster_status_response__descriptor, count_active);
+    char reason[64];
+
+    (void)call;
+    if (fleet->stopping) return;
+    snprintf(reason, sizeof reason, "%zu of %zu workers beat", count, fleet->parts.workers);
+    tell(fleet, count >= fleet->parts.workers, reason);
+}
+
+/* All else stands. */
+static void ask_members(struct dev_fleet *fleet)
+{
+    if (!fleet->parts.workers)
+        tell(fleet, true, "");
+    else if (ask(fleet, "/muster.v1.Membership/ClusterStatus", on_members))
+        timer_start_in(&fleet->look, LOOK_MS);
+}
+
+static void on_reports(void *owner, const struct rpc_client_call *call,
+                       const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct dev_fleet *fleet = owner;
+    size_t count =
+        counted(outcome, bytes, &bigfleet__v1alpha1__list_shard_reports_response__descriptor,
+                count_reports);
+    char reason[64];
+
+    (void)call;
+    if (fleet->stopping) return;
+    snprintf(reason, sizeof reason, "%zu of %zu shards report", count, fleet->parts.shards);
+    if (count >= fleet->parts.shards)
+        ask_members(fleet);
+    else
+        tell(fleet, false, reason);
+}
+
+static void quorum_stands(struct dev_fleet *fleet)
+{
+    if (!fleet->parts.shards) {
+        ask_members(fleet);
+        return;
+    }
+    dev_register_go(&fleet->reg);
+    if (!fleet->reg.known)
+        tell(fleet, false, "the coordinators are told of the shards");
+    else if (ask(fleet, "/bigfleet.v1alpha1.Coordinator/ListShardReports", on_reports))
+        timer_start_in(&fleet->look, LOOK_MS);
 }
 
 static void take_list(struct dev_fleet *fleet, const Muster__V1__ListReplicasResponse *list)
 {
+    size_t voters = 0;
     char reason[64];
 
     fleet->leader = SIZE_MAX;
-    fleet->voters = 0;
     for (size_t i = 0; i < list->n_replicas; i++) {
         const Muster__V1__Replica *replica = list->replicas[i];
-        if (replica->voter) fleet->voters++;
+        if (replica->voter) voters++;
         if (replica->leader && strncmp(replica->name, "node-", 5) == 0)
             fleet->leader = (size_t)strtoul(replica->name + 5, NULL, 10);
     }
-    snprintf(reason, sizeof reason, "%zu of %zu replicas are voters", fleet->voters,
-             fleet->replicas);
-    tell(fleet, fleet->leader != SIZE_MAX && fleet->voters == fleet->replicas, reason);
+    snprintf(reason, sizeof reason, "%zu of %zu replicas are voters", voters,
+             fleet->parts.replicas);
+    if (fleet->leader != SIZE_MAX && voters == fleet->parts.replicas)
+        quorum_stands(fleet);
+    else
+        tell(fleet, false, reason);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void on_replicas(void *owner, const struct rpc_client_call *call,
+                        const struct rpc_outcome *outcome, struct str bytes)
 {
     struct dev_fleet *fleet = owner;
     ProtobufCMessage *message;
     struct arena arena;
 
     (void)call;
-    fleet->asking = false;
     if (fleet->stopping) return;
     arena_init(&arena, ANSWER_ARENA_MAX);
     if (outcome->err || message_read(&muster__v1__list_replicas_response__descriptor, bytes, NULL,
@@ -215,44 +217,86 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     else
         take_list(fleet, (const Muster__V1__ListReplicasResponse *)message);
     arena_deinit(&arena);
-    timer_start_in(&fleet->look, fleet->ready ? LOOK_CALM_MS : LOOK_MS);
 }
 
 static void on_look(struct timer *timer)
 {
     struct dev_fleet *fleet = CONTAINER_OF(timer, struct dev_fleet, look);
-    struct rpc_call_options call = {
-        .path = "/muster.v1.Fleet/ListReplicas", .timeout_ms = 2000, .idempotent = true};
 
-    fleet->asking = rpc_unary(fleet->channel, &call, STR_EMPTY, on_answer, fleet, NULL) == ERR_OK;
-    if (!fleet->asking) timer_start_in(timer, LOOK_MS);
+    if (ask(fleet, "/muster.v1.Fleet/ListReplicas", on_replicas)) timer_start_in(timer, LOOK_MS);
 }
 
 static enum err open_channel(struct dev_fleet *fleet, struct note *note)
 {
-    char texts[DEV_REPLICAS_MAX][ADDRESS_CAP];
+    char texts[DEV_REPLICAS_MAX][32];
     const char *list[DEV_REPLICAS_MAX + 1] = {NULL};
     struct rpc_channel_options options = {
         .io = fleet->io, .addresses = list, .follow_leader = true, .backoff_max_ms = 500};
 
-    for (size_t i = 0; i < fleet->replicas; i++) {
-        address(texts[i], fleet->ports.grpc[i]);
+    for (size_t i = 0; i < fleet->parts.replicas; i++) {
+        dev_address(texts[i], fleet->parts.ports.grpc[i]);
         list[i] = texts[i];
     }
     return rpc_channel_open(&options, &fleet->channel, note);
 }
 
+static void row(FILE *out, const struct dev_child *child, const char *role, uint16_t grpc,
+                uint16_t http)
+{
+    char address[32] = "";
+
+    if (grpc) dev_address(address, grpc);
+    fprintf(out, "  %-10s  %-11s  %-15s  http://127.0.0.1:%-5u  %d\n", dev_child_name(child), role,
+            address, http, dev_child_pid(child));
+}
+
 void dev_fleet_table(const struct dev_fleet *fleet, FILE *out)
 {
-    fprintf(out, "  NODE    ROLE      GRPC             RAFT             HTTP                    "
-                 "PID\n");
-    for (size_t i = 0; i < fleet->replicas; i++) {
-        const struct process *process = fleet->children[i].process;
+    const struct dev_ports *ports = &fleet->parts.ports;
+    struct dev_child *const *child = fleet->children;
+
+    fprintf(out, "  NAME        ROLE         GRPC             HTTP                    PID\n");
+    for (size_t i = 0; i < fleet->parts.replicas; i++)
+        row(out, *child++, i == fleet->leader ? "leader" : "follower", ports->grpc[i],
+            ports->http[i]);
+    if (fleet->parts.workers)
+        fprintf(out, "  %zu workers  musterctl workers --coordinator 127.0.0.1:%u\n",
+                fleet->parts.workers, ports->grpc[0]);
+    if (!fleet->parts.shards) return;
+    child += fleet->parts.workers;
+    row(out, *child++, "provider", ports->provider_grpc, ports->provider_http);
+    for (size_t i = 0; i < fleet->parts.shards; i++)
+        row(out, *child++, "shard", ports->shard_grpc[i], ports->shard_http[i]);
+    for (size_t i = 0; i < DEV_OPERATORS; i++)
+        row(out, *child++, dev_cluster(i), 0, ports->operator_http[i]);
+}
+
+void dev_fleet_tour(const struct dev_fleet *fleet, FILE *out)
+{
+    const struct dev_parts *parts = &fleet->parts;
+    const struct dev_ports *ports = &parts->ports;
+    char grpc[32];
+
+    dev_address(grpc, ports->grpc[0]);
+    fprintf(out, "\n  dashboard    http://127.0.0.1:%u/   admin token: %s\n", ports->http[0],
+            fleet->token);
+    fprintf(out, "  1  watch     open it; every view is an address: /fleet /needs /raft ...\n");
+    fprintf(out,
+            "  2  claim     musterctl coord exec --group jobs --slots 3 --store muster://%s "
+            "-- sleep 60   and look at /store\n",
+            grpc);
+    fprintf(out, "  3  write     musterctl store put hello world --coordinator %s\n", grpc);
+    fprintf(out, "  4  fail over kill -9 %d   and see /raft elect another leader\n",
+            fleet->leader < parts->replicas ? dev_child_pid(fleet->children[fleet->leader]) : 0);
+    if (parts->workers)
         fprintf(out,
-                "  node-%zu  %-8s  127.0.0.1:%-5u  127.0.0.1:%-5u  http://127.0.0.1:%-5u  %d\n", i,
-                i == fleet->leader ? "leader" : "follower", fleet->ports.grpc[i],
-                fleet->ports.raft[i], fleet->ports.http[i], process ? process_pid(process) : 0);
-    }
+                "     workers   kill -9 any of them, and see musterctl partitions --watch; their "
+                "input is in %s/input\n",
+                parts->dir);
+    if (!parts->shards) return;
+    fprintf(out, "  5  demand    edit %s/cluster-a.toml   and see /fleet follow\n", parts->dir);
+    fprintf(out, "  6  why       musterctl needs --shard 127.0.0.1:%u   or /needs\n",
+            ports->shard_grpc[0]);
 }
 
 /* -- life -- */
@@ -261,60 +305,84 @@ static void on_kill(struct timer *timer)
 {
     struct dev_fleet *fleet = CONTAINER_OF(timer, struct dev_fleet, kill);
 
-    for (size_t i = 0; i < fleet->replicas; i++)
-        if (fleet->children[i].process) (void)process_signal(fleet->children[i].process, SIGKILL);
+    for (size_t i = 0; i < fleet->child_count; i++) dev_child_kill(fleet->children[i]);
 }
 
 static enum err find_program(struct dev_fleet *fleet, struct note *note)
 {
-    ssize_t len = readlink("/proc/self/exe", fleet->program, sizeof fleet->program - 1);
+    char *program = fleet->parts.program;
+    ssize_t len = readlink("/proc/self/exe", program, sizeof fleet->parts.program - 1);
 
     if (len > 0) {
-        fleet->program[len] = '\0';
+        program[len] = '\0';
         return ERR_OK;
     }
     note_set(note, "cannot find this very program");
     return ERR_NOT_FOUND;
 }
 
+static enum err start_all(struct dev_fleet *fleet, struct note *note)
+{
+    const struct dev_parts *parts = &fleet->parts;
+    char path[DEV_PATH_CAP + 64];
+    enum err err;
+
+    /* Before the first of them: each would make its own. */
+    snprintf(path, sizeof path, "%s/%s", parts->dir, DEV_TOKEN_FILE);
+    err = dash_token_file(fleet->io, path, fleet->token, note);
+    if (!err) err = start(fleet, DEV_COORDINATOR, parts->replicas, note);
+    if (!err && parts->workers)
+        err = dev_input_write(parts, fleet->io->fs, entropy_u64(fleet->io->entropy), note);
+    if (!err) err = start(fleet, DEV_WORKER, parts->workers, note);
+    if (err || !parts->shards) return err;
+    err = dev_demand_write(parts, fleet->io->fs, entropy_u64(fleet->io->entropy), note);
+    if (!err) err = start(fleet, DEV_PROVIDER, 1, note);
+    if (!err) err = start(fleet, DEV_SHARD, parts->shards, note);
+    if (!err) err = start(fleet, DEV_OPERATOR, DEV_OPERATORS, note);
+    return err;
+}
+
 enum err dev_fleet_open(const struct dev_fleet_options *options, struct dev_fleet **ret_fleet,
                         struct note *note)
 {
     struct dev_fleet *fleet = calloc(1, sizeof *fleet);
+    struct dev_parts *parts;
     enum err err;
 
     if (!fleet) return ERR_NOMEM;
     *ret_fleet = fleet; /* also when it fails half-way: it must be stopped then */
     fleet->io = options->io;
     fleet->log = options->log;
-    fleet->replicas = options->replicas;
-    fleet->ports = options->ports;
     fleet->on_ready = options->on_ready;
     fleet->on_failed = options->on_failed;
     fleet->on_stopped = options->on_stopped;
     fleet->owner = options->owner;
     fleet->leader = SIZE_MAX;
-    snprintf(fleet->log_level, sizeof fleet->log_level, "%s", options->log_level);
-    if (snprintf(fleet->dir, sizeof fleet->dir, "%s", options->dir) >= PATH_CAP)
+    parts = &fleet->parts;
+    parts->replicas = options->replicas;
+    parts->shards = options->shards;
+    parts->workers = options->workers;
+    parts->ports = options->ports;
+    snprintf(parts->log_level, sizeof parts->log_level, "%s", options->log_level);
+    if (snprintf(parts->dir, sizeof parts->dir, "%s", options->dir) >= DEV_PATH_CAP)
         return ERR_TOO_LARGE;
+    if (!realpath(parts->dir, parts->whole_dir)) return ERR_NOT_FOUND;
     err = find_program(fleet, note);
     if (!err) err = timer_init(&fleet->look, fleet->io->loop, on_look);
     if (!err) err = timer_init(&fleet->kill, fleet->io->loop, on_kill);
-    for (size_t i = 0; !err && i < fleet->replicas; i++) {
-        fleet->children[i] = (struct child){.fleet = fleet, .number = i};
-        err = timer_init(&fleet->children[i].again, fleet->io->loop, on_again);
-    }
-    for (size_t i = 0; !err && i < fleet->replicas; i++)
-        err = start_child(&fleet->children[i], note);
+    if (!err) err = start_all(fleet, note);
     if (!err) err = open_channel(fleet, note);
-    if (!err) timer_start_in(&fleet->look, LOOK_MS);
-    return err;
+    if (err) return err;
+    fleet->reg =
+        (struct dev_register){.parts = parts, .log = fleet->log, .channel = fleet->channel};
+    timer_start_in(&fleet->look, LOOK_MS);
+    return ERR_OK;
 }
 
 bool dev_fleet_running(const struct dev_fleet *fleet)
 {
-    for (size_t i = 0; i < fleet->replicas; i++)
-        if (fleet->children[i].process) return true;
+    for (size_t i = 0; i < fleet->child_count; i++)
+        if (dev_child_running(fleet->children[i])) return true;
     return fleet->channel != NULL;
 }
 
@@ -323,10 +391,7 @@ void dev_fleet_stop(struct dev_fleet *fleet)
     if (fleet->stopping) return;
     fleet->stopping = true;
     timer_stop(&fleet->look);
-    for (size_t i = 0; i < fleet->replicas; i++) {
-        timer_stop(&fleet->children[i].again);
-        if (fleet->children[i].process) (void)process_signal(fleet->children[i].process, SIGTERM);
-    }
+    for (size_t i = 0; i < fleet->child_count; i++) dev_child_stop(fleet->children[i]);
     timer_start_in(&fleet->kill, END_WITHIN_MS);
     if (fleet->channel)
         rpc_channel_close(fleet->channel, channel_closed, fleet);
@@ -338,7 +403,7 @@ void dev_fleet_close(struct dev_fleet *fleet)
 {
     if (!fleet) return;
     assert(!dev_fleet_running(fleet));
-    for (size_t i = 0; i < fleet->replicas; i++) timer_deinit(&fleet->children[i].again);
+    for (size_t i = 0; i < fleet->child_count; i++) dev_child_close(fleet->children[i]);
     timer_deinit(&fleet->look);
     timer_deinit(&fleet->kill);
     free(fleet);

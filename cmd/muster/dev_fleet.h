@@ -1,5 +1,5 @@
-/* The replicas of `muster dev`: real `muster coordinator run` processes, started, watched, started
- * again when one dies, and ended in order. They never outlive this process, however it ends. */
+/* The processes of `muster dev`: coordinators, the provider, shards, operators, workers; each a
+ * real `muster ... run`, started, watched, started again when one dies, and ended together. */
 #ifndef MUSTER_DEV_FLEET_H
 #define MUSTER_DEV_FLEET_H
 #include <stdio.h>
@@ -12,11 +12,14 @@ struct dev_fleet;
 struct dev_fleet_options {
     struct io *io;
     const struct log_source *log;
-    const char *dir;       /* of it all; each replica has DIR/node-N, and DIR/node-N.log */
-    const char *log_level; /* of the replicas */
+    const char *dir;       /* of it all; each process has DIR/NAME and DIR/NAME.log */
+    const char *log_level; /* of the processes */
     size_t replicas;
+    size_t shards;  /* 0: none, and no provider and no operators */
+    size_t workers; /* 0: none, and no listener for them */
     struct dev_ports ports;
-    /* All are voters and one of them leads, or not any more; `reason` says what is missing. */
+    /* The coordinators have a leader, every shard reports and every worker beats, or not any more;
+     * `reason` says what is missing. */
     void (*on_ready)(void *owner, bool ready, const char *reason);
     /* It cannot be: a wrong setting, a port or directory that is taken. */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
@@ -26,6 +29,8 @@ struct dev_fleet_options {
 enum err dev_fleet_open(const struct dev_fleet_options *options, struct dev_fleet **ret_fleet,
                         struct note *note);
 void dev_fleet_table(const struct dev_fleet *fleet, FILE *out); /* who is where */
+/* Where to look first, and six things to try. */
+void dev_fleet_tour(const struct dev_fleet *fleet, FILE *out);
 void dev_fleet_stop(struct dev_fleet *fleet);          /* on_stopped once the last has ended */
 bool dev_fleet_running(const struct dev_fleet *fleet); /* a process or a call is left */
 void dev_fleet_close(struct dev_fleet *fleet);         /* when nothing runs; NULL is fine */

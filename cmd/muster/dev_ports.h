@@ -1,15 +1,19 @@
-/* Which loopback ports the replicas of `muster dev` use: the defaults + 10 x n, or free ones. */
+/* Which loopback ports the processes of `muster dev` use: the usual ones, or free ones. */
 #ifndef MUSTER_DEV_PORTS_H
 #define MUSTER_DEV_PORTS_H
 #include "io/io.h"
 
-enum { DEV_REPLICAS_MAX = 7, DEV_PORTS_EACH = 3 };
+enum { DEV_REPLICAS_MAX = 7, DEV_SHARDS_MAX = 2, DEV_OPERATORS = 3, DEV_WORKERS_MAX = 64 };
 struct dev_ports {
+    /* coordinators: 7790, 7791, 8790, each + 10 for the next */
     uint16_t grpc[DEV_REPLICAS_MAX], raft[DEV_REPLICAS_MAX], http[DEV_REPLICAS_MAX];
+    uint16_t provider_grpc, provider_http;                           /* 7770, 8771 */
+    uint16_t shard_grpc[DEV_SHARDS_MAX], shard_http[DEV_SHARDS_MAX]; /* 7780, 8780, each + 1 */
+    uint16_t operator_http[DEV_OPERATORS];                           /* 8770, 8772, 8773 */
+    uint16_t workers[DEV_REPLICAS_MAX]; /* coordinators', for workers: 50051, each + 10 */
 };
-void dev_ports_usual(struct dev_ports *ports, size_t replicas);
-/* Free ones, drawn once and kept in DIR/ports: replicas that all came back at other addresses would
- * not find each other. */
-enum err dev_ports_free(struct io *io, const char *dir, size_t replicas, struct dev_ports *ports,
-                        struct note *note);
+void dev_ports_usual(struct dev_ports *ports);
+/* Free ones, drawn once and kept in DIR/ports: processes that all came back at other addresses
+ * would not find each other. */
+enum err dev_ports_free(struct io *io, const char *dir, struct dev_ports *ports, struct note *note);
 #endif

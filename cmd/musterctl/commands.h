@@ -11,7 +11,13 @@ extern const struct command assign_domain_command, unassign_domain_command;
 extern const struct command add_shard_command, remove_shard_command;
 extern const struct command bind_cluster_command, set_quota_command, upsert_provider_command;
 extern const struct command replica_command, instruction_command, state_hash_command;
-extern const struct command store_command;
+extern const struct command provider_command;
+extern const struct command member_status_command, workers_command, partitions_command,
+    assignment_command;
+extern const struct command checkpoints_command, work_command;
+extern const struct command drain_command, evict_command, release_hold_command, checkpoint_command;
+extern const struct command store_command, needs_command;
+extern const struct command store_import_command, store_export_command;
 extern const struct command coord_command;
 extern const struct command snapshot_command, backup_command, restore_command;
 #endif

@@ -11,19 +11,24 @@ static enum err check_file(const struct command_call *call, const char *path,
                            const struct role *role)
 {
     struct conf *conf = NULL;
-    struct note note = {""};
+    struct buf problems;
+    struct str rest, line;
     enum err read = ERR_OK, err = conf_open(role->table, &conf);
 
+    buf_init(&problems, PROGRAM_TEXT_MAX);
     if (!err) err = read = program_add_file(conf, path);
     if (conf && err != ERR_NOMEM) err = conf_finish(conf);
     if (!err) {
-        err = role->check(conf, &note);
-        if (err == ERR_INVALID) (void)conf_problem(conf, "%s: %s", path, note.text);
+        err = role_problems(role, conf, &problems);
+        rest = buf_peek(&problems);
+        while (rest.len > 0 && str_split(&rest, '\n', &line))
+            if (line.len > 0) (void)conf_problem(conf, "%s: %.*s", path, STR_ARG(line));
     }
     if (err == ERR_INVALID)
         program_say_problems(call, conf_problems(conf));
     else if (err)
         (void)program_fail(call, err, NULL);
+    buf_deinit(&problems);
     conf_close(conf);
     return read == ERR_NOT_FOUND ? read : err;
 }

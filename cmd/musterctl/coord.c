@@ -109,9 +109,18 @@ static enum err with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
     return err;
 }
 
-enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act)
+struct errand {
+    coord_ctl_fn *act;
+};
+
+static enum err act_and_keep(struct ctl *ctl)
 {
-    return with_store(ctl, act, true);
+    return with_store(ctl, ((const struct errand *)ctl->errand)->act, true);
+}
+
+int coord_ctl_run(void *context, const struct command_call *call, coord_ctl_fn *act)
+{
+    return ctl_run_errand(context, call, act_and_keep, &(struct errand){act});
 }
 
 enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act)

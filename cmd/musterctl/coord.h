@@ -16,10 +16,10 @@ struct coord_ctl {
 };
 typedef enum err coord_ctl_fn(struct coord_ctl *coord);
 
-/* Opens the store that --store names, or this user's own directory; acts; closes it. Claims are
- * left to their deadline unless released. */
-enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act);
-/* The same, but what is still held at the end is released. */
+/* Whole run of a command: opens the store that --store names, or this user's own directory; acts;
+ * closes it. Claims are left to their deadline unless released. An exit code. */
+int coord_ctl_run(void *context, const struct command_call *call, coord_ctl_fn *act);
+/* The middle of it, but what is still held at the end is released. */
 enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act);
 
 /* ERR_OK, or the error whose exit code fits, with a note such as "held by a@b (token 7)". */

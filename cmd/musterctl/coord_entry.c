@@ -133,37 +133,21 @@ static enum err delete_entry(struct coord_ctl *coord)
     return coord_ctl_say(coord, &result, key.at, NULL, "deleted %.*s", SHOWN(key));
 }
 
-static enum err act_create(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, create);
-}
-static enum err act_cas(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, cas);
-}
-static enum err act_get(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, get);
-}
-static enum err act_delete(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, delete_entry);
-}
 static int run_create(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_create);
+    return coord_ctl_run(context, call, create);
 }
 static int run_cas(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_cas);
+    return coord_ctl_run(context, call, cas);
 }
 static int run_get(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_get);
+    return coord_ctl_run(context, call, get);
 }
 static int run_delete(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_delete);
+    return coord_ctl_run(context, call, delete_entry);
 }
 
 static const struct command_example create_examples[] = {

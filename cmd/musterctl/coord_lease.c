@@ -80,21 +80,13 @@ static enum err release(struct coord_ctl *coord)
     return err;
 }
 
-static enum err act_renew(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, renew);
-}
-static enum err act_release(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, release);
-}
 static int run_renew(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_renew);
+    return coord_ctl_run(context, call, renew);
 }
 static int run_release(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_release);
+    return coord_ctl_run(context, call, release);
 }
 
 static const struct command_example renew_examples[] = {

@@ -208,37 +208,21 @@ static enum err caps(struct coord_ctl *coord)
     return err;
 }
 
-static enum err act_acquire(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, acquire);
-}
-static enum err act_holders(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, holders);
-}
-static enum err act_resize(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, resize);
-}
-static enum err act_caps(struct ctl *ctl)
-{
-    return coord_ctl_with_store(ctl, caps);
-}
 static int run_acquire(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_acquire);
+    return coord_ctl_run(context, call, acquire);
 }
 static int run_holders(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_holders);
+    return coord_ctl_run(context, call, holders);
 }
 static int run_resize(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_resize);
+    return coord_ctl_run(context, call, resize);
 }
 static int run_caps(void *context, const struct command_call *call)
 {
-    return ctl_run_offline(context, call, act_caps);
+    return coord_ctl_run(context, call, caps);
 }
 
 static const struct command_example acquire_examples[] = {

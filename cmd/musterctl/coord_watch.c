@@ -102,7 +102,7 @@ static enum err watch_scope(struct coord_ctl *coord)
     return err;
 }
 
-static enum err act(struct ctl *ctl)
+static int run(void *context, const struct command_call *call)
 {
     sigset_t stop;
 
@@ -112,12 +112,7 @@ static enum err act(struct ctl *ctl)
     sigaddset(&stop, SIGINT);
     sigaddset(&stop, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &stop, NULL);
-    return coord_ctl_with_store(ctl, watch_scope);
-}
-
-static int run(void *context, const struct command_call *call)
-{
-    return ctl_run_offline(context, call, act);
+    return coord_ctl_run(context, call, watch_scope);
 }
 
 static const struct command_example examples[] = {

@@ -5,33 +5,44 @@
 #include "common/program.h"
 #include "common/tables_ctl.h"
 #include "conf/printable.h"
-#include "musterctl/message_json.h"
+#include "wire/json/message_json.h"
 
 /* A million domains, decoded, and as text. */
 static const size_t memory_max = (size_t)4 << 30;
 static const size_t out_max = (size_t)1 << 30;
 enum { LINE_MAX_BYTES = 64 * 1024 };
 
-static const char *request_id_of(const struct ctl *ctl)
+static bool has_option(const struct ctl *ctl, const char *name)
 {
     const struct option_table *table = command_of(ctl->call)->options;
 
     for (size_t i = 0; i < table->count; i++)
-        if (strcmp(table->options[i].name, "request-id") == 0)
-            return conf_text(ctl->conf, "request-id");
-    return NULL;
+        if (strcmp(table->options[i].name, name) == 0) return true;
+    return false;
 }
 
-static int run(void *context, const struct command_call *call, ctl_fn *act, bool connect)
+static const char *request_id_of(const struct ctl *ctl)
 {
-    struct ctl ctl = {.call = call};
+    return has_option(ctl, "request-id") ? conf_text(ctl->conf, "request-id") : NULL;
+}
+
+static bool wants_json(const struct ctl *ctl)
+{
+    if (has_option(ctl, "json") && conf_bool(ctl->conf, "json")) return true;
+    return has_option(ctl, "output") && conf_choice(ctl->conf, "output") == CTL_OUTPUT_JSON;
+}
+
+static int run(void *context, const struct command_call *call, ctl_fn *act, const void *errand,
+               bool connect)
+{
+    struct ctl ctl = {.call = call, .errand = errand};
     struct conf *conf;
     int exit_code = 0;
     enum err err = program_load_conf(context, call, &conf);
 
     if (err) return err_exit_code(err);
     ctl.conf = conf;
-    ctl.json = conf_choice(conf, "output") == CTL_OUTPUT_JSON;
+    ctl.json = wants_json(&ctl);
     arena_init(&ctl.memory, memory_max);
     buf_init(&ctl.out, out_max);
     if (connect) err = remote_open(conf, request_id_of(&ctl), &ctl.remote, &ctl.note);
@@ -47,12 +58,17 @@ static int run(void *context, const struct command_call *call, ctl_fn *act, bool
 
 int ctl_run(void *context, const struct command_call *call, ctl_fn *act)
 {
-    return run(context, call, act, true);
+    return run(context, call, act, NULL, true);
 }
 
 int ctl_run_offline(void *context, const struct command_call *call, ctl_fn *act)
 {
-    return run(context, call, act, false);
+    return run(context, call, act, NULL, false);
+}
+
+int ctl_run_errand(void *context, const struct command_call *call, ctl_fn *act, const void *errand)
+{
+    return run(context, call, act, errand, false);
 }
 
 enum err ctl_call(struct ctl *ctl, const struct remote_method *method,

@@ -14,12 +14,15 @@ struct ctl {
     struct buf out;        /* printed when the command ends, also when it ends badly */
     struct note note;
     bool json;
+    const void *errand; /* of ctl_run_errand */
 };
 typedef enum err ctl_fn(struct ctl *ctl);
 
 /* Whole run of a command; an exit code. */
 int ctl_run(void *context, const struct command_call *call, ctl_fn *act);
 int ctl_run_offline(void *context, const struct command_call *call, ctl_fn *act);
+/* Offline, and `act` finds the errand. */
+int ctl_run_errand(void *context, const struct command_call *call, ctl_fn *act, const void *errand);
 
 enum err ctl_call(struct ctl *ctl, const struct remote_method *method,
                   const ProtobufCMessage *request, ProtobufCMessage **ret_answer);

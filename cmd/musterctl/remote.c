@@ -25,7 +25,15 @@ enum {
     WHERE_NAMED = 3,
 };
 
+struct callee { /* in words */
+    const char *who, *option, *look;
+};
+static const struct callee coordinator = {"coordinator", "--coordinator",
+                                          "--coordinator says where to look"};
+static const struct callee shard = {"shard", "--shard", "--shard says where to look"};
+
 struct remote {
+    const struct callee *callee;
     struct real_io *real;
     struct tls_context *tls;
     struct rpc_channel *channel;
@@ -33,7 +41,7 @@ struct remote {
     char request_id[REMOTE_REQUEST_ID_CAP];
     char where[WHERE_CAP]; /* the addresses, for messages */
     uint64_t timeout_ms;
-    bool woken, closed, with_tls;
+    bool woken, closed;
 };
 
 /* How one call went, copied out of the callbacks. */
@@ -70,7 +78,7 @@ static void put_where(struct remote *remote, const struct str *addresses, size_t
                  count - WHERE_NAMED);
 }
 
-static enum err open_tls(struct remote *remote, const struct conf *conf, struct note *note)
+enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note)
 {
     static const char *const names[] = {"tls.cert-file", "tls.key-file", "tls.ca-file"};
     const char *files[ARRAY_LEN(names)];
@@ -83,7 +91,10 @@ static enum err open_tls(struct remote *remote, const struct conf *conf, struct 
         else
             missing = i;
     }
-    if (given == 0) return ERR_OK;
+    if (given == 0) {
+        *ret_tls = NULL;
+        return ERR_OK;
+    }
     if (given < ARRAY_LEN(names)) {
         note_set(note, "--tls-cert, --tls-key and --tls-ca belong together; %s is missing",
                  names[missing]);
@@ -97,8 +108,7 @@ static enum err open_tls(struct remote *remote, const struct conf *conf, struct 
         .ca_files = {files[2]},
         .alpn = {"h2"},
     };
-    remote->with_tls = true;
-    return tls_context_open(fs_real(), &options, &remote->tls, note);
+    return tls_context_open(fs_real(), &options, ret_tls, note);
 }
 
 static void on_timer(struct timer *timer)
@@ -144,22 +154,23 @@ static enum err open_channel(struct remote *remote, const struct str *addresses,
     };
     enum err err = rpc_channel_open(&options, &remote->channel, note);
 
-    if (err) note_prefix(note, "--coordinator");
+    if (err) note_prefix(note, "%s", remote->callee->option);
     return err;
 }
 
-static enum err open_with(const struct conf *conf, const char *request_id,
-                          const struct str *addresses, size_t count, bool follow,
-                          struct remote **ret_remote, struct note *note)
+static enum err open_with(const struct conf *conf, const struct callee *callee,
+                          const char *request_id, const struct str *addresses, size_t count,
+                          bool follow, struct remote **ret_remote, struct note *note)
 {
     struct remote *remote = calloc(1, sizeof *remote);
     enum err err;
 
     if (!remote) return ERR_NOMEM;
+    remote->callee = callee;
     remote->timeout_ms = conf_number(conf, "timeout");
     put_where(remote, addresses, count);
     err = settle_request_id(remote, request_id, note);
-    if (!err) err = open_tls(remote, conf, note);
+    if (!err) err = remote_tls_open(conf, &remote->tls, note);
     if (!err) err = real_io_open(&remote->real);
     if (!err) err = timer_init(&remote->timer, real_io_io(remote->real)->loop, on_timer);
     if (!err) err = open_channel(remote, addresses, count, follow, note);
@@ -175,7 +186,8 @@ enum err remote_open(const struct conf *conf, const char *request_id, struct rem
 {
     struct option_value list = conf_list(conf, "coordinator");
 
-    return open_with(conf, request_id, list.items, list.item_count, true, ret_remote, note);
+    return open_with(conf, &coordinator, request_id, list.items, list.item_count, true, ret_remote,
+                     note);
 }
 
 enum err remote_open_at(const struct conf *conf, const char *address, struct remote **ret_remote,
@@ -183,7 +195,15 @@ enum err remote_open_at(const struct conf *conf, const char *address, struct rem
 {
     struct str one = str_from(address);
 
-    return open_with(conf, NULL, &one, 1, false, ret_remote, note);
+    return open_with(conf, &coordinator, NULL, &one, 1, false, ret_remote, note);
+}
+
+enum err remote_open_shard(const struct conf *conf, const char *address, struct remote **ret_remote,
+                           struct note *note)
+{
+    struct str one = str_from(address);
+
+    return open_with(conf, &shard, NULL, &one, 1, false, ret_remote, note);
 }
 
 static void on_closed(void *owner)
@@ -227,10 +247,11 @@ static void say_unavailable(const struct remote *remote, const struct answer *a,
     bool refused = strstr(a->text.text, "connection refused") != NULL;
     const char *text = text_or_status(a), *dial = strstr(text, ": dial "); /* "A: dial A: ..." */
 
-    note_set(note, "no coordinator answers at %s (%s)%s", remote->where, dial ? dial + 2 : text,
-             refused            ? "; is one running there? --coordinator says where to look"
-             : remote->with_tls ? "; --tls-cert, --tls-key and --tls-ca must be of its authority"
-                                : "; if it speaks TLS give --tls-cert, --tls-key and --tls-ca");
+    note_set(note, "no %s answers at %s (%s); %s%s", remote->callee->who, remote->where,
+             dial ? dial + 2 : text, refused ? "is one running there? " : "",
+             refused       ? remote->callee->look
+             : remote->tls ? "--tls-cert, --tls-key and --tls-ca must be of its authority"
+                           : "if it speaks TLS give --tls-cert, --tls-key and --tls-ca");
 }
 
 static void say_unknown(const struct remote *remote, const struct answer *a, struct note *note)

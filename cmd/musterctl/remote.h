@@ -12,6 +12,7 @@
 #ifndef MUSTERCTL_REMOTE_H
 #define MUSTERCTL_REMOTE_H
 #include "conf/conf.h"
+#include "io/tls.h"
 #include "wire/message.h"
 
 struct remote; /* one thread; owns its loop */
@@ -43,6 +44,12 @@ enum err remote_open(const struct conf *conf, const char *request_id, struct rem
  * is wanted, whoever leads. */
 enum err remote_open_at(const struct conf *conf, const char *address, struct remote **ret_remote,
                         struct note *note);
+/* The same for a shard: mistakes name it, and --shard. */
+enum err remote_open_shard(const struct conf *conf, const char *address, struct remote **ret_remote,
+                           struct note *note);
+/* The three TLS files of the options, for a client that is none of these. NULL: plaintext.
+ * ERR_INVALID (a part of them), and what tls_context_open answers, with a note. */
+enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note);
 void remote_close(struct remote *remote); /* NULL is fine */
 
 /* One request, one answer, decoded into `arena`. The error is the command's: its exit code is

@@ -9,7 +9,7 @@
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/ctl.h"
-#include "musterctl/message_json.h"
+#include "wire/json/message_json.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum { ROUNDS_MAX = 20 };

@@ -9,6 +9,7 @@
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/ctl.h"
+#include "musterctl/store_side.h"
 #include "text/ndjson.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
@@ -24,23 +25,6 @@ static ProtobufCBinaryData bytes_of(const char *text)
 static struct str view_of(ProtobufCBinaryData bytes)
 {
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
-}
-
-/* The first key behind all that begin with this. */
-static enum err prefix_end(struct ctl *ctl, struct str prefix, ProtobufCBinaryData *ret_end)
-{
-    uint8_t *end = arena_alloc(&ctl->memory, prefix.len + 1);
-    size_t len = prefix.len;
-
-    if (!end) return ERR_NOMEM;
-    if (len) memcpy(end, prefix.at, len);
-    while (len > 0 && end[len - 1] == 0xff) len--;
-    if (len > 0)
-        end[len - 1]++;
-    else
-        end[len++] = '\0'; /* every key there is */
-    *ret_end = (ProtobufCBinaryData){len, end};
-    return ERR_OK;
 }
 
 /* The store knows a repeat by client and sequence: both come of the command's request id. */
@@ -216,7 +200,7 @@ static enum err store_del(struct ctl *ctl)
     request.request = &id;
     request.key = bytes_of(conf_argument(ctl->conf, 0));
     if (conf_bool(ctl->conf, "prefix"))
-        err = prefix_end(ctl, view_of(request.key), &request.range_end);
+        err = store_prefix_end(ctl, view_of(request.key), &request.range_end);
     if (!err) err = ctl_call(ctl, &method, &request.base, &answer);
     if (err) return err;
     outcome = (const Muster__V1__Outcome *)answer;
@@ -286,7 +270,7 @@ static enum err store_ls(struct ctl *ctl)
     enum err err;
 
     request.key = bytes_of(conf_argument(ctl->conf, 0));
-    err = prefix_end(ctl, view_of(request.key), &request.range_end);
+    err = store_prefix_end(ctl, view_of(request.key), &request.range_end);
     request.keys_only = true;
     request.limit = PAGE_KEYS;
     request.revision = conf_number(ctl->conf, "revision");
@@ -532,11 +516,11 @@ static const struct command status_command = {
 };
 
 static const struct command *const children[] = {
-    &get_command,   &put_command,     &del_command,    &ls_command,
-    &watch_command, &compact_command, &status_command, NULL};
+    &get_command,     &put_command,    &del_command,          &ls_command,           &watch_command,
+    &compact_command, &status_command, &store_import_command, &store_export_command, NULL};
 const struct command store_command = {
     .name = "store",
-    .summary = "the coordinators' own store: get, put, del, ls, watch, compact, status",
+    .summary = "the coordinators' own store: keys, how it is, copies from etcd",
     .about = "Plain keys of the store that the coordinators replicate, and how it is. For claims, "
              "slots and leases on it see `musterctl coord`.",
     .children = children,

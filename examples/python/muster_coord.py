@@ -241,6 +241,7 @@ class Event:
         self.type = EVENTS.get(raw.type, "?")
         self.key, self.value = _view(raw.key).decode(), _view(raw.value)
         self.revision, self.token, self.owner = raw.revision, raw.token, raw.owner.decode()
+        self.reason = _lib.coord_reason_name(raw.reason).decode()
 
     def __repr__(self):
         return "Event(%s %s @%d)" % (self.type, self.key, self.revision)

@@ -9,6 +9,10 @@
  * 2. low[i] is the first row under child[i]
  * 3. all leaves are at the same depth, and the chain gives them in order
  * 4. weight[i] is the number of rows under child[i], so that a rank is found on one way down
+ * 5. all rows of a node (of an inner one: its `low`) have the first `skip` bytes of one text in
+ *    common: of `first`, or, `by_second`, of `second`, the first being the same in all; hint[i] is
+ *    what follows there in row i, so that a search looks at one row or two and not at five. Rows
+ *    are far apart in memory, and looking at one is most of what a search costs
  *
  * Inserting splits full nodes on the way down, each split leaving a valid tree, so memory that runs
  * out on the way costs nothing but the row. A split behind the last entry leaves the old node full:
@@ -18,13 +22,16 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/memory.h"
 
 enum { FANOUT = 32, SPARSE = FANOUT / 4, HEIGHT_MAX = 32 };
 
 struct order_node {
     uint32_t count;
-    bool is_leaf;
+    bool is_leaf, by_second;
+    uint16_t skip;
+    uint32_t hint[FANOUT];
     union {
         struct {
             struct order_node *next, *before;
@@ -51,6 +58,8 @@ static struct order_node *node_make(struct order *order, bool is_leaf)
     if (!node) return NULL;
     node->count = 0;
     node->is_leaf = is_leaf;
+    node->by_second = false;
+    node->skip = 0;
     if (is_leaf) node->leaf.next = node->leaf.before = NULL;
     return node;
 }
@@ -92,15 +101,95 @@ int order_key_compare(struct order_key a, struct order_key b)
     return first ? first : text_compare(a.second, b.second);
 }
 
+/* -- hints -- */
+static struct order_key key_at(const struct order *order, const struct order_node *node,
+                               uint32_t slot)
+{
+    return order->kind->key(node_row(node, slot));
+}
+
+static struct str hinted(const struct order_node *node, struct order_key key)
+{
+    return node->by_second ? key.second : key.first;
+}
+
+/* As numbers these are in the order of the texts, but for equal ones, of which nothing is known. */
+static uint32_t hint_of(const struct order_node *node, struct order_key key)
+{
+    struct str rest = str_tail(hinted(node, key), node->skip);
+    uint32_t hint = 0;
+
+    if (rest.len >= sizeof hint) return __builtin_bswap32(load_le32(rest.at));
+    for (size_t i = 0; i < sizeof hint; i++)
+        hint = hint << 8 | (i < rest.len ? (unsigned char)rest.at[i] : 0);
+    return hint;
+}
+
+/* Where the rows of the node stand to the key by what they have in common: all before it (< 0), all
+ * behind it, or 0: the hints decide. */
+static int common_compare(const struct order_node *node, struct order_key row, struct order_key key)
+{
+    struct str ours = hinted(node, row), text = hinted(node, key);
+    size_t both = min_size(node->skip, text.len);
+    int sign = node->by_second ? text_compare(row.first, key.first) : 0;
+
+    if (!sign && both && ours.at != text.at) sign = memcmp(ours.at, text.at, both);
+    return sign ? sign : text.len < node->skip;
+}
+
+static size_t text_common(struct str a, struct str b)
+{
+    size_t len = min_size(min_size(a.len, b.len), UINT16_MAX), at = 0;
+
+    if (a.at == b.at) return len;
+    while (at < len && a.at[at] == b.at[at]) at++;
+    return at;
+}
+
+/* Rows are in order: what the outermost have in common, all have. */
+static void node_hint(const struct order *order, struct order_node *node)
+{
+    struct order_key first, last;
+
+    if (node->count == 0) return;
+    first = key_at(order, node, 0);
+    last = key_at(order, node, node->count - 1);
+    node->by_second = text_compare(first.first, last.first) == 0;
+    node->skip = (uint16_t)text_common(hinted(node, first), hinted(node, last));
+    for (uint32_t i = 0; i < node->count; i++)
+        node->hint[i] = hint_of(node, key_at(order, node, i));
+}
+
+/* After the row of `slot` became another one. */
+static void slot_hint(const struct order *order, struct order_node *node, uint32_t slot)
+{
+    struct order_key key = key_at(order, node, slot);
+
+    if (node->count == 1 || common_compare(node, key_at(order, node, slot == 0), key))
+        node_hint(order, node);
+    else
+        node->hint[slot] = hint_of(node, key);
+}
+
 /* How many entries are at or before the key (or, `at` false, before it). */
 static uint32_t node_rank(const struct order *order, const struct order_node *node,
                           struct order_key key, bool at)
 {
-    uint32_t low = 0, high = node->count;
+    uint32_t hint, low = 0, high, left = node->count;
+    int sign = left && (node->skip || node->by_second)
+                   ? common_compare(node, key_at(order, node, 0), key)
+                   : 0;
 
+    if (sign) return sign < 0 ? node->count : 0;
+    hint = hint_of(node, key);
+    for (uint32_t half; left > 0; left -= half) { /* without a branch to guess wrong */
+        half = (left + 1) / 2;
+        low += node->hint[low + half - 1] < hint ? half : 0;
+    }
+    for (high = low; high < node->count && node->hint[high] == hint;) high++;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        int sign = order_key_compare(order->kind->key(node_row(node, middle)), key);
+        sign = order_key_compare(key_at(order, node, middle), key);
         if (sign < 0 || (sign == 0 && at))
             low = middle + 1;
         else
@@ -175,6 +264,7 @@ static void node_open_slot(struct order_node *node, uint32_t slot)
     size_t behind = (node->count - slot) * sizeof(void *);
 
     assert(node->count < FANOUT && slot <= node->count);
+    memmove(node->hint + slot + 1, node->hint + slot, (node->count - slot) * sizeof(uint32_t));
     if (node->is_leaf) {
         memmove(node->leaf.rows + slot + 1, node->leaf.rows + slot, behind);
     } else {
@@ -191,6 +281,7 @@ static void node_close_slot(struct order_node *node, uint32_t slot)
     size_t behind = (node->count - slot - 1) * sizeof(void *);
 
     assert(slot < node->count);
+    memmove(node->hint + slot, node->hint + slot + 1, (node->count - slot - 1) * sizeof(uint32_t));
     if (node->is_leaf) {
         memmove(node->leaf.rows + slot, node->leaf.rows + slot + 1, behind);
     } else {
@@ -203,7 +294,8 @@ static void node_close_slot(struct order_node *node, uint32_t slot)
 }
 
 /* Appends the entries of `from` from `slot` on to `to`, its left neighbour or a new node. */
-static void node_move_tail(struct order_node *to, struct order_node *from, uint32_t slot)
+static void node_move_tail(const struct order *order, struct order_node *to,
+                           struct order_node *from, uint32_t slot)
 {
     uint32_t count = from->count - slot;
     size_t size = count * sizeof(void *);
@@ -218,6 +310,8 @@ static void node_move_tail(struct order_node *to, struct order_node *from, uint3
     }
     to->count += count;
     from->count = slot;
+    node_hint(order, to);
+    node_hint(order, from);
 }
 
 /* Splits the full child at `slot`; `parent` has room. */
@@ -230,7 +324,7 @@ static enum err child_split(struct order *order, struct order_node *parent, uint
 
     if (!right) return ERR_NOMEM;
     at_end = order_key_compare(order->kind->key(node_row(left, FANOUT - 1)), key) < 0;
-    node_move_tail(right, left, at_end ? FANOUT - 1 : FANOUT / 2);
+    node_move_tail(order, right, left, at_end ? FANOUT - 1 : FANOUT / 2);
     if (left->is_leaf) {
         right->leaf.before = left;
         right->leaf.next = left->leaf.next;
@@ -240,6 +334,7 @@ static enum err child_split(struct order *order, struct order_node *parent, uint
     node_open_slot(parent, slot + 1);
     parent->inner.child[slot + 1] = right;
     parent->inner.low[slot + 1] = node_row(right, 0);
+    slot_hint(order, parent, slot + 1);
     parent->inner.weight[slot + 1] = node_weight(right);
     parent->inner.weight[slot] -= parent->inner.weight[slot + 1];
     return ERR_OK;
@@ -254,6 +349,7 @@ static enum err root_grow(struct order *order)
         root->count = 1;
         root->inner.child[0] = order->root;
         root->inner.low[0] = node_row(order->root, 0);
+        node_hint(order, root);
         root->inner.weight[0] = node_weight(order->root);
     }
     order->root = root;
@@ -303,11 +399,15 @@ enum err order_insert(struct order *order, void *row)
     assert(slot == node->count || order_key_compare(order->kind->key(node->leaf.rows[slot]), key));
     node_open_slot(node, slot);
     node->leaf.rows[slot] = row;
+    slot_hint(order, node, slot);
     order->count++;
     /* It is the first of its leaf; it is under child 0 wherever it is before all of a node. */
     for (bool first = slot == 0; depth-- > 0;) {
         way[depth]->inner.weight[taken[depth]]++;
-        if (first) way[depth]->inner.low[taken[depth]] = row;
+        if (first) {
+            way[depth]->inner.low[taken[depth]] = row;
+            slot_hint(order, way[depth], taken[depth]);
+        }
         first = first && taken[depth] == 0;
     }
     return ERR_OK;
@@ -319,7 +419,7 @@ static void child_merge(struct order *order, struct order_node *parent, uint32_t
     struct order_node *to = parent->inner.child[left];
     struct order_node *from = parent->inner.child[left + 1];
 
-    node_move_tail(to, from, 0);
+    node_move_tail(order, to, from, 0);
     node_free(order, from);
     parent->inner.weight[left] += parent->inner.weight[left + 1];
     node_close_slot(parent, left + 1);
@@ -330,7 +430,10 @@ static void child_tend(struct order *order, struct order_node *parent, uint32_t 
 {
     struct order_node *child = parent->inner.child[slot];
 
-    if (child->count > 0) parent->inner.low[slot] = node_row(child, 0);
+    if (child->count > 0 && parent->inner.low[slot] != node_row(child, 0)) {
+        parent->inner.low[slot] = node_row(child, 0);
+        slot_hint(order, parent, slot);
+    }
     if (child->count > SPARSE) return;
     if (child->count == 0) {
         node_free(order, child);

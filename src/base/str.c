@@ -133,7 +133,11 @@ bool str_is_utf8(struct str s)
 
     for (size_t left = s.len; left > 0;) {
         bool ascii = left >= 8 && (load_le64(at) & 0x8080808080808080u) == 0;
-        size_t len = ascii ? 8 : utf8_char(at, left);
+        size_t len;
+        /* The end of a longer text by one more word, which begins where we have been. */
+        if (left < 8 && s.len >= 8 && (load_le64(at + left - 8) & 0x8080808080808080u) == 0)
+            return true;
+        len = ascii ? 8 : utf8_char(at, left);
         if (len == 0) return false;
         at += len;
         left -= len;

@@ -33,6 +33,7 @@ struct command {
     const struct command *const *children; /* ends with NULL; NULL: it runs by itself */
     command_fn *run;                       /* NULL exactly when it has children */
     bool says_name_only; /* of a program: mistakes begin with its name, without the command's */
+    bool hidden;         /* in no list and no completion; it runs and has its help all the same */
 };
 
 enum command_wish {

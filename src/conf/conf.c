@@ -124,7 +124,7 @@ void conf_hint(const struct option_table *table, struct str wanted, uint32_t exc
         const struct option *option = &table->options[i];
         if (option->flags & excluded_flags) continue;
         nearest_offer(&whole, plain_name(str_from(option->name), plain), i);
-        nearest_offer(&key, option_key(option), i);
+        nearest_offer(&key, plain_name(option_key(option), plain), i);
     }
     if (!nearest_found(&whole) && !nearest_found(&key)) return;
     spell(&table->options[nearest_found(&whole) ? whole.place : key.place], name);
@@ -405,6 +405,13 @@ uint64_t conf_number(const struct conf *conf, const char *name)
     return entry->value.number;
 }
 
+double conf_decimal(const struct conf *conf, const char *name)
+{
+    const struct conf_entry *entry = entry_of(conf, name);
+    assert(entry_is(conf, entry, BIT(OPTION_DECIMAL)));
+    return (double)entry->value.number / 1e6;
+}
+
 bool conf_bool(const struct conf *conf, const char *name)
 {
     const struct conf_entry *entry = entry_of(conf, name);
@@ -424,6 +431,17 @@ struct option_value conf_list(const struct conf *conf, const char *name)
     const struct conf_entry *entry = entry_of(conf, name);
     assert(entry_is(conf, entry, BIT(OPTION_LIST)));
     return entry->value;
+}
+
+bool conf_has_section(const struct conf *conf, const char *section)
+{
+    for (size_t i = 0; i < conf->section_count; i++)
+        if (strcmp(conf->sections[i], section) == 0) return true;
+    for (size_t i = 0; i < conf->table->count; i++)
+        if (conf->entries[i].place.source > CONF_FILE &&
+            str_equal(option_section(&conf->table->options[i]), str_from(section)))
+            return true;
+    return false;
 }
 
 size_t conf_argument_count(const struct conf *conf)

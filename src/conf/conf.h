@@ -53,15 +53,19 @@ bool conf_is_set(const struct conf *conf, const char *name); /* by any source or
 enum conf_source conf_source(const struct conf *conf, const char *name);
 const char *conf_text(const struct conf *conf, const char *name); /* NULL when not set; borrowed */
 uint64_t conf_number(const struct conf *conf, const char *name);  /* count, ms, bytes; 0 unset */
+double conf_decimal(const struct conf *conf, const char *name);   /* 0 unset */
 bool conf_bool(const struct conf *conf, const char *name);
 size_t conf_choice(const struct conf *conf, const char *name); /* which of `choices`; must be set */
 struct option_value conf_list(const struct conf *conf, const char *name);
+/* Was [section] in the file, be it empty, or a key of it given by flag or environment? */
+bool conf_has_section(const struct conf *conf, const char *section);
 size_t conf_argument_count(const struct conf *conf);
 const char *conf_argument(const struct conf *conf, size_t place);
 
 /* -- printing; ERR_FULL, ERR_NOMEM -- */
 /* The values in force as TOML that loads again, each with a comment that names its source. Secrets
- * and what cannot stand in a file are comments only. */
+ * and what cannot stand in a file are comments only; a gated section that was not given is left
+ * out. */
 enum err conf_print(const struct conf *conf, const char *title, struct buf *into);
 /* The whole table as a commented TOML file with every default: a manual and a starting point. */
 enum err conf_print_reference(const struct option_table *table, const char *title,

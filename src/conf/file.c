@@ -33,13 +33,24 @@ static bool is_section(const struct option_table *table, const char *path)
 {
     size_t len = strlen(path);
     for (size_t i = 0; i < table->count; i++) {
-        const char *name = table->options[i].name;
-        if (!(table->options[i].flags & NOT_HERE) && strncmp(name, path, len) == 0 &&
-            name[len] == '.') {
+        const struct option *option = &table->options[i];
+        if (option->flags & NOT_HERE) continue;
+        if (strncmp(option->name, path, len) == 0 && option->name[len] == '.') return true;
+        if (option->also_key && strncmp(option->also_key, path, len) == 0 &&
+            option->also_key[len] == '.')
             return true;
-        }
     }
     return false;
+}
+
+/* By the name it has in a file. */
+static size_t find_key(const struct option_table *table, struct str path)
+{
+    size_t i = 0;
+    while (i < table->count &&
+           !(table->options[i].also_key && str_equal(str_from(table->options[i].also_key), path)))
+        i++;
+    return i < table->count ? i : conf_find(table, path);
 }
 
 static void unknown_key(struct reader *r, const struct toml_value *value, const char *path)
@@ -71,6 +82,7 @@ static const char *wanted_form(enum option_kind kind)
         [OPTION_U64] = "an integer",
         [OPTION_DURATION] = "a string with a duration, such as \"10s\"",
         [OPTION_SIZE] = "a string with a size, such as \"64KiB\", or an integer of bytes",
+        [OPTION_DECIMAL] = "a number, such as 0.05",
         [OPTION_BOOL] = "a boolean, true or false",
         [OPTION_ADDRESS] = "a string with an address, such as \"127.0.0.1:8790\"",
         [OPTION_ENUM] = "a string with one of the choices",
@@ -87,17 +99,43 @@ static enum err wrong_type(const struct option *option, const struct toml_value 
     return ERR_PARSE;
 }
 
+/* A double is as near to what was written as no digit in the sixth place can tell. */
+static enum err read_millionths(const struct option *option, double number,
+                                struct option_value *ret_value, struct note *note)
+{
+    double millionths = number * 1e6 + 0.5;
+
+    if (!(millionths >= 0.5 && millionths < 1e18)) {
+        note_set(note, "must not be negative, or larger than any number of this kind");
+        return ERR_INVALID;
+    }
+    *ret_value = (struct option_value){.number = (uint64_t)millionths, .text = STR_EMPTY};
+    return option_check_number(option, ret_value->number, note);
+}
+
+static enum err read_decimal(const struct option *option, const struct toml_value *value,
+                             struct option_value *ret_value, struct note *note)
+{
+    double number = 0;
+
+    if (option->kind != OPTION_DECIMAL) return wrong_type(option, value, note);
+    if (toml_double(value, &number, note)) return ERR_PARSE;
+    return read_millionths(option, number, ret_value, note);
+}
+
 static enum err read_integer(const struct option *option, const struct toml_value *value,
                              struct option_value *ret_value, struct note *note)
 {
     int64_t number = 0;
 
-    if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE)
+    if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE && option->kind != OPTION_DECIMAL)
         return wrong_type(option, value, note);
     if (toml_i64(value, &number, NULL) || number < 0) {
         note_set(note, "must not be negative");
         return ERR_INVALID;
     }
+    if (option->kind == OPTION_DECIMAL)
+        return read_millionths(option, (double)number, ret_value, note);
     *ret_value = (struct option_value){.number = (uint64_t)number, .text = STR_EMPTY};
     return option_check_number(option, (uint64_t)number, note);
 }
@@ -130,13 +168,18 @@ static enum err read_value(struct reader *r, const struct option *option,
 
     switch (toml_type(value)) {
     case TOML_STRING:
+        if (option->kind == OPTION_LIST && (option->flags & OPTION_ONE_OR_LIST)) {
+            if (toml_string(value, &text, note)) return ERR_PARSE;
+            return option_make_list(option, &text, 1, &r->conf->memory, ret_value, note);
+        }
         if (option->kind == OPTION_U64 || option->kind == OPTION_BOOL ||
-            option->kind == OPTION_LIST) {
+            option->kind == OPTION_LIST || option->kind == OPTION_DECIMAL) {
             return wrong_type(option, value, note);
         }
         if (toml_string(value, &text, note)) return ERR_PARSE;
         return option_parse(option, text, &r->conf->memory, ret_value, note);
     case TOML_INTEGER: return read_integer(option, value, ret_value, note);
+    case TOML_FLOAT: return read_decimal(option, value, ret_value, note);
     case TOML_BOOLEAN:
         if (option->kind != OPTION_BOOL) return wrong_type(option, value, note);
         if (toml_bool(value, &truth, note)) return ERR_PARSE;
@@ -145,6 +188,24 @@ static enum err read_value(struct reader *r, const struct option *option,
     case TOML_ARRAY: return read_array(r, option, value, ret_value, note);
     default: return wrong_type(option, value, note);
     }
+}
+
+/* An option with two names may stand under one of them. */
+static void take_entry(struct reader *r, size_t index, const struct option_value *value,
+                       struct conf_place place)
+{
+    const struct option *option = &r->conf->table->options[index];
+    const struct conf_place *before = &r->conf->entries[index].place;
+    char what[NOTE_CAP];
+
+    if (option->also_key && before->source == CONF_FILE) {
+        snprintf(what, sizeof what,
+                 "'%s' and '%s' are two names of one option; line %u has the other", option->name,
+                 option->also_key, before->line);
+        refuse(r, (struct toml_position){place.line, place.column}, what, "");
+        return;
+    }
+    conf_set(r->conf, index, value, place);
 }
 
 static void take_value(struct reader *r, size_t index, const struct toml_value *value)
@@ -163,7 +224,7 @@ static void take_value(struct reader *r, size_t index, const struct toml_value *
         refuse(r, at, what, "");
     } else {
         struct conf_place place = {.source = CONF_FILE, .line = at.line, .column = at.column};
-        conf_set(r->conf, index, &read, place);
+        take_entry(r, index, &read, place);
     }
 }
 
@@ -180,17 +241,29 @@ static void quoted_key(struct reader *r, const struct toml_value *value, const c
     refuse(r, toml_key_position(value), what, "");
 }
 
+static void note_section(struct reader *r, const char *section)
+{
+    struct conf *conf = r->conf;
+    const char *name = arena_dup(&conf->memory, str_from(section));
+
+    if (!name)
+        r->first = ERR_NOMEM;
+    else if (conf->section_count < CONF_SECTIONS_MAX)
+        conf->sections[conf->section_count++] = name;
+}
+
 /* Depth is bounded by the sections that exist: an unknown one is refused, not entered. */
 static void take_table(struct reader *r, const struct toml_value *table, const char *section)
 {
     const struct option_table *known = r->conf->table;
 
+    note_section(r, section);
     for (const struct toml_value *v = toml_first(table); v && r->first != ERR_NOMEM;
          v = toml_next(v)) {
         char path[PATH_CAP];
         struct str key = toml_key(v);
         join_path(path, section, key);
-        size_t index = conf_find(known, str_from(path));
+        size_t index = find_key(known, str_from(path));
         bool in_file = index < known->count && !(known->options[index].flags & NOT_HERE);
         if (str_has(key, '.') || str_has(key, '\0'))
             quoted_key(r, v, path);

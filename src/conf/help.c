@@ -41,9 +41,11 @@ static enum err help_children(const struct command *command, struct buf *into)
     enum err err = buf_append_c(into, "\nCommands:\n");
 
     for (size_t i = 0; command->children[i]; i++) {
+        if (command->children[i]->hidden) continue;
         width = max_size(width, strlen(command->children[i]->name));
     }
     for (size_t i = 0; command->children[i] && !err; i++) {
+        if (command->children[i]->hidden) continue;
         err = buf_appendf(into, "  %-*s  %s\n", (int)width, command->children[i]->name,
                           command->children[i]->summary);
     }
@@ -163,6 +165,7 @@ static enum err complete_words(const struct command *command, bool is_program, s
     enum err err = ERR_OK;
 
     for (size_t i = 0; command->children && command->children[i] && !err; i++) {
+        if (command->children[i]->hidden) continue;
         err = buf_appendf(into, "%s ", command->children[i]->name);
     }
     if (!err && is_program) err = buf_append_c(into, "help --version ");

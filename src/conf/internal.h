@@ -16,6 +16,7 @@ struct conf_entry {
     struct conf_place next_place;   /* from there; UNSET: nothing any more */
 };
 
+enum { CONF_SECTIONS_MAX = 64 };
 struct conf {
     const struct option_table *table;
     struct conf_entry *entries; /* one per option, in table order */
@@ -25,6 +26,8 @@ struct conf {
     const char *file_name; /* NULL: no file */
     const char *arguments[CONF_ARGUMENTS_MAX];
     size_t argument_count;
+    const char *sections[CONF_SECTIONS_MAX]; /* that the file has; more are not remembered */
+    size_t section_count;
     struct conf_change *changes;
 };
 

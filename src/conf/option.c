@@ -16,17 +16,17 @@ static bool name_valid(const char *name)
     if (len == 0 || len + sizeof OPTION_ENVIRONMENT_PREFIX > OPTION_NAME_CAP) return false;
     for (const char *c = name; *c; before = *c++) {
         bool letter = *c >= 'a' && *c <= 'z', digit = *c >= '0' && *c <= '9';
-        bool joint = *c == '-' || *c == '.';
+        bool joint = *c == '-' || *c == '_' || *c == '.';
         if (!letter && !digit && !joint) return false;
-        if (!letter && (before == '.' || (joint && before == '-'))) return false;
+        if (!letter && (before == '.' || (joint && (before == '-' || before == '_')))) return false;
     }
-    return before != '.' && before != '-';
+    return before != '.' && before != '-' && before != '_';
 }
 
 void option_flag_name(const struct option *option, char name[OPTION_NAME_CAP])
 {
     snprintf(name, OPTION_NAME_CAP, "--%s", option->name);
-    for (char *c = name; *c; c++) *c = (char)(*c == '.' ? '-' : *c);
+    for (char *c = name; *c; c++) *c = (char)(*c == '.' || *c == '_' ? '-' : *c);
 }
 
 void option_environment_name(const struct option *option, char name[OPTION_NAME_CAP])
@@ -55,7 +55,7 @@ const char *option_placeholder(const struct option *option)
     static const char *const by_kind[] = {
         [OPTION_STRING] = "TEXT", [OPTION_U64] = "NUMBER",    [OPTION_DURATION] = "DURATION",
         [OPTION_SIZE] = "SIZE",   [OPTION_BOOL] = "",         [OPTION_ADDRESS] = "ADDRESS",
-        [OPTION_ENUM] = "CHOICE", [OPTION_LIST] = "ITEM,...",
+        [OPTION_ENUM] = "CHOICE", [OPTION_LIST] = "ITEM,...", [OPTION_DECIMAL] = "NUMBER",
     };
     return option->placeholder ? option->placeholder : by_kind[option->kind];
 }
@@ -144,6 +144,8 @@ static void number_text(const struct option *option, uint64_t number, char text[
         units_duration_text(number, text);
     else if (option->kind == OPTION_SIZE)
         units_size_text(number, text);
+    else if (option->kind == OPTION_DECIMAL)
+        units_decimal_text(number, text);
     else
         snprintf(text, UNITS_TEXT_CAP, "%llu", (unsigned long long)number);
 }
@@ -186,6 +188,8 @@ static enum err parse_number(const struct option *option, struct str text, uint6
         err = units_parse_duration(text, &number, note);
     else if (option->kind == OPTION_SIZE)
         err = units_parse_size(text, &number, note);
+    else if (option->kind == OPTION_DECIMAL)
+        err = units_parse_decimal(text, &number, note);
     else {
         err = str_to_u64(text, &number);
         if (err == ERR_TOO_LARGE)
@@ -327,6 +331,7 @@ enum err option_parse(const struct option *option, struct str text, struct arena
     case OPTION_STRING: break;
     case OPTION_U64:
     case OPTION_DURATION:
+    case OPTION_DECIMAL:
     case OPTION_SIZE: err = parse_number(option, text, &value.number, note); break;
     case OPTION_BOOL: err = parse_bool(text, &value.number, note); break;
     case OPTION_ADDRESS:
@@ -396,6 +401,7 @@ enum err option_format(const struct option *option, const struct option_value *v
     case OPTION_ADDRESS:
     case OPTION_ENUM: return format_quoted(value->text, into);
     case OPTION_BOOL: return buf_append_c(into, value->number ? "true" : "false");
+    case OPTION_DECIMAL:
     case OPTION_U64: number_text(option, value->number, text); return buf_append_c(into, text);
     case OPTION_DURATION:
     case OPTION_SIZE:
@@ -416,7 +422,7 @@ enum err option_format_plain(const struct option *option, const struct option_va
 {
     char text[UNITS_TEXT_CAP];
     assert(option->kind == OPTION_U64 || option->kind == OPTION_DURATION ||
-           option->kind == OPTION_SIZE);
+           option->kind == OPTION_SIZE || option->kind == OPTION_DECIMAL);
     number_text(option, value->number, text);
     return buf_append_c(into, text);
 }

@@ -8,7 +8,8 @@
  *     TOML            [http]
  *                     listen = "127.0.0.1:8790"
  *
- * Names are lower-case words joined by '-' inside a part and by '.' between section and key. The
+ * Names are lower-case words joined by '-' inside a part and by '.' between section and key; '_'
+ * joins words where a file's keys are somebody else's (run_id), and the flag has '-' there too. The
  * surprising rule: a duration has a unit always (only "0" may go without), so that nobody has to
  * know whether 10 means seconds or milliseconds; a size without a unit is bytes. */
 #ifndef CONF_OPTION_H
@@ -28,6 +29,7 @@ enum option_kind {
     OPTION_U64,      /* 42, within min..max */
     OPTION_DURATION, /* 250ms 10s 5m 1h 2d, or joined: 1m30s; kept in milliseconds */
     OPTION_SIZE,     /* 512 64KiB 16MiB 2GiB 1TiB; kept in bytes */
+    OPTION_DECIMAL,  /* 0.05, 1, 12.5: up to six digits behind the point; kept in millionths */
     OPTION_BOOL,     /* true false yes no on off 1 0; a flag alone is true, --no-x false */
     OPTION_ADDRESS,  /* host:port [v6]:port unix:/path */
     OPTION_ENUM,     /* one of `choices` */
@@ -42,6 +44,10 @@ enum option_flags {
     OPTION_FLAG_ONLY = BIT(4),   /* says something about this call, such as --json */
     OPTION_OFF = BIT(5),         /* ADDRESS: "0" is none at all, see option_address_off */
     OPTION_LISTEN = BIT(6),      /* ADDRESS: ":7790" is every interface, kept as 0.0.0.0:7790 */
+    OPTION_ONE_OR_LIST = BIT(7), /* LIST: a file may give a lone string */
+    /* That its section is there says something (conf_has_section): a configuration is printed
+     * without one that was not given. */
+    OPTION_GATED = BIT(8),
 };
 
 struct option {
@@ -49,12 +55,13 @@ struct option {
     enum option_kind kind;
     uint32_t flags;
     const char *fallback;       /* the default, as it would be typed; NULL: not set */
-    uint64_t min, max;          /* U64, DURATION (ms), SIZE; max 0: no upper bound */
+    uint64_t min, max;          /* of what is kept: count, ms, bytes, millionths; max 0: none */
     const char *const *choices; /* ENUM; ends with NULL */
     const char *placeholder;    /* how help calls the value; NULL: by kind, "ADDRESS" */
     const char *help;           /* what it does, in a sentence or two, lower case */
     const char *example;        /* a value somebody might give; NULL: none */
     const char *also;           /* one more spelling of the flag, "--tls-cert", "-o", or NULL */
+    const char *also_key;       /* one more name in a file, "cluster.id", or NULL */
 };
 struct option_table {
     const struct option *options;
@@ -62,7 +69,7 @@ struct option_table {
 };
 
 struct option_value {
-    uint64_t number;         /* U64, DURATION, SIZE, BOOL (0 or 1), ENUM (which choice) */
+    uint64_t number;         /* U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (which) */
     struct str text;         /* STRING, ADDRESS, ENUM; with a closing NUL */
     const struct str *items; /* LIST; each with a closing NUL */
     size_t item_count;
@@ -97,7 +104,8 @@ bool option_value_equal(const struct option *option, const struct option_value *
 /* As TOML writes it: "10s" with its quotes, 42, true, ["a", "b"]. ERR_FULL, ERR_NOMEM. */
 enum err option_format(const struct option *option, const struct option_value *value,
                        struct buf *into);
-/* A number as one would type it, without quotes: 10s, 64KiB, 42. U64, DURATION and SIZE only. */
+/* A number as one would type it, without quotes: 10s, 64KiB, 42, 0.05. U64, DURATION, SIZE and
+ * DECIMAL only. */
 enum err option_format_plain(const struct option *option, const struct option_value *value,
                              struct buf *into);
 #endif

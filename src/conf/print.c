@@ -28,12 +28,14 @@ enum err conf_place_text(const struct conf *conf, const struct option *option,
     return ERR_INTERNAL;
 }
 
-static enum err print_section(const struct option *option, const struct option *before,
+/* Of a gated section only the name is said while nothing of it is set. */
+static enum err print_section(const struct option *option, const struct option *before, bool empty,
                               struct buf *into)
 {
     struct str section = option_section(option);
     if (section.len == 0 || (before && str_equal(section, option_section(before)))) return ERR_OK;
-    return buf_appendf(into, "\n[%.*s]\n", STR_ARG(section));
+    return buf_appendf(into, "\n%s[%.*s]\n", empty && (option->flags & OPTION_GATED) ? "#" : "",
+                       STR_ARG(section));
 }
 
 /* What stands after the comment sign on a line whose value begins at `start`. */
@@ -82,6 +84,16 @@ static enum err print_entry(const struct conf *conf, size_t index, struct buf *i
     return err ? err : buf_append_byte(into, '\n');
 }
 
+/* Printed, the section would be there when this is read again, and switch something on. */
+static bool gated_away(const struct conf *conf, const struct option *option)
+{
+    char section[OPTION_NAME_CAP];
+
+    if (!(option->flags & OPTION_GATED)) return false;
+    snprintf(section, sizeof section, "%.*s", STR_ARG(option_section(option)));
+    return !conf_has_section(conf, section);
+}
+
 enum err conf_print(const struct conf *conf, const char *title, struct buf *into)
 {
     enum err err =
@@ -90,8 +102,8 @@ enum err conf_print(const struct conf *conf, const char *title, struct buf *into
 
     for (size_t i = 0; i < conf->table->count && !err; i++) {
         const struct option *option = &conf->table->options[i];
-        if (option->flags & OPTION_FLAG_ONLY) continue;
-        err = print_section(option, before, into);
+        if ((option->flags & OPTION_FLAG_ONLY) || gated_away(conf, option)) continue;
+        err = print_section(option, before, false, into);
         if (!err) err = print_entry(conf, i, into);
         before = option;
     }
@@ -169,7 +181,7 @@ enum err conf_print_reference(const struct option_table *table, const char *titl
     for (size_t i = 0; i < table->count && !err; i++) {
         const struct option *option = &table->options[i];
         if (option->flags & OPTION_FLAG_ONLY) continue;
-        err = print_section(option, before, into);
+        err = print_section(option, before, true, into);
         if (!err) err = buf_append_byte(into, '\n');
         if (!err) err = print_manual(option, into);
         before = option;

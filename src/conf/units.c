@@ -70,6 +70,7 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
     do {
         enum err err = take_number_and_unit(&rest, &number, &name);
         if (err == ERR_TOO_LARGE) return too_large(note);
+        if (rest.len > 0 && str_ends(name, STR(" "))) name.len--; /* 1m 30s */
         size_t unit = find_unit(durations, ARRAY_LEN(durations), name);
         if (!err && name.len == 0) {
             note_set(note, "needs a unit, such as %llums, %llus or %llum",
@@ -136,4 +137,41 @@ void units_size_text(uint64_t bytes, char text[UNITS_TEXT_CAP])
     while (unit + 1 < ARRAY_LEN(sizes) && (bytes == 0 || bytes % sizes[unit].factor != 0)) unit++;
     snprintf(text, UNITS_TEXT_CAP, "%llu%s", (unsigned long long)(bytes / sizes[unit].factor),
              sizes[unit].name.at);
+}
+
+enum { MILLION = 1000000, DECIMALS = 6 };
+
+enum err units_parse_decimal(struct str text, uint64_t *ret_millionths, struct note *note)
+{
+    uint64_t whole = 0, part = 0;
+    size_t point = 0;
+    enum err err;
+
+    while (point < text.len && text.at[point] != '.') point++;
+    err = str_to_u64(str_of(text.at, point), &whole);
+    if (!err && point < text.len) {
+        struct str digits = str_tail(text, point + 1);
+
+        err = digits.len <= DECIMALS ? str_to_u64(digits, &part) : ERR_PARSE;
+        for (size_t i = digits.len; i < DECIMALS; i++) part *= 10;
+    }
+    if (!err && whole > (UINT64_MAX - part) / MILLION) err = ERR_TOO_LARGE;
+    if (err == ERR_TOO_LARGE) return too_large(note);
+    if (err) {
+        note_set(note,
+                 "needs a number such as 0.05, at most six digits behind the point, got '%.*s'",
+                 STR_ARG(text));
+        return ERR_PARSE;
+    }
+    *ret_millionths = whole * MILLION + part;
+    return ERR_OK;
+}
+
+void units_decimal_text(uint64_t millionths, char text[UNITS_TEXT_CAP])
+{
+    int len =
+        snprintf(text, UNITS_TEXT_CAP, "%llu.%06llu", (unsigned long long)(millionths / MILLION),
+                 (unsigned long long)(millionths % MILLION));
+
+    while (text[len - 1] == '0' && text[len - 2] != '.') text[--len] = '\0';
 }

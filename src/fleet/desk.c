@@ -302,6 +302,7 @@ enum err desk_take(struct desk *desk, const struct desk_report *report, mono_tim
     if (!taken.late) {
         err = keep(desk, shard, report);
         if (err) return err;
+        taken.restarted = shard->reported && report->epoch != shard->epoch;
         shard->epoch = report->epoch;
         shard->cycle = report->cycle;
         shard->newest_at = now;
@@ -503,6 +504,13 @@ bool desk_has(const struct desk *desk, struct str shard_id, struct str instructi
     const struct shard *shard = map_get(&desk->shards, shard_id);
 
     return shard && map_get(&shard->by_id, instruction_id);
+}
+
+bool desk_has_topic(const struct desk *desk, struct str shard_id, struct str topic)
+{
+    const struct shard *shard = map_get(&desk->shards, shard_id);
+
+    return shard && map_get(&shard->by_topic, topic) != NULL;
 }
 
 bool desk_next_instruction(struct desk *desk, struct str id, bool deliver, const void **cursor,

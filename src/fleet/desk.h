@@ -66,9 +66,10 @@ struct desk_report {
     struct str shortfalls;  /* opaque */
 };
 struct desk_taken {
-    bool first; /* of this shard in this term */
-    bool back;  /* it had been called silent */
-    bool late;  /* older than what is kept: summary and shortfalls were dropped */
+    bool first;     /* of this shard in this term */
+    bool back;      /* it had been called silent */
+    bool late;      /* older than what is kept: summary and shortfalls were dropped */
+    bool restarted; /* not late, and of another epoch than the one before it */
 };
 /* The shard must be known: ERR_NOT_FOUND. Heard of in any case. A summary replaces the kept one
  * and the shortfalls, an empty list of these too; shortfalls alone replace shortfalls. Order is by
@@ -122,6 +123,7 @@ enum err desk_may_queue(struct desk *desk, const struct str *shards, size_t coun
 bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id);
 size_t desk_pending(const struct desk *desk, struct str shard);
 bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id);
+bool desk_has_topic(const struct desk *desk, struct str shard_id, struct str topic);
 /* The waiting ones in order of (term, sequence): start with *cursor NULL. `deliver` counts it as
  * sent once more. Any other change ends the walk. */
 bool desk_next_instruction(struct desk *desk, struct str shard, bool deliver, const void **cursor,

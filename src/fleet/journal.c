@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "obs/field_json.h"
+#include "rpc/access.h"
 #include "text/ndjson.h"
 
 enum { LINE_MAX_BYTES = 16 << 10 };
@@ -37,20 +39,6 @@ void fleet_journal_close(struct fleet_journal *journal)
     free(journal);
 }
 
-static void put_field(struct ndjson *line, const struct log_field *field)
-{
-    struct str key = str_from(field->key);
-
-    switch (field->kind) {
-    case LOG_KIND_STR: ndjson_string(line, key, field->u.text); break;
-    case LOG_KIND_U64: ndjson_u64(line, key, field->u.u64); break;
-    case LOG_KIND_I64: ndjson_i64(line, key, field->u.i64); break;
-    case LOG_KIND_F64: ndjson_double(line, key, field->u.f64); break;
-    case LOG_KIND_BOOL: ndjson_bool(line, key, field->u.yes); break;
-    case LOG_KIND_END: break;
-    }
-}
-
 /* A line the sink does not take is the sink's to count, and makes the process not ready. */
 static void write_line(struct fleet_journal *journal, struct events *sink, const char *kind,
                        const char *what, const struct str *actor, const struct log_field *fields)
@@ -65,7 +53,7 @@ static void write_line(struct fleet_journal *journal, struct events *sink, const
     ndjson_c_string(&line, STR("node"), journal->node);
     ndjson_c_string(&line, str_from(kind), what);
     if (actor) ndjson_string(&line, STR("actor"), *actor);
-    for (; fields && fields->kind != LOG_KIND_END; fields++) put_field(&line, fields);
+    for (; fields && fields->kind != LOG_KIND_END; fields++) field_json(&line, fields);
     if (ndjson_end(&line)) return;
     (void)events_write(sink, EVENT_KEEP, str_of(journal->line.data, journal->line.len - 1));
 }
@@ -87,12 +75,10 @@ void fleet_journal_audit(struct fleet_journal *journal, const char *what, struct
 void fleet_actor(const struct rpc_call *call, char actor[FLEET_ACTOR_CAP])
 {
     const struct tls_identity *identity = rpc_call_identity(call);
-    struct str who;
+    struct str who = rpc_access_name(identity);
 
-    if (!identity) {
+    if (identity)
+        snprintf(actor, FLEET_ACTOR_CAP, "%.*s", STR_ARG(who));
+    else
         snprintf(actor, FLEET_ACTOR_CAP, "plaintext:%s", rpc_call_peer(call));
-        return;
-    }
-    if (tls_identity_uri(identity, STR("bigfleet"), &who)) who = identity->common_name;
-    snprintf(actor, FLEET_ACTOR_CAP, "%.*s", STR_ARG(who));
 }

@@ -13,11 +13,9 @@
 enum {
     READ_BYTES = 256 << 10,
     SLICE_MAX = 64 << 20, /* of one machine: a row and a slice */
-    MACHINES_MAX = 3,     /* fleet, roster and one more; in growing order of their ids */
+    MACHINES_MAX = BACKUP_SECTIONS_MAX, /* in growing order of their ids */
 };
-/* Cluster levels: of archives that name none, and the highest this program speaks (as replicas are
- * opened with it: log/log.h). */
-enum { LEVEL_FIRST = 1, LEVEL_SPOKEN = 1 };
+enum { LEVEL_FIRST = 1 }; /* of archives that name none */
 
 struct archive {
     struct archive_facts facts;
@@ -60,9 +58,9 @@ static enum err check_head(const struct backup_head *head, struct note *note)
                  head->index, head->term);
         return ERR_INVALID;
     }
-    if (head->level == 0 || head->level > LEVEL_SPOKEN) {
+    if (head->level == 0 || head->level > CLUSTER_LEVEL) {
         note_set(note, "cluster level %" PRIu32 ": this program speaks %d", head->level,
-                 LEVEL_SPOKEN);
+                 CLUSTER_LEVEL);
         return ERR_VERSION;
     }
     return ERR_OK;
@@ -351,9 +349,11 @@ static enum err open_machines(struct archive *archive, const struct machine *mor
     archive->machines[0] = fleet_machine_registration(archive->fleet);
     archive->machines[1] = roster_registration(archive->roster);
     archive->machine_count = 2;
-    if (!more) return ERR_OK;
-    assert(more->id > ROSTER_MACHINE_ID);
-    archive->machines[archive->machine_count++] = *more;
+    for (; more && more->id; more++) {
+        assert(more->id > archive->machines[archive->machine_count - 1].id);
+        assert(archive->machine_count < MACHINES_MAX);
+        archive->machines[archive->machine_count++] = *more;
+    }
     return ERR_OK;
 }
 

@@ -27,8 +27,9 @@ struct archive_facts {
     size_t lacks_count;
 };
 struct archive;
-/* Reads all of it. `more`: one machine of another module (its id is larger than ours), borrowed
- * until archive_close, which then holds its section, or nothing; may be NULL. ERR_NOT_FOUND,
+/* Reads all of it. `more`: machines of other modules by growing id, all larger than ours, ended by
+ * one of id 0; borrowed until archive_close, and each then holds its section, or nothing. May be
+ * NULL. ERR_NOT_FOUND,
  * ERR_PARSE and ERR_CORRUPT (file and offset in the note), ERR_INVALID (index 0), ERR_VERSION (a
  * section or version this program does not know), ERR_NOMEM. */
 enum err archive_open(struct fs *fs, const char *path, const struct machine *more,

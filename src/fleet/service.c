@@ -55,7 +55,7 @@ static bool same_members(const struct fleet_service *service, const struct repli
 static void tell_members(struct fleet_service *service)
 {
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(service->replica, members), voters = 0;
+    size_t count = replica_members(service->leader.replica, members), voters = 0;
     struct buf text;
 
     if (same_members(service, members, count)) return;
@@ -78,29 +78,22 @@ static void tell_members(struct fleet_service *service)
 
 void fleet_service_on_change(struct fleet_service *service, const struct replica_status *status)
 {
-    bool leads = status->role == REPLICA_LEADER;
-    bool was_ready = service->ready;
+    struct leader *leader = &service->leader;
 
-    if (service->led && (!leads || status->term != service->term)) {
-        service->led = service->ready = false;
-        tell_leadership(service, "leadership-lost", service->term);
+    if (leader_over(leader, status)) {
+        tell_leadership(service, "leadership-lost", leader->term);
         service_end_term(service);
     }
-    if (status->leader_id != service->leader_id || status->term != service->term) {
-        if (status->leader_id != service->leader_id) tell_leader(service, status);
-        service->leader_id = status->leader_id;
-        service->term = status->term;
-    }
-    if (leads && !service->led) {
-        service->led = true;
+    if (status->leader_id != service->leader_id) tell_leader(service, status);
+    service->leader_id = status->leader_id;
+    if (leader_begun(leader, status)) {
         service_begin_term(service, status->term);
         tell_leadership(service, "leadership-gained", status->term);
     }
-    service->ready = service->led && status->ready;
-    if (service->replica) tell_members(service);
+    if (leader->replica) tell_members(service);
+    if (leader_ready(leader, status)) service_seed_begin(service);
     service_gauges(service);
-    if (service->ready && !was_ready) service_seed_begin(service);
-    service_requests_resume(service);
+    leader_resume(leader);
 }
 
 static void trim(struct buf *scratch)
@@ -118,7 +111,7 @@ static void on_tick(struct timer *timer)
 
     trim(&service->answer);
     trim(&service->row);
-    if (service->led) service_look_for_silence(service);
+    if (service->leader.led) service_look_for_silence(service);
     service_gauges(service);
     timer_start_in(timer, TICK_MS);
 }
@@ -134,7 +127,13 @@ static enum err open_parts(struct fleet_service *service,
                                 .pending_max = service->limits.pending_max,
                                 .bytes_max = service->limits.soft_bytes_max,
                                 .seed = entropy_u64(options->io->entropy)};
-    enum err err = timer_init(&service->overdue, options->io->loop, service_request_overdue);
+    enum err err = leader_open(
+        &service->leader, &(struct leader_options){.rules = &service_rules,
+                                                   .loop = options->io->loop,
+                                                   .address = options->leader_address,
+                                                   .owner = options->owner,
+                                                   .wait_ms = service->limits.wait_ms,
+                                                   .requests_max = service->limits.requests_max});
 
     if (!err) err = timer_init(&service->tick, options->io->loop, on_tick);
     if (!err) err = service_lister_init(&service->domains, service, FLEET_DOMAINS);
@@ -158,8 +157,6 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     else
         log_source_init(&service->log, NULL, "fleet", NULL);
     service->journal = options->journal;
-    service->leader_address = options->leader_address;
-    service->owner = options->owner;
     service->seed = options->seed;
     service->limits = options->limits;
     if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
@@ -167,7 +164,6 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     if (!service->limits.pending_max) service->limits.pending_max = DESK_PENDING_MAX;
     if (!service->limits.shards_max) service->limits.shards_max = FLEET_SHARDS_MAX;
     if (!service->limits.list_rows_max) service->limits.list_rows_max = LIST_ROWS_MAX;
-    list_init(&service->requests);
     buf_init(&service->answer, SERVICE_ANSWER_MAX);
     buf_init(&service->row, SERVICE_ANSWER_MAX);
     buf_init(&service->command, REPLICA_COMMAND_MAX);
@@ -185,9 +181,8 @@ enum err fleet_service_open(const struct fleet_service_options *options,
 void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
-    assert(list_empty(&service->requests) && service->request_count == 0);
     assert(service->seed_running == 0);
-    timer_deinit(&service->overdue);
+    leader_close(&service->leader);
     timer_deinit(&service->tick);
     service_lister_deinit(&service->domains);
     service_lister_deinit(&service->clusters);
@@ -208,33 +203,19 @@ void fleet_service_attach(struct fleet_service *service, struct replica *replica
 {
     struct replica_status status = replica_status(replica);
 
-    assert(!service->replica);
-    service->replica = replica;
+    assert(!service->leader.replica);
+    service->leader.replica = replica;
     fleet_service_on_change(service, &status);
 }
 
 static enum err add_methods(struct fleet_service *service, const struct service_method *methods,
                             struct rpc_server *server, struct note *note)
 {
-    for (; methods->path; methods++) {
-        struct service_binding *binding = &service->bindings[service->binding_count++];
-        enum err err;
+    enum err err = ERR_OK;
 
-        assert(service->binding_count <= SERVICE_METHODS_MAX);
-        *binding = (struct service_binding){service, methods};
-        err = rpc_server_add(server,
-                             &(struct rpc_method){.path = methods->path,
-                                                  .kind = RPC_UNARY,
-                                                  .input = methods->input,
-                                                  .output = methods->output,
-                                                  .request_max = methods->request_max,
-                                                  .response_max = methods->response_max,
-                                                  .handler = &service_handler,
-                                                  .service = binding},
-                             note);
-        if (err) return err;
-    }
-    return ERR_OK;
+    for (; !err && methods->base.path; methods++)
+        err = leader_add(&service->leader, server, &methods->base, note);
+    return err;
 }
 
 enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,

@@ -20,7 +20,7 @@ static bool all_there(struct request *request, const struct needed *fields)
 {
     for (; fields->name; fields++) {
         if (fields->text[0]) continue;
-        service_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s required", request->method->name,
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s required", request->method->name,
                        fields->name);
         return false;
     }
@@ -93,11 +93,11 @@ static enum err add_shard(struct request *request, struct fleet_command *ret_com
 {
     const add_shard_message *m = MESSAGE(request, add_shard_message);
 
-    *ret_command = (struct fleet_command){
-        .kind = FLEET_ADD_SHARD,
-        .add_shard = {.id = str_from(m->shard_id),
-                      .address = str_from(m->address),
-                      .registered_at = fleet_time_from_unix_ns(service_wall_ns(request->service))}};
+    *ret_command = (struct fleet_command){.kind = FLEET_ADD_SHARD,
+                                          .add_shard = {.id = str_from(m->shard_id),
+                                                        .address = str_from(m->address),
+                                                        .registered_at = fleet_time_from_unix_ns(
+                                                            service_wall_ns(service_of(request)))}};
     return ERR_OK;
 }
 
@@ -124,7 +124,7 @@ static bool admit_set_quota(struct request *request)
 
     if (!ALL_THERE(request, {"provider", m->provider}, {"region", m->region})) return false;
     if (m->n_per_shard <= FLEET_SLICES_MAX) return true;
-    service_refuse(request, GRPC_INVALID_ARGUMENT, "SetQuota: %zu shards in one row, at most %d",
+    request_refuse(request, GRPC_INVALID_ARGUMENT, "SetQuota: %zu shards in one row, at most %d",
                    m->n_per_shard, FLEET_SLICES_MAX);
     return false;
 }
@@ -167,10 +167,11 @@ static enum err upsert_provider(struct request *request, struct fleet_command *r
 
 #define WRITE(service, rpc, package, word)                                                         \
     {                                                                                              \
-        .path = "/" service "/" rpc, .name = rpc,                                                  \
-        .input = &package##__##word##_request__descriptor,                                         \
-        .output = &package##__##word##_response__descriptor, .admit = admit_##word,                \
-        .command = word,                                                                           \
+        .base = {.path = "/" service "/" rpc,                                                      \
+                 .name = rpc,                                                                      \
+                 .input = &package##__##word##_request__descriptor,                                \
+                 .output = &package##__##word##_response__descriptor},                             \
+        .admit = admit_##word, .command = word,                                                    \
     }
 #define BIGFLEET "bigfleet.v1alpha1.Coordinator"
 #define MUSTER   "muster.v1.Fleet"
@@ -182,5 +183,5 @@ const struct service_method service_admin_methods[] = {
     WRITE(MUSTER, "BindCluster", muster__v1, bind_cluster),
     WRITE(MUSTER, "SetQuota", muster__v1, set_quota),
     WRITE(MUSTER, "UpsertProvider", muster__v1, upsert_provider),
-    {.path = NULL},
+    {.base = {.path = NULL}},
 };

@@ -136,7 +136,7 @@ void service_applied(void *owner, const struct machine_entry *entry,
     struct fleet_service *service = owner;
 
     audit(service, entry, command, result);
-    if (service->led && command && result->status == FLEET_DONE)
+    if (service->leader.led && command && result->status == FLEET_DONE)
         follow(service, entry, command, result);
 }
 
@@ -174,7 +174,7 @@ void service_restored(void *owner)
 {
     struct fleet_service *service = owner;
 
-    if (service->led) service_begin_term(service, service->term);
+    if (service->leader.led) service_begin_term(service, service->leader.term);
 }
 
 /* -- silence -- */

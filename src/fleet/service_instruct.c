@@ -51,19 +51,28 @@ static char *c_text(struct str text, char *into)
     return into;
 }
 
+enum { TOPIC_CAP = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2 };
+
+static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_CAP])
+{
+    static_assert((int)TOPIC_CAP <= (int)DESK_TOPIC_MAX, "every domain is a topic");
+    assert(domain->key.len <= FLEET_LABEL_KEY_MAX && domain->value.len <= FLEET_LABEL_VALUE_MAX);
+    c_text(domain->key, topic); /* with its NUL, which no text of a contract holds */
+    memcpy(topic + domain->key.len + 1, domain->value.at, domain->value.len);
+    return str_of(topic, domain->key.len + 1 + domain->value.len);
+}
+
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
                         bool assigned)
 {
     char id[INSTRUCTION_ID_CAP], key[FLEET_LABEL_KEY_MAX + 1], value[FLEET_LABEL_VALUE_MAX + 1];
-    char topic[FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2];
+    char topic[TOPIC_CAP];
     Bigfleet__V1alpha1__AssignDomain assign = BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN__INIT;
     Bigfleet__V1alpha1__UnassignDomain unassign = BIGFLEET__V1ALPHA1__UNASSIGN_DOMAIN__INIT;
     instruction_message it = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__INIT;
-    size_t len = domain->key.len + 1 + domain->value.len;
+    struct str about = topic_of(domain, topic);
     enum err err;
 
-    static_assert(sizeof topic <= DESK_TOPIC_MAX, "every domain is a topic");
-    assert(domain->key.len < sizeof key && domain->value.len < sizeof value);
     assign.topology_key = unassign.topology_key = c_text(domain->key, key);
     assign.topology_value = unassign.topology_value = c_text(domain->value, value);
     if (assigned) {
@@ -73,16 +82,25 @@ void service_tell_owner(struct fleet_service *service, const struct fleet_domain
         it.payload_case = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_UNASSIGN_DOMAIN;
         it.unassign_domain = &unassign;
     }
-    memcpy(topic, key, domain->key.len);
-    topic[domain->key.len] = '\0'; /* no text of a contract holds one */
-    memcpy(topic + domain->key.len + 1, value, domain->value.len);
     service_stamp(service, &it, id);
-    err = service_queue(service, domain->shard, str_of(topic, len), &it);
+    err = service_queue(service, domain->shard, about, &it);
     if (!err) return;
     service_count(service->metrics.dropped[DROP_FULL]);
     LOG_WARN(&service->log, "the owner of a domain will not be told",
              log_str("shard", domain->shard), log_str("key", domain->key),
              log_str("value", domain->value), log_bool("assigned", assigned), log_err("err", err));
+}
+
+void service_tell_domains(struct fleet_service *service, struct str shard)
+{
+    struct fleet_walk walk = {0};
+    struct fleet_domain domain;
+    char topic[TOPIC_CAP];
+
+    while (desk_pending(service->desk, shard) < service->limits.pending_max &&
+           fleet_next_domain_of(service->fleet, &walk, shard, &domain))
+        if (!desk_has_topic(service->desk, shard, topic_of(&domain, topic)))
+            service_tell_owner(service, &domain, true);
 }
 
 /* -- QueueInstruction -- */
@@ -105,14 +123,14 @@ static bool admit_queue(struct request *request)
         wrong = "instruction_id is longer than 128 bytes";
     for (size_t i = 0; !wrong && i < m->n_shard_ids; i++)
         if (!m->shard_ids[i][0]) wrong = "an empty shard_id";
-    if (wrong) service_refuse(request, GRPC_INVALID_ARGUMENT, "QueueInstruction: %s", wrong);
+    if (wrong) request_refuse(request, GRPC_INVALID_ARGUMENT, "QueueInstruction: %s", wrong);
     return !wrong;
 }
 
 /* All or none: whether there is room for every one of them is known before the first is queued. */
 static bool may_queue(struct request *request, const instruction_message *it)
 {
-    struct fleet_service *service = request->service;
+    struct fleet_service *service = service_of(request);
     const queue_message *m = (const queue_message *)request->message;
     struct str shards[SHARDS_AT_ONCE_MAX];
     struct desk_instruction queued = {.id = str_from(it->instruction_id)};
@@ -126,15 +144,15 @@ static bool may_queue(struct request *request, const instruction_message *it)
     if (!err) err = desk_may_queue(service->desk, shards, m->n_shard_ids, &queued, &at);
     if (!err) return true;
     if (err == ERR_NOT_FOUND)
-        service_refuse(request, GRPC_NOT_FOUND, "QueueInstruction: shard not found: %s",
+        request_refuse(request, GRPC_NOT_FOUND, "QueueInstruction: shard not found: %s",
                        m->shard_ids[at]);
     else if (err == ERR_FULL)
-        service_refuse(request, GRPC_RESOURCE_EXHAUSTED,
+        request_refuse(request, GRPC_RESOURCE_EXHAUSTED,
                        "QueueInstruction: no room for %s, for which %zu instructions wait; it, or "
                        "others, have to report first",
                        m->shard_ids[at], desk_pending(service->desk, str_from(m->shard_ids[at])));
     else
-        service_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s", m->shard_ids[at],
+        request_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s", m->shard_ids[at],
                        err_text(err));
     return false;
 }
@@ -148,7 +166,7 @@ static void audit_queued(struct request *request, const instruction_message *it,
                   BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_ASSIGN_DOMAIN;
 
     fleet_actor(request->call, actor);
-    fleet_journal_audit(request->service->journal, "QueueInstruction", str_from(actor),
+    fleet_journal_audit(service_of(request)->journal, "QueueInstruction", str_from(actor),
                         (const struct log_field[]){log_text("instruction", it->instruction_id),
                                                    log_text("kind", kinds[kind]),
                                                    log_i64("term", it->coordinator_term),
@@ -158,7 +176,7 @@ static void audit_queued(struct request *request, const instruction_message *it,
 
 static void queue(struct request *request)
 {
-    struct fleet_service *service = request->service;
+    struct fleet_service *service = service_of(request);
     const queue_message *m = (const queue_message *)request->message;
     struct pack pack = {&service->answer, ERR_OK};
     instruction_message it;
@@ -174,22 +192,22 @@ static void queue(struct request *request)
         enum err err = service_queue(service, shard, STR_EMPTY, &it);
 
         if (err) { /* no memory; what was queued before stays */
-            service_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s",
+            request_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s",
                            m->shard_ids[i], err_text(err));
             return;
         }
         request->acted = true;
         audit_queued(request, &it, shard);
     }
-    service_reply_packed(request, &pack);
+    request_reply_packed(request, &pack);
 }
 
 const struct service_method service_instruct_methods[] = {
-    {.path = "/muster.v1.Fleet/QueueInstruction",
-     .name = "QueueInstruction",
-     .input = &muster__v1__queue_instruction_request__descriptor,
-     .output = &muster__v1__queue_instruction_response__descriptor,
+    {.base = {.path = "/muster.v1.Fleet/QueueInstruction",
+              .name = "QueueInstruction",
+              .input = &muster__v1__queue_instruction_request__descriptor,
+              .output = &muster__v1__queue_instruction_response__descriptor},
      .admit = admit_queue,
      .read = queue},
-    {.path = NULL},
+    {.base = {.path = NULL}},
 };

@@ -1,29 +1,25 @@
 /* The service's parts and who calls whom.
  *
- *     call -> service_request.c (leader? -> method's own checks -> wait until ready)
- *          -> replica_read -> method's `read`, or method's `command` -> replica_propose -> `done`
+ *     call -> leader/leader.h -> service_request.c (leader? -> method's own checks)
+ *          -> once ready: method's `read`, or method's `command`, then `done`
  *     applied entries -> service_follow.c (audit, soft state, instructions), on every replica
  *     replica's changes -> service.c (terms, events, gauges)
- *
- * A request lives from its call's message to its answer. If the caller goes away, a read is
- * forgotten and a write goes on without anybody to tell. */
+ */
 #ifndef FLEET_SERVICE_INTERNAL_H
 #define FLEET_SERVICE_INTERNAL_H
 #include "base/map.h"
 #include "fleet/desk.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
+#include "leader/leader.h"
 #include "rpc/client.h"
 #include "rpc/forward.h"
 #include "wire/pack.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-struct request;
 struct service_method {
-    const char *path, *name; /* name: in texts and stages */
-    const ProtobufCMessageDescriptor *input, *output;
-    size_t request_max, response_max; /* 0: the server's */
+    struct leader_method base;
     /* Arguments, and identity where it depends on them. Answers and returns false. May be NULL. */
     bool (*admit)(struct request *request);
     /* Reads and soft state: runs once leadership is proved, and answers. */
@@ -36,26 +32,12 @@ struct service_method {
 extern const struct service_method service_admin_methods[], service_read_methods[],
     service_report_methods[], service_instruct_methods[]; /* each ends with a NULL path */
 
-enum { SERVICE_METHODS_MAX = 32, SEED_BATCH = 64 };
-struct service_binding { /* what the server hands to our handler */
-    struct fleet_service *service;
-    const struct service_method *method;
+struct fleet_request {
+    struct request base;
+    bool answering; /* of a long list: it has got a part of its answer */
 };
 
-enum request_step { REQUEST_WAITS, REQUEST_READS, REQUEST_WRITES, REQUEST_LISTS };
-struct request {
-    struct list link; /* service.requests by age; detached once abandoned; or a lister's */
-    struct fleet_service *service;
-    const struct service_method *method;
-    struct rpc_call *call; /* NULL: nobody waits any more */
-    const ProtobufCMessage *message;
-    enum request_step step;
-    bool answering; /* of a long list: it has got a part of its answer */
-    bool acted;     /* something was done: no answer may say that nothing was */
-    mono_time since;
-    struct read_ticket ticket;
-    struct proposal proposal;
-};
+enum { SEED_BATCH = 64 };
 
 enum ack_outcome { /* the contract's numbers, then ours */
                    ACK_NUMBERS = 5,
@@ -93,26 +75,18 @@ struct fleet_service {
     struct io *io;
     struct log_source log;
     struct fleet_journal *journal;
-    const char *(*leader_address)(void *owner);
-    void *owner;
     struct fleet_service_limits limits;
+    struct leader leader; /* while it is led, the desk is of its term */
     struct fleet_machine *machine;
-    struct fleet *fleet;     /* the machine's */
-    struct replica *replica; /* NULL before it is attached */
+    struct fleet *fleet; /* the machine's */
     struct desk *desk;
     struct service_metrics metrics;
-    struct service_binding bindings[SERVICE_METHODS_MAX];
-    size_t binding_count;
     /* what the replica said last */
-    bool led;   /* leader: the desk is of its term */
-    bool ready; /* and may be asked */
-    uint64_t term, leader_id;
+    uint64_t leader_id;
     struct replica_member members[REPLICA_MEMBERS_MAX];
     size_t member_count;
-    struct list requests;
-    uint32_t request_count;
     struct service_lister domains, clusters;
-    struct timer overdue, tick;
+    struct timer tick;
     struct buf answer, row, command; /* scratch of one call */
     /* the rows of --bootstrap-state that a leader still has to propose */
     const struct fleet_seed *seed;
@@ -124,24 +98,15 @@ struct fleet_service {
     } seed_proposals[SEED_BATCH];
 };
 
+static inline struct fleet_service *service_of(const struct request *request)
+{
+    return CONTAINER_OF(request->leader, struct fleet_service, leader);
+}
+
 /* -- service_request.c -- */
-extern const struct rpc_handler service_handler;
-void service_requests_resume(struct fleet_service *service); /* those that wait: ready, or lost */
-void service_request_overdue(struct timer *timer);
-/* Still the leader of the term the desk is of; to be asked once leadership is proved. */
-bool service_leads(const struct fleet_service *service);
+extern const struct leader_rules service_rules;
 void service_write(struct request *request); /* proposes the method's command */
 void service_answer_write(struct request *request, const struct fleet_result *result);
-/* Each answers, once, and the request is gone. */
-void service_reply(struct request *request, struct str message);
-void service_fail(struct request *request, enum grpc_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Nothing was done, and the caller may try again: x-muster-applied says so. Of a request that has
- * acted the answer is UNAVAILABLE without it: it may or may not have been applied. */
-void service_refuse(struct request *request, enum grpc_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void service_reply_packed(struct request *request, const struct pack *pack);
-void service_replied(struct request *request); /* the call has its answer already */
 
 /* -- service_follow.c -- */
 void service_applied(void *owner, const struct machine_entry *entry,
@@ -167,6 +132,9 @@ enum err service_queue(struct fleet_service *service, struct str shard, struct s
  * hold what is true. */
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
                         bool assigned);
+/* All that are its own and that no word waits about: what a leader that is gone had not told, and
+ * what a shard that lost its disk has forgotten. One that it knows already is no news to it. */
+void service_tell_domains(struct fleet_service *service, struct str shard);
 
 /* -- service_list.c -- */
 /* The original sends and takes 256 MiB; a million domains are about 60 MB. */

@@ -109,7 +109,7 @@ static void refuse_all(struct service_lister *lister, enum err err)
     while (!list_empty(&lister->running)) {
         struct request *request = CONTAINER_OF(lister->running.next, struct request, link);
 
-        service_refuse(request, err_grpc_status(err), "%s: %s", request->method->name,
+        request_refuse(request, err_grpc_status(err), "%s: %s", request->method->name,
                        err_text(err));
     }
     end(lister);
@@ -118,11 +118,12 @@ static void refuse_all(struct service_lister *lister, enum err err)
 /* Some bytes of the answer to one caller; true: it has all of it. */
 static enum err answer_some(struct service_lister *lister, struct request *request, bool *ret_done)
 {
+    struct fleet_request *mine = CONTAINER_OF(request, struct fleet_request, base);
     size_t given = 0;
     enum err err = ERR_OK;
 
-    if (!request->answering) {
-        request->answering = true;
+    if (!mine->answering) {
+        mine->answering = true;
         lister->part = lister->parts.next;
         lister->part_at = 0;
         err = rpc_reply_begin(request->call, lister->total);
@@ -156,14 +157,14 @@ static void answer_next(struct service_lister *lister)
     }
     request = CONTAINER_OF(lister->running.next, struct request, link);
     if (lister->total == 0) {
-        service_reply(request, STR_EMPTY);
+        request_reply(request, STR_EMPTY);
     } else {
         err = answer_some(lister, request, &done);
         if (err)
-            service_refuse(request, err_grpc_status(err), "%s: the answer: %s",
+            request_refuse(request, err_grpc_status(err), "%s: the answer: %s",
                            request->method->name, err_text(err));
         else if (done)
-            service_replied(request);
+            request_free(request);
     }
     timer_start_in(&lister->timer, 0);
 }
@@ -233,8 +234,6 @@ void service_lister_deinit(struct service_lister *lister)
 
 void service_list_later(struct request *request, struct service_lister *lister)
 {
-    request->step = REQUEST_LISTS;
-    list_remove(&request->link); /* no longer overdue: it ends by itself */
-    list_append(&lister->waiting, &request->link);
+    request_keep(request, &lister->waiting);
     if (!lister->busy) begin(lister);
 }

@@ -156,10 +156,10 @@ void service_gauges(struct fleet_service *service)
     struct service_metrics *m = &service->metrics;
     struct fleet_counts counts = fleet_counts(service->fleet);
 
-    service_gauge(m->term, (double)service->term);
-    service_gauge(m->is_leader, service->ready ? 1 : 0);
+    service_gauge(m->term, (double)service->leader.term);
+    service_gauge(m->is_leader, service->leader.ready ? 1 : 0);
     service_gauge(m->shards_silent, (double)desk_silent_count(service->desk));
     service_gauge(m->soft_bytes, (double)desk_bytes(service->desk));
-    service_gauge(m->requests, service->request_count);
+    service_gauge(m->requests, service->leader.request_count);
     for (size_t i = 0; i < FLEET_TABLES; i++) service_gauge(m->rows[i], counts.of[i]);
 }

@@ -6,24 +6,6 @@
 /* Each answer is field 1, repeated. */
 enum { FIELD_ROWS = 1 };
 
-static struct pack begin_answer(struct fleet_service *service)
-{
-    buf_clear(&service->answer);
-    return (struct pack){&service->answer, ERR_OK};
-}
-
-static struct pack begin_row(struct fleet_service *service)
-{
-    buf_clear(&service->row);
-    return (struct pack){&service->row, ERR_OK};
-}
-
-static void end_row(struct pack *answer, const struct pack *row)
-{
-    if (!answer->err) answer->err = row->err;
-    pack_bytes(answer, FIELD_ROWS, buf_peek(row->into));
-}
-
 /* Too long for one turn of the loop. */
 static bool is_long(const struct fleet_service *service, enum fleet_table table)
 {
@@ -32,27 +14,27 @@ static bool is_long(const struct fleet_service *service, enum fleet_table table)
 
 static void list_shards(struct request *request)
 {
-    struct fleet_service *service = request->service;
-    struct pack answer = begin_answer(service);
+    struct fleet_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
     struct fleet_shard shard;
 
     while (!answer.err && fleet_next_shard(service->fleet, &walk, &shard)) {
-        struct pack row = begin_row(service);
+        struct pack row = pack_begin(&service->row);
 
         pack_text(&row, 1, shard.id);
         pack_text(&row, 2, shard.address);
         pack_i64(&row, 3, fleet_time_to_unix_ns(shard.registered_at));
         pack_i64(&row, 4, fleet_time_to_unix_ns(shard.last_heartbeat)); /* 0: never heard of */
-        end_row(&answer, &row);
+        pack_row(&answer, FIELD_ROWS, &row);
     }
-    service_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 static void list_domain_assignments(struct request *request)
 {
-    struct fleet_service *service = request->service;
-    struct pack answer = begin_answer(service);
+    struct fleet_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
     struct fleet_domain domain;
 
@@ -61,20 +43,20 @@ static void list_domain_assignments(struct request *request)
         return;
     }
     while (!answer.err && fleet_next_assignment(service->fleet, &walk, &domain)) {
-        struct pack row = begin_row(service);
+        struct pack row = pack_begin(&service->row);
 
         pack_text(&row, 1, domain.key);
         pack_text(&row, 2, domain.value);
         pack_text(&row, 3, domain.shard);
-        end_row(&answer, &row);
+        pack_row(&answer, FIELD_ROWS, &row);
     }
-    service_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 static void list_clusters(struct request *request)
 {
-    struct fleet_service *service = request->service;
-    struct pack answer = begin_answer(service);
+    struct fleet_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
     struct fleet_cluster cluster;
 
@@ -83,13 +65,13 @@ static void list_clusters(struct request *request)
         return;
     }
     while (!answer.err && fleet_next_cluster(service->fleet, &walk, &cluster)) {
-        struct pack row = begin_row(service);
+        struct pack row = pack_begin(&service->row);
 
         pack_text(&row, 1, cluster.id);
         pack_text(&row, 2, cluster.shard);
-        end_row(&answer, &row);
+        pack_row(&answer, FIELD_ROWS, &row);
     }
-    service_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 /* A map's entry is a message of key and value; both are written although they may be empty. */
@@ -109,39 +91,39 @@ static enum err pack_slice(struct pack *row, struct fleet_slice slice)
 
 static void list_quotas(struct request *request)
 {
-    struct fleet_service *service = request->service;
-    struct pack answer = begin_answer(service);
+    struct fleet_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
     struct fleet_quota quota;
 
     while (!answer.err && fleet_next_quota(service->fleet, &walk, &quota)) {
-        struct pack row = begin_row(service);
+        struct pack row = pack_begin(&service->row);
 
         pack_text(&row, 1, quota.provider);
         pack_text(&row, 2, quota.region);
         for (size_t i = 0; i < quota.slice_count && !row.err; i++)
             row.err = pack_slice(&row, quota.slices[i]);
-        end_row(&answer, &row);
+        pack_row(&answer, FIELD_ROWS, &row);
     }
-    service_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 static void list_providers(struct request *request)
 {
-    struct fleet_service *service = request->service;
-    struct pack answer = begin_answer(service);
+    struct fleet_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
     struct fleet_provider provider;
 
     while (!answer.err && fleet_next_provider(service->fleet, &walk, &provider)) {
-        struct pack row = begin_row(service);
+        struct pack row = pack_begin(&service->row);
 
         pack_text(&row, 1, provider.name);
         pack_text(&row, 2, provider.address);
         pack_text(&row, 3, provider.region);
-        end_row(&answer, &row);
+        pack_row(&answer, FIELD_ROWS, &row);
     }
-    service_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 /* -- soft state: shards in the tables' order -- */
@@ -155,14 +137,14 @@ static void list_shard_reports(struct request *request)
 {
     const Bigfleet__V1alpha1__ListShardReportsRequest *m =
         (const Bigfleet__V1alpha1__ListShardReportsRequest *)request->message;
-    struct fleet_service *service = request->service;
-    struct pack answer = begin_answer(service);
+    struct fleet_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
     struct fleet_shard shard;
     struct desk_shard kept;
 
     while (!answer.err && fleet_next_shard(service->fleet, &walk, &shard)) {
-        struct pack row = begin_row(service);
+        struct pack row = pack_begin(&service->row);
 
         if (!wanted(str_from(m->shard_id), shard.id)) continue;
         if (!desk_find(service->desk, shard.id, &kept)) continue;
@@ -172,17 +154,17 @@ static void list_shard_reports(struct request *request)
         pack_i64(&row, 3, kept.received_at_ns);
         if (kept.has_summary) pack_bytes(&row, 4, kept.summary);
         if (!row.err) row.err = buf_append(row.into, kept.shortfalls); /* fields 5 already */
-        end_row(&answer, &row);
+        pack_row(&answer, FIELD_ROWS, &row);
     }
-    service_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 static void list_instructions(struct request *request)
 {
     const Muster__V1__ListInstructionsRequest *m =
         (const Muster__V1__ListInstructionsRequest *)request->message;
-    struct fleet_service *service = request->service;
-    struct pack answer = begin_answer(service);
+    struct fleet_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
     struct fleet_shard shard;
     struct desk_instruction it;
@@ -192,22 +174,24 @@ static void list_instructions(struct request *request)
 
         if (!wanted(str_from(m->shard_id), shard.id)) continue;
         while (desk_next_instruction(service->desk, shard.id, false, &cursor, &it)) {
-            struct pack row = begin_row(service);
+            struct pack row = pack_begin(&service->row);
 
             pack_text(&row, 1, shard.id);
             pack_bytes(&row, 2, it.bytes);
             pack_u64(&row, 3, it.deliveries);
-            end_row(&answer, &row);
+            pack_row(&answer, FIELD_ROWS, &row);
         }
     }
-    service_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 #define READ(service, rpc, package, word)                                                          \
     {                                                                                              \
-        .path = "/" service "/" rpc, .name = rpc,                                                  \
-        .input = &package##__##word##_request__descriptor,                                         \
-        .output = &package##__##word##_response__descriptor, .response_max = SERVICE_ANSWER_MAX,   \
+        .base = {.path = "/" service "/" rpc,                                                      \
+                 .name = rpc,                                                                      \
+                 .input = &package##__##word##_request__descriptor,                                \
+                 .output = &package##__##word##_response__descriptor,                              \
+                 .response_max = SERVICE_ANSWER_MAX},                                              \
         .read = word,                                                                              \
     }
 #define BIGFLEET "bigfleet.v1alpha1.Coordinator"
@@ -220,5 +204,5 @@ const struct service_method service_read_methods[] = {
     READ(BIGFLEET, "ListProviders", bigfleet__v1alpha1, list_providers),
     READ(MUSTER, "ListClusters", muster__v1, list_clusters),
     READ(MUSTER, "ListInstructions", muster__v1, list_instructions),
-    {.path = NULL},
+    {.base = {.path = NULL}},
 };

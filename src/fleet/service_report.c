@@ -34,8 +34,8 @@ static bool is_registrable(struct request *request)
     bool long_id = shard_of(request).len > FLEET_ID_MAX;
 
     if (!long_id && strlen(report_of(request)->shard_address) <= FLEET_ADDRESS_MAX) return true;
-    service_count(request->service->metrics.reports[REPORT_REFUSED]);
-    service_refuse(request, GRPC_INVALID_ARGUMENT, "%s: at most %d bytes",
+    service_count(service_of(request)->metrics.reports[REPORT_REFUSED]);
+    request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: at most %d bytes",
                    long_id ? "shard_id" : "shard_address",
                    long_id ? FLEET_ID_MAX : FLEET_ADDRESS_MAX);
     return false;
@@ -47,16 +47,16 @@ static bool admit(struct request *request)
     struct note note = {""};
 
     if (!shard_of(request).len) {
-        service_refuse(request, GRPC_INVALID_ARGUMENT, "shard_id required");
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "shard_id required");
         return false;
     }
     if (rpc_access_is(identity, STR("bigfleet://shard/"), shard_of(request), &note)) {
         char actor[FLEET_ACTOR_CAP];
 
         fleet_actor(request->call, actor);
-        LOG_ERROR(&request->service->log, "identity refused", log_text("rpc", "ReportShard"),
+        LOG_ERROR(&service_of(request)->log, "identity refused", log_text("rpc", "ReportShard"),
                   log_text("presented", actor), log_str("shard", shard_of(request)));
-        service_refuse(request, GRPC_PERMISSION_DENIED, "ReportShard: %s", note.text);
+        request_refuse(request, GRPC_PERMISSION_DENIED, "ReportShard: %s", note.text);
         return false;
     }
     return is_registrable(request);
@@ -72,7 +72,8 @@ static enum err add_shard(struct request *request, struct fleet_command *ret_com
         .kind = FLEET_ADD_SHARD,
         .add_shard = {.id = str_from(report->shard_id),
                       .address = str_from(report->shard_address),
-                      .registered_at = fleet_time_from_unix_ns(service_wall_ns(request->service))},
+                      .registered_at =
+                          fleet_time_from_unix_ns(service_wall_ns(service_of(request)))},
     };
     return ERR_OK;
 }
@@ -161,7 +162,7 @@ static enum err keep(struct fleet_service *service, const report_message *report
 
 static void answer(struct request *request)
 {
-    struct fleet_service *service = request->service;
+    struct fleet_service *service = service_of(request);
     struct pack pack = {&service->answer, ERR_OK};
     struct desk_instruction next;
     const void *cursor = NULL;
@@ -175,7 +176,7 @@ static void answer(struct request *request)
         pack_bytes(&pack, FIELD_ANSWERED_INSTRUCTIONS, next.bytes);
     service_pending_gauge(service, shard);
     service_gauge(service->metrics.term, (double)desk_term(service->desk));
-    service_reply_packed(request, &pack);
+    request_reply_packed(request, &pack);
 }
 
 static void tell_back(struct fleet_service *service, struct str shard)
@@ -187,7 +188,7 @@ static void tell_back(struct fleet_service *service, struct str shard)
 
 static void take(struct request *request)
 {
-    struct fleet_service *service = request->service;
+    struct fleet_service *service = service_of(request);
     const report_message *report = report_of(request);
     struct str shard = shard_of(request);
     struct desk_taken taken;
@@ -195,13 +196,14 @@ static void take(struct request *request)
 
     if (err) {
         service_count(service->metrics.reports[REPORT_REFUSED]);
-        service_refuse(request, err_grpc_status(err), "ReportShard: the report of %.*s: %s",
+        request_refuse(request, err_grpc_status(err), "ReportShard: the report of %.*s: %s",
                        STR_ARG(shard), err_text(err));
         return;
     }
     request->acted = true;
     service_count(service->metrics.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]);
     if (taken.back) tell_back(service, shard);
+    if (taken.first || taken.restarted) service_tell_domains(service, shard);
     fleet_heartbeat(service->fleet, shard, fleet_time_from_unix_ns(service_wall_ns(service)));
     for (size_t i = 0; i < report->n_instruction_acks; i++)
         take_ack(service, shard, report->instruction_acks[i]);
@@ -210,7 +212,7 @@ static void take(struct request *request)
 
 static void after_registration(struct request *request, const struct fleet_result *result)
 {
-    struct fleet_service *service = request->service;
+    struct fleet_service *service = service_of(request);
     struct fleet_shard there;
 
     if (result->status != FLEET_DONE && result->status != FLEET_SHARD_EXISTS) {
@@ -222,12 +224,12 @@ static void after_registration(struct request *request, const struct fleet_resul
         if (fleet_result_text(&command, result, &text))
             (void)buf_append_c(&text, fleet_status_text(result->status));
         service_count(service->metrics.reports[REPORT_REFUSED]);
-        service_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %.*s",
+        request_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %.*s",
                        (int)text.len, text.data ? text.data : "");
         buf_deinit(&text);
-    } else if (!service_leads(service) ||
+    } else if (!leader_leads(&service->leader) ||
                !fleet_find_shard(service->fleet, shard_of(request), &there)) {
-        service_refuse(request, GRPC_UNAVAILABLE,
+        request_refuse(request, GRPC_UNAVAILABLE,
                        "coordinator: register shard: it was removed, or leadership lost, "
                        "meanwhile");
     } else {
@@ -238,11 +240,11 @@ static void after_registration(struct request *request, const struct fleet_resul
 /* The tables would refuse it, and the refusal would stand in the log, at every report anew. */
 static bool is_full(struct request *request)
 {
-    struct fleet_service *service = request->service;
+    struct fleet_service *service = service_of(request);
 
     if (fleet_counts(service->fleet).of[FLEET_SHARDS] < service->limits.shards_max) return false;
     service_count(service->metrics.reports[REPORT_REFUSED]);
-    service_refuse(request, GRPC_UNAVAILABLE,
+    request_refuse(request, GRPC_UNAVAILABLE,
                    "coordinator: register shard: there are %u already; remove those that are gone",
                    service->limits.shards_max);
     return true;
@@ -252,22 +254,22 @@ static void after_proof(struct request *request)
 {
     struct fleet_shard there;
 
-    if (fleet_find_shard(request->service->fleet, shard_of(request), &there))
+    if (fleet_find_shard(service_of(request)->fleet, shard_of(request), &there))
         take(request);
     else if (!is_full(request))
         service_write(request);
 }
 
 const struct service_method service_report_methods[] = {
-    {.path = "/bigfleet.v1alpha1.Coordinator/ReportShard",
-     .name = "ReportShard",
-     .input = &bigfleet__v1alpha1__shard_report__descriptor,
-     .output = &bigfleet__v1alpha1__report_ack__descriptor,
-     .request_max = REQUEST_BYTES_MAX,
-     .response_max = REQUEST_BYTES_MAX,
+    {.base = {.path = "/bigfleet.v1alpha1.Coordinator/ReportShard",
+              .name = "ReportShard",
+              .input = &bigfleet__v1alpha1__shard_report__descriptor,
+              .output = &bigfleet__v1alpha1__report_ack__descriptor,
+              .request_max = REQUEST_BYTES_MAX,
+              .response_max = REQUEST_BYTES_MAX},
      .admit = admit,
      .read = after_proof,
      .command = add_shard,
      .done = after_registration},
-    {.path = NULL},
+    {.base = {.path = NULL}},
 };

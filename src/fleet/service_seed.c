@@ -78,7 +78,7 @@ static void propose_batch(struct fleet_service *service)
         batch[count++] = &mine->proposal;
     }
     service->seed_running = count;
-    if (count) replica_propose(service->replica, batch, count);
+    if (count) replica_propose(service->leader.replica, batch, count);
     for (size_t i = 0; i < count; i++) buf_deinit(&texts[i]);
 }
 

@@ -9,17 +9,20 @@
 #include "fleet/format/backup.h"
 #include "rpc/forward.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
+#include "wire/pb/etcd_rpc.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
     WAIT_MS = 5000,
     STALL_MS = 60000,
+    TURN_MS = 300000, /* a machine gives one view at a time, and the log takes snapshots too */
+    TURN_EVERY_MS = 50,
     CHUNK_BYTES = 1 << 20,  /* of one frame: wire.md 4.5 */
     SLICE_BYTES = 64 << 10, /* made in one turn of the loop: a millisecond at most */
     OUT_MAX = 64 << 20,     /* a machine's largest record: more than that is no slice */
 };
 
-enum kind { SAVE, BACKUP };
+enum kind { SAVE, BACKUP, ETCD /* a backup in etcd's frames */ };
 /* SAVE measures the state before it sends it, because its meta, which comes first, has the size:
  * two views of one moment. BACKUP tells sizes at the end. */
 enum stage { READING, MEASURING, HEAD, SENDING, DONE };
@@ -31,8 +34,8 @@ struct outflow {
     enum stage stage;
     struct read_ticket ticket;
     struct timer timer; /* the next slice; while blocked or reading, the end of patience */
-    bool reading, blocked;
-    mono_time began;
+    bool reading, blocked, queued, waited; /* queued: until a machine has a view for it */
+    mono_time turn_until;
     struct buf out; /* made, not sent */
     uint64_t sent;
     uint64_t index, term;
@@ -58,12 +61,13 @@ struct snapshot_service {
 
 static const char *kind_word(enum kind kind)
 {
-    return kind == SAVE ? "snapshot save" : "backup";
+    return kind == SAVE ? "snapshot save" : kind == ETCD ? "etcd's Snapshot" : "backup";
 }
 
 static void count(struct snapshot_service *service, enum kind kind, const char *outcome)
 {
-    struct str values[] = {str_from(kind == SAVE ? "save" : "backup"), str_from(outcome)};
+    struct str values[] = {str_from(kind == SAVE ? "save" : kind == ETCD ? "etcd" : "backup"),
+                           str_from(outcome)};
 
     if (service->streams) counter_inc(metric_counter(service->streams, values));
 }
@@ -89,7 +93,7 @@ static void stream_clear(struct outflow *stream)
     buf_init(&stream->out, OUT_MAX);
     buf_init(&stream->slice, OUT_MAX);
     stream->call = NULL;
-    stream->reading = stream->blocked = false;
+    stream->reading = stream->blocked = stream->queued = false;
     stream->sent = 0;
     stream->section = 0;
 }
@@ -99,7 +103,10 @@ static void fail(struct outflow *stream, enum err err, const char *what)
     struct snapshot_service *service = stream->service;
     struct note note;
 
-    if (err == ERR_NOT_LEADER) {
+    if (err == ERR_NOT_LEADER && stream->kind == ETCD) {
+        rpc_finish(stream->call, GRPC_FAILED_PRECONDITION, STR("etcdserver: not leader"),
+                   STR_EMPTY);
+    } else if (err == ERR_NOT_LEADER) {
         const char *leader = service->options.leader_address
                                  ? service->options.leader_address(service->options.owner)
                                  : "";
@@ -140,6 +147,24 @@ static void on_done(void *opaque, struct rpc_call *call)
 
 /* -- sending -- */
 
+/* The first frame says what follows: no database of etcd's, but an archive of ours. */
+static enum err send_etcd(struct outflow *stream, bool is_head, ProtobufCBinaryData frame)
+{
+    struct replica_status status = replica_status(stream->service->options.replica);
+    Etcdserverpb__SnapshotResponse response = ETCDSERVERPB__SNAPSHOT_RESPONSE__INIT;
+    Etcdserverpb__ResponseHeader header = ETCDSERVERPB__RESPONSE_HEADER__INIT;
+
+    header.cluster_id = status.cluster_id;
+    header.member_id = status.id;
+    header.raft_term = status.term;
+    response.header = &header;
+    if (is_head)
+        response.version = (char *)"muster archive: for musterctl restore, not a database of etcd";
+    else
+        response.blob = frame;
+    return rpc_send(stream->call, &response.base);
+}
+
 /* True: it was taken. */
 static bool send_frame(struct outflow *stream, bool is_head, struct str bytes)
 {
@@ -157,6 +182,8 @@ static bool send_frame(struct outflow *stream, bool is_head, struct str bytes)
         else
             save.data = frame;
         err = rpc_send(stream->call, &save.base);
+    } else if (stream->kind == ETCD) {
+        err = send_etcd(stream, is_head, frame);
     } else {
         muster__v1__backup_chunk__init(&backup);
         backup.payload_case = is_head ? MUSTER__V1__BACKUP_CHUNK__PAYLOAD_META_JSON
@@ -334,6 +361,8 @@ static void backup_step(struct outflow *stream)
 
 /* -- driving -- */
 
+static void on_read(struct read_ticket *ticket, enum err err);
+
 static void step(struct outflow *stream)
 {
     const struct snapshot_service_options *o = &stream->service->options;
@@ -349,12 +378,43 @@ static void step(struct outflow *stream)
         timer_start_in(&stream->timer, 0); /* the next turn: others have theirs in between */
 }
 
+/* A leadership round, so that what is begun after it holds everything acknowledged before. */
+static void ask(struct outflow *stream)
+{
+    struct snapshot_service *service = stream->service;
+
+    stream->stage = READING;
+    stream->reading = true;
+    stream->queued = false;
+    stream->ticket = (struct read_ticket){.done = on_read};
+    timer_start_in(&stream->timer, service->options.wait_ms);
+    replica_read(service->options.replica, &stream->ticket);
+}
+
+/* True: it is asked for again in a moment. */
+static bool wait_for_turn(struct outflow *stream, enum err err)
+{
+    struct snapshot_service *service = stream->service;
+    mono_time now = loop_now(service->options.io->loop);
+
+    if (err != ERR_FULL || mono_due(stream->turn_until, now)) return false;
+    end_views(stream);
+    if (!stream->waited)
+        LOG_INFO(&service->log, "waits until a snapshot is taken",
+                 log_text("what", kind_word(stream->kind)));
+    stream->queued = stream->waited = true;
+    timer_start_in(&stream->timer, TURN_EVERY_MS);
+    return true;
+}
+
 static void on_timer(struct timer *timer)
 {
     struct outflow *stream = CONTAINER_OF(timer, struct outflow, timer);
 
     if (!stream->call || stream->stage == DONE) return;
-    if (stream->reading) {
+    if (stream->queued) {
+        ask(stream);
+    } else if (stream->reading) {
         replica_read_cancel(stream->service->options.replica, &stream->ticket);
         stream->reading = false;
         fail(stream, ERR_UNAVAILABLE, "no majority answered in time");
@@ -382,6 +442,7 @@ static void on_read(struct read_ticket *ticket, enum err err)
     stream->reading = false;
     timer_stop(&stream->timer);
     if (!err) err = stream->kind == SAVE ? save_begin(stream) : backup_begin(stream);
+    if (wait_for_turn(stream, err)) return;
     if (err == ERR_NOT_FOUND)
         fail(stream, err, "nothing was ever applied");
     else if (err)
@@ -410,11 +471,9 @@ static void begin(struct snapshot_service *service, struct rpc_call *call, enum 
     }
     stream->call = call;
     stream->kind = kind;
-    stream->stage = READING;
-    stream->reading = true;
-    stream->ticket = (struct read_ticket){.done = on_read};
-    timer_start_in(&stream->timer, service->options.wait_ms);
-    replica_read(service->options.replica, &stream->ticket);
+    stream->waited = false;
+    stream->turn_until = mono_after(loop_now(service->options.io->loop), TURN_MS);
+    ask(stream);
 }
 
 static void on_save(void *service, struct rpc_call *call, const ProtobufCMessage *message,
@@ -433,6 +492,20 @@ static void on_backup(void *service, struct rpc_call *call, const ProtobufCMessa
     begin(service, call, BACKUP);
 }
 
+static void on_etcd(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                    struct str bytes)
+{
+    struct note note;
+
+    (void)message;
+    (void)bytes;
+    /* It holds everything, not the store alone. */
+    if (rpc_access_check((struct rpc_access){ACCESS_ADMIN}, rpc_call_identity(call), &note))
+        rpc_finish(call, GRPC_PERMISSION_DENIED, STR("etcdserver: permission denied"), STR_EMPTY);
+    else
+        begin(service, call, ETCD);
+}
+
 /* -- the face -- */
 
 static enum err add_metrics(struct snapshot_service *service, struct metrics *metrics,
@@ -440,7 +513,7 @@ static enum err add_metrics(struct snapshot_service *service, struct metrics *me
 {
     struct metric_options streams = {
         .name = "muster_coordinator_state_streams_total",
-        .help = "Streams of the whole state by kind (save, backup) and outcome.",
+        .help = "Streams of the whole state by kind (save, backup, etcd) and outcome.",
         .kind = METRIC_COUNTER,
         .labels = {"kind", "outcome"},
     };
@@ -496,6 +569,24 @@ void snapshot_service_close(struct snapshot_service *service)
     stream_clear(&service->stream);
     timer_deinit(&service->stream.timer);
     free(service);
+}
+
+enum err snapshot_service_etcd(struct snapshot_service *service, struct rpc_server *server,
+                               struct note *note)
+{
+    static const struct rpc_handler handler = {
+        .on_message = on_etcd, .on_writable = on_writable, .on_done = on_done};
+
+    return rpc_server_add(server,
+                          &(struct rpc_method){
+                              .path = "/etcdserverpb.Maintenance/Snapshot",
+                              .kind = RPC_SERVER_STREAM,
+                              .input = &etcdserverpb__snapshot_request__descriptor,
+                              .output = &etcdserverpb__snapshot_response__descriptor,
+                              .handler = &handler,
+                              .service = service,
+                          },
+                          note);
 }
 
 enum err snapshot_service_methods(struct snapshot_service *service, struct rpc_server *server,

@@ -37,4 +37,8 @@ enum err snapshot_service_open(const struct snapshot_service_options *options,
 void snapshot_service_close(struct snapshot_service *service);
 enum err snapshot_service_methods(struct snapshot_service *service, struct rpc_server *server,
                                   struct note *note); /* what rpc_server_add answers */
+/* etcdserverpb.Maintenance/Snapshot: the backup in etcd's frames, of which the first says so in its
+ * `version`. Under TLS for administrators. */
+enum err snapshot_service_etcd(struct snapshot_service *service, struct rpc_server *server,
+                               struct note *note);
 #endif

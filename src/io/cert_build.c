@@ -333,9 +333,11 @@ enum err cert_leaf_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKE
            X509_set_issuer_name(leaf, X509_get_subject_name(root)) && X509_set_pubkey(leaf, key);
     if (good) {
         X509V3_set_ctx(&context, root, leaf, NULL, NULL, 0);
-        /* Two roots of one name are told apart by these during a rotation. */
+        /* Two roots of one name are told apart by these during a rotation; a root that others made
+         * may have none. */
+        bool named = extension_of(root, NID_subject_key_identifier) != NULL;
         good = add_extension(leaf, &context, NID_subject_key_identifier, "hash") &&
-               add_extension(leaf, &context, NID_authority_key_identifier, "keyid") &&
+               (!named || add_extension(leaf, &context, NID_authority_key_identifier, "keyid")) &&
                sign(leaf, root_key);
     }
     if (!good) {

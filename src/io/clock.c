@@ -6,12 +6,14 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "io/clock_boot.h"
+
 static uint64_t read_ns(clockid_t id)
 {
     struct timespec time;
     int failed = clock_gettime(id, &time);
 
-    assert(!failed); /* both clocks exist on every Linux */
+    assert(!failed); /* all of them exist on every Linux */
     return (uint64_t)time.tv_sec * 1000 * NS_PER_MS + (uint64_t)time.tv_nsec;
 }
 
@@ -19,6 +21,12 @@ static mono_ns real_mono(struct clock *clock)
 {
     (void)clock;
     return (mono_ns){read_ns(CLOCK_MONOTONIC)};
+}
+
+static mono_ns boot_mono(struct clock *clock)
+{
+    (void)clock;
+    return (mono_ns){read_ns(CLOCK_BOOTTIME)};
 }
 
 static wall_time real_wall(struct clock *clock)
@@ -48,6 +56,12 @@ uint64_t entropy_u64(struct entropy *entropy)
 
     entropy_fill(entropy, &value, sizeof value);
     return value;
+}
+
+struct clock *clock_boot(void)
+{
+    static struct clock clock = {boot_mono, real_wall};
+    return &clock;
 }
 
 struct clock *clock_real(void)

@@ -93,6 +93,9 @@ enum err http_unroute(struct http_server *server, const char *path);
  * ERR_NOMEM. */
 enum err http_publish(struct http_server *server, const char *path, const char *content_type,
                       struct str content);
+/* The same with a status other than 200: a page that says that something is wrong. */
+enum err http_publish_as(struct http_server *server, const char *path, int status,
+                         const char *content_type, struct str content);
 /* Server-sent events at `path`; the newest `events_max` are kept for readers that lag, and for one
  * that comes back with Last-Event-ID. A reader that missed some gets "event: dropped" with their
  * number as data. The channel lives until http_close. At most half of connections_max may read;

@@ -43,6 +43,7 @@ struct route {
     uint32_t methods;
     http_handler *handler;
     void *context;
+    int status;                /* of the page */
     struct MHD_Response *page; /* one reference is ours; each answer under way holds another */
     char etag[HTTP_ETAG_CAP];
     struct http_channel *channel;

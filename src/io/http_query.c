@@ -4,13 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
+#include "base/hex.h"
 
 enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *ret_len)
 {

@@ -280,10 +280,10 @@ static enum MHD_Result answer_page(struct http_server *server, struct MHD_Connec
     http_lock(server); /* until queued: then the answer holds its own reference to the page */
     route = http_route_match(server, exchange->path);
     found = route && route->kind == ROUTE_PAGE; /* it may have been taken away meanwhile */
-    if (found && http_etag_matches(seen, str_from(route->etag)))
+    if (found && route->status == 200 && http_etag_matches(seen, str_from(route->etag)))
         memcpy(etag, route->etag, sizeof etag);
     else if (found)
-        result = queue(server, connection, 200, route->page);
+        result = queue(server, connection, route->status, route->page);
     http_unlock(server);
     if (!found) return answer_refusal(server, connection, exchange, 404);
     return etag[0] ? answer_not_modified(server, connection, etag) : result;

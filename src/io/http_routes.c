@@ -184,6 +184,12 @@ static enum err page_make(const char *content_type, struct str content, const ch
 enum err http_publish(struct http_server *server, const char *path, const char *content_type,
                       struct str content)
 {
+    return http_publish_as(server, path, 200, content_type, content);
+}
+
+enum err http_publish_as(struct http_server *server, const char *path, int status,
+                         const char *content_type, struct str content)
+{
     char etag[HTTP_ETAG_CAP];
     struct MHD_Response *page, *old = NULL;
     struct route *route;
@@ -209,6 +215,7 @@ enum err http_publish(struct http_server *server, const char *path, const char *
     if (!err) {
         old = route->page;
         route->page = page;
+        route->status = status;
         memcpy(route->etag, etag, sizeof etag);
     } else {
         old = page;

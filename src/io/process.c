@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -58,6 +59,7 @@ struct process {
     struct timer grace;
     unsigned handles;   /* open: the watch, the pipes */
     bool ended, failed; /* failed: start went wrong, nobody is told */
+    bool own_group;
     struct process_exit exit;
 };
 
@@ -104,6 +106,16 @@ static void close_output(struct output *output)
     if (handle->data && !uv_is_closing(handle)) uv_close(handle, on_pipe_closed);
 }
 
+/* What an ended process left running. Only while nobody has waited for it: until then its number,
+ * which is the group's, is nobody else's. */
+static void kill_group(const struct process *p)
+{
+    siginfo_t info = {0};
+
+    if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG | WNOWAIT)) return;
+    if (info.si_pid != 0) kill(-p->pid, SIGKILL);
+}
+
 static void on_ended(uv_poll_t *watch, int status, int events)
 {
     struct process *p = watch->data;
@@ -111,6 +123,7 @@ static void on_ended(uv_poll_t *watch, int status, int events)
 
     (void)status, (void)events;
     real_enter(p->real);
+    if (p->own_group) kill_group(p);
     if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG)) {
         if (errno == EINTR) return; /* the pidfd stays readable */
         p->exit.unknown = true;     /* so it would now, for ever, and tell nothing */
@@ -129,6 +142,7 @@ static void on_ended(uv_poll_t *watch, int status, int events)
 
 static void keep_part(struct output *output, struct str part)
 {
+    struct process *p = output->process;
     size_t room = output->line.max - output->line.len;
 
     if (output->cut) return;
@@ -137,6 +151,9 @@ static void keep_part(struct output *output, struct str part)
         part.len = room;
     }
     if (buf_append(&output->line, part)) output->cut = true; /* no memory: what came is shown */
+    if (!output->cut) return;
+    p->on_line(p->owner, output->number, buf_peek(&output->line));
+    buf_clear(&output->line);
 }
 
 static void end_line(struct output *output, struct str last_part)
@@ -148,7 +165,7 @@ static void end_line(struct output *output, struct str last_part)
         return;
     }
     keep_part(output, last_part);
-    p->on_line(p->owner, output->number, buf_peek(&output->line));
+    if (!output->cut) p->on_line(p->owner, output->number, buf_peek(&output->line));
     buf_clear(&output->line);
     output->cut = false;
 }
@@ -169,7 +186,7 @@ static void take_bytes(struct output *output, struct str bytes)
 static void end_output(struct output *output)
 {
     if (uv_is_closing((uv_handle_t *)&output->pipe)) return;
-    if (output->line.len > 0 || output->cut) end_line(output, STR_EMPTY);
+    if (output->line.len > 0) end_line(output, STR_EMPTY);
     close_output(output);
 }
 
@@ -209,8 +226,13 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 struct launch {
     const struct process_options *options;
     char path[PROGRAM_PATH_CAP];
-    int null_fd, status_fds[2], output_fds[OUTPUTS][2];
+    int null_fd, input_fd, status_fds[2], output_fds[OUTPUTS][2];
+    int file_fd;     /* of both outputs of one that is detached */
+    int gate_fds[2]; /* it waits there until it is recorded; -1: it is not detached */
     pid_t parent;
+    const struct process_detached *detached; /* NULL: it is not */
+    enum err record_err;
+    struct note *note;
     bool directory_failed; /* the error is about options->directory */
 };
 /* What a child that cannot become the program says. */
@@ -258,6 +280,19 @@ static void child_fail(int status_fd, bool at_directory)
     _exit(CHILD_EXIT_NO_PARENT);
 }
 
+/* A session of its own, and no further before it is written down that it is there. */
+static void child_wait(const struct launch *launch)
+{
+    char go;
+    ssize_t got;
+
+    setsid();
+    close(launch->gate_fds[1]); /* ours of the pipe: else the end of the parent would not be seen */
+    do got = read(launch->gate_fds[0], &go, 1);
+    while (got < 0 && errno == EINTR);
+    if (got != 1) _exit(CHILD_EXIT_NO_PARENT);
+}
+
 /* In the child, until exec. */
 static void child_main(const struct launch *launch)
 {
@@ -266,21 +301,27 @@ static void child_main(const struct launch *launch)
     sigset_t none;
     /* Out of the way of 0, 1 and 2, should any of these be one of them. */
     int status_fd = fcntl(launch->status_fds[1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
-    int fds[1 + OUTPUTS] = {fcntl(launch->null_fd, F_DUPFD_CLOEXEC, CHILD_FD_FIRST), -1, -1};
+    int input_fd = launch->input_fd >= 0 ? launch->input_fd : launch->null_fd;
+    int fds[1 + OUTPUTS] = {fcntl(input_fd, F_DUPFD_CLOEXEC, CHILD_FD_FIRST), -1, -1};
+    bool detached = launch->gate_fds[0] >= 0;
 
     for (int i = 0; i < OUTPUTS && options->on_line; i++)
         fds[1 + i] = fcntl(launch->output_fds[i][1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
+    for (int i = 0; i < OUTPUTS && detached; i++)
+        fds[1 + i] = fcntl(launch->file_fd, F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
+    if (detached) child_wait(launch);
     if (options->die_with_parent) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd, false);
         /* Died before it could be asked for? 0: the parent is outside of our pid namespace. */
         if (getppid() != launch->parent && getppid() != 0) _exit(CHILD_EXIT_NO_PARENT);
     }
+    if (options->own_group) setpgid(0, 0);
     for (int signal_number = 1; signal_number < NSIG; signal_number++)
         signal(signal_number, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int target = 0; target <= OUTPUTS; target++) {
-        if (target > 0 && !options->on_line) break;
+        if (fds[target] < 0) break;
         if (dup2(fds[target], target) < 0) child_fail(status_fd, false);
     }
     /* Files that a library opened without care are not for the child. */
@@ -296,10 +337,29 @@ static void close_fds(const int *fds, size_t count)
         if (fds[i] >= 0) close(fds[i]);
 }
 
+/* A file without a name: whoever reads slowly, or not at all, keeps nobody waiting. */
+static int open_input(struct launch *launch)
+{
+    struct str left = launch->options->input;
+
+    launch->input_fd = memfd_create("input", MFD_CLOEXEC);
+    if (launch->input_fd < 0) return errno;
+    while (left.len > 0) {
+        ssize_t wrote = write(launch->input_fd, left.at, left.len);
+        if (wrote < 0 && errno != EINTR) return errno;
+        if (wrote > 0) left = str_tail(left, (size_t)wrote);
+    }
+    return lseek(launch->input_fd, 0, SEEK_SET) < 0 ? errno : 0;
+}
+
 static int open_fds(struct launch *launch)
 {
     launch->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (launch->null_fd < 0 || pipe2(launch->status_fds, O_CLOEXEC)) return errno;
+    if (launch->options->input.len > 0) {
+        int error = open_input(launch);
+        if (error) return error;
+    }
     for (int i = 0; i < OUTPUTS && launch->options->on_line; i++)
         if (pipe2(launch->output_fds[i], O_CLOEXEC)) return errno;
     return 0;
@@ -333,6 +393,20 @@ static void keep_exit_statuses(void)
     sigaction(SIGCHLD, &now, NULL);
 }
 
+/* It goes on when it is written down, and ends when that failed. */
+static enum err let_go(struct launch *launch, pid_t pid)
+{
+    const struct process_detached *detached = launch->detached;
+    enum err err = detached->record(detached->owner, (int)pid, launch->note);
+
+    if (!err && write(launch->gate_fds[1], "", 1) != 1) err = ERR_IO;
+    close_fds(launch->gate_fds, 2);
+    launch->gate_fds[0] = launch->gate_fds[1] = -1;
+    if (err)
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    return err;
+}
+
 static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
 {
     sigset_t all, before;
@@ -350,6 +424,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     if (pid < 0) return error;
     close(launch->status_fds[1]);
     launch->status_fds[1] = -1;
+    if (launch->detached) launch->record_err = let_go(launch, pid);
     error = await_exec(launch, pid);
     if (!error) *ret_pid = pid;
     return error;
@@ -390,7 +465,7 @@ static int watch_end(struct process *p)
 /* Something is missing to look after the child that runs already. */
 static void abandon(struct process *p)
 {
-    kill(p->pid, SIGKILL);
+    kill(p->own_group ? -p->pid : p->pid, SIGKILL);
     while (waitpid(p->pid, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
@@ -427,6 +502,7 @@ static enum err process_new(struct real_io *real, const struct process_options *
     p->on_line = options->on_line;
     p->on_exit = options->on_exit;
     p->owner = options->owner;
+    p->own_group = options->own_group;
     p->pidfd = -1;
     for (int i = 0; i < OUTPUTS; i++) {
         p->outputs[i].process = p;
@@ -461,13 +537,33 @@ static enum err refuse_start(const struct launch *launch, int error, struct note
     }
 }
 
+static void launch_init(struct launch *launch, const struct process_options *options,
+                        struct note *note)
+{
+    *launch = (struct launch){.options = options,
+                              .note = note,
+                              .null_fd = -1,
+                              .input_fd = -1,
+                              .file_fd = -1,
+                              .status_fds = {-1, -1},
+                              .gate_fds = {-1, -1},
+                              .output_fds = {{-1, -1}, {-1, -1}}};
+}
+
+static void launch_deinit(struct launch *launch)
+{
+    close_fds(&launch->null_fd, 1);
+    close_fds(&launch->input_fd, 1);
+    close_fds(&launch->file_fd, 1);
+    close_fds(launch->status_fds, 2);
+    close_fds(launch->gate_fds, 2);
+    close_fds(&launch->output_fds[0][0], (size_t)OUTPUTS * 2);
+}
+
 enum err process_start(struct loop *loop, const struct process_options *options,
                        struct process **ret_process, struct note *note)
 {
-    struct launch launch = {.options = options,
-                            .null_fd = -1,
-                            .status_fds = {-1, -1},
-                            .output_fds = {{-1, -1}, {-1, -1}}};
+    struct launch launch;
     struct real_io *real = real_from_loop(loop);
     struct process *p;
     enum err err;
@@ -477,10 +573,9 @@ enum err process_start(struct loop *loop, const struct process_options *options,
     if (!options->argv || !options->argv[0] || !options->on_exit) return ERR_INVALID;
     err = process_new(real, options, &p);
     if (err) return err;
+    launch_init(&launch, options, note);
     error = launch_process(p, &launch);
-    close_fds(&launch.null_fd, 1);
-    close_fds(launch.status_fds, 2);
-    close_fds(&launch.output_fds[0][0], (size_t)OUTPUTS * 2);
+    launch_deinit(&launch);
     if (!error) {
         *ret_process = p;
         return ERR_OK;
@@ -497,6 +592,51 @@ int process_pid(const struct process *process)
 enum err process_signal(struct process *process, int signal)
 {
     if (process->ended) return ERR_NOT_FOUND;
+    if (process->own_group && kill(-process->pid, signal) == 0) return ERR_OK;
     if (pidfd_send_signal(process->pidfd, signal, NULL, 0) == 0) return ERR_OK;
     return errno == ESRCH ? ERR_NOT_FOUND : real_err(-errno);
+}
+
+void process_abandon(struct process *process)
+{
+    if (!process->ended) abandon(process);
+    process_drop(process);
+}
+
+/* -- detached -- */
+
+static int open_detached(struct launch *launch)
+{
+    const char *output = launch->detached->output;
+    int error = open_fds(launch);
+
+    if (error) return error;
+    if (pipe2(launch->gate_fds, O_CLOEXEC)) return errno;
+    launch->file_fd = open(output ? output : "/dev/null",
+                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (launch->file_fd >= 0) return 0;
+    note_set(launch->note, "output %s", output ? output : "/dev/null");
+    return errno;
+}
+
+enum err process_start_detached(const struct process_detached *options, int *ret_pid,
+                                struct note *note)
+{
+    const struct process_options usual = {
+        .argv = options->argv, .env = options->env, .directory = options->directory};
+    struct launch launch;
+    pid_t pid = 0;
+    int error;
+
+    if (!options->argv || !options->argv[0]) return ERR_INVALID;
+    launch_init(&launch, &usual, note);
+    launch.detached = options;
+    error = find_program(options->argv[0], launch.path);
+    if (!error) error = open_detached(&launch);
+    if (!error) error = fork_and_exec(&launch, &pid);
+    launch_deinit(&launch);
+    if (launch.record_err) return launch.record_err;
+    if (error) return refuse_start(&launch, error, note);
+    *ret_pid = (int)pid;
+    return ERR_OK;
 }

@@ -17,16 +17,21 @@ struct process_options {
     const char *const *argv; /* argv[0] is looked up in PATH */
     const char *const *env;  /* NULL: inherit */
     const char *directory;   /* NULL: inherit */
-    size_t output_line_max;  /* longer lines are cut; 0: 64 KiB */
-    bool die_with_parent;    /* SIGKILL when we die, however we die (see process.c) */
+    struct str input;        /* what it finds on standard input */
+    /* 0: 64 KiB. Of a longer line so much is told as soon as it has come, and the rest dropped. */
+    size_t output_line_max;
+    bool die_with_parent; /* SIGKILL when we die, however we die (see process.c) */
+    /* A process group of its own: signals reach what it started, too, and when it ends, what is
+     * left of the group is killed. */
+    bool own_group;
     /* A whole line without its end, from stdout (1) or stderr (2); NULL: inherit both. */
     void (*on_line)(void *owner, int fd, struct str line);
     /* Exactly once, after the last line. The process's memory is gone when it returns. */
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
 };
-/* Real loops only; ERR_UNSUPPORTED elsewhere. Standard input is empty. A process must have ended
- * (send it a signal, await on_exit) before its loop is closed. Copies what it needs of
+/* Real loops only; ERR_UNSUPPORTED elsewhere. A process must have ended (send it a signal, await
+ * on_exit; or process_abandon) before its loop is closed. Copies what it needs of
  * `options`. ERR_NOT_FOUND (no such program), ERR_DENIED, ERR_INVALID (no program named, a name
  * too long, a directory that cannot be entered), ERR_NOMEM, ERR_FULL, ERR_IO, with a note.
  *
@@ -35,5 +40,25 @@ struct process_options {
 enum err process_start(struct loop *loop, const struct process_options *options,
                        struct process **ret_process, struct note *note);
 int process_pid(const struct process *process);
-enum err process_signal(struct process *process, int signal); /* ERR_NOT_FOUND: ended */
+/* To its whole group where it has its own. ERR_NOT_FOUND: ended. */
+enum err process_signal(struct process *process, int signal);
+/* Killed, with its group where it has its own, and waited for; on_exit never comes. */
+void process_abandon(struct process *process);
+
+/* -- processes that outlive us -- */
+struct process_detached {
+    const char *const *argv, *const *env; /* as above */
+    const char *directory;
+    const char *output; /* a file that both outputs are appended to; NULL: nowhere */
+    /* Called with the number of a process that waits: it becomes the program when this says ERR_OK,
+     * and ends when it says anything else, or when we die before. So what was written down here
+     * names every program that ever ran. */
+    enum err (*record)(void *owner, int pid, struct note *note);
+    void *owner;
+};
+/* In a session of its own; nobody tells of its end (io/process_look.h does, who asks). Who started
+ * it is its parent, and has to wait for it. What process_start and `record` answer; ERR_INVALID
+ * also for an output file that cannot be opened. */
+enum err process_start_detached(const struct process_detached *options, int *ret_pid,
+                                struct note *note);
 #endif

@@ -2,6 +2,7 @@
 #include "kube/client.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "io/clock.h"
@@ -16,6 +17,7 @@ enum {
 struct kube {
     struct kube_config config;
     struct target target;
+    atomic_bool cancelled;
     pthread_mutex_t lock; /* of what follows */
     struct channel *idle[KUBE_IDLE_CONNECTIONS_MAX];
     size_t idle_count;
@@ -76,6 +78,11 @@ void kube_close(struct kube *kube)
     target_deinit(&kube->target);
     kube_config_deinit(&kube->config);
     free(kube);
+}
+
+void kube_cancel(struct kube *kube)
+{
+    atomic_store(&kube->cancelled, true);
 }
 
 const struct target *kube_target(const struct kube *kube)
@@ -257,13 +264,14 @@ static enum err judge(struct channel *channel, bool write, struct kube_answer *a
 }
 
 static enum err no_answer(struct channel *channel, enum channel_state state, bool write,
-                          struct note *note)
+                          bool cancelled, struct note *note)
 {
     note_set(note, "%s",
              channel_too_large(channel) ? "answer larger than 16 MiB" : channel_error(channel));
     if (write && channel_sent(channel)) return ERR_UNKNOWN;
     if (channel_no_memory(channel)) return ERR_NOMEM;
     if (channel_too_large(channel)) return ERR_TOO_LARGE;
+    if (cancelled) return ERR_CANCELLED;
     return state == CHANNEL_RUNNING ? ERR_TIMEOUT : ERR_UNAVAILABLE;
 }
 
@@ -286,10 +294,12 @@ static enum err perform(struct kube *kube, const char *method, const char *url, 
         note_set(note, "out of memory");
         goto out;
     }
-    while (state == CHANNEL_RUNNING && !mono_due(deadline, clock_mono(clock_real())))
+    while (state == CHANNEL_RUNNING && !atomic_load(&kube->cancelled) &&
+           !mono_due(deadline, clock_mono(clock_real())))
         state = channel_run(channel, deadline, false);
-    err = state == CHANNEL_DONE ? judge(channel, write, answer, note)
-                                : no_answer(channel, state, write, note);
+    err = state == CHANNEL_DONE
+              ? judge(channel, write, answer, note)
+              : no_answer(channel, state, write, atomic_load(&kube->cancelled), note);
     channel_end(channel);
 out:
     if (channel) kube_channel_give(kube, channel);
@@ -330,6 +340,10 @@ static enum err list_url(const struct kube *kube, const struct kube_path *path,
     if (err) return err;
     if (o->label_selector) {
         err = kube_url_query(url, first, "labelSelector", str_from(o->label_selector));
+        first = false;
+    }
+    if (!err && o->field_selector) {
+        err = kube_url_query(url, first, "fieldSelector", str_from(o->field_selector));
         first = false;
     }
     if (!err && o->limit) {

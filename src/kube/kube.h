@@ -30,6 +30,10 @@ struct kube; /* any thread; no call may run when it is closed */
  * another host than this (it would show the token); ERR_NOMEM, ERR_IO. Connects nowhere yet. */
 enum err kube_open(const struct kube_config *config, struct kube **ret_kube, struct note *note);
 void kube_close(struct kube *kube); /* NULL is fine */
+/* Every call that runs or comes, from any thread, ends within a second, as ERR_CANCELLED where
+ * nothing was sent or only read; for a process that ends while the server does not answer. Watches
+ * have their own word. */
+void kube_cancel(struct kube *kube);
 
 /* Where an object lives. Words as they stand in URLs; checked before anything is sent. */
 struct kube_path {
@@ -55,6 +59,7 @@ void kube_answer_deinit(struct kube_answer *answer); /* fine on a zeroed one, an
  *   ERR_UNKNOWN                   a write was sent and its outcome is open
  *   ERR_PARSE, ERR_TOO_LARGE      a read's answer is not what an API server says; for a write this
  *                                 too is ERR_UNKNOWN
+ *   ERR_CANCELLED                 kube_cancel(): as ERR_TIMEOUT
  *   ERR_INVALID                   the path, before anything was sent
  *   ERR_UNAUTHENTICATED           the token file cannot be read
  *   ERR_NOMEM */
@@ -63,6 +68,7 @@ enum err kube_get(struct kube *kube, const struct kube_path *path, uint64_t time
 
 struct kube_list_options {
     const char *label_selector; /* NULL: all */
+    const char *field_selector; /* NULL: all */
     uint32_t limit;             /* objects per page; 0: the server's choice, all of them */
     struct str continue_;       /* of the page before; the pages show one instant. A token that has
                                      become too old is ERR_PRECONDITION: begin anew */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/hex.h"
 #include "log/datadir_internal.h"
 
 /* -- the text -- */
@@ -22,20 +23,10 @@ size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP])
 /* "<word> <digits of lower-case hex>\n" off the front of *rest. */
 static bool take_hex(struct str *rest, struct str word, size_t digits, uint64_t *ret_value)
 {
-    uint64_t value = 0;
+    uint64_t value;
     size_t len = word.len + 1 + digits + 1;
     if (rest->len < len || !str_starts(*rest, word) || rest->at[word.len] != ' ') return false;
-    for (size_t i = 0; i < digits; i++) {
-        char c = rest->at[word.len + 1 + i];
-        unsigned digit;
-        if (c >= '0' && c <= '9')
-            digit = (unsigned)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            digit = (unsigned)(c - 'a') + 10;
-        else
-            return false;
-        value = value << 4 | digit;
-    }
+    if (!hex_read(str_of(rest->at + word.len + 1, digits), &value)) return false;
     if (rest->at[len - 1] != '\n') return false;
     *rest = str_tail(*rest, len);
     *ret_value = value;

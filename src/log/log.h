@@ -35,6 +35,9 @@ enum {
     REPLICA_ACTOR_MAX = 255,   /* identity that asked for a command */
     REPLICA_REQUEST_ID_MAX = 64,
     REPLICA_COMMAND_MAX = 4 << 20, /* bytes of one command */
+    /* What a coordinator of this release speaks. 1: fleet tables; 2: the store beside them; 3: the
+     * store's transactions. */
+    CLUSTER_LEVEL = 3,
 };
 
 /* -- state machines -- */
@@ -53,6 +56,10 @@ struct machine_ops {
     /* Writes its answer for the proposer into `reply` (bounded by its ceiling; a reply that does
      * not fit is cut by the machine's own rules, never by failing). */
     void (*apply)(void *state, const struct machine_entry *entry, struct buf *reply);
+    /* After each apply, and again in later turns for as long as it says true: the entry is much
+     * work, and what is left of it waits, while no other is applied and no snapshot begun. Reads
+     * meanwhile are of before the entry. The reply is complete when it says false. May be NULL. */
+    bool (*apply_more)(void *state, struct buf *reply);
     /* A consistent view of the state as it is now, which is after entry `index`; apply goes on
      * while it is read. The log reads one at a time; who makes a backup may read others beside
      * it, as many as the machine allows. ERR_NOMEM, ERR_FULL. */
@@ -70,6 +77,9 @@ struct machine_ops {
      * two releases: an empty machine compares as one that is not there. */
     uint64_t (*hash)(const void *state);
     uint64_t (*size)(const void *state); /* bytes it holds, for the quota */
+    /* Grows with what applying costs, in records touched; may be NULL. Entries are applied in
+     * slices, and a slice ends when this has grown by REPLICA_APPLY_WORK, too. */
+    uint64_t (*work)(const void *state);
 };
 struct machine {
     uint32_t id;      /* 1..REPLICA_MACHINES_MAX; part of the format, never reused */
@@ -119,7 +129,7 @@ struct replica_status {
     uint64_t clock_ns;
 };
 struct replica_events {
-    /* Role, leader, term, `ready` or the configuration changed. Never from inside a call. */
+    /* Role, leader, term, `ready`, level or configuration changed. Never from inside a call. */
     void (*on_change)(void *owner, const struct replica_status *status);
     /* Final: no callback follows but the done()s of what was pending. Close it then. */
     void (*on_stopped)(void *owner, enum err why, const struct note *note);
@@ -218,7 +228,7 @@ typedef void change_fn(struct change *change, enum err err, const struct note *n
 struct change { /* the caller's memory until done() has begun */
     enum change_kind kind;
     uint64_t id;
-    const char *address; /* copied */
+    const char *address; /* the caller's as long as this is */
     change_fn *done;
     struct list link; /* the replica's */
     uint64_t index;

@@ -123,8 +123,10 @@ static enum err check_command(const struct replica *replica, const struct envelo
 static enum err apply_meta(struct replica *replica, const struct envelope *envelope,
                            struct note *note)
 {
+    uint32_t before = replica->meta.level;
     enum err err = meta_apply(&replica->meta, envelope->command, note);
 
+    if (!err && replica->meta.level != before) replica_changed(replica);
     if (err || replica->meta.level <= replica->speaks) return err;
     note_set(note, "it raises the cluster to level %u, this program speaks %u", replica->meta.level,
              replica->speaks);
@@ -154,6 +156,8 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
                             .command = envelope.command,
                         },
                         &replica->apply.reply);
+    if (machine->ops->apply_more && machine->ops->apply_more(machine->state, &replica->apply.reply))
+        replica->apply.part = machine;
     return ERR_OK;
 }
 
@@ -164,6 +168,30 @@ static void apply_change(struct replica *replica, const struct entry *entry)
                                         entry->bytes, &effects);
 
     replica_effects(replica, err, &effects);
+}
+
+/* It is done; now it counts. */
+static void entry_applied(struct replica *replica, uint64_t index, uint64_t term, bool is_change)
+{
+    replica->applied = index;
+    replica->applied_term = term;
+    if (replica->stopped) return;
+    if (index % replica->limits.hash_every == 0) compare_state(replica, index, term);
+    if (replica->stopped) return; /* the reply is of a state that is not trusted */
+    /* Last: a done() sees the replica as it is after this entry. */
+    if (is_change) replica_change_applied(replica, index, term);
+    replica_propose_applied(replica, index, term, buf_peek(&replica->apply.reply));
+}
+
+/* False: there is still more, for the next turn. */
+static bool part_applied(struct replica *replica)
+{
+    struct replica_apply_state *apply = &replica->apply;
+
+    if (apply->part->ops->apply_more(apply->part->state, &apply->reply)) return false;
+    apply->part = NULL;
+    entry_applied(replica, replica->applied + 1, apply->part_term, false);
+    return true;
 }
 
 static void apply_entry(struct replica *replica, const struct entry *entry)
@@ -181,16 +209,14 @@ static void apply_entry(struct replica *replica, const struct entry *entry)
         replica_fail(replica, err == ERR_PARSE ? ERR_CORRUPT : err, &note);
         return;
     }
-    replica->applied = entry->index;
-    replica->applied_term = entry->term;
-    if (entry->kind == ENTRY_CHANGE) apply_change(replica, entry);
-    if (replica->stopped) return;
-    if (entry->index % replica->limits.hash_every == 0)
-        compare_state(replica, entry->index, entry->term);
-    if (replica->stopped) return; /* the reply is of a state that is not trusted */
-    /* Last: a done() sees the replica as it is after this entry. */
-    if (entry->kind == ENTRY_CHANGE) replica_change_applied(replica, entry->index, entry->term);
-    replica_propose_applied(replica, entry->index, entry->term, buf_peek(&apply->reply));
+    apply->part_term = entry->term;
+    if (apply->part) return;
+    if (entry->kind == ENTRY_CHANGE) {
+        replica->applied = entry->index;
+        replica->applied_term = entry->term;
+        apply_change(replica, entry);
+    }
+    entry_applied(replica, entry->index, entry->term, entry->kind == ENTRY_CHANGE);
 }
 
 /* -- entries that are not in memory -- */
@@ -288,9 +314,22 @@ static bool next_entry(struct replica *replica, struct entry *ret_entry)
     return false;
 }
 
+/* A short entry may be much work: what it ends, frees or grants. */
+static uint64_t work_of(const struct replica *replica)
+{
+    uint64_t work = 0;
+
+    for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
+        const struct machine *machine = &replica->machines[id];
+        if (machine->ops && machine->ops->work) work += machine->ops->work(machine->state);
+    }
+    return work;
+}
+
 void replica_apply_pump(struct replica *replica)
 {
     size_t entries = 0, bytes = 0;
+    uint64_t work = work_of(replica);
 
     if (replica->apply.sliced) return; /* enough for this turn: others want the loop too */
     /* Guard 10: while a snapshot is being installed the commit index may cover entries that were
@@ -299,10 +338,15 @@ void replica_apply_pump(struct replica *replica)
            replica->applied < engine_commit(replica->engine)) {
         struct entry entry;
 
-        if (entries >= REPLICA_APPLY_ENTRIES || bytes >= REPLICA_APPLY_BYTES) {
+        if (entries >= REPLICA_APPLY_ENTRIES || bytes >= REPLICA_APPLY_BYTES ||
+            work_of(replica) - work >= REPLICA_APPLY_WORK) {
             replica->apply.sliced = true;
             replica_again(replica);
             break;
+        }
+        if (replica->apply.part) {
+            entries += part_applied(replica);
+            continue;
         }
         if (!next_entry(replica, &entry)) break;
         entries++;
@@ -317,6 +361,7 @@ void replica_apply_pump(struct replica *replica)
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
 {
     assert(index >= replica->applied);
+    replica->apply.part = NULL; /* its machine has another state now */
     replica->applied = index;
     replica->applied_term = term;
     replica_propose_skipped(replica, index);

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { RELIEF_MS = 1000, RELIEF_MAX_MS = 60000 }; /* between hand-overs of a leader without room */
+
 static struct change *change_at(struct list *node)
 {
     return CONTAINER_OF(node, struct change, link);
@@ -208,6 +210,48 @@ static void begin_transfers(struct replica *replica)
     }
 }
 
+/* A leader whose disk is full refuses every write, while another may have room. Nobody says how
+ * full the others are, so each is tried in turn, and ever more rarely: it may be all of them. */
+static uint64_t next_voter(const struct replica *replica)
+{
+    struct members_view view;
+    struct members room;
+    uint64_t after = 0, first = 0;
+
+    make_view(replica, &room, &view);
+    for (size_t i = 0; i < room.count; i++) {
+        uint64_t id = room.at[i].id;
+        if (id == replica->id || room.at[i].role != MEMBER_VOTER || !view.responsive[i]) continue;
+        if (first == 0 || id < first) first = id;
+        if (id > replica->id && (after == 0 || id < after)) after = id;
+    }
+    return after ? after : first;
+}
+
+static bool wants_relief(const struct replica *replica)
+{
+    return replica->disk.full && !replica->change.transferring && replica_may_step(replica) &&
+           engine_role(replica->engine) == REPLICA_LEADER && replica_ready(replica);
+}
+
+static void seek_relief(struct replica *replica)
+{
+    struct replica_change_state *change = &replica->change;
+    mono_time now = replica_now(replica);
+    struct note note = {""};
+    uint64_t to;
+
+    if (!replica->disk.full) change->relief_pause_ms = 0;
+    if (!wants_relief(replica) || !mono_due(change->relief_at, now)) return;
+    change->relief_pause_ms =
+        change->relief_pause_ms ? min_u64(2 * change->relief_pause_ms, RELIEF_MAX_MS) : RELIEF_MS;
+    change->relief_at = mono_after(now, change->relief_pause_ms);
+    to = next_voter(replica);
+    if (to == 0) return; /* alone, or cut off */
+    LOG_WARN(&replica->log, "the disk is full: another is asked to lead");
+    (void)start_transfer(replica, to, &note);
+}
+
 /* -- changes -- */
 
 void replica_change(struct replica *replica, struct change *change)
@@ -354,6 +398,7 @@ mono_time replica_change_due(const struct replica *replica)
     const struct replica_change_state *change = &replica->change;
     mono_time due = change->running ? change->until : MONO_NEVER;
 
+    if (wants_relief(replica)) due = mono_min(due, change->relief_at);
     return change->transferring ? mono_min(due, change->transfer_until) : due;
 }
 
@@ -440,6 +485,7 @@ void replica_change_pump(struct replica *replica)
         end_running(replica, ERR_UNKNOWN, "leadership was lost");
     if (!replica_may_step(replica)) return;
     if (!list_empty(&change->transfers_asked)) begin_transfers(replica);
+    seek_relief(replica);
     if (!list_empty(&change->asked)) begin_changes(replica);
     if (change->level_index && replica->applied >= change->level_index) {
         change->level_index = 0;

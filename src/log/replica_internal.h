@@ -50,11 +50,12 @@
 #include "log/wal.h"
 
 enum {
-    REPLICA_TERMS_KEPT = 4,       /* leaderships whose proposals may be undecided at once */
-    REPLICA_READS_MAX = 65536,    /* tickets that wait; then ERR_FULL */
-    REPLICA_HASHES_KEPT = 8,      /* indexes whose state hashes are compared */
-    REPLICA_APPLY_ENTRIES = 1024, /* of one slice */
+    REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at once */
+    REPLICA_READS_MAX = 65536,   /* tickets that wait; then ERR_FULL */
+    REPLICA_HASHES_KEPT = 8,     /* indexes whose state hashes are compared */
+    REPLICA_APPLY_ENTRIES = 256, /* of one slice: each may answer a call */
     REPLICA_APPLY_BYTES = 1 << 20,
+    REPLICA_APPLY_WORK = 1024,    /* records, as machines count them */
     REPLICA_READ_BYTES = 4 << 20, /* of one job that reads old entries */
     REPLICA_READ_ENTRIES = 4096,
     REPLICA_DISK_BYTES = 4 << 20, /* of one append job; at least one entry */
@@ -187,6 +188,8 @@ struct replica_change_state { /* replica_change.c */
     struct list transfers_asked, transfers; /* transfers: the one that is under way */
     mono_time transfer_until;
     bool transferring;
+    mono_time relief_at; /* not before: a hand-over because our disk is full */
+    uint64_t relief_pause_ms;
     struct change *leaving; /* removal of ourselves that waits for the hand-over */
     struct members newest;  /* as last told to peers */
     bool members_dirty, level_dirty;
@@ -202,8 +205,10 @@ struct replica_hash { /* of one index */
         uint64_t id, hash;
     } said[REPLICA_MEMBERS_MAX];
 };
-struct replica_apply_state { /* replica_apply.c */
-    bool sliced;             /* until the next turn */
+struct replica_apply_state {    /* replica_apply.c */
+    bool sliced;                /* until the next turn */
+    const struct machine *part; /* has more to do for the entry behind the last applied one */
+    uint64_t part_term;
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];
     struct job read; /* entries that are not in memory */

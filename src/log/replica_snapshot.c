@@ -16,7 +16,10 @@
 
 #include "log/replica_internal.h"
 
-enum { SLICE_MAX = 64 << 20 }; /* a machine's largest record: more than that is no slice */
+enum {
+    SLICE_MAX = 64 << 20,  /* a machine's largest record: more than that is no slice */
+    FORGET_ENTRIES = 4096, /* a turn: a snapshot may replace a million of them */
+};
 
 enum taking { IDLE, TAKING, FINISHING, DURABLE, GIVING_UP };
 enum file_work { FILE_WRITE, FILE_FINISH, FILE_ABANDON };
@@ -42,6 +45,8 @@ struct replica_snapshots {
     uint64_t file_bytes;
     enum err err;
     struct note note;
+
+    uint64_t forget_to; /* entries that the last one replaced; 0: they are gone */
 
     /* removing older files */
     bool tidy_due, tidy_busy;
@@ -198,6 +203,16 @@ static bool find_members(const struct replica *replica, struct snapshot_mark *ma
     return mark->members_index <= mark->index && mark->members.count > 0;
 }
 
+/* A machine of a level that the cluster has not reached is empty, and who does not know it yet
+ * would stop at its section. */
+static bool has_section(const struct replica *replica, uint32_t id)
+{
+    const struct machine *machine = &replica->machines[id];
+
+    return machine->ops && (machine->version <= replica->meta.level ||
+                            machine->ops->hash(machine->state) != replica->empty_hash[id]);
+}
+
 static bool compact(struct replica *replica);
 
 static void begin(struct replica *replica)
@@ -211,7 +226,7 @@ static void begin(struct replica *replica)
     };
     enum err err = ERR_OK;
 
-    if (!s->wanted || engine_installing(replica->engine)) return;
+    if (!s->wanted || engine_installing(replica->engine) || replica->apply.part) return;
     if (replica->applied > replica->disk.durable) return; /* what it replaces must be there */
     if (!find_members(replica, &head.mark)) return;
     s->wanted = false;
@@ -224,8 +239,14 @@ static void begin(struct replica *replica)
     s->began = replica_now(replica);
     for (uint32_t id = 1; !err && id <= REPLICA_MACHINES_MAX; id++) {
         const struct machine *machine = &replica->machines[id];
-        if (machine->ops)
+        if (has_section(replica, id))
             err = machine->ops->snapshot_begin(machine->state, replica->applied, &s->views[id]);
+    }
+    if (err == ERR_FULL) { /* somebody else reads it, for a backup: when it is looked at next */
+        end_views(s);
+        s->state = IDLE;
+        LOG_DEBUG(&replica->log, "no snapshot now: a machine is being read");
+        return;
     }
     if (err) failed(replica, err, &(struct note){"begin"});
     if (!err && MUTANT(COMPACT_BEFORE_SNAPSHOT)) compact(replica);
@@ -294,6 +315,21 @@ static void take_slice(struct replica *replica)
 
 /* -- the end -- */
 
+/* Entries that came after a reset stay: they are behind it. */
+static void forget(struct replica *replica)
+{
+    struct replica_snapshots *s = replica->snapshots;
+    uint64_t to = min_u64(s->forget_to, entries_first(replica->entries) + (FORGET_ENTRIES - 1));
+
+    if (s->forget_to == 0) return;
+    entries_forget_to(replica->entries, to);
+    replica_disk_release(replica);
+    if (to == s->forget_to)
+        s->forget_to = 0;
+    else
+        replica_again(replica);
+}
+
 /* False: not now, or not any more. */
 static bool compact(struct replica *replica)
 {
@@ -312,7 +348,7 @@ static bool compact(struct replica *replica)
     replica_effects(replica, err, &effects);
     if (replica->stopped) return false;
     replica_snapshot_took_over(replica, mark, s->file_bytes);
-    if (mark->index > trailing) entries_forget_to(replica->entries, mark->index - trailing);
+    s->forget_to = mark->index > trailing ? mark->index - trailing : 0;
     replica_disk_release(replica);
     return true;
 }
@@ -400,6 +436,7 @@ void replica_snapshot_pump(struct replica *replica)
             s->state = DURABLE;
     }
     if (s->state == DURABLE && !replica->stopped) settle(replica);
+    if (!replica->stopped) forget(replica);
     if (!replica->stopped) tidy(replica);
 }
 

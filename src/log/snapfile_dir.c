@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hex.h"
 #include "log/snapfile_internal.h"
 
 enum { NAMES_MAX = 1024 }; /* more than that in one directory is not our doing */
@@ -12,27 +13,10 @@ void snap_name(const struct snapshot_mark *mark, char name[SNAP_NAME_CAP])
     snprintf(name, SNAP_NAME_CAP, "%016" PRIx64 "-%016" PRIx64 ".snap", mark->index, mark->term);
 }
 
-static bool hex16(const char *at, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < 16; i++) {
-        unsigned digit;
-        if (at[i] >= '0' && at[i] <= '9')
-            digit = (unsigned)(at[i] - '0');
-        else if (at[i] >= 'a' && at[i] <= 'f')
-            digit = (unsigned)(at[i] - 'a') + 10;
-        else
-            return false;
-        value = value << 4 | digit;
-    }
-    *ret_value = value;
-    return true;
-}
-
 bool snap_name_parse(struct str name, uint64_t *ret_index, uint64_t *ret_term)
 {
     return name.len == 16 + 1 + 16 + 5 && name.at[16] == '-' && str_ends(name, STR(".snap")) &&
-           hex16(name.at, ret_index) && hex16(name.at + 17, ret_term);
+           hex_read(str_of(name.at, 16), ret_index) && hex_read(str_of(name.at + 17, 16), ret_term);
 }
 
 enum err snap_dir_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note)

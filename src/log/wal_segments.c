@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "log/wal_internal.h"
 
 /* -- names -- */
@@ -22,21 +23,8 @@ void wal_segment_name(uint64_t sequence, char name[WAL_NAME_CAP])
 
 bool wal_segment_parse(struct str name, uint64_t *ret_sequence)
 {
-    uint64_t sequence = 0;
-    if (name.len != 16 + 4 || !str_ends(name, STR(".seg"))) return false;
-    for (size_t i = 0; i < 16; i++) {
-        char c = name.at[i];
-        unsigned digit;
-        if (c >= '0' && c <= '9')
-            digit = (unsigned)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            digit = (unsigned)(c - 'a') + 10;
-        else
-            return false;
-        sequence = sequence << 4 | digit;
-    }
-    *ret_sequence = sequence;
-    return sequence > 0;
+    return name.len == 16 + 4 && str_ends(name, STR(".seg")) &&
+           hex_read(str_of(name.at, 16), ret_sequence) && *ret_sequence > 0;
 }
 
 enum err wal_open_segment(struct wal *wal, const struct wal_segment *segment, uint32_t flags,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "io/fs.h"
+#include "io/process_look.h"
 #include "obs/metrics_impl.h"
 
 enum { PROC_TEXT_MAX = 16 * 1024, PROC_STAT_MAX = 1 << 20 };
@@ -22,21 +23,6 @@ static void count_one(void *context, const char *name, enum fs_kind kind)
     ++*(size_t *)context;
 }
 
-/* Field `number` of /proc/self/stat, counted as the manual does. The name in field 2 may hold
- * blanks and brackets, so counting begins after its last bracket. */
-static uint64_t stat_field(struct str text, int number)
-{
-    size_t close = text.len;
-    struct str rest, word = STR_EMPTY;
-    uint64_t value = 0;
-    while (close > 0 && text.at[close - 1] != ')') close--;
-    rest = str_tail(text, close + 1);
-    for (int i = 3; i <= number; i++)
-        if (!str_split(&rest, ' ', &word)) return 0;
-    (void)str_to_u64(word, &value);
-    return value;
-}
-
 static void read_stat(struct metric_process *process)
 {
     struct buf text;
@@ -47,10 +33,12 @@ static void read_stat(struct metric_process *process)
     if (fs_read_whole(fs_real(), "/proc/self/stat", PROC_TEXT_MAX, &text) == ERR_OK) {
         all = buf_peek(&text);
         counter_raise_to(process->cpu_ns,
-                         (stat_field(all, 14) + stat_field(all, 15)) * (1000000000 / ticks));
-        gauge_set(process->threads, (double)stat_field(all, 20));
-        gauge_set(process->virtual_memory, (double)stat_field(all, 23));
-        gauge_set(process->resident, (double)stat_field(all, 24) * (double)sysconf(_SC_PAGESIZE));
+                         (process_stat_field(all, 14) + process_stat_field(all, 15)) *
+                             (1000000000 / ticks));
+        gauge_set(process->threads, (double)process_stat_field(all, 20));
+        gauge_set(process->virtual_memory, (double)process_stat_field(all, 23));
+        gauge_set(process->resident,
+                  (double)process_stat_field(all, 24) * (double)sysconf(_SC_PAGESIZE));
     }
     buf_deinit(&text);
 }
@@ -70,7 +58,7 @@ static double start_time(void)
     }
     buf_clear(&text);
     if (fs_read_whole(fs_real(), "/proc/self/stat", PROC_TEXT_MAX, &text) == ERR_OK)
-        ticks = stat_field(buf_peek(&text), 22);
+        ticks = process_stat_field(buf_peek(&text), 22);
     buf_deinit(&text);
     return (double)boot + (double)ticks / (double)max_u64((uint64_t)sysconf(_SC_CLK_TCK), 1);
 }

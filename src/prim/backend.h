@@ -32,7 +32,8 @@ static inline int64_t prim_clock_now(const struct prim_clock *clock)
 {
     return clock->now(clock->arg);
 }
-int64_t prim_boottime_ns(void *unused); /* the real one */
+int64_t prim_boottime_ns(void *unused);     /* the real one */
+bool prim_kernel_boot_id(coord_id *ret_id); /* of this boot of this kernel; false: not known */
 /* Whose count of CLOCK_BOOTTIME this process sees: of this boot of this kernel, in this time
  * namespace. Zeros: not known; then no two are the same. */
 coord_id prim_boot_id(void);

@@ -511,7 +511,9 @@ static coord_result try_resize(void *arg, const struct prim_call *call)
                                      try->slot_count);
 }
 
-/* A store without SHRINK is asked first: only the group itself says whether this is one. */
+/* A store without SHRINK is asked first: only the group itself says whether this is one. A group
+ * that is not as the caller saw it is the backend's to refuse: who lost a race between two growths
+ * is told so, not that it wanted less. */
 static coord_result check_shrink(coord_store *store, struct prim_frame *frame,
                                  struct try_group *try)
 {
@@ -519,7 +521,8 @@ static coord_result check_shrink(coord_store *store, struct prim_frame *frame,
     if (need.code == COORD_OK) { return need; }
     coord_result listed = prim_attempts(store, frame, try_holders, try);
     if (listed.code != COORD_OK) { return listed; }
-    bool shrinks = try->slot_count < try->holders->slot_count;
+    bool shrinks =
+        try->holders->revision == try->expected && try->slot_count < try->holders->slot_count;
     coord_holders_free(try->holders);
     frame->call.attempt = 0;
     return shrinks ? need : prim_ok(COORD_R_NONE);

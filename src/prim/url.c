@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hex.h"
 #include "prim/answer.h"
 
 /* No text here shows what stands in the URL, except names of parameters: it may hold a password. */
@@ -30,13 +31,6 @@ static bool is_name(const char *text)
     return text[0] != '\0' && text[strspn(text, alphabet)] == '\0';
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') { return c - '0'; }
-    if (c >= 'a' && c <= 'f') { return c - 'a' + 10; }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* In place; it only gets shorter. False: a '%' without two digits, or a NUL is meant. */
 static bool decode(char *text)
 {
@@ -46,7 +40,7 @@ static bool decode(char *text)
             *to++ = *from;
             continue;
         }
-        int high = hex_digit(from[1]), low = high < 0 ? -1 : hex_digit(from[2]);
+        int high = hex_value(from[1]), low = high < 0 ? -1 : hex_value(from[2]);
         if (low < 0 || high + low == 0) { return false; }
         *to++ = (char)(high * 16 + low);
         from += 2;

@@ -35,6 +35,13 @@ static struct str uri_of(const struct tls_identity *identity, struct str scheme)
     return tls_identity_uri(identity, scheme, &uri) ? STR_EMPTY : uri;
 }
 
+struct str rpc_access_name(const struct tls_identity *identity)
+{
+    struct str uri = identity ? uri_of(identity, STR("bigfleet")) : STR_EMPTY;
+
+    return uri.len || !identity ? uri : identity->common_name;
+}
+
 static bool has_id(struct str uri, struct str prefix)
 {
     return str_starts(uri, prefix) && uri.len > prefix.len;

@@ -30,6 +30,8 @@ const char *rpc_access_text(struct rpc_access access); /* "bigfleet://admin", fo
 /* ERR_OK, or ERR_DENIED with a note that names what was shown and what is needed. */
 enum err rpc_access_check(struct rpc_access access, const struct tls_identity *identity,
                           struct note *note);
+/* Who it is, for logs and audits: its one bigfleet:// URI, else its common name. NULL: empty. */
+struct str rpc_access_name(const struct tls_identity *identity);
 /* For handlers: the identity is exactly prefix + id ("bigfleet://shard/" + "s1"). NULL passes. */
 enum err rpc_access_is(const struct tls_identity *identity, struct str prefix, struct str id,
                        struct note *note);

@@ -9,6 +9,7 @@
 #ifndef RPC_CALL_H
 #define RPC_CALL_H
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/note.h"
 #include "base/str.h"
@@ -28,6 +29,10 @@ struct rpc_handler {
      * only. */
     void (*on_message)(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str bytes);
+    /* Streams: a message of `bytes` is about to be read (one that is compressed counts with the
+     * most it can become). A handler that has no room for it pauses here, and the message waits at
+     * the peer until the resume; it is not announced again. Not of an empty message. Or NULL. */
+    void (*on_announced)(void *service, struct rpc_call *call, size_t bytes);
     void (*on_half_closed)(void *service, struct rpc_call *call); /* streams; or NULL */
     void (*on_writable)(void *service, struct rpc_call *call);    /* after ERR_FULL; or NULL */
     /* The server wants to stop: a stream without an end of its own ends soon. Or NULL. */
@@ -57,6 +62,9 @@ bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str 
 bool rpc_call_metadata_next(const struct rpc_call *call, size_t *cursor, struct str *ret_name,
                             struct str *ret_value);
 struct str rpc_call_trace(const struct rpc_call *call); /* 32 hex digits, never empty */
+/* In on_message of a raw method, once: the memory of the message becomes the caller's, who gives it
+ * back by buf_deinit. For messages that are too large to be copied. */
+struct buf rpc_take_message(struct rpc_call *call);
 /* Lives as the message does; a good place for the answer. */
 struct arena *rpc_call_arena(struct rpc_call *call);
 void rpc_call_set_data(struct rpc_call *call, void *data); /* the handler's own */
@@ -92,6 +100,9 @@ void rpc_reply_bytes(struct rpc_call *call, struct str message);
  * status; a caller that got a part of a message and then a status throws the part away. */
 enum err rpc_reply_begin(struct rpc_call *call, size_t total);
 enum err rpc_reply_more(struct rpc_call *call, struct str piece);
+/* Some of the pieces so far wait for the peer to read; on_writable comes when they are gone. Who
+ * gives no piece while this is true holds next to nothing in memory. */
+bool rpc_reply_waits(const struct rpc_call *call);
 void rpc_fail(struct rpc_call *call, enum err err, const struct note *note); /* status from err */
 /* No more messages are read until resumed: back-pressure that reaches the peer. */
 void rpc_pause(struct rpc_call *call);

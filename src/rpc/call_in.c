@@ -8,6 +8,8 @@
 #include "rpc/forward.h"
 #include "rpc/server_internal.h"
 
+enum { INFLATION = 1032 }; /* the most bytes that deflate makes of one */
+
 /* What of the headers is not metadata. */
 struct request {
     struct str method, path, content_type, timeout, encoding;
@@ -206,6 +208,20 @@ static enum err take_caller(struct rpc_call *call, struct note *note)
                                 note);
 }
 
+static enum err check_scheme(const struct rpc_call *call, struct note *note)
+{
+    const struct tls_identity *identity = call->connection->identity;
+
+    for (size_t i = 0; call->server->outsiders && identity && i < identity->uri_count; i++)
+        if (str_starts(identity->uris[i], STR("bigfleet://")) ||
+            str_starts(identity->uris[i], STR("muster://"))) {
+            note_set(note, "%.*s is not for this listener's authority to name",
+                     (int)min_size(identity->uris[i].len, 128), identity->uris[i].at);
+            return ERR_DENIED;
+        }
+    return ERR_OK;
+}
+
 static enum err find_method(struct rpc_call *call, struct str path, struct note *note)
 {
     struct connection *c = call->connection;
@@ -215,7 +231,8 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
     if (m) {
         c->last = call->method = m;
         call->path = m->path;
-        enum err err = take_caller(call, note);
+        enum err err = check_scheme(call, note);
+        if (!err) err = take_caller(call, note);
         if (!err) err = rpc_access_check(m->rpc.access, call->caller, note);
         if (err == ERR_DENIED)
             LOG_ERROR(&call->server->log, "identity refused", log_str("rpc", m->path),
@@ -271,6 +288,9 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
     enum err err;
 
     sort_headers(headers, count, &r);
+    if (end && (str_equal(r.method, STR("GET")) || str_equal(r.method, STR("HEAD"))) &&
+        page_answer(c, stream, r.path, str_equal(r.method, STR("HEAD"))))
+        return;
     if (!str_equal(r.method, STR("POST"))) {
         refuse_stranger(c, stream, &r, "405", STR("only POST"), end);
         return;
@@ -333,7 +353,7 @@ static bool message_bytes(struct rpc_call *call, struct str *ret_bytes)
         return false;
     }
     buf_clear(&s->inflated);
-    err = grpc_gunzip(*ret_bytes, call->method->rpc.request_max, &s->inflated);
+    err = grpc_gunzip(*ret_bytes, call->method->rpc.inflated_max, &s->inflated);
     *ret_bytes = buf_peek(&s->inflated);
     if (!err) return true;
     if (err == ERR_TOO_LARGE)
@@ -407,15 +427,65 @@ static void reader_failed(struct rpc_call *call, enum err err)
         fail_reading(call, err, &(struct note){"request buffer"});
 }
 
+/* A handler that hears of a message before it is read has agreed to its size: room for all of it is
+ * taken at once, or a large one would be copied again and again as it grows. */
+static enum err make_room(struct rpc_call *call)
+{
+    struct grpc_reader *r = &call->reader;
+    char *room;
+
+    if (!call->method->rpc.handler->on_announced || r->message.len > 0) return ERR_OK;
+    return buf_reserve(&r->message, r->head_len == GRPC_FRAME_BYTES ? r->length : 0, &room);
+}
+
 /* Lets the reader take from *bytes up to the end of one message, and keeps the books. */
 static enum err read_some(struct rpc_call *call, struct str *bytes, bool *ret_whole)
 {
     size_t before = bytes->len, kept = call->reader.message.len;
-    enum err err = grpc_reader_feed(&call->reader, bytes, ret_whole);
+    enum err err = make_room(call);
 
+    if (!err) err = grpc_reader_feed(&call->reader, bytes, ret_whole);
     h2_consume(call->connection->h2, call->stream, before - bytes->len);
     if (err) return err;
     return limits_charge(call, call->reader.message.len - kept);
+}
+
+static bool is_to_announce(const struct rpc_call *call)
+{
+    return call->method->rpc.handler->on_announced && call->reader.head_len < GRPC_FRAME_BYTES;
+}
+
+/* Reads the five bytes before a message and tells the handler. *ret_empty: they are whole, and no
+ * byte follows them. */
+static enum err announce(struct rpc_call *call, struct str *bytes, bool *ret_empty)
+{
+    const struct rpc_method *m = &call->method->rpc;
+    struct grpc_reader *r = &call->reader;
+    size_t before = bytes->len;
+    bool known;
+    enum err err = grpc_reader_head(r, bytes, &known);
+
+    h2_consume(call->connection->h2, call->stream, before - bytes->len);
+    if (err) return err;
+    *ret_empty = known && r->length == 0;
+    if (known && r->length > 0)
+        m->handler->on_announced(
+            m->service, call,
+            r->compressed ? (size_t)min_u64(m->inflated_max, (uint64_t)r->length * INFLATION)
+                          : r->length);
+    return ERR_OK;
+}
+
+struct buf rpc_take_message(struct rpc_call *call)
+{
+    struct grpc_reader *r = &call->reader;
+    struct buf *from = r->compressed ? &call->server->inflated : &r->message;
+    struct buf message = *from;
+
+    assert(!call->method->rpc.input && !is_one_request(call));
+    buf_init(from, message.max);
+    if (from == &r->message) r->length = 0; /* what it holds now */
+    return message;
 }
 
 static void on_whole(struct rpc_call *call)
@@ -441,13 +511,15 @@ static bool is_held(const struct rpc_call *call)
 static void read_bytes(struct rpc_call *call, struct str *bytes)
 {
     while (bytes->len > 0 && !is_held(call) && !call->finished) {
-        bool whole;
-        enum err err;
+        bool whole = false, empty = true;
+        enum err err = ERR_OK;
         if (call->have_message) {
             fail(call, GRPC_UNIMPLEMENTED, STR("more than one request message"));
             return;
         }
-        err = read_some(call, bytes, &whole);
+        if (is_to_announce(call)) err = announce(call, bytes, &empty);
+        if (!err && !empty) continue;
+        if (!err) err = read_some(call, bytes, &whole);
         if (err)
             reader_failed(call, err);
         else if (whole)

@@ -400,8 +400,16 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
     call->reply_left -= piece.len;
     call->bytes_out += piece.len;
     connection_mark_dirty(call->connection);
-    if (call->reply_left > 0) return ERR_OK;
+    if (call->reply_left > 0) {
+        if (call->outbox.len > 0) call->blocked = true;
+        return ERR_OK;
+    }
     call->connection->answers++;
     rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
     return ERR_OK;
+}
+
+bool rpc_reply_waits(const struct rpc_call *call)
+{
+    return call->blocked; /* not by its outbox: the head of the message waits there for a piece */
 }

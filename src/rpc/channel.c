@@ -17,6 +17,12 @@ void channel_touch(struct rpc_channel *channel)
     loop_defer(channel->io->loop, &channel->work);
 }
 
+void channel_changed(struct rpc_channel *channel)
+{
+    channel->changed = true;
+    channel_touch(channel);
+}
+
 /* -- waiting calls -- */
 
 static void fail_the_impatient(struct rpc_channel *c)
@@ -76,6 +82,7 @@ static void deliver_ends(struct rpc_channel *c)
         call->events.on_end(call->owner, call, &call->outcome);
         assert(c->calls_count > 0);
         c->calls_count--;
+        c->changed = true;
         client_call_free(call);
     }
 }
@@ -113,6 +120,13 @@ static void channel_free(struct rpc_channel *c)
     free(c);
 }
 
+static void tell_changes(struct rpc_channel *c)
+{
+    if (!c->changed || c->closing) return;
+    c->changed = false;
+    if (c->options.on_change) c->options.on_change(c->options.owner);
+}
+
 static void work(struct task *task)
 {
     struct rpc_channel *c = CONTAINER_OF(task, struct rpc_channel, work);
@@ -125,6 +139,7 @@ static void work(struct task *task)
     }
     continue_resumed(c);
     deliver_ends(c);
+    tell_changes(c);
     done = c->done;
     owner = c->done_owner;
     if (!c->closing || c->calls_count > 0 || !list_empty(&c->connections)) return;
@@ -244,6 +259,16 @@ void rpc_channel_close(struct rpc_channel *c, void (*done)(void *owner), void *o
 bool rpc_channel_ready(const struct rpc_channel *c)
 {
     return c->active != NULL;
+}
+
+size_t rpc_channel_room(const struct rpc_channel *c)
+{
+    return c->active && c->active->h2 ? h2_requests_max(c->active->h2) : 0;
+}
+
+bool rpc_channel_failing(const struct rpc_channel *c)
+{
+    return c->failing;
 }
 
 const char *rpc_channel_peer(const struct rpc_channel *c)

@@ -48,6 +48,7 @@ static void dial_failed(struct rpc_channel *c, const char *address)
     step_past(c, address);
     if (++c->tried < c->address_count) return; /* the next one at once */
     c->failing = true;
+    channel_changed(c);
     count_failed_round(c);
 }
 
@@ -88,7 +89,7 @@ void roles_drop(struct client_connection *connection)
         else
             count_failed_round(c);
     }
-    channel_touch(c);
+    channel_changed(c);
 }
 
 void roles_lost(struct client_connection *connection, const struct note *why)
@@ -172,7 +173,7 @@ void roles_ready(struct client_connection *connection)
         c->active = connection;
         c->following = false;
     }
-    channel_touch(c);
+    channel_changed(c);
 }
 
 /* -- moving -- */

@@ -68,6 +68,11 @@ struct rpc_channel_options {
     uint64_t ping_after_ms, ping_timeout_ms;   /* of silence; 0: off, 20 s */
     uint32_t calls_max;                 /* waiting and running; 0: 10,000; more get ERR_FULL */
     struct rpc_client_metrics *metrics; /* may be NULL */
+    /* After a connection became ready or was lost, a round of dials failed, or a call left its
+     * place: what rpc_channel_room and its like say may have changed. Never from inside a call of
+     * this header. May be NULL. */
+    void (*on_change)(void *owner);
+    void *owner;
 };
 /* ERR_INVALID with a note (no address, or one that is none), ERR_NOMEM, ERR_FULL (timers). */
 enum err rpc_channel_open(const struct rpc_channel_options *options,
@@ -76,6 +81,9 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
  * and nothing of the channel is left. No new call from here on. */
 void rpc_channel_close(struct rpc_channel *channel, void (*done)(void *owner), void *owner);
 bool rpc_channel_ready(const struct rpc_channel *channel);
+/* How many calls the server lets run at once on the connection there is; 0: there is none. */
+size_t rpc_channel_room(const struct rpc_channel *channel);
+bool rpc_channel_failing(const struct rpc_channel *channel); /* every address failed, none since */
 const char *rpc_channel_peer(const struct rpc_channel *channel);  /* connected address, or "" */
 const char *rpc_channel_spare(const struct rpc_channel *channel); /* the warm one's, or "" */
 /* The server we are connected to is not the right one (a "not leader" without our trailers, say):
@@ -90,6 +98,7 @@ struct rpc_outcome {
     struct str details;      /* grpc-status-details-bin, decoded */
     bool answered;           /* the peer itself said `status` */
     uint32_t attempts;       /* that reached a connection */
+    bool doubted;            /* an earlier attempt was sent, and not heard of again */
 };
 struct rpc_call_events {
     /* Raw bytes, valid during the call. */
@@ -120,6 +129,12 @@ struct rpc_call_options {  /* everything is copied */
 enum err rpc_call_start(struct rpc_channel *channel, const struct rpc_call_options *options,
                         const struct rpc_call_events *events, void *owner,
                         struct rpc_client_call **ret_call);
+/* Instead of on_message: each message as it arrives, for those too long to be held. To be asked for
+ * in the turn that started the call. Pieces may be empty; `last` ends a message. After the first
+ * one there is no other attempt, and what came is worth nothing unless the outcome is ERR_OK.
+ * response_max is of the message, not of the piece, and gzip is not offered. */
+typedef void rpc_piece_fn(void *owner, struct rpc_client_call *call, struct str piece, bool last);
+void rpc_call_in_pieces(struct rpc_client_call *call, rpc_piece_fn *on_piece);
 /* Copies. ERR_FULL: 256 KiB wait to go out; on_writable follows. A larger message is taken whole
  * when nothing waits. ERR_CLOSED: after rpc_call_end, or the call is over and on_end is on its way.
  * ERR_TOO_LARGE (1 GiB), ERR_NOMEM. */

@@ -240,6 +240,17 @@ void answer_closed(struct rpc_client_call *call, uint32_t code)
 
 /* -- messages -- */
 
+static void hand_piece(struct rpc_client_call *call, struct str piece, bool last)
+{
+    if (call->reader.compressed) {
+        lose(call, GRPC_INTERNAL, STR("a compressed message, which was not offered"));
+        return;
+    }
+    call->replayable = false;
+    call->messages += last;
+    call->on_piece(call->owner, call, piece, last);
+}
+
 static void hand_over(struct rpc_client_call *call, struct str message)
 {
     call->replayable = call->replayable && call->unary; /* what was seen cannot be taken back */
@@ -285,7 +296,9 @@ static void take_bytes(struct rpc_client_call *call, struct str *bytes)
 
     while (bytes->len > 0 && takes_messages(call) && call->attempts == attempt) {
         size_t before = bytes->len;
-        enum err err = grpc_reader_feed(&call->reader, bytes, &whole);
+        struct str piece = STR_EMPTY;
+        enum err err = call->on_piece ? grpc_reader_piece(&call->reader, bytes, &piece, &whole)
+                                      : grpc_reader_feed(&call->reader, bytes, &whole);
         if (call->connection) h2_consume(call->connection->h2, call->stream, before - bytes->len);
         if (err == ERR_TOO_LARGE)
             lose(call, GRPC_RESOURCE_EXHAUSTED, STR("a message is larger than the limit"));
@@ -294,6 +307,10 @@ static void take_bytes(struct rpc_client_call *call, struct str *bytes)
         else if (err)
             lose(call, GRPC_INTERNAL, STR("a message frame cannot be read"));
         if (err) return;
+        if (call->on_piece) {
+            if (piece.len > 0 || whole) hand_piece(call, piece, whole);
+            continue;
+        }
         if (!whole) continue;
         take_message(call);
         if (call->state == CALL_RUNNING || call->state == CALL_ENDED)
@@ -341,6 +358,12 @@ void answer_forget(struct rpc_client_call *call)
     call->headers_count = call->trailers_count = 0;
     call->headers_seen = call->gzip = call->whole = false;
     arena_reset(&call->answer);
+}
+
+void rpc_call_in_pieces(struct rpc_client_call *call, rpc_piece_fn *on_piece)
+{
+    assert(call->attempts == 0 && !call->unary);
+    call->on_piece = on_piece;
 }
 
 void rpc_call_pause(struct rpc_client_call *call)

@@ -256,7 +256,8 @@ static size_t put_headers(struct rpc_client_call *call, const struct client_conn
     into[count++] = (struct h2_header){STR("te"), STR("trailers")};
     into[count++] = (struct h2_header){STR("content-type"), STR("application/grpc")};
     into[count++] = (struct h2_header){STR("user-agent"), STR("grpc-c-muster/1")};
-    into[count++] = (struct h2_header){STR("grpc-accept-encoding"), STR("identity,gzip")};
+    into[count++] = (struct h2_header){STR("grpc-accept-encoding"),
+                                       call->on_piece ? STR("identity") : STR("identity,gzip")};
     if (call->deadline.ms != MONO_NEVER.ms) {
         uint64_t left = mono_elapsed_ms(loop_now(c->io->loop), call->deadline);
         grpc_timeout_text(left > UINT64_MAX / US_PER_MS ? UINT64_MAX : left * US_PER_MS, timeout);
@@ -322,11 +323,14 @@ static void trim(struct rpc_client_call *call)
 {
     if (call->replayable && !call->unary && call->output_at > CALL_REPLAY_MAX)
         call->replayable = false;
+    if (call->attempts >= call->attempts_max) call->replayable = false;
     if (call->replayable || call->output_at == 0) return;
     /* Moving what is left up costs as much as it is long: only when that is the smaller part. */
     if (call->output_at < unsent(call)) return;
     buf_consume(&call->output, call->output_at);
     call->output_at = 0;
+    /* Tens of thousands may wait for their answers: none of them keeps its request. */
+    if (call->ended && call->output.len == 0) buf_deinit(&call->output);
 }
 
 static void tell_writable(struct rpc_client_call *call)
@@ -423,6 +427,7 @@ static void finish(struct rpc_client_call *call, enum err err, const struct atte
         .details = attempt->details,
         .answered = attempt->answered,
         .attempts = call->attempts,
+        .doubted = call->doubted,
     };
     if (call->attempts > 0 || c->closing) {
         list_append(&c->ended, &call->link);
@@ -484,6 +489,7 @@ void client_call_over(struct rpc_client_call *call, const struct attempt *attemp
         roles_follow(call->channel, call->connection, leader);
     }
     call->doubt = verdict.doubt;
+    call->doubted |= verdict.doubt;
     if (verdict.again && !call->channel->closing)
         try_again(call, verdict.at_once);
     else

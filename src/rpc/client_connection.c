@@ -18,7 +18,25 @@ static const struct h2_limits connection_limits = {
 
 static struct rpc_client_call **bucket(struct client_connection *n, int32_t stream)
 {
-    return &n->table[((uint32_t)stream >> 1) % CONNECTION_BUCKETS];
+    return &n->table[((uint32_t)stream >> 1) & (n->bucket_count - 1)];
+}
+
+/* Longer chains are as right, only slower: no memory is no error. */
+static void grow_table(struct client_connection *n)
+{
+    struct rpc_client_call **wider = calloc(n->bucket_count * 2, sizeof(struct rpc_client_call *));
+
+    if (!wider) return;
+    free(n->table);
+    n->table = wider;
+    n->bucket_count *= 2;
+    LIST_EACH_SAFE(&n->calls, node, following)
+    {
+        struct rpc_client_call *call = CONTAINER_OF(node, struct rpc_client_call, link);
+        struct rpc_client_call **at = bucket(n, call->stream);
+        call->chain = *at;
+        *at = call;
+    }
 }
 
 static struct rpc_client_call *find(struct client_connection *n, int32_t stream)
@@ -31,8 +49,10 @@ static struct rpc_client_call *find(struct client_connection *n, int32_t stream)
 
 void client_add_call(struct client_connection *n, struct rpc_client_call *call)
 {
-    struct rpc_client_call **at = bucket(n, call->stream);
+    struct rpc_client_call **at;
 
+    if (n->calls_count >= n->bucket_count) grow_table(n);
+    at = bucket(n, call->stream);
     call->connection = n;
     call->chain = *at;
     *at = call;
@@ -227,6 +247,7 @@ static void connection_free(struct client_connection *n)
     timer_deinit(&n->timer);
     buf_deinit(&n->output);
     h2_close(n->h2);
+    free(n->table);
     free(n);
 }
 
@@ -273,7 +294,7 @@ enum err client_dial(struct rpc_channel *c, const char *address,
         .output_max = CONNECTION_OUTPUT_MAX,
     };
     struct client_connection *n = calloc(1, sizeof *n);
-    enum err err;
+    enum err err = ERR_OK;
 
     if (!n) return ERR_NOMEM;
     assert(strlen(address) < sizeof n->address);
@@ -282,7 +303,10 @@ enum err client_dial(struct rpc_channel *c, const char *address,
     list_init(&n->link);
     list_init(&n->calls);
     buf_init(&n->output, CONNECTION_OUTPUT_MAX);
-    err = timer_init(&n->timer, c->io->loop, on_timer);
+    n->table = calloc(CONNECTION_BUCKETS, sizeof(struct rpc_client_call *));
+    n->bucket_count = CONNECTION_BUCKETS;
+    if (!n->table) err = ERR_NOMEM;
+    if (!err) err = timer_init(&n->timer, c->io->loop, on_timer);
     if (!err) err = net_dial(c->io->net, &options, &stream_events, n, &n->stream, note);
     if (err) {
         connection_free(n);

@@ -26,7 +26,7 @@
 #include "wire/h2.h"
 
 enum {
-    CONNECTION_BUCKETS = 256, /* stream numbers are dense, so chains stay short */
+    CONNECTION_BUCKETS = 256, /* at first; stream numbers are dense, so chains stay short */
     CONNECTION_OUTPUT_MAX = 1024 * 1024,
     CONNECTION_LINGER_MS = 1000, /* an orderly end may take so long */
     CONNECTION_STABLE_MS = 1000, /* one that lived less counts as a failed dial */
@@ -59,7 +59,8 @@ struct rpc_client_call {
     struct rpc_call_events events;
     void *owner;
     rpc_unary_fn *unary_done;
-    struct timer timer; /* the deadline, or the end of a pause if that is earlier */
+    rpc_piece_fn *on_piece; /* NULL: messages are gathered whole */
+    struct timer timer;     /* the deadline, or the end of a pause if that is earlier */
     mono_time deadline, resume_at;
     mono_ns started;
 
@@ -73,6 +74,7 @@ struct rpc_client_call {
     uint64_t requested_flush; /* connection.flushes when the request was handed over */
     bool idempotent, wait_for_ready, untraced, unary;
     bool doubt;      /* an earlier attempt may have been applied */
+    bool doubted;    /* that was so at some time */
     bool replayable; /* `output` still begins at the first byte, nothing was delivered */
 
     /* -- requests: framed; [0, output_at) was handed to h2 in this attempt -- */
@@ -114,7 +116,8 @@ struct client_connection {
     struct timer timer; /* dial time-out, then pings, then linger */
     struct list calls;
     size_t calls_count;
-    struct rpc_client_call *table[CONNECTION_BUCKETS];
+    struct rpc_client_call **table; /* by stream; doubles with the calls */
+    size_t bucket_count;
     struct buf output;
     struct note why; /* set by us before stream_close */
 };
@@ -135,6 +138,7 @@ struct rpc_channel {
     struct list waiting, delayed, ended, ended_later, resumed;
     struct timer later; /* brings ended_later on */
     uint32_t calls_count;
+    bool changed; /* on_change is due */
 
     /* -- roles: see channel_roles.c -- */
     struct list connections;
@@ -151,7 +155,8 @@ struct rpc_channel {
 };
 
 /* -- channel.c -- */
-void channel_touch(struct rpc_channel *channel); /* its task runs soon */
+void channel_touch(struct rpc_channel *channel);   /* its task runs soon */
+void channel_changed(struct rpc_channel *channel); /* ... and tells the owner */
 struct client_counts {
     struct counter *calls[GRPC_UNAUTHENTICATED + 1], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;

@@ -110,10 +110,11 @@ static void drop_h2(struct connection *c)
     end_calls(c);
     h2_close(c->h2);
     c->h2 = NULL;
+    buf_deinit(&c->page_head);
 }
 
 /* What was written still leaves, and the peer has a moment to read it. */
-static void end(struct connection *c)
+void connection_end(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
     drop_h2(c);
@@ -420,6 +421,10 @@ static void on_bytes(void *owner, struct str bytes)
     c->heard = now;
     c->read_at = clock_mono_ns(c->server->io->clock); /* once for all calls that begin in it */
     c->ping_sent = MONO_NEVER;
+    if (page_is_http1(c, bytes)) {
+        page_feed(c, bytes);
+        return;
+    }
     /* A large answer is one, and comes in many frames. */
     pings = pace_feed(&c->pace, bytes, now, c->server->limits.ping_min_interval_ms,
                       c->answers + h2_data_sent(c->h2));
@@ -494,7 +499,7 @@ void connection_flush(struct connection *c)
     list_remove(&c->dirty);
     if (c->state == CONNECTION_ENDED) return;
     if (bound - min_size(bound, pending) < min_size(ROOM_MIN, bound / 2)) {
-        if (c->state == CONNECTION_FAILED) end(c);
+        if (c->state == CONNECTION_FAILED) connection_end(c);
         return; /* on_drained comes back to it */
     }
     buf_clear(output);
@@ -506,11 +511,14 @@ void connection_flush(struct connection *c)
         note_moved(c, loop_now(c->server->io->loop));
         note_data_moved(c, loop_now(c->server->io->loop));
         connection_wake_by(c, write_due(c));
+        /* There may be more, and a kernel that took it at once owes us no on_drained. */
+        if (bytes.len == bound - pending && stream_pending(c->stream) <= bound / 2)
+            connection_mark_dirty(c);
     }
     if (err)
         connection_cut(c);
     else if (is_over(c))
-        end(c);
+        connection_end(c);
     else if (h2_pending(c->h2) > 0)
         connection_wake_by(c, stall_due(c));
 }
@@ -558,10 +566,12 @@ void connection_accept(void *owner, struct stream *own_stream)
 {
     struct listening *l = owner;
     struct rpc_server *s = l->server;
+    bool plain = l->tls && s->page && !stream_alpn(own_stream)[0];
     struct connection *c;
     enum err err;
 
-    if (s->draining || s->closing || (l->tls && strcmp(stream_alpn(own_stream), "h2") != 0)) {
+    if (s->draining || s->closing ||
+        (l->tls && !plain && strcmp(stream_alpn(own_stream), "h2") != 0)) {
         stream_close(own_stream);
         return;
     }
@@ -572,13 +582,14 @@ void connection_accept(void *owner, struct stream *own_stream)
         stream_close(own_stream);
         return;
     }
+    c->plain = plain;
     list_append(&s->connections, &c->link);
     s->stats.connections++;
     s->stats.connections_total++;
     meter_connections(s);
     stream_start(own_stream, &stream_events, c);
     connection_wake_by(c, next_due(c));
-    connection_mark_dirty(c); /* our SETTINGS */
+    if (!s->page) connection_mark_dirty(c); /* our SETTINGS; else after the first byte: page.c */
 }
 
 /* First "no new streams please", then, when the peer has heard it, the last word. */

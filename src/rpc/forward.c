@@ -30,12 +30,14 @@ struct leader {
 struct passing {
     struct rpc_forwarder *forwarder;
     struct leader *leader;
+    const struct rpc_forward_gate *gate;
     struct rpc_call *call;          /* the server's; NULL after on_done */
     struct rpc_client_call *onward; /* the client's; NULL after on_end */
     struct buf request;             /* that the leader does not take yet */
     struct buf answer;              /* that the caller does not take yet */
     enum err broken;                /* why the request cannot be passed on; ERR_OK: it can */
     bool request_waits, answer_waits, half_closed, headers_given;
+    bool cut_short; /* its time is the gate's, not its caller's */
 };
 struct rpc_forwarder {
     struct rpc_forwarder_options options;
@@ -236,7 +238,9 @@ static void fail_answer(struct passing *p, enum err err)
 {
     struct note note;
 
-    if (err != ERR_CLOSED) {
+    if (err != ERR_CLOSED && p->gate->lost) {
+        p->gate->lost(p->call, RPC_LOST_UNKNOWN);
+    } else if (err != ERR_CLOSED) {
         note_set(&note, "the leader's answer cannot be passed on: %s", err_text(err));
         rpc_finish(p->call, GRPC_UNKNOWN, str_from(note.text), STR_EMPTY);
     }
@@ -296,7 +300,9 @@ static void give_trailers(struct passing *p, const struct rpc_client_call *onwar
 static void say_not_applied(struct passing *p, const struct rpc_outcome *outcome)
 {
     (void)rpc_add_trailer(p->call, STR(RPC_APPLIED_TRAILER), STR("no"));
-    if (p->broken)
+    if (p->gate->lost && !p->broken && (outcome->err != ERR_TIMEOUT || p->cut_short))
+        p->gate->lost(p->call, RPC_LOST_NOT_APPLIED);
+    else if (p->broken)
         rpc_fail(p->call, p->broken, NULL);
     else
         rpc_finish(p->call, outcome->err == ERR_TIMEOUT ? GRPC_DEADLINE_EXCEEDED : GRPC_UNAVAILABLE,
@@ -307,6 +313,10 @@ static void say_unknown(struct passing *p, const struct rpc_outcome *outcome)
 {
     struct note note;
 
+    if (p->gate->lost) {
+        p->gate->lost(p->call, RPC_LOST_UNKNOWN);
+        return;
+    }
     if (p->broken) note_set(&note, "the request broke off: %s", err_text(p->broken));
     rpc_finish(p->call, GRPC_UNKNOWN, p->broken ? str_from(note.text) : outcome->text, STR_EMPTY);
 }
@@ -428,6 +438,9 @@ static enum err start_onward(struct passing *p, const struct rpc_forward_gate *g
     if (deadline.ms != MONO_NEVER.ms)
         options.timeout_ms =
             max_u64(1, mono_elapsed_ms(loop_now(p->forwarder->options.io->loop), deadline));
+    p->cut_short =
+        gate->timeout_ms && (!options.timeout_ms || gate->timeout_ms < options.timeout_ms);
+    if (p->cut_short) options.timeout_ms = gate->timeout_ms;
     (void)rpc_call_metadata(call, STR(RPC_REQUEST_ID), &options.request_id);
     metadata[count++] = (struct h2_header){STR(RPC_HOPS_HEADER), STR("1")};
     if (p->forwarder->options.tls)
@@ -453,6 +466,7 @@ static enum err passing_new(struct rpc_forward_gate *gate, struct rpc_call *call
     if (!p) return ERR_NOMEM;
     p->forwarder = f;
     p->leader = f->leader;
+    p->gate = gate;
     p->call = call;
     buf_init(&p->request, MESSAGE_MAX);
     buf_init(&p->answer, MESSAGE_MAX);
@@ -497,14 +511,20 @@ static struct passing *pass_on(struct rpc_forward_gate *gate, struct rpc_call *c
 
     if (!gate->forwarder->leader || rpc_call_metadata(call, STR(RPC_HOPS_HEADER), &hops)) {
         rpc_call_set_data(call, &answered_here);
-        rpc_fail_not_leader(call, rpc_forwarder_leader(gate->forwarder));
+        if (gate->lost)
+            gate->lost(call, RPC_LOST_NO_LEADER);
+        else
+            rpc_fail_not_leader(call, rpc_forwarder_leader(gate->forwarder));
         return NULL;
     }
     err = passing_new(gate, call, &p);
     if (!err) return p;
     rpc_call_set_data(call, &answered_here);
     (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
-    rpc_fail(call, err, NULL);
+    if (gate->lost)
+        gate->lost(call, err == ERR_FULL ? RPC_LOST_CROWDED : RPC_LOST_NOT_APPLIED);
+    else
+        rpc_fail(call, err, NULL);
     return NULL;
 }
 
@@ -533,7 +553,8 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     struct passing *p = find(gate, call);
 
     if (is_answered_here(call)) return;
-    if (begins_with_a_message(gate) && !gate->stays(gate->service, call)) {
+    if (begins_with_a_message(gate) && !gate->stays(gate->service, call) &&
+        !(gate->keeps && gate->keeps(gate->service, message))) {
         p = pass_on(gate, call);
         if (!p) return;
         pass_request(p, message, bytes);

@@ -47,6 +47,14 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *a
 const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" when not known */
 size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 
+/* What the gate itself has to say. */
+enum rpc_forward_loss {
+    RPC_LOST_NO_LEADER,   /* nobody knows one, or it was passed on already */
+    RPC_LOST_CROWDED,     /* too many are passed on already */
+    RPC_LOST_NOT_APPLIED, /* the leader was not reached, or has not taken it */
+    RPC_LOST_UNKNOWN,     /* it may have been applied */
+};
+
 /* -- the gate in front of a method; the caller's storage, for the life of the server -- */
 struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
@@ -54,8 +62,14 @@ struct rpc_forward_gate {
     void *service;
     enum rpc_kind kind;
     size_t response_max; /* of one message; 0: 4 MiB */
+    uint64_t timeout_ms; /* a call passed on takes no longer, though its caller waits; 0: it may */
     /* We are the leader, or this one may be answered by anybody. Asked once per call. */
     bool (*stays)(void *service, struct rpc_call *call);
+    /* Of a call that begins with its message, when `stays` said no: anybody may answer this one.
+     * May be NULL. */
+    bool (*keeps)(void *service, const ProtobufCMessage *message);
+    /* Ends the call, for callers who know other words for it; or NULL. */
+    void (*lost)(struct rpc_call *call, enum rpc_forward_loss loss);
 };
 /* rpc_method.handler = &rpc_forward_handler, rpc_method.service = &gate */
 extern const struct rpc_handler rpc_forward_handler;

@@ -16,7 +16,6 @@
 #include "rpc/server_internal.h"
 
 enum {
-    PREFACE_BYTES = 24,
     HEAD_BYTES = 9,
     TYPE_DATA = 0,
     TYPE_HEADERS = 1,
@@ -28,7 +27,7 @@ enum {
 
 void pace_init(struct pace *p)
 {
-    *p = (struct pace){.preface_left = PREFACE_BYTES};
+    *p = (struct pace){.preface_left = PACE_PREFACE};
 }
 
 static bool is_strike(struct pace *p, mono_time now, uint64_t min_interval_ms, uint64_t answers)

@@ -59,6 +59,7 @@ enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_se
     if (!s) return ERR_NOMEM;
     s->io = options->io;
     s->meter = options->meter;
+    s->outsiders = options->outsiders;
     if (options->log) s->log = *options->log;
     list_init(&s->connections);
     list_init(&s->dirty);
@@ -208,6 +209,7 @@ enum err rpc_server_add(struct rpc_server *server, const struct rpc_method *meth
     m->rpc = *method;
     m->path = str_from(method->path);
     if (!m->rpc.request_max) m->rpc.request_max = MESSAGE_MAX_DEFAULT;
+    if (!m->rpc.inflated_max) m->rpc.inflated_max = m->rpc.request_max;
     if (!m->rpc.response_max) m->rpc.response_max = MESSAGE_MAX_DEFAULT;
     if (!m->rpc.arena_max) m->rpc.arena_max = max_size(ARENA_MAX_DEFAULT, 4 * m->rpc.request_max);
     err = settle_access(method, &m->rpc.access, note);

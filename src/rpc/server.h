@@ -23,9 +23,10 @@ struct rpc_method {
     const ProtobufCMessageDescriptor *input;  /* NULL: raw bytes */
     const ProtobufCMessageDescriptor *output; /* NULL: raw bytes */
     size_t request_max;                       /* checked on the 5-byte header; 0: 4 MiB */
-    size_t response_max;                      /* 0: 4 MiB */
-    size_t arena_max;                         /* decoded size; 0: 16 MiB or 4 x request_max */
-    struct rpc_access access;                 /* ACCESS_UNSET: as the table says */
+    size_t inflated_max;      /* of a compressed request, inflated on the loop; 0: request_max */
+    size_t response_max;      /* 0: 4 MiB */
+    size_t arena_max;         /* decoded size; 0: 16 MiB or 4 x request_max */
+    struct rpc_access access; /* ACCESS_UNSET: as the table says */
     const struct rpc_handler *handler;
     void *service;
 };
@@ -56,6 +57,9 @@ struct rpc_server_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct rpc_meter *meter;      /* may be NULL; shared by the servers of a process */
+    /* Its callers' authority is not the fleet's: who shows a name of the fleet's own schemes
+     * (bigfleet://, muster://) is refused, for it proves nothing here. */
+    bool outsiders;
     struct rpc_server_limits limits;
 };
 /* ERR_INVALID (limits that contradict each other), ERR_NOMEM. */
@@ -68,6 +72,17 @@ enum err rpc_server_add(struct rpc_server *server, const struct rpc_method *meth
 /* Several listeners are fine. `tls` must offer ALPN "h2"; NULL: plaintext with prior knowledge. */
 enum err rpc_server_listen(struct rpc_server *server, const char *address, struct tls_context *tls,
                            struct note *note);
+/* Pages of plain HTTP on the same listeners, for probes: by HTTP/2, and by HTTP/1.1 on a connection
+ * that begins with one (GET and HEAD; one answer a connection). Before rpc_server_listen. */
+enum { RPC_PAGE_MAX = 1024 };
+struct rpc_page {
+    unsigned status;  /* 200 */
+    const char *type; /* "text/plain"; static */
+    size_t len;
+    char body[RPC_PAGE_MAX];
+};
+typedef bool rpc_page_fn(void *owner, struct str path, struct rpc_page *page); /* false: none */
+void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner);
 const char *rpc_server_address(const struct rpc_server *server,
                                size_t listener); /* "": none such */
 size_t rpc_server_methods(const struct rpc_server *server);

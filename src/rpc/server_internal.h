@@ -52,6 +52,7 @@ struct peer {
 };
 
 /* -- pace.c -- */
+enum { PACE_PREFACE = 24 };
 struct pace {
     uint8_t preface_left; /* bytes of the client's magic still to come */
     bool greeted;         /* magic and one whole frame have come */
@@ -95,6 +96,11 @@ struct stranger {
     mono_time due; /* its patience ends */
 };
 struct connection;
+/* -- page.c: pages of plain HTTP -- */
+bool page_answer(struct connection *c, int32_t stream, struct str path, bool head); /* HTTP/2 */
+bool page_is_http1(const struct connection *c, struct str bytes);
+void page_feed(struct connection *c, struct str bytes);
+
 void stranger_refuse(struct connection *c, const struct stranger *stranger, bool end);
 void stranger_data(struct connection *c, int32_t stream, size_t len);
 void stranger_end(struct connection *c, int32_t stream);
@@ -120,6 +126,8 @@ struct connection {
     struct method *last; /* that was called; the next call is likely one of the same */
     struct stranger strangers[STRANGERS_MAX];
     struct pace pace;
+    bool plain;           /* TLS without "h2": pages only */
+    struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
     mono_time timer_due;
     mono_time opened, heard, idle_since, moved, wasted_since;
@@ -134,6 +142,7 @@ struct connection {
     uint64_t written, taken; /* bytes given to the stream; to the kernel, when last seen */
 };
 void connection_accept(void *listening, struct stream *own_stream);
+void connection_end(struct connection *c); /* what was written still leaves */
 void connection_mark_dirty(struct connection *c);
 void connection_flush(struct connection *c);
 void connection_drain(struct connection *c);
@@ -191,7 +200,7 @@ struct rpc_call {
     bool have_message;  /* unary: the one is whole, in the reader */
     bool advancing;     /* in call_advance */
     bool responded;     /* headers are out */
-    bool blocked;       /* rpc_send said ERR_FULL: on_writable is due */
+    bool blocked;       /* ERR_FULL was said, or a piece of a reply waits: on_writable is due */
     bool finished;      /* the status is decided */
     bool trailers_sent; /* ... and handed over */
     bool cancelled;     /* nobody waits */
@@ -253,11 +262,14 @@ struct rpc_server {
     struct io *io;
     struct log_source log;
     struct rpc_meter *meter;
+    bool outsiders;
     struct rpc_server_limits limits;
     struct method *methods[RPC_METHODS_MAX];
     size_t method_count;
     struct map by_path;
     struct method unknown; /* what calls of no method are counted under */
+    rpc_page_fn *page;     /* or NULL */
+    void *page_owner;
     struct listening listening[RPC_LISTENERS_MAX];
     size_t listener_count;
     struct list connections, dirty, due;

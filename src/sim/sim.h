@@ -117,6 +117,11 @@ struct sim_process_ops {
     void (*stop)(void *state);    /* please finish, in a turn; may be NULL */
     void (*destroy)(void *state); /* see the top of this file */
 };
+/* Of a process that can only be waited for, since it has threads (sim/threads), called in its
+ * start(): when it is dead its timers ring one after another, in no time, until none is left. */
+void sim_process_drains(struct io *io);
+/* Whose turn it is, or whose end; NULL: nobody's. */
+const struct io *sim_io_of_turn(void);
 enum sim_death {
     SIM_KILLED,    /* SIGKILL: the kernel ends its connections, files stay */
     SIM_POWER_CUT, /* silence; a peer hears a reset only after the next boot */

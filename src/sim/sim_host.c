@@ -12,8 +12,10 @@
 enum {
     AFTERLIFE_ROUNDS_MAX =
         1000, /* callbacks that keep causing callbacks are a bug in a close path */
+    DRAIN_ROUNDS_MAX = 1000000, /* the same, where each timer to the last deadline is one */
     EPHEMERAL_PORT_FIRST = 32768,
 };
+static const struct io *io_of_turn;
 static const struct sim_cost turn_cost_default = {1000, 20000}, job_cost_default = {5000, 50000};
 
 /* -- the loop's other half -- */
@@ -105,6 +107,7 @@ static void begin_turn(struct sim_host *host)
     sim_mark(host->sim, SIM_MARK_TURN, host, 0, 0);
     host->turning = true;
     host->spent_ns = 0;
+    io_of_turn = &host->io;
     loop_core_set_now(&host->loop);
 }
 
@@ -119,6 +122,7 @@ static void end_turn(struct sim_host *host)
     host->spent_ns = 0;
     host->busy_until.ns = host->sim->now.ns + cost;
     host->turning = false;
+    io_of_turn = NULL;
     sim_host_schedule(host);
     sim_host_bury_doomed(host);
 }
@@ -267,9 +271,37 @@ static void stop_timers_and_hooks(struct sim_host *host)
     while (list_pop(&host->loop.hooks)) continue;
 }
 
+/* The time of a dead process that drains goes on to its next timer; false: there is none. */
+static bool drain_on(struct sim_host *host)
+{
+    uint64_t due_ms = loop_core_next_due(&host->loop).ms, now_ms = clock_mono(&host->clock.base).ms;
+
+    if (!host->drains || due_ms == UINT64_MAX) return false;
+    if (due_ms > now_ms) host->clock.mono_ns += (due_ms - now_ms) * NS_PER_MS;
+    return true;
+}
+
+static void afterlife(struct sim_host *host)
+{
+    int rounds_max = host->drains ? DRAIN_ROUNDS_MAX : AFTERLIFE_ROUNDS_MAX;
+
+    for (int round = 0; has_work(host) || drain_on(host); round++) {
+        assert(round < rounds_max);
+        host->stop_wanted = false;
+        while (list_pop(&host->unsent)) continue;
+        loop_core_set_now(&host->loop);
+        deliver(host);
+        if (!host->drains) stop_timers_and_hooks(host);
+        loop_core_run(&host->loop);
+    }
+}
+
 /* Nothing is heard from this process any more; what is left is giving back its memory. */
 static void bury(struct sim_host *host, enum sim_death death)
 {
+    const struct io *before = io_of_turn;
+    struct sim_clock clock = host->clock;
+
     host->dead = true;
     host->doomed = false;
     sim_mark(host->sim, SIM_MARK_DEATH, host, (uint64_t)death, 0);
@@ -279,26 +311,21 @@ static void bury(struct sim_host *host, enum sim_death death)
     sim_datagram_death(host);
     host->turning = true; /* wakes mean nothing here */
     host->spent_ns = 0;
-    stop_timers_and_hooks(host);
+    io_of_turn = &host->io;
+    if (!host->drains) stop_timers_and_hooks(host);
     if (host->state) {
         void *state = host->state;
         host->state = NULL;
         host->ops->destroy(state);
     }
-    for (int round = 0; has_work(host); round++) {
-        assert(round < AFTERLIFE_ROUNDS_MAX);
-        host->stop_wanted = false;
-        while (list_pop(&host->unsent)) continue;
-        loop_core_set_now(&host->loop);
-        deliver(host);
-        stop_timers_and_hooks(host);
-        loop_core_run(&host->loop);
-    }
+    afterlife(host);
     sim_workers_reclaim(host);
     sim_net_reclaim(host);
     loop_core_deinit(&host->loop);
-    host->loop_open = host->turning = host->paused = host->frozen = false;
+    host->loop_open = host->turning = host->paused = host->frozen = host->drains = false;
     host->spent_ns = 0;
+    host->clock = clock;
+    io_of_turn = before;
     sim_disk_death(host, death);
     if (death == SIM_POWER_CUT) host->powered = false;
 }
@@ -368,6 +395,16 @@ struct io *sim_host_io(struct sim_host *host)
 struct sim_fs *sim_host_disk(struct sim_host *host)
 {
     return host->disk;
+}
+
+const struct io *sim_io_of_turn(void)
+{
+    return io_of_turn;
+}
+
+void sim_process_drains(struct io *io)
+{
+    CONTAINER_OF(io, struct sim_host, io)->drains = true;
 }
 
 bool sim_host_powered(const struct sim_host *host)

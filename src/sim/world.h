@@ -81,7 +81,7 @@ struct sim_host {
     bool dead;    /* of the process: nothing it does is seen any more */
     bool doomed;  /* died inside its turn; buried when that ends */
     enum sim_death doom;
-    bool stop_wanted;
+    bool stop_wanted, drains;
     uint64_t boots;
     const struct sim_process_ops *ops;
     void *context, *state;

@@ -5,6 +5,9 @@
 
 #include "store/machine.h"
 
+/* Of every command but a transaction: a claim's with its prefix. */
+enum { COMMAND_KEY_MAX = STORE_CLAIM_KEY_MAX + sizeof STORE_CLAIMS - 1 };
+
 static bool is_reserved(struct str segment)
 {
     return str_equal(segment, STR(".group"));
@@ -37,6 +40,26 @@ int store_check_claim_key(struct str key, struct note *note)
     if (!fault) return 0;
     note_set(note, "key of %zu bytes %s; 1-%d bytes, at most %d segments", key.len, fault,
              STORE_CLAIM_KEY_MAX, STORE_DEPTH_MAX);
+    return COORD_R_KEY;
+}
+
+/* "slot-0000" to "slot-9999": the keys of a group's slots, which the group alone writes. */
+static bool is_slot(struct str key)
+{
+    struct str leaf = str_tail(key, key.len > 9 ? key.len - 9 : 0);
+    uint64_t number;
+
+    if (key.len > 9 && key.at[key.len - 10] != '/') return false;
+    return leaf.len == 9 && str_starts(leaf, STR("slot-")) &&
+           !str_to_u64(str_tail(leaf, 5), &number);
+}
+
+int store_check_entry_key(struct str key, struct note *note)
+{
+    int reason = store_check_claim_key(key, note);
+
+    if (reason || !is_slot(key)) return reason;
+    note_set(note, "names slot-0000 to slot-9999 are reserved for slots of a group");
     return COORD_R_KEY;
 }
 
@@ -125,7 +148,7 @@ static bool is_zero(const struct store_id *id)
 /* A claim's key, or a group's: with its prefix, long enough to have a name. */
 static bool is_claim(struct str key)
 {
-    return key.len > 7 && key.len <= STORE_KEY_MAX && str_starts(key, STR(STORE_CLAIMS));
+    return key.len > 7 && key.len <= COMMAND_KEY_MAX && str_starts(key, STR(STORE_CLAIMS));
 }
 
 static const char *command_fault(const struct store_command *c)
@@ -134,7 +157,7 @@ static const char *command_fault(const struct store_command *c)
                   ((c->kind == STORE_CREATE || c->kind == STORE_CAS) && c->ttl_ms > 0);
 
     if (c->value.len > STORE_VALUE_MAX) return "a value past the limit";
-    if (c->key.len > STORE_KEY_MAX || c->range_end.len > STORE_KEY_MAX) return "a key too long";
+    if (c->key.len > COMMAND_KEY_MAX || c->range_end.len > COMMAND_KEY_MAX) return "a key too long";
     if (c->owner.len > STORE_OWNER_MAX) return "an owner too long";
     if (grants && (c->ttl_ms < 1 || c->ttl_ms > STORE_TTL_MAX_MS)) return "a TTL out of range";
     if (grants && (store_lease_number(&c->lease) == 0 || c->owner.len == 0) &&
@@ -145,6 +168,8 @@ static const char *command_fault(const struct store_command *c)
     switch (c->kind) {
     case STORE_CREATE:
     case STORE_CAS:
+        if (is_slot(c->key)) return "a slot's key";
+        return is_claim(c->key) ? NULL : "a key that is no claim";
     case STORE_DELETE: return is_claim(c->key) ? NULL : "a key that is no claim";
     case STORE_ACQUIRE:
     case STORE_RESIZE:
@@ -155,6 +180,12 @@ static const char *command_fault(const struct store_command *c)
         return c->key.len && !str_starts(c->key, STR(STORE_CLAIMS)) ? NULL : "not a plain key";
     case STORE_DELETE_RANGE:
         return store_check_plain_range(c->key, c->range_end, NULL) ? "a range with claims" : NULL;
+    case STORE_LEASE_GRANT:
+    case STORE_LEASE_REVOKE:
+        if (!store_lease_is_plain(&c->lease)) return "not the id of a plain lease";
+        if (c->kind == STORE_LEASE_REVOKE) return NULL;
+        return c->ttl_ms < 1 || c->ttl_ms > STORE_PLAIN_TTL_MAX_MS ? "a TTL out of range" : NULL;
+    case STORE_TXN: return txn_check(c->txn) ? "a transaction past its limits" : NULL;
     case STORE_TICK:
     case STORE_CANCEL_WAIT:
     case STORE_RELEASE:

@@ -15,10 +15,12 @@ enum {
     STORE_COOLDOWN_MAX_MS = 60000,
     STORE_WAIT_MAX_MS = 86400000,
 };
-#define STORE_CLAIMS "muster/" /* where Coordination's keys stand */
+#define STORE_PLAIN_TTL_MAX_MS (9000000000 * 1000) /* what etcd grants at most */
 
 /* Each says what is wrong in `note` and returns the reason of COORD_INVALID, or 0. */
 int store_check_claim_key(struct str key, struct note *note);
+/* Of a claim that create and compare-and-set may write: no slot. */
+int store_check_entry_key(struct str key, struct note *note);
 int store_check_group(struct str group, struct note *note);
 int store_check_owner(struct str owner, struct note *note);
 int store_check_value(struct str value, struct note *note);

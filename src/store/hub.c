@@ -3,16 +3,21 @@
 #include <stdlib.h>
 
 #include "base/list.h"
-#include "base/map.h"
 #include "store/bounds.h"
 #include "store/entry.h"
+#include "store/interest.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
 enum {
     MESSAGE_BYTES = 256 << 10, /* then a message goes; one more event fits always */
     MESSAGE_MAX = 4 << 20,
     MESSAGE_EVENTS = 1024,
-    WALK_MAX = 4096, /* keys or changes looked at in one turn for one watcher */
+    WALK_MAX = 4096,   /* keys or changes looked at for one message */
+    ITEMS_KEPT = 64,   /* room that a watcher keeps when nothing waits */
+    LARGE_STEP = 4096, /* changes of one entry; more are not gone through at once */
+    TURN_BYTES = 1 << 20,
+    TURN_WALK = 4 * WALK_MAX,
+    TURN_MESSAGES = 256, /* those that only look, and find nothing, count as well */
     PROGRESS_SECONDS = 10,
     CACHE_SLOTS = 64,
     CACHE_BYTES_MAX = 16 << 10,
@@ -26,24 +31,25 @@ struct fact { /* who held a claim when it was written */
 struct item {
     uint64_t number;
     struct fact *fact; /* or NULL */
+    uint64_t bytes;    /* of key and value */
 };
-enum phase { PHASE_SNAPSHOT, PHASE_SCAN, PHASE_LIVE };
-struct scope { /* watchers that look at the same */
-    struct list watchers;
-    size_t len;
-    char name[];
-};
+static const uint64_t bytes_by_default = 64 << 20, held_by_default = 256 << 20;
+enum phase { PHASE_START, PHASE_SNAPSHOT, PHASE_SCAN, PHASE_LIVE };
 struct watcher {
     struct list link, ready, in_scope;
     struct hub *hub;
     struct rpc_call *call;
-    struct scope *scope;
+    struct interest_scope *scope;
     enum watch_kind kind;
     enum phase phase;
     bool blocked, resync, needs_leader, told_live;
+    bool over;              /* leadership was lost; its turn to be told so comes */
+    bool progress;          /* is to be told */
+    void *start;            /* PHASE_START */
     enum err failed;        /* its message could not be made or sent: it is to be ended */
     uint64_t from_revision; /* nothing before it is told */
     uint64_t sent_revision; /* everything up to it was */
+    bool amid;              /* and a part of the next one */
     /* PHASE_SNAPSHOT */
     uint64_t pinned;
     char at[STORE_KEY_MAX + 1]; /* the next key, or after */
@@ -53,14 +59,18 @@ struct watcher {
     /* PHASE_LIVE: a ring */
     struct item *items;
     uint32_t head, count, cap;
+    uint64_t bytes; /* of what waits */
 };
 struct hub {
     struct hub_options options;
     struct list all, ready;
     size_t count;
-    struct map keys, buckets, prefixes; /* names to scopes */
+    struct interest keys, buckets; /* of keys and prefixes; of buckets, each as one key */
+    uint64_t walked;               /* rows and changes looked at in this turn */
+    uint64_t held;                 /* bytes of items and facts of all watchers */
     struct task pump;
-    uint64_t *expired; /* revisions that were the end of a lease by its deadline, ascending */
+    struct timer next_turn; /* runs while this one has had its share; tasks would run within it */
+    uint64_t *expired;      /* revisions that were the end of a lease by its deadline, ascending */
     size_t expired_first, expired_count, expired_cap;
     uint32_t seconds;
     struct buf message, event;
@@ -89,36 +99,18 @@ static void count(struct counter *counter, uint64_t n)
 
 /* -- scopes -- */
 
-static struct map *index_of(struct hub *hub, enum watch_kind kind)
+static struct interest *interest_of(struct hub *hub, enum watch_kind kind)
 {
-    return kind == WATCH_KEY ? &hub->keys : kind == WATCH_BUCKET ? &hub->buckets : &hub->prefixes;
+    return kind == WATCH_BUCKET ? &hub->buckets : &hub->keys;
 }
 
-static struct scope *scope_get(struct map *index, struct str name)
+static struct interest_scope *scope_join(struct watcher *watcher, struct str name)
 {
-    struct scope *scope = map_get(index, name);
+    char end[STORE_KEY_MAX + 1];
+    struct key_range range = {name, STR_EMPTY};
 
-    if (scope) return scope;
-    scope = calloc(1, sizeof *scope + name.len + 1);
-    if (!scope) return NULL;
-    list_init(&scope->watchers);
-    scope->len = name.len;
-    memcpy(scope->name, name.at, name.len);
-    if (map_put(index, str_of(scope->name, name.len), scope)) {
-        free(scope);
-        return NULL;
-    }
-    return scope;
-}
-
-static void scope_leave(struct watcher *watcher)
-{
-    struct scope *scope = watcher->scope;
-
-    list_remove(&watcher->in_scope);
-    if (!list_empty(&scope->watchers)) return;
-    (void)map_remove(index_of(watcher->hub, watcher->kind), str_of(scope->name, scope->len));
-    free(scope);
+    if (watcher->kind == WATCH_PREFIX) range = interest_prefix(name, end);
+    return interest_join(interest_of(watcher->hub, watcher->kind), range, &watcher->in_scope);
 }
 
 /* "muster/a/b" is of the bucket "muster/a/". Group records are nobody's. */
@@ -152,17 +144,27 @@ static size_t cut_of(const struct watcher *watcher)
 
 /* -- what waits -- */
 
-static void fact_unref(struct fact *fact)
+static void fact_unref(struct hub *hub, struct fact *fact)
 {
-    if (fact && --fact->refs == 0) free(fact);
+    if (!fact || --fact->refs > 0) return;
+    hub->held -= sizeof *fact;
+    free(fact);
+}
+
+static void item_drop(struct watcher *watcher)
+{
+    struct item *item = &watcher->items[watcher->head];
+
+    fact_unref(watcher->hub, item->fact);
+    watcher->bytes -= item->bytes;
+    watcher->head = (watcher->head + 1) % watcher->cap;
+    watcher->count--;
 }
 
 static void items_clear(struct watcher *watcher)
 {
-    for (; watcher->count > 0; watcher->count--) {
-        fact_unref(watcher->items[watcher->head].fact);
-        watcher->head = (watcher->head + 1) % watcher->cap;
-    }
+    while (watcher->count > 0) item_drop(watcher);
+    watcher->hub->held -= watcher->cap * sizeof *watcher->items;
     free(watcher->items);
     watcher->items = NULL;
     watcher->head = watcher->cap = 0;
@@ -172,7 +174,7 @@ static void wake(struct watcher *watcher)
 {
     struct hub *hub = watcher->hub;
 
-    if (watcher->blocked || !list_empty(&watcher->ready)) return;
+    if ((watcher->blocked && !watcher->over) || !list_empty(&watcher->ready)) return;
     list_append(&hub->ready, &watcher->ready);
     loop_defer(hub->options.io->loop, &hub->pump);
 }
@@ -198,9 +200,13 @@ static void lose(struct watcher *watcher)
 static bool items_grow(struct watcher *watcher)
 {
     uint32_t cap = watcher->cap ? watcher->cap * 2 : 16;
-    struct item *items = malloc(cap * sizeof *items);
+    struct hub *hub = watcher->hub;
+    uint64_t more = (cap - watcher->cap) * sizeof *watcher->items;
+    struct item *items = NULL;
 
+    if (hub->held + more <= hub->options.held_max) items = malloc(cap * sizeof *items);
     if (!items) return false;
+    hub->held += more;
     for (uint32_t i = 0; i < watcher->count; i++)
         items[i] = watcher->items[(watcher->head + i) % watcher->cap];
     free(watcher->items);
@@ -210,15 +216,20 @@ static bool items_grow(struct watcher *watcher)
     return true;
 }
 
-static void items_push(struct watcher *watcher, uint64_t number, struct fact *fact)
+static void items_push(struct watcher *watcher, uint64_t number, uint64_t bytes, struct fact *fact)
 {
-    if (watcher->count == watcher->hub->options.events_max ||
+    const struct hub_options *options = &watcher->hub->options;
+
+    if (watcher->count == options->events_max ||
+        (watcher->count > 0 && watcher->bytes + bytes > options->bytes_max) ||
         (watcher->count == watcher->cap && !items_grow(watcher))) {
         lose(watcher);
         return;
     }
     if (fact) fact->refs++;
-    watcher->items[(watcher->head + watcher->count++) % watcher->cap] = (struct item){number, fact};
+    watcher->items[(watcher->head + watcher->count++) % watcher->cap] =
+        (struct item){number, fact, bytes};
+    watcher->bytes += bytes;
     wake(watcher);
 }
 
@@ -258,17 +269,26 @@ static void note_expiry(struct hub *hub, uint64_t revision)
     hub->expired[hub->expired_count++] = revision;
 }
 
-static struct fact *fact_make(const struct hub *hub, const struct key_value *change)
+/* Whose the key was by this change, if it still is: who gave a claim back may have it again under
+ * the same lease, with a token that this change is older than. */
+static bool claim_of_change(const struct hub *hub, const struct key_value *change,
+                            struct store_claim *ret_claim)
+{
+    return change->version && change->lease &&
+           store_claim_of(store_of(hub), change->key, 0, ret_claim) &&
+           store_lease_number(&ret_claim->lease) == change->lease &&
+           ret_claim->token <= change->mod;
+}
+
+static struct fact *fact_make(struct hub *hub, const struct key_value *change)
 {
     struct store_claim claim;
     struct fact *fact;
 
-    if (!change->version || !change->lease ||
-        !store_claim_of(store_of(hub), change->key, 0, &claim) ||
-        store_lease_number(&claim.lease) != change->lease)
-        return NULL;
+    if (!claim_of_change(hub, change, &claim)) return NULL;
     fact = calloc(1, sizeof *fact);
     if (!fact) return NULL;
+    hub->held += sizeof *fact;
     fact->refs = 1;
     memcpy(fact->owner, claim.owner.at, claim.owner.len);
     fact->claim = claim;
@@ -277,14 +297,23 @@ static struct fact *fact_make(const struct hub *hub, const struct key_value *cha
     return fact;
 }
 
-static void tell_scope(struct scope *scope, uint64_t number, uint64_t revision, struct fact *fact)
+struct told_change {
+    uint64_t number;
+    const struct key_value *change;
+    struct fact *fact;
+};
+
+static void tell_scope(void *context, struct interest_scope *scope)
 {
-    LIST_EACH(&scope->watchers, node)
+    const struct told_change *told = context;
+
+    LIST_EACH(&scope->lookers, node)
     {
         struct watcher *watcher = CONTAINER_OF(node, struct watcher, in_scope);
 
-        if (watcher->phase == PHASE_LIVE && revision >= watcher->from_revision)
-            items_push(watcher, number, fact);
+        if (watcher->phase == PHASE_LIVE && told->change->mod >= watcher->from_revision)
+            items_push(watcher, told->number, told->change->key.len + told->change->value.len,
+                       told->fact);
         else if (watcher->phase == PHASE_SCAN)
             wake(watcher);
     }
@@ -292,33 +321,50 @@ static void tell_scope(struct scope *scope, uint64_t number, uint64_t revision, 
 
 static void tell_change(struct hub *hub, uint64_t number, const struct key_value *change)
 {
-    struct fact *fact = fact_make(hub, change);
-    struct scope *scope = map_get(&hub->keys, change->key);
-    struct map_entry *entry;
+    struct told_change told = {number, change, fact_make(hub, change)};
     struct str bucket;
-    size_t cursor = 0;
 
-    if (scope) tell_scope(scope, number, change->mod, fact);
-    if (bucket_of(change->key, &bucket) && (scope = map_get(&hub->buckets, bucket)))
-        tell_scope(scope, number, change->mod, fact);
-    while ((entry = map_next(&hub->prefixes, &cursor)))
-        if (str_starts(change->key, entry->key))
-            tell_scope(entry->value, number, change->mod, fact);
-    fact_unref(fact);
+    interest_each(&hub->keys, change->key, tell_scope, &told);
+    if (bucket_of(change->key, &bucket)) interest_each(&hub->buckets, bucket, tell_scope, &told);
+    fact_unref(hub, told.fact);
+}
+
+/* Each finds its own part of it, from where it is, in its own turns. */
+static void tell_large(struct hub *hub, uint64_t first)
+{
+    LIST_EACH(&hub->all, node)
+    {
+        struct watcher *watcher = CONTAINER_OF(node, struct watcher, link);
+
+        if (watcher->phase != PHASE_LIVE) {
+            wake(watcher);
+            continue;
+        }
+        watcher->cursor = watcher->count ? watcher->items[watcher->head].number : first;
+        watcher->phase = PHASE_SCAN;
+        items_clear(watcher);
+        wake(watcher);
+    }
 }
 
 void hub_applied(struct hub *hub, const struct store_applied *applied)
 {
+    bool large = applied->changes.end - applied->changes.first > LARGE_STEP;
+
     for (uint64_t n = applied->changes.first; n < applied->changes.end; n++) {
         struct key_value change, before;
 
         keys_change_at(keys_of(hub), n, &change, &before);
+        /* Only a range is so large, and of its keys none was under a lease. */
+        if (large && change.mod == applied->result->revision) break;
         if (store_change_expired(applied, &change, &before)) note_expiry(hub, change.mod);
-        if (hub->count) tell_change(hub, n, &change);
+        if (hub->count && !large) tell_change(hub, n, &change);
     }
+    if (large) tell_large(hub, applied->changes.first);
 }
 
-/* Numbers of changes are others now; revisions are the same. */
+/* Numbers of changes are others now; revisions are the same. Who was told a part of one cannot go
+ * on in its middle, and told it from its beginning would hear that part twice. */
 void hub_restored(struct hub *hub)
 {
     for (size_t i = 0; i < CACHE_SLOTS; i++) hub->cache[i].used = false;
@@ -327,7 +373,8 @@ void hub_restored(struct hub *hub)
         struct watcher *watcher = CONTAINER_OF(node, struct watcher, link);
 
         items_clear(watcher);
-        if (watcher->phase == PHASE_SNAPSHOT) {
+        if (watcher->phase == PHASE_START) continue;
+        if (watcher->phase == PHASE_SNAPSHOT || watcher->amid) {
             lose(watcher);
         } else {
             watcher->phase = PHASE_SCAN;
@@ -422,20 +469,11 @@ static bool pump_resync(struct watcher *watcher)
 
 static struct key_range scope_range(const struct watcher *watcher, char end[STORE_KEY_MAX + 1])
 {
-    size_t len = watcher->scope->len;
-    struct key_range range = {str_of(watcher->at, watcher->at_len), STR_EMPTY};
+    struct str at = str_of(watcher->at, watcher->at_len);
 
-    if (watcher->kind == WATCH_KEY) return range;
-    memcpy(end, watcher->scope->name, len);
-    while (len > 0 && (unsigned char)end[len - 1] == 0xff) len--;
-    if (len == 0) {
-        end[0] = '\0'; /* every key there is */
-        range.end = str_of(end, 1);
-        return range;
-    }
-    end[len - 1]++;
-    range.end = str_of(end, len);
-    return range;
+    if (watcher->kind == WATCH_KEY) return (struct key_range){at, STR_EMPTY};
+    return (struct key_range){
+        at, interest_prefix(str_of(watcher->scope->name, watcher->scope->len), end).end};
 }
 
 /* Entries of the snapshot from `at` on into the message; true when it is the last. */
@@ -443,32 +481,32 @@ static bool snapshot_fill(struct watcher *watcher, struct pack *message,
                           char next[STORE_KEY_MAX + 1], size_t *ret_next_len)
 {
     struct hub *hub = watcher->hub;
-    const struct store *store = store_of(hub);
     char end[STORE_KEY_MAX + 1];
     struct keys_cursor cursor;
     struct key_value value;
-    uint32_t walked = 0;
 
     keys_seek(keys_of(hub), scope_range(watcher, end), watcher->pinned, &cursor);
+    cursor.rows_left = WALK_MAX;
     while (!message->err && keys_next(&cursor, &value)) {
         struct pack event = {&hub->event, ERR_OK};
         struct store_claim claim;
         bool leased;
 
-        if (walked++ == WALK_MAX || hub->message.len > MESSAGE_BYTES) {
-            memcpy(next, value.key.at, value.key.len);
-            *ret_next_len = value.key.len;
-            return false;
+        if (hub->message.len > MESSAGE_BYTES) {
+            cursor.next = value.key;
+            break;
         }
         if (!in_scope(watcher, value.key)) continue;
-        leased = value.lease && store_claim_of(store, value.key, 0, &claim) &&
-                 store_lease_number(&claim.lease) == value.lease;
+        leased = claim_of_change(hub, &value, &claim);
         buf_clear(&hub->event);
         event_pack(hub, &event, &value, cut_of(watcher), leased ? &claim : NULL);
         if (event.err) message->err = event.err;
         pack_bytes(message, 3, buf_peek(&hub->event));
     }
-    return true;
+    hub->walked += WALK_MAX - cursor.rows_left;
+    memcpy(next, cursor.next.at ? cursor.next.at : "", cursor.next.len);
+    *ret_next_len = cursor.next.len;
+    return cursor.next.len == 0;
 }
 
 static bool pump_snapshot(struct watcher *watcher)
@@ -519,6 +557,7 @@ static bool pump_scan(struct watcher *watcher)
     struct key_changes there = keys_changes(keys);
     struct pack message;
     uint64_t n, last = 0, events = 0, walked = 0;
+    bool more = false;
 
     if (watcher->cursor == UINT64_MAX) {
         uint64_t from = watcher->sent_revision + 1;
@@ -539,25 +578,26 @@ static bool pump_scan(struct watcher *watcher)
         bool leased;
 
         keys_change_at(keys, n, &change, &before);
-        /* Only between revisions: each is told whole. */
-        if (change.mod != last &&
-            (walked >= WALK_MAX || events >= MESSAGE_EVENTS || hub->message.len > MESSAGE_BYTES))
+        if (walked >= WALK_MAX || events >= MESSAGE_EVENTS || hub->message.len > MESSAGE_BYTES) {
+            more = change.mod == last; /* a revision may be of a million changes */
             break;
+        }
         last = change.mod;
         walked++;
         if (change.mod < watcher->from_revision || !in_scope(watcher, change.key)) continue;
-        leased = change.version && change.lease &&
-                 store_claim_of(store_of(hub), change.key, 0, &claim) &&
-                 store_lease_number(&claim.lease) == change.lease;
+        leased = claim_of_change(hub, &change, &claim);
         message_change(hub, &message, n, &change, cut_of(watcher), leased ? &claim : NULL);
         events++;
     }
+    hub->walked += walked;
     if (events) {
         pack_u64(&message, 2, last);
+        pack_u64(&message, 4, more);
         if (!message_send(watcher, &message)) return false;
         count(hub->options.events, events);
     }
-    if (last) watcher->sent_revision = max_u64(watcher->sent_revision, last);
+    if (last) watcher->sent_revision = max_u64(watcher->sent_revision, more ? last - 1 : last);
+    watcher->amid = more && (events || watcher->amid);
     watcher->cursor = n;
     if (n < there.end) return true;
     watcher->phase = PHASE_LIVE;
@@ -575,12 +615,14 @@ static bool pump_live(struct watcher *watcher)
     uint32_t taken = 0;
     bool more = false;
 
-    if (!watcher->told_live) {
-        if (watcher->count == 0 && watcher->from_revision <= keys_revision(keys))
-            watcher->told_live = tell_progress(watcher);
-        if (watcher->blocked || watcher->count == 0) return false;
+    if (watcher->count == 0 && (!watcher->told_live || watcher->progress)) {
+        uint64_t revision = keys_revision(keys);
+        watcher->progress = false;
+        if (watcher->from_revision <= revision &&
+            (!watcher->told_live || watcher->sent_revision < revision) && tell_progress(watcher))
+            watcher->told_live = true;
     }
-    if (watcher->count == 0) return false;
+    if (watcher->count == 0 || watcher->blocked) return false;
     if (watcher->items[watcher->head].number < keys_changes(keys).first) {
         lose(watcher);
         return true;
@@ -605,11 +647,9 @@ static bool pump_live(struct watcher *watcher)
     count(hub->options.events, taken);
     watcher->told_live = true;
     watcher->sent_revision = more ? last - 1 : last;
-    for (; taken > 0; taken--) {
-        fact_unref(watcher->items[watcher->head].fact);
-        watcher->head = (watcher->head + 1) % watcher->cap;
-        watcher->count--;
-    }
+    watcher->amid = more;
+    for (; taken > 0; taken--) item_drop(watcher);
+    if (watcher->count == 0 && watcher->cap > ITEMS_KEPT) items_clear(watcher);
     return watcher->count > 0;
 }
 
@@ -617,6 +657,7 @@ static bool pump_one(struct watcher *watcher)
 {
     if (watcher->resync) return pump_resync(watcher);
     switch (watcher->phase) {
+    case PHASE_START: return false;
     case PHASE_SNAPSHOT: return pump_snapshot(watcher);
     case PHASE_SCAN: return pump_scan(watcher);
     case PHASE_LIVE: return pump_live(watcher);
@@ -624,24 +665,44 @@ static bool pump_one(struct watcher *watcher)
     return false;
 }
 
-/* One message for each that has something to be told; who has more comes again in the next round
- * of the loop, so nobody holds it. */
+/* A message for each that has something to be told, as many as a turn has room for; who has more,
+ * and whoever is left, comes in the next turn of the loop, so nobody holds it. */
 static void on_pump(struct task *task)
 {
     struct hub *hub = CONTAINER_OF(task, struct hub, pump);
     struct list round, *node;
+    size_t bytes = 0, messages = 0;
 
+    hub->walked = 0;
     if (store_machine_restoring(hub->options.machine)) return; /* hub_restored wakes them */
+    if (timer_running(&hub->next_turn)) return;
     list_init(&round);
     list_splice(&round, &hub->ready);
-    while ((node = list_pop(&round))) {
+    while (bytes < TURN_BYTES && messages++ < TURN_MESSAGES && hub->walked < TURN_WALK &&
+           (node = list_pop(&round))) {
         struct watcher *watcher = CONTAINER_OF(node, struct watcher, ready);
 
+        buf_clear(&hub->message);
+        if (watcher->over) {
+            hub_end(watcher, GRPC_UNAVAILABLE,
+                    STR("Watch: leadership was lost; go on from the next revision elsewhere"));
+            continue;
+        }
         if (pump_one(watcher)) wake(watcher);
+        bytes += hub->message.len;
         if (watcher->failed)
             hub_end(watcher, err_grpc_status(watcher->failed),
                     STR("Watch: a message could not be sent"));
     }
+    list_splice(&round, &hub->ready); /* who waited longest is first */
+    list_splice(&hub->ready, &round);
+    if (!list_empty(&hub->ready)) timer_start_in(&hub->next_turn, 0);
+}
+
+static void on_next_turn(struct timer *timer)
+{
+    loop_defer(CONTAINER_OF(timer, struct hub, next_turn)->options.io->loop,
+               &CONTAINER_OF(timer, struct hub, next_turn)->pump);
 }
 
 /* -- life of a watcher -- */
@@ -653,7 +714,7 @@ static void watcher_free(struct watcher *watcher)
     rpc_call_set_data(watcher->call, NULL);
     list_remove(&watcher->link);
     list_remove(&watcher->ready);
-    scope_leave(watcher);
+    interest_leave(interest_of(hub, watcher->kind), watcher->scope, &watcher->in_scope);
     items_clear(watcher);
     hub->count--;
     free(watcher);
@@ -711,11 +772,6 @@ enum err hub_watch(struct hub *hub, struct rpc_call *call, const struct watch_sc
     if (hub->count >= hub->options.watchers_max) return ERR_FULL;
     watcher = calloc(1, sizeof *watcher);
     if (!watcher) return ERR_NOMEM;
-    watcher->scope = scope_get(index_of(hub, scope->kind), full_name(scope, name));
-    if (!watcher->scope) {
-        free(watcher);
-        return ERR_NOMEM;
-    }
     watcher->hub = hub;
     watcher->call = call;
     watcher->kind = scope->kind;
@@ -723,36 +779,54 @@ enum err hub_watch(struct hub *hub, struct rpc_call *call, const struct watch_sc
     list_init(&watcher->link);
     list_init(&watcher->ready);
     list_init(&watcher->in_scope);
+    watcher->scope = scope_join(watcher, full_name(scope, name));
+    if (!watcher->scope) {
+        free(watcher);
+        return ERR_NOMEM;
+    }
     list_append(&hub->all, &watcher->link);
-    list_append(&watcher->scope->watchers, &watcher->in_scope);
     hub->count++;
+    watcher->from_revision = scope->start_revision;
     *ret_watcher = watcher;
     rpc_call_set_data(call, watcher);
-    if (scope->start_revision == 0) {
+    return ERR_OK;
+}
+
+void hub_set_start(struct watcher *watcher, void *start)
+{
+    watcher->start = start;
+}
+
+void *hub_start(const struct watcher *watcher)
+{
+    return watcher->start;
+}
+
+void hub_begin(struct watcher *watcher)
+{
+    assert(watcher->phase == PHASE_START && !watcher->start);
+    if (watcher->from_revision == 0) {
         snapshot_begin(watcher);
-    } else if (scope->start_revision < keys_compacted(keys_of(hub))) {
-        *ret_watcher = NULL;
+    } else if (watcher->from_revision < keys_compacted(keys_of(watcher->hub))) {
         say_compacted(watcher);
-        return ERR_OK;
+        return;
     } else {
         watcher->phase = PHASE_SCAN;
-        watcher->from_revision = scope->start_revision;
-        watcher->sent_revision = scope->start_revision - 1;
+        watcher->sent_revision = watcher->from_revision - 1;
         watcher->cursor = UINT64_MAX;
     }
     wake(watcher);
-    return ERR_OK;
 }
 
 void hub_leadership_lost(struct hub *hub)
 {
-    LIST_EACH_SAFE(&hub->all, node, next)
+    LIST_EACH(&hub->all, node)
     {
         struct watcher *watcher = CONTAINER_OF(node, struct watcher, link);
 
-        if (watcher->needs_leader)
-            hub_end(watcher, GRPC_UNAVAILABLE,
-                    STR("Watch: leadership was lost; go on from the next revision elsewhere"));
+        if (!watcher->needs_leader || watcher->start) continue; /* a start hears of it by itself */
+        watcher->over = true;
+        wake(watcher);
     }
 }
 
@@ -763,13 +837,15 @@ void hub_second(struct hub *hub)
     while (hub->expired_first < hub->expired_count && hub->expired[hub->expired_first] < compacted)
         hub->expired_first++;
     if (++hub->seconds % PROGRESS_SECONDS) return;
-    LIST_EACH_SAFE(&hub->all, node, next)
+    LIST_EACH(&hub->all, node)
     {
         struct watcher *watcher = CONTAINER_OF(node, struct watcher, link);
 
-        if (watcher->phase == PHASE_LIVE && watcher->count == 0 && !watcher->blocked &&
-            watcher->sent_revision < revision && watcher->from_revision <= revision)
-            (void)tell_progress(watcher);
+        if (watcher->phase != PHASE_LIVE || watcher->count > 0 || watcher->blocked ||
+            watcher->sent_revision >= revision || watcher->from_revision > revision)
+            continue;
+        watcher->progress = true;
+        wake(watcher);
     }
 }
 
@@ -781,12 +857,17 @@ enum err hub_open(const struct hub_options *options, struct hub **ret_hub)
 
     if (!hub) return ERR_NOMEM;
     hub->options = *options;
+    if (!hub->options.bytes_max) hub->options.bytes_max = bytes_by_default;
+    if (!hub->options.held_max) hub->options.held_max = held_by_default;
     list_init(&hub->all);
     list_init(&hub->ready);
-    map_init(&hub->keys, MAP_MOST, entropy_u64(options->io->entropy));
-    map_init(&hub->buckets, MAP_MOST, entropy_u64(options->io->entropy));
-    map_init(&hub->prefixes, MAP_MOST, entropy_u64(options->io->entropy));
+    interest_init(&hub->keys, entropy_u64(options->io->entropy));
+    interest_init(&hub->buckets, entropy_u64(options->io->entropy));
     task_init(&hub->pump, on_pump);
+    if (timer_init(&hub->next_turn, options->io->loop, on_next_turn)) {
+        free(hub);
+        return ERR_FULL;
+    }
     buf_init(&hub->message, MESSAGE_MAX);
     buf_init(&hub->event, MESSAGE_MAX);
     for (size_t i = 0; i < CACHE_SLOTS; i++) buf_init(&hub->cache[i].bytes, CACHE_BYTES_MAX);
@@ -799,9 +880,9 @@ void hub_close(struct hub *hub)
     if (!hub) return;
     assert(hub->count == 0 && list_empty(&hub->all));
     task_cancel(&hub->pump);
-    map_deinit(&hub->keys);
-    map_deinit(&hub->buckets);
-    map_deinit(&hub->prefixes);
+    timer_deinit(&hub->next_turn);
+    interest_deinit(&hub->keys);
+    interest_deinit(&hub->buckets);
     for (size_t i = 0; i < CACHE_SLOTS; i++) buf_deinit(&hub->cache[i].bytes);
     buf_deinit(&hub->message);
     buf_deinit(&hub->event);

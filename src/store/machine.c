@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "store/bounds.h"
+#include "store/txn_wire.h"
 #include "wire/message.h"
 #include "wire/pack.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
@@ -23,10 +24,17 @@ struct store_machine {
         enum err err;
     } read;
     struct store_renewal renewals[STORE_RENEW_MAX];
+    struct txn_writer writer; /* of the transaction being applied */
     struct store_restore *restore;
     bool restoring, restore_has_bytes;
-    uint64_t clock_ns;
+    uint64_t clock_ns, index;
     struct view *view; /* the one that is open */
+    struct {           /* a command that takes more than one turn */
+        bool on;
+        struct buf source; /* its bytes: the entry's are not ours */
+        struct machine_entry entry;
+        uint64_t before, hash; /* changes, and the state, before it */
+    } part;
 };
 struct view {
     struct store_machine *machine; /* NULL: its state is gone */
@@ -67,6 +75,22 @@ enum err store_command_write(const struct store_command *command, struct buf *in
     return pack.err;
 }
 
+enum err store_txn_write(const Etcdserverpb__TxnRequest *request, uint32_t flags, struct buf *into)
+{
+    struct pack pack = {into, ERR_OK};
+
+    pack_u64(&pack, 1, STORE_TXN);
+    pack_u64(&pack, 14, flags);
+    pack_varint(&pack, 19 << 3 | 2);
+    pack_varint(&pack, protobuf_c_message_get_packed_size(&request->base));
+    return pack.err ? pack.err : message_write(&request->base, into, NULL);
+}
+
+uint32_t store_kind_version(enum store_kind kind)
+{
+    return kind < STORE_LEASE_GRANT ? STORE_FIRST_VERSION : 3;
+}
+
 static bool take_id(ProtobufCBinaryData bytes, struct store_id *ret_id)
 {
     memset(ret_id, 0, sizeof *ret_id);
@@ -82,15 +106,17 @@ static struct str view_of(ProtobufCBinaryData bytes)
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note)
 {
+    /* A transaction that a call may bring stands one level deeper here. */
+    static const struct message_limits limits = {.depth_max = MESSAGE_DEPTH_USUAL + 1};
     struct store_id *renew = NULL;
     ProtobufCMessage *message;
     Muster__V1__StoreCommand *m;
     enum err err =
-        message_read(&muster__v1__store_command__descriptor, bytes, NULL, arena, &message, note);
+        message_read(&muster__v1__store_command__descriptor, bytes, &limits, arena, &message, note);
 
     if (err) return err == ERR_TOO_LARGE ? ERR_PARSE : err;
     m = (Muster__V1__StoreCommand *)message;
-    if (m->kind < STORE_TICK || m->kind > STORE_DELETE_RANGE) {
+    if (m->kind < STORE_TICK || m->kind > STORE_TXN) {
         note_set(note, "a command of unknown kind %u", (unsigned)m->kind);
         return ERR_VERSION;
     }
@@ -127,6 +153,13 @@ enum err store_command_read(struct str bytes, struct arena *arena,
             return ERR_INVALID;
         }
     ret_command->renew = renew;
+    if (ret_command->kind == STORE_TXN && !m->txn) {
+        note_set(note, "a transaction that is not there");
+        return ERR_INVALID;
+    }
+    err = ret_command->kind == STORE_TXN ? txn_from_message(m->txn, arena, &ret_command->txn)
+                                         : ERR_OK;
+    if (err) return err;
     return store_check_command(ret_command, note);
 }
 
@@ -218,6 +251,38 @@ size_t store_renewals_parse(struct str reply, struct store_renewal *ret_renewals
     return count;
 }
 
+/* The head is written when the rest is known. */
+static struct txn_sink *txn_reply_begin(struct txn_writer *writer,
+                                        const struct store_command *command, struct buf *reply)
+{
+    char *head;
+
+    txn_writer_init(writer, reply, command->flags & STORE_TXN_BARE);
+    writer->pack.err = buf_reserve(reply, STORE_TXN_HEAD, &head);
+    if (!writer->pack.err) buf_commit(reply, STORE_TXN_HEAD);
+    return &writer->sink;
+}
+
+static void txn_reply_end(const struct txn_writer *writer, const struct store_result *result,
+                          struct buf *reply)
+{
+    if (writer->pack.err) { /* no answer: the caller is in doubt */
+        buf_clear(reply);
+        return;
+    }
+    store_le32(reply->data, (uint32_t)result->refusal);
+    store_le64(reply->data + 4, result->revision);
+}
+
+enum err store_txn_parse(struct str reply, struct store_txn_reply *ret_reply)
+{
+    if (reply.len < STORE_TXN_HEAD) return ERR_PARSE;
+    *ret_reply = (struct store_txn_reply){.refusal = (enum txn_refusal)load_le32(reply.at),
+                                          .revision = load_le64(reply.at + 4),
+                                          .response = str_tail(reply, STORE_TXN_HEAD)};
+    return ERR_OK;
+}
+
 /* -- life -- */
 enum err store_machine_open(const struct store_machine_options *options,
                             struct store_machine **ret_machine)
@@ -227,6 +292,7 @@ enum err store_machine_open(const struct store_machine_options *options,
     if (!machine) return ERR_NOMEM;
     machine->options = *options;
     arena_init(&machine->arena, ARENA_MAX);
+    buf_init(&machine->part.source, REPLICA_COMMAND_MAX);
     machine->store = store_open(&options->store);
     if (!machine->store) {
         store_machine_close(machine);
@@ -243,6 +309,7 @@ void store_machine_close(struct store_machine *machine)
     store_restore_close(machine->restore);
     store_close(machine->store);
     arena_deinit(&machine->arena);
+    buf_deinit(&machine->part.source);
     free(machine);
 }
 
@@ -254,6 +321,11 @@ struct store *store_machine_store(const struct store_machine *machine)
 uint64_t store_machine_clock_ns(const struct store_machine *machine)
 {
     return machine->clock_ns;
+}
+
+uint64_t store_machine_index(const struct store_machine *machine)
+{
+    return machine->index;
 }
 
 bool store_machine_restoring(const struct store_machine *machine)
@@ -287,44 +359,81 @@ static void tell(struct store_machine *machine, const struct store_applied *appl
     if (options->applied) options->applied(options->owner, applied);
 }
 
+static void finish(struct store_machine *machine, const struct store_result *result,
+                   struct buf *reply)
+{
+    const struct store_command *command = machine->read.err ? NULL : &machine->read.command;
+    struct store_applied applied = {.entry = &machine->part.entry,
+                                    .command = command,
+                                    .result = result,
+                                    .changes = keys_changes(store_keys(machine->store))};
+
+    if (command && command->kind == STORE_RENEW)
+        renewals_write(machine->renewals, command->renew_count, reply);
+    else if (command && command->kind == STORE_TXN)
+        txn_reply_end(&machine->writer, result, reply);
+    else
+        reply_write(result, reply);
+    applied.changes.first = max_u64(machine->part.before, applied.changes.first);
+    tell(machine, &applied);
+}
+
 static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
 {
     /* What cannot be read still moves the clock, everywhere alike. */
     static const struct store_command nothing = {.kind = STORE_TICK};
     struct store_machine *machine = state;
     const struct store_command *command = &machine->read.command;
-    struct store_applied applied = {.entry = entry};
     struct store_result result;
-    uint64_t before = keys_changes(store_keys(machine->store)).end;
 
-    assert(!machine->restoring);
+    assert(!machine->restoring && !machine->part.on);
+    machine->part.entry = *entry;
+    machine->part.before = keys_changes(store_keys(machine->store)).end;
+    machine->part.hash = store_hash(machine->store);
     if (machine->read.source.at != entry->command.at || !machine->read.source.len)
         read_command(machine, entry->command, NULL);
     machine->read.source = STR_EMPTY;
     if (machine->read.err == ERR_NOMEM) abort(); /* rather than differ from the others */
     machine->clock_ns = entry->clock_ns;
-    if (machine->read.err) command = &nothing;
-    store_apply(machine->store, entry->clock_ns, command, &result, machine->renewals);
+    machine->index = entry->index;
+    if (machine->read.err)
+        command = &nothing;
+    else if (command->kind == STORE_TXN)
+        machine->read.command.sink = txn_reply_begin(&machine->writer, command, reply);
+    machine->part.on =
+        store_apply_begin(machine->store, entry->clock_ns, command, &result, machine->renewals);
+    if (machine->part.on) {
+        buf_clear(&machine->part.source);
+        if (buf_append(&machine->part.source, entry->command)) abort(); /* as above */
+        read_command(machine, buf_peek(&machine->part.source), NULL);
+        machine->read.command.sink = command->kind == STORE_TXN ? &machine->writer.sink : NULL;
+        machine->part.entry.command = buf_peek(&machine->part.source);
+        machine->part.entry.actor = machine->part.entry.request_id = STR_EMPTY;
+        return;
+    }
     if (machine->read.err)
         result =
             (struct store_result){.code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
-    if (!machine->read.err && command->kind == STORE_RENEW)
-        renewals_write(machine->renewals, command->renew_count, reply);
-    else
-        reply_write(&result, reply);
-    applied.command = machine->read.err ? NULL : command;
-    applied.result = &result;
-    applied.changes = keys_changes(store_keys(machine->store));
-    applied.changes.first = max_u64(before, applied.changes.first);
-    tell(machine, &applied);
+    finish(machine, &result, reply);
 }
 
-uint64_t store_lease_number(const struct store_id *id)
+static bool apply_more(void *state, struct buf *reply)
 {
-    return load_le64(id->b) & INT64_MAX;
+    struct store_machine *machine = state;
+    struct store_result result;
+
+    if (!machine->part.on) return false;
+    if (machine->read.err) abort(); /* it was read before */
+    machine->part.on = store_apply_more(machine->store, &machine->read.command, &result);
+    if (machine->part.on) return true;
+    machine->read.source = STR_EMPTY;
+    finish(machine, &result, reply);
+    buf_deinit(&machine->part.source);
+    buf_init(&machine->part.source, REPLICA_COMMAND_MAX);
+    return false;
 }
 
-/* Leased keys are deleted by a release, by their own delete, or by the end of their lease. */
+/* Leased keys are deleted by a release, by a delete, or by the end of their lease. */
 bool store_change_expired(const struct store_applied *applied, const struct key_value *change,
                           const struct key_value *before)
 {
@@ -337,6 +446,9 @@ bool store_change_expired(const struct store_applied *applied, const struct key_
     case STORE_CANCEL_WAIT:
         return applied->result->reason != COORD_R_RELEASED ||
                before->lease != store_lease_number(&command->lease);
+    case STORE_LEASE_REVOKE: return before->lease != store_lease_number(&command->lease);
+    case STORE_TXN:
+    case STORE_DELETE_RANGE: return change->mod != applied->result->revision;
     case STORE_DELETE:
         return applied->result->reason != COORD_R_DELETED || !str_equal(change->key, command->key);
     default: return true;
@@ -350,7 +462,7 @@ static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
     struct view *view;
 
     (void)index;
-    if (machine->view) return ERR_FULL; /* one at a time */
+    if (machine->view || machine->part.on) return ERR_FULL; /* one at a time, and between entries */
     view = calloc(1, sizeof *view);
     if (!view) return ERR_NOMEM;
     *view = (struct view){machine, store_view_open(machine->store)};
@@ -425,6 +537,7 @@ static enum err restore_end(void *state, struct note *note)
     machine->restore = NULL;
     machine->restoring = false;
     if (err) return err;
+    machine->part.on = false;
     view_detach(machine->view); /* of what is gone now: its reader is told */
     store_close(machine->store);
     machine->store = fresh;
@@ -437,7 +550,7 @@ static uint64_t hash(const void *state)
 {
     const struct store_machine *machine = state;
 
-    return store_hash(machine->store);
+    return machine->part.on ? machine->part.hash : store_hash(machine->store);
 }
 
 static uint64_t size(const void *state)
@@ -447,9 +560,17 @@ static uint64_t size(const void *state)
     return store_sizes(machine->store).bytes;
 }
 
+static uint64_t work(const void *state)
+{
+    const struct store_machine *machine = state;
+
+    return store_work(machine->store);
+}
+
 static const struct machine_ops ops = {
     .knows = knows,
     .apply = apply,
+    .apply_more = apply_more,
     .snapshot_begin = snapshot_begin,
     .snapshot_next = snapshot_next,
     .snapshot_end = snapshot_end,
@@ -458,6 +579,7 @@ static const struct machine_ops ops = {
     .restore_end = restore_end,
     .hash = hash,
     .size = size,
+    .work = work,
 };
 
 struct machine store_machine_registration(struct store_machine *machine)

@@ -10,8 +10,15 @@
 #include "log/log.h"
 #include "store/core/store.h"
 
-/* Part of the log's format. */
-enum { STORE_MACHINE_ID = 4, STORE_MACHINE_VERSION = 1, STORE_RENEW_MAX = 1024 };
+/* Part of the log's format. A command's version is the first cluster level at which all replicas
+ * know its kind: one of an older release would stop at it, so the log takes none before. */
+enum {
+    STORE_MACHINE_ID = 4,
+    STORE_FIRST_VERSION = 2, /* the first that has a store */
+    STORE_MACHINE_VERSION = 3,
+    STORE_RENEW_MAX = 1024
+};
+uint32_t store_kind_version(enum store_kind kind);
 
 /* -- commands as bytes -- */
 enum err store_command_write(const struct store_command *command, struct buf *into);
@@ -20,10 +27,16 @@ enum err store_command_write(const struct store_command *command, struct buf *in
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note);
 
+/* TXN, from what a client sent. `flags`: STORE_TXN_BARE. */
+struct Etcdserverpb__TxnRequest;
+enum err store_txn_write(const struct Etcdserverpb__TxnRequest *request, uint32_t flags,
+                         struct buf *into);
+
 /* -- replies as bytes --
  * u8 waiting, u8 code, lease (16), then the message Outcome. Of RENEW: as many times 24 bytes as
- * there were ids: i32 code, i32 reason, i64 granted TTL, u64 token, little-endian. */
-enum { STORE_REPLY_HEAD = 18, STORE_RENEWAL_BYTES = 24 };
+ * there were ids: i32 code, i32 reason, i64 granted TTL, u64 token, little-endian. Of TXN: u32
+ * refusal, u64 revision, then fields of its response (store/txn_wire.h). */
+enum { STORE_REPLY_HEAD = 18, STORE_RENEWAL_BYTES = 24, STORE_TXN_HEAD = 12 };
 struct store_reply {
     bool waiting;
     int code;
@@ -32,6 +45,12 @@ struct store_reply {
 };
 enum err store_reply_parse(struct str reply, struct store_reply *ret_reply); /* ERR_PARSE */
 size_t store_renewals_parse(struct str reply, struct store_renewal *ret_renewals, size_t cap);
+struct store_txn_reply {
+    enum txn_refusal refusal;
+    uint64_t revision;
+    struct str response;
+};
+enum err store_txn_parse(struct str reply, struct store_txn_reply *ret_reply); /* ERR_PARSE */
 /* `text` may be "": then what the code says, if it says anything. */
 enum err store_outcome_write(const struct store_result *result, struct str text, struct buf *into);
 
@@ -58,12 +77,11 @@ struct machine store_machine_registration(struct store_machine *machine);
 /* Another one after a restore. */
 struct store *store_machine_store(const struct store_machine *machine);
 uint64_t store_machine_clock_ns(const struct store_machine *machine); /* T of the last entry */
-bool store_machine_restoring(const struct store_machine *machine);    /* no reads yet */
+uint64_t store_machine_index(const struct store_machine *machine); /* its place; 0: none here yet */
+bool store_machine_restoring(const struct store_machine *machine); /* no reads yet */
 
 /* Was this change the end of a lease by its deadline? `before` is what stood there. Exact in the
  * entry that made it; the caller keeps it. */
 bool store_change_expired(const struct store_applied *applied, const struct key_value *change,
                           const struct key_value *before);
-/* What keys name this lease by. */
-uint64_t store_lease_number(const struct store_id *id);
 #endif

@@ -26,6 +26,7 @@ static void on_applied(void *owner, const struct store_applied *applied)
 
     hub_applied(service->hub, applied);
     clock_applied(service);
+    if (service->follower.applied) service->follower.applied(service->follower.owner, applied);
 }
 
 static void on_restored(void *owner)
@@ -34,27 +35,22 @@ static void on_restored(void *owner)
 
     hub_restored(service->hub);
     clock_forget(service);
+    if (service->follower.restored) service->follower.restored(service->follower.owner);
 }
 
 void store_service_on_change(struct store_service *service, const struct replica_status *status)
 {
-    bool leads = status->role == REPLICA_LEADER;
-    bool was_ready = service->ready;
+    struct leader *leader = &service->leader;
 
-    if (service->led && (!leads || status->term != service->term)) {
-        service->led = service->ready = false;
+    if (leader_over(leader, status)) {
         clock_forget(service);
         waits_end(service);
         hub_leadership_lost(service->hub);
     }
-    service->term = status->term;
-    service->led = leads;
-    service->ready = leads && status->ready;
-    if (service->ready && !was_ready) {
-        service->applied_at = loop_now(service->io->loop);
-        clock_set(service);
-    }
-    store_requests_resume(service);
+    (void)leader_begun(leader, status);
+    if (leader_ready(leader, status)) service->applied_at = loop_now(service->io->loop);
+    if (leader->ready) clock_set(service); /* the level may have risen to ours */
+    leader_resume(leader);
 }
 
 static void on_second(struct timer *timer)
@@ -65,6 +61,7 @@ static void on_second(struct timer *timer)
     hub_second(service->hub);
     starts_overdue(service);
     store_gauges(service);
+    if (service->follower.second) service->follower.second(service->follower.owner);
     timer_start_in(timer, SECOND_MS);
 }
 
@@ -81,7 +78,13 @@ static enum err open_parts(struct store_service *service,
         .owner = service,
     };
     struct loop *loop = options->io->loop;
-    enum err err = timer_init(&service->overdue, loop, store_request_overdue);
+    enum err err = leader_open(
+        &service->leader, &(struct leader_options){.rules = &store_rules,
+                                                   .loop = loop,
+                                                   .address = options->leader_address,
+                                                   .owner = options->owner,
+                                                   .wait_ms = service->limits.wait_ms,
+                                                   .requests_max = service->limits.requests_max});
 
     if (!err) err = timer_init(&service->second, loop, on_second);
     if (!err) err = timer_init(&service->tick, loop, clock_tick);
@@ -93,6 +96,8 @@ static enum err open_parts(struct store_service *service,
                                              .machine = service->machine,
                                              .watchers_max = service->limits.watchers_max,
                                              .events_max = service->limits.watch_events_max,
+                                             .bytes_max = service->limits.watch_bytes_max,
+                                             .held_max = service->limits.watch_held_max,
                                              .resyncs = service->metrics.resyncs,
                                              .events = service->metrics.watch_events},
                        &service->hub);
@@ -111,14 +116,11 @@ enum err store_service_open(const struct store_service_options *options,
         service->log = *options->log;
     else
         log_source_init(&service->log, NULL, "store", NULL);
-    service->leader_address = options->leader_address;
-    service->owner = options->owner;
     service->limits = options->limits;
     if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
     if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
     if (!service->limits.watchers_max) service->limits.watchers_max = WATCHERS_MAX;
     if (!service->limits.watch_events_max) service->limits.watch_events_max = WATCH_EVENTS_MAX;
-    list_init(&service->requests);
     list_init(&service->waiting);
     list_init(&service->starting);
     list_init(&service->own);
@@ -138,26 +140,14 @@ enum err store_service_open(const struct store_service_options *options,
     return ERR_OK;
 }
 
-/* A batch that was still being gathered has nobody left who asked. */
-static void drop_batch(struct store_service *service)
-{
-    struct list *node;
-
-    if (!service->batch) return;
-    while ((node = list_pop(&service->batch->requests)))
-        store_request_free(CONTAINER_OF(node, struct request, link));
-    free(service->batch);
-    service->batch = NULL;
-}
-
 void store_service_close(struct store_service *service)
 {
     if (!service) return;
-    drop_batch(service);
-    assert(service->request_count == 0 && list_empty(&service->requests));
+    renew_drop(service->batch); /* still being gathered: nobody is left who asked */
+    service->batch = NULL;
     assert(list_empty(&service->own) && service->batches_running == 0);
     task_cancel(&service->batch_now);
-    timer_deinit(&service->overdue);
+    leader_close(&service->leader);
     timer_deinit(&service->second);
     timer_deinit(&service->tick);
     timer_deinit(&service->batch_due);
@@ -176,31 +166,18 @@ struct store_machine *store_service_machine(struct store_service *service)
     return service->machine;
 }
 
+void store_service_follow(struct store_service *service, const struct store_follower *follower)
+{
+    service->follower = *follower;
+}
+
 void store_service_attach(struct store_service *service, struct replica *replica)
 {
     struct replica_status status = replica_status(replica);
 
-    assert(!service->replica);
-    service->replica = replica;
+    assert(!service->leader.replica);
+    service->leader.replica = replica;
     store_service_on_change(service, &status);
-}
-
-static enum err add_method(struct store_service *service, struct rpc_server *server,
-                           const struct store_method *method, struct note *note)
-{
-    struct store_binding *binding = &service->bindings[service->binding_count++];
-
-    assert(service->binding_count <= STORE_METHODS_MAX);
-    *binding = (struct store_binding){service, method};
-    return rpc_server_add(server,
-                          &(struct rpc_method){.path = method->path,
-                                               .kind = RPC_UNARY,
-                                               .input = method->input,
-                                               .output = method->output,
-                                               .response_max = STORE_ANSWER_MAX,
-                                               .handler = &store_handler,
-                                               .service = binding},
-                          note);
 }
 
 enum err store_service_methods(struct store_service *service, struct rpc_server *server,
@@ -209,8 +186,10 @@ enum err store_service_methods(struct store_service *service, struct rpc_server 
     const struct store_method *m;
     enum err err = ERR_OK;
 
-    for (m = store_write_methods; !err && m->path; m++) err = add_method(service, server, m, note);
-    for (m = store_read_methods; !err && m->path; m++) err = add_method(service, server, m, note);
+    for (m = store_write_methods; !err && m->base.path; m++)
+        err = leader_add(&service->leader, server, &m->base, note);
+    for (m = store_read_methods; !err && m->base.path; m++)
+        err = leader_add(&service->leader, server, &m->base, note);
     if (err) return err;
     return rpc_server_add(server,
                           &(struct rpc_method){.path = "/muster.v1.Coordination/Watch",

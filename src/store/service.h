@@ -24,13 +24,16 @@
 #include "store/machine.h"
 
 struct store_service;
-struct store_service_limits {  /* 0: the default behind it */
-    uint64_t quota_bytes;      /* 2 GiB; the same on every replica */
-    uint64_t wait_ms;          /* 5,000: a write or a read without an answer of a majority */
-    uint32_t requests_max;     /* 65,536 calls at once; more get RESOURCE_EXHAUSTED */
-    uint32_t watchers_max;     /* 65,536 */
-    uint32_t watch_events_max; /* 16,384 wait for one watcher; then it gets RESYNC */
-    uint64_t history_ms;       /* 300,000: changes older than that are compacted */
+struct store_service_limits {   /* 0: the default behind it */
+    uint64_t quota_bytes;       /* 2 GiB; the same on every replica */
+    uint64_t wait_ms;           /* 5,000: a write or a read without an answer of a majority */
+    uint32_t requests_max;      /* 65,536 calls at once; more get RESOURCE_EXHAUSTED */
+    uint32_t watchers_max;      /* 65,536 */
+    uint32_t watch_events_max;  /* 16,384 wait for one watcher; then it gets RESYNC */
+    uint64_t watch_bytes_max;   /* 64 MiB of what they would be told with */
+    uint64_t watch_held_max;    /* 256 MiB for what waits for all of them */
+    uint64_t history_ms;        /* 300,000: changes older than that are compacted; the most: none */
+    uint64_t history_revisions; /* revisions of the past that are kept at most; 0: any number */
 };
 struct store_service_options {
     struct io *io;
@@ -52,4 +55,14 @@ void store_service_attach(struct store_service *service, struct replica *replica
 enum err store_service_methods(struct store_service *service, struct rpc_server *server,
                                struct note *note);
 void store_service_on_change(struct store_service *service, const struct replica_status *status);
+
+/* Another API over the same store (store/etcd): told after the service's own parts. One; what it
+ * leaves NULL it is not told. */
+struct store_follower {
+    void (*applied)(void *owner, const struct store_applied *applied);
+    void (*restored)(void *owner);
+    void (*second)(void *owner); /* once a second */
+    void *owner;
+};
+void store_service_follow(struct store_service *service, const struct store_follower *follower);
 #endif

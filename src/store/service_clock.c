@@ -2,15 +2,16 @@
  *
  * T moves with every entry of the log, and only then. So a tick is proposed when something is due
  * and nobody else writes: at the moment of the next deadline, once a second while there are leases
- * (so that what is left of them can be told), and every 10 ms while ends are left over, which the
- * core paces at STORE_EXPIRE_MAX an entry. */
+ * (so that what is left of them can be told), and LEFT_OVER_MS after the last while ends or freeing
+ * are left over, which the core paces at STORE_EXPIRE_MAX an entry. */
 #include <stdlib.h>
 
 #include "store/service_internal.h"
 
 enum {
-    LEFT_OVER_MS = 10,
+    LEFT_OVER_MS = 2,
     IDLE_MS = 1000,
+    REFUSED_MS = 100, /* a full disk, or a cluster whose level has no store yet: ask again */
     HISTORY_MS = 300000,
     HISTORY_SHARE = 4, /* history may take this part of the quota */
 };
@@ -24,6 +25,12 @@ static bool is_zero(const struct store_id *id)
     return memcmp(id, &zero, sizeof zero) == 0;
 }
 
+static void tick_in(struct store_service *service, uint64_t ms)
+{
+    service->tick_at = mono_after(loop_now(service->io->loop), ms);
+    timer_start(&service->tick, service->tick_at);
+}
+
 static void on_own(struct proposal *proposal, enum err err, struct str reply)
 {
     struct own_proposal *own = CONTAINER_OF(proposal, struct own_proposal, proposal);
@@ -35,7 +42,11 @@ static void on_own(struct proposal *proposal, enum err err, struct str reply)
     list_remove(&own->link);
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "an entry of the store's own was not taken", log_err("err", err));
-    if (service->ready) clock_set(service);
+    /* What was refused is as due as before: asked at once, it would be refused for ever. */
+    if (service->leader.ready && err && !service->tick_running)
+        tick_in(service, REFUSED_MS);
+    else if (service->leader.ready)
+        clock_set(service);
     free(own);
 }
 
@@ -50,16 +61,11 @@ bool own_propose(struct store_service *service, const struct store_command *comm
     }
     own->service = service;
     own->kind = command->kind;
-    own->proposal = (struct proposal){.machine = STORE_MACHINE_ID,
-                                      .version = STORE_MACHINE_VERSION,
-                                      .flags = PROPOSE_FREES,
-                                      .actor = STR_EMPTY,
-                                      .request_id = STR_EMPTY,
-                                      .command = buf_peek(&service->command),
-                                      .done = on_own};
+    own->proposal = store_proposal(service, command->kind, on_own);
+    own->proposal.flags = PROPOSE_FREES;
     list_init(&own->link);
     list_append(&service->own, &own->link);
-    replica_propose(service->replica, (struct proposal *const[]){&own->proposal}, 1);
+    replica_propose(service->leader.replica, (struct proposal *const[]){&own->proposal}, 1);
     return true;
 }
 
@@ -85,14 +91,13 @@ void clock_set(struct store_service *service)
 {
     uint64_t ms;
 
-    if (!service->ready || service->tick_running) return;
+    if (!service->leader.ready || service->tick_running) return;
     ms = next_tick_ms(service);
     if (ms == UINT64_MAX) {
         timer_stop(&service->tick);
         return;
     }
-    service->tick_at = mono_after(loop_now(service->io->loop), ms);
-    timer_start(&service->tick, service->tick_at);
+    tick_in(service, ms);
 }
 
 void clock_tick(struct timer *timer)
@@ -101,7 +106,7 @@ void clock_tick(struct timer *timer)
     struct store_command command = {.kind = STORE_TICK, .prefer_slot = STORE_NO_SLOT};
     struct store_id id = store_identity(service_store(service));
 
-    if (!service->ready || service->tick_running) return;
+    if (!service->leader.ready || service->tick_running) return;
     if (next_tick_ms(service) > LEFT_OVER_MS) { /* others wrote meanwhile */
         clock_set(service);
         return;
@@ -111,7 +116,7 @@ void clock_tick(struct timer *timer)
     if (service->tick_running)
         store_count(service->metrics.ticks, 1);
     else
-        timer_start_in(&service->tick, IDLE_MS);
+        tick_in(service, IDLE_MS);
 }
 
 void clock_applied(struct store_service *service)
@@ -119,7 +124,7 @@ void clock_applied(struct store_service *service)
     uint64_t ms;
 
     service->applied_at = loop_now(service->io->loop);
-    if (!service->ready || service->tick_running) return;
+    if (!service->leader.ready || service->tick_running) return;
     /* Later is noticed when the timer fires; only sooner must be said. */
     ms = timer_running(&service->tick) ? next_tick_ms(service) : 0;
     if (!timer_running(&service->tick) ||
@@ -173,6 +178,26 @@ static uint64_t old_revision(const struct store_service *service, mono_time now,
     return revision;
 }
 
+/* What is more than so many revisions back; in steps, for a compaction is an entry of the log. */
+static uint64_t old_by_count(const struct store_service *service)
+{
+    const struct keys *keys = store_keys(service_store(service));
+    uint64_t kept = service->limits.history_revisions, newest = keys_revision(keys);
+
+    if (!kept || newest < keys_compacted(keys) + kept + 1 + kept / 16) return 0;
+    return newest - kept;
+}
+
+/* Too much of what the newest change replaced: a compaction to it keeps that, for a watch may begin
+ * there; and if the store is full nothing that adds could be written to make a newer one. */
+static bool is_stuck(const struct store *store)
+{
+    const struct keys *keys = store_keys(store);
+
+    return keys_compacted(keys) == keys_revision(keys) && !keys_prune_left(keys) &&
+           keys_history_bytes(keys) > store_sizes(store).quota / HISTORY_SHARE;
+}
+
 void clock_second(struct store_service *service)
 {
     const struct store *store = service_store(service);
@@ -181,12 +206,17 @@ void clock_second(struct store_service *service)
     struct store_command command = {.kind = STORE_COMPACT, .prefer_slot = STORE_NO_SLOT};
     mono_time now = loop_now(service->io->loop);
 
-    if (!service->ready || service->compact_running) return;
+    if (!service->leader.ready || service->compact_running) return;
     mark(service, now, history_ms);
-    command.expected = old_revision(service, now, history_ms);
+    command.expected = max_u64(old_revision(service, now, history_ms), old_by_count(service));
     if (keys_history_bytes(keys) > store_sizes(store).quota / HISTORY_SHARE)
         command.expected = max_u64(command.expected, middle_revision(keys));
-    if (command.expected <= keys_compacted(keys)) return;
+    if (is_stuck(store)) {
+        command.expected = keys_revision(keys);
+        command.flags = STORE_COMPACT_ALL;
+    } else if (command.expected <= keys_compacted(keys)) {
+        return;
+    }
     service->compact_running = own_propose(service, &command);
     if (service->compact_running) store_count(service->metrics.compactions, 1);
     clock_set(service);

@@ -1,20 +1,19 @@
 /* The service's parts and who calls whom.
  *
- *     call -> service_request.c (limits -> leader? -> wait until ready)
- *          -> replica_read -> method's `read`, or method's `command` -> replica_propose -> answer
+ *     call -> leader/leader.h -> service_request.c (limits -> leader?)
+ *          -> once ready: method's `read`, or method's `command` and what was applied
  *     Acquire that waits -> service_wait.c until an event of a later entry answers it
  *     Renew -> service_renew.c: many calls, one entry
  *     Watch -> service_watch.c, hub.c
  *     applied entries -> service.c -> waiters, hub; service_clock.c: ticks and compaction
  *
- * A request lives from its call's message to its answer. If the caller goes away, a read is
- * forgotten, a write goes on without anybody to tell, and who waited for a slot leaves its queue.
- */
+ * If the caller goes away, who waited for a slot leaves its queue. */
 #ifndef STORE_SERVICE_INTERNAL_H
 #define STORE_SERVICE_INTERNAL_H
 #include <muster/coord.h> /* codes and reasons only */
 
 #include "base/map.h"
+#include "leader/leader.h"
 #include "rpc/client.h"
 #include "rpc/forward.h"
 #include "store/bounds.h"
@@ -22,11 +21,9 @@
 #include "wire/pack.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
-struct request;
 struct hub;
 struct store_method {
-    const char *path, *name;
-    const ProtobufCMessageDescriptor *input, *output;
+    struct leader_method base;
     /* The reason of COORD_INVALID with a note, or 0. May be NULL. */
     int (*check)(const ProtobufCMessage *message, struct note *note);
     /* Reads: true when any replica may answer. */
@@ -38,30 +35,16 @@ struct store_method {
 };
 extern const struct store_method store_write_methods[], store_read_methods[];
 
-enum { STORE_METHODS_MAX = 24, STORE_ANSWER_MAX = 4 << 20 };
-struct store_binding {
-    struct store_service *service;
-    const struct store_method *method;
+enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 /* number of `store_id` in requests */ };
+enum store_kept {
+    KEPT_NOT,
+    KEPT_RENEWS, /* in a batch */
+    KEPT_QUEUES, /* in service.waiting, for a slot */
+    KEPT_LEAVES, /* the queue: its time is up */
 };
-
-enum request_step {
-    REQUEST_PAUSES, /* until the leader is ready */
-    REQUEST_READS,
-    REQUEST_WRITES,
-    REQUEST_RENEWS, /* in a batch */
-    REQUEST_QUEUES, /* for a slot */
-    REQUEST_LEAVES, /* the queue: its time is up */
-};
-struct request {
-    struct list link; /* service.requests by age; a batch's; or service.waiting */
-    struct store_service *service;
-    const struct store_method *method;
-    struct rpc_call *call; /* NULL: nobody waits any more */
-    const ProtobufCMessage *message;
-    enum request_step step;
-    mono_time since;
-    struct read_ticket ticket;
-    struct proposal proposal;
+struct store_request {
+    struct request base;
+    enum store_kept kept;
     /* Acquire that may wait */
     struct store_id lease; /* its key in service.waits */
     bool in_waits;
@@ -77,10 +60,18 @@ struct request {
     /* Renew */
     uint32_t batch_at;
 };
+/* Somebody with one id in a batch, who is told once what came of it; never from inside renew_one.
+ * ERR_OK: `renewal` says it. Else it is known that nothing was done, but for ERR_UNKNOWN. */
+struct renew_asker {
+    struct list link;
+    uint32_t at;
+    void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewal);
+};
 struct renew_batch {
     struct store_service *service;
     struct proposal proposal;
     struct list requests; /* those whose ids stand in it */
+    struct list askers;   /* and those, in the order they came */
     uint32_t count;
     struct store_id ids[STORE_RENEW_MAX];
 };
@@ -103,23 +94,17 @@ struct store_metrics { /* all NULL without a registry */
 struct store_service {
     struct io *io;
     struct log_source log;
-    const char *(*leader_address)(void *owner);
-    void *owner;
     struct store_service_limits limits;
+    struct leader leader;
     struct store_machine *machine;
-    struct replica *replica; /* NULL before it is attached */
+    struct store_follower follower;
     struct hub *hub;
     struct store_metrics metrics;
-    struct store_binding bindings[STORE_METHODS_MAX];
-    size_t binding_count;
-    bool led, ready;
-    uint64_t term;
-    struct list requests, waiting;
+    struct list waiting;  /* for a slot */
     struct list starting; /* watches that wait for a leadership round */
-    uint32_t request_count;
-    struct map waits;    /* requests by the lease they wait with */
-    struct map attempts; /* the newest of those that may wait, by client and sequence */
-    struct timer overdue, second;
+    struct map waits;     /* requests by the lease they wait with */
+    struct map attempts;  /* the newest of those that may wait, by client and sequence */
+    struct timer second;
     struct buf answer, row, command; /* scratch of one call */
     /* renewals */
     struct renew_batch *batch; /* being gathered, or NULL */
@@ -143,45 +128,56 @@ static inline struct store *service_store(const struct store_service *service)
 {
     return store_machine_store(service->machine);
 }
+/* Of the command that stands in the scratch, by nobody in particular. */
+static inline struct proposal store_proposal(const struct store_service *service,
+                                             enum store_kind kind, proposal_fn *done)
+{
+    return (struct proposal){.machine = STORE_MACHINE_ID,
+                             .version = store_kind_version(kind),
+                             .actor = STR_EMPTY,
+                             .request_id = STR_EMPTY,
+                             .command = buf_peek(&service->command),
+                             .done = done};
+}
 static inline struct str bytes_str(ProtobufCBinaryData bytes)
 {
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
+static inline struct store_service *service_of(const struct request *request)
+{
+    return CONTAINER_OF(request->leader, struct store_service, leader);
+}
+static inline struct store_request *store_request_of(struct request *request)
+{
+    return CONTAINER_OF(request, struct store_request, base);
+}
+
 /* -- service_request.c -- */
-extern const struct rpc_handler store_handler;
-void store_requests_resume(struct store_service *service);
-void store_request_overdue(struct timer *timer);
-bool store_leads(const struct store_service *service);
-void store_write(struct request *request);
-void store_request_free(struct request *request); /* its call is answered, or gone */
-/* Each answers, once, and the request is gone. */
-void store_reply(struct request *request, struct str message);
-void store_reply_packed(struct request *request, const struct pack *pack);
+/* Is this the store that the request is for? False: what to answer. */
+bool store_is_meant(const struct store_service *service, const ProtobufCMessage *message,
+                    enum grpc_status *ret_status, const char **ret_text);
+extern const struct leader_rules store_rules;
+/* Answers with an Outcome, and the request is gone. */
 void store_reply_result(struct request *request, const struct store_result *result,
                         struct str text);
-void store_fail(struct request *request, enum grpc_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Nothing was done: x-muster-applied says so. */
-void store_refuse(struct request *request, enum grpc_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void store_not_leader(struct request *request);
-void store_log_failed(struct request *request, enum err err);
-void store_actor(const struct rpc_call *call, char actor[REPLICA_ACTOR_MAX + 1]);
 
 /* -- service_wait.c: Acquire -- */
-void wait_propose(struct request *request); /* before it is proposed: an event may be first */
-void wait_register(struct request *request);
-void wait_begin(struct request *request, const struct store_id *lease); /* the reply said so */
+void wait_propose(struct store_request *wait); /* before it is proposed: an event may be first */
+void wait_register(struct store_request *wait);
+void wait_begin(struct store_request *wait, const struct store_id *lease); /* the reply said so */
 void wait_event(struct store_service *service, const struct store_event *event);
-void wait_gone(struct request *request); /* its call is over */
-void wait_forget(struct request *request);
-void wait_attempt_over(struct request *request); /* before it is freed */
-void waits_end(struct store_service *service);   /* leadership is lost */
+void wait_gone(struct store_request *wait); /* its call is over */
+void wait_forget(struct store_request *wait);
+void wait_attempt_over(struct store_request *wait); /* before it is freed */
+void waits_end(struct store_service *service);      /* leadership is lost */
 
 /* -- service_renew.c -- */
 void renew_begin(struct request *request);
 void renew_add(struct store_service *service, const struct store_id *id); /* nobody asked */
+/* False: no memory, and nobody is told. */
+bool renew_one(struct store_service *service, const struct store_id *id, struct renew_asker *asker);
+void renew_drop(struct renew_batch *batch); /* it will never be proposed; fine with NULL */
 void renew_overdue(struct timer *timer);
 void renew_now(struct task *task);
 

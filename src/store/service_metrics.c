@@ -107,5 +107,5 @@ void store_gauges(struct store_service *service)
     gauge_set(m->watchers, (double)hub_count(service->hub));
     gauge_set(m->clients, (double)sizes.clients);
     gauge_set(m->clock, (double)store_clock_ns(store) / 1e9);
-    gauge_set(m->requests, service->request_count);
+    gauge_set(m->requests, service->leader.request_count);
 }

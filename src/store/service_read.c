@@ -1,4 +1,6 @@
 /* The reads. Each runs in one go, so an answer is of one moment. */
+#include <stdio.h>
+
 #include "store/entry.h"
 #include "store/hub.h"
 #include "store/service_internal.h"
@@ -7,25 +9,8 @@ enum {
     RANGE_LIMIT = 1000,
     RANGE_LIMIT_MAX = 10000,
     RANGE_BYTES = 1 << 20, /* then the rest is for the next call; one more value fits always */
+    PAST_ROWS_MAX = 65536, /* of the past: rows looked at, those among them that were not there */
 };
-
-static struct pack begin_answer(struct store_service *service)
-{
-    buf_clear(&service->answer);
-    return (struct pack){&service->answer, ERR_OK};
-}
-
-static struct pack begin_row(struct store_service *service)
-{
-    buf_clear(&service->row);
-    return (struct pack){&service->row, ERR_OK};
-}
-
-static void end_row(struct pack *answer, uint32_t field, const struct pack *row)
-{
-    if (!answer->err) answer->err = row->err;
-    pack_bytes(answer, field, buf_peek(row->into));
-}
 
 /* "muster/" and the name, in `key`. */
 static struct str claim_key(struct str name, char key[STORE_KEY_MAX])
@@ -61,9 +46,9 @@ static bool get_serializable(const ProtobufCMessage *message)
 static void get(struct request *request)
 {
     const Muster__V1__GetRequest *m = (const Muster__V1__GetRequest *)request->message;
-    struct store_service *service = request->service;
+    struct store_service *service = service_of(request);
     const struct store *store = service_store(service);
-    struct pack answer = begin_answer(service), row = begin_row(service);
+    struct pack answer = pack_begin(&service->answer), row = pack_begin(&service->row);
     char key[STORE_KEY_MAX];
     struct key_value value;
     struct store_claim claim;
@@ -77,11 +62,11 @@ static void get(struct request *request)
             store_entry_pack(&row, &value, sizeof STORE_CLAIMS - 1, leased ? &claim : NULL,
                              STORE_ENTRY_WHOLE);
             pack_u64(&answer, 1, 1);
-            end_row(&answer, 2, &row);
+            pack_row(&answer, 2, &row);
         }
     }
     pack_u64(&answer, 3, keys_revision(store_keys(store)));
-    store_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 /* -- Holders -- */
@@ -108,39 +93,42 @@ static void pack_holder(struct pack *row, const struct key_value *value,
     pack_text(row, 7, value->value);
 }
 
-static void pack_holders(struct store_service *service, struct str group, struct pack *answer)
+/* True: there are more rows than one answer has room for. */
+static bool pack_holders(struct store_service *service, struct str group, uint32_t first,
+                         struct pack *answer)
 {
     const struct store *store = service_store(service);
-    char from[STORE_KEY_MAX], end[STORE_KEY_MAX];
-    struct str leaf = STR("/slot-");
-    size_t len = group.len + leaf.len;
+    char from[STORE_KEY_MAX + 1], end[STORE_KEY_MAX];
+    size_t len = group.len + sizeof "/slot-" - 1;
+    int from_len = snprintf(from, sizeof from, "%.*s/slot-%04u", STR_ARG(group), (unsigned)first);
     struct keys_cursor cursor;
     struct key_value value;
 
-    memcpy(from, group.at, group.len);
-    memcpy(from + group.len, leaf.at, leaf.len);
+    if (first >= STORE_SLOTS_MAX) return false;
     memcpy(end, from, len);
     end[len - 1] = '-' + 1;
-    keys_seek(store_keys(store), (struct key_range){str_of(from, len), str_of(end, len)}, 0,
-              &cursor);
+    keys_seek(store_keys(store),
+              (struct key_range){str_of(from, (size_t)from_len), str_of(end, len)}, 0, &cursor);
     while (!answer->err && keys_next(&cursor, &value)) {
-        struct pack row = begin_row(service);
+        struct pack row = pack_begin(&service->row);
         struct store_claim claim;
         uint64_t slot;
 
         if (str_to_u64(str_tail(value.key, len), &slot) || slot >= STORE_SLOTS_MAX) continue;
         if (!store_claim_of(store, value.key, store_clock_ns(store), &claim)) continue;
+        if (service->answer.len > RANGE_BYTES) return true;
         age(service, &claim);
         pack_holder(&row, &value, &claim, (uint32_t)slot);
-        end_row(answer, 6, &row);
+        pack_row(answer, 6, &row);
     }
+    return false;
 }
 
 static void holders(struct request *request)
 {
     const Muster__V1__HoldersRequest *m = (const Muster__V1__HoldersRequest *)request->message;
-    struct store_service *service = request->service;
-    struct pack answer = begin_answer(service);
+    struct store_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
     char key[STORE_KEY_MAX];
     struct str group = claim_key(bytes_str(m->group), key);
     struct store_group found;
@@ -151,9 +139,10 @@ static void holders(struct request *request)
         pack_u64(&answer, 3, found.revision);
         pack_u64(&answer, 4, found.cooldown_ms);
         pack_u64(&answer, 5, found.waiters);
-        pack_holders(service, group, &answer);
+        pack_u64(&answer, 7, pack_holders(service, group, m->from_slot, &answer));
+        pack_u64(&answer, 8, keys_revision(store_keys(service_store(service))));
     }
-    store_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 /* -- Range -- */
@@ -181,29 +170,33 @@ static bool range_serializable(const ProtobufCMessage *message)
 static void range(struct request *request)
 {
     const Muster__V1__RangeRequest *m = (const Muster__V1__RangeRequest *)request->message;
-    struct store_service *service = request->service;
+    struct store_service *service = service_of(request);
     const struct store *store = service_store(service);
     const struct keys *keys = store_keys(store);
     struct key_range scope = {bytes_str(m->key), bytes_str(m->range_end)};
-    struct pack answer = begin_answer(service);
+    struct pack answer = pack_begin(&service->answer);
     uint32_t limit = m->limit ? m->limit : RANGE_LIMIT, told = 0;
+    uint64_t at = m->revision == keys_revision(keys) ? 0 : m->revision, count = 0;
     struct keys_cursor cursor;
     struct key_value value;
     bool more = false;
 
     if (m->revision > keys_revision(keys)) {
-        store_fail(request, GRPC_OUT_OF_RANGE, "Range: revision %llu is still to come, after %llu",
-                   (unsigned long long)m->revision, (unsigned long long)keys_revision(keys));
+        request_fail(request, GRPC_OUT_OF_RANGE,
+                     "Range: revision %llu is still to come, after %llu",
+                     (unsigned long long)m->revision, (unsigned long long)keys_revision(keys));
         return;
     }
     if (m->revision && m->revision < keys_compacted(keys)) {
-        store_fail(request, GRPC_OUT_OF_RANGE, "Range: revision %llu is compacted, up to %llu",
-                   (unsigned long long)m->revision, (unsigned long long)keys_compacted(keys));
+        request_fail(request, GRPC_OUT_OF_RANGE, "Range: revision %llu is compacted, up to %llu",
+                     (unsigned long long)m->revision, (unsigned long long)keys_compacted(keys));
         return;
     }
-    keys_seek(keys, scope, m->revision, &cursor);
+    keys_seek(keys, scope, at, &cursor);
+    if (at) cursor.rows_left = PAST_ROWS_MAX;
+    while (at && m->count_only && keys_next(&cursor, &value)) count++;
     while (!m->count_only && !answer.err && keys_next(&cursor, &value)) {
-        struct pack row = begin_row(service);
+        struct pack row = pack_begin(&service->row);
         struct store_claim claim;
         bool leased;
 
@@ -215,17 +208,21 @@ static void range(struct request *request)
                  store_lease_number(&claim.lease) == value.lease;
         store_entry_pack(&row, &value, 0, leased ? &claim : NULL,
                          m->keys_only ? STORE_ENTRY_KEYS : STORE_ENTRY_WHOLE);
-        end_row(&answer, 1, &row);
+        pack_row(&answer, 1, &row);
         told++;
     }
+    if (cursor.next.len && !told) {
+        request_fail(request, GRPC_RESOURCE_EXHAUSTED,
+                     "Range: at revision %llu it would look at more than %d keys; ask for a "
+                     "smaller range, or for the present",
+                     (unsigned long long)m->revision, PAST_ROWS_MAX);
+        return;
+    }
     /* Of now it is two ways down a tree; of the past a walk, which pages of a list must not pay. */
-    if (m->count_only || !m->revision || m->revision == keys_revision(keys))
-        pack_u64(
-            &answer, 2,
-            keys_count_range(keys, scope, m->revision == keys_revision(keys) ? 0 : m->revision));
-    pack_u64(&answer, 3, more);
+    pack_u64(&answer, 2, at ? count : keys_count_range(keys, scope, 0));
+    pack_u64(&answer, 3, more || cursor.next.len > 0);
     pack_u64(&answer, 4, keys_revision(keys));
-    store_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 /* -- Status: of this replica, whoever leads -- */
@@ -239,7 +236,7 @@ static bool always(const ProtobufCMessage *message)
 static uint64_t voters(const struct store_service *service)
 {
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = service->replica ? replica_members(service->replica, members) : 0;
+    size_t count = service->leader.replica ? replica_members(service->leader.replica, members) : 0;
     uint64_t voters = 0;
 
     for (size_t i = 0; i < count; i++) voters += members[i].role == MEMBER_VOTER;
@@ -248,12 +245,12 @@ static uint64_t voters(const struct store_service *service)
 
 static void status(struct request *request)
 {
-    struct store_service *service = request->service;
+    struct store_service *service = service_of(request);
     const struct store *store = service_store(service);
     const struct keys *keys = store_keys(store);
     struct store_sizes sizes = store_sizes(store);
     struct store_id id = store_identity(store);
-    struct pack answer = begin_answer(service);
+    struct pack answer = pack_begin(&service->answer);
 
     pack_bytes(&answer, 1, str_of(id.b, sizeof id.b));
     pack_u64(&answer, 2, keys_revision(keys));
@@ -268,22 +265,23 @@ static void status(struct request *request)
     pack_u64(&answer, 11, sizes.clients);
     pack_u64(&answer, 12, sizes.no_space);
     pack_u64(&answer, 13, store_clock_ns(store) / NS_PER_MS);
-    pack_u64(&answer, 14, service->ready);
+    pack_u64(&answer, 14, service->leader.ready);
     pack_u64(&answer, 15, voters(service));
-    store_reply_packed(request, &answer);
+    request_reply_packed(request, &answer);
 }
 
 #define READ(rpc, word, check_fn, serializable_fn)                                                 \
     {                                                                                              \
-        .path = "/muster.v1.Coordination/" rpc, .name = rpc,                                       \
-        .input = &muster__v1__##word##_request__descriptor,                                        \
-        .output = &muster__v1__##word##_response__descriptor, .check = check_fn,                   \
-        .serializable = serializable_fn, .read = word,                                             \
+        .base = {.path = "/muster.v1.Coordination/" rpc,                                           \
+                 .name = rpc,                                                                      \
+                 .input = &muster__v1__##word##_request__descriptor,                               \
+                 .output = &muster__v1__##word##_response__descriptor},                            \
+        .check = check_fn, .serializable = serializable_fn, .read = word,                          \
     }
 const struct store_method store_read_methods[] = {
     READ("Get", get, check_get, get_serializable),
     READ("Holders", holders, check_holders, holders_serializable),
     READ("Range", range, check_range, range_serializable),
     READ("Status", status, NULL, always),
-    {.path = NULL},
+    {.base = {.path = NULL}},
 };

@@ -12,22 +12,31 @@ enum { GATHER_MS = 10 };
 static void reply_renewals(struct request *request, const struct store_renewal *renewals,
                            size_t count)
 {
-    struct store_service *service = request->service;
-    struct pack pack = {&service->answer, ERR_OK};
+    struct store_service *service = service_of(request);
+    struct pack pack = pack_begin(&service->answer);
 
-    buf_clear(&service->answer);
     for (size_t i = 0; i < count; i++) {
-        struct pack row = {&service->row, ERR_OK};
+        struct pack row = pack_begin(&service->row);
 
-        buf_clear(&service->row);
         pack_i64(&row, 1, renewals[i].code);
         pack_i64(&row, 2, renewals[i].reason);
         pack_i64(&row, 3, renewals[i].granted_ttl_ms);
         pack_u64(&row, 4, renewals[i].token);
-        pack_bytes(&pack, 1, buf_peek(&service->row));
-        if (row.err) pack.err = row.err;
+        pack_row(&pack, 1, &row);
     }
-    store_reply_packed(request, &pack);
+    request_reply_packed(request, &pack);
+}
+
+static void tell_askers(struct renew_batch *batch, enum err err,
+                        const struct store_renewal *renewals)
+{
+    struct list *node;
+
+    while ((node = list_pop(&batch->askers))) {
+        struct renew_asker *asker = CONTAINER_OF(node, struct renew_asker, link);
+
+        asker->done(asker, err, err ? NULL : &renewals[asker->at]);
+    }
 }
 
 static void on_renewed(struct proposal *proposal, enum err err, struct str reply)
@@ -42,15 +51,16 @@ static void on_renewed(struct proposal *proposal, enum err err, struct str reply
     if (!err && (!renewals || store_renewals_parse(reply, renewals, batch->count) != batch->count))
         err = ERR_UNKNOWN;
     store_count(service->metrics.renewals, err ? 0 : batch->count);
+    tell_askers(batch, err, renewals);
     while ((node = list_pop(&batch->requests))) {
         struct request *request = CONTAINER_OF(node, struct request, link);
 
         if (!request->call)
-            store_request_free(request);
+            request_free(request);
         else if (err)
-            store_log_failed(request, err);
+            request_log_failed(request, err);
         else
-            reply_renewals(request, renewals + request->batch_at,
+            reply_renewals(request, renewals + store_request_of(request)->batch_at,
                            ((const Muster__V1__RenewRequest *)request->message)->n_lease_ids);
     }
     free(renewals);
@@ -71,17 +81,12 @@ static void flush(struct store_service *service)
     buf_clear(&service->command);
     service->batches_running++;
     store_count(service->metrics.renew_batches, 1);
-    batch->proposal = (struct proposal){.machine = STORE_MACHINE_ID,
-                                        .version = STORE_MACHINE_VERSION,
-                                        .actor = STR_EMPTY,
-                                        .request_id = STR_EMPTY,
-                                        .done = on_renewed};
     if (store_command_write(&command, &service->command)) {
         on_renewed(&batch->proposal, ERR_NOMEM, STR_EMPTY);
         return;
     }
-    batch->proposal.command = buf_peek(&service->command);
-    replica_propose(service->replica, (struct proposal *const[]){&batch->proposal}, 1);
+    batch->proposal = store_proposal(service, STORE_RENEW, on_renewed);
+    replica_propose(service->leader.replica, (struct proposal *const[]){&batch->proposal}, 1);
 }
 
 void renew_overdue(struct timer *timer)
@@ -105,6 +110,7 @@ static struct renew_batch *batch_with_room(struct store_service *service, size_t
     if (!service->batch) return NULL;
     service->batch->service = service;
     list_init(&service->batch->requests);
+    list_init(&service->batch->askers);
     timer_start_in(&service->batch_due, GATHER_MS);
     loop_defer(service->io->loop, &service->batch_now);
     return service->batch;
@@ -117,26 +123,48 @@ void renew_add(struct store_service *service, const struct store_id *id)
     if (batch) batch->ids[batch->count++] = *id;
 }
 
+bool renew_one(struct store_service *service, const struct store_id *id, struct renew_asker *asker)
+{
+    struct renew_batch *batch = batch_with_room(service, 1);
+
+    if (!batch) return false;
+    list_init(&asker->link);
+    list_append(&batch->askers, &asker->link);
+    asker->at = batch->count;
+    batch->ids[batch->count++] = *id;
+    return true;
+}
+
+void renew_drop(struct renew_batch *batch)
+{
+    struct list *node;
+
+    if (!batch) return;
+    tell_askers(batch, ERR_NOT_LEADER, NULL);
+    while ((node = list_pop(&batch->requests)))
+        request_free(CONTAINER_OF(node, struct request, link));
+    free(batch);
+}
+
 void renew_begin(struct request *request)
 {
-    struct store_service *service = request->service;
+    struct store_service *service = service_of(request);
     const Muster__V1__RenewRequest *m = (const Muster__V1__RenewRequest *)request->message;
+    struct store_request *mine = store_request_of(request);
     struct renew_batch *batch;
 
     if (m->n_lease_ids == 0) {
-        store_reply(request, STR_EMPTY);
+        request_reply(request, STR_EMPTY);
         return;
     }
     batch = batch_with_room(service, m->n_lease_ids);
     if (!batch) {
-        store_refuse(request, GRPC_RESOURCE_EXHAUSTED, "Renew: out of memory");
+        request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "Renew: out of memory");
         return;
     }
-    request->step = REQUEST_RENEWS;
-    request->batch_at = batch->count;
+    mine->kept = KEPT_RENEWS;
+    mine->batch_at = batch->count;
     for (size_t i = 0; i < m->n_lease_ids; i++)
         memcpy(batch->ids[batch->count++].b, m->lease_ids[i].data, sizeof batch->ids[0].b);
-    list_remove(&request->link);
-    list_append(&batch->requests, &request->link);
-    if (list_empty(&service->requests)) timer_stop(&service->overdue);
+    request_keep(request, &batch->requests);
 }

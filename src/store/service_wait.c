@@ -16,218 +16,225 @@ static struct str lease_text(const struct store_id *id)
     return str_of(id->b, sizeof id->b);
 }
 
-void wait_forget(struct request *request)
+void wait_forget(struct store_request *wait)
 {
-    if (!request->in_waits) return;
-    (void)map_remove(&request->service->waits, lease_text(&request->lease));
-    request->in_waits = false;
+    if (!wait->in_waits) return;
+    (void)map_remove(&service_of(&wait->base)->waits, lease_text(&wait->lease));
+    wait->in_waits = false;
 }
 
-static struct str attempt_text(const struct request *request)
+static struct str attempt_text(const struct store_request *wait)
 {
-    return str_of(request->wait_id, sizeof request->wait_id);
+    return str_of(wait->wait_id, sizeof wait->wait_id);
 }
 
 /* Another attempt of the same request came after it. */
-static bool is_overtaken(const struct request *request)
+static bool is_overtaken(const struct store_request *wait)
 {
-    const struct request *newest = map_get(&request->service->attempts, attempt_text(request));
+    const struct store_request *newest =
+        map_get(&service_of(&wait->base)->attempts, attempt_text(wait));
 
-    return newest && newest != request;
+    return newest && newest != wait;
 }
 
-void wait_attempt_over(struct request *request)
+void wait_attempt_over(struct store_request *wait)
 {
-    if (map_get(&request->service->attempts, attempt_text(request)) == request)
-        (void)map_remove(&request->service->attempts, attempt_text(request));
+    if (map_get(&service_of(&wait->base)->attempts, attempt_text(wait)) == wait)
+        (void)map_remove(&service_of(&wait->base)->attempts, attempt_text(wait));
 }
 
 /* Without memory for it the place is not taken over: the first's end may cost the repeat its place,
  * as it would be told. */
-static void attempt_register(struct request *request)
+static void attempt_register(struct store_request *wait)
 {
     static const struct store_id nobody;
 
-    if (memcmp(&request->wait_client, &nobody, sizeof nobody) == 0) return;
-    memcpy(request->wait_id, request->wait_client.b, sizeof request->wait_client.b);
-    memcpy(request->wait_id + sizeof request->wait_client.b, &request->wait_sequence,
-           sizeof request->wait_sequence);
-    (void)map_remove(&request->service->attempts, attempt_text(request));
-    (void)map_put(&request->service->attempts, attempt_text(request), request);
+    if (memcmp(&wait->wait_client, &nobody, sizeof nobody) == 0) return;
+    memcpy(wait->wait_id, wait->wait_client.b, sizeof wait->wait_client.b);
+    memcpy(wait->wait_id + sizeof wait->wait_client.b, &wait->wait_sequence,
+           sizeof wait->wait_sequence);
+    (void)map_remove(&service_of(&wait->base)->attempts, attempt_text(wait));
+    (void)map_put(&service_of(&wait->base)->attempts, attempt_text(wait), wait);
 }
 
-void wait_propose(struct request *request)
+void wait_propose(struct store_request *wait)
 {
-    attempt_register(request);
-    wait_register(request);
+    attempt_register(wait);
+    wait_register(wait);
 }
 
-void wait_register(struct request *request)
+void wait_register(struct store_request *wait)
 {
-    struct store_service *service = request->service;
-    struct request *other = map_get(&service->waits, lease_text(&request->lease));
+    struct store_service *service = service_of(&wait->base);
+    struct store_request *other = map_get(&service->waits, lease_text(&wait->lease));
 
     if (other) { /* it is this one's business from now on */
         wait_forget(other);
-        if (other->step == REQUEST_QUEUES)
-            store_refuse(other, GRPC_ABORTED, "%s: asked again by another call",
-                         other->method->name);
+        if (other->kept == KEPT_QUEUES)
+            request_refuse(&other->base, GRPC_ABORTED, "%s: asked again by another call",
+                           other->base.method->name);
     }
-    request->in_waits = map_put(&service->waits, lease_text(&request->lease), request) == ERR_OK;
+    wait->in_waits = map_put(&service->waits, lease_text(&wait->lease), wait) == ERR_OK;
 }
 
-static void cancel(struct request *request)
+static void cancel(struct store_request *wait)
 {
     struct store_command command = {.kind = STORE_CANCEL_WAIT,
-                                    .lease = request->lease,
-                                    .client = request->wait_client,
-                                    .sequence = request->wait_sequence};
+                                    .lease = wait->lease,
+                                    .client = wait->wait_client,
+                                    .sequence = wait->wait_sequence};
 
     /* Not taken: its lease is renewed by nobody any more and ends by itself. */
-    (void)own_propose(request->service, &command);
+    (void)own_propose(service_of(&wait->base), &command);
 }
 
-void wait_gone(struct request *request)
+void wait_gone(struct store_request *wait)
 {
-    const struct request *other = map_get(&request->service->waits, lease_text(&request->lease));
+    const struct store_request *other =
+        map_get(&service_of(&wait->base)->waits, lease_text(&wait->lease));
 
-    if ((other && other != request) || is_overtaken(request)) return; /* a repeat of it waits */
-    if (store_leads(request->service)) cancel(request);
+    if ((other && other != wait) || is_overtaken(wait)) return; /* a repeat of it waits */
+    if (leader_leads(wait->base.leader)) cancel(wait);
 }
 
 static void on_left(struct proposal *proposal, enum err err, struct str reply)
 {
-    struct request *request = CONTAINER_OF(proposal, struct request, proposal);
+    struct store_request *wait = CONTAINER_OF(proposal, struct store_request, base.proposal);
     struct store_result result = {.code = COORD_EXISTS, .reason = COORD_R_FULL, .hint_ms = -1};
     struct store_group group;
     struct store_reply answer;
 
     if (!err && store_reply_parse(reply, &answer)) err = ERR_UNKNOWN;
-    if (!request->call) {
-        store_request_free(request);
+    if (!wait->base.call) {
+        request_free(&wait->base);
         return;
     }
     if (err) {
-        store_log_failed(request, err);
+        request_log_failed(&wait->base, err);
         return;
     }
-    if (store_group_of(service_store(request->service), request->wait_group, &group)) {
+    if (store_group_of(service_store(service_of(&wait->base)), wait->wait_group, &group)) {
         result.live = group.live;
         result.slot_count = group.slot_count;
     }
-    store_reply_result(request, &result, STR("the time to wait is over"));
+    store_reply_result(&wait->base, &result, STR("the time to wait is over"));
 }
 
-static void leave(struct request *request)
+static void leave(struct store_request *wait)
 {
-    struct store_service *service = request->service;
+    struct store_service *service = service_of(&wait->base);
     struct store_command command = {.kind = STORE_CANCEL_WAIT,
-                                    .lease = request->lease,
-                                    .client = request->wait_client,
-                                    .sequence = request->wait_sequence,
+                                    .lease = wait->lease,
+                                    .client = wait->wait_client,
+                                    .sequence = wait->wait_sequence,
                                     .prefer_slot = STORE_NO_SLOT};
 
-    timer_stop(&request->timer);
-    wait_forget(request);
-    if (is_overtaken(request)) {
-        store_refuse(request, GRPC_ABORTED, "%s: asked again by another call",
-                     request->method->name);
+    timer_stop(&wait->timer);
+    wait_forget(wait);
+    if (is_overtaken(wait)) {
+        request_refuse(&wait->base, GRPC_ABORTED, "%s: asked again by another call",
+                       wait->base.method->name);
         return;
     }
-    request->step = REQUEST_LEAVES;
+    wait->kept = KEPT_LEAVES;
     buf_clear(&service->command);
     if (store_command_write(&command, &service->command)) {
-        store_fail(request, GRPC_UNKNOWN, "%s: out of memory", request->method->name);
+        request_fail(&wait->base, GRPC_UNKNOWN, "%s: out of memory", wait->base.method->name);
         return;
     }
-    request->proposal = (struct proposal){.machine = STORE_MACHINE_ID,
-                                          .version = STORE_MACHINE_VERSION,
-                                          .actor = STR_EMPTY,
-                                          .request_id = STR_EMPTY,
-                                          .command = buf_peek(&service->command),
-                                          .done = on_left};
-    replica_propose(service->replica, (struct proposal *const[]){&request->proposal}, 1);
+    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, on_left);
+    replica_propose(service->leader.replica, (struct proposal *const[]){&wait->base.proposal}, 1);
 }
 
-static void start_timer(struct request *request)
+static void start_timer(struct store_request *wait)
 {
-    timer_start(&request->timer, mono_min(request->renew_at, request->wait_until));
+    timer_start(&wait->timer, mono_min(wait->renew_at, wait->wait_until));
 }
 
 static void on_timer(struct timer *timer)
 {
-    struct request *request = CONTAINER_OF(timer, struct request, timer);
-    mono_time now = loop_now(request->service->io->loop);
+    struct store_request *wait = CONTAINER_OF(timer, struct store_request, timer);
+    mono_time now = loop_now(service_of(&wait->base)->io->loop);
 
-    if (mono_due(request->wait_until, now)) {
-        leave(request);
+    if (mono_due(wait->wait_until, now)) {
+        leave(wait);
         return;
     }
-    renew_add(request->service, &request->lease);
-    request->renew_at = mono_after(now, (uint64_t)request->ttl_ms / 3);
-    start_timer(request);
+    renew_add(service_of(&wait->base), &wait->lease);
+    wait->renew_at = mono_after(now, (uint64_t)wait->ttl_ms / 3);
+    start_timer(wait);
 }
 
-void wait_begin(struct request *request, const struct store_id *lease)
+void wait_begin(struct store_request *wait, const struct store_id *lease)
 {
-    struct store_service *service = request->service;
-    const Muster__V1__AcquireRequest *m = (const Muster__V1__AcquireRequest *)request->message;
+    struct store_service *service = service_of(&wait->base);
+    const Muster__V1__AcquireRequest *m = (const Muster__V1__AcquireRequest *)wait->base.message;
     mono_time now = loop_now(service->io->loop);
 
-    if (memcmp(lease, &request->lease, sizeof *lease) != 0) { /* the first of its id drew another */
-        wait_forget(request);
-        request->lease = *lease;
-        wait_register(request);
+    if (memcmp(lease, &wait->lease, sizeof *lease) != 0) { /* the first of its id drew another */
+        wait_forget(wait);
+        wait->lease = *lease;
+        wait_register(wait);
     }
-    if (!request->in_waits && map_get(&service->waits, lease_text(lease))) {
-        store_refuse(request, GRPC_ABORTED, "%s: asked again by another call",
-                     request->method->name);
+    if (!wait->in_waits && map_get(&service->waits, lease_text(lease))) {
+        request_refuse(&wait->base, GRPC_ABORTED, "%s: asked again by another call",
+                       wait->base.method->name);
         return;
     }
-    if (request->lost_early) {
-        store_refuse(request, GRPC_UNAVAILABLE, "%s: its place in the queue was lost; ask again",
-                     request->method->name);
+    if (wait->lost_early) {
+        request_refuse(&wait->base, GRPC_UNAVAILABLE,
+                       "%s: its place in the queue was lost; ask again", wait->base.method->name);
         return;
     }
-    if (!request->in_waits || timer_init(&request->timer, service->io->loop, on_timer)) {
-        wait_gone(request);
-        store_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: out of memory", request->method->name);
+    if (!wait->in_waits || timer_init(&wait->timer, service->io->loop, on_timer)) {
+        wait_gone(wait);
+        request_refuse(&wait->base, GRPC_RESOURCE_EXHAUSTED, "%s: out of memory",
+                       wait->base.method->name);
         return;
     }
-    request->step = REQUEST_QUEUES;
-    rpc_call_waits(request->call);
-    request->wait_until = mono_after(request->since, (uint64_t)m->wait_ms);
-    request->renew_at = mono_after(now, (uint64_t)request->ttl_ms / 3);
-    list_remove(&request->link);
-    list_append(&service->waiting, &request->link);
-    if (list_empty(&service->requests)) timer_stop(&service->overdue);
-    if (request->has_early) {
-        struct store_result early = request->early;
-        store_reply_result(request, &early, STR_EMPTY);
+    wait->kept = KEPT_QUEUES;
+    rpc_call_waits(wait->base.call);
+    wait->wait_until = mono_after(wait->base.since, (uint64_t)m->wait_ms);
+    wait->renew_at = mono_after(now, (uint64_t)wait->ttl_ms / 3);
+    request_keep(&wait->base, &service->waiting);
+    if (wait->has_early) {
+        struct store_result early = wait->early;
+        store_reply_result(&wait->base, &early, STR_EMPTY);
         return;
     }
-    start_timer(request);
+    start_timer(wait);
+}
+
+/* What happened to its lease before its own entry happened to an attempt before it, and may be
+ * undone by an entry that stands between the two: the first's CANCEL. Its own entry says how things
+ * stand. */
+static bool is_of_before(const struct store_service *service, const struct store_request *wait)
+{
+    const struct proposal *own = &wait->base.proposal;
+
+    return own->term == 0 || store_machine_index(service->machine) <= own->index;
 }
 
 void wait_event(struct store_service *service, const struct store_event *event)
 {
-    struct request *request;
+    struct store_request *wait;
 
     if (event->kind == STORE_LEASE_ENDED) {
         if (event->reason == COORD_R_DEADLINE) store_count(service->metrics.expired, 1);
         return;
     }
-    request = map_get(&service->waits, lease_text(&event->lease));
-    if (!request) return;
-    if (request->step == REQUEST_WRITES) { /* its own reply is still on its way */
-        request->has_early = event->kind == STORE_GRANTED;
-        request->lost_early = !request->has_early;
-        request->early = event->result;
+    wait = map_get(&service->waits, lease_text(&event->lease));
+    if (!wait) return;
+    if (wait->base.step == REQUEST_WRITES) { /* its own reply is still on its way */
+        if (is_of_before(service, wait)) return;
+        wait->has_early = event->kind == STORE_GRANTED;
+        wait->lost_early = !wait->has_early;
+        wait->early = event->result;
     } else if (event->kind == STORE_GRANTED) {
-        store_reply_result(request, &event->result, STR_EMPTY);
+        store_reply_result(&wait->base, &event->result, STR_EMPTY);
     } else {
-        store_refuse(request, GRPC_UNAVAILABLE, "%s: its place in the queue was lost; ask again",
-                     request->method->name);
+        request_refuse(&wait->base, GRPC_UNAVAILABLE,
+                       "%s: its place in the queue was lost; ask again", wait->base.method->name);
     }
 }
 
@@ -235,12 +242,12 @@ void waits_end(struct store_service *service)
 {
     LIST_EACH_SAFE(&service->waiting, node, next)
     {
-        struct request *request = CONTAINER_OF(node, struct request, link);
+        struct store_request *wait = CONTAINER_OF(node, struct store_request, base.link);
 
         /* Its place stands in the queue, and its id finds it. */
-        if (request->step == REQUEST_QUEUES)
-            store_fail(request, GRPC_UNAVAILABLE,
-                       "%s: leadership was lost while it waited; ask again with the same request",
-                       request->method->name);
+        if (wait->kept == KEPT_QUEUES)
+            request_fail(&wait->base, GRPC_UNAVAILABLE,
+                         "%s: leadership was lost while it waited; ask again with the same request",
+                         wait->base.method->name);
     }
 }

@@ -7,31 +7,61 @@
 #include "store/hub.h"
 #include "store/service_internal.h"
 
-struct start { /* the call's data until its watch has begun */
+struct start { /* until its watch has begun */
     struct list link;
     struct store_service *service;
     struct rpc_call *call;
-    struct watch_scope scope; /* its name stands in the call's arena */
+    struct watcher *watcher;
     mono_time since;
     struct read_ticket ticket;
 };
-/* A call's data is one or the other; which, is known by this list. */
-static struct start *start_of(struct store_service *service, const struct rpc_call *call)
-{
-    LIST_EACH(&service->starting, node)
-    {
-        struct start *start = CONTAINER_OF(node, struct start, link);
-        if (start->call == call) return start;
-    }
-    return NULL;
-}
 
-static void start_free(struct start *start)
+/* What is left is the watcher, or after `gone` the call alone. */
+static void start_over(struct start *start, bool gone)
 {
+    hub_set_start(start->watcher, NULL);
+    if (gone) hub_gone(start->watcher);
     list_remove(&start->link);
     free(start);
 }
 
+static void on_led(struct read_ticket *ticket, enum err err)
+{
+    struct start *start = CONTAINER_OF(ticket, struct start, ticket);
+    struct store_service *service = start->service;
+    struct watcher *watcher = start->watcher;
+    struct rpc_call *call = start->call;
+
+    start_over(start, err != ERR_OK);
+    if (err == ERR_NOT_LEADER)
+        leader_redirect(&service->leader, call);
+    else if (err)
+        rpc_finish(call, GRPC_UNAVAILABLE, STR("Watch: leadership is changing"), STR_EMPTY);
+    else
+        hub_begin(watcher);
+}
+
+static void begin(struct store_service *service, struct rpc_call *call, struct watcher *watcher)
+{
+    struct start *start = calloc(1, sizeof *start);
+
+    if (!start) {
+        hub_gone(watcher);
+        rpc_fail(call, ERR_NOMEM, NULL);
+        return;
+    }
+    *start = (struct start){.service = service,
+                            .call = call,
+                            .watcher = watcher,
+                            .since = loop_now(service->io->loop),
+                            .ticket = {.done = on_led}};
+    list_init(&start->link);
+    list_append(&service->starting, &start->link);
+    hub_set_start(watcher, start);
+    replica_read(service->leader.replica, &start->ticket);
+}
+
+/* Its place among the watches is taken from the first moment on. */
 static void watch(struct store_service *service, struct rpc_call *call,
                   const struct watch_scope *scope)
 {
@@ -39,47 +69,14 @@ static void watch(struct store_service *service, struct rpc_call *call,
     struct note note = {""};
     enum err err = hub_watch(service->hub, call, scope, &watcher);
 
-    if (!err) return;
-    note_set(&note, "Watch: %zu are open; try again", hub_count(service->hub));
-    rpc_fail(call, err, &note);
-}
-
-static void on_led(struct read_ticket *ticket, enum err err)
-{
-    struct start *start = CONTAINER_OF(ticket, struct start, ticket);
-    struct store_service *service = start->service;
-    struct rpc_call *call = start->call;
-    struct watch_scope scope = start->scope;
-
-    start_free(start);
-    rpc_call_set_data(call, NULL);
-    if (err == ERR_NOT_LEADER)
-        rpc_fail_not_leader(call,
-                            service->leader_address ? service->leader_address(service->owner) : "");
-    else if (err)
-        rpc_finish(call, GRPC_UNAVAILABLE, STR("Watch: leadership is changing"), STR_EMPTY);
-    else
-        watch(service, call, &scope);
-}
-
-static void begin(struct store_service *service, struct rpc_call *call,
-                  const struct watch_scope *scope)
-{
-    struct start *start = calloc(1, sizeof *start);
-
-    if (!start) {
-        rpc_fail(call, ERR_NOMEM, NULL);
-        return;
+    if (err) {
+        note_set(&note, "Watch: %zu are open; try again", hub_count(service->hub));
+        rpc_fail(call, err, &note);
+    } else if (scope->needs_leader) {
+        begin(service, call, watcher);
+    } else {
+        hub_begin(watcher);
     }
-    *start = (struct start){.service = service,
-                            .call = call,
-                            .scope = *scope,
-                            .since = loop_now(service->io->loop),
-                            .ticket = {.done = on_led}};
-    list_init(&start->link);
-    list_append(&service->starting, &start->link);
-    rpc_call_set_data(call, start);
-    replica_read(service->replica, &start->ticket);
 }
 
 void starts_overdue(struct store_service *service)
@@ -91,10 +88,10 @@ void starts_overdue(struct store_service *service)
         struct start *start = CONTAINER_OF(node, struct start, link);
 
         if (!mono_due(mono_after(start->since, service->limits.wait_ms), now)) break;
-        replica_read_cancel(service->replica, &start->ticket);
-        rpc_call_set_data(start->call, NULL);
-        rpc_finish(start->call, GRPC_UNAVAILABLE, STR("Watch: no majority answered"), STR_EMPTY);
-        start_free(start);
+        struct rpc_call *call = start->call;
+        replica_read_cancel(service->leader.replica, &start->ticket);
+        start_over(start, true);
+        rpc_finish(call, GRPC_UNAVAILABLE, STR("Watch: no majority answered"), STR_EMPTY);
     }
 }
 
@@ -127,47 +124,51 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
     const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)message;
     struct watch_scope scope;
     struct note note = {""};
+    enum grpc_status status;
+    const char *text;
 
     (void)bytes;
     rpc_call_set_data(call, NULL);
     if (!scope_of(m, &scope, &note))
         rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
+    else if (!store_is_meant(service, message, &status, &text))
+        rpc_finish(call, status, str_from(text), STR_EMPTY);
     else if (store_machine_restoring(service->machine))
         rpc_finish(call, GRPC_UNAVAILABLE, STR("Watch: a snapshot is being restored"), STR_EMPTY);
-    else if (m->serializable)
-        watch(service, call, &scope);
-    else if (!service->replica || replica_status(service->replica).role != REPLICA_LEADER)
-        rpc_fail_not_leader(call,
-                            service->leader_address ? service->leader_address(service->owner) : "");
+    else if (!m->serializable && !leader_here(&service->leader))
+        leader_redirect(&service->leader, call);
     else
-        begin(service, call, &scope);
+        watch(service, call, &scope);
 }
 
 static void on_writable(void *owner, struct rpc_call *call)
 {
     struct watcher *watcher = rpc_call_data(call);
 
-    if (watcher && !start_of(owner, call)) hub_writable(watcher);
+    (void)owner;
+    if (watcher && !hub_start(watcher)) hub_writable(watcher);
 }
 
 static void on_drain(void *owner, struct rpc_call *call)
 {
     struct watcher *watcher = rpc_call_data(call);
 
-    if (watcher && !start_of(owner, call))
+    (void)owner;
+    if (watcher && !hub_start(watcher))
         hub_end(watcher, GRPC_UNAVAILABLE, STR("Watch: this replica stops"));
 }
 
 static void on_done(void *owner, struct rpc_call *call)
 {
     struct store_service *service = owner;
-    struct start *start = start_of(service, call);
+    struct watcher *watcher = rpc_call_data(call);
+    struct start *start = watcher ? hub_start(watcher) : NULL;
 
     if (start) {
-        replica_read_cancel(service->replica, &start->ticket);
-        start_free(start);
-    } else if (rpc_call_data(call)) {
-        hub_gone(rpc_call_data(call));
+        replica_read_cancel(service->leader.replica, &start->ticket);
+        start_over(start, true);
+    } else if (watcher) {
+        hub_gone(watcher);
     }
 }
 

@@ -67,7 +67,7 @@ static int check_create(const ProtobufCMessage *message, struct note *note)
     const Muster__V1__CreateRequest *m = (const Muster__V1__CreateRequest *)message;
     int reason = check_request(m->request, note);
 
-    if (!reason) reason = store_check_claim_key(bytes_str(m->key), note);
+    if (!reason) reason = store_check_entry_key(bytes_str(m->key), note);
     if (!reason) reason = store_check_value(bytes_str(m->value), note);
     if (!reason && m->under.len) return check_lease(m->under, note);
     if (reason || m->ttl_ms == 0) return reason;
@@ -97,7 +97,7 @@ static int check_compare_and_set(const ProtobufCMessage *message, struct note *n
     const Muster__V1__CompareAndSetRequest *m = (const Muster__V1__CompareAndSetRequest *)message;
     int reason = check_request(m->request, note);
 
-    if (!reason) reason = store_check_claim_key(bytes_str(m->key), note);
+    if (!reason) reason = store_check_entry_key(bytes_str(m->key), note);
     if (!reason) reason = store_check_value(bytes_str(m->value), note);
     if (!reason) reason = check_held(m->held, note);
     if (reason || m->ttl_ms == 0) return reason;
@@ -196,6 +196,7 @@ static int check_acquire(const ProtobufCMessage *message, struct note *note)
 static enum err acquire(struct request *request, struct store_command *command)
 {
     const Muster__V1__AcquireRequest *m = (const Muster__V1__AcquireRequest *)request->message;
+    struct store_request *wait = store_request_of(request);
     enum err err;
 
     command->kind = STORE_ACQUIRE;
@@ -210,10 +211,10 @@ static enum err acquire(struct request *request, struct store_command *command)
     command->lease = id_of(m->lease_id);
     command->wait = m->wait_ms > 0;
     err = claim_key(request, bytes_str(m->group), &command->key);
-    request->ttl_ms = command->ttl_ms;
-    request->wait_client = command->client;
-    request->wait_sequence = command->sequence;
-    request->wait_group = command->key;
+    wait->ttl_ms = command->ttl_ms;
+    wait->wait_client = command->client;
+    wait->wait_sequence = command->sequence;
+    wait->wait_group = command->key;
     return err;
 }
 
@@ -327,9 +328,11 @@ static enum err compact(struct request *request, struct store_command *command)
 
 #define WRITE(rpc, word, check_fn)                                                                 \
     {                                                                                              \
-        .path = "/muster.v1.Coordination/" rpc, .name = rpc,                                       \
-        .input = &muster__v1__##word##_request__descriptor,                                        \
-        .output = &muster__v1__outcome__descriptor, .check = check_fn, .command = word,            \
+        .base = {.path = "/muster.v1.Coordination/" rpc,                                           \
+                 .name = rpc,                                                                      \
+                 .input = &muster__v1__##word##_request__descriptor,                               \
+                 .output = &muster__v1__outcome__descriptor},                                      \
+        .check = check_fn, .command = word,                                                        \
     }
 const struct store_method store_write_methods[] = {
     WRITE("Create", create, check_create),
@@ -341,11 +344,11 @@ const struct store_method store_write_methods[] = {
     WRITE("Put", put, check_put),
     WRITE("DeleteRange", delete_range, check_delete_range),
     WRITE("Compact", compact, NULL),
-    {.path = "/muster.v1.Coordination/Renew",
-     .name = "Renew",
-     .input = &muster__v1__renew_request__descriptor,
-     .output = &muster__v1__renew_response__descriptor,
+    {.base = {.path = "/muster.v1.Coordination/Renew",
+              .name = "Renew",
+              .input = &muster__v1__renew_request__descriptor,
+              .output = &muster__v1__renew_response__descriptor},
      .check = check_renew,
      .begin = renew_begin},
-    {.path = NULL},
+    {.base = {.path = NULL}},
 };

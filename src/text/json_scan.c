@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/hex.h"
 #include "text/utf8.h"
 
 enum expect { /* at the start, 0: the document's value */
@@ -45,14 +46,6 @@ static enum err wrong(const struct json_scan *scan, enum err err, const char *wh
 }
 
 /* -- texts -- */
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 /* The four digits at `at`; -1: not four digits. */
 static int32_t hex_unit(struct str raw, size_t at)
 {

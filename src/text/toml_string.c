@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hex.h"
 #include "text/utf8.h"
 
 /* One string literal: where its content stands and how it is to be read. */
@@ -51,14 +52,6 @@ static enum err fail_here(struct toml_parser *p, const char *at, const char *pro
 {
     p->at = at;
     return toml_fail(p, toml_here(p), ERR_PARSE, "%s", problem);
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
 }
 
 /* \uXXXX and \UXXXXXXXX; *at stands at the first digit and ends past the last. */

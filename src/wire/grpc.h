@@ -22,6 +22,7 @@ struct grpc_reader {
     size_t head_len;
     bool compressed;
     uint32_t length;
+    uint32_t passed; /* bytes of the body that were handed out in pieces */
     struct buf message;
 };
 void grpc_reader_init(struct grpc_reader *r, size_t message_max);
@@ -31,6 +32,15 @@ void grpc_reader_deinit(struct grpc_reader *r);
  * ERR_NOMEM (nothing was taken: the same call may succeed later). The first two stay: this stream
  * is lost. */
 enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_whole);
+/* The same for a message that nobody holds whole: takes the head, or one piece of the body as far
+ * as *bytes goes, which is a view of *bytes and may be empty. *ret_last: the message ends with it;
+ * the next one may follow at once. Not to be mixed with grpc_reader_feed. ERR_TOO_LARGE,
+ * ERR_PARSE. */
+enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str *ret_piece,
+                           bool *ret_last);
+/* Takes the five bytes alone. With *ret_known r->length and r->compressed are those of the message,
+ * of which nothing is kept yet. Errors as feed's, which goes on from here. */
+enum err grpc_reader_head(struct grpc_reader *r, struct str *bytes, bool *ret_known);
 /* Forgets the message; a large buffer is given back. */
 void grpc_reader_next(struct grpc_reader *r);
 bool grpc_reader_between(const struct grpc_reader *r); /* no message is half-read */

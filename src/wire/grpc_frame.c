@@ -52,17 +52,33 @@ static enum err take_body(struct grpc_reader *r, struct str *bytes)
     return err;
 }
 
-enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_whole)
+/* True once the head is there; whether it is good is for judge_head. */
+static bool take_head(struct grpc_reader *r, struct str *bytes)
 {
     size_t n = min_size(GRPC_FRAME_BYTES - r->head_len, bytes->len);
-    enum err err;
 
     if (n > 0) {
         memcpy(r->head + r->head_len, bytes->at, n);
         r->head_len += n;
         *bytes = str_tail(*bytes, n);
     }
-    if (r->head_len < GRPC_FRAME_BYTES) {
+    return r->head_len == GRPC_FRAME_BYTES;
+}
+
+enum err grpc_reader_head(struct grpc_reader *r, struct str *bytes, bool *ret_known)
+{
+    bool known = take_head(r, bytes);
+    enum err err = known ? judge_head(r) : ERR_OK;
+
+    if (!err) *ret_known = known;
+    return err;
+}
+
+enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_whole)
+{
+    enum err err;
+
+    if (!take_head(r, bytes)) {
         *ret_whole = false;
         return ERR_OK;
     }
@@ -70,6 +86,23 @@ enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_wh
     if (!err) err = take_body(r, bytes);
     if (err) return err;
     *ret_whole = r->message.len == r->length;
+    return ERR_OK;
+}
+
+enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str *ret_piece,
+                           bool *ret_last)
+{
+    struct str piece = STR_EMPTY;
+    bool whole = take_head(r, bytes);
+    enum err err = whole ? judge_head(r) : ERR_OK;
+
+    if (err) return err;
+    if (whole) piece = str_of(bytes->at, min_size(r->length - r->passed, bytes->len));
+    *bytes = str_tail(*bytes, piece.len);
+    r->passed += (uint32_t)piece.len;
+    *ret_last = whole && r->passed == r->length;
+    if (*ret_last) r->head_len = r->passed = 0;
+    *ret_piece = piece;
     return ERR_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/time.h"
 #include "wire/grpc.h"
 
@@ -78,14 +79,6 @@ enum err grpc_message_encode(struct str text, struct buf *into)
     }
     buf_commit(into, need);
     return ERR_OK;
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
 }
 
 enum err grpc_message_decode(struct str text, struct buf *into)

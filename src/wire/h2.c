@@ -44,7 +44,7 @@ static enum err settle_limits(const struct h2_limits *given, struct h2_limits *r
     return ERR_OK;
 }
 
-static nghttp2_option *new_options(void)
+static nghttp2_option *new_options(enum h2_side side)
 {
     nghttp2_option *option;
 
@@ -60,6 +60,8 @@ static nghttp2_option *new_options(void)
     nghttp2_option_set_max_continuations(option, (size_t)FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
     /* gRPC lets a value begin or end with a blank ("may be stripped"). */
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
+    /* A request is judged by h2_request.c, an answer by nghttp2. */
+    if (side == H2_SERVER) nghttp2_option_set_no_http_messaging(option, 1);
     /* Unknown frame types are shown to us, for no other reason than to be counted. */
     for (unsigned type = EXTENSION_FIRST; type <= EXTENSION_LAST; type++)
         nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
@@ -70,7 +72,7 @@ static enum err new_session(struct h2 *h2)
 {
     nghttp2_mem memory = h2_memory_for_engine(&h2->memory);
     nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = new_options();
+    nghttp2_option *option = new_options(h2->side);
     int code = NGHTTP2_ERR_NOMEM;
 
     if (!option || nghttp2_session_callbacks_new(&callbacks)) goto done;

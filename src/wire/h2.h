@@ -88,6 +88,9 @@ bool h2_is_over(const struct h2 *h2); /* nothing more to read or write: close it
  * is going away, or this connection has used up its stream ids. */
 enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count, bool end,
                     int32_t *ret_stream);
+/* How many may be open at once, as far as is known: the peer's limit, which is taken for 100 until
+ * it has spoken, and our own. */
+size_t h2_requests_max(const struct h2 *h2);
 /* Server: response headers, once. `end` makes it a trailers-only answer. */
 enum err h2_respond(struct h2 *h2, int32_t stream, const struct h2_header *headers, size_t count,
                     bool end);

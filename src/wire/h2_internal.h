@@ -58,10 +58,11 @@ struct h2_stream {
     size_t unconsumed;    /* told by on_data, not yet by h2_consume */
     nghttp2_nv *trailers; /* kept until the stream dies: nghttp2 does not copy their text */
     size_t trailers_count;
-    bool answered; /* server: h2_respond was called; client: response headers were told */
-    bool deferred; /* nghttp2 has asked for data, and there was none */
-    bool ending;   /* nothing may be queued any more */
-    bool sent_end; /* END_STREAM has gone out */
+    uint64_t length, came; /* server: of the body, as was said and as it comes */
+    bool answered;         /* server: h2_respond was called; client: response headers were told */
+    bool deferred;         /* nghttp2 has asked for data, and there was none */
+    bool ending;           /* nothing may be queued any more */
+    bool sent_end;         /* END_STREAM has gone out */
     bool peer_ended;
     bool reset; /* by us: no event but on_closed */
     bool sent;  /* client: the request has gone out */
@@ -91,6 +92,7 @@ void h2_guard_work(struct h2_guard *g); /* something real was sent or received *
 
 /* The header block that is coming in; there is at most one, for HTTP/2 does not interleave them. */
 enum { H2_CONTINUATIONS_MAX = 16 }; /* of 16 KiB each: four times the default limit of a block */
+#define H2_ANY_LENGTH UINT64_MAX
 struct h2_block {
     unsigned continuations;
     struct h2_header *fields;
@@ -98,7 +100,14 @@ struct h2_block {
     size_t count, cap, bytes;
     bool over;    /* a limit was passed: counted on, but not kept */
     bool interim; /* a 1xx answer */
+    /* server, see h2_request.c */
+    bool trailers, malformed;
+    unsigned seen;
+    uint64_t length; /* content-length, or H2_ANY_LENGTH */
 };
+/* h2_request.c: each field of a request or its trailers, then whether it may be told. */
+void h2_request_field(struct h2_block *b, struct h2_header field);
+bool h2_request_is_whole(const struct h2_block *b);
 void h2_block_clear(struct h2_block *b);
 
 /* The streams that went last of those the peer itself had ended, by END_STREAM or by a reset. */
@@ -116,6 +125,7 @@ struct h2 {
     struct h2_block block;
     struct list blocked;   /* streams whose h2_send met ERR_FULL, oldest first */
     struct list closed;    /* out of the table, on_closed still to be told */
+    uint32_t turns;        /* output was taken so often */
     size_t pending;        /* over all streams */
     struct str left;       /* gathered by nghttp2, not yet taken */
     int32_t last_accepted; /* after the final GOAWAY: no stream above it */

@@ -7,9 +7,9 @@
  * Each block is preceded by its size:  [ size, 16 bytes ][ what the caller sees ... ]
  *
  * A call costs a dozen small blocks, and a turn serves many calls before it frees the first of
- * them: more than malloc's own fast path remembers. So small blocks are kept for the next call,
- * by size, up to KEPT_MAX bytes, until the connection is quiet. The ceiling is over what is used
- * and what is kept, and what is kept gives way first. */
+ * them: more than malloc's own fast path remembers. So small blocks are kept for the next call, by
+ * size, up to KEPT_MAX bytes, until the connection is quiet, and for some dozen turns at most. The
+ * ceiling is over what is used and what is kept, and what is kept gives way first. */
 #include <stdlib.h>
 #include <string.h>
 

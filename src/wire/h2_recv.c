@@ -36,7 +36,9 @@ void h2_block_clear(struct h2_block *b)
 {
     for (size_t i = 0; i < 2 * b->count; i++) nghttp2_rcbuf_decref(b->held[i]);
     b->count = b->bytes = 0;
-    b->over = b->interim = false;
+    b->over = b->interim = b->trailers = b->malformed = false;
+    b->seen = 0;
+    b->length = H2_ANY_LENGTH;
 }
 
 static bool block_grow(struct h2 *h2)
@@ -75,8 +77,9 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     struct h2 *h2 = user;
 
-    (void)session, (void)frame;
+    (void)session;
     h2_block_clear(&h2->block); /* the last one may have broken off */
+    h2->block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
     return 0;
 }
 
@@ -95,6 +98,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
     if (b->bytes > h2->limits.header_bytes_max || b->count >= h2->limits.headers_max)
         b->over = true;
     if (b->over) return 0;
+    if (h2->side == H2_SERVER) h2_request_field(b, field);
     if (b->count == b->cap && !block_grow(h2)) return out_of_memory(h2);
     if (b->count == 0 && str_equal(field.name, STR(":status")) && str_starts(field.value, STR("1")))
         b->interim = true;
@@ -136,10 +140,14 @@ static int on_request(struct h2 *h2, int32_t id, bool end)
 
     if (h2->block.over) return refuse(h2, NULL, id, H2_ENHANCE_YOUR_CALM);
     if (id > h2->last_accepted) return refuse(h2, NULL, id, H2_REFUSED_STREAM);
+    if (!h2_request_is_whole(&h2->block) ||
+        (end && h2->block.length != 0 && h2->block.length != H2_ANY_LENGTH))
+        return refuse(h2, NULL, id, H2_PROTOCOL_ERROR);
     stream = h2_stream_new(h2, id);
     if (!stream) return out_of_memory(h2);
     stream->sent = true;
     stream->peer_ended = end;
+    stream->length = h2->block.length;
     h2_streams_put(&h2->streams, &h2->memory, stream);
     h2->events.on_headers(h2->owner, id, h2->block.fields, h2->block.count, false, end);
     return go_on(h2);
@@ -157,6 +165,11 @@ static int on_answer(struct h2 *h2, struct h2_stream *stream, bool end)
     return go_on(h2);
 }
 
+static bool is_short(const struct h2_stream *stream)
+{
+    return stream->length != H2_ANY_LENGTH && stream->came != stream->length;
+}
+
 static int on_headers_whole(struct h2 *h2, const nghttp2_frame *frame)
 {
     int32_t id = frame->hd.stream_id;
@@ -170,7 +183,10 @@ static int on_headers_whole(struct h2 *h2, const nghttp2_frame *frame)
         code = on_answer(h2, stream, end);
     } else if (stream && !stream->reset && h2->block.over) {
         code = refuse(h2, stream, id, H2_ENHANCE_YOUR_CALM);
-    } else if (stream && !stream->reset && end) {
+    } else if (stream && !stream->reset &&
+               (!end || !h2_request_is_whole(&h2->block) || is_short(stream))) {
+        code = refuse(h2, stream, id, H2_PROTOCOL_ERROR);
+    } else if (stream && !stream->reset) {
         stream->peer_ended = true;
         h2->events.on_end(h2->owner, id);
         code = go_on(h2);
@@ -231,6 +247,8 @@ static int on_data_whole(struct h2 *h2, const nghttp2_frame *frame)
     head.length -= min_size(frame->data.padlen, head.length);
     if (h2_guard_frame(&h2->guard, &h2->limits, &head, stream)) return deny(h2);
     if (!stream || stream->reset || !(head.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
+    if (h2->side == H2_SERVER && is_short(stream))
+        return refuse(h2, stream, stream->id, H2_PROTOCOL_ERROR);
     stream->peer_ended = true;
     h2->events.on_end(h2->owner, stream->id);
     return go_on(h2);
@@ -285,6 +303,9 @@ static int on_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const u
         return go_on(h2);
     }
     stream->unconsumed += len;
+    stream->came += len;
+    if (h2->side == H2_SERVER && stream->came > stream->length)
+        return refuse(h2, stream, id, H2_PROTOCOL_ERROR);
     h2->events.on_data(h2->owner, id, str_of(bytes, len));
     return go_on(h2);
 }

@@ -7,6 +7,8 @@
 
 #include "wire/h2_internal.h"
 
+enum { KEPT_TURNS = 32 }; /* of output, until what is kept for the next call goes */
+
 /* -- trailers -- */
 
 /* What `fields` still borrows is copied behind the kept ones. */
@@ -128,6 +130,14 @@ void h2_set_send_callbacks(nghttp2_session_callbacks *callbacks)
 
 /* -- handing over -- */
 
+size_t h2_requests_max(const struct h2 *h2)
+{
+    uint32_t theirs =
+        nghttp2_session_get_remote_settings(h2->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+
+    return min_size(theirs, h2->limits.streams_max);
+}
+
 enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count, bool end,
                     int32_t *ret_stream)
 {
@@ -142,10 +152,7 @@ enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count
     if (err) return err;
     if (h2->failed || h2->final || !nghttp2_session_check_request_allowed(h2->session))
         return ERR_CLOSED;
-    if (h2->streams.count >= nghttp2_session_get_remote_settings(
-                                 h2->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS) ||
-        h2->streams.count >= h2->limits.streams_max)
-        return ERR_FULL;
+    if (h2->streams.count >= h2_requests_max(h2)) return ERR_FULL;
     stream = h2_stream_new(h2, 0);
     if (!stream) return ERR_NOMEM;
     id = nghttp2_submit_request(h2->session, NULL, fields, count, end ? NULL : &data, NULL);
@@ -332,5 +339,8 @@ enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into)
         h2_tell_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
     if (h2->drained && !h2->failed) h2_tell_writable(h2);
     h2->busy = false;
+    /* A stream that is never quiet for long, and had one busy moment, would keep for ever what that
+     * one left behind. */
+    if (++h2->turns % KEPT_TURNS == 0) h2_memory_trim(&h2->memory);
     return err;
 }

@@ -60,6 +60,13 @@ typedef enum err message_element_fn(void *owner, const ProtobufCMessage *element
 enum err message_stream_open(const ProtobufCMessageDescriptor *type, const char *field,
                              size_t element_max, message_element_fn *each, void *owner,
                              struct message_stream **ret_stream);
+/* The same with elements as they stand on the wire, unchecked: for a reader that is faster than the
+ * generated one. One of more than `element_max` bytes is no error here: only its first bytes are
+ * handed out, and `len` says how many it has. All other fields together may be `rest_max` bytes. */
+typedef enum err message_raw_fn(void *owner, struct str bytes, size_t len);
+enum err message_stream_open_raw(const ProtobufCMessageDescriptor *type, const char *field,
+                                 size_t element_max, size_t rest_max, message_raw_fn *each,
+                                 void *owner, struct message_stream **ret_stream);
 /* ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM, or what `each` said. */
 enum err message_stream_feed(struct message_stream *stream, struct str bytes, struct note *note);
 /* At the end: the message without the streamed elements, in `arena`. ERR_PARSE when cut short. */

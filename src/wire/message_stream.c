@@ -14,6 +14,7 @@ struct message_stream {
     const ProtobufCMessageDescriptor *type;
     const ProtobufCFieldDescriptor *field;
     message_element_fn *each;
+    message_raw_fn *each_raw; /* instead */
     void *owner;
     size_t element_max;
     uint64_t count;
@@ -21,6 +22,7 @@ struct message_stream {
     uint8_t head[HEAD_BYTES]; /* of a field whose head is not whole yet */
     uint32_t head_len;
     uint32_t missing; /* bytes of the current payload that have not come yet */
+    uint32_t skipped; /* of them, at the end: past element_max, nobody wants them */
     bool in_element;  /* ... which is an element's, gathered in `element`; else it goes to `rest` */
     struct buf element, rest;
     struct arena scratch;
@@ -32,9 +34,9 @@ static size_t scratch_max(size_t element_max)
     return min_size(element_max, most) * MESSAGE_STREAM_GROWTH + SCRATCH_FLOOR;
 }
 
-enum err message_stream_open(const ProtobufCMessageDescriptor *type, const char *field,
-                             size_t element_max, message_element_fn *each, void *owner,
-                             struct message_stream **ret_stream)
+static enum err stream_open(const ProtobufCMessageDescriptor *type, const char *field,
+                            size_t element_max, size_t rest_max, void *owner,
+                            struct message_stream **ret_stream)
 {
     const ProtobufCFieldDescriptor *found =
         protobuf_c_message_descriptor_get_field_by_name(type, field);
@@ -47,14 +49,33 @@ enum err message_stream_open(const ProtobufCMessageDescriptor *type, const char 
     if (!s) return ERR_NOMEM;
     s->type = type;
     s->field = found;
-    s->each = each;
     s->owner = owner;
     s->element_max = min_size(element_max, INT32_MAX);
     buf_init(&s->element, s->element_max);
-    buf_init(&s->rest, s->element_max);
+    buf_init(&s->rest, min_size(rest_max, INT32_MAX));
     arena_init(&s->scratch, scratch_max(s->element_max));
     *ret_stream = s;
     return ERR_OK;
+}
+
+enum err message_stream_open(const ProtobufCMessageDescriptor *type, const char *field,
+                             size_t element_max, message_element_fn *each, void *owner,
+                             struct message_stream **ret_stream)
+{
+    enum err err = stream_open(type, field, element_max, element_max, owner, ret_stream);
+
+    if (!err) (*ret_stream)->each = each;
+    return err;
+}
+
+enum err message_stream_open_raw(const ProtobufCMessageDescriptor *type, const char *field,
+                                 size_t element_max, size_t rest_max, message_raw_fn *each,
+                                 void *owner, struct message_stream **ret_stream)
+{
+    enum err err = stream_open(type, field, element_max, rest_max, owner, ret_stream);
+
+    if (!err) (*ret_stream)->each_raw = each;
+    return err;
 }
 
 void message_stream_close(struct message_stream *stream)
@@ -71,12 +92,25 @@ uint64_t message_stream_count(const struct message_stream *stream)
     return stream->count;
 }
 
+static enum err hand_out_raw(struct message_stream *s, struct str bytes, struct note *note)
+{
+    enum err err = s->each_raw(s->owner, bytes, bytes.len + s->skipped);
+
+    if (!err) {
+        s->count++;
+        return ERR_OK;
+    }
+    note_set(note, "%s[%llu]: %s", s->field->name, (unsigned long long)s->count, err_text(err));
+    return err;
+}
+
 static enum err hand_out(struct message_stream *s, struct str bytes, struct note *note)
 {
     struct guard_place place = {s->field->name, s->count};
     ProtobufCMessage *element;
     enum err err;
 
+    if (s->each_raw) return hand_out_raw(s, bytes, note);
     err = guard_at(s->field->descriptor, bytes, NULL, place, note);
     if (err) return err; /* the note names the place already */
     err = message_unpack(s->field->descriptor, bytes, &s->scratch, &element, note);
@@ -111,19 +145,22 @@ static enum err begin_field(struct message_stream *s, const uint8_t *bytes, cons
     unsigned long long index = s->count;
 
     s->missing = head->payload;
+    s->skipped = 0;
     s->in_element = head->number == s->field->id;
     if (!s->in_element) {
-        if (head->len + (size_t)head->payload <= s->element_max - s->rest.len)
+        if (head->len + (size_t)head->payload <= s->rest.max - s->rest.len)
             return keep(s, bytes, head->len, note);
         note_set(note, "%s: fields beside %s are more than %zu bytes", s->type->name,
-                 s->field->name, s->element_max);
+                 s->field->name, s->rest.max);
         return ERR_TOO_LARGE;
     }
     if (head->wire != WIRE_LEN) {
         note_set(note, "%s[%llu]: wrong wire type", s->field->name, index);
         return ERR_PARSE;
     }
-    if (head->payload > s->element_max) {
+    if (head->payload > s->element_max && s->each_raw) {
+        s->skipped = head->payload - (uint32_t)s->element_max;
+    } else if (head->payload > s->element_max) {
         note_set(note, "%s[%llu]: %u bytes, the limit is %zu", s->field->name, index, head->payload,
                  s->element_max);
         return ERR_TOO_LARGE;
@@ -169,13 +206,14 @@ static enum err take_head(struct message_stream *s, struct str *bytes, bool *ret
 static enum err take_payload(struct message_stream *s, struct str *bytes, struct note *note)
 {
     struct str part = {bytes->at, min_size(bytes->len, s->missing)};
-    bool whole = s->in_element && s->element.len == 0 && part.len == s->missing;
+    bool whole = s->in_element && s->element.len == 0 && part.len == s->missing && !s->skipped;
     enum err err;
 
     *bytes = str_tail(*bytes, part.len);
     s->missing -= (uint32_t)part.len;
     if (!s->in_element) return keep(s, (const uint8_t *)part.at, part.len, note);
     if (whole) return hand_out(s, part, note);
+    if (s->skipped) part.len = min_size(part.len, s->element_max - s->element.len);
     if (buf_append(&s->element, part)) return no_memory(s, note);
     if (s->missing > 0) return ERR_OK;
     err = hand_out(s, buf_peek(&s->element), note);

@@ -5,6 +5,8 @@
  * is zero or empty is left out. */
 #ifndef WIRE_PACK_H
 #define WIRE_PACK_H
+#include <string.h>
+
 #include "base/buf.h"
 
 struct pack {
@@ -12,6 +14,13 @@ struct pack {
     enum err err;
 };
 enum { PACK_VARINT_MAX = 10 };
+
+/* Anew, in a buffer that is used again and again. */
+static inline struct pack pack_begin(struct buf *into)
+{
+    buf_clear(into);
+    return (struct pack){into, ERR_OK};
+}
 
 static inline void pack_varint(struct pack *pack, uint64_t value)
 {
@@ -37,12 +46,29 @@ static inline void pack_sint64(struct pack *pack, uint32_t field, int64_t value)
 {
     pack_u64(pack, field, ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0));
 }
+static inline void pack_double(struct pack *pack, uint32_t field, double value)
+{
+    char bytes[sizeof(uint64_t)];
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    if (!bits) return;
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(bits >> (8 * i));
+    pack_varint(pack, field << 3 | 1);
+    if (!pack->err) pack->err = buf_append(pack->into, str_of(bytes, sizeof bytes));
+}
 /* A sub-message or a list's element: there although it is empty. */
 static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)
 {
     pack_varint(pack, field << 3 | 2);
     pack_varint(pack, bytes.len);
     if (!pack->err) pack->err = buf_append(pack->into, bytes);
+}
+/* One that was packed on its own. */
+static inline void pack_row(struct pack *pack, uint32_t field, const struct pack *row)
+{
+    if (!pack->err) pack->err = row->err;
+    pack_bytes(pack, field, buf_peek(row->into));
 }
 static inline void pack_text(struct pack *pack, uint32_t field, struct str text)
 {

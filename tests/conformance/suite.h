@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "checker.h"
+#include "patience.h"
 
 #define MSEC ((int64_t)1000000)
 
@@ -25,6 +26,7 @@ struct suite {
     coord_caps caps;
     coord_limits limits;
     bool stepped;
+    bool repeated; /* some case, after the machine stood still */
     bool failed, skipped;
     char why[512];
     char prefix[32];

@@ -152,7 +152,8 @@ bool workers_threads(struct suite *s, const char *kind, uint32_t count, long a, 
     for (uint32_t i = 0; fine && i < count; i++) { (void)pthread_join(threads[i].id, NULL); }
     for (uint32_t i = 0; fine && i < count; i++) {
         if (threads[i].worker.failed || !merge(history, &threads[i].worker.history)) {
-            suite_fail(s, __FILE__, __LINE__, "worker", "a worker failed");
+            suite_fail(s, __FILE__, __LINE__, "worker", "worker %u failed: %d", i,
+                       (int)threads[i].worker.failed);
         }
         history_deinit(&threads[i].worker.history);
     }
@@ -160,7 +161,9 @@ bool workers_threads(struct suite *s, const char *kind, uint32_t count, long a, 
         if (stores[i] != NULL) { suite_close_now(s, stores[i]); }
     }
     free(threads);
-    return fine && !s->failed;
+    if (fine && !s->failed) { return true; }
+    history_deinit(history);
+    return false;
 }
 
 /* -- processes -- */
@@ -222,7 +225,8 @@ static bool spawn(char *const argv[], int *ret_pid, int *ret_in, int *ret_out)
 static bool spawn_self(struct suite *s, const char *role, const char *kind, const char *prefix,
                        const long numbers[4], struct helper *ret_helper)
 {
-    char text_[4][24];
+    char text_[4][24], outages[24];
+    (void)snprintf(outages, sizeof outages, "%lld", (long long)patience_outage_ms());
     for (int i = 0; i < 4; i++) { (void)snprintf(text_[i], sizeof text_[i], "%ld", numbers[i]); }
     char *argv[] = {(char *)s->program,
                     "--url",
@@ -237,6 +241,8 @@ static bool spawn_self(struct suite *s, const char *role, const char *kind, cons
                     text_[2],
                     text_[3],
                     s->full ? "--full" : "--quick",
+                    "--outages",
+                    outages,
                     NULL};
     return spawn(argv, &ret_helper->pid, &ret_helper->in, &ret_helper->out);
 }

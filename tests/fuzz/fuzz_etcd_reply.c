@@ -104,22 +104,22 @@ int64_t etcd_client_now(const struct etcd_client *c)
     return test_now(NULL);
 }
 
-void etcd_wait_init(struct etcd_wait *wait)
+void latch_init(struct latch *wait)
 {
-    wait->done = false;
+    wait->open = false;
 }
 
-void etcd_wait_for(struct etcd_wait *wait)
+void latch_wait(struct latch *wait)
 {
-    for (int i = 0; !wait->done; i++) {
+    for (int i = 0; !wait->open; i++) {
         must(i < ROUNDS_MAX);
         sim_run_for(client.sim, 10);
     }
 }
 
-void etcd_wait_done(struct etcd_wait *wait)
+void latch_open(struct latch *wait)
 {
-    wait->done = true;
+    wait->open = true;
 }
 
 void etcd_client_do(struct etcd_client *c, void (*fn)(void *owner), void *owner)
@@ -240,7 +240,7 @@ static ProtobufCMessage *make_txn(struct arena *arena)
 }
 
 /* Numbers that fit the question most of the time, so that what comes after is reached. */
-static ProtobufCMessage *make_lease(struct arena *arena, const struct etcd_op *op)
+static ProtobufCMessage *make_lease(struct arena *arena, const struct courier_op *op)
 {
     Etcdserverpb__LeaseGrantRequest *asked = etcdserverpb__lease_grant_request__unpack(
         NULL, op->request.len, (const uint8_t *)op->request.data);
@@ -277,7 +277,7 @@ static ProtobufCMessage *make_left(struct arena *arena)
     return &reply->base;
 }
 
-static ProtobufCMessage *make_reply(struct arena *arena, const struct etcd_op *op)
+static ProtobufCMessage *make_reply(struct arena *arena, const struct courier_op *op)
 {
     if (strstr(op->path, "/Txn")) return make_txn(arena);
     if (strstr(op->path, "/Range")) return &make_range(arena)->base;
@@ -286,7 +286,7 @@ static ProtobufCMessage *make_reply(struct arena *arena, const struct etcd_op *o
     return make_status(arena);
 }
 
-static void refuse(struct etcd_op *op, uint8_t what)
+static void refuse(struct courier_op *op, uint8_t what)
 {
     static const struct {
         enum grpc_status status;
@@ -308,7 +308,7 @@ static void refuse(struct etcd_op *op, uint8_t what)
     memcpy(op->text, refusals[what & 7].text, strlen(refusals[what & 7].text) + 1);
 }
 
-static void reply(struct etcd_op *op)
+static void reply(struct courier_op *op)
 {
     uint8_t what = opening ? 64 : take();
     struct arena arena;
@@ -328,21 +328,12 @@ static void reply(struct etcd_op *op)
     arena_deinit(&arena);
 }
 
-void etcd_op_init(struct etcd_op *op, const char *path, int64_t deadline_ns)
+void etcd_op_init(struct courier_op *op, const char *path, int64_t deadline_ns)
 {
-    *op = (struct etcd_op){.path = path, .deadline_ns = deadline_ns};
-    buf_init(&op->request, ETCD_REQUEST_MAX);
-    buf_init(&op->response, ETCD_RESPONSE_MAX);
-    list_init(&op->link);
+    courier_op_init(op, path, deadline_ns, ETCD_REQUEST_MAX, ETCD_RESPONSE_MAX);
 }
 
-void etcd_op_deinit(struct etcd_op *op)
-{
-    buf_deinit(&op->request);
-    buf_deinit(&op->response);
-}
-
-void etcd_op_run(struct etcd_client *c, struct etcd_op *op)
+void etcd_op_run(struct etcd_client *c, struct courier_op *op)
 {
     (void)c;
     reply(op);
@@ -350,13 +341,13 @@ void etcd_op_run(struct etcd_client *c, struct etcd_op *op)
 
 static void on_start(struct post *post)
 {
-    struct etcd_op *op = CONTAINER_OF(post, struct etcd_op, post);
+    struct courier_op *op = CONTAINER_OF(post, struct courier_op, post);
 
     reply(op);
     op->done(op);
 }
 
-void etcd_op_start(struct etcd_client *c, struct etcd_op *op)
+void etcd_op_start(struct etcd_client *c, struct courier_op *op)
 {
     post_init(&op->post, on_start);
     loop_post(etcd_client_loop(c), &op->post);

@@ -28,7 +28,7 @@ static void read_twice(struct str bytes)
     err = store_command_read(bytes, &arena, &command, &note);
     must(err == ERR_OK || err == ERR_PARSE || err == ERR_INVALID || err == ERR_VERSION);
     must(!err || note.text[0]);
-    if (!err) {
+    if (!err && command.kind != STORE_TXN) { /* which is written from its message */
         must(store_command_write(&command, &first) == ERR_OK);
         must(store_command_read(buf_peek(&first), &arena, &again, NULL) == ERR_OK);
         must(store_command_write(&again, &second) == ERR_OK);

@@ -18,17 +18,9 @@ import time
 import urllib.error
 import urllib.request
 
-PATIENCE = 60  # so that what is broken fails instead of hanging
+from ports import free_ports
 
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+PATIENCE = 90  # so that what is broken fails instead of hanging
 
 
 def b64(text):

@@ -8,12 +8,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
+
+from ports import free_ports
 
 READY_SECONDS = 180  # on a busy machine of two cores
 USERS = {"admin": "system:masters", "limited": "nobody"}
@@ -34,19 +35,10 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 class ApiServer:
-    def __init__(self, directory):
-        self.directory = directory
+    def __init__(self, directory, etcd=None):
+        """`etcd`: URLs of what it keeps its objects in; None: an etcd of its own."""
+        self.directory, self.etcd = directory, etcd
         self.processes = []
         self.tokens = {user: f"token-of-{user}" for user in USERS}
 
@@ -58,15 +50,16 @@ class ApiServer:
             self._certificates()
             peer, client, self.port = free_ports(3)
             self.url = f"https://127.0.0.1:{self.port}"
-            self._start("etcd", ["etcd", "--data-dir", self.path("etcd-data"), "--name", "one",
-                                 "--listen-client-urls", f"http://127.0.0.1:{client}",
-                                 "--advertise-client-urls", f"http://127.0.0.1:{client}",
-                                 "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-                                 "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-                                 "--initial-cluster", f"one=http://127.0.0.1:{peer}",
-                                 "--unsafe-no-fsync"])
+            if not self.etcd:
+                self._start("etcd", ["etcd", "--data-dir", self.path("etcd-data"), "--name", "one",
+                                     "--listen-client-urls", f"http://127.0.0.1:{client}",
+                                     "--advertise-client-urls", f"http://127.0.0.1:{client}",
+                                     "--listen-peer-urls", f"http://127.0.0.1:{peer}",
+                                     "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+                                     "--initial-cluster", f"one=http://127.0.0.1:{peer}",
+                                     "--unsafe-no-fsync"])
             self._start("kube-apiserver", [
-                "kube-apiserver", "--etcd-servers", f"http://127.0.0.1:{client}",
+                "kube-apiserver", "--etcd-servers", ",".join(self.etcd or [f"http://127.0.0.1:{client}"]),
                 "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
                 "--secure-port", str(self.port),
                 "--tls-cert-file", self.path("server.crt"), "--tls-private-key-file", self.path("server.key"),

@@ -8,17 +8,18 @@ purity   the pure libraries ask the system only for what pure-symbols.txt lists
 
 usage: proofs.py SOURCE_ROOT BUILD_ROOT        (prints TAP)
 """
+import functools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 
-PURE = ["base", "model", "shard/state", "shard/decide", "fleet/core", "member/core", "store/core",
-        "prim/memory/core"]
+PURE = ["base", "model", "shard/state", "shard/decide", "shard/core", "operator/core", "fleet/core", "member/core",
+        "worker/core", "store/core", "prim/memory/core"]
 # What the system libraries under a module need at link time.
 EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "gnutls", "jansson", "libnghttp2", "libprotobuf-c",
-            "zlib", "libcurl", "yaml-0.1", "libnats"]
+            "zlib", "libcurl", "yaml-0.1", "libnats", "lmdb"]
 
 
 def run(command, **kwargs):
@@ -54,6 +55,7 @@ def library(build, module):
     return os.path.join(build, "src", module, "lib" + module.replace("/", "_") + ".a")
 
 
+@functools.cache  # each module is compared with all others
 def symbols(archive):
     """(defined, undefined) global symbols of an archive, with what it resolves itself removed."""
     listing = run(["nm", "-g", archive])
@@ -168,7 +170,7 @@ def planted(layers_text):
                 ("a file", "#include <fcntl.h>\nint f(void); int f(void) { return open(\"x\", 0); }\n"),
                 ("a thread", "#include <pthread.h>\nint f(pthread_mutex_t *m); int f(pthread_mutex_t *m) { return pthread_mutex_lock(m); }\n"),
                 ("the environment", "#include <stdlib.h>\nchar *f(void); char *f(void) { return getenv(\"x\"); }\n")):
-            one = {"base": plant_archive(scratch, "impure", source)}
+            one = {"base": plant_archive(scratch, call.replace(" ", "-"), source)}
             yield f"the purity proof finds {call}", proof_purity(one, "base", allowed_symbols())
 
 

@@ -3,31 +3,106 @@
 #include "base/order.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/prng.h"
 #include "lib/test.h"
 
-enum { NAMES = 600, WORLDS = 60, STEPS = 3000 };
+enum { NAMES = 600, WORLDS = 300, STEPS = 3000 };
 
 struct row {
-    char text[8];
+    char first[40], second[40];
+    size_t first_len, second_len;
     size_t place; /* among the names, sorted */
 };
 static uint64_t bytes;
 
 static struct order_key key_of(const void *row)
 {
-    return (struct order_key){str_from(((const struct row *)row)->text), STR_EMPTY};
+    const struct row *r = row;
+
+    return (struct order_key){str_of(r->first, r->first_len), str_of(r->second, r->second_len)};
 }
 static const struct order_kind kind = {key_of, &bytes};
 
+/* -- names: nodes of them have much, little or nothing in common, in either half -- */
+
+static struct row names[NAMES];
+
+static size_t write_number(char text[40], const char *front, size_t i, const char *behind)
+{
+    return (size_t)snprintf(text, 40, "%s%05u%s", front, (unsigned)(i % 100000), behind);
+}
+
+/* Texts of few letters, zero among them, so that many begin others and end where others have 0. */
+static size_t write_short(char text[40], struct prng *p)
+{
+    size_t len = (size_t)prng_below(p, 8);
+
+    for (size_t i = 0; i < len; i++) text[i] = "\0\0\1a\377"[prng_below(p, 5)];
+    return len;
+}
+
+static void make_name(struct row *row, size_t i, uint64_t kind_of_names, struct prng *p)
+{
+    static const char *const fronts[] = {"", "a", "muster/create-64/", "muster/create-64/k-0"};
+    const char *front = fronts[prng_below(p, ARRAY_LEN(fronts))];
+
+    *row = (struct row){.place = i};
+    switch (kind_of_names) {
+    case 0: row->first_len = write_number(row->first, "", i, ""); break;
+    case 1: row->first_len = write_number(row->first, fronts[2], i, "/x"); break;
+    case 2: row->first_len = write_number(row->first, front, i, ""); break;
+    case 3:
+        row->first_len = write_number(row->first, "rack", i % 3, "");
+        row->second_len = write_number(row->second, fronts[i % 2], i, "");
+        break;
+    case 4: /* few that have less in common with the rest than the rest has */
+        row->first_len = write_number(row->first, fronts[3], i, "");
+        if (prng_below(p, 400) > 0) break;
+        row->first_len = (size_t)prng_below(p, 21);
+        memset(row->first + row->first_len, 0, sizeof row->first - row->first_len);
+        break;
+    case 5:
+        row->first_len = write_short(row->first, p);
+        row->second_len = write_short(row->second, p);
+        break;
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    struct order_key left = key_of(a), right = key_of(b);
+    int sign = str_compare(left.first, right.first);
+
+    return sign ? sign : str_compare(left.second, right.second);
+}
+
+/* In order, each once. */
+static void make_names(struct prng *p)
+{
+    uint64_t kind_of_names = prng_below(p, 6);
+    size_t made = 0;
+
+    while (made < NAMES) {
+        size_t kept = 0;
+
+        for (size_t i = made; i < NAMES; i++) make_name(&names[i], i, kind_of_names, p);
+        qsort(names, NAMES, sizeof names[0], by_name);
+        for (size_t i = 0; i < NAMES; i++)
+            if (i == 0 || by_name(&names[kept - 1], &names[i]) != 0) names[kept++] = names[i];
+        made = kept;
+    }
+    for (size_t i = 0; i < NAMES; i++) names[i].place = i;
+}
+
 static void compare(const struct order *order, struct row *const *in, struct prng *p)
 {
-    struct row probe = {.place = (size_t)prng_below(p, NAMES)};
+    struct row probe = names[prng_below(p, NAMES)];
     struct order_place place = order_begin(order);
     uint32_t before = 0, count = 0;
 
-    (void)snprintf(probe.text, sizeof probe.text, "%05u", (unsigned)probe.place % 100000);
     for (size_t i = 0; i < NAMES; i++) {
         if (!in[i]) continue;
         CHECK("in order", order_next(&place) == in[i]);
@@ -54,11 +129,8 @@ static void run(uint64_t seed)
 
     prng_seed(&p, seed);
     bytes = 0;
-    for (size_t i = 0; i < NAMES; i++) {
-        rows[0][i].place = i;
-        (void)snprintf(rows[0][i].text, sizeof rows[0][i].text, "%05u", (unsigned)i % 100000);
-        rows[1][i] = rows[0][i];
-    }
+    make_names(&p);
+    for (size_t i = 0; i < NAMES; i++) rows[0][i] = rows[1][i] = names[i];
     /* Phases that mostly grow and mostly shrink, so that nodes split and merge. */
     for (int s = 0; s < STEPS; s++) {
         bool grow = s / 500 % 2 == 0 ? !prng_chance(&p, 200000) : prng_chance(&p, 200000);

@@ -2,7 +2,8 @@
  *   - against prim/memory's core, which is the contract as a plain function: same answers;
  *   - against a twin that is never looked at by a snapshot: same hash after every command;
  *   - against what a snapshot, taken slice by slice while commands go on, restores to.
- * Waiting, which the plain function has not, is checked by its own rules. */
+ * Waiting, which the plain function has not, is checked by its own rules, and so are plain leases:
+ * against a list of deadlines and of the keys that name them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@
 #include "store/core/store.h"
 
 enum { KEYS = 10, GROUPS = 3, HANDS = 40, STEPS = 2500, WORLDS = 30, CLIENTS = 5 };
+enum { PLAIN_LEASES = 5, PLAIN_KEYS = 8 };
 
 struct hand { /* a claim that somebody made */
     bool used, over;
@@ -31,6 +33,13 @@ struct world {
     struct store_restore *restore;
     uint64_t view_hash;
     uint32_t sizes[GROUPS];
+    struct {
+        uint64_t deadline_ns, ttl_ns; /* deadline 0: there is none such */
+    } plain[PLAIN_LEASES];
+    struct {
+        bool there;
+        size_t lease; /* PLAIN_LEASES: none */
+    } plain_keys[PLAIN_KEYS];
 };
 
 static struct store_id draw_id(struct world *w)
@@ -295,6 +304,126 @@ static void do_resize(struct world *w)
     w->sizes[which] = command.slot_count;
 }
 
+/* -- plain leases -- */
+static int64_t plain_number(size_t which)
+{
+    return which == 0 ? INT64_MIN : (int64_t)which * (which % 2 ? 7 : -7);
+}
+
+static void plain_name(size_t which, char name[16])
+{
+    (void)snprintf(name, 16, "plain/%u", (unsigned)which % 100u);
+}
+
+static size_t plain_end(struct world *w, size_t lease)
+{
+    size_t gone = 0;
+
+    w->plain[lease].deadline_ns = 0;
+    for (size_t i = 0; i < PLAIN_KEYS; i++)
+        if (w->plain_keys[i].there && w->plain_keys[i].lease == lease) {
+            w->plain_keys[i].there = false;
+            gone++;
+        }
+    return gone;
+}
+
+static void plain_check(struct world *w)
+{
+    struct order_place place = store_leases(w->store);
+    struct store_lease lease;
+    size_t listed = 0, live = 0;
+    int64_t last_ms = 0;
+
+    for (size_t i = 0; i < PLAIN_LEASES; i++) {
+        bool there = store_lease_of(w->store, plain_number(i), w->now_ns, &lease);
+        CHECK("a lease is there until its end", there == (w->plain[i].deadline_ns > 0));
+        live += there;
+        if (!there) continue;
+        CHECK_I64("its number", lease.number, plain_number(i));
+        CHECK_U64("what is left of it", lease.remaining_ms,
+                  (w->plain[i].deadline_ns - w->now_ns) / 1000000);
+    }
+    for (; store_lease_next(w->store, &place, w->now_ns, &lease); listed++) {
+        CHECK("by their ends", lease.remaining_ms >= last_ms);
+        last_ms = lease.remaining_ms;
+    }
+    CHECK_SIZE("the list has no ghosts", listed, live);
+    for (size_t i = 0; i < PLAIN_KEYS; i++) {
+        struct key_value value;
+        char name[16];
+
+        plain_name(i, name);
+        bool there = keys_get(store_keys(w->store), str_from(name), 0, &value);
+        CHECK("a key is there until its lease ends", there == w->plain_keys[i].there);
+        if (!there) continue;
+        size_t lease_at = w->plain_keys[i].lease;
+        CHECK_I64("it names its lease", (int64_t)value.lease,
+                  lease_at == PLAIN_LEASES ? 0 : plain_number(lease_at));
+    }
+}
+
+static void do_plain(struct world *w)
+{
+    size_t which = prng_below(&w->p, PLAIN_LEASES), key = prng_below(&w->p, PLAIN_KEYS);
+    uint64_t die = prng_below(&w->p, 100), before;
+    struct store_id id = store_plain_lease(plain_number(which));
+    struct store_command command = {.kind = STORE_PUT, .lease = id, .value = STR("v")};
+    struct store_renewal renewal = {0};
+    struct store_result result;
+    char name[16];
+    size_t gone;
+
+    (void)apply(w, &(struct store_command){.kind = STORE_TICK}, NULL);
+    for (size_t i = 0; i < PLAIN_LEASES; i++)
+        if (w->plain[i].deadline_ns && w->plain[i].deadline_ns <= w->now_ns) (void)plain_end(w, i);
+    plain_check(w);
+    bool there = w->plain[which].deadline_ns > 0;
+    plain_name(key, name);
+    before = keys_revision(store_keys(w->store));
+    if (die < 20) {
+        command.kind = STORE_LEASE_GRANT;
+        command.ttl_ms = (int64_t)prng_between(&w->p, 500, 9000);
+        result = apply(w, &command, NULL);
+        CHECK_I64("grant", result.code, there ? COORD_EXISTS : COORD_OK);
+        if (there) return;
+        w->plain[which].ttl_ns = (uint64_t)command.ttl_ms * 1000000;
+        w->plain[which].deadline_ns = w->now_ns + w->plain[which].ttl_ns;
+    } else if (die < 30) {
+        command.kind = STORE_LEASE_REVOKE;
+        result = apply(w, &command, NULL);
+        CHECK_I64("revoke", result.code, there ? COORD_OK : COORD_NOT_FOUND);
+        gone = there ? plain_end(w, which) : 0;
+        CHECK_U64("its keys go at one revision", keys_revision(store_keys(w->store)),
+                  before + (gone > 0));
+    } else if (die < 50) {
+        command.kind = STORE_RENEW;
+        command.renew = &id;
+        command.renew_count = 1;
+        (void)apply(w, &command, &renewal);
+        CHECK_I64("renew", renewal.code, there ? COORD_OK : COORD_EXPIRED);
+        if (there) w->plain[which].deadline_ns = w->now_ns + w->plain[which].ttl_ns;
+    } else if (die < 55) {
+        /* Who says the number of a lease is not its owner: no claim is made or freed by it. */
+        command = (struct store_command){
+            .kind = STORE_CREATE, .key = STR("muster/under"), .owner = STR("o"), .held = id};
+        CHECK_I64("no claim under it", apply(w, &command, NULL).code, COORD_EXPIRED);
+        command = (struct store_command){.kind = STORE_RELEASE, .lease = id};
+        CHECK_I64("it is not released", apply(w, &command, NULL).code, COORD_EXPIRED);
+    } else {
+        bool under = prng_chance(&w->p, 800000);
+
+        command.key = str_from(name);
+        if (under) command.held = id;
+        result = apply(w, &command, NULL);
+        CHECK_I64("put", result.code, under && !there ? COORD_NOT_FOUND : COORD_OK);
+        if (result.code != COORD_OK) return;
+        w->plain_keys[key].there = true;
+        w->plain_keys[key].lease = under ? which : PLAIN_LEASES;
+    }
+    plain_check(w);
+}
+
 static void do_compact(struct world *w)
 {
     const struct keys *keys = store_keys(w->store);
@@ -380,7 +509,7 @@ static void run(uint64_t seed)
     w.memory = memory_core_open(&plain);
     for (size_t i = 0; i < GROUPS; i++) w.sizes[i] = 1 + (uint32_t)i;
     for (int step = 0; step < STEPS; step++) {
-        uint64_t die = prng_below(&w.p, 100);
+        uint64_t die = prng_below(&w.p, 112);
         w.now_ns += prng_below(&w.p, 150) * 1000000;
         if (die < 35)
             do_entry(&w);
@@ -392,8 +521,10 @@ static void run(uint64_t seed)
             do_resize(&w);
         else if (die < 90)
             do_compact(&w);
-        else
+        else if (die < 100)
             do_view(&w);
+        else
+            do_plain(&w);
         if (step % 500 == 499) exchange_twin(&w);
     }
     store_view_close(w.view);

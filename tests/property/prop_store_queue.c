@@ -779,7 +779,7 @@ TEST(a_queue_has_an_end)
 
 TEST(a_crowd_of_leases_ends_in_portions_and_none_of_it_counts_meanwhile)
 {
-    enum { CROWD = 4 * STORE_EXPIRE_MAX };
+    enum { PORTION = STORE_EXPIRE_MAX / 2, CROWD = 4 * PORTION }; /* each has one key */
     struct store_options options = {0};
     struct store *store = store_open(&options);
     struct store_command tick = {.kind = STORE_TICK};
@@ -797,18 +797,18 @@ TEST(a_crowd_of_leases_ends_in_portions_and_none_of_it_counts_meanwhile)
         CHECK("made", result.code == COORD_OK);
     }
     store_apply(store, after, &tick, &result, NULL);
-    CHECK_U64("a portion", store_sizes(store).leases, CROWD - STORE_EXPIRE_MAX);
+    CHECK_U64("a portion", store_sizes(store).leases, CROWD - PORTION);
     CHECK("the rest is due at once", store_next_due(store) <= after);
     store_apply(store, after, &tick, &result, NULL);
-    CHECK_U64("another", store_sizes(store).leases, CROWD - 2 * STORE_EXPIRE_MAX);
+    CHECK_U64("another", store_sizes(store).leases, CROWD - 2 * PORTION);
     /* The last by id is left for one more command: it is renewed no more, and its slot is free. */
-    struct store_id last = {{1, 255, 3}};
+    struct store_id last = acquire_of(CROWD - 1, owner).lease;
     struct store_command renew = {.kind = STORE_RENEW, .renew = &last, .renew_count = 1};
     store_apply(store, after, &renew, &result, &renewal);
     CHECK("renewed no more", renewal.code == COORD_EXPIRED);
-    CHECK_U64("its end is to come", store_sizes(store).leases, STORE_EXPIRE_MAX);
-    CHECK("for the contract it is gone",
-          !store_claim_of(store, STR("muster/g1023/slot-0000"), after, &claim));
+    CHECK_U64("its end is to come", store_sizes(store).leases, PORTION);
+    (void)snprintf(key, sizeof key, "muster/g%d/slot-0000", CROWD - 1);
+    CHECK("for the contract it is gone", !store_claim_of(store, str_from(key), after, &claim));
     store_apply(store, after, &tick, &result, NULL);
     CHECK_U64("all are gone", store_sizes(store).leases, 0);
     CHECK("nothing is due", store_next_due(store) == UINT64_MAX);

@@ -1,13 +1,16 @@
 #include "scenarios.h"
 
+#include "member_story.h"
 #include "quorum_story.h"
 #include "register_scenario.h"
 #include "rpc_scenario.h"
+#include "shard_story.h"
 #include "sim/log/story.h"
 #include "store_story.h"
 
 static const struct scenario *const all[] = {
-    &register_scenario, &rpc_scenario, &log_scenario, &quorum_scenario, &store_scenario,
+    &register_scenario, &rpc_scenario,   &log_scenario,    &quorum_scenario,
+    &store_scenario,    &shard_scenario, &member_scenario,
 };
 
 struct scenario_table scenarios_all(void)

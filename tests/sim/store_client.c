@@ -82,6 +82,12 @@ static struct str id_text(const struct store_id *id)
     return str_of(id->b, sizeof id->b);
 }
 
+/* Who cannot say who leads may be a member no more: another address may know. */
+static void move_on(struct client *c, const struct rpc_outcome *outcome)
+{
+    if (outcome->answered && outcome->status == GRPC_UNAVAILABLE) rpc_channel_move_on(c->channel);
+}
+
 /* -- renewing -- */
 static void start_renewing(struct client *c)
 {
@@ -112,6 +118,7 @@ static void on_renewed(void *owner, const struct rpc_client_call *call,
     }
     if (outcome->err || message_read(&muster__v1__renew_response__descriptor, message, NULL,
                                      &c->arena, &read, &note)) {
+        move_on(c, outcome);
         timer_start_in(&c->renew, 20 + below(c, 100));
         return;
     }
@@ -212,6 +219,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     if (outcome->err) { /* done or not: the same sequence asks again */
         c->again = true;
         c->asking = false;
+        move_on(c, outcome);
         if (below(c, GIVE_UP_ONE_IN) == 0) {
             if (c->want == WANT_RELEASE) lost(c);
             c->again = false;
@@ -382,7 +390,7 @@ static void watch_tells(struct client *c, const Muster__V1__WatchResponse *m)
         c->in_changes = false;
         break;
     case MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS:
-        if (c->in_changes && store_witness_after(story, m->revision) > c->cursor)
+        if (c->in_changes && store_witness_untold(story, c->cursor, m->revision))
             store_wrong(story, "c%zu: nothing up to %" PRIu64 " is to come, it is told",
                         c->actor->number, m->revision);
         break;
@@ -414,8 +422,8 @@ static void on_watch_end(void *owner, struct rpc_client_call *call,
     struct client *c = owner;
 
     (void)call;
-    (void)outcome;
     c->watch = NULL;
+    if (!c->dying) move_on(c, outcome);
     if (!c->dying) timer_start_in(&c->watch_again, 10 + below(c, 100));
 }
 
@@ -463,16 +471,11 @@ static enum err start(struct io *io, void *context, void **ret_state)
 {
     struct store_actor *actor = context;
     struct client *c = calloc(1, sizeof *c);
-    struct rpc_channel_options options = {.io = io,
-                                          .addresses = store_addresses,
-                                          .follow_leader = true,
-                                          .backoff_max_ms = 500,
-                                          .dial_timeout_ms = 800,
-                                          .ping_after_ms = 500,
-                                          .ping_timeout_ms = 700};
+    struct rpc_channel_options options = store_channel(io);
     enum err err;
 
     if (!c) return ERR_NOMEM;
+    options.follow_leader = true;
     c->actor = actor;
     c->io = io;
     arena_init(&c->arena, ARENA_MAX);

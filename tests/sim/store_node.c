@@ -10,11 +10,22 @@
 #include "base/bytes.h"
 #include "log/datadir.h"
 #include "rpc/server.h"
+#include "store/etcd/etcd.h"
 #include "store/service.h"
 #include "store_story.h"
 
 enum { ARENA_MAX = 4 << 20, LOSE_ONE_IN = 2, CLUSTER = 77 };
-const char *const store_addresses[] = {"s0:7790", "s1:7790", "s2:7790", NULL};
+const char *const store_addresses[] = {"s0:7790", "s1:7790", "s2:7790", "s3:7790", NULL};
+
+struct rpc_channel_options store_channel(struct io *io)
+{
+    return (struct rpc_channel_options){.io = io,
+                                        .addresses = store_addresses,
+                                        .backoff_max_ms = 500,
+                                        .dial_timeout_ms = 800,
+                                        .ping_after_ms = 500,
+                                        .ping_timeout_ms = 700};
+}
 
 struct store_process {
     struct store_host *host;
@@ -23,7 +34,13 @@ struct store_process {
     struct machine machine; /* the real one */
     struct replica *replica;
     struct rpc_server *server;
-    bool dead;
+    struct etcd_api *etcd;
+    uint64_t restoring; /* the index of the snapshot */
+    struct change change;
+    char change_address[16]; /* lent to the replica until the change is done */
+    bool changing;
+    struct timer upgrade; /* of an older release: when it ends */
+    bool older, dead;
 };
 
 struct replica *store_host_replica(const struct store_host *host)
@@ -33,7 +50,14 @@ struct replica *store_host_replica(const struct store_host *host)
 
 struct store *store_host_store(const struct store_host *host)
 {
-    return store_machine_store(store_service_machine(host->process->service));
+    struct store_service *service = host->process->service;
+
+    return service ? store_machine_store(store_service_machine(service)) : NULL;
+}
+
+bool store_host_is_older(const struct store_host *host)
+{
+    return host->process && host->process->older;
 }
 
 /* -- the machine, watched -- */
@@ -72,7 +96,7 @@ static void answer_lost_renewals(size_t count, struct buf *reply)
     buf_clear(reply);
     store_le32(one, COORD_OK);
     store_le32(one + 4, COORD_R_RENEWED);
-    store_le64(one + 8, 1000);
+    store_le64(one + 8, 10000); /* no less than anybody asked for */
     for (size_t i = 0; i < count; i++) (void)buf_append(reply, str_of(one, sizeof one));
 }
 
@@ -112,6 +136,8 @@ static enum err restore_begin(void *state, uint64_t index, struct note *note)
     struct store_process *p = state;
 
     if (index) p->host->story->witness.restores++;
+    if (index && p->replica) p->host->story->witness.installs++; /* it ran, and lagged */
+    p->restoring = index;
     return p->machine.ops->restore_begin(p->machine.state, index, note);
 }
 static enum err restore_next(void *state, struct str bytes, struct note *note)
@@ -123,8 +149,11 @@ static enum err restore_next(void *state, struct str bytes, struct note *note)
 static enum err restore_end(void *state, struct note *note)
 {
     struct store_process *p = state;
+    enum err err = p->machine.ops->restore_end(p->machine.state, note);
 
-    return p->machine.ops->restore_end(p->machine.state, note);
+    if (!err && p->restoring && !p->dead)
+        store_witness_restored(p->host->story, p->restoring, store_machine_store(p->machine.state));
+    return err;
 }
 static uint64_t state_hash(const void *state)
 {
@@ -145,7 +174,9 @@ static const char *leader_address(void *owner)
     const struct store_process *p = owner;
     uint64_t leader = p->replica ? replica_status(p->replica).leader_id : 0;
 
-    return leader >= 1 && leader <= STORE_HOSTS ? store_addresses[leader - 1] : "";
+    for (size_t i = 0; leader && i < STORE_HOSTS; i++)
+        if (p->host->story->hosts[i].id == leader) return store_addresses[i];
+    return "";
 }
 
 static void on_change(void *owner, const struct replica_status *status)
@@ -155,7 +186,31 @@ static void on_change(void *owner, const struct replica_status *status)
     if (p->dead) return;
     sim_trace(scenario_sim(p->host->story->world), p->host->host, "role %d term %llu ready %d",
               (int)status->role, (unsigned long long)status->term, status->ready);
-    store_service_on_change(p->service, status);
+    if (p->service) store_service_on_change(p->service, status);
+    if (p->etcd) etcd_on_change(p->etcd, status);
+}
+
+static void on_changed_members(struct change *change, enum err err, const struct note *note)
+{
+    struct store_process *p = CONTAINER_OF(change, struct store_process, change);
+
+    p->changing = false;
+    if (!p->dead && !err) p->host->story->witness.changes_of_members++;
+    sim_trace(scenario_sim(p->host->story->world), p->host->host, "change %d of members: %s %s",
+              (int)change->kind, err_name(err), note ? note->text : "");
+}
+
+void store_host_change(struct store_host *host, enum change_kind kind, uint64_t id,
+                       const char *address)
+{
+    struct store_process *p = host->process;
+
+    if (p->changing) return;
+    p->changing = true;
+    (void)snprintf(p->change_address, sizeof p->change_address, "%s", address ? address : "");
+    p->change = (struct change){
+        .kind = kind, .id = id, .address = p->change_address, .done = on_changed_members};
+    replica_change(p->replica, &p->change);
 }
 
 static void on_stopped(void *owner, enum err why, const struct note *note)
@@ -173,13 +228,16 @@ static enum err open_replica(struct store_process *p, const struct machine *mach
                              struct note *note)
 {
     struct store_story *story = p->host->story;
+    bool founder = p->host->number < STORE_FOUNDERS;
+    char address[16];
     struct replica_options options = {
         .io = p->io,
         .dir = "data",
         .listen = "0.0.0.0:7791",
-        .address = story->founders.at[p->host->number].address,
+        .address = address,
         .machines = machine,
-        .machine_count = 1,
+        .machine_count = p->older ? 0 : 1,
+        .level = p->older ? STORE_FIRST_VERSION - 1 : STORE_MACHINE_VERSION,
         .limits = {.segment_bytes = 64 << 10,
                    .disk_reserve_bytes = 1 << 20,
                    .snapshot_entries_min = 60,
@@ -192,15 +250,38 @@ static enum err open_replica(struct store_process *p, const struct machine *mach
     struct datadir_format_options format = {.fs = p->io->fs,
                                             .entropy = p->io->entropy,
                                             .dir = "data",
-                                            .founders = &story->founders,
-                                            .cluster_id = CLUSTER,
-                                            .replica_id = p->host->number + 1};
+                                            .founders = founder ? &story->founders : NULL,
+                                            .cluster_id = founder ? CLUSTER : 0,
+                                            .replica_id = founder ? p->host->number + 1 : 0};
     struct datadir known;
     enum err err = datadir_read(p->io->fs, "data", &known, note);
 
+    (void)snprintf(address, sizeof address, "s%u:7791", (unsigned)p->host->number);
     if (err == ERR_NOT_FOUND) err = datadir_format(&format, &known, note);
+    if (!err) p->host->id = known.replica_id;
     if (!err) err = replica_open(&options, &p->replica, note);
     return err;
+}
+
+/* -- a release without a store: it knows no entry of it, and nobody serves one -- */
+static void on_upgrade(struct timer *timer)
+{
+    struct store_process *p = CONTAINER_OF(timer, struct store_process, upgrade);
+
+    if (!p->dead) sim_host_die(p->host->host, SIM_KILLED); /* what starts again is the new one */
+}
+
+static enum err open_older(struct store_process *p, sim_time now, struct note *note)
+{
+    struct rpc_server_options server = {.io = p->io};
+    enum err err = timer_init(&p->upgrade, p->io->loop, on_upgrade);
+
+    if (err) return err;
+    p->older = true;
+    timer_start_in(&p->upgrade, (p->host->upgrade_at.ns - now.ns) / NS_PER_MS + 1);
+    err = open_replica(p, NULL, note);
+    if (!err) err = rpc_server_open(&server, &p->server, note);
+    return err ? err : rpc_server_listen(p->server, "0.0.0.0:7790", NULL, note);
 }
 
 static enum err open_all(struct store_process *p, struct note *note)
@@ -210,7 +291,7 @@ static enum err open_all(struct store_process *p, struct note *note)
         .io = p->io,
         .leader_address = leader_address,
         .owner = p,
-        .limits = {.wait_ms = 2000, .watch_events_max = 200, .history_ms = 4000},
+        .limits = {.wait_ms = 2000, .watch_events_max = 20, .history_ms = 1500},
     };
     struct rpc_server_options server = {.io = p->io};
     struct machine machine;
@@ -235,6 +316,14 @@ static enum err open_all(struct store_process *p, struct note *note)
     store_service_attach(p->service, p->replica);
     err = rpc_server_open(&server, &p->server, note);
     if (!err) err = store_service_methods(p->service, p->server, note);
+    if (!err)
+        err = etcd_open(&(struct etcd_options){.io = p->io,
+                                               .store = p->service,
+                                               .replica = p->replica,
+                                               .leader_address = leader_address,
+                                               .owner = p},
+                        &p->etcd);
+    if (!err) err = etcd_methods(p->etcd, p->server, note);
     return err ? err : rpc_server_listen(p->server, "0.0.0.0:7790", NULL, note);
 }
 
@@ -244,8 +333,20 @@ static void finish(void *owner)
     struct store_process *p = owner;
 
     replica_close(p->replica);
+    etcd_close(p->etcd);
     store_service_close(p->service);
+    if (p->older) timer_deinit(&p->upgrade);
     free(p);
+}
+
+static void on_server_closed(void *owner)
+{
+    struct store_process *p = owner;
+
+    if (p->etcd)
+        etcd_stop(p->etcd, finish, p);
+    else
+        finish(p);
 }
 
 static void destroy(void *state)
@@ -254,10 +355,7 @@ static void destroy(void *state)
 
     p->dead = true;
     if (p->host->process == p) p->host->process = NULL;
-    if (p->server)
-        rpc_server_close(p->server, finish, p);
-    else
-        finish(p);
+    rpc_server_close(p->server, on_server_closed, p);
 }
 
 static enum err start(struct io *io, void *context, void **ret_state)
@@ -265,6 +363,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     struct store_host *host = context;
     struct store_process *p = calloc(1, sizeof *p);
     struct note note = {""};
+    sim_time now;
     enum err err;
 
     if (!p) return ERR_NOMEM;
@@ -272,7 +371,8 @@ static enum err start(struct io *io, void *context, void **ret_state)
     p->io = io;
     host->process = p;
     *ret_state = p;
-    err = open_all(p, &note);
+    now = sim_now(scenario_sim(host->story->world));
+    err = now.ns < host->upgrade_at.ns ? open_older(p, now, &note) : open_all(p, &note);
     if (!err) return ERR_OK;
     sim_trace(scenario_sim(host->story->world), host->host, "cannot start: %s: %s", err_name(err),
               note.text);

@@ -5,15 +5,25 @@
 
 #include "store_story.h"
 
-enum { FAULTS_MS = 20000, FAULTS_MS_MIN = 4000, HEAL_MS = 60000, GOOD_IN_CALM = 10 };
+enum {
+    FAULTS_MS = 20000,
+    FAULTS_MS_MIN = 4000,
+    HEAL_MS = 60000,
+    GOOD_IN_CALM = 10,
+    UPGRADE_ONE_IN = 4,
+    UPGRADE_MS_MAX = 6000,
+};
 const char *const store_bug_names[] = {"lose-renewals", "forget-requests", "fast-clock",
                                        "skip-an-event", NULL};
 static_assert(ARRAY_LEN(store_bug_names) == STORE_BUG_COUNT, "a name for every bug");
 
 static enum err story_open(struct scenario_world *world, void **ret_state)
 {
-    static const char *const host_names[STORE_HOSTS] = {"s0", "s1", "s2"};
-    static const char *const client_names[STORE_CLIENTS] = {"c0", "c1", "c2", "c3"};
+    static const char *const host_names[STORE_HOSTS] = {"s0", "s1", "s2", "s3"};
+    static const char *const client_names[STORE_CLIENTS] = {"c0", "c1", "c2"};
+    static const char *const etcd_names[STORE_ETCDS] = {"e0", "e1"};
+    static const char *const stream_names[STORE_STREAMS] = {"w0", "w1"};
+    static const char *const library_names[STORE_LIBRARIES] = {"l0", "l1"};
     struct store_story *story = calloc(1, sizeof *story);
     enum err err;
 
@@ -22,14 +32,18 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     story->world = world;
     story->bug = (enum store_bug)scenario_bug(world);
     err = store_witness_open(&story->witness);
-    story->founders.count = STORE_HOSTS;
-    for (size_t i = 0; i < STORE_HOSTS; i++) {
+    story->upgrades = prng_below(scenario_prng(world), UPGRADE_ONE_IN) == 0;
+    story->founders.count = STORE_FOUNDERS;
+    for (size_t i = 0; i < STORE_FOUNDERS; i++) {
         struct member *member = &story->founders.at[i];
         *member = (struct member){.id = i + 1, .role = MEMBER_VOTER};
         (void)snprintf(member->address, sizeof member->address, "s%zu:7791", i);
     }
     for (size_t i = 0; !err && i < STORE_HOSTS; i++) {
         story->hosts[i] = (struct store_host){.story = story, .number = i};
+        if (story->upgrades) /* one after the other, under load, in any order */
+            story->hosts[i].upgrade_at.ns =
+                prng_below(scenario_prng(world), UPGRADE_MS_MAX) * NS_PER_MS;
         err = scenario_add_node(world, host_names[i], &store_process_ops, &story->hosts[i],
                                 SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE | SCENARIO_MAY_FILL,
                                 &story->hosts[i].host);
@@ -39,7 +53,22 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
         err = scenario_add_node(world, client_names[i], &store_client_ops, &story->clients[i],
                                 SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE, &story->clients[i].host);
     }
-    return err;
+    for (size_t i = 0; !err && i < STORE_ETCDS; i++) {
+        story->etcds[i] = (struct store_actor){.story = story, .number = i};
+        err = scenario_add_node(world, etcd_names[i], &store_etcd_ops, &story->etcds[i],
+                                SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE, &story->etcds[i].host);
+    }
+    for (size_t i = 0; !err && i < STORE_STREAMS; i++) {
+        story->streams[i] = (struct store_actor){.story = story, .number = i};
+        err = scenario_add_node(world, stream_names[i], &store_streams_ops, &story->streams[i],
+                                SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE, &story->streams[i].host);
+    }
+    for (size_t i = 0; !err && i < STORE_LIBRARIES; i++) {
+        story->libraries[i] = (struct store_actor){.story = story, .number = i};
+        err = scenario_add_node(world, library_names[i], &store_library_ops, &story->libraries[i],
+                                SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE, &story->libraries[i].host);
+    }
+    return err ? err : store_steward_open(story);
 }
 
 static bool story_safe(void *state, struct note *why)
@@ -50,23 +79,45 @@ static bool story_safe(void *state, struct note *why)
     return !story->witness.wrong;
 }
 
-/* All three have applied the same, and are the same. */
+/* All members have applied the same, and are the same. */
 static bool at_rest(struct store_story *story)
 {
     uint64_t applied = 0, hash = 0;
+    size_t members = 0;
 
     for (size_t i = 0; i < STORE_HOSTS; i++) {
         const struct store_host *host = &story->hosts[i];
         struct replica *replica = store_host_replica(host);
+        if (!store_is_member(story, host)) continue;
         if (!replica || !store_host_store(host)) return false;
-        if (i > 0 && replica_status(replica).applied != applied) return false;
+        if (members > 0 && replica_status(replica).applied != applied) return false;
         applied = replica_status(replica).applied;
-        if (i > 0 && store_hash(store_host_store(host)) != hash) {
+        if (members > 0 && store_hash(store_host_store(host)) != hash) {
             store_wrong(story, "s%zu differs from the others at rest", i);
             return false;
         }
         hash = store_hash(store_host_store(host));
+        members++;
     }
+    return members >= STORE_FOUNDERS;
+}
+
+static bool all_got_on(const struct store_story *story)
+{
+    const struct store_witness *w = &story->witness;
+
+    for (size_t i = 0; i < STORE_BELIEVERS; i++)
+        if (w->done[i] < story->done_at_heal[i] + GOOD_IN_CALM) return false;
+    for (size_t i = 0; i < STORE_ETCDS; i++)
+        if (w->etcd_done[i] < story->etcd_at_heal[i] + GOOD_IN_CALM) return false;
+    for (size_t i = 0; i < STORE_STREAMS; i++)
+        if (w->etcd_beats[i] < story->beats_at_heal[i] + 2 ||
+            w->etcd_watched[i] <= story->changes_at_heal)
+            return false;
+    for (size_t i = 0; i < STORE_CLIENTS; i++)
+        if (w->watched[i] <= story->changes_at_heal) return false;
+    for (size_t i = 0; i < STORE_LIBRARIES; i++)
+        if (w->told[i] == story->told_at_heal[i]) return false;
     return true;
 }
 
@@ -78,20 +129,33 @@ static bool story_done(void *state)
     if (!story->healed) {
         story->healed = true;
         memcpy(story->done_at_heal, w->done, sizeof w->done);
+        memcpy(story->told_at_heal, w->told, sizeof w->told);
+        memcpy(story->etcd_at_heal, w->etcd_done, sizeof w->etcd_done);
+        memcpy(story->beats_at_heal, w->etcd_beats, sizeof w->etcd_beats);
         story->changes_at_heal = w->change_count;
     }
-    for (size_t i = 0; !story->quiet && i < STORE_CLIENTS; i++)
-        if (w->done[i] < story->done_at_heal[i] + GOOD_IN_CALM ||
-            w->watched[i] <= story->changes_at_heal)
-            return false;
+    if (!story->quiet && !all_got_on(story)) return false;
     if (!story->quiet)
-        sim_trace(scenario_sim(story->world), NULL,
-                  "grants %llu (%llu after waiting) renewals %llu ended %llu repeats %llu changes "
-                  "%zu restores %llu resyncs %llu",
-                  (unsigned long long)w->grants, (unsigned long long)w->waited,
-                  (unsigned long long)w->renewals, (unsigned long long)w->expired,
-                  (unsigned long long)w->repeats, w->change_count, (unsigned long long)w->restores,
-                  (unsigned long long)w->resyncs);
+        sim_trace(
+            scenario_sim(story->world), NULL,
+            "grants %llu (%llu after waiting) renewals %llu ended %llu repeats %llu changes "
+            "%zu restores %llu resyncs %llu; libmuster: %llu sessions, %llu kept, %llu lost, %llu "
+            "reads, %llu unclear; %llu installs, %llu changes of members; etcd's API: %llu done, "
+            "%llu refused, %llu in doubt, %llu lists, %llu events, %llu progress, %llu ends of "
+            "leases, "
+            "%llu watches compacted",
+            (unsigned long long)w->grants, (unsigned long long)w->waited,
+            (unsigned long long)w->renewals, (unsigned long long)w->expired,
+            (unsigned long long)w->repeats, w->change_count, (unsigned long long)w->restores,
+            (unsigned long long)w->resyncs, (unsigned long long)w->sessions,
+            (unsigned long long)w->kept, (unsigned long long)w->lost, (unsigned long long)w->reads,
+            (unsigned long long)w->unclear, (unsigned long long)w->installs,
+            (unsigned long long)w->changes_of_members,
+            (unsigned long long)(w->etcd_done[0] + w->etcd_done[1]),
+            (unsigned long long)w->etcd_refused, (unsigned long long)w->etcd_doubts,
+            (unsigned long long)w->etcd_lists, (unsigned long long)w->etcd_events,
+            (unsigned long long)w->etcd_progress, (unsigned long long)w->etcd_ended,
+            (unsigned long long)w->etcd_compacted);
     story->quiet = true;
     return at_rest(story);
 }

@@ -8,11 +8,12 @@
 #include <muster/coord.h>
 
 #include "store/machine.h"
+#include "store_compare.h"
 #include "store_story.h"
 #include "wire/message.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
-enum { ARENA_MAX = 1 << 20 };
+enum { ARENA_MAX = 1 << 20, NAME_CAP = 48, LINES_MAX = 1 << 20 };
 
 enum err store_witness_open(struct store_witness *w)
 {
@@ -20,17 +21,26 @@ enum err store_witness_open(struct store_witness *w)
     w->changes = calloc(STORE_CHANGES_MAX, sizeof *w->changes);
     w->effects = calloc(STORE_EFFECTS_MAX, sizeof *w->effects);
     w->cas = calloc(STORE_EFFECTS_MAX, sizeof *w->cas);
+    w->denied = calloc(STORE_EFFECTS_MAX, sizeof *w->denied);
     map_init(&w->by_request, MAP_MOST, 1);
-    return w->seen && w->changes && w->effects && w->cas ? ERR_OK : ERR_NOMEM;
+    buf_init(&w->shipped, LINES_MAX);
+    buf_init(&w->plain, LINES_MAX);
+    w->model = model_open();
+    return w->model && w->seen && w->changes && w->effects && w->cas && w->denied ? ERR_OK
+                                                                                  : ERR_NOMEM;
 }
 
 void store_witness_close(struct store_witness *w)
 {
     map_deinit(&w->by_request);
+    model_close(w->model);
+    buf_deinit(&w->shipped);
+    buf_deinit(&w->plain);
     free(w->seen);
     free(w->changes);
     free(w->effects);
     free(w->cas);
+    free(w->denied);
 }
 
 void store_wrong(struct store_story *story, const char *format, ...)
@@ -121,6 +131,77 @@ static void look_at_effect(struct store_story *story, const struct machine_entry
     arena_deinit(&arena);
 }
 
+/* -- keys as the store has them, and as their users do -- */
+static size_t last_slash(struct str key)
+{
+    size_t at = key.len;
+
+    while (at > 0 && key.at[at - 1] != '/') at--;
+    return at;
+}
+
+static uint64_t bucket_of(struct str key)
+{
+    size_t leaf = last_slash(key);
+
+    if (leaf == 0 || leaf == key.len || key.at[leaf] == '.') return 0;
+    return str_hash(str_of(key.at, leaf - 1), 3);
+}
+
+static bool is_plain(struct str key)
+{
+    return str_starts(key, STR("muster/k/"));
+}
+
+static struct str with_prefix(struct str text, char into[64])
+{
+    bool plain = str_equal(text, STR("e")) || str_starts(text, STR("e/")); /* of etcd's API */
+    int len = snprintf(into, 64, "%s%.*s", plain ? "" : "muster/", STR_ARG(text));
+
+    return str_of(into, (size_t)len);
+}
+
+uint64_t store_hash_of_key(struct str key)
+{
+    char whole[64];
+
+    return str_hash(with_prefix(key, whole), 1);
+}
+
+uint64_t store_hash_of_bucket(struct str bucket)
+{
+    char whole[64];
+
+    return str_hash(with_prefix(bucket, whole), 3);
+}
+
+static bool is_of_library(struct str value)
+{
+    return value.len > 0 && value.at[0] == 'L';
+}
+
+static bool is_denied(const struct store_witness *w, uint64_t value)
+{
+    for (size_t i = 0; i < w->denied_count; i++)
+        if (w->denied[i] == value) return true;
+    return false;
+}
+
+/* 4.: of a value that is drawn once, one change tells. */
+static void look_at_value(struct store_story *story, const struct store_change *change,
+                          struct str key)
+{
+    const struct store_witness *w = &story->witness;
+
+    if (is_denied(w, change->value))
+        store_wrong(story, "%.*s: what was refused was done at revision %" PRIu64, STR_ARG(key),
+                    change->revision);
+    for (size_t i = 0; i + 1 < w->change_count; i++)
+        if (w->changes[i].value == change->value && w->changes[i].key == change->key)
+            store_wrong(story, "%.*s: one write was done at revisions %" PRIu64 " and %" PRIu64,
+                        STR_ARG(key), w->changes[i].revision, change->revision);
+}
+
 static void look_at_changes(struct store_story *story, const struct store *store, uint64_t before)
 {
     struct store_witness *w = &story->witness;
@@ -128,13 +209,85 @@ static void look_at_changes(struct store_story *story, const struct store *store
 
     for (uint64_t number = before; number < now.end; number++) {
         struct key_value change, past;
+        struct store_change *own = &w->changes[w->change_count];
         if (w->change_count == STORE_CHANGES_MAX) {
             store_wrong(story, "more changes than a story has");
             return;
         }
         keys_change_at(store_keys(store), number, &change, &past);
-        w->changes[w->change_count++] = (struct store_change){change.mod, str_hash(change.key, 1)};
+        *own = (struct store_change){.revision = change.mod,
+                                     .key = str_hash(change.key, 1),
+                                     .value = str_hash(change.value, 2),
+                                     .bucket = bucket_of(change.key),
+                                     .gone = change.version == 0,
+                                     .claim = str_starts(change.key, STR("muster/"))};
+        w->change_count++;
+        if ((is_of_library(change.value) && is_plain(change.key)) ||
+            (change.version && str_starts(change.key, STR("e/u"))))
+            look_at_value(story, own, change.key);
     }
+}
+
+static bool change_is(const struct store *store, uint64_t number, const struct model_change *model)
+{
+    struct key_value change, past;
+
+    keys_change_at(store_keys(store), number, &change, &past);
+    return change.mod == model->revision && (change.version == 0) == model->gone &&
+           str_equal(change.key, str_of(model->key.at, model->key.len)) &&
+           str_equal(change.value, str_of(model->value.at, model->value.len));
+}
+
+/* The entry by the model: its answer, its changes in order, and the state that it leads to. */
+static void ask_model(struct store_story *story, const struct machine_entry *entry,
+                      const struct store_command *command, struct str reply,
+                      const struct store *store, uint64_t before)
+{
+    static const struct store_command nothing = {.kind = STORE_TICK};
+    static struct model_txns txns;
+    struct store_witness *w = &story->witness;
+    struct model_renewal renewals[MODEL_RENEWALS];
+    const struct model_change *changes;
+    struct model_command plain;
+    struct model_answer answer;
+    struct note why = {""};
+    size_t count;
+
+    if (compare_command(command ? command : &nothing, &plain) ||
+        (command && command->kind == STORE_TXN && compare_txns(command->txn, &txns))) {
+        store_wrong(story, "a command that is larger than the model's");
+        return;
+    }
+    plain.txns = &txns;
+    model_apply(w->model, entry->clock_ns, &plain, &answer, renewals);
+    count = model_changes(w->model, &changes);
+    if (model_trouble(w->model)) store_wrong(story, "%s", model_trouble(w->model));
+    if (command && command->kind == STORE_TXN
+            ? !compare_txn(reply, command, model_told(w->model), &why)
+            : command && !compare_reply(reply, command, &answer, renewals, &why))
+        store_wrong(story, "entry %" PRIu64 ": %s", entry->index, why.text);
+    if (keys_changes(store_keys(store)).end - before != count)
+        store_wrong(story, "entry %" PRIu64 " changes other keys than the model's", entry->index);
+    for (size_t i = 0; !w->wrong && i < count; i++)
+        if (!change_is(store, before + i, &changes[i]))
+            store_wrong(story, "entry %" PRIu64 ": change %zu is not the model's", entry->index, i);
+    buf_clear(&w->plain);
+    model_tell(w->model, &w->plain);
+    w->seen[entry->index].told = str_hash(buf_peek(&w->plain), 4);
+}
+
+/* Line by line where the model still stands at this index, else by the hash of its lines. */
+static void look_at_state(struct store_story *story, uint64_t index, const struct store *store)
+{
+    struct store_witness *w = &story->witness;
+    struct note why = {""};
+
+    buf_clear(&w->shipped);
+    compare_tell(store, &w->shipped);
+    if (str_hash(buf_peek(&w->shipped), 4) == w->seen[index].told) return;
+    if (index != w->newest || !compare_lines(buf_peek(&w->shipped), buf_peek(&w->plain), &why))
+        note_set(&why, "the state was the model's where it was applied first");
+    store_wrong(story, "entry %" PRIu64 ": %s", index, why.text);
 }
 
 void store_witness_applied(struct store_story *story, const struct machine_entry *entry,
@@ -142,24 +295,40 @@ void store_witness_applied(struct store_story *story, const struct machine_entry
                            const struct store *store, uint64_t before)
 {
     struct store_witness *w = &story->witness;
-    struct store_seen seen = {str_hash(entry->command, entry->term), store_hash(store)};
+    struct store_seen seen = {.command = str_hash(entry->command, entry->term),
+                              .reply = str_hash(reply, 5),
+                              .state = store_hash(store)};
 
+    if (w->wrong) return; /* what follows from it is not of interest */
     if (entry->index >= STORE_INDEX_MAX) {
         store_wrong(story, "more entries than a story has");
         return;
     }
-    if (entry->index <= w->newest) {
+    if (entry->index > w->newest) {
+        w->newest = entry->index;
+        w->seen[entry->index] = seen;
+        if (!story->bug) ask_model(story, entry, command, reply, store, before);
+        look_at_changes(story, store, before);
+        if (command && is_remembered(command->kind)) look_at_effect(story, entry, command, reply);
+    } else {
         const struct store_seen *first = &w->seen[entry->index];
         if (first->command != seen.command)
             store_wrong(story, "entry %" PRIu64 " is another one elsewhere", entry->index);
+        else if (first->reply != seen.reply)
+            store_wrong(story, "entry %" PRIu64 " is answered otherwise elsewhere", entry->index);
         else if (first->state != seen.state)
             store_wrong(story, "entry %" PRIu64 " leads to another state elsewhere", entry->index);
-        return;
     }
-    w->newest = entry->index;
-    w->seen[entry->index] = seen;
-    look_at_changes(story, store, before);
-    if (command && is_remembered(command->kind)) look_at_effect(story, entry, command, reply);
+    if (!story->bug) look_at_state(story, entry->index, store);
+}
+
+void store_witness_restored(struct store_story *story, uint64_t index, const struct store *store)
+{
+    const struct store_witness *w = &story->witness;
+
+    /* An index of another machine, or of before the first command, left the model where it was. */
+    while (index > 0 && (index > w->newest || !w->seen[index].told)) index--;
+    if (index > 0 && !w->wrong) look_at_state(story, index, store);
 }
 
 /* -- what clients hear -- */
@@ -199,48 +368,137 @@ void store_witness_replaced(struct store_story *story, size_t key, uint64_t expe
 }
 
 /* -- holders -- */
-void store_witness_holds(struct store_story *story, size_t client, size_t group, uint32_t slot,
-                         uint64_t token, sim_time sent, uint64_t ttl_ms)
+bool store_witness_believed(const struct store_story *story, size_t believer)
+{
+    const struct store_belief *belief = &story->witness.beliefs[believer];
+    uint64_t now =
+        belief->clock ? clock_mono_ns(belief->clock).ns : sim_now(scenario_sim(story->world)).ns;
+
+    return belief->on && now < belief->until_ns;
+}
+
+static const char *name_of(size_t believer, char name[NAME_CAP])
+{
+    if (believer < STORE_CLIENTS)
+        (void)snprintf(name, NAME_CAP, "c%zu", believer);
+    else
+        (void)snprintf(name, NAME_CAP, "l%zu.%zu", (believer - STORE_CLIENTS) / STORE_WORKERS,
+                       (believer - STORE_CLIENTS) % STORE_WORKERS);
+    return name;
+}
+
+void store_witness_believes(struct store_story *story, size_t believer,
+                            const struct store_belief *belief)
 {
     struct store_witness *w = &story->witness;
-    struct store_belief *own = &w->beliefs[client];
-    sim_time now = sim_now(scenario_sim(story->world));
-    uint64_t *newest = &w->tokens[group * 2 + slot % 2];
+    size_t group = belief->group;
+    uint64_t *newest = &w->tokens[group * 2 + belief->slot % 2];
     uint32_t others = 0;
+    char one[NAME_CAP], another[NAME_CAP];
 
-    *own = (struct store_belief){
-        true, group, slot, token, {sent.ns + ttl_ms * STORE_TRUST_PERCENT / 100 * NS_PER_MS}};
-    if (own->until.ns <= now.ns) return; /* it came too late to be believed */
-    if (token < *newest)
-        store_wrong(story, "g%zu/%u: token %" PRIu64 " after %" PRIu64, group, slot, token,
-                    *newest);
-    *newest = max_u64(*newest, token);
-    for (size_t i = 0; i < STORE_CLIENTS; i++) {
+    w->beliefs[believer] = *belief;
+    if (!store_witness_believed(story, believer)) return; /* it came too late to be believed */
+    if (belief->token < *newest)
+        store_wrong(story, "g%zu/%u: token %" PRIu64 " after %" PRIu64, group, belief->slot,
+                    belief->token, *newest);
+    *newest = max_u64(*newest, belief->token);
+    for (size_t i = 0; i < STORE_BELIEVERS; i++) {
         const struct store_belief *other = &w->beliefs[i];
-        if (i == client || !other->on || other->group != group || other->until.ns <= now.ns)
-            continue;
+        if (i == believer || other->group != group || !store_witness_believed(story, i)) continue;
         others++;
-        if (other->slot == slot || other->token == token)
-            store_wrong(story, "g%zu/%u is held by c%zu and c%zu", group, slot, client, i);
+        if (other->slot == belief->slot || other->token == belief->token)
+            store_wrong(story, "g%zu/%u is held by %s and %s", group, belief->slot,
+                        name_of(believer, one), name_of(i, another));
     }
     if (others >= group + 1) store_wrong(story, "g%zu is held by %u", group, others + 1);
 }
 
-void store_witness_lets_go(struct store_story *story, size_t client)
+void store_witness_holds(struct store_story *story, size_t client, size_t group, uint32_t slot,
+                         uint64_t token, sim_time sent, uint64_t ttl_ms)
 {
-    story->witness.beliefs[client].on = false;
+    store_witness_believes(
+        story, client,
+        &(struct store_belief){.on = true,
+                               .group = group,
+                               .slot = slot,
+                               .token = token,
+                               .until_ns =
+                                   sent.ns + ttl_ms * STORE_TRUST_PERCENT / 100 * NS_PER_MS});
 }
 
-void store_witness_expired(struct store_story *story, size_t client)
+void store_witness_lets_go(struct store_story *story, size_t believer)
 {
-    struct store_belief *own = &story->witness.beliefs[client];
-    sim_time now = sim_now(scenario_sim(story->world));
+    story->witness.beliefs[believer].on = false;
+}
 
-    if (own->on && now.ns < own->until.ns)
-        store_wrong(story, "c%zu's lease on g%zu/%u ended %" PRIu64 " ms too early", client,
-                    own->group, own->slot, (uint64_t)((own->until.ns - now.ns) / NS_PER_MS));
+void store_witness_expired(struct store_story *story, size_t believer)
+{
+    struct store_belief *own = &story->witness.beliefs[believer];
+    char name[NAME_CAP];
+
+    if (store_witness_believed(story, believer))
+        store_wrong(story, "%s's lease on g%zu/%u ended before its time", name_of(believer, name),
+                    own->group, own->slot);
     own->on = false;
     story->witness.expired++;
+}
+
+/* -- reads and writes -- */
+void store_witness_wrote(struct store_story *story, uint64_t acked, struct str key,
+                         struct str value, uint64_t revision)
+{
+    struct store_witness *w = &story->witness;
+    uint64_t key_hash = store_hash_of_key(key), value_hash = str_hash(value, 2);
+    size_t at = store_witness_after(story, revision);
+
+    while (at > 0 && w->changes[at - 1].revision == revision) {
+        at--;
+        if (w->changes[at].key != key_hash || w->changes[at].value != value_hash) continue;
+        if (revision <= acked)
+            store_wrong(story, "%.*s: written at revision %" PRIu64 " after %" PRIu64 " was seen",
+                        STR_ARG(key), revision, acked);
+        w->acked = max_u64(w->acked, revision);
+        return;
+    }
+    store_wrong(story, "%.*s: written at revision %" PRIu64 ", it is told; it was not",
+                STR_ARG(key), revision);
+}
+
+void store_witness_denied(struct store_story *story, struct str value)
+{
+    struct store_witness *w = &story->witness;
+    uint64_t hash = str_hash(value, 2);
+
+    for (size_t i = 0; i < w->change_count; i++)
+        if (w->changes[i].value == hash)
+            store_wrong(story, "%.*s: refused, it is told; it was done at revision %" PRIu64,
+                        STR_ARG(value), w->changes[i].revision);
+    if (w->denied_count < STORE_EFFECTS_MAX) w->denied[w->denied_count++] = hash;
+}
+
+/* The state that was read must be one between what anybody had been told before and now. */
+void store_witness_read(struct store_story *story, uint64_t acked, struct str key, struct str value,
+                        uint64_t revision, bool stale)
+{
+    struct store_witness *w = &story->witness;
+    uint64_t hash = store_hash_of_key(key);
+    uint64_t was = 0; /* the revision of the key, as the changes go by */
+    bool good = revision == 0;
+
+    for (size_t i = 0; i < w->change_count; i++) {
+        const struct store_change *change = &w->changes[i];
+        if (change->key != hash) continue;
+        /* What stood here until now was seen in time if it was still so after `acked`. */
+        if (was == revision && change->revision <= acked && !stale) good = false;
+        was = change->gone ? 0 : change->revision;
+        if (was != revision) continue;
+        good = revision == 0 || change->value == str_hash(value, 2);
+    }
+    if (!good)
+        store_wrong(story, "%.*s: revision %" PRIu64 " was read after %" PRIu64 " was seen",
+                    STR_ARG(key), revision, acked);
+    if (!stale) w->acked = max_u64(w->acked, revision);
+    w->reads++;
 }
 
 /* -- watches -- */
@@ -259,14 +517,61 @@ size_t store_witness_after(const struct store_story *story, uint64_t revision)
     return low;
 }
 
+bool store_witness_untold(const struct store_story *story, size_t cursor, uint64_t revision)
+{
+    for (size_t end = store_witness_after(story, revision); cursor < end; cursor++)
+        if (story->witness.changes[cursor].claim) return true;
+    return false;
+}
+
 bool store_witness_event(struct store_story *story, size_t *cursor, struct str key,
                          uint64_t revision)
 {
     const struct store_witness *w = &story->witness;
 
+    while (*cursor < w->change_count && !w->changes[*cursor].claim) ++*cursor;
     if (*cursor >= w->change_count || w->changes[*cursor].revision != revision ||
         w->changes[*cursor].key != str_hash(key, 1))
         return false;
     ++*cursor;
     return true;
+}
+
+void store_witness_snapshot(struct store_story *story, uint64_t bucket, uint64_t revision,
+                            const struct store_seen_key *keys, size_t count)
+{
+    const struct store_witness *w = &story->witness;
+    size_t end = store_witness_after(story, revision), live = 0;
+
+    for (size_t i = 0; i < end; i++) {
+        const struct store_change *change = &w->changes[i];
+        bool newest = change->bucket == bucket, shown = false;
+        for (size_t k = i + 1; newest && k < end; k++) newest = w->changes[k].key != change->key;
+        if (!newest || change->gone) continue;
+        live++;
+        for (size_t k = 0; k < count; k++)
+            shown |= keys[k].key == change->key && keys[k].revision == change->revision;
+        if (!shown)
+            store_wrong(story, "a snapshot of %" PRIu64 " lacks revision %" PRIu64, revision,
+                        change->revision);
+    }
+    if (live != count)
+        store_wrong(story, "a snapshot of %" PRIu64 " has %zu keys, not %zu", revision, count,
+                    live);
+}
+
+void store_witness_told(struct store_story *story, uint64_t bucket, size_t *cursor, struct str key,
+                        uint64_t revision, bool gone)
+{
+    const struct store_witness *w = &story->witness;
+    const struct store_change *next;
+
+    while (*cursor < w->change_count && w->changes[*cursor].bucket != bucket) ++*cursor;
+    next = &w->changes[*cursor];
+    if (*cursor == w->change_count || next->key != store_hash_of_key(key) ||
+        next->revision != revision || next->gone != gone)
+        store_wrong(story, "a watch tells %.*s at revision %" PRIu64 ", next is %" PRIu64,
+                    STR_ARG(key), revision, *cursor < w->change_count ? next->revision : 0);
+    else
+        ++*cursor;
 }

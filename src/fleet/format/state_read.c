@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "fleet/format/shapes.h"
 #include "fleet/format/state.h"
 
@@ -209,18 +210,13 @@ static enum err row_take(struct fleet_state_reader *reader, const struct fleet_r
 static enum err seal_end(struct fleet_state_reader *reader, struct note *note)
 {
     struct str text = reader->record.texts[0];
-    uint64_t hash = 0;
+    uint64_t hash;
 
     if (reader->record.numbers[0] != SEAL_FORMAT) {
         note_set(note, "sealed in format %llu", (unsigned long long)reader->record.numbers[0]);
         return ERR_VERSION;
     }
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-        if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) text.len = 0;
-        hash = hash * 16 + (uint64_t)(c >= 'a' ? c - 'a' + 10 : c - '0');
-    }
-    if (text.len != 16) {
+    if (text.len != 16 || !hex_read(text, &hash)) {
         note_set(note, "the seal's hash is no hash");
         return ERR_PARSE;
     }

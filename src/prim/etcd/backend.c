@@ -7,8 +7,6 @@
 #include "prim/url.h"
 
 enum {
-    PORT_CAP = 8,
-    ADDRESS_CAP = 300,
     PREFIX_MAX = 200,
     OPEN_PAUSE_MS = 100,
     LEASES_MAX = 64 * 1024,
@@ -75,7 +73,7 @@ static coord_result ask(struct etcd_backend *b, const char *path, const Protobuf
                         struct arena *arena, ProtobufCMessage **ret_message)
 {
     coord_result result = prim_ok(COORD_R_NONE);
-    struct etcd_op op;
+    struct courier_op op;
 
     arena_init(arena, 1);
     etcd_op_init(&op, path, deadline_ns);
@@ -86,7 +84,7 @@ static coord_result ask(struct etcd_backend *b, const char *path, const Protobuf
         result = etcd_failure(&op, false);
     else if (etcd_reply(&op, type, arena, ret_message))
         result = etcd_corrupt("an answer that cannot be read");
-    etcd_op_deinit(&op);
+    courier_op_deinit(&op);
     return result;
 }
 
@@ -207,52 +205,24 @@ static coord_result set_space(const struct prim_open *in, struct etcd_space *spa
     return prim_ok(COORD_R_NONE);
 }
 
-static coord_result set_addresses(const struct prim_url *url, char (*addresses)[ADDRESS_CAP],
-                                  const char **list)
-{
-    if (url->host_count == 0) return url_invalid("no host: etcd://h1:2379,h2:2379");
-    for (size_t i = 0; i < url->host_count; i++) {
-        const char *host = url->hosts[i], *bracket = strrchr(host, ']');
-        bool port = strchr(bracket ? bracket : host, ':') != NULL;
-        int len = snprintf(addresses[i], ADDRESS_CAP, "%s%s", host, port ? "" : ":2379");
-        if (len < 0 || len >= ADDRESS_CAP) return url_invalid("a host name is too long");
-        list[i] = addresses[i];
-    }
-    list[url->host_count] = NULL;
-    return prim_ok(COORD_R_NONE);
-}
-
-static const char *first_of(const char *a, const char *b)
-{
-    return a ? a : b;
-}
-
 static coord_result open_client(const struct prim_open *in, struct etcd_backend *b)
 {
-    char addresses[PRIM_URL_HOSTS_MAX][ADDRESS_CAP];
-    const char *list[PRIM_URL_HOSTS_MAX + 1];
-    const coord_options *options = in->options;
-    int64_t tls = 0;
-    coord_result result = set_addresses(in->url, addresses, list);
-    struct etcd_client_options client = {
-        .addresses = list,
-        .user = in->url->user,
-        .password = in->url->password,
-        .ca_file = first_of(prim_url_param(in->url, "ca"), options->tls_ca_file),
-        .cert_file = first_of(prim_url_param(in->url, "cert"), options->tls_cert_file),
-        .key_file = first_of(prim_url_param(in->url, "key"), options->tls_key_file),
-        .clock = in->clock,
-    };
+    static const struct courier_words words = {.name = "etcd",
+                                               .port = ":2379",
+                                               .example = "etcd://h1:2379,h2:2379",
+                                               .secure = "etcds",
+                                               .tls = "etcds:// or tls=1"};
+    struct courier_servers servers;
+    struct etcd_client_options client = {.servers = &servers,
+                                         .user = in->url->user,
+                                         .password = in->url->password,
+                                         .clock = in->clock};
+    coord_result result = courier_servers_read(in, &words, &servers);
     struct note note = {""};
     enum err err;
 
-    if (result.code == COORD_OK) result = prim_url_number(in->url, "tls", 0, 1, &tls);
     if (result.code == COORD_OK) result = set_space(in, &b->space);
     if (result.code != COORD_OK) return result;
-    client.tls = tls || strcmp(in->url->scheme, "etcds") == 0;
-    if (!client.tls && (client.ca_file || client.cert_file || client.key_file))
-        return url_invalid("certificates without TLS: use etcds:// or tls=1");
-    if (!client.cert_file != !client.key_file) return url_invalid("cert= and key= go together");
     err = etcd_client_open(&client, &b->client, &note);
     if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
     if (err)

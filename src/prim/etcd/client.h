@@ -11,20 +11,14 @@
  * letting us wait, and the token of Authenticate where the URL has a user. */
 #ifndef PRIM_ETCD_CLIENT_H
 #define PRIM_ETCD_CLIENT_H
-#include <pthread.h>
-
 #include "base/buf.h"
-#include "io/real.h"
-#include "prim/backend.h"
-#include "rpc/client.h"
+#include "prim/courier/op.h"
 
 struct etcd_client;
 
 struct etcd_client_options {
-    const char *const *addresses; /* ends with NULL; all of this is copied */
-    const char *user, *password;  /* or NULL */
-    bool tls;
-    const char *ca_file, *cert_file, *key_file; /* or NULL */
+    const struct courier_servers *servers; /* all of this is copied */
+    const char *user, *password;           /* or NULL */
     struct prim_clock clock;
 };
 /* ERR_INVALID, ERR_NOMEM, ERR_IO and what reading certificates gives, with a note. */
@@ -45,50 +39,15 @@ void etcd_client_do(struct etcd_client *client, void (*fn)(void *owner), void *o
 /* The server no longer takes our token: the next request fetches another. False: there is none. */
 bool etcd_client_forget_token(struct etcd_client *client);
 
-/* -- a thread that waits -- */
-struct etcd_wait {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-};
-void etcd_wait_init(struct etcd_wait *wait);
-void etcd_wait_for(struct etcd_wait *wait); /* once; it can be thrown away after */
-void etcd_wait_done(struct etcd_wait *wait);
-
 /* -- unary calls -- */
 enum {
     ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* 1,024 slots of the largest value are half of it */
     ETCD_REQUEST_MAX = 4 * 1024 * 1024,
 };
-struct etcd_op {
-    /* set by etcd_op_init and the caller */
-    const char *path;
-    struct buf request; /* encoded */
-    int64_t deadline_ns;
-    bool idempotent; /* a read, or a repeat does no harm: tried again while there is time */
-    bool hurried;    /* fail when every address has failed, instead of waiting for one */
-    bool untokened;  /* Authenticate itself */
-    void (*done)(struct etcd_op *op); /* on the loop's thread; NULL: somebody is in etcd_op_run */
-    void *owner;
-    /* the answer */
-    enum err err; /* as rpc_outcome */
-    enum grpc_status status;
-    bool answered;
-    char text[160];
-    struct buf response;
-    /* the client's */
-    struct etcd_client *client;
-    struct post post;
-    struct list link;
-    struct etcd_wait wait;
-    uint32_t generation;
-    uint64_t slice_ms;
-    bool authenticated_anew, doubt;
-};
-void etcd_op_init(struct etcd_op *op, const char *path, int64_t deadline_ns);
-void etcd_op_deinit(struct etcd_op *op);
-void etcd_op_start(struct etcd_client *client, struct etcd_op *op); /* any thread; done() follows */
-void etcd_op_run(struct etcd_client *client, struct etcd_op *op);   /* waits; not the loop's */
+void etcd_op_init(struct courier_op *op, const char *path, int64_t deadline_ns);
+void etcd_op_start(struct etcd_client *client,
+                   struct courier_op *op); /* any thread; done() follows */
+void etcd_op_run(struct etcd_client *client, struct courier_op *op); /* waits; not the loop's */
 
 /* -- streams: loop thread only, but for init -- */
 struct etcd_stream {
@@ -103,8 +62,7 @@ struct etcd_stream {
     struct rpc_client_call *call;
     struct list link;
     struct timer again;
-    mono_time opened;
-    uint32_t failures;
+    struct courier_pace pace;
     bool wanted;
 };
 enum err etcd_stream_init(struct etcd_stream *stream, struct etcd_client *client, const char *path);

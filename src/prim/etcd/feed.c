@@ -25,7 +25,7 @@ struct chunk_lease {
     int64_t lease;
     bool stands;
     struct chunk *chunk;
-    struct etcd_op op;
+    struct courier_op op;
 };
 struct chunk { /* an answer that waits for what became of leases */
     struct list link;
@@ -46,7 +46,7 @@ struct etcd_feed {
     struct etcd_key from, end;
     struct etcd_sub sub;
     /* the snapshot being read */
-    struct etcd_op page;
+    struct courier_op page;
     bool reading;
     struct prim_snapshot *snapshot;
     struct etcd_key cursor;
@@ -55,7 +55,7 @@ struct etcd_feed {
     /* who opened it */
     struct post post;
     int64_t open_deadline_ns;
-    struct etcd_wait *opening; /* until the first snapshot */
+    struct latch *opening; /* until the first snapshot */
     coord_result opened;
     /* deletions */
     struct list chunks;
@@ -94,12 +94,12 @@ static void maybe_free(struct etcd_feed *f)
 
 static void opened(struct etcd_feed *f, coord_result result)
 {
-    struct etcd_wait *wait = f->opening;
+    struct latch *wait = f->opening;
 
     if (!wait) return;
     f->opening = NULL;
     f->opened = result;
-    etcd_wait_done(wait);
+    latch_open(wait);
 }
 
 /* -- snapshot -- */
@@ -190,7 +190,7 @@ static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *ra
         page_failed(f, etcd_corrupt("a page that does not go on"));
 }
 
-static void on_page(struct etcd_op *op)
+static void on_page(struct courier_op *op)
 {
     struct etcd_feed *f = CONTAINER_OF(op, struct etcd_feed, page);
     ProtobufCMessage *message;
@@ -199,7 +199,7 @@ static void on_page(struct etcd_op *op)
     f->reading = false;
     arena_init(&arena, 1);
     if (!f->feed) {
-        etcd_op_deinit(op);
+        courier_op_deinit(op);
         maybe_free(f);
         return;
     }
@@ -211,14 +211,14 @@ static void on_page(struct etcd_op *op)
         page_failed(f, etcd_corrupt("an answer that cannot be read"));
     } else {
         /* The next page reuses the op. */
-        struct etcd_op spent = *op;
+        struct courier_op spent = *op;
         take_page(f, (Etcdserverpb__RangeResponse *)message);
-        etcd_op_deinit(&spent);
+        courier_op_deinit(&spent);
         arena_deinit(&arena);
         return;
     }
     arena_deinit(&arena);
-    etcd_op_deinit(op);
+    courier_op_deinit(op);
 }
 
 static void read_page(struct etcd_feed *f)
@@ -235,7 +235,7 @@ static void read_page(struct etcd_feed *f)
     f->page.idempotent = true;
     f->page.done = on_page;
     if (message_write(&request.base, &f->page.request, NULL)) {
-        etcd_op_deinit(&f->page);
+        courier_op_deinit(&f->page);
         page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
         return;
     }
@@ -359,7 +359,7 @@ static void flush(struct etcd_feed *f)
     }
 }
 
-static void on_lease(struct etcd_op *op)
+static void on_lease(struct courier_op *op)
 {
     struct chunk_lease *lease = CONTAINER_OF(op, struct chunk_lease, op);
     struct chunk *chunk = lease->chunk;
@@ -372,7 +372,7 @@ static void on_lease(struct etcd_op *op)
         !etcd_reply(op, &etcdserverpb__lease_time_to_live_response__descriptor, &arena, &message))
         lease->stands = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl >= 0;
     arena_deinit(&arena);
-    etcd_op_deinit(op);
+    courier_op_deinit(op);
     chunk->unknown--;
     f->asking--;
     flush(f);
@@ -391,7 +391,7 @@ static void ask_lease(struct etcd_feed *f, struct chunk *chunk, struct chunk_lea
     lease->op.idempotent = true;
     lease->op.done = on_lease;
     if (message_write(&request.base, &lease->op.request, NULL)) {
-        etcd_op_deinit(&lease->op);
+        courier_op_deinit(&lease->op);
         return;
     }
     chunk->unknown++;
@@ -547,7 +547,7 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
 {
     struct etcd_backend *b = etcd_of(base);
     struct etcd_feed *f = calloc(1, sizeof *f);
-    struct etcd_wait wait;
+    struct latch wait;
     coord_result result;
 
     if (!f) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
@@ -566,10 +566,10 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
                                .progress = true};
     list_init(&f->sub.link);
     prim_feed_on_room(feed, on_room, f);
-    etcd_wait_init(&wait);
+    latch_init(&wait);
     f->opening = &wait;
     etcd_client_do(b->client, on_watch, f);
-    etcd_wait_for(&wait);
+    latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)
         *ret_watch = f;

@@ -15,7 +15,7 @@ struct guard_key {
     struct guarded *claim; /* NULL: unguarded while a read is under way */
     struct etcd_backend *backend;
     struct etcd_key stored;
-    struct etcd_op op; /* after a compaction: is it still ours? */
+    struct courier_op op; /* after a compaction: is it still ours? */
     bool reading;
 };
 struct guarded {
@@ -93,10 +93,10 @@ static void on_denied(struct etcd_sub *sub, const char *text)
     free_key(CONTAINER_OF(sub, struct guard_key, sub));
 }
 
-static void on_read(struct etcd_op *op)
+static void on_read(struct courier_op *op)
 {
     struct guard_key *key = CONTAINER_OF(op, struct guard_key, op);
-    struct etcd_op spent = *op; /* the key, and the op in it, may be gone below */
+    struct courier_op spent = *op; /* the key, and the op in it, may be gone below */
     const Etcdserverpb__RangeResponse *range;
     ProtobufCMessage *message;
     struct arena arena;
@@ -122,7 +122,7 @@ static void on_read(struct etcd_op *op)
         }
     }
     arena_deinit(&arena);
-    etcd_op_deinit(&spent);
+    courier_op_deinit(&spent);
 }
 
 static void on_compacted(struct etcd_sub *sub)

@@ -31,7 +31,7 @@ struct etcd_revokes { /* lease.c */
     size_t count;
     struct timer timer;
     size_t running;
-    struct etcd_wait *drained; /* somebody closes and waits for the last */
+    struct latch *drained; /* somebody closes and waits for the last */
 };
 
 struct etcd_backend {
@@ -79,7 +79,7 @@ struct etcd_beat {
     struct beat_slot *slot;
     struct post post;
     struct timer timer;
-    struct etcd_wait wait;
+    struct latch wait;
 };
 void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lease,
                      int64_t deadline_ns); /* takes the time before anything leaves */

@@ -27,7 +27,7 @@ struct revoke {
     int64_t lease;
     uint64_t after_ms;
     mono_time due;
-    struct etcd_op op;
+    struct courier_op op;
     struct post post;
 };
 
@@ -39,7 +39,7 @@ static void finish(struct etcd_beat *beat, coord_result result)
     beat->slot = NULL;
     beat->result = result;
     timer_deinit(&beat->timer);
-    etcd_wait_done(&beat->wait);
+    latch_open(&beat->wait);
 }
 
 static void free_slot(struct beat_slot *slot)
@@ -179,7 +179,7 @@ void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lea
 {
     *beat =
         (struct etcd_beat){.lease = lease, .deadline_ns = deadline_ns, .backend = b, .sent_ns = 0};
-    etcd_wait_init(&beat->wait);
+    latch_init(&beat->wait);
     beat->sent_ns = etcd_client_now(b->client);
     post_init(&beat->post, on_beat);
     loop_post(etcd_client_loop(b->client), &beat->post);
@@ -187,7 +187,7 @@ void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lea
 
 void etcd_beat_wait(struct etcd_beat *beat)
 {
-    etcd_wait_for(&beat->wait);
+    latch_wait(&beat->wait);
 }
 
 /* -- grant -- */
@@ -200,7 +200,7 @@ static coord_result grant(struct etcd_backend *b, const struct prim_call *call, 
     ProtobufCMessage *message;
     coord_result result = prim_ok(COORD_R_NONE);
     struct arena arena;
-    struct etcd_op op;
+    struct courier_op op;
 
     *ret_exists = false;
     arena_init(&arena, 1);
@@ -229,7 +229,7 @@ static coord_result grant(struct etcd_backend *b, const struct prim_call *call, 
     }
 done:
     arena_deinit(&arena);
-    etcd_op_deinit(&op);
+    courier_op_deinit(&op);
     return result;
 }
 
@@ -275,7 +275,7 @@ coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *cal
     ProtobufCMessage *message;
     coord_result result = prim_ok(COORD_R_NONE);
     struct arena arena;
-    struct etcd_op op;
+    struct courier_op op;
     int64_t ttl = -1;
 
     arena_init(&arena, 1);
@@ -296,7 +296,7 @@ coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *cal
     else if (result.code == COORD_OK)
         *ret_left_ms = (ttl < PRIM_TTL_MAX_MS ? ttl : PRIM_TTL_MAX_MS) * 1000;
     arena_deinit(&arena);
-    etcd_op_deinit(&op);
+    courier_op_deinit(&op);
     return result;
 }
 
@@ -304,21 +304,21 @@ coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *cal
 
 static void drained(struct etcd_backend *b)
 {
-    struct etcd_wait *wait = b->revokes.drained;
+    struct latch *wait = b->revokes.drained;
 
     if (!wait || b->revokes.running > 0) return;
     b->revokes.drained = NULL;
-    etcd_wait_done(wait);
+    latch_open(wait);
 }
 
-static void on_revoked(struct etcd_op *op)
+static void on_revoked(struct courier_op *op)
 {
     struct revoke *r = CONTAINER_OF(op, struct revoke, op);
     struct etcd_backend *b = r->backend;
 
     b->revokes.running--;
     b->revokes.count--;
-    etcd_op_deinit(op);
+    courier_op_deinit(op);
     free(r);
     drained(b);
 }
@@ -404,7 +404,7 @@ void etcd_lease_revoke_now(struct etcd_backend *b, int64_t lease)
 
 struct drain {
     struct etcd_backend *backend;
-    struct etcd_wait wait;
+    struct latch wait;
     struct post post;
 };
 
@@ -426,10 +426,10 @@ void etcd_lease_drain(struct etcd_backend *b)
 {
     struct drain drain = {.backend = b};
 
-    etcd_wait_init(&drain.wait);
+    latch_init(&drain.wait);
     post_init(&drain.post, on_drain);
     loop_post(etcd_client_loop(b->client), &drain.post);
-    etcd_wait_for(&drain.wait);
+    latch_wait(&drain.wait);
 }
 
 void etcd_lease_teardown(struct etcd_backend *b)

@@ -80,7 +80,7 @@ enum err etcd_group_read(const struct etcd_entry *entry, uint32_t *ret_slot_coun
 
 /* -- failures -- */
 
-bool etcd_says(const struct etcd_op *op, enum grpc_status status, const char *part)
+bool etcd_says(const struct courier_op *op, enum grpc_status status, const char *part)
 {
     return op->answered && op->status == status && strstr(op->text, part);
 }
@@ -90,7 +90,7 @@ coord_result etcd_corrupt(const char *what)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "etcd: %s", what);
 }
 
-static int reason_of_answer(const struct etcd_op *op)
+static int reason_of_answer(const struct courier_op *op)
 {
     switch (op->status) {
     case GRPC_UNAVAILABLE:
@@ -111,22 +111,9 @@ static int reason_of_answer(const struct etcd_op *op)
     }
 }
 
-static int reason_of_silence(const struct etcd_op *op)
+coord_result etcd_failure(const struct courier_op *op, bool writes)
 {
-    switch (op->err) {
-    case ERR_TIMEOUT: return COORD_R_TIMEOUT;
-    case ERR_FULL: return COORD_R_OVERLOADED;
-    case ERR_NOMEM: return COORD_R_MEMORY;
-    case ERR_CANCELLED:
-    case ERR_CLOSED: return COORD_R_CLOSED;
-    case ERR_TOO_LARGE: return COORD_R_STORAGE;
-    default: return op->status == GRPC_DEADLINE_EXCEEDED ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
-    }
-}
-
-coord_result etcd_failure(const struct etcd_op *op, bool writes)
-{
-    int reason = op->answered ? reason_of_answer(op) : reason_of_silence(op);
+    int reason = op->answered ? reason_of_answer(op) : courier_op_silence(op);
     coord_result result;
 
     if (etcd_says(op, GRPC_UNIMPLEMENTED, ""))
@@ -151,7 +138,7 @@ void etcd_arena_init(struct arena *arena, size_t message_len)
     arena_init(arena, ARENA_GROWTH * message_len + ARENA_LEAST);
 }
 
-enum err etcd_reply(const struct etcd_op *op, const ProtobufCMessageDescriptor *type,
+enum err etcd_reply(const struct courier_op *op, const ProtobufCMessageDescriptor *type,
                     struct arena *arena, ProtobufCMessage **ret_message)
 {
     struct str bytes = buf_peek(&op->response);

@@ -148,7 +148,7 @@ coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
                           struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response)
 {
-    struct etcd_op op;
+    struct courier_op op;
     coord_result result = prim_ok(COORD_R_NONE);
     ProtobufCMessage *message;
 
@@ -177,7 +177,7 @@ coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
         }
     }
 done:
-    etcd_op_deinit(&op);
+    courier_op_deinit(&op);
     return result;
 }
 
@@ -190,7 +190,7 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
     ProtobufCMessage *message;
     coord_result result = prim_ok(COORD_R_NONE);
     struct etcd_key stored;
-    struct etcd_op op;
+    struct courier_op op;
 
     arena_init(arena, 1);
     if (b->degraded) return other_cluster();
@@ -218,6 +218,6 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
         }
     }
 done:
-    etcd_op_deinit(&op);
+    courier_op_deinit(&op);
     return result;
 }

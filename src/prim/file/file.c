@@ -153,7 +153,7 @@ static coord_result file_adopt(struct prim_backend *backend, const struct prim_c
 static void store_free(struct file_store *store)
 {
     collector_close(store->collector);
-    hub_close(store->hub);
+    file_hub_close(store->hub);
     buckets_close(store);
     lease_table_close(store->table);
     netfs_close(store);
@@ -322,7 +322,7 @@ static struct file_store *store_new(const struct prim_open *in)
     (void)pthread_mutex_init(&store->mutex, NULL);
     for (size_t i = 0; i < KEY_DOORS; i++) { door_init(&store->key_doors[i]); }
     store->table = lease_table_open();
-    store->hub = hub_open(store);
+    store->hub = file_hub_open(store);
     if (store->table != NULL && store->hub != NULL) { return store; }
     store_free(store);
     return NULL;

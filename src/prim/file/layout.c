@@ -4,16 +4,11 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 
+#include "base/hex.h"
 #include "prim/answer.h"
 #include "prim/file/hooks.h"
 
 static const char hex[] = "0123456789abcdef";
-
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9') { return c - '0'; }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 static bool is_plain(char c)
 {
@@ -75,12 +70,7 @@ bool layout_lease_id(const char *name, coord_id *ret_id)
 {
     coord_id id = {{0}};
     char again[LAYOUT_LEASE_CAP];
-    if (strlen(name) != 32) { return false; }
-    for (size_t i = 0; i < 32; i++) {
-        int digit = digit_of(name[i]);
-        if (digit < 0) { return false; }
-        id.b[i / 2] = (uint8_t)(id.b[i / 2] << 4 | digit);
-    }
+    if (strlen(name) != 32 || !hex_read_id(str_from(name), id.b)) { return false; }
     layout_lease(&id, again);
     assert(strcmp(again, name) == 0);
     *ret_id = id;
@@ -102,7 +92,7 @@ bool layout_temp_parse(const char *name, struct layout_temp *ret_temp)
     uint64_t pid;
     if (!str_split(&rest, '.', &part) || part.len != 8) { return false; }
     for (size_t i = 0; i < 8; i++) {
-        int digit = digit_of(part.at[i]);
+        int digit = hex_value_lower(part.at[i]);
         if (digit < 0) { return false; }
         temp.boot[i / 2] = (uint8_t)(temp.boot[i / 2] << 4 | digit);
     }

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/hex.h"
 
 /* Over all bytes with the four of the checksum itself taken as zero. */
 static uint32_t crc_around(const char *bytes, size_t len, size_t at)
@@ -309,13 +310,6 @@ static size_t uuid_text(const coord_id *id, char *out)
     return len;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') { return c - '0'; }
-    if (c >= 'a' && c <= 'f') { return c - 'a' + 10; }
-    return -1;
-}
-
 static bool uuid_parse(struct str text, coord_id *ret_id)
 {
     size_t at = 0, byte = 0;
@@ -323,7 +317,7 @@ static bool uuid_parse(struct str text, coord_id *ret_id)
     for (size_t g = 0; g < sizeof uuid_groups; g++) {
         if (g > 0 && text.at[at++] != '-') { return false; }
         for (int i = 0; i < uuid_groups[g]; i++, byte++, at += 2) {
-            int high = hex_digit(text.at[at]), low = hex_digit(text.at[at + 1]);
+            int high = hex_value_lower(text.at[at]), low = hex_value_lower(text.at[at + 1]);
             if (high < 0 || low < 0) { return false; }
             ret_id->b[byte] = (uint8_t)(high << 4 | low);
         }

@@ -614,7 +614,7 @@ static coord_result hub_start(struct hub *hub)
                                       "no thread for the watch could be started");
 }
 
-struct hub *hub_open(struct file_store *store)
+struct hub *file_hub_open(struct file_store *store)
 {
     struct hub *hub = calloc(1, sizeof *hub);
     if (hub == NULL) { return NULL; }
@@ -636,7 +636,7 @@ static void guard_free(struct hub *hub, struct guard *guard)
     free(guard);
 }
 
-void hub_close(struct hub *hub)
+void file_hub_close(struct hub *hub)
 {
     if (hub == NULL) { return; }
     atomic_store(&hub->stop, true);

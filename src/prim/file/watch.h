@@ -10,8 +10,8 @@
 #include "prim/file/store.h"
 
 /* The thread starts with the first watch or guard. NULL: no memory. */
-struct hub *hub_open(struct file_store *store);
-void hub_close(struct hub *hub);
+struct hub *file_hub_open(struct file_store *store);
+void file_hub_close(struct hub *hub);
 
 coord_result file_watch(struct prim_backend *backend, const struct prim_call *call,
                         struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);

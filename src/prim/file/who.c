@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "prim/backend.h"
 #include "prim/file/hooks.h"
 #include "prim/file/sys.h"
 
@@ -55,21 +56,14 @@ static bool read_stat(const char *path, struct stat_line *ret_line)
 
 static bool read_boot_id(uint8_t boot_id[16])
 {
-    char text[64];
-    size_t digits = 0;
+    coord_id id;
     if (file_hooks.boot_id != NULL) {
         memcpy(boot_id, file_hooks.boot_id, 16);
         return true;
     }
-    if (!read_text("/proc/sys/kernel/random/boot_id", text, sizeof text)) { return false; }
-    memset(boot_id, 0, 16);
-    for (const char *c = text; *c != '\0' && digits < 32; c++) {
-        int digit = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
-        if (digit < 0) { continue; }
-        boot_id[digits / 2] = (uint8_t)(boot_id[digits / 2] << 4 | digit);
-        digits++;
-    }
-    return digits == 32;
+    if (!prim_kernel_boot_id(&id)) { return false; }
+    memcpy(boot_id, id.b, sizeof id.b);
+    return true;
 }
 
 enum err who_am_i(struct host_facts *ret_facts)

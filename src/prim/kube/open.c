@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "prim/kube/guard.h"
 #include "prim/kube/store.h"
 #include "prim/url.h"
@@ -171,23 +172,6 @@ static coord_result check_rights(struct store *store, const struct prim_open *in
     return prim_ok(COORD_R_NONE);
 }
 
-static bool read_uid(struct str text, coord_id *ret_id)
-{
-    coord_id id = {{0}};
-    size_t digits = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-        if (c == '-') continue;
-        int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (value < 0 || digits == 32) return false;
-        id.b[digits / 2] = (uint8_t)(id.b[digits / 2] << 4 | value);
-        digits++;
-    }
-    *ret_id = id;
-    return digits == 32;
-}
-
 /* Finds or makes the object that stands for the store. */
 static coord_result find_identity(struct store *store, const struct prim_open *in)
 {
@@ -213,7 +197,7 @@ static coord_result find_identity(struct store *store, const struct prim_open *i
         result = kube_store_err(store, err, &answer, &note);
         result.flags = 0;
     } else if (json_get_string(answer.object, "metadata.uid", &uid, &note) ||
-               !read_uid(uid, &store->id)) {
+               !hex_read_id(uid, store->id.b)) {
         result =
             prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s has no uid", STORE_OBJECT);
     }

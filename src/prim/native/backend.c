@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -7,7 +8,6 @@
 #include "prim/url.h"
 
 enum {
-    ADDRESS_CAP = 300,
     OPEN_PAUSE_MS = 100,
     LEASES_MAX = 64 * 1024,
     VOTERS_HA = 3,
@@ -56,36 +56,61 @@ static void fill_caps(struct native_backend *b, uint32_t voters)
 
 /* -- one call -- */
 
+static void request_text(const struct native_request *request, char text[COURIER_REQUEST_ID_CAP])
+{
+    char client[PRIM_ID_TEXT_CAP];
+
+    prim_id_text(&request->client, client);
+    (void)snprintf(text, COURIER_REQUEST_ID_CAP, "%s-%" PRIu64, client, request->sequence);
+}
+
+coord_result native_other_store(struct native_backend *b)
+{
+    static const char why[] = "another store answers: it was restored, or replaced";
+
+    /* R5: what was granted before is not known there. */
+    if (!atomic_exchange(&b->degraded, true)) b->host->degraded(b->host, why);
+    return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
+}
+
+coord_result native_failed(struct native_backend *b, const struct courier_op *op, bool writes)
+{
+    if (op->err && op->answered && op->status == GRPC_NOT_FOUND) return native_other_store(b);
+    return native_failure(op, writes);
+}
+
 coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
                         struct arena *arena, ProtobufCMessage **ret_message)
 {
     coord_result result = prim_ok(COORD_R_NONE);
-    struct native_op op;
+    struct courier_op op;
 
     arena_init(arena, 1);
-    if (b->degraded)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "muster: another store answers");
+    if (b->degraded) return native_other_store(b);
     native_op_init(&op, ask->path, deadline_ns);
     op.waits = ask->waits;
     op.hurried = ask->hurried;
-    if (message_write(ask->request, &op.request, NULL)) {
-        native_op_deinit(&op);
+    if (ask->request_of) request_text(ask->request_of, op.request_id);
+    if (native_client_write(b->client, ask->request, &op.request)) {
+        courier_op_deinit(&op);
         return native_no_memory();
     }
     native_op_run(b->client, &op);
     if (op.err) {
-        result = native_failure(&op, ask->writes);
+        result = native_failed(b, &op, ask->request_of != NULL);
     } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
         result = native_corrupt("an answer that cannot be read");
-        if (ask->writes) result.flags |= COORD_F_MAYBE_APPLIED;
+        if (ask->request_of) result.flags |= COORD_F_MAYBE_APPLIED;
+    } else if (op.doubt) {
+        result.flags |= COORD_F_MAYBE_APPLIED;
     }
-    native_op_deinit(&op);
+    courier_op_deinit(&op);
     return result;
 }
 
 /* -- is it alive, and still the same? -- */
 
-static void on_pulse_answer(struct native_op *op)
+static void on_pulse_answer(struct courier_op *op)
 {
     struct native_backend *b = CONTAINER_OF(op, struct native_backend, pulse_op);
     ProtobufCMessage *message;
@@ -97,14 +122,10 @@ static void on_pulse_answer(struct native_op *op)
     if (!op->err && !native_read(buf_peek(&op->response), &muster__v1__status_response__descriptor,
                                  &arena, &message)) {
         id = native_id(((const Muster__V1__StatusResponse *)message)->store_id);
-        /* R5: it was restored from a copy. What was granted before is not known there. */
-        if (!prim_id_is_zero(&id) && !prim_id_equal(&id, &b->store_id) && !b->degraded) {
-            b->degraded = true;
-            b->host->degraded(b->host, "another store answers: it was restored, or replaced");
-        }
+        if (!prim_id_is_zero(&id) && !prim_id_equal(&id, &b->store_id)) (void)native_other_store(b);
     }
     arena_deinit(&arena);
-    native_op_deinit(op);
+    courier_op_deinit(op);
     if (!b->closing) timer_start_in(&b->pulse, PULSE_MS);
 }
 
@@ -114,7 +135,7 @@ static void on_pulse(struct timer *timer)
 {
     struct native_backend *b = CONTAINER_OF(timer, struct native_backend, pulse);
     Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
-    struct native_op *op = &b->pulse_op;
+    struct courier_op *op = &b->pulse_op;
 
     if (!native_client_listens(b->client)) {
         timer_start_in(&b->pulse, PULSE_MS);
@@ -149,10 +170,14 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
         status = (const Muster__V1__StatusResponse *)message;
         b->store_id = native_id(status->store_id);
         *ret_voters = status->voters;
-        /* The first leader of a new store names it. */
-        if (prim_id_is_zero(&b->store_id))
+        /* The first leader of a new store names it. A replica that nobody has let in, or that was
+         * removed before, never hears of that: others are asked as well. */
+        if (prim_id_is_zero(&b->store_id)) {
+            native_client_move_on(b->client);
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER,
-                                 "muster: the store has no identity yet");
+                                 "muster: the store has no identity yet (no leader, or replicas "
+                                 "of a release without a store)");
+        }
     }
     arena_deinit(&arena);
     return result;
@@ -184,7 +209,10 @@ static coord_result probe(struct native_backend *b, int64_t deadline_ns)
         if (!worth_another(&result) || native_client_now(b->client) >= deadline_ns) break;
         (void)nanosleep(&pause, NULL);
     }
-    if (result.code == COORD_OK) fill_caps(b, voters);
+    if (result.code == COORD_OK) {
+        fill_caps(b, voters);
+        native_client_bind(b->client, &b->store_id);
+    }
     return result;
 }
 
@@ -193,51 +221,22 @@ static coord_result url_invalid(const char *what)
     return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s", what);
 }
 
-static coord_result set_addresses(const struct prim_url *url, char (*addresses)[ADDRESS_CAP],
-                                  const char **list)
-{
-    if (url->host_count == 0) return url_invalid("no host: muster://h1:7790,h2:7790");
-    if (url->path[0] && strcmp(url->path, "/") != 0) return url_invalid("it takes no path");
-    if (url->user) return url_invalid("it takes no user: use certificates");
-    for (size_t i = 0; i < url->host_count; i++) {
-        const char *host = url->hosts[i], *bracket = strrchr(host, ']');
-        bool port = strchr(bracket ? bracket : host, ':') != NULL;
-        int len = snprintf(addresses[i], ADDRESS_CAP, "%s%s", host, port ? "" : ":7790");
-        if (len < 0 || len >= ADDRESS_CAP) return url_invalid("a host name is too long");
-        list[i] = addresses[i];
-    }
-    list[url->host_count] = NULL;
-    return prim_ok(COORD_R_NONE);
-}
-
-static const char *first_of(const char *a, const char *b)
-{
-    return a ? a : b;
-}
-
 static coord_result open_client(const struct prim_open *in, struct native_backend *b)
 {
-    char addresses[PRIM_URL_HOSTS_MAX][ADDRESS_CAP];
-    const char *list[PRIM_URL_HOSTS_MAX + 1];
-    const coord_options *options = in->options;
-    int64_t tls = 0;
-    coord_result result = set_addresses(in->url, addresses, list);
-    struct native_client_options client = {
-        .addresses = list,
-        .ca_file = first_of(prim_url_param(in->url, "ca"), options->tls_ca_file),
-        .cert_file = first_of(prim_url_param(in->url, "cert"), options->tls_cert_file),
-        .key_file = first_of(prim_url_param(in->url, "key"), options->tls_key_file),
-        .clock = in->clock,
-    };
+    static const struct courier_words words = {
+        .name = "muster", .port = ":7790", .example = "muster://h1:7790,h2:7790", .tls = "tls=1"};
+    const struct prim_url *url = in->url;
+    struct courier_servers servers;
+    struct native_client_options client = {.servers = &servers, .clock = in->clock};
     struct note note = {""};
+    coord_result result;
     enum err err;
 
-    if (result.code == COORD_OK) result = prim_url_number(in->url, "tls", 0, 1, &tls);
+    if (url->host_count > 0 && url->path[0] && strcmp(url->path, "/") != 0)
+        return url_invalid("it takes no path");
+    if (url->host_count > 0 && url->user) return url_invalid("it takes no user: use certificates");
+    result = courier_servers_read(in, &words, &servers);
     if (result.code != COORD_OK) return result;
-    client.tls = tls != 0;
-    if (!client.tls && (client.ca_file || client.cert_file || client.key_file))
-        return url_invalid("certificates without TLS: use tls=1");
-    if (!client.cert_file != !client.key_file) return url_invalid("cert= and key= go together");
     err = native_client_open(&client, &b->client, &note);
     if (err == ERR_NOMEM) return native_no_memory();
     if (err)

@@ -14,10 +14,10 @@ struct beat { /* on the stack of who waits for it */
     int64_t deadline_ns;
     coord_result result;
     struct post post;
-    struct native_wait wait;
+    struct latch wait;
 };
 struct batch {
-    struct native_op op;
+    struct courier_op op;
     struct native_backend *backend;
     struct list beats;
     size_t count;
@@ -30,7 +30,7 @@ static void gather(struct beat *beat);
 static void tell(struct beat *beat, coord_result result)
 {
     beat->result = result;
-    native_wait_done(&beat->wait);
+    latch_open(&beat->wait);
 }
 
 static coord_result judge(const Muster__V1__Renewal *renewal)
@@ -66,11 +66,11 @@ static void tell_all(struct batch *batch, const Muster__V1__RenewResponse *respo
     }
 }
 
-static void on_renewed(struct native_op *op)
+static void on_renewed(struct courier_op *op)
 {
     struct batch *batch = CONTAINER_OF(op, struct batch, op);
     const Muster__V1__RenewResponse *response;
-    coord_result failure = native_failure(op, false);
+    coord_result failure = native_failed(batch->backend, op, false);
     ProtobufCMessage *message;
     struct arena arena;
 
@@ -85,7 +85,7 @@ static void on_renewed(struct native_op *op)
     }
     tell_all(batch, response, &failure);
     arena_deinit(&arena);
-    native_op_deinit(op);
+    courier_op_deinit(op);
     free(batch);
 }
 
@@ -103,7 +103,7 @@ static enum err encode(struct batch *batch)
             beat->deadline_ns < batch->op.deadline_ns ? beat->deadline_ns : batch->op.deadline_ns;
     }
     batch->count = request.n_lease_ids;
-    return message_write(&request.base, &batch->op.request, NULL);
+    return native_client_write(batch->backend->client, &request.base, &batch->op.request);
 }
 
 static void flush(struct native_backend *b)
@@ -130,7 +130,7 @@ static void flush(struct native_backend *b)
     batch->op.done = on_renewed;
     if (encode(batch)) {
         tell_all(batch, NULL, &no_memory);
-        native_op_deinit(&batch->op);
+        courier_op_deinit(&batch->op);
         free(batch);
         return;
     }
@@ -179,10 +179,10 @@ coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const co
     if (b->degraded)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "muster: another store answers");
     list_init(&beat.link);
-    native_wait_init(&beat.wait);
+    latch_init(&beat.wait);
     post_init(&beat.post, on_beat);
     loop_post(native_client_loop(b->client), &beat.post);
-    native_wait_for(&beat.wait);
+    latch_wait(&beat.wait);
     *ret_sent_ns = sent_ns;
     return beat.result;
 }

@@ -8,20 +8,16 @@
  * same trouble moves it (`generation`). */
 #ifndef PRIM_NATIVE_CLIENT_H
 #define PRIM_NATIVE_CLIENT_H
-#include <pthread.h>
-
 #include "base/buf.h"
-#include "io/real.h"
-#include "prim/backend.h"
-#include "rpc/client.h"
+#include "prim/courier/op.h"
+#include "wire/message.h"
 
 struct native_client;
 struct native_call;
+enum { STORE_ID_FIELD = 15 }; /* number of `store_id` in every request */
 
 struct native_client_options {
-    const char *const *addresses; /* ends with NULL; all of this is copied */
-    bool tls;
-    const char *ca_file, *cert_file, *key_file; /* or NULL */
+    const struct courier_servers *servers; /* copied */
     struct prim_clock clock;
 };
 /* ERR_INVALID, ERR_NOMEM, ERR_IO and what reading certificates gives, with a note. */
@@ -29,59 +25,30 @@ enum err native_client_open(const struct native_client_options *options,
                             struct native_client **ret_client, struct note *note);
 /* Every call and stream ends first (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
 void native_client_close(struct native_client *client);
+/* From now on every request says which store it is meant for. Before threads ask. */
+void native_client_bind(struct native_client *client, const coord_id *store_id);
+/* Encodes it, with that. */
+enum err native_client_write(const struct native_client *client, ProtobufCMessage *message,
+                             struct buf *into);
 struct loop *native_client_loop(struct native_client *client);
 int64_t native_client_now(const struct native_client *client); /* the store's clock */
 /* Runs fn on the loop's thread and waits for it. Not from that thread. */
 void native_client_do(struct native_client *client, void (*fn)(void *owner), void *owner);
+/* What answers is of no use: the next address is asked. Not from the loop's thread. */
+void native_client_move_on(struct native_client *client);
 /* Loop thread. Is there anything open that would hang if its server fell silent? */
 bool native_client_listens(const struct native_client *client);
 /* Any thread: calls that wait at the server end, and none begins any more. */
 void native_client_stop_waiting(struct native_client *client);
-
-/* -- a thread that waits -- */
-struct native_wait {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-};
-void native_wait_init(struct native_wait *wait);
-void native_wait_for(struct native_wait *wait); /* once; it can be thrown away after */
-void native_wait_done(struct native_wait *wait);
 
 /* -- unary calls -- */
 enum {
     NATIVE_RESPONSE_MAX = 8 * 1024 * 1024,
     NATIVE_REQUEST_MAX = 4 * 1024 * 1024,
 };
-struct native_op {
-    /* set by native_op_init and the caller */
-    const char *path;
-    struct buf request; /* encoded */
-    int64_t deadline_ns;
-    bool waits;   /* silence is no trouble: it waits for a slot */
-    bool hurried; /* fail when every address has failed, instead of waiting for one */
-    void (*done)(struct native_op *op); /* loop's thread; NULL: somebody is in native_op_run */
-    void *owner;
-    /* the answer */
-    enum err err; /* as rpc_outcome */
-    enum grpc_status status;
-    bool answered, stopped;
-    char text[160];
-    struct buf response;
-    /* the client's */
-    struct native_client *client;
-    struct rpc_client_call *call;
-    struct post post;
-    struct list link;
-    struct native_wait wait;
-    uint32_t generation;
-    uint64_t slice_ms;
-    bool doubt, again;
-};
-void native_op_init(struct native_op *op, const char *path, int64_t deadline_ns);
-void native_op_deinit(struct native_op *op);
-void native_op_start(struct native_client *client, struct native_op *op); /* any thread */
-void native_op_run(struct native_client *client, struct native_op *op);   /* not the loop's */
+void native_op_init(struct courier_op *op, const char *path, int64_t deadline_ns);
+void native_op_start(struct native_client *client, struct courier_op *op); /* any thread */
+void native_op_run(struct native_client *client, struct courier_op *op);   /* not the loop's */
 
 /* -- streams from the server: loop thread only, but for init -- */
 struct native_stream {
@@ -97,8 +64,7 @@ struct native_stream {
     struct native_call *call; /* NULL: not open */
     struct list link;
     struct timer again;
-    mono_time opened;
-    uint32_t failures;
+    struct courier_pace pace;
     bool wanted;
 };
 enum err native_stream_init(struct native_stream *stream, struct native_client *client,

@@ -26,12 +26,15 @@ void native_change(struct native_backend *b, const struct prim_call *call,
                              &(struct native_ask){.path = change->path,
                                                   .request = change->message,
                                                   .type = &muster__v1__outcome__descriptor,
-                                                  .writes = true,
+                                                  .request_of = &request,
                                                   .waits = change->waits},
                              &arena, &message);
     if (done.result.code == COORD_OK) {
         const Muster__V1__Outcome *outcome = (const Muster__V1__Outcome *)message;
+        uint32_t doubt = done.result.flags & COORD_F_MAYBE_APPLIED;
         done.result = native_outcome(outcome);
+        if (done.result.reason == COORD_R_OTHER_STORE) done.result = native_other_store(b);
+        if (done.result.code == COORD_UNAVAILABLE) done.result.flags |= doubt;
         done.lease_id = native_id(outcome->lease_id);
         done.create_revision = outcome->create_revision;
     }
@@ -135,8 +138,7 @@ coord_result native_remove(struct prim_backend *base, const struct prim_call *ca
     native_change(native_of(base), call,
                   &(struct native_change){NATIVE_PATH("Delete"), &message.base, &request, false},
                   &done);
-    if (done.result.code == COORD_NOT_FOUND && call->attempt > 0) return prim_ok(COORD_R_ALREADY);
-    return done.result;
+    return done.result; /* of a repeat, too: the server knows what the first one did */
 }
 
 coord_result native_look(struct native_backend *b, const struct prim_call *call, struct str key,

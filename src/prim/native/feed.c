@@ -21,25 +21,27 @@ struct native_feed {
     bool bucket;
     int64_t deadline_ns;
     struct timer late;
-    struct native_wait *opening; /* until the first snapshot */
+    struct latch *opening; /* until the first snapshot */
     coord_result opened;
 };
 
 static void opened(struct native_feed *f, coord_result result)
 {
-    struct native_wait *wait = f->opening;
+    struct latch *wait = f->opening;
 
     if (!wait) return;
     f->opening = NULL;
     f->opened = result;
     timer_stop(&f->late);
-    native_wait_done(wait);
+    latch_open(wait);
 }
 
 static void end(struct native_feed *f, int reason)
 {
     native_sub_pause(&f->sub);
-    if (f->opening)
+    if (f->opening && reason == COORD_R_OTHER_STORE)
+        opened(f, native_other_store(f->backend));
+    else if (f->opening)
         opened(f, prim_answer(COORD_UNAVAILABLE, reason, "muster: the watch was refused"));
     else
         prim_feed_end(f->feed, reason);
@@ -140,8 +142,11 @@ static void on_gap(struct native_sub *sub)
 
 static void on_refused(struct native_sub *sub, int reason, struct str text)
 {
+    struct native_feed *f = CONTAINER_OF(sub, struct native_feed, sub);
+
     (void)text;
-    end(CONTAINER_OF(sub, struct native_feed, sub), reason);
+    if (reason == COORD_R_OTHER_STORE) (void)native_other_store(f->backend);
+    end(f, reason);
 }
 
 static const struct native_sub_events feed_events = {
@@ -214,7 +219,7 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
                           bool bucket, struct prim_feed *feed, void **ret_watch)
 {
     struct native_feed *f = calloc(1, sizeof *f);
-    struct native_wait wait;
+    struct latch wait;
     coord_result result;
 
     if (!f) return native_no_memory();
@@ -225,10 +230,10 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     f->deadline_ns = call->deadline_ns;
     f->sub.events = &feed_events;
     prim_feed_on_room(feed, on_room, f);
-    native_wait_init(&wait);
+    latch_init(&wait);
     f->opening = &wait;
     native_client_do(f->backend->client, on_watch, f);
-    native_wait_for(&wait);
+    latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)
         *ret_watch = f;

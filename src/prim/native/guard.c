@@ -142,7 +142,8 @@ static void on_refused(struct native_sub *sub, int reason, struct str text)
 {
     struct guard_scope *scope = CONTAINER_OF(sub, struct guard_scope, sub);
 
-    (void)reason, (void)text;
+    (void)text;
+    if (reason == COORD_R_OTHER_STORE) (void)native_other_store(scope->backend);
     LIST_EACH_SAFE(&scope->keys, node, following)
     {
         free_key(CONTAINER_OF(node, struct guard_key, in_scope));

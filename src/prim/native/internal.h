@@ -40,7 +40,7 @@ struct native_backend {
     struct list scopes;
     /* backend.c: loop thread */
     struct timer pulse;
-    struct native_op pulse_op;
+    struct courier_op pulse_op;
     bool pulsing, closing;
 };
 static inline struct native_backend *native_of(struct prim_backend *base)
@@ -51,18 +51,24 @@ static inline struct native_backend *native_of(struct prim_backend *base)
 /* -- backend.c: one call -- */
 struct native_ask {
     const char *path;
-    const ProtobufCMessage *request;
-    const ProtobufCMessageDescriptor *type; /* of the answer */
-    bool writes, waits, hurried;
+    ProtobufCMessage *request;
+    const ProtobufCMessageDescriptor *type;  /* of the answer */
+    const struct native_request *request_of; /* of a change; NULL: it changes nothing */
+    bool waits, hurried;
 };
-/* OK: *ret_message stands in `arena`, which the caller closes in any case. */
+/* OK: *ret_message stands in `arena`, which the caller closes in any case; and with
+ * COORD_F_MAYBE_APPLIED an earlier attempt may still come, if this answer decides nothing. */
 coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
                         struct arena *arena, ProtobufCMessage **ret_message);
+
+/* R5: every claim is over, and nothing is asked of that store any more. Any thread. */
+coord_result native_other_store(struct native_backend *b);
+coord_result native_failed(struct native_backend *b, const struct courier_op *op, bool writes);
 
 /* -- entries.c -- */
 struct native_change {
     const char *path;
-    const ProtobufCMessage *message;
+    ProtobufCMessage *message;
     Muster__V1__Request *request; /* of the message; filled in */
     bool waits;
 };

@@ -25,12 +25,13 @@ coord_result native_no_memory(void)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "muster: no memory");
 }
 
-static int reason_of_answer(const struct native_op *op)
+static int reason_of_answer(const struct courier_op *op)
 {
     switch (op->status) {
     case GRPC_UNAVAILABLE:
-    case GRPC_UNKNOWN: /* no majority confirmed it */
-    case GRPC_ABORTED: /* another call under this request took its place in the queue */
+    case GRPC_UNKNOWN:       /* no majority confirmed it */
+    case GRPC_UNIMPLEMENTED: /* an older release; another replica may be newer */
+    case GRPC_ABORTED:       /* another call under this request took its place in the queue */
     case GRPC_FAILED_PRECONDITION: return COORD_R_NO_LEADER;
     case GRPC_RESOURCE_EXHAUSTED:
         return strstr(op->text, "disk") ? COORD_R_STORAGE : COORD_R_OVERLOADED;
@@ -42,34 +43,22 @@ static int reason_of_answer(const struct native_op *op)
     }
 }
 
-static int reason_of_silence(const struct native_op *op)
+coord_result native_failure(const struct courier_op *op, bool writes)
 {
-    switch (op->err) {
-    case ERR_TIMEOUT: return COORD_R_TIMEOUT;
-    case ERR_FULL: return COORD_R_OVERLOADED;
-    case ERR_NOMEM: return COORD_R_MEMORY;
-    case ERR_CANCELLED:
-    case ERR_CLOSED: return COORD_R_CLOSED;
-    case ERR_TOO_LARGE: return COORD_R_STORAGE;
-    case ERR_NOT_LEADER: return COORD_R_NO_LEADER;
-    default: return op->status == GRPC_DEADLINE_EXCEEDED ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
-    }
-}
-
-coord_result native_failure(const struct native_op *op, bool writes)
-{
-    int reason = op->answered ? reason_of_answer(op) : reason_of_silence(op);
+    int reason = op->answered ? reason_of_answer(op) : courier_op_silence(op);
+    /* What answered last may not have been what heard it first. */
+    bool doubt = writes && op->err == ERR_UNKNOWN;
     coord_result result;
 
     if (op->stopped) reason = COORD_R_CLOSED;
-    if (op->answered && op->status == GRPC_UNIMPLEMENTED)
+    if (op->answered && op->status == GRPC_UNIMPLEMENTED && !doubt)
         return prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER,
                            "muster: this coordinator serves no store: %s", op->text);
-    if (op->answered && op->status == GRPC_INVALID_ARGUMENT)
+    if (op->answered && op->status == GRPC_INVALID_ARGUMENT && !doubt)
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "muster: %s", op->text);
     result = prim_answer(COORD_UNAVAILABLE, reason, "muster: %s",
                          op->text[0] ? op->text : err_text(op->err));
-    if (writes && op->err == ERR_UNKNOWN) result.flags |= COORD_F_MAYBE_APPLIED;
+    if (doubt) result.flags |= COORD_F_MAYBE_APPLIED;
     return result;
 }
 

@@ -22,7 +22,7 @@ static inline struct str native_str(ProtobufCBinaryData b)
 coord_id native_id(ProtobufCBinaryData bytes); /* zero: not one */
 
 /* An op that did not end well. `writes`: doubt is worth saying. */
-coord_result native_failure(const struct native_op *op, bool writes);
+coord_result native_failure(const struct courier_op *op, bool writes);
 coord_result native_corrupt(const char *what);
 coord_result native_no_memory(void);
 

@@ -94,55 +94,73 @@ static bool add_holder(coord_holders *holders, const Muster__V1__Holder *row)
     return prim_holders_add(holders, &like, str_from(row->owner), native_str(row->value));
 }
 
-static coord_result take_holders(const Muster__V1__HoldersResponse *response,
-                                 coord_holders **ret_holders)
-{
+/* What is gathered page by page: values may be more than one answer has room for. */
+struct gathered {
     coord_holders *holders;
+    uint64_t revision;
+    uint32_t next; /* slot */
+};
 
-    if (!response->found) return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
-    if (response->slot_count == 0 || response->slot_count > PRIM_SLOTS_MAX ||
-        response->n_holders > PRIM_SLOTS_MAX)
+static coord_result take_holders(const Muster__V1__HoldersResponse *page, struct gathered *all)
+{
+    if (!page->found) return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    if (page->slot_count == 0 || page->slot_count > PRIM_SLOTS_MAX ||
+        page->n_holders > PRIM_SLOTS_MAX || (page->more && page->n_holders == 0))
         return native_corrupt("a group that cannot be");
-    for (size_t i = 0; i < response->n_holders; i++)
-        if (response->holders[i]->slot >= PRIM_SLOTS_MAX)
-            return native_corrupt("a slot that cannot be");
-    holders = prim_holders_make(response->n_holders);
-    for (size_t i = 0; holders && i < response->n_holders; i++) {
-        if (add_holder(holders, response->holders[i])) continue;
-        coord_holders_free(holders);
-        holders = NULL;
+    if (!all->holders) {
+        all->holders = prim_holders_make(page->more ? PRIM_SLOTS_MAX : page->n_holders);
+        if (!all->holders) return native_no_memory();
+        all->holders->atomic = 1;
+        all->revision = page->revision;
     }
-    if (!holders) return native_no_memory();
-    holders->slot_count = response->slot_count;
-    holders->revision = response->group_revision;
-    holders->cooldown_ms = (int64_t)response->cooldown_ms;
-    holders->atomic = 1;
-    holders->certainty = COORD_BY_AUTHORITY;
-    prim_holders_done(holders);
-    *ret_holders = holders;
-    coord_result result = prim_ok(COORD_R_NONE);
-    result.revision = response->group_revision;
-    result.slot_count = response->slot_count;
-    result.live = (uint32_t)response->n_holders;
-    return result;
+    for (size_t i = 0; i < page->n_holders; i++) {
+        const Muster__V1__Holder *row = page->holders[i];
+        if (row->slot >= PRIM_SLOTS_MAX || row->slot < all->next)
+            return native_corrupt("a slot that cannot be");
+        if (!add_holder(all->holders, row)) return native_no_memory();
+        all->next = row->slot + 1;
+    }
+    if (page->revision != all->revision) all->holders->atomic = 0;
+    all->holders->slot_count = page->slot_count;
+    all->holders->revision = page->group_revision;
+    all->holders->cooldown_ms = (int64_t)page->cooldown_ms;
+    all->holders->certainty = COORD_BY_AUTHORITY;
+    return prim_ok(COORD_R_NONE);
 }
 
 coord_result native_holders(struct prim_backend *base, const struct prim_call *call,
                             struct str group, coord_holders **ret_holders)
 {
     Muster__V1__HoldersRequest request = MUSTER__V1__HOLDERS_REQUEST__INIT;
+    struct gathered all = {0};
     ProtobufCMessage *message;
     coord_result result;
     struct arena arena;
+    bool more;
 
     request.group = native_bytes(group);
-    result = native_ask(native_of(base), call->deadline_ns,
-                        &(struct native_ask){.path = NATIVE_PATH("Holders"),
-                                             .request = &request.base,
-                                             .type = &muster__v1__holders_response__descriptor},
-                        &arena, &message);
-    if (result.code == COORD_OK)
-        result = take_holders((const Muster__V1__HoldersResponse *)message, ret_holders);
-    arena_deinit(&arena);
+    do {
+        more = false;
+        request.from_slot = all.next;
+        result = native_ask(native_of(base), call->deadline_ns,
+                            &(struct native_ask){.path = NATIVE_PATH("Holders"),
+                                                 .request = &request.base,
+                                                 .type = &muster__v1__holders_response__descriptor},
+                            &arena, &message);
+        if (result.code == COORD_OK) {
+            result = take_holders((const Muster__V1__HoldersResponse *)message, &all);
+            more = ((const Muster__V1__HoldersResponse *)message)->more;
+        }
+        arena_deinit(&arena);
+    } while (more && result.code == COORD_OK);
+    if (result.code != COORD_OK) {
+        coord_holders_free(all.holders);
+        return result;
+    }
+    prim_holders_done(all.holders);
+    result.revision = all.holders->revision;
+    result.slot_count = all.holders->slot_count;
+    result.live = (uint32_t)all.holders->count;
+    *ret_holders = all.holders;
     return result;
 }

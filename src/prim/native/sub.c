@@ -10,7 +10,7 @@ static enum err ask(struct native_stream *stream, struct buf *request)
     message.scope = native_bytes(str_of(sub->scope, sub->scope_len));
     message.bucket = sub->bucket;
     message.start_revision = sub->next;
-    return message_write(&message.base, request, NULL);
+    return native_client_write(stream->client, &message.base, request);
 }
 
 static void take(struct native_sub *sub, const Muster__V1__WatchResponse *m)
@@ -38,16 +38,31 @@ static void take(struct native_sub *sub, const Muster__V1__WatchResponse *m)
     }
 }
 
+static bool is_good(const Muster__V1__WatchResponse *m)
+{
+    struct native_entry entry;
+
+    for (size_t i = 0; i < m->n_events; i++)
+        if (native_entry(m->events[i]->entry, false, &entry)) return false;
+    return true;
+}
+
+/* An event that cannot be is not passed over: that would be a gap which nobody is told of. */
 static void on_message(struct native_stream *stream, struct str bytes)
 {
     struct native_sub *sub = CONTAINER_OF(stream, struct native_sub, stream);
     ProtobufCMessage *message;
     struct arena arena;
 
-    if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message))
+    if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
         native_stream_reset(stream);
-    else
+    } else if (is_good((Muster__V1__WatchResponse *)message)) {
         take(sub, (Muster__V1__WatchResponse *)message);
+    } else {
+        sub->next = 0;
+        sub->events->on_gap(sub);
+        native_stream_reset(stream);
+    }
     arena_deinit(&arena);
 }
 
@@ -60,6 +75,7 @@ static void on_broken(struct native_stream *stream, enum grpc_status status, str
     if (status == GRPC_PERMISSION_DENIED || status == GRPC_UNAUTHENTICATED)
         reason = COORD_R_FORBIDDEN;
     if (status == GRPC_UNIMPLEMENTED || status == GRPC_INVALID_ARGUMENT) reason = COORD_R_STORAGE;
+    if (status == GRPC_NOT_FOUND) reason = COORD_R_OTHER_STORE;
     if (!reason) return;
     native_stream_leave(stream);
     sub->events->on_refused(sub, reason, text);

@@ -15,7 +15,7 @@ struct native_sub_events {
     void (*on_changes)(struct native_sub *sub, const Muster__V1__WatchResponse *changes);
     void (*on_progress)(struct native_sub *sub, uint64_t revision); /* may be NULL */
     void (*on_gap)(struct native_sub *sub); /* events were lost; a snapshot follows */
-    /* For good: a reason of UNAVAILABLE. It is not asked for again. */
+    /* For good: a reason of UNAVAILABLE, or OTHER_STORE. It is not asked for again. */
     void (*on_refused)(struct native_sub *sub, int reason, struct str text);
 };
 struct native_sub {

@@ -1,5 +1,7 @@
 #include "prim/nats/subject.h"
 
+#include "base/hex.h"
+
 #include <stdio.h>
 
 static bool is_plain(char c)
@@ -56,8 +58,7 @@ void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJ
 /* Upper case only, as encode writes it: one key, one subject. */
 static int hex_digit(char c)
 {
-    if (c >= '0' && c <= '9') { return c - '0'; }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= 'a' && c <= 'f' ? -1 : hex_value(c);
 }
 
 bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1])

@@ -14,7 +14,12 @@
 #include "base/bytes.h"
 #include "store/core/internal.h"
 
-enum { GROUP_COST = 256, SLOT_COST = sizeof(struct slot), WAITER_COST = 160 };
+enum {
+    GROUP_COST = 256,
+    SLOT_COST = sizeof(struct slot),
+    WAITER_COST = 160,
+    OVERDUE_WORK = 8 * STORE_SLOTS_MAX
+};
 
 static struct str group_name(const struct group *group)
 {
@@ -70,30 +75,47 @@ static void rests_join(struct store *store, struct group *group)
     if (order_insert(&store->rests, group)) (void)store_must(NULL);
 }
 
-static void rest_set(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
+static void rest_begin(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
 {
-    bool before = group->slots[slot].rest_until_ns != 0;
-
+    assert(until_ns && !group->slots[slot].rest_until_ns);
     view_group(store, group);
-    if (before) toggle_rest(store, group, slot);
     rests_leave(store, group);
-    group->rests += until_ns != 0;
-    group->rests -= before;
+    group->rests++;
     group->slots[slot].rest_until_ns = until_ns;
     rests_join(store, group);
-    if (until_ns) toggle_rest(store, group, slot);
+    toggle_rest(store, group, slot);
 }
 
-void groups_end_rests(struct store *store)
+static bool has_rested(const struct store *store, const struct group *group)
 {
-    for (;;) {
+    return group->rests > 0 && due_get(group->due) <= store->clock_ns;
+}
+
+static void end_rests(struct store *store, struct group *group)
+{
+    if (!has_rested(store, group)) return;
+    view_group(store, group);
+    rests_leave(store, group);
+    for (uint32_t i = 0; i < group->slot_cap; i++) {
+        uint64_t until_ns = group->slots[i].rest_until_ns;
+        if (!until_ns || until_ns > store->clock_ns) continue;
+        toggle_rest(store, group, i);
+        group->slots[i].rest_until_ns = 0;
+        group->rests--;
+    }
+    rests_join(store, group);
+    group_serve(store, group);
+}
+
+void groups_end_rests(struct store *store, size_t max)
+{
+    for (size_t cost, done = 0; done < max; done += cost) {
         struct order_place place = order_begin(&store->rests);
         struct group *group = order_next(&place);
-        if (!group || due_get(group->due) > store->clock_ns) return;
-        for (uint32_t i = 0; i < group->slot_cap; i++)
-            if (group->slots[i].rest_until_ns && group->slots[i].rest_until_ns <= store->clock_ns)
-                rest_set(store, group, i, 0);
-        group_serve(store, group);
+        if (!group || !has_rested(store, group)) return;
+        cost = 1u + group->slot_cap;
+        store->work += cost;
+        end_rests(store, group);
     }
 }
 
@@ -173,10 +195,11 @@ static void waiter_forget(struct store *store, struct waiter *waiter)
 {
     struct group *group = waiter->group;
 
-    view_group(store, group);
+    view_waiter(store, waiter);
     view_lease(store, waiter->lease);
     toggle(store, group);
     list_remove(&waiter->in_group);
+    list_remove(&waiter->told.link);
     group->waiter_count--;
     store->waiters--;
     store->bytes -= WAITER_COST + waiter->value_len;
@@ -235,25 +258,26 @@ void group_slot_freed(struct store *store, struct group *group, uint32_t slot, u
     group->slots[slot].lease = NULL;
     group->live--;
     if (expired_ns && add_sat_u64(expired_ns, group->cooldown_ns) > store->clock_ns)
-        rest_set(store, group, slot, expired_ns + group->cooldown_ns);
+        rest_begin(store, group, slot, expired_ns + group->cooldown_ns);
     group_serve(store, group);
 }
 
 void group_restore_waiter(struct store *store, struct group *group, struct lease *lease,
-                          const struct store_command *command)
+                          const struct store_command *command, uint64_t place)
 {
     struct waiter *waiter = store_must(malloc(sizeof *waiter + command->value.len));
 
-    view_group(store, group);
     view_lease(store, lease);
     *waiter = (struct waiter){.group = group,
                               .lease = lease,
                               .client = command->client,
                               .sequence = command->sequence,
+                              .place = place,
                               .prefer_slot = command->prefer_slot,
                               .value_len = (uint32_t)command->value.len};
     if (command->value.len) memcpy(waiter->value, command->value.at, command->value.len);
     list_init(&waiter->in_group);
+    view_born(store, &store->waiters_told, &waiter->told);
     toggle(store, group);
     list_append(&group->waiters, &waiter->in_group);
     group->waiter_count++;
@@ -264,13 +288,11 @@ void group_restore_waiter(struct store *store, struct group *group, struct lease
 }
 
 /* -- acquire -- */
-struct group *group_restore(struct store *store, struct str key, uint32_t slot_count,
-                            uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision)
+static struct group *group_make(struct store *store, struct str key, uint32_t slot_count,
+                                uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision)
 {
-    struct group *group;
+    struct group *group = store_must(calloc(1, sizeof *group + key.len));
 
-    if (group_find(store, key)) return NULL;
-    group = store_must(calloc(1, sizeof *group + key.len));
     group->key_len = (uint32_t)key.len;
     memcpy(group->key, key.at, key.len);
     group->slot_count = slot_count;
@@ -278,15 +300,23 @@ struct group *group_restore(struct store *store, struct str key, uint32_t slot_c
     group->revision = revision;
     list_init(&group->waiters);
     slots_grow(store, group, slot_cap);
+    view_born(store, &store->groups_told, &group->told);
     if (map_put(&store->groups, group_name(group), group)) (void)store_must(NULL);
     store->bytes += GROUP_COST + group->key_len;
     toggle(store, group);
     return group;
 }
 
+struct group *group_restore(struct store *store, struct str key, uint32_t slot_count,
+                            uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision)
+{
+    if (group_find(store, key)) return NULL;
+    return group_make(store, key, slot_count, slot_cap, cooldown_ns, revision);
+}
+
 void group_restore_rest(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
 {
-    rest_set(store, group, slot, until_ns);
+    rest_begin(store, group, slot, until_ns);
 }
 
 /* The record that other programs see: the count, as text. */
@@ -301,10 +331,13 @@ static uint64_t put_count(struct store *store, struct str group, uint32_t slot_c
     return keys_commit(store->keys);
 }
 
-/* Slots whose lease is past its deadline are ended first: for this contract they are free. */
+/* Slots whose lease is past its deadline are ended first: for this contract they are free. A lease
+ * of a slot may have a thousand other keys; then a few at a time must do. */
 static void end_overdue(struct store *store, struct group *group)
 {
-    for (uint32_t i = 0; i < group->slot_cap; i++)
+    uint64_t until = store_work(store) + OVERDUE_WORK;
+
+    for (uint32_t i = 0; i < group->slot_cap && store_work(store) < until; i++)
         if (group->slots[i].lease && lease_is_over(store, group->slots[i].lease))
             lease_end(store, group->slots[i].lease, COORD_R_DEADLINE);
 }
@@ -367,10 +400,11 @@ void group_acquire(struct store *store, const struct store_command *command,
         return;
     }
     if (!group)
-        group = group_restore(store, command->key, command->slot_count, command->slot_count,
-                              command->cooldown_ms * 1000000,
-                              put_count(store, command->key, command->slot_count));
+        group = group_make(store, command->key, command->slot_count, command->slot_count,
+                           command->cooldown_ms * 1000000,
+                           put_count(store, command->key, command->slot_count));
     end_overdue(store, group);
+    end_rests(store, group);
     lease = holder_named(store, group, command->owner, &slot);
     if (lease && (command->flags & STORE_TAKEOVER)) {
         take_over(store, group, slot, lease, command, result);
@@ -402,7 +436,7 @@ void group_acquire(struct store *store, const struct store_command *command,
         give(store, group, slot, lease, command->value, result);
         return;
     }
-    group_restore_waiter(store, group, lease, command);
+    group_restore_waiter(store, group, lease, command, ++store->uses);
     refuse_full(store, group, result);
     result->waiting = true;
     result->lease = lease->id;

@@ -5,10 +5,18 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "store/core/must.h"
 #include "store/core/store.h"
 
 struct lease;
 struct group;
+
+/* Of a record that a view tells: those it has not told yet stand first on their kind's list, so a
+ * view begins and ends at once, however many there are. */
+struct told {
+    struct list link;
+    uint32_t stamp; /* of the last view that told it, or that it came after */
+};
 
 /* One key of a lease. */
 struct claim {
@@ -26,8 +34,8 @@ struct lease {
     struct claim *claims;
     uint32_t claim_count, claim_cap;
     struct waiter *waiter; /* its place in a queue, or NULL */
-    uint32_t in_view;      /* its place in a view that has not told it yet, and one */
-    int lost_reason;       /* superseded or revoked: renewals are over */
+    struct told told;
+    int lost_reason; /* superseded or revoked: renewals are over */
     uint64_t lost_token;
     uint32_t owner_len;
     char owner[];
@@ -38,7 +46,8 @@ struct waiter {
     struct group *group;
     struct lease *lease;
     struct store_id client;
-    uint64_t sequence;
+    uint64_t sequence, place; /* place: grows with who comes later */
+    struct told told;
     uint32_t prefer_slot, value_len;
     char value[];
 };
@@ -53,7 +62,7 @@ struct group {
     struct slot *slots;
     struct list waiters; /* first come, first served */
     uint32_t rests;      /* slots with rest_until_ns set */
-    uint32_t in_view;
+    struct told told;
     uint8_t due[8]; /* of the first rest that ends, while rests > 0 */
     uint32_t key_len;
     char key[]; /* "muster/jobs/indexer" */
@@ -68,7 +77,8 @@ struct client {
     struct store_id id;
     uint64_t seen_ns, use; /* use: in the order of by_use, also in a snapshot */
     uint64_t floor;        /* smaller sequences are over: what comes of them came late */
-    uint32_t count, in_view;
+    uint32_t count;
+    struct told told;
     struct answer *answers; /* STORE_RESULTS_MAX at most, oldest first */
 };
 struct store {
@@ -83,12 +93,18 @@ struct store {
     struct list clients_by_use; /* the one silent for longest first */
     struct store_event *events;
     size_t event_count, event_cap, event_next;
-    uint64_t waiters, hash, uses;
+    uint64_t waiters, hash, uses, work;
     struct store_view *view; /* one at a time */
+    uint32_t view_stamp;     /* how many were ever opened */
+    struct list leases_told, groups_told, waiters_told, clients_told;
+    struct { /* a DELETE_RANGE on its way */
+        bool on;
+        uint32_t found;
+        size_t at_len;
+        char at[STORE_KEY_MAX + 1]; /* what comes next is not before it */
+    } sweep;
 };
 
-/* -- memory that apply may not do without -- */
-void *store_must(void *memory);
 struct store_result store_answer(int code, int reason);
 /* Room for `bytes` more under the quota. */
 bool store_has_room(const struct store *store, uint64_t bytes);
@@ -97,14 +113,19 @@ void store_event(struct store *store, const struct store_event *event);
 void store_toggle(struct store *store, char kind, struct str bytes);
 
 /* -- view.c: before a record changes or goes, what a view has not told yet is put aside -- */
+void view_born(struct store *store, struct list *kind, struct told *told);
 void view_lease(struct store *store, struct lease *lease);
 void view_group(struct store *store, struct group *group);
+void view_waiter(struct store *store, struct waiter *waiter);
 void view_client(struct store *store, struct client *client);
 
 /* -- leases.c -- */
 struct lease *lease_find(const struct store *store, const struct store_id *id);
 struct lease *lease_by_number(const struct store *store, uint64_t number);
 bool lease_is_over(const struct store *store, const struct lease *lease);
+/* A plain one that lives, or NULL. */
+struct lease *lease_plain(const struct store *store, uint64_t number);
+bool lease_is_plain(const struct lease *lease);
 /* NULL: its number is taken. */
 struct lease *lease_grant(struct store *store, const struct store_id *id, struct str owner,
                           int64_t ttl_ms);
@@ -132,7 +153,7 @@ struct group *group_restore(struct store *store, struct str key, uint32_t slot_c
                             uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision);
 void group_restore_rest(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns);
 void group_restore_waiter(struct store *store, struct group *group, struct lease *lease,
-                          const struct store_command *as);
+                          const struct store_command *as, uint64_t place);
 struct group *group_find(const struct store *store, struct str key);
 void group_acquire(struct store *store, const struct store_command *command,
                    struct store_result *result);
@@ -143,13 +164,14 @@ void group_resize(struct store *store, const struct store_command *command,
 void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns);
 void group_serve(struct store *store, struct group *group); /* waiters, while slots are free */
 void group_waiter_drop(struct store *store, struct waiter *waiter);
-void groups_end_rests(struct store *store);
+void groups_end_rests(struct store *store, size_t max);
 
 /* -- requests.c -- */
 /* The answer given before, or NULL. *ret_other: it may not be done at all: that number was another
  * request's, or the client has said that it is done with it. */
 const struct store_result *request_known(struct store *store, const struct store_command *command,
                                          bool *ret_other);
+uint64_t request_cost(void); /* of an answer to somebody new */
 void request_remember(struct store *store, const struct store_command *command,
                       const struct store_result *result);
 /* A waiter's answer came later. */
@@ -159,7 +181,7 @@ void request_update(struct store *store, const struct store_id *client, uint64_t
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
 struct client *request_restore_client(struct store *store, const struct store_id *id,
                                       uint64_t seen_ns, uint64_t use, uint64_t floor);
-void request_restore_answer(struct store *store, const struct store_id *id, uint64_t sequence,
+void request_restore_answer(struct store *store, struct client *client, uint64_t sequence,
                             uint32_t fingerprint, const struct store_result *result);
 void requests_forget_silent(struct store *store, size_t max);
 uint32_t request_fingerprint(const struct store_command *command);

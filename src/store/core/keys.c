@@ -7,8 +7,9 @@
  * Invariants:
  * 1. newest->mod > older->mod > ... ; of two deletions of a key there is a put between
  * 2. a row is in `live` exactly when its newest version is no deletion
- * 3. `changes` holds every version with mod > pruned, by mod and then in the order made; pruned is
- *    less than compacted, because a watch may begin at the compaction point itself
+ * 3. `changes` holds every version behind (pruned, pruned_sub), by mod and then in the order made;
+ *    pruned is less than compacted, because a watch may begin at the compaction point itself. A
+ *    step may be of a million changes, so it is pruned in parts
  * 4. `bytes` is the sum of keys_cost over rows and versions that no compaction has counted out
  * 5. a row is on the list of the lease its newest version names, and on no other */
 #include "store/core/keys.h"
@@ -19,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "store/core/must.h"
 
 enum { KEY_COST = 160, VERSION_COST = 80, BLOCK = 4096 };
 
@@ -33,7 +35,7 @@ struct key_row {
     struct version *newest;
     struct list of_lease;
     uint32_t key_len;
-    bool waits;       /* on `waiting`, until no view is open */
+    bool waits;       /* on `waiting`, until no view is open and its turn comes */
     bool counted_out; /* compacted away; here for a view only */
     char key[];
 };
@@ -65,27 +67,23 @@ struct keys {
     uint64_t block_first, first, end;
     uint64_t revision, compacted, pruned, bytes, hash, tree_bytes;
     uint64_t newest_bytes; /* of `bytes`: live keys and their newest versions */
+    uint64_t work;
+    uint32_t pruned_sub; /* with `pruned`: the place behind the last change that is gone */
     struct order_kind all_kind, live_kind;
     struct map leases; /* id -> struct lease_keys */
     struct keys_view *views[KEYS_VIEWS_MAX];
     struct key_row **waiting; /* rows compaction could not touch because of a view */
     size_t waiting_count, waiting_cap;
-    uint32_t stamp; /* how many views were ever opened, and one */
-    uint32_t sub;   /* changes of this step so far */
-    bool in_step;
+    uint32_t stamp;      /* how many views were ever opened, and one */
+    uint32_t sub;        /* changes of this step so far */
+    uint64_t step_first; /* the number of its first change */
+    bool in_step, paused;
 };
-
-/* -- memory: see the header -- */
-static void *must(void *memory)
-{
-    assert(memory && "out of memory while applying: the replica ends rather than differ");
-    return memory;
-}
 
 static void *grow(void *array, size_t *cap, size_t size)
 {
     *cap = *cap ? *cap * 2 : 16;
-    return must(realloc(array, *cap * size));
+    return store_must(realloc(array, *cap * size));
 }
 
 uint64_t keys_cost(size_t key_len, size_t value_len, bool key_is_new)
@@ -116,12 +114,12 @@ static struct key_row *row_find(const struct keys *keys, struct str key)
 
 static struct key_row *row_make(struct keys *keys, struct str key)
 {
-    struct key_row *row = must(malloc(sizeof *row + key.len));
+    struct key_row *row = store_must(malloc(sizeof *row + key.len));
 
     *row = (struct key_row){.key_len = (uint32_t)key.len};
     list_init(&row->of_lease);
     if (key.len) memcpy(row->key, key.at, key.len);
-    if (order_insert(&keys->all, row)) (void)must(NULL);
+    if (order_insert(&keys->all, row)) (void)store_must(NULL);
     keys->bytes += KEY_COST + key.len;
     return row;
 }
@@ -180,10 +178,10 @@ static void lease_attach(struct keys *keys, struct key_row *row, uint64_t lease)
     if (!lease) return;
     of = lease_find(keys, lease);
     if (!of) {
-        of = must(calloc(1, sizeof *of));
+        of = store_must(calloc(1, sizeof *of));
         store_le64(of->id, lease);
         list_init(&of->rows);
-        if (map_put(&keys->leases, str_of(of->id, sizeof of->id), of)) (void)must(NULL);
+        if (map_put(&keys->leases, str_of(of->id, sizeof of->id), of)) (void)store_must(NULL);
     }
     list_append(&of->rows, &row->of_lease);
     of->count++;
@@ -224,8 +222,8 @@ static void change_append(struct keys *keys, struct key_row *row, struct version
 {
     if (keys->end / BLOCK - keys->block_first == keys->block_count) {
         if (keys->block_count == keys->block_cap)
-            keys->blocks = grow(keys->blocks, &keys->block_cap, sizeof *keys->blocks);
-        keys->blocks[keys->block_count++] = must(malloc(sizeof(struct block)));
+            keys->blocks = grow(keys->blocks, &keys->block_cap, sizeof(void *));
+        keys->blocks[keys->block_count++] = store_must(malloc(sizeof(struct block)));
     }
     *change_slot(keys, keys->end++) = (struct change){row, version};
 }
@@ -238,15 +236,14 @@ static void change_drop_blocks(struct keys *keys)
     if (gone > keys->block_count) gone = keys->block_count;
     for (size_t i = 0; i < gone; i++) free(keys->blocks[i]);
     if (gone)
-        memmove(keys->blocks, keys->blocks + gone,
-                (keys->block_count - gone) * sizeof *keys->blocks);
+        memmove(keys->blocks, keys->blocks + gone, (keys->block_count - gone) * sizeof(void *));
     keys->block_count -= gone;
     keys->block_first += gone;
 }
 
 struct key_changes keys_changes(const struct keys *keys)
 {
-    return (struct key_changes){keys->first, keys->end};
+    return (struct key_changes){keys->first, keys->paused ? keys->step_first : keys->end};
 }
 
 uint64_t keys_change_seek(const struct keys *keys, uint64_t revision)
@@ -331,13 +328,19 @@ uint64_t keys_compacted(const struct keys *keys)
 }
 uint64_t keys_count(const struct keys *keys)
 {
-    return keys->live.count;
+    return keys->live.count + (keys->paused ? keys->sub : 0);
 }
 uint64_t keys_hash(const struct keys *keys)
 {
     return keys->hash ^ keys->revision * 0xd6e8feb86659fd93ull ^ keys->compacted << 32 ^
-           keys->pruned;
+           keys->pruned ^ (uint64_t)keys->pruned_sub << 24;
 }
+
+uint64_t keys_work(const struct keys *keys)
+{
+    return keys->work;
+}
+
 /* After the newest version of a row changed from `before` to `now`; 0: there is no live one. */
 static void newest_changed(struct keys *keys, const struct key_row *row,
                            const struct version *before, const struct version *now)
@@ -364,12 +367,14 @@ void keys_begin(struct keys *keys)
 {
     assert(!keys->in_step);
     keys->in_step = true;
+    keys->step_first = keys->end;
     keys->sub = 0;
 }
 
-uint64_t keys_step_revision(const struct keys *keys)
+void keys_pause(struct keys *keys, bool paused)
 {
-    return keys->revision + 1;
+    assert(keys->in_step);
+    keys->paused = paused;
 }
 
 static void row_push(struct keys *keys, struct key_row *row, struct str value, uint64_t lease,
@@ -377,9 +382,10 @@ static void row_push(struct keys *keys, struct key_row *row, struct str value, u
 {
     const struct version *before = row->newest;
     bool lived = before && before->version > 0;
-    struct version *version = must(malloc(sizeof *version + value.len));
+    struct version *version;
 
     assert(keys->in_step && (!before || before->mod <= keys->revision)); /* once in a step */
+    version = store_must(malloc(sizeof *version + value.len));
     lease_detach(keys, row);
     *version = (struct version){
         .older = row->newest,
@@ -396,9 +402,10 @@ static void row_push(struct keys *keys, struct key_row *row, struct str value, u
     lease_attach(keys, row, lease);
     newest_changed(keys, row, before, version);
     if (deletion && lived) order_remove(&keys->live, row);
-    if (!deletion && !lived && order_insert(&keys->live, row)) (void)must(NULL);
+    if (!deletion && !lived && order_insert(&keys->live, row)) (void)store_must(NULL);
     change_append(keys, row, version);
     version_toggle(keys, row, version);
+    keys->work++;
     keys->bytes += VERSION_COST + value.len + (row->counted_out ? KEY_COST + row->key_len : 0);
     row->counted_out = false;
 }
@@ -421,7 +428,7 @@ bool keys_delete(struct keys *keys, struct str key)
 
 uint64_t keys_commit(struct keys *keys)
 {
-    assert(keys->in_step);
+    assert(keys->in_step && !keys->paused);
     keys->in_step = false;
     if (keys->sub > 0) keys->revision++;
     return keys->revision;
@@ -432,9 +439,10 @@ bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
               struct key_value *ret_value)
 {
     const struct key_row *row = row_find(keys, key);
-    const struct version *version =
-        !row ? NULL : (revision ? version_at(row, revision) : row->newest);
+    const struct version *version;
 
+    if (!revision && keys->paused) revision = keys->revision;
+    version = !row ? NULL : (revision ? version_at(row, revision) : row->newest);
     if (!version || !version->version) return false;
     *ret_value = view_of(row, version);
     return true;
@@ -469,10 +477,12 @@ static struct order_place place_from(const struct order *order, struct str from)
 void keys_seek(const struct keys *keys, struct key_range range, uint64_t revision,
                struct keys_cursor *ret_cursor)
 {
+    if (!revision && keys->paused) revision = keys->revision;
     *ret_cursor = (struct keys_cursor){
         .keys = keys,
         .range = range,
         .revision = revision,
+        .rows_left = UINT64_MAX,
         .place = place_from(revision ? &keys->all : &keys->live, range.from),
     };
 }
@@ -483,6 +493,11 @@ bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value)
         const struct version *version =
             cursor->revision ? version_at(row, cursor->revision) : row->newest;
         if (!in_range(cursor->range, row_key(row))) return false;
+        if (cursor->rows_left == 0) {
+            cursor->next = row_key(row);
+            return false;
+        }
+        cursor->rows_left--;
         if (!version || !version->version) continue;
         *ret_value = view_of(row, version);
         return true;
@@ -490,18 +505,60 @@ bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value)
     return false;
 }
 
+/* How many changes of the paused step, which are in key order, are of keys before `key`. */
+static uint64_t step_rank(const struct keys *keys, struct str key)
+{
+    uint64_t low = keys->step_first, high = keys->end;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (str_compare(row_key(change_slot(keys, middle)->row), key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - keys->step_first;
+}
+
+/* Live then, from those that live now and what changed since: each key's first change since tells
+ * what it was before. */
+static uint64_t count_back(const struct keys *keys, struct key_range range, uint64_t revision,
+                           uint64_t first)
+{
+    uint64_t count = keys_count_range(keys, range, 0);
+
+    for (uint64_t number = first; number < keys->end; number++) {
+        const struct change *change = change_slot(keys, number);
+        const struct version *older = change->version->older;
+
+        if ((older && older->mod > revision) || !in_range(range, row_key(change->row)) ||
+            str_compare(row_key(change->row), range.from) < 0)
+            continue;
+        count += older && older->version > 0;
+        count -= change->row->newest->version > 0;
+    }
+    return count;
+}
+
 uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision)
 {
     struct keys_cursor cursor;
     struct key_value value;
-    uint64_t count = 0;
+    uint64_t count = 0, first;
 
     if (!revision && !is_one_key(range)) {
         uint64_t from = order_rank(&keys->live, order_key(range.from));
         uint64_t end =
             is_open_ended(range) ? keys->live.count : order_rank(&keys->live, order_key(range.end));
+        if (keys->paused) {
+            from += step_rank(keys, range.from);
+            end += is_open_ended(range) ? keys->sub : step_rank(keys, range.end);
+        }
         return end > from ? end - from : 0;
     }
+    first = keys_change_seek(keys, revision + 1);
+    if (revision && !keys->paused && !is_one_key(range) && keys->end - first < keys->all.count)
+        return count_back(keys, range, revision, first);
     keys_seek(keys, range, revision, &cursor);
     while (keys_next(&cursor, &value)) count++;
     return count;
@@ -554,7 +611,7 @@ static void row_wait(struct keys *keys, struct key_row *row)
 {
     if (row->waits) return;
     if (keys->waiting_count == keys->waiting_cap)
-        keys->waiting = grow(keys->waiting, &keys->waiting_cap, sizeof *keys->waiting);
+        keys->waiting = grow(keys->waiting, &keys->waiting_cap, sizeof(void *));
     keys->waiting[keys->waiting_count++] = row;
     row->waits = true;
 }
@@ -585,38 +642,68 @@ static void change_prune(struct keys *keys, const struct change *change)
     }
 }
 
-bool keys_prune(struct keys *keys, uint32_t changes_max)
+bool keys_prune_left(const struct keys *keys)
 {
-    while (keys->first < keys->end) {
-        struct change change = *change_slot(keys, keys->first);
-        uint64_t mod = change.version->mod;
-        if (mod >= keys->compacted) break;
-        if (changes_max == 0 && mod > keys->pruned) break;
-        keys->pruned = mod;
-        change_prune(keys, &change);
-        keys->first++;
-        if (changes_max > 0) changes_max--;
-    }
-    change_drop_blocks(keys);
     return keys->first < keys->end &&
            change_slot(keys, keys->first)->version->mod < keys->compacted;
 }
 
-/* What the rows that waited would have lost: their last pruned change is the newest at `pruned`. */
-static void waiting_finish(struct keys *keys)
+/* Frees up to *max of what hangs behind `version`; true when nothing is left. */
+static bool older_free(struct version *version, uint32_t *max)
 {
-    for (size_t i = 0; i < keys->waiting_count; i++) {
-        struct key_row *row = keys->waiting[i];
-        struct version *pruned = version_at(row, keys->pruned);
-        row->waits = false;
-        if (row->counted_out) {
-            row_drop(keys, row);
-        } else if (pruned) {
-            versions_free(pruned->older);
-            pruned->older = NULL;
-        }
+    for (; *max > 0 && version->older; --*max) {
+        struct version *older = version->older;
+        version->older = older->older;
+        free(older);
     }
-    keys->waiting_count = 0;
+    return !version->older;
+}
+
+/* What a row that waited would have lost: its last pruned change is the newest at `pruned`, or the
+ * one before, if that step is pruned in part only. */
+static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max)
+{
+    struct version *pruned = row->counted_out ? row->newest : version_at(row, keys->pruned);
+
+    if (!row->counted_out && pruned && pruned->mod == keys->pruned &&
+        pruned->sub >= keys->pruned_sub)
+        pruned = pruned->older;
+    if (pruned && !older_free(pruned, max)) return false;
+    row->waits = false;
+    if (row->counted_out) row_drop(keys, row);
+    return true;
+}
+
+/* Of this process only: what the quota counts went when it was pruned. */
+static void waiting_prune(struct keys *keys, uint32_t max)
+{
+    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++)
+        if (keys->views[i]) return;
+    while (max > 0 && keys->waiting_count > 0) {
+        keys->work++;
+        if (!waiting_finish(keys, keys->waiting[keys->waiting_count - 1], &max)) return;
+        keys->waiting_count--;
+        if (max > 0) max--;
+    }
+    if (keys->waiting_count > 0 || keys->waiting_cap == 0) return;
+    free(keys->waiting);
+    keys->waiting = NULL;
+    keys->waiting_cap = 0;
+}
+
+bool keys_prune(struct keys *keys, uint32_t changes_max)
+{
+    for (uint32_t left = changes_max; left > 0 && keys_prune_left(keys); left--) {
+        struct change change = *change_slot(keys, keys->first);
+        keys->pruned = change.version->mod;
+        keys->pruned_sub = change.version->sub + 1;
+        change_prune(keys, &change);
+        keys->first++;
+        keys->work++;
+    }
+    change_drop_blocks(keys);
+    waiting_prune(keys, changes_max);
+    return keys_prune_left(keys);
 }
 
 void keys_jump(struct keys *keys, uint64_t by)
@@ -638,7 +725,8 @@ struct keys_view *keys_view_open(struct keys *keys)
         view = calloc(1, sizeof *view);
         if (!view) return NULL;
         view->keys = keys;
-        view->marks = (struct keys_marks){keys->revision, keys->compacted, keys->pruned};
+        view->marks =
+            (struct keys_marks){keys->revision, keys->compacted, keys->pruned, keys->pruned_sub};
         view->stamp = ++keys->stamp;
         keys->views[i] = view;
         return view;
@@ -648,15 +736,9 @@ struct keys_view *keys_view_open(struct keys *keys)
 
 void keys_view_close(struct keys_view *view)
 {
-    struct keys *keys = view ? view->keys : NULL;
-    bool others = false;
-
     if (!view) return;
-    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++) {
-        if (keys->views[i] == view) keys->views[i] = NULL;
-        others = others || keys->views[i];
-    }
-    if (!others) waiting_finish(keys);
+    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++)
+        if (view->keys->views[i] == view) view->keys->views[i] = NULL;
     free(view);
 }
 
@@ -697,6 +779,7 @@ bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, v
                 view->next = NULL;
                 break;
             }
+            assert(view->told); /* `next` is of it */
             value = view_of(view->told, view->next);
             each(context, &value);
             told += VERSION_COST + value.key.len + value.value.len;
@@ -727,7 +810,7 @@ enum err keys_restore(struct keys *keys, const struct key_value *value)
     if (value->key.len == 0 || value->value.len > UINT32_MAX || !numbers_fit(row, value))
         return ERR_CORRUPT;
     if (!row) row = row_make(keys, value->key);
-    version = must(malloc(sizeof *version + value->value.len));
+    version = store_must(malloc(sizeof *version + value->value.len));
     lease_detach(keys, row);
     *version = (struct version){
         .older = row->newest,
@@ -744,7 +827,7 @@ enum err keys_restore(struct keys *keys, const struct key_value *value)
     lease_attach(keys, row, value->lease);
     newest_changed(keys, row, before, version);
     if (lived && value->version == 0) order_remove(&keys->live, row);
-    if (!lived && value->version > 0 && order_insert(&keys->live, row)) (void)must(NULL);
+    if (!lived && value->version > 0 && order_insert(&keys->live, row)) (void)store_must(NULL);
     keys->bytes += VERSION_COST + value->value.len;
     version_toggle(keys, row, version);
     change_append(keys, row, version);
@@ -760,16 +843,22 @@ static int by_revision(const void *a, const void *b)
     return (left->sub > right->sub) - (left->sub < right->sub);
 }
 
+static bool is_behind(const struct version *version, struct keys_marks marks)
+{
+    return version->mod > marks.pruned ||
+           (version->mod == marks.pruned && version->sub >= marks.pruned_sub);
+}
+
 enum err keys_restore_done(struct keys *keys, struct keys_marks marks)
 {
     size_t count = (size_t)keys->end, kept = 0;
-    struct change *changes = must(malloc((count + 1) * sizeof *changes));
+    struct change *changes = store_must(malloc((count + 1) * sizeof *changes));
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < count; i++) {
         changes[kept] = *change_slot(keys, i);
         if (changes[kept].version->mod > marks.revision) err = ERR_CORRUPT;
-        if (changes[kept].version->mod > marks.pruned) kept++;
+        if (is_behind(changes[kept].version, marks)) kept++;
     }
     qsort(changes, kept, sizeof *changes, by_revision);
     for (size_t i = 1; i < kept; i++)
@@ -778,10 +867,11 @@ enum err keys_restore_done(struct keys *keys, struct keys_marks marks)
     for (size_t i = 0; i < kept; i++) change_append(keys, changes[i].row, changes[i].version);
     free(changes);
     if (marks.compacted > marks.revision || (marks.pruned > 0 && marks.pruned >= marks.compacted) ||
-        marks.revision == 0)
+        marks.revision == 0 || (marks.pruned == 0) != (marks.pruned_sub == 0))
         err = ERR_CORRUPT;
     keys->revision = marks.revision;
     keys->compacted = marks.compacted;
     keys->pruned = marks.pruned;
+    keys->pruned_sub = marks.pruned_sub;
     return err;
 }

@@ -42,13 +42,14 @@ uint64_t keys_hash(const struct keys *keys);          /* of everything replicate
 
 /* -- writing: between begin and commit, all at one revision -- */
 void keys_begin(struct keys *keys);
-/* The revision that the changes of this step get, or have. */
-uint64_t keys_step_revision(const struct keys *keys);
 /* Each key at most once in a step. `lease` 0: none; the key leaves the lease it had. */
 void keys_put(struct keys *keys, struct str key, struct str value, uint64_t lease);
 bool keys_delete(struct keys *keys, struct str key); /* false: was not there */
 /* The new revision, or the old one when nothing changed. */
 uint64_t keys_commit(struct keys *keys);
+/* A step of deletions in key order may take many turns. While it is paused every read of now, and
+ * the list of changes, is as it was before the step. */
+void keys_pause(struct keys *keys, bool paused);
 /* What one version of this key and value counts. */
 uint64_t keys_cost(size_t key_len, size_t value_len, bool key_is_new);
 
@@ -61,12 +62,16 @@ struct keys_cursor { /* valid until the key space changes */
     struct key_range range;
     uint64_t revision;
     struct order_place place;
+    /* Rows that may still be looked at; a seek sets no bound. Of the past those count, too, that
+     * were not there then. When keys_next is false with none left, `next` is where it goes on. */
+    uint64_t rows_left;
+    struct str next;
 };
 /* In key order; what is read is looked for as it is asked for, so a limit costs what it shows. */
 void keys_seek(const struct keys *keys, struct key_range range, uint64_t revision,
                struct keys_cursor *ret_cursor);
 bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value);
-/* Of now: two ways down the tree. Of the past: a walk. */
+/* Of now: two ways down the tree. Of the past: a walk over what changed since, or the range. */
 uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision);
 
 /* Changes have numbers of their own, in order of revision and within a step in the order made; a
@@ -90,15 +95,18 @@ size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *out, s
 /* -- compaction -- */
 /* Reads below `revision` are over from now on. Larger than the last one, at most the present. */
 void keys_compact(struct keys *keys, uint64_t revision);
-/* Frees what compaction made unreachable: whole steps, until `changes_max` changes were looked at.
- * Part of the state: call it with the same number at the same place everywhere. True: there is more
- * to do. */
+/* Frees what compaction made unreachable, at most `changes_max` changes of it. Part of the state:
+ * call it with the same number at the same place everywhere. True: there is more to do. */
 bool keys_prune(struct keys *keys, uint32_t changes_max);
+bool keys_prune_left(const struct keys *keys);
+/* Grows with what changing it costs: versions made, changes pruned. */
+uint64_t keys_work(const struct keys *keys);
 
 /* -- a view of one revision while writing goes on -- */
 struct keys_view;
 struct keys_marks { /* the numbers that go with the versions */
     uint64_t revision, compacted, pruned;
+    uint32_t pruned_sub; /* of the step `pruned`: changes before this place are gone, too */
 };
 struct keys_view *keys_view_open(struct keys *keys); /* NULL: KEYS_VIEWS_MAX are open, or memory */
 void keys_view_close(struct keys_view *view);        /* NULL is fine */

@@ -2,8 +2,9 @@
  *
  * Invariants:
  * 1. every lease is in `leases` by id, in `lease_numbers` by number, and in `due` by (deadline, id)
- * 2. a key names a lease exactly while that lease has a claim on it
- * 3. a lease that waits in a queue has no claim */
+ * 2. a key under "muster/" names a lease exactly while that lease has a claim on it
+ * 3. a lease that waits in a queue has no claim
+ * 4. a plain lease has no claims: its keys are those that name it */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,38 @@ struct lease *lease_by_number(const struct store *store, uint64_t number)
     return number ? map_get(&store->lease_numbers, str_of(&number, sizeof number)) : NULL;
 }
 
+uint64_t store_lease_number(const struct store_id *id)
+{
+    uint64_t number = load_le64(id->b);
+
+    return load_le64(id->b + 8) ? number & INT64_MAX : number;
+}
+
+struct store_id store_plain_lease(int64_t number)
+{
+    struct store_id id = {{0}};
+
+    store_le64(id.b, (uint64_t)number);
+    return id;
+}
+
+bool store_lease_is_plain(const struct store_id *id)
+{
+    return load_le64(id->b) != 0 && load_le64(id->b + 8) == 0;
+}
+
+bool lease_is_plain(const struct lease *lease)
+{
+    return lease->owner_len == 0 && store_lease_is_plain(&lease->id);
+}
+
+struct lease *lease_plain(const struct store *store, uint64_t number)
+{
+    struct lease *lease = lease_by_number(store, number);
+
+    return lease && lease_is_plain(lease) && !lease_is_over(store, lease) ? lease : NULL;
+}
+
 bool lease_is_over(const struct store *store, const struct lease *lease)
 {
     return lease->deadline_ns <= store->clock_ns;
@@ -67,8 +100,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
                             uint64_t ttl_ns, uint64_t deadline_ns, int lost_reason,
                             uint64_t lost_token)
 {
-    /* 63 bits: what etcd's clients can say. */
-    uint64_t number = load_le64(id->b) & INT64_MAX;
+    uint64_t number = store_lease_number(id);
     struct lease *lease;
 
     if (number == 0 || lease_find(store, id) || lease_by_number(store, number)) return NULL;
@@ -86,6 +118,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
         map_put(&store->lease_numbers, number_text(lease), lease) ||
         order_insert(&store->due, lease))
         (void)store_must(NULL);
+    view_born(store, &store->leases_told, &lease->told);
     store->bytes += LEASE_COST + owner.len;
     toggle(store, lease);
     return lease;
@@ -102,6 +135,7 @@ struct lease *lease_grant(struct store *store, const struct store_id *id, struct
 void lease_extend(struct store *store, struct lease *lease)
 {
     view_lease(store, lease);
+    store->work++;
     toggle(store, lease);
     order_remove(&store->due, lease);
     lease->deadline_ns = add_sat_u64(store->clock_ns, lease->ttl_ns);
@@ -181,19 +215,29 @@ static int by_key(const void *a, const void *b)
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
+/* All keys at one revision, in key order; how many. */
+static size_t delete_keys(struct store *store, const struct lease *lease)
+{
+    size_t count = keys_of_lease_count(store->keys, lease->number);
+    struct str *names = count ? store_must(malloc(count * sizeof *names)) : NULL;
+
+    (void)keys_of_lease(store->keys, lease->number, names, count);
+    keys_begin(store->keys);
+    for (size_t i = 0; i < count; i++) (void)keys_delete(store->keys, names[i]);
+    (void)keys_commit(store->keys);
+    free(names);
+    return count;
+}
+
 void lease_end(struct store *store, struct lease *lease, int reason)
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
 
     view_lease(store, lease);
     if (lease->waiter) group_waiter_drop(store, lease->waiter);
-    /* All keys at one revision, in key order. */
-    if (lease->claim_count > 1)
+    if (lease->claim_count > 1) /* slots are freed in key order, too */
         qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
-    keys_begin(store->keys);
-    for (uint32_t i = 0; i < lease->claim_count; i++)
-        (void)keys_delete(store->keys, str_of(lease->claims[i].key, lease->claims[i].key_len));
-    (void)keys_commit(store->keys);
+    store->work += 1u + delete_keys(store, lease);
     if (!lease->lost_reason && reason != COORD_R_RELEASED)
         store_event(store, &(struct store_event){
                                .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
@@ -202,13 +246,14 @@ void lease_end(struct store *store, struct lease *lease, int reason)
     order_remove(&store->due, lease);
     toggle(store, lease);
     store->bytes -= LEASE_COST + lease->owner_len;
-    while (lease->claim_count > 0) {
-        struct claim *claim = &lease->claims[0];
-        struct group *group = claim->group;
-        uint32_t slot = claim->slot;
-        lease_claim_drop(store, lease, claim);
+    list_remove(&lease->told.link);
+    for (uint32_t i = 0; i < lease->claim_count; i++) {
+        struct claim *claim = &lease->claims[i];
+        toggle_claim(store, lease, claim);
+        store->bytes -= CLAIM_COST + claim->key_len;
+        free(claim->key);
         /* It may give the slot to the next in the queue at once. */
-        if (group) group_slot_freed(store, group, slot, expired_ns);
+        if (claim->group) group_slot_freed(store, claim->group, claim->slot, expired_ns);
     }
     free(lease->claims);
     free(lease);
@@ -216,10 +261,11 @@ void lease_end(struct store *store, struct lease *lease, int reason)
 
 void leases_expire(struct store *store, size_t max)
 {
-    for (; max > 0; max--) {
+    for (size_t cost, done = 0; done < max; done += cost) {
         struct order_place place = order_begin(&store->due);
         struct lease *first = order_next(&place);
         if (!first || !lease_is_over(store, first)) return;
+        cost = 1u + keys_of_lease_count(store->keys, first->number);
         lease_end(store, first, COORD_R_DEADLINE);
     }
 }

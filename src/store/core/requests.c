@@ -36,11 +36,13 @@ uint32_t request_fingerprint(const struct store_command *command)
     /* Not the new lease's id: a repeat may draw another. */
     memcpy(fixed + 40, command->held.b, 16);
     memset(fixed + 56, 0, 16);
-    if (command->kind == STORE_RELEASE) memcpy(fixed + 56, command->lease.b, 16);
+    if (command->kind == STORE_RELEASE || command->kind == STORE_LEASE_REVOKE)
+        memcpy(fixed + 56, command->lease.b, 16);
     hash = str_hash(str_of(fixed, sizeof fixed), 1);
     hash = str_hash(command->key, hash);
     hash = str_hash(command->value, hash);
     hash = str_hash(command->owner, hash);
+    hash = str_hash(command->range_end, hash);
     return (uint32_t)(hash ^ (hash >> 32));
 }
 
@@ -87,6 +89,7 @@ static void client_forget(struct store *store, struct client *client)
     toggle_floor(store, client);
     (void)map_remove(&store->clients, id_text(&client->id));
     list_remove(&client->by_use);
+    list_remove(&client->told.link);
     store->bytes -= CLIENT_COST;
     free(client->answers);
     free(client);
@@ -97,13 +100,11 @@ static struct client *client_of(const struct store *store, const struct store_id
     return is_zero(id) ? NULL : map_get(&store->clients, id_text(id));
 }
 
-struct client *request_restore_client(struct store *store, const struct store_id *id,
-                                      uint64_t seen_ns, uint64_t use, uint64_t floor)
+static struct client *client_make(struct store *store, const struct store_id *id, uint64_t seen_ns,
+                                  uint64_t use, uint64_t floor)
 {
-    struct client *client;
+    struct client *client = store_must(calloc(1, sizeof *client));
 
-    if (is_zero(id) || client_of(store, id)) return NULL;
-    client = store_must(calloc(1, sizeof *client));
     client->id = *id;
     client->seen_ns = seen_ns;
     client->use = use;
@@ -111,9 +112,17 @@ struct client *request_restore_client(struct store *store, const struct store_id
     toggle_floor(store, client);
     list_init(&client->by_use);
     list_append(&store->clients_by_use, &client->by_use);
+    view_born(store, &store->clients_told, &client->told);
     if (map_put(&store->clients, id_text(&client->id), client)) (void)store_must(NULL);
     store->bytes += CLIENT_COST;
     return client;
+}
+
+struct client *request_restore_client(struct store *store, const struct store_id *id,
+                                      uint64_t seen_ns, uint64_t use, uint64_t floor)
+{
+    if (is_zero(id) || client_of(store, id)) return NULL;
+    return client_make(store, id, seen_ns, use, floor);
 }
 
 static void used(struct store *store, struct client *client)
@@ -172,10 +181,15 @@ static void answer_add(struct store *store, struct client *client, uint64_t sequ
     toggle(store, client, &client->answers[client->count - 1]);
 }
 
-void request_restore_answer(struct store *store, const struct store_id *id, uint64_t sequence,
+void request_restore_answer(struct store *store, struct client *client, uint64_t sequence,
                             uint32_t fingerprint, const struct store_result *result)
 {
-    answer_add(store, client_of(store, id), sequence, fingerprint, result);
+    answer_add(store, client, sequence, fingerprint, result);
+}
+
+uint64_t request_cost(void)
+{
+    return CLIENT_COST + ANSWER_COST;
 }
 
 void request_remember(struct store *store, const struct store_command *command,
@@ -184,7 +198,7 @@ void request_remember(struct store *store, const struct store_command *command,
     struct client *client = client_of(store, &command->client);
 
     if (is_zero(&command->client)) return;
-    if (!client) client = request_restore_client(store, &command->client, 0, 0, command->acked);
+    if (!client) client = client_make(store, &command->client, 0, 0, command->acked);
     used(store, client);
     answer_add(store, client, command->sequence, request_fingerprint(command), result);
 }
@@ -222,9 +236,11 @@ void request_forget(struct store *store, const struct store_id *id, uint64_t seq
 
 void requests_forget_silent(struct store *store, size_t max)
 {
-    for (; max > 0 && !list_empty(&store->clients_by_use); max--) {
+    for (size_t cost, done = 0; done < max && !list_empty(&store->clients_by_use); done += cost) {
         struct client *client = CONTAINER_OF(store->clients_by_use.next, struct client, by_use);
         if (store->clock_ns - client->seen_ns < STORE_CLIENT_SILENT_NS) return;
+        cost = 1u + client->count;
+        store->work += cost;
         client_forget(store, client);
     }
 }

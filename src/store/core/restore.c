@@ -7,8 +7,8 @@
 #include "base/bytes.h"
 #include "store/core/internal.h"
 
-enum { FORMAT = 1, RECORD_HEAD = 5, RECORD_MAX = 4 << 20 };
-static const char stages[] = "HVLGCE"; /* W comes with G */
+enum { FORMAT = 2, RECORD_HEAD = 5, RECORD_MAX = 4 << 20 };
+static const char stages[] = "HVLGWCE";
 
 struct store_restore {
     struct store *store;
@@ -85,13 +85,14 @@ static enum err header(struct store_restore *restore, struct cursor *at)
     restore->marks.revision = take_u64(at);
     restore->marks.compacted = take_u64(at);
     restore->marks.pruned = take_u64(at);
+    restore->marks.pruned_sub = take_u32(at);
     store->uses = take_u64(at);
     return whole(at) ? ERR_OK : ERR_CORRUPT;
 }
 
 static enum err version(struct store_restore *restore, struct cursor *at)
 {
-    struct key_value value = {.key = take_text(at, STORE_KEY_MAX * 4u)};
+    struct key_value value = {.key = take_text(at, (size_t)STORE_KEY_MAX * 4)};
 
     value.create = take_u64(at);
     value.mod = take_u64(at);
@@ -135,15 +136,17 @@ static enum err lease(struct store_restore *restore, struct cursor *at)
             return ERR_CORRUPT;
         (void)lease_claim_add(store, made, key, token, NULL, slot);
     }
-    return whole(at) && keys_of_lease_count(store->keys, made->number) == claims ? ERR_OK
-                                                                                 : ERR_CORRUPT;
+    if (lease_is_plain(made) ? claims != 0
+                             : keys_of_lease_count(store->keys, made->number) != claims)
+        return ERR_CORRUPT;
+    return whole(at) ? ERR_OK : ERR_CORRUPT;
 }
 
 static enum err slot_of(struct store_restore *restore, struct cursor *at, struct group *group,
                         uint32_t slot)
 {
     struct store *store = restore->store;
-    char kind = at->left.len > 0 ? at->left.at[0] : 0, key[STORE_KEY_MAX + 1];
+    char kind = at->left.len > 0 ? at->left.at[0] : '\0', key[STORE_KEY_MAX + 1];
 
     at->left = str_tail(at->left, 1);
     if (kind == 'f') return ERR_OK;
@@ -190,15 +193,17 @@ static enum err waiter(struct store_restore *restore, struct cursor *at)
     struct store_id id = take_id(at);
     struct store_command as = {.client = take_id(at)};
     struct lease *holder;
+    uint64_t place;
 
     as.sequence = take_u64(at);
+    place = take_u64(at);
     as.prefer_slot = take_u32(at);
     as.value = take_text(at, STORE_VALUE_MAX);
     holder = lease_find(store, &id);
     if (!whole(at) || !of || of->waiter_count == STORE_WAITERS_MAX || !holder || holder->waiter ||
-        holder->claim_count > 0)
+        holder->claim_count > 0 || place == 0 || place > store->uses)
         return ERR_CORRUPT;
-    group_restore_waiter(store, of, holder, &as);
+    group_restore_waiter(store, of, holder, &as, place);
     return ERR_OK;
 }
 
@@ -229,16 +234,17 @@ static enum err client(struct store_restore *restore, struct cursor *at)
     struct store_id id = take_id(at);
     uint64_t seen = take_u64(at), use = take_u64(at), floor = take_u64(at);
     uint32_t answers = take_u32(at);
+    struct client *known;
 
-    if (!at->good || answers > STORE_RESULTS_MAX || seen > store->clock_ns ||
-        !request_restore_client(store, &id, seen, use, floor))
-        return ERR_CORRUPT;
+    if (!at->good || answers > STORE_RESULTS_MAX || seen > store->clock_ns) return ERR_CORRUPT;
+    known = request_restore_client(store, &id, seen, use, floor);
+    if (!known) return ERR_CORRUPT;
     for (uint32_t i = 0; i < answers; i++) {
         uint64_t sequence = take_u64(at);
         uint32_t fingerprint = take_u32(at);
         struct store_result result;
         if (!take_result(at, &result)) return ERR_CORRUPT;
-        request_restore_answer(store, &id, sequence, fingerprint, &result);
+        request_restore_answer(store, known, sequence, fingerprint, &result);
     }
     return whole(at) ? ERR_OK : ERR_CORRUPT;
 }
@@ -255,11 +261,10 @@ static enum err take_record(struct store_restore *restore, char kind, struct str
 {
     struct cursor at = {content, true};
     const char *now = strchr(stages, restore->stage);
-    const char *then = kind ? strchr(stages, kind == 'W' ? 'G' : kind) : NULL;
+    const char *then = kind ? strchr(stages, kind) : NULL;
     enum err err = ERR_OK;
 
-    if (!then || then < now || restore->ended || (kind == 'H') != (restore->at == 0) ||
-        (kind == 'W' && restore->stage != 'G'))
+    if (!then || then < now || restore->ended || (kind == 'H') != (restore->at == 0))
         return ERR_CORRUPT;
     if (*then > 0 && then > strchr(stages, 'V')) err = finish_keys(restore);
     if (err) return err;
@@ -344,16 +349,43 @@ static int by_use(const void *a, const void *b)
 static void sort_clients(struct store *store)
 {
     size_t count = map_count(&store->clients), cursor = 0, at = 0;
-    struct client **all = store_must(malloc((count + 1) * sizeof *all));
+    struct client **all = store_must(malloc((count + 1) * sizeof(void *)));
     struct map_entry *entry;
 
     while ((entry = map_next(&store->clients, &cursor))) all[at++] = entry->value;
-    qsort(all, count, sizeof *all, by_use);
+    qsort(all, count, sizeof(void *), by_use);
     for (size_t i = 0; i < count; i++) {
         list_remove(&all[i]->by_use);
         list_append(&store->clients_by_use, &all[i]->by_use);
     }
     free(all);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    uint64_t left = (*(struct waiter *const *)a)->place,
+             right = (*(struct waiter *const *)b)->place;
+
+    return (left > right) - (left < right);
+}
+
+/* Those that were put aside come after the others; no two have one place. */
+static enum err sort_waiters(struct store *store)
+{
+    struct waiter **all = store_must(malloc((store->waiters + 1) * sizeof(void *)));
+    enum err err = ERR_OK;
+    size_t count = 0;
+
+    LIST_EACH(&store->waiters_told, node)
+    all[count++] = CONTAINER_OF(node, struct waiter, told.link);
+    qsort(all, count, sizeof(void *), by_place);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && all[i]->place == all[i - 1]->place) err = ERR_CORRUPT;
+        list_remove(&all[i]->in_group);
+        list_append(&all[i]->group->waiters, &all[i]->in_group);
+    }
+    free(all);
+    return err;
 }
 
 enum err store_restore_done(struct store_restore *restore, struct store **ret_store,
@@ -362,6 +394,7 @@ enum err store_restore_done(struct store_restore *restore, struct store **ret_st
     enum err err = restore->ended && restore->rest.len == 0 ? finish_keys(restore) : ERR_CORRUPT;
 
     if (!err && store_hash(restore->store) != restore->hash) err = ERR_CORRUPT;
+    if (!err) err = sort_waiters(restore->store);
     if (err) return say(restore, err, note);
     sort_clients(restore->store);
     *ret_store = restore->store;

@@ -10,12 +10,6 @@ static const uint64_t quota_by_default = 2ull << 30;
 /* What a write may still take when the quota is reached: deletions leave a version, too. */
 enum { DELETION_ROOM = 64 * 1024 };
 
-void *store_must(void *memory)
-{
-    assert(memory && "out of memory while applying: the replica ends rather than differ");
-    return memory;
-}
-
 struct store_result store_answer(int code, int reason)
 {
     return (struct store_result){.code = code, .reason = reason, .hint_ms = -1};
@@ -92,6 +86,10 @@ struct store *store_open(const struct store_options *options)
     map_init(&store->groups, MAP_MOST, 13);
     map_init(&store->clients, MAP_MOST, 14);
     list_init(&store->clients_by_use);
+    list_init(&store->leases_told);
+    list_init(&store->groups_told);
+    list_init(&store->waiters_told);
+    list_init(&store->clients_told);
     if (!store->keys) {
         free(store);
         return NULL;
@@ -209,7 +207,7 @@ static struct lease *held_lease(struct store *store, const struct store_id *id,
         result->token = lease->lost_token;
         return NULL;
     }
-    if (!lease || lease_is_over(store, lease) || lease->waiter) {
+    if (!lease || lease_is_over(store, lease) || lease->waiter || lease_is_plain(lease)) {
         *result = store_answer(COORD_EXPIRED, COORD_R_DEADLINE);
         return NULL;
     }
@@ -258,7 +256,8 @@ static struct store_result conflict(const struct store *store, int reason,
 /* A lease that has nothing left ends without a word: its holder let it go. */
 static void end_if_empty(struct store *store, struct lease *lease)
 {
-    if (lease->claim_count == 0 && !lease->waiter) lease_end(store, lease, COORD_R_RELEASED);
+    if (keys_of_lease_count(store->keys, lease->number) == 0 && !lease->waiter)
+        lease_end(store, lease, COORD_R_RELEASED);
 }
 
 static struct store_result update(struct store *store, const struct store_command *command,
@@ -269,12 +268,7 @@ static struct store_result update(struct store *store, const struct store_comman
     struct store_result result;
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-    if (command->ttl_ms > 0) {
-        next = lease_grant(store, &command->lease, str_of(lease->owner, lease->owner_len),
-                           command->ttl_ms);
-        if (!next) return store_answer(COORD_INVALID, COORD_R_HANDLE);
-    }
-    if (command->ttl_ms == STORE_TTL_KEEP || !lease) {
+    if (!lease || command->ttl_ms == STORE_TTL_KEEP) {
         result = store_answer(COORD_OK, COORD_R_UPDATED);
         result.token = claim ? claim->token : 0;
         result.create_revision = now->create;
@@ -282,6 +276,11 @@ static struct store_result update(struct store *store, const struct store_comman
         keys_put(store->keys, command->key, command->value, lease ? lease->number : 0);
         result.revision = keys_commit(store->keys);
         return result;
+    }
+    if (command->ttl_ms > 0) {
+        next = lease_grant(store, &command->lease, str_of(lease->owner, lease->owner_len),
+                           command->ttl_ms);
+        if (!next) return store_answer(COORD_INVALID, COORD_R_HANDLE);
     }
     lease_claim_drop(store, lease, claim);
     result = put_claim(store, command, next, COORD_R_UPDATED);
@@ -403,39 +402,106 @@ static void apply_renew(struct store *store, const struct store_command *command
     }
 }
 
+/* -- plain leases -- */
+static struct store_result apply_lease_grant(struct store *store,
+                                             const struct store_command *command)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_CREATED);
+    const struct lease *there = lease_by_number(store, store_lease_number(&command->lease));
+
+    if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
+    /* One whose end is due has ended for everybody: a batch of ends may be longer than an entry. */
+    if (there && lease_is_plain(there) && lease_is_over(store, there))
+        lease_end(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
+    result.revision = keys_revision(store->keys);
+    if (!lease_grant(store, &command->lease, STR_EMPTY, command->ttl_ms))
+        return store_answer(COORD_EXISTS, COORD_R_HELD);
+    result.granted_ttl_ms = command->ttl_ms;
+    result.lease = command->lease;
+    return result;
+}
+
+static struct store_result apply_lease_revoke(struct store *store,
+                                              const struct store_command *command)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_RELEASED);
+    struct lease *lease = lease_plain(store, store_lease_number(&command->lease));
+
+    if (!lease) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+    lease_end(store, lease, COORD_R_RELEASED);
+    result.revision = keys_revision(store->keys);
+    return result;
+}
+
 /* -- plain keys -- */
 static struct store_result apply_put(struct store *store, const struct store_command *command)
 {
     struct store_result result = store_answer(COORD_OK, COORD_R_UPDATED);
+    uint64_t under = no_id(&command->held) ? 0 : store_lease_number(&command->held);
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
+    if (under && !lease_plain(store, under)) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
     keys_begin(store->keys);
-    keys_put(store->keys, command->key, command->value, 0);
+    keys_put(store->keys, command->key, command->value, under);
     result.revision = keys_commit(store->keys);
     return result;
+}
+
+static struct key_range swept(const struct store_command *command)
+{
+    return command->kind == STORE_TXN ? txn_sweeps(command->txn)->range
+                                      : (struct key_range){command->key, command->range_end};
+}
+
+/* The next keys of the range. False: there are no more, and the step is made. */
+static bool sweep(struct store *store, const struct store_command *command)
+{
+    struct key_range rest = {str_of(store->sweep.at, store->sweep.at_len), swept(command).end};
+    struct str names[STORE_SWEEP_KEYS];
+    struct keys_cursor cursor;
+    struct key_value value;
+    size_t found = 0;
+
+    /* First looked up, then deleted: the walk does not outlive a change. Names live in rows, which
+     * a deletion keeps. */
+    keys_seek(store->keys, rest, 0, &cursor);
+    cursor.rows_left = STORE_SWEEP_KEYS;
+    while (keys_next(&cursor, &value))
+        if (value.lease == 0 || !str_starts(value.key, STR(STORE_CLAIMS)))
+            names[found++] = value.key;
+    for (size_t i = 0; i < found; i++) (void)keys_delete(store->keys, names[i]);
+    store->sweep.found += (uint32_t)found;
+    store->sweep.on = cursor.next.len > 0;
+    store->sweep.at_len = cursor.next.len;
+    if (cursor.next.len) memcpy(store->sweep.at, cursor.next.at, cursor.next.len);
+    return store->sweep.on;
+}
+
+static struct store_result sweep_result(struct store *store, const struct store_command *command)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_DELETED);
+
+    result.revision = keys_commit(store->keys);
+    result.live = store->sweep.found;
+    if (command->kind == STORE_TXN) {
+        txn_sweep_tell(command->sink, store->sweep.found, result.revision);
+        return result;
+    }
+    return store->sweep.found ? result : store_answer(COORD_NOT_FOUND, COORD_R_NONE);
 }
 
 static struct store_result apply_delete_range(struct store *store,
                                               const struct store_command *command)
 {
-    struct store_result result = store_answer(COORD_OK, COORD_R_DELETED);
-    struct key_range range = {command->key, command->range_end};
-    struct keys_cursor cursor;
-    struct key_value value;
-    size_t count = (size_t)keys_count_range(store->keys, range, 0), found = 0;
-    struct str *names = store_must(malloc((count + 1) * sizeof *names));
+    struct str from = swept(command).from;
 
-    /* First looked up, then deleted: the walk does not outlive a change. Names live in rows, which
-     * a deletion keeps. */
-    keys_seek(store->keys, range, 0, &cursor);
-    while (found < count && keys_next(&cursor, &value))
-        if (value.lease == 0) names[found++] = value.key;
+    store->sweep.found = 0;
+    store->sweep.at_len = from.len;
+    if (from.len) memcpy(store->sweep.at, from.at, from.len);
     keys_begin(store->keys);
-    for (size_t i = 0; i < found; i++) (void)keys_delete(store->keys, names[i]);
-    result.revision = keys_commit(store->keys);
-    result.live = (uint32_t)found;
-    free(names);
-    return found ? result : store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+    if (!sweep(store, command)) return sweep_result(store, command);
+    keys_pause(store->keys, true);
+    return store_answer(COORD_OK, COORD_R_NONE); /* nobody is told */
 }
 
 static struct store_result apply_compact(struct store *store, const struct store_command *command)
@@ -443,11 +509,40 @@ static struct store_result apply_compact(struct store *store, const struct store
     struct store_result result = store_answer(COORD_OK, COORD_R_NONE);
 
     result.revision = keys_revision(store->keys);
+    if (command->flags & STORE_COMPACT_ALL) {
+        if (command->expected != keys_revision(store->keys))
+            return store_answer(COORD_CONFLICT, COORD_R_REVISION); /* others wrote meanwhile */
+        keys_jump(store->keys, 1);
+        return result;
+    }
     if (command->expected <= keys_compacted(store->keys))
         return store_answer(COORD_CONFLICT, COORD_R_REVISION);
     if (command->expected > keys_revision(store->keys))
         return store_answer(COORD_INVALID, COORD_R_ARGUMENT);
     keys_compact(store->keys, command->expected);
+    return result;
+}
+
+static struct store_result apply_txn(struct store *store, const struct store_command *command)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_UPDATED);
+    const struct txn_delete *del = txn_sweeps(command->txn);
+
+    if (del) {
+        result.refusal = txn_sweep_check(store, del);
+        result.revision = keys_revision(store->keys);
+        if (!result.refusal) return apply_delete_range(store, command);
+    } else {
+        result.refusal = txn_apply(store, command->txn, command->sink, &result.revision);
+    }
+    switch (result.refusal) {
+    case TXN_TAKEN: break;
+    case TXN_NO_SPACE:
+        result.code = COORD_UNAVAILABLE;
+        result.reason = COORD_R_QUOTA;
+        break;
+    default: result.code = COORD_INVALID; result.reason = COORD_R_ARGUMENT;
+    }
     return result;
 }
 
@@ -475,6 +570,9 @@ static struct store_result run(struct store *store, const struct store_command *
     case STORE_COMPACT: return apply_compact(store, command);
     case STORE_PUT: return apply_put(store, command);
     case STORE_DELETE_RANGE: return apply_delete_range(store, command);
+    case STORE_LEASE_GRANT: return apply_lease_grant(store, command);
+    case STORE_LEASE_REVOKE: return apply_lease_revoke(store, command);
+    case STORE_TXN: return apply_txn(store, command);
     }
     return store_answer(COORD_INVALID, COORD_R_ARGUMENT);
 }
@@ -482,19 +580,34 @@ static struct store_result run(struct store *store, const struct store_command *
 static bool is_remembered(enum store_kind kind)
 {
     return kind != STORE_TICK && kind != STORE_RENEW && kind != STORE_COMPACT &&
-           kind != STORE_CANCEL_WAIT;
+           kind != STORE_CANCEL_WAIT && kind != STORE_TXN;
 }
 
-void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
-                 struct store_result *ret_result, struct store_renewal *renewals)
+/* What could not be decided is decided anew when it is asked again. And a store that is full takes
+ * no more of those who are refused anyway: a crowd of them would be more than the quota. */
+static bool is_worth(const struct store *store, const struct store_result *result)
+{
+    if (result->code == COORD_OK || result->waiting) return true;
+    return result->code != COORD_UNAVAILABLE && store_has_room(store, request_cost());
+}
+
+static void remember(struct store *store, const struct store_command *command,
+                     const struct store_result *result)
+{
+    if (is_remembered(command->kind) && is_worth(store, result))
+        request_remember(store, command, result);
+}
+
+bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
+                       struct store_result *ret_result, struct store_renewal *renewals)
 {
     const struct store_result *known;
     bool other = false;
 
-    assert(clock_ns >= store->clock_ns);
+    assert(clock_ns >= store->clock_ns && !store->sweep.on);
     store->clock_ns = clock_ns;
     leases_expire(store, STORE_EXPIRE_MAX);
-    groups_end_rests(store);
+    groups_end_rests(store, STORE_EXPIRE_MAX);
     requests_forget_silent(store, STORE_EXPIRE_MAX);
     (void)keys_prune(store->keys, STORE_PRUNE_CHANGES);
     known = is_remembered(command->kind) ? request_known(store, command, &other) : NULL;
@@ -508,8 +621,30 @@ void store_apply(struct store *store, uint64_t clock_ns, const struct store_comm
                                      : COORD_R_REPLAYED;
     } else {
         *ret_result = run(store, command, renewals);
-        if (is_remembered(command->kind)) request_remember(store, command, ret_result);
+        if (!store->sweep.on) remember(store, command, ret_result);
     }
+    return store->sweep.on;
+}
+
+bool store_apply_more(struct store *store, const struct store_command *command,
+                      struct store_result *ret_result)
+{
+    assert(store->sweep.on && (command->kind == STORE_DELETE_RANGE || command->kind == STORE_TXN));
+    keys_pause(store->keys, false);
+    if (sweep(store, command)) {
+        keys_pause(store->keys, true);
+        return true;
+    }
+    *ret_result = sweep_result(store, command);
+    remember(store, command, ret_result);
+    return false;
+}
+
+void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
+                 struct store_result *ret_result, struct store_renewal *renewals)
+{
+    if (!store_apply_begin(store, clock_ns, command, ret_result, renewals)) return;
+    while (store_apply_more(store, command, ret_result)) continue;
 }
 
 uint64_t store_next_due(const struct store *store)
@@ -519,11 +654,15 @@ uint64_t store_next_due(const struct store *store)
     uint64_t due = lease ? lease->deadline_ns : UINT64_MAX;
     const struct group *group;
 
+    if (keys_prune_left(store->keys)) return 0;
     place = order_begin(&store->rests);
     group = order_next(&place);
-    for (uint32_t i = 0; group && i < group->slot_cap; i++)
-        if (group->slots[i].rest_until_ns) due = min_u64(due, group->slots[i].rest_until_ns);
-    return due;
+    return group ? min_u64(due, due_get(group->due)) : due;
+}
+
+uint64_t store_work(const struct store *store)
+{
+    return store->work + keys_work(store->keys);
 }
 
 /* -- reading -- */
@@ -553,10 +692,45 @@ bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns
     lease = lease_by_number(store, value.lease);
     if (!lease || lease->deadline_ns <= clock_ns) return false;
     claim = lease_claim_of(lease, key);
+    if (!claim) return false; /* a plain key under a plain lease */
     *ret_claim = (struct store_claim){lease->id, str_of(lease->owner, lease->owner_len),
                                       claim->token, (int64_t)(lease->ttl_ns / 1000000),
                                       (int64_t)((lease->deadline_ns - clock_ns) / 1000000)};
     return true;
+}
+
+static bool tell_lease(const struct lease *lease, uint64_t clock_ns, struct store_lease *ret_lease)
+{
+    uint64_t left_ns = lease->deadline_ns > clock_ns ? lease->deadline_ns - clock_ns : 0;
+
+    if (!lease_is_plain(lease)) return false;
+    *ret_lease = (struct store_lease){(int64_t)lease->number, (int64_t)(lease->ttl_ns / 1000000),
+                                      (int64_t)(left_ns / 1000000)};
+    return true;
+}
+
+bool store_lease_of(const struct store *store, int64_t number, uint64_t clock_ns,
+                    struct store_lease *ret_lease)
+{
+    const struct lease *lease = lease_by_number(store, (uint64_t)number);
+
+    return lease && tell_lease(lease, clock_ns, ret_lease);
+}
+
+struct order_place store_leases(const struct store *store)
+{
+    return order_begin(&store->due);
+}
+
+bool store_lease_next(const struct store *store, struct order_place *place, uint64_t clock_ns,
+                      struct store_lease *ret_lease)
+{
+    const struct lease *lease;
+
+    (void)store;
+    while ((lease = order_next(place)))
+        if (tell_lease(lease, clock_ns, ret_lease)) return true;
+    return false;
 }
 
 bool store_group_of(const struct store *store, struct str key, struct store_group *ret_group)

@@ -4,12 +4,17 @@
  * Every call that changes it is an entry of the log: the time is the log's own clock (T, which only
  * moves while there is a leader), numbers come from the caller, nothing is drawn here. Before each
  * command, leases whose deadline T has reached end, in order (deadline, id), at most
- * STORE_EXPIRE_MAX of them, each at one revision that deletes its keys in key order. What is left
- * over is due at once: store_next_due says when the leader must propose a tick.
+ * STORE_EXPIRE_MAX of them and of their keys, each at one revision that deletes its keys in key
+ * order. What is left over is due at once: store_next_due says when the leader must propose a tick.
+ * So is every other work that comes in bulk: rests that end, clients forgotten, history pruned.
  *
  * Done, refused, repeated: a command that is refused is an answer, never an error. The quota
  * refuses writes that add (STORE_NO_SPACE); deletes, releases, renewals and compaction always work.
- * A request that was answered before, by (client, sequence), is answered the same again.
+ * A request that was answered before, by (client, sequence), is answered the same again; what was
+ * UNAVAILABLE is decided anew, and so is what a full store refused for another reason.
+ *
+ * A plain lease (STORE_LEASE_GRANT) has any number of plain keys: those that name it, kept by
+ * keys.h. No claim is ever under one, so nothing of A7 depends on a number that anybody may say.
  *
  * Claims are ordinary keys: what Coordination calls "a/b" is the key "muster/a/b" here, attached to
  * a lease, and a slot is "muster/<group>/slot-0007". The group itself, its waiters and the tokens
@@ -19,18 +24,21 @@
 #include "base/buf.h"
 #include "base/note.h"
 #include "store/core/keys.h"
+#include "store/core/txn.h"
 
 enum {
-    STORE_KEY_MAX = 512 + 7, /* with "muster/" */
+    STORE_KEY_MAX = 1024,
     STORE_VALUE_MAX = 1048576,
     STORE_OWNER_MAX = 128,
     STORE_SLOTS_MAX = 1024,
     STORE_KEYS_PER_LEASE_MAX = 1024,
     STORE_WAITERS_MAX = 10000, /* of one group */
-    STORE_EXPIRE_MAX = 256,    /* leases that end before one command */
+    STORE_EXPIRE_MAX = 1024,   /* leases, and keys of them, that end before one command */
     STORE_RESULTS_MAX = 256,   /* kept for each client */
     STORE_PRUNE_CHANGES = 1024,
+    STORE_SWEEP_KEYS = 1024, /* deleted by one part of a DELETE_RANGE */
 };
+#define STORE_CLAIMS           "muster/"                     /* where Coordination's keys stand */
 #define STORE_CLIENT_SILENT_NS (600ull * 1000 * 1000 * 1000) /* of T: then its answers go */
 
 struct store_id {
@@ -56,15 +64,25 @@ enum store_kind {
     STORE_RENEW, /* a batch */
     STORE_RESIZE,
     STORE_COMPACT,
-    STORE_PUT, /* plain keys, without the rules of claims */
+    STORE_PUT, /* plain keys, without the rules of claims; `held`: a plain lease, or none */
     STORE_DELETE_RANGE,
+    /* Leases of plain keys, which whoever knows the number may use: no owner, no proof. The id is
+     * store_plain_lease(number). */
+    STORE_LEASE_GRANT,
+    STORE_LEASE_REVOKE, /* its keys go at one revision, in key order */
+    STORE_TXN,
 };
 #define STORE_ANY       UINT64_MAX
 #define STORE_FORCE     (UINT64_MAX - 1)
 #define STORE_TTL_KEEP  (-1)
 #define STORE_TAKEOVER  1u
 #define STORE_NO_CREATE 2u
-#define STORE_NO_SLOT   UINT32_MAX
+/* COMPACT: a revision without a change comes first, so that what the newest change replaced goes,
+ * too. Of a full store that would be all there is, and nothing could be written to make another. */
+#define STORE_COMPACT_ALL 1u
+/* TXN: of one operation, and only that one's response is asked for. */
+#define STORE_TXN_BARE 1u
+#define STORE_NO_SLOT  UINT32_MAX
 
 struct store_command { /* which fields count: see each; views */
     enum store_kind kind;
@@ -85,6 +103,8 @@ struct store_command { /* which fields count: see each; views */
     bool wait; /* ACQUIRE: queue when full */
     const struct store_id *renew;
     size_t renew_count;
+    struct txn *txn;       /* TXN: checked by txn_check */
+    struct txn_sink *sink; /* TXN: who is told what it finds, or NULL */
 };
 
 /* Codes and reasons are those of muster/coord.h, as numbers. */
@@ -93,7 +113,8 @@ struct store_result {
     uint64_t revision, token, create_revision;
     int64_t granted_ttl_ms, hint_ms;
     uint32_t slot, live, slot_count;
-    bool waiting; /* ACQUIRE: queued; the answer comes as an event STORE_GRANTED */
+    bool waiting;             /* ACQUIRE: queued; the answer comes as an event STORE_GRANTED */
+    enum txn_refusal refusal; /* TXN */
     struct store_id lease;
     char owner[STORE_OWNER_MAX + 1];
 };
@@ -121,10 +142,18 @@ void store_close(struct store *store);                         /* NULL is fine *
 /* `clock_ns` never goes back. `renewals` has room for renew_count. */
 void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
                  struct store_result *ret_result, struct store_renewal *renewals);
+/* The same in parts. True: it is not done, and nothing else may be asked of the store but to read,
+ * which finds it as it was before, until store_apply_more with the same command has said false. */
+bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
+                       struct store_result *ret_result, struct store_renewal *renewals);
+bool store_apply_more(struct store *store, const struct store_command *command,
+                      struct store_result *ret_result);
 bool store_event_next(struct store *store, struct store_event *ret_event);
 /* T of the next thing that is due (a deadline, a rest that is over); UINT64_MAX: nothing. At most
- * the present T when some are left over. */
+ * the present T when some are left over, or history that is compacted but not yet freed. */
 uint64_t store_next_due(const struct store *store);
+/* Grows with what commands cost: records made, changed and freed. */
+uint64_t store_work(const struct store *store);
 
 /* -- reading -- */
 const struct keys *store_keys(const struct store *store);
@@ -139,6 +168,22 @@ struct store_claim {                                       /* of a leased key */
 /* False: not a claim, or its lease is past its deadline at `clock_ns`. */
 bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns,
                     struct store_claim *ret_claim);
+/* -- plain leases, by what keys name them with -- */
+/* Of a plain one all 64 bits, as etcd's clients say it; of the others 63. */
+uint64_t store_lease_number(const struct store_id *id);
+struct store_id store_plain_lease(int64_t number);
+bool store_lease_is_plain(const struct store_id *id); /* and not number 0, which is none */
+struct store_lease {
+    int64_t number, ttl_ms, remaining_ms; /* remaining at `clock_ns`; 0: its end is due */
+};
+/* False: none such, or not a plain one. */
+bool store_lease_of(const struct store *store, int64_t number, uint64_t clock_ns,
+                    struct store_lease *ret_lease);
+/* All of them, the one that ends first coming first; begin with *place = store_leases(). Valid
+ * until the store changes. */
+struct order_place store_leases(const struct store *store);
+bool store_lease_next(const struct store *store, struct order_place *place, uint64_t clock_ns,
+                      struct store_lease *ret_lease);
 struct store_group {
     uint32_t slot_count, live, waiters;
     uint64_t revision, cooldown_ms;

@@ -1,13 +1,14 @@
 /* A snapshot of the store while commands go on, and its way back.
  *
- * Keys tell themselves (keys.h). Of the other records a view takes a list when it is opened; one
- * that changes or goes before it was told is written aside first, as it was. So a slice costs what
- * it tells, and a command what it changes.
+ * Keys tell themselves (keys.h). Of the other records those that the view has not told yet stand
+ * first on a list of their kind; one that changes or goes before its turn is written aside, as it
+ * was. So a view begins and ends at once, a slice costs what it tells, and a command what it
+ * changes.
  *
  * Bytes: records of one kind byte, a length of four (little endian), and the content. First H
  * (version, clock, identity, marks, uses), then V (versions of keys, in key order, old to new), L
- * (leases with their claims), G (groups with their slots, each followed by W, its waiters in
- * order), C (clients with their answers), and E, the hash of the whole, which a restore must reach
+ * (leases with their claims), G (groups with their slots), W (who waits, with its place in the
+ * queue), C (clients with their answers), and E, the hash of the whole, which a restore must reach
  * again. docs/formats/store.md has the fields. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +17,27 @@
 #include "base/bytes.h"
 #include "store/core/internal.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
+enum { KIND_LEASES, KIND_GROUPS, KIND_WAITERS, KIND_CLIENTS, KINDS };
+static const char stages[] = "HVLGWCE";
+
+struct aside { /* a record as it was; kept whole, so that no large buffer is ever moved */
+    struct aside *next;
+    size_t len, at;
+    char bytes[];
+};
+struct asides { /* first come, first told */
+    struct aside *first, *last;
+};
 struct store_view {
     struct store *store;
     struct keys_view *keys;
-    struct lease **leases;
-    struct group **groups;
-    struct client **clients;
-    size_t lease_count, group_count, client_count, next;
-    struct buf leases_aside, groups_aside, clients_aside;
+    struct asides aside[KINDS];
+    struct buf record; /* scratch */
     uint64_t clock_ns, uses, hash;
     struct store_id identity;
-    char stage; /* the kind of record that comes next */
+    const char *stage; /* in `stages`: the kind of record that comes next */
 };
 
 /* -- writing -- */
@@ -101,23 +110,26 @@ static void write_group(const struct group *group, struct buf *into)
     put_u64(into, group->revision);
     for (uint32_t i = 0; i < group->slot_cap; i++) {
         const struct slot *slot = &group->slots[i];
-        if (buf_append_byte(into, slot->lease ? 'l' : slot->rest_until_ns ? 'r' : 'f'))
+        if (buf_append_byte(into, (char)(slot->lease ? 'l' : slot->rest_until_ns ? 'r' : 'f')))
             (void)store_must(NULL);
         if (slot->lease) put_id(into, &slot->lease->id);
         if (slot->rest_until_ns) put_u64(into, slot->rest_until_ns);
     }
     record_end(into, start);
-    for (const struct list *at = group->waiters.next; at != &group->waiters; at = at->next) {
-        const struct waiter *waiter = CONTAINER_OF(at, struct waiter, in_group);
-        start = record_begin(into, 'W');
-        put_text(into, str_of(group->key, group->key_len));
-        put_id(into, &waiter->lease->id);
-        put_id(into, &waiter->client);
-        put_u64(into, waiter->sequence);
-        put_u32(into, waiter->prefer_slot);
-        put_text(into, str_of(waiter->value, waiter->value_len));
-        record_end(into, start);
-    }
+}
+
+static void write_waiter(const struct waiter *waiter, struct buf *into)
+{
+    size_t start = record_begin(into, 'W');
+
+    put_text(into, str_of(waiter->group->key, waiter->group->key_len));
+    put_id(into, &waiter->lease->id);
+    put_id(into, &waiter->client);
+    put_u64(into, waiter->sequence);
+    put_u64(into, waiter->place);
+    put_u32(into, waiter->prefer_slot);
+    put_text(into, str_of(waiter->value, waiter->value_len));
+    record_end(into, start);
 }
 
 static void write_result(const struct store_result *result, struct buf *into)
@@ -154,29 +166,85 @@ static void write_client(const struct client *client, struct buf *into)
     record_end(into, start);
 }
 
-/* -- putting aside -- */
+static struct list *list_of(struct store *store, int kind)
+{
+    struct list *lists[KINDS] = {&store->leases_told, &store->groups_told, &store->waiters_told,
+                                 &store->clients_told};
+
+    return lists[kind];
+}
+
+static void write_record(int kind, const struct told *told, struct buf *into)
+{
+    switch (kind) {
+    case KIND_LEASES: write_lease(CONTAINER_OF(told, const struct lease, told), into); return;
+    case KIND_GROUPS: write_group(CONTAINER_OF(told, const struct group, told), into); return;
+    case KIND_WAITERS: write_waiter(CONTAINER_OF(told, const struct waiter, told), into); return;
+    default: write_client(CONTAINER_OF(told, const struct client, told), into); return;
+    }
+}
+
+/* -- what was told, and what was put aside -- */
+void view_born(struct store *store, struct list *kind, struct told *told)
+{
+    told->stamp = store->view_stamp;
+    list_init(&told->link);
+    list_append(kind, &told->link);
+}
+
+static void tell(struct store *store, int kind, struct told *told)
+{
+    told->stamp = store->view_stamp;
+    list_remove(&told->link);
+    list_append(list_of(store, kind), &told->link);
+}
+
+static void put_aside(struct store *store, int kind, struct told *told)
+{
+    struct store_view *view = store->view;
+    struct aside *aside;
+
+    if (!view || told->stamp == store->view_stamp) return;
+    buf_clear(&view->record);
+    write_record(kind, told, &view->record);
+    aside = store_must(malloc(sizeof *aside + view->record.len));
+    *aside = (struct aside){.len = view->record.len};
+    memcpy(aside->bytes, view->record.data, aside->len);
+    if (view->aside[kind].last)
+        view->aside[kind].last->next = aside;
+    else
+        view->aside[kind].first = aside;
+    view->aside[kind].last = aside;
+    tell(store, kind, told);
+}
+
+static void aside_drop(struct asides *asides)
+{
+    struct aside *first = asides->first;
+
+    asides->first = first->next;
+    if (!asides->first) asides->last = NULL;
+    free(first);
+}
+
 void view_lease(struct store *store, struct lease *lease)
 {
-    if (!lease->in_view) return;
-    write_lease(lease, &store->view->leases_aside);
-    store->view->leases[lease->in_view - 1] = NULL;
-    lease->in_view = 0;
+    put_aside(store, KIND_LEASES, &lease->told);
 }
 
 void view_group(struct store *store, struct group *group)
 {
-    if (!group->in_view) return;
-    write_group(group, &store->view->groups_aside);
-    store->view->groups[group->in_view - 1] = NULL;
-    group->in_view = 0;
+    put_aside(store, KIND_GROUPS, &group->told);
+}
+
+void view_waiter(struct store *store, struct waiter *waiter)
+{
+    put_aside(store, KIND_WAITERS, &waiter->told);
 }
 
 void view_client(struct store *store, struct client *client)
 {
-    if (!client->in_view) return;
-    write_client(client, &store->view->clients_aside);
-    store->view->clients[client->in_view - 1] = NULL;
-    client->in_view = 0;
+    put_aside(store, KIND_CLIENTS, &client->told);
 }
 
 /* -- a view -- */
@@ -191,46 +259,21 @@ uint64_t store_hash(const struct store *store)
 struct store_view *store_view_open(struct store *store)
 {
     struct store_view *view;
-    struct map_entry *entry;
-    size_t cursor;
 
     if (store->view || !(view = calloc(1, sizeof *view))) return NULL;
     view->keys = keys_view_open(store->keys);
-    view->leases = malloc((map_count(&store->leases) + 1) * sizeof(void *));
-    view->groups = malloc((map_count(&store->groups) + 1) * sizeof(void *));
-    view->clients = malloc((map_count(&store->clients) + 1) * sizeof(void *));
-    if (!view->keys || !view->leases || !view->groups || !view->clients) {
-        keys_view_close(view->keys);
-        free(view->leases);
-        free(view->groups);
-        free(view->clients);
+    if (!view->keys) {
         free(view);
         return NULL;
     }
-    for (cursor = 0; (entry = map_next(&store->leases, &cursor));) {
-        struct lease *lease = entry->value;
-        view->leases[view->lease_count++] = lease;
-        lease->in_view = (uint32_t)view->lease_count;
-    }
-    for (cursor = 0; (entry = map_next(&store->groups, &cursor));) {
-        struct group *group = entry->value;
-        view->groups[view->group_count++] = group;
-        group->in_view = (uint32_t)view->group_count;
-    }
-    for (cursor = 0; (entry = map_next(&store->clients, &cursor));) {
-        struct client *client = entry->value;
-        view->clients[view->client_count++] = client;
-        client->in_view = (uint32_t)view->client_count;
-    }
-    buf_init(&view->leases_aside, SIZE_MAX / 2);
-    buf_init(&view->groups_aside, SIZE_MAX / 2);
-    buf_init(&view->clients_aside, SIZE_MAX / 2);
+    buf_init(&view->record, SIZE_MAX / 2);
     view->store = store;
     view->clock_ns = store->clock_ns;
     view->uses = store->uses;
     view->identity = store->identity;
     view->hash = store_hash(store);
-    view->stage = 'H';
+    view->stage = stages;
+    store->view_stamp++;
     store->view = view;
     return view;
 }
@@ -238,20 +281,11 @@ struct store_view *store_view_open(struct store *store)
 void store_view_close(struct store_view *view)
 {
     if (!view) return;
-    for (size_t i = 0; i < view->lease_count; i++)
-        if (view->leases[i]) view->leases[i]->in_view = 0;
-    for (size_t i = 0; i < view->group_count; i++)
-        if (view->groups[i]) view->groups[i]->in_view = 0;
-    for (size_t i = 0; i < view->client_count; i++)
-        if (view->clients[i]) view->clients[i]->in_view = 0;
     view->store->view = NULL;
     keys_view_close(view->keys);
-    buf_deinit(&view->leases_aside);
-    buf_deinit(&view->groups_aside);
-    buf_deinit(&view->clients_aside);
-    free(view->leases);
-    free(view->groups);
-    free(view->clients);
+    for (int kind = 0; kind < KINDS; kind++)
+        while (view->aside[kind].first) aside_drop(&view->aside[kind]);
+    buf_deinit(&view->record);
     free(view);
 }
 
@@ -281,80 +315,60 @@ static void write_header(const struct store_view *view, struct buf *into)
     put_u64(into, marks.revision);
     put_u64(into, marks.compacted);
     put_u64(into, marks.pruned);
+    put_u32(into, marks.pruned_sub);
     put_u64(into, view->uses);
     record_end(into, start);
 }
 
-/* What was put aside goes out with the rest of its kind. */
-static void write_aside(struct buf *aside, struct buf *into)
+/* False: there is nothing left of this kind. What was put aside comes last, when it can no longer
+ * grow, and may be cut anywhere. */
+static bool write_kind(struct store_view *view, int kind, struct buf *into, size_t end)
 {
-    if (aside->len > 0 && buf_append(into, buf_peek(aside))) (void)store_must(NULL);
-    buf_clear(aside);
+    const struct list *records = list_of(view->store, kind);
+
+    while (into->len < end) {
+        struct told *told = CONTAINER_OF(records->next, struct told, link);
+        struct aside *aside = view->aside[kind].first;
+        size_t part;
+
+        if (records->next != records && told->stamp != view->store->view_stamp) {
+            write_record(kind, told, into);
+            tell(view->store, kind, told);
+            continue;
+        }
+        if (!aside) return false;
+        part = min_size(aside->len - aside->at, end - into->len);
+        if (buf_append(into, str_of(aside->bytes + aside->at, part))) (void)store_must(NULL);
+        aside->at += part;
+        if (aside->at == aside->len) aside_drop(&view->aside[kind]);
+    }
+    return true;
 }
 
 bool store_view_next(struct store_view *view, size_t budget, struct buf *into, enum err *ret_err)
 {
     size_t end = into->len + (budget ? budget : 1), start;
+    bool more = false;
 
     *ret_err = ERR_OK;
     while (into->len < end) {
-        switch (view->stage) {
-        case 'H':
-            write_header(view, into);
-            view->stage = 'V';
-            break;
-        case 'V':
-            if (!keys_view_next(view->keys, end - into->len, write_version, into)) {
-                view->stage = 'L';
-                view->next = 0;
-            }
-            break;
-        case 'L':
-            write_aside(&view->leases_aside, into);
-            for (; view->next < view->lease_count && into->len < end; view->next++) {
-                struct lease *lease = view->leases[view->next];
-                if (!lease) continue;
-                write_lease(lease, into);
-                lease->in_view = 0;
-                view->leases[view->next] = NULL;
-            }
-            if (view->next < view->lease_count) break;
-            view->stage = 'G';
-            view->next = 0;
-            break;
-        case 'G':
-            write_aside(&view->groups_aside, into);
-            for (; view->next < view->group_count && into->len < end; view->next++) {
-                struct group *group = view->groups[view->next];
-                if (!group) continue;
-                write_group(group, into);
-                group->in_view = 0;
-                view->groups[view->next] = NULL;
-            }
-            if (view->next < view->group_count) break;
-            view->stage = 'C';
-            view->next = 0;
-            break;
-        case 'C':
-            write_aside(&view->clients_aside, into);
-            for (; view->next < view->client_count && into->len < end; view->next++) {
-                struct client *client = view->clients[view->next];
-                if (!client) continue;
-                write_client(client, into);
-                client->in_view = 0;
-                view->clients[view->next] = NULL;
-            }
-            if (view->next < view->client_count) break;
-            view->stage = 'E';
-            break;
+        switch (*view->stage) {
+        case 'H': write_header(view, into); break;
+        case 'V': more = keys_view_next(view->keys, end - into->len, write_version, into); break;
+        case 'L': more = write_kind(view, KIND_LEASES, into, end); break;
+        case 'G': more = write_kind(view, KIND_GROUPS, into, end); break;
+        case 'W': more = write_kind(view, KIND_WAITERS, into, end); break;
+        case 'C': more = write_kind(view, KIND_CLIENTS, into, end); break;
         case 'E':
             start = record_begin(into, 'E');
             put_u64(into, view->hash);
             record_end(into, start);
-            view->stage = 0;
+            view->stage++;
             return false;
         default: return false;
         }
+        if (!more) view->stage++;
+        more = false;
     }
     return true;
 }

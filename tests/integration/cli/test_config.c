@@ -212,3 +212,60 @@ TEST(the_reference_is_what_the_docs_show)
     CHECK_I64("it is a good file",
               cli_run(&proc, cli_musterctl(), WORDS("config", "check", reference), NULL), 0);
 }
+
+/* -- workers.md 24.12, as far as the programs are asked -- */
+
+#define BAD_WORKERS                                                                                \
+    "run_id = '01JFEAVS7C5DE5XEAEAB91EBT5'\n[storage]\npath = '%s/x.db'\n[transport]\n"            \
+    "tls_dir = '%s/tls'\nworker_self_fence_timeout = '6s'\nclock_skew_budget = '2s'\n"
+
+TEST(cases_181_188_all_violations_are_told_and_nothing_is_created)
+{
+    char text[4096], data[1024], made[1100];
+    const char *file = cli_path("workers.toml");
+    static const char *const left[] = {"", "/tls", "/x.db"};
+
+    snprintf(data, sizeof data, "%s", cli_path("workers-data"));
+    snprintf(text, sizeof text, BAD_WORKERS, data, data);
+    cli_write(file, text);
+    CHECK_I64("refused",
+              cli_run(&proc, cli_muster(),
+                      WORDS("coordinator", "run", "--config", file, "--data-dir", data), NULL),
+              2);
+    CHECK_HAS("one", proc.output, "split-brain prevention");
+    CHECK_HAS("both", proc.output, "transport.clock_skew_budget 2s");
+    for (size_t i = 0; i < ARRAY_LEN(left); i++) {
+        snprintf(made, sizeof made, "%s%s", data, left[i]);
+        CHECK(made, access(made, F_OK) != 0);
+    }
+    CHECK_I64("config check asks the same",
+              cli_run(&proc, cli_musterctl(),
+                      WORDS("config", "check", "--role", "coordinator", file), NULL),
+              2);
+    CHECK_HAS("one", proc.output, "split-brain prevention");
+    CHECK_HAS("both", proc.output, "transport.clock_skew_budget 2s");
+}
+
+TEST(case_170_a_missing_file_is_named)
+{
+    CHECK_I64("refused",
+              cli_run(&proc, cli_muster(), WORDS("coordinator", "run", "--config", "/no/such.toml"),
+                      NULL),
+              2);
+    CHECK_HAS("which", proc.output, "/no/such.toml");
+}
+
+TEST(the_reference_of_a_role_with_workers_is_a_good_file)
+{
+    const char *reference = cli_path("coordinator.toml");
+
+    CHECK_I64("prints",
+              cli_run(&proc, cli_musterctl(), WORDS("config", "reference", "--role", "coordinator"),
+                      NULL),
+              0);
+    cli_write(reference, proc.output);
+    CHECK_I64("good",
+              cli_run(&proc, cli_musterctl(),
+                      WORDS("config", "check", "--role", "coordinator", reference), NULL),
+              0);
+}

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "log"))
-from cluster import check, run_cases, wait_for  # noqa: E402
+from cluster import PATIENCE, check, run_cases, wait_for  # noqa: E402
 
 CTL = os.path.abspath(sys.argv[1])
 DIR = tempfile.TemporaryDirectory(prefix="muster-coord-")
@@ -37,7 +37,7 @@ def words(command, *more):
 
 
 def run(command, *more, stdin=subprocess.DEVNULL):
-    return subprocess.run(words(command, *more), stdin=stdin, capture_output=True, text=True, timeout=60,
+    return subprocess.run(words(command, *more), stdin=stdin, capture_output=True, text=True, timeout=PATIENCE,
                           env={"PATH": "/usr/bin:/bin"})
 
 
@@ -80,6 +80,13 @@ def running(command, *more):
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+def catches(pid, number):
+    """Whether it handles it, or waits for it, instead of ending by it."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+        masks = [line.split()[1] for line in status if line.startswith(("SigCgt:", "SigBlk:"))]
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
 
 def alive(pid):
@@ -127,7 +134,7 @@ def values():
     with open(file, "wb") as out:
         out.write(bytes(range(256)))
     good("create", key, "--value-file", file)
-    got = subprocess.run(words("get", key), stdout=subprocess.PIPE, check=True, timeout=60).stdout
+    got = subprocess.run(words("get", key), stdout=subprocess.PIPE, check=True, timeout=PATIENCE).stdout
     same("every byte comes back", got, bytes(range(256)) + b"\n")
     key = new("value")
     with open(file, "rb") as source:
@@ -149,7 +156,7 @@ def bad_input():
     bad(2, "reserved", "create", "g/slot-0001")
     bad(2, "needs --ttl", "create", new("key"), "--lease", path("x"))
     done = subprocess.run([CTL, "coord", "get", "k", "--store", "gopher://x"], capture_output=True, text=True,
-                          timeout=60)
+                          timeout=PATIENCE)
     same("an unknown store", done.returncode, 2)
     has("names those there are", done.stderr, "etcd")
 
@@ -157,9 +164,9 @@ def bad_input():
 def claims():
     """a claim is renewed, used and released through its file"""
     key, lease = new("claim"), path("claim.lease")
-    made = good_json("create", key, "mine", "--ttl", TTL, "--owner", "me@here", "--lease", lease)
+    made = good_json("create", key, "mine", "--ttl", "60s", "--owner", "me@here", "--lease", lease)
     same("a handle for its owner only", os.stat(lease).st_mode & 0o777, 0o600)
-    done = run("create", key, "other", "--ttl", TTL)
+    done = run("create", key, "other", "--ttl", "60s")
     same("refused", done.returncode, 4)
     has("names the holder", done.stderr, "me@here")
     has("and its token", done.stderr, str(made["token"]))
@@ -169,7 +176,7 @@ def claims():
     bad(4, "CONFLICT/not_owner", "delete", key)
     has("says", good("release", "--lease", lease), "released")
     check(not os.path.exists(lease), "the handle's file is gone")
-    next_one = good_json("create", key, "next", "--ttl", TTL, "--lease", lease)
+    next_one = good_json("create", key, "next", "--ttl", "60s", "--lease", lease)
     check(next_one["token"] > made["token"], "tokens increase")
     good("delete", key, "--force")
     bad(4, "EXPIRED", "renew", "--lease", lease)
@@ -183,9 +190,9 @@ def slots():
     """a group has no more holders than slots"""
     group, leases = new("group"), [path(f"slot{i}.lease") for i in range(3)]
     for i in (0, 1):
-        same("its slot", good_json("acquire", "--group", group, "--slots", "2", "--ttl", "30s", "--owner", f"o{i}",
+        same("its slot", good_json("acquire", "--group", group, "--slots", "2", "--ttl", "60s", "--owner", f"o{i}",
                                    "--lease", leases[i])["slot"], i)
-    bad(4, "EXISTS/full", "acquire", "--group", group, "--slots", "2", "--ttl", "30s", "--lease", leases[2])
+    bad(4, "EXISTS/full", "acquire", "--group", group, "--slots", "2", "--ttl", "60s", "--lease", leases[2])
     bad(4, "CONFLICT/slot_count", "acquire", "--group", group, "--slots", "3", "--lease", leases[2])
     bad(4, "EXISTS/already_holder", "acquire", "--group", group, "--slots", "2", "--owner", "o1", "--lease", leases[2])
     listed = good_json("holders", group)
@@ -227,11 +234,12 @@ def watching():
         changes = [json.loads(line) for line in watch.stdout if json.loads(line)["event"] in ("put", "delete")]
         same("the changes", [(e["event"], e["key"][len(bucket):]) for e in changes],
              [("put", "/b"), ("delete", "/a"), ("put", "/d")])
-        same("ends by itself", watch.wait(30), 0)
+        same("ends by itself", watch.wait(PATIENCE), 0)
     with running("watch", bucket) as watch:
         check(watch.stdout.readline(), "it has begun")
+        wait_for("it would notice", lambda: catches(watch.pid, signal.SIGINT))
         watch.send_signal(signal.SIGINT)
-        same("Ctrl-C is an end, not a mistake", watch.wait(30), 0)
+        same("Ctrl-C is an end, not a mistake", watch.wait(PATIENCE), 0)
 
 
 def capabilities():
@@ -263,26 +271,30 @@ def exec_excludes():
             time.sleep(0.3)
             check(second.poll() is None, "the second waits")
             first.terminate()
-            same("TERM goes to the command", first.wait(30), 143)
+            same("TERM goes to the command", first.wait(PATIENCE), 143)
             check(not alive(pid), "which has ended")
             command_pid(second)
     with running("exec", "--group", group, "--ttl", TTL, "--wait", "60s", *SLEEPER) as holder:
         command_pid(holder)
         with running("exec", "--group", group, "--ttl", TTL, "--wait", "60s", *SLEEPER) as waiter:
-            time.sleep(0.5)
+            wait_for("it would notice", lambda: catches(waiter.pid, signal.SIGINT))
             waiter.send_signal(signal.SIGINT)
-            same("Ctrl-C ends the waiting", waiter.wait(30), 130)
+            same("Ctrl-C ends the waiting", waiter.wait(PATIENCE), 130)
 
 
 def exec_keeps():
     """exec holds its slot for longer than a TTL"""
-    group = new("exec")
-    with running("exec", "--group", group, "--ttl", TTL, *SLEEPER) as holder:
-        pid = command_pid(holder)
-        token = good_json("holders", group)["holders"][0]["token"]
-        time.sleep(4.5)     # one and a half TTLs
-        check(alive(pid), "it runs on")
-        same("one claim all the time", [row["token"] for row in good_json("holders", group)["holders"]], [token])
+    for attempt in range(4):  # a machine that stands still for a TTL ends the claim, and says nothing about exec
+        group = new("exec")
+        with running("exec", "--group", group, "--ttl", TTL, *SLEEPER) as holder:
+            pid = command_pid(holder)
+            token = good_json("holders", group)["holders"][0]["token"]
+            time.sleep(4.5)     # one and a half TTLs
+            held = [row["token"] for row in good_json("holders", group)["holders"]]
+            if alive(pid) and held == [token]:
+                return
+            print(f"# attempt {attempt}: runs on: {alive(pid)}, holders {held}, was {token}")
+    check(False, "one claim all the time")
 
 
 def exec_lost():
@@ -292,7 +304,7 @@ def exec_lost():
         with running("exec", "--group", group, "--ttl", TTL, *sleeper) as holder:
             pid = command_pid(holder)
             good("delete", f"{group}/slot-0000", "--force")
-            same("lost", holder.wait(30), 4)
+            same("lost", holder.wait(PATIENCE), 4)
             check(not alive(pid), "the command has ended")
             has("says", holder.stderr.read(), "lost")
 
@@ -318,7 +330,7 @@ def exec_stopped():
                      f"test -d /proc/{pid} && ! grep -q 'State:.[ZX]' /proc/{pid}/status && echo both || echo one") as next_one:
             same("never both", next_one.stdout.readline(), "one\n")
         holder.send_signal(signal.SIGCONT)
-        same("and it says so", holder.wait(30), 4)
+        same("and it says so", holder.wait(PATIENCE), 4)
 
 
 CASES = [entries, values, bad_input, claims, slots, outlives_its_process, watching, capabilities, exec_runs,

@@ -9,13 +9,14 @@ import datetime
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fleet"))
-from coordinators import (COORDINATOR, FLEET, MUSTERCTL, Cluster, check, run_cases, wait_for)  # noqa: E402
+from dead import dead_address  # noqa: E402
+from in_time import in_time  # noqa: E402
+from coordinators import (COORDINATOR, FLEET, MUSTERCTL, PATIENT, Cluster, check, run_cases, wait_for)  # noqa: E402
 
 CTL = os.path.abspath(MUSTERCTL)
 ASSIGN = ("assign-domain", "--key", "zone", "--value", "eu-1a", "--shard")
@@ -60,12 +61,6 @@ def bad(where, exit_code, text, *words):
 def seconds(unix_ns):
     moment = datetime.datetime.fromtimestamp(unix_ns // 10**9, datetime.timezone.utc)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def dead_address():
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{held.getsockname()[1]}"
 
 
 def alone(*options):
@@ -182,7 +177,8 @@ def leaders():
         second.kill()
         last = next(node for node in followers if node is not second)
         for words in (("list-shards",), (*ASSIGN, "a")):
-            done = run(*words, "--coordinator", ",".join(everybody), "--timeout", "3s")
+            done = in_time(lambda t, words=words: run(*words, "--coordinator", ",".join(everybody), "--timeout", t),
+                           lambda done: done.returncode != 6)
             same(f"no majority ({done.stderr})", (done.returncode, done.stdout), (3, ""))
             has("says", done.stderr, "no leader")
         last.kill()
@@ -191,7 +187,7 @@ def leaders():
 
 def unknown():
     """A write whose majority is frozen is unknown, names its id, and is done once when repeated under it."""
-    with Cluster(3, ("--election", "3s")).start() as cluster:
+    with Cluster(3, PATIENT).start() as cluster:
         cluster.formed()
         leader = cluster.leader()
         frozen = [node for node in cluster.nodes if node is not leader]
@@ -199,7 +195,8 @@ def unknown():
         for node in frozen:
             node.signal(signal.SIGSTOP)
         try:
-            done = run(*ASSIGN, "a", "--coordinator", leader.grpc, "--timeout", "1s")
+            done = in_time(lambda t: run(*ASSIGN, "a", "--coordinator", leader.grpc, "--timeout", t),
+                           lambda done: "not known" in done.stderr)
         finally:
             for node in frozen:
                 node.signal(signal.SIGCONT)
@@ -214,7 +211,7 @@ def unknown():
 
 def replicas():
     """Replicas are listed, compared, handed leadership and removed."""
-    with Cluster(3).start() as cluster:
+    with Cluster(3, PATIENT).start() as cluster:
         cluster.formed()
         leader = cluster.leader()
         everybody = [node.grpc for node in cluster.nodes]

@@ -37,17 +37,21 @@ from cluster import PATIENCE, Failed, Process, Skipped, check, wait_for  # noqa:
 # -- messages and methods --
 
 FILES, message = load(PROTOC, PROTO_ROOT, "bigfleet/v1alpha1/coordinator.proto", "muster/v1/coordination.proto",
-                      "muster/v1/fleet.proto",
+                      "muster/v1/fleet.proto", "muster/v1/member.proto", "rollout/transport.proto",
                       "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto")
 METHODS = methods_of(FILES)
 FLEET, COORDINATOR = "muster.v1.Fleet/", "bigfleet.v1alpha1.Coordinator/"
 HEALTH = "grpc.health.v1.Health/"
-# For tests that hold on to a leader: a machine that stands still for a moment makes no other.
-PATIENT = ("--timing-scale", "1000")
+# For tests that hold on to a leader: a machine that stands still makes no other. The first replica of a new cluster does
+# not wait for it, nor does who is handed the lead; who comes back without a leader does.
+PATIENT = ("--election", "60s")
+# Statuses that say nothing but that another time, or another replica, may say more.
+PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode.ABORTED,
+           grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 CHANNEL = [("grpc.enable_retries", 0)]
 
 
-def call(channel, path, metadata=(), timeout=20, **fields):
+def call(channel, path, metadata=(), timeout=PATIENCE, **fields):
     """One unary call; raises grpc.RpcError."""
     method = METHODS[path]
     stub = channel.unary_unary("/" + path, message(method.input_type).SerializeToString,
@@ -141,7 +145,7 @@ class Coordinator(Process):
         except OSError:
             return False
 
-    def call(self, path, metadata=(), timeout=20, **fields):
+    def call(self, path, metadata=(), timeout=PATIENCE, **fields):
         return call(self.dialed(), path, metadata, timeout, **fields)
 
     def dialed(self):
@@ -157,7 +161,7 @@ class Coordinator(Process):
         """Status and body of a page; (0, why) when it cannot be had."""
         scheme = "https" if self.cluster.trust else "http"
         try:
-            with urllib.request.urlopen(f"{scheme}://{self.http}{path}", timeout=20,
+            with urllib.request.urlopen(f"{scheme}://{self.http}{path}", timeout=PATIENCE,
                                         context=self.cluster.trust) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
@@ -186,11 +190,13 @@ class Coordinator(Process):
 
 
 class Cluster:
-    def __init__(self, count, options=(), join=True, hosts=False, first=0):
+    def __init__(self, count, options=(), join=True, hosts=False, first=0, dashboard=False):
         """`hosts`: replica n is host n + 1 of the sandbox, so that the network between them can be cut.
-        `first`: ordinal of the first, another one when two clusters live at once."""
+        `first`: ordinal of the first, another one when two clusters live at once.
+        `dashboard`: off, so that what is counted and logged is the test's own doing."""
         self.dir, self.hosts = tempfile.mkdtemp(prefix="muster-fleet-"), hosts
-        self.options = [*options, *(["--insecure"] if hosts else [])]
+        self.options = [*options, *(["--insecure"] if hosts else []),
+                        *([] if dashboard else ["--no-dashboard-enabled"])]
         self.dial = lambda address: grpc.insecure_channel(address, options=CHANNEL)
         self.trust = None
         self.nodes = [Coordinator(self, number) for number in range(first, first + count)]
@@ -223,9 +229,10 @@ class Cluster:
         return self
 
     def __exit__(self, kind, error, trace):
+        well = error is None or isinstance(error, Skipped) or (isinstance(error, SystemExit) and not error.code)
         for node in self.nodes:
             node.hang_up()
-            if error and not isinstance(error, Skipped) and os.path.exists(node.log):
+            if not well and os.path.exists(node.log):
                 print(f"# -- {node.name}\n# " + "\n# ".join(node.text().splitlines()[-15:]))
             if node.running():
                 node.process.kill()
@@ -249,6 +256,22 @@ class Cluster:
                         return node
             return None
         return wait_for("a leader", look)
+
+    def asked(self, path, among=None, **fields):
+        """What whoever leads answers, and code_of it. Asked again while an election is in the way: only for what may
+        happen twice."""
+        def once():
+            answers = []
+            how = code_of(lambda: answers.append(self.leader(among).call(path, **fields)))
+            passing = how[0] in PASSING or "x-muster-leader" in how[2] or "not the leader" in how[1]
+            return None if passing else (answers, *how)
+        answers, code, text, trailers = wait_for(path, once)
+        return answers[0] if answers else None, code, text, trailers
+
+    def ask(self, path, among=None, **fields):
+        answer, code, text, _ = self.asked(path, among, **fields)
+        check(code == grpc.StatusCode.OK, f"{path}: {code} {text}")
+        return answer
 
     def formed(self, count=None, among=None):
         """Waits until so many voters, and nobody else, are members; the list."""

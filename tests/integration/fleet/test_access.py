@@ -13,8 +13,8 @@ import subprocess
 
 import grpc
 
-from coordinators import (CHANNEL, COORDINATOR, FLEET, HEALTH, METHODS, MUSTER, MUSTERCTL, PATIENT, Cluster, call,
-                          check, code_of, run_cases, stream, wait_for)
+from coordinators import (CHANNEL, COORDINATOR, FLEET, HEALTH, METHODS, MUSTER, MUSTERCTL, PATIENCE, PATIENT, Cluster,
+                          call, check, code_of, run_cases, stream, wait_for)
 
 CODE = grpc.StatusCode
 CLUSTER = Cluster(3, PATIENT)
@@ -94,7 +94,7 @@ MATRIX = {  # certificate: what it opens; None: not even the handshake
 def status(channel, path):
     fields = HARMLESS.get(path, {})
     ask = stream if METHODS[path].server_streaming else call
-    return code_of(lambda: ask(channel, path, timeout=20, **fields))
+    return code_of(lambda: ask(channel, path, timeout=PATIENCE, **fields))
 
 
 # -- cases --
@@ -188,7 +188,7 @@ def administrator():
 def served(node, context):
     """The fingerprint of the certificate that it shows now."""
     host, port = node.grpc.rsplit(":", 1)
-    with (socket.create_connection((host, int(port)), 20) as plain,
+    with (socket.create_connection((host, int(port)), PATIENCE) as plain,
           context.wrap_socket(plain, server_hostname=host) as one):
         return hashlib.sha256(one.getpeercert(binary_form=True)).hexdigest()
 
@@ -210,6 +210,7 @@ def certificates_change():
         os.replace(base + ".kept", base + ".key.pem")
         wait_for("all is well", lambda node=node, good=good: served(node, context) == good)
     victim = CLUSTER.leader()
+    victim.call(FLEET + "TransferLeadership")  # who is left would wait long for its end
     victim.kill()  # connections are made anew, with what is in the files now
     CLUSTER.leader(CLUSTER.others(victim)).call(FLEET + "AddShard", shard_id="after")
     victim.start()

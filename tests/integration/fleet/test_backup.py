@@ -10,8 +10,8 @@ import tarfile
 
 import grpc
 
-from coordinators import (COORDINATOR, FLEET, METHODS, MUSTER, MUSTERCTL, Cluster, Failed, check, code_of, contents,
-                          message, run_cases, shimmed, wait_for)
+from coordinators import (COORDINATOR, FLEET, METHODS, MUSTER, MUSTERCTL, PATIENT, Cluster, Failed, check, code_of,
+                          contents, message, run_cases, shimmed, wait_for)
 
 CODE = grpc.StatusCode
 ORIGINAL_META = {"Version": 1, "ID": "2-12-1749700000000", "Index": 12, "Term": 2, "Peers": "ka8xMjcuMC4wLjE6MTc3OTE=",
@@ -129,7 +129,7 @@ def archive_of_the_original():
 
 def nothing_to_save():
     """Of empty tables nothing is saved; followers name the leader; a backup is had all the same."""
-    with Cluster(3).start() as cluster:
+    with Cluster(3, PATIENT).start() as cluster:
         cluster.formed()
         leader = cluster.leader()
         code, text, _ = code_of(lambda: leader.stream(COORDINATOR + "SnapshotSave"))

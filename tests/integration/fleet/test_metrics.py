@@ -90,12 +90,11 @@ def tables_and_reports():
     until(*(series for series in WANTED if "dropped" not in series and "error\"" not in series
             and "export" not in series and not series.endswith(("_silent", "_requests", "_streamed_bytes_total"))),
           'bigfleet_coordinator_apply_total{outcome="fsm_error"}')
-    now = scrape()
-    check(sum(samples["muster_coordinator_is_leader"] for samples in now.values()) == 1, "one leads")
-    terms = {samples["bigfleet_coordinator_raft_term"] for samples in now.values()}
-    check(terms == {leader.state().term}, f"each knows the term: {terms}")
-    wait_for("each has the rows", lambda: all(
-        samples['muster_coordinator_rows{table="domains"}'] == 1 for samples in scrape().values()))
+    for series, values in (("muster_coordinator_is_leader", [0, 0, 1]),
+                           ("bigfleet_coordinator_raft_term", [leader.state().term] * 3),
+                           ('muster_coordinator_rows{table="domains"}', [1, 1, 1])):
+        wait_for(f"{series} of each is one of {values}", lambda series=series, values=values: sorted(
+            samples.get(series, -1) for samples in scrape().values()) == values)
 
 
 def streams():
@@ -180,6 +179,7 @@ def without_a_majority():
         node.resume()
     until('bigfleet_coordinator_apply_total{outcome="error"}', nodes=[leader])
     CLUSTER.formed()
+    leader.call(FLEET + "TransferLeadership")
     until('muster_coordinator_instructions_dropped_total{reason="term"}')
 
 

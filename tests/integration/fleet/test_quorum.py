@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from coordinators import (COORDINATOR, FLEET, HEALTH, MUSTER, Cluster, Skipped, call, check, code_of, run_cases, wait_for)
+from coordinators import (COORDINATOR, FLEET, HEALTH, MUSTER, PATIENT, Cluster, Skipped, call, check, code_of, run_cases,
+                          wait_for)
 
 CODE = grpc.StatusCode
 
@@ -52,11 +53,13 @@ def three_form():
             wait_for("serving", lambda node=node: node.call(
                 HEALTH + "Check", service="bigfleet.v1alpha1.Coordinator").status == 1)
         check("roster" in cluster.agree(), "the roster is compared")
-        leader = cluster.leader()
-        follower = next(node for node in cluster.nodes if node is not leader)
-        code, text, trailers = code_of(lambda: follower.call(FLEET + "ListReplicas"))
-        check(code == CODE.FAILED_PRECONDITION, f"a follower: {code} {text}")
-        check(trailers.get("x-muster-leader") == leader.grpc, f"it names the leader: {trailers}")
+
+        def named():
+            """By a follower; an election may come between."""
+            leader = cluster.leader()
+            code, _, trailers = code_of(lambda: cluster.others(leader)[0].call(FLEET + "ListReplicas"))
+            return code == CODE.FAILED_PRECONDITION and trailers.get("x-muster-leader") == leader.grpc
+        wait_for("a follower names the leader", named)
         for node in cluster.nodes:
             node.stop()
 
@@ -81,11 +84,10 @@ def leader_dies():
     with Cluster(3).start() as cluster:
         cluster.formed()
         founder, survivors = cluster.nodes[0], cluster.nodes[1:]
-        cluster.leader().call(FLEET + "AddShard", shard_id="shard-pre", address="h:1")
+        cluster.asked(FLEET + "AddShard", shard_id="shard-pre", address="h:1")  # asked twice it is there already
         founder.kill()
-        leader = cluster.leader(survivors)
-        leader.call(FLEET + "AddShard", shard_id="shard-post", address="h:2")
-        shards = [shard.shard_id for shard in leader.call(COORDINATOR + "ListShards").shards]
+        cluster.asked(FLEET + "AddShard", survivors, shard_id="shard-post", address="h:2")
+        shards = [shard.shard_id for shard in cluster.ask(COORDINATOR + "ListShards", survivors).shards]
         check(shards == ["shard-post", "shard-pre"], f"it holds both: {shards}")
         founder.start()
         cluster.formed()
@@ -94,7 +96,7 @@ def leader_dies():
 
 def moves():
     """J4: a follower stops and comes back at other addresses; it is rewritten in place."""
-    with Cluster(3).start() as cluster:
+    with Cluster(3, PATIENT).start() as cluster:
         before = by_name(cluster.formed())
         leader = cluster.leader()
         mover = next(node for node in cluster.nodes if node is not leader)
@@ -170,16 +172,17 @@ def administration():
     """Remove, transfer and hash: by name, by identity, and what is refused; a removed one stays out."""
     with Cluster(3).start() as cluster:
         replicas = by_name(cluster.formed())
-        leader = cluster.leader()
-        others = [node for node in cluster.nodes if node is not leader]
-        code, text, _ = code_of(lambda: leader.call(FLEET + "RemoveReplica", replica="node-9"))
+        _, code, text, _ = cluster.asked(FLEET + "RemoveReplica", replica="node-9")
         check(code == CODE.NOT_FOUND, f"{code} {text}")
-        leader.call(FLEET + "TransferLeadership", replica=others[0].name)
-        check(cluster.leader() is others[0], "leadership went where it was asked to")
-        leader = others[0]
-        gone = next(node for node in cluster.nodes if node is not leader)
-        leader.call(FLEET + "RemoveReplica", replica=f"{replicas[gone.name].replica_id:016x}")
-        rest = [node for node in cluster.nodes if node is not gone]
+        heir, gone = cluster.others(cluster.leader())
+
+        def handed():
+            """Again while a starved machine elects another."""
+            cluster.asked(FLEET + "TransferLeadership", replica=heir.name)
+            return cluster.leader() is heir
+        wait_for("leadership goes where it is asked to", handed)
+        cluster.asked(FLEET + "RemoveReplica", replica=f"{replicas[gone.name].replica_id:016x}")
+        rest = cluster.others(gone)
         check(len(cluster.formed(2, rest)) == 2, "two are left")
         wait_for("it knows", lambda: gone.page("/readyz")[0] == 503)
         applied = max(node.state().applied for node in rest)
@@ -210,24 +213,23 @@ def strangers():
 def name_twice():
     """While two members bear one name, neither is removed by it; by its identity each can be."""
     with Cluster(3).start() as cluster:
-        before, leader = by_name(cluster.formed()), cluster.leader()
-        gone = cluster.others(leader)[0]
+        before, gone = by_name(cluster.formed()), cluster.others(cluster.leader())[0]
         gone.kill()
-        new = 0xffffffffffffff00
+        rest, new = cluster.others(gone), 0xffffffffffffff00
 
         def is_learner():
             """Taken in once the old one counts as dead, and never caught up: nobody is there."""
-            leader.call(FLEET + "JoinReplica", replica_id=new, name=gone.name, raft_address=cluster.address(7, 1))
-            return new in [replica.replica_id for replica in leader.replicas() or ()]
+            cluster.ask(FLEET + "JoinReplica", rest, replica_id=new, name=gone.name, raft_address=cluster.address(7, 1))
+            return new in [replica.replica_id for replica in cluster.ask(FLEET + "ListReplicas", rest).replicas]
         wait_for("a second one of that name", is_learner)
         for path in ("RemoveReplica", "TransferLeadership"):
-            code, text, trailers = code_of(lambda path=path: leader.call(FLEET + path, replica=gone.name))
+            _, code, text, trailers = cluster.asked(FLEET + path, rest, replica=gone.name)
             check(code == CODE.FAILED_PRECONDITION and f"{new:016x}" in text, f"{path}: {code} {text}")
             check(trailers.get("x-muster-applied") == "no", f"{path}: {trailers}")
-        code, text, _ = code_of(lambda: leader.call(COORDINATOR + "JoinRaftCluster", node_id=gone.name,
-                                                    raft_address=cluster.address(7, 2)))
+        _, code, text, _ = cluster.asked(COORDINATOR + "JoinRaftCluster", rest, node_id=gone.name,
+                                         raft_address=cluster.address(7, 2))
         check(code == CODE.FAILED_PRECONDITION and "two replicas" in text, f"JoinRaftCluster: {code} {text}")
-        leader.call(FLEET + "RemoveReplica", replica=f"{new:016x}")
+        cluster.asked(FLEET + "RemoveReplica", rest, replica=f"{new:016x}")
         check(by_name(cluster.formed())[gone.name].replica_id == before[gone.name].replica_id, "the old one stays")
 
 
@@ -310,9 +312,9 @@ def over_tls():
 
 
 def dev():
-    """muster dev: one command, three voters, a child that dies is started again, and nothing is left behind."""
+    """muster dev: one command, a whole fleet; a child that dies is started again, and nothing is left behind."""
     directory = tempfile.mkdtemp(prefix="muster-dev-")
-    command = [MUSTER, "dev", "--free-ports", "--http-listen", "127.0.0.1:0", "--data-dir", directory]
+    command = [MUSTER, "dev", "--free-ports", "--http-listen", "127.0.0.1:0", "--data-dir", directory, "--workers", "4"]
     path = os.path.join(directory, "out")
 
     def children(process):
@@ -335,17 +337,20 @@ def dev():
             process = start()
             wait_for("ready", lambda: "\nready\n" in text())
             pids = children(process)
-            check(len(pids) == 3 and text().count("http://127.0.0.1:") >= 5, text())
+            check(len(pids) == 13 and text().count("http://127.0.0.1:") >= 11, text())  # 3, provider, 2 shards, 3 operators, 4 workers
             if ending == signal.SIGINT:
                 os.kill(pids[1], signal.SIGKILL)
                 wait_for("started again", lambda: len(set(children(process)) - set(pids)) == 1)
-                check("a replica ended and is started again" in text(), "said in the log")
+                check("a process ended and is started again" in text(), "said in the log")
                 pids = children(process)
             process.send_signal(ending)
             code = process.wait(90)
             check(code == (0 if ending != signal.SIGKILL else -9), f"{ending}: {code}")
             wait_for("no child is left", lambda pids=pids: gone(pids))
         check(os.path.exists(os.path.join(directory, "node-2", "FORMAT")), "the data stays")
+        domains = [open(os.path.join(directory, f"shard-{number}", "domains"), encoding="utf-8").read() for number in (0, 1)]
+        check("eu-1a" in domains[0] and "eu-1b" in domains[0] and "eu-1c" in domains[1], f"shared zones: {domains}")
+        check("eu-1c" not in domains[0] and "eu-1a" not in domains[1], f"zones that two own: {domains}")
     finally:
         if process and process.poll() is None:
             process.kill()

@@ -11,7 +11,8 @@ import time
 import grpc
 
 import coordinators
-from coordinators import COORDINATOR, FLEET, METHODS, PATIENT, Cluster, check, code_of, message, run_cases, wait_for
+from coordinators import (COORDINATOR, FLEET, METHODS, PATIENCE, PATIENT, Cluster, check, code_of, message, run_cases,
+                          wait_for)
 
 CODE = grpc.StatusCode
 DRIVEN = {}  # path: the statuses seen
@@ -438,7 +439,7 @@ def arguments():
     fails("no such replica", CODE.NOT_FOUND, FLEET + "RemoveReplica", replica="node-9")
     channel = leader().dialed()
     for path in ("bigfleet.v1alpha1.Coordinator/Nothing", "muster.v1.Nobody/Nothing"):
-        got = code_of(lambda path=path: channel.unary_unary("/" + path)(b"", timeout=20))[0]
+        got = code_of(lambda path=path: channel.unary_unary("/" + path)(b"", timeout=PATIENCE))[0]
         check(got == CODE.UNIMPLEMENTED, f"{path}: {got}")
 
 

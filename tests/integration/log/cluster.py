@@ -4,6 +4,7 @@ What every test of this folder demands in the end (Workload.judge): all replicas
 each write that was acknowledged is there, each write that was refused is not, and no read was older
 than what had been acknowledged when it was asked. A write whose answer was lost may be either.
 """
+import atexit
 import os
 import random
 import shutil
@@ -46,6 +47,10 @@ def wait_for(what, question, patience=PATIENCE):
 
 
 # -- talking to a replica --
+
+# Answers that say nothing but that another time, or another replica, may say more.
+TRANSIENT = ("err not_leader", "err not_ready", "err busy", "err unknown", "err timeout")
+
 
 class Gone(Exception):
     """The connection ended, or no answer came in time: the outcome is not known."""
@@ -262,19 +267,52 @@ class Cluster:
             return best
         return wait_for("a leader", look)[1]
 
+    def steady(self, quick):
+        """Before the start: all but one stay with a leader for a minute, however starved the machine is. That one is
+        there to be elected at all; when it would be elected again the others refuse."""
+        for node in self.nodes.values():
+            if node is not quick:
+                node.options = [*node.options, "--election", "60s"]
+
+    def steady_leader(self, quick):
+        """One of the others, which stays."""
+        while (leader := self.leader()) is quick:
+            heir = next(node for node in self.nodes.values() if node is not quick)
+            quick.ask(f"transfer {heir.id}")
+        return leader
+
     def followers(self):
         leader = self.leader()
         return [node for node in self.nodes.values() if node is not leader and node.running()]
 
-    def write(self, line):
+    def write(self, line, among=None):
         """Until it is acknowledged, by whoever leads. Only for what may happen twice."""
         def once():
             try:
-                answer = self.leader().ask(line, 10)
+                answer = self.leader(among).ask(line, 10)
             except (Gone, OSError):
                 return None
             return answer if answer.startswith("ok") else None
         return fields(wait_for(line[:40], once))
+
+    def read(self, lines, among=None):
+        """What whoever leads says to each. An election may come between: then all are asked again."""
+        def once():
+            try:
+                leader, answers = self.leader(among), {}
+                leader.client.send("\n".join(f"#{n} {line}" for n, line in enumerate(lines)))
+                while len(answers) < len(lines):
+                    tag, answer = leader.client.receive(PATIENCE).split(" ", 1)
+                    answers[int(tag[1:])] = answer
+            except (Gone, OSError):
+                return None
+            except ValueError:  # of a question before, when the one who was asked last had no time
+                leader.client.close()
+                return None
+            if any(answer.lower().startswith(TRANSIENT) for answer in answers.values()):
+                return None
+            return [answers[n] for n in range(len(lines))]
+        return wait_for(f"answers to {lines[0]} and so on", once) if lines else []
 
     def change(self, line):
         """A change of members: asked again while it is not ready or leadership moves. Asking again
@@ -291,8 +329,7 @@ class Cluster:
             if answer.startswith("ok") or (doubt and answer.lower().startswith(done)):
                 return answer
             doubt = doubt or answer.lower().startswith("err unknown")
-            check(answer.lower().startswith(("err not_leader", "err not_ready", "err busy", "err unknown",
-                                             "err timeout")), f"{line}: {answer}")
+            check(answer.lower().startswith(TRANSIENT), f"{line}: {answer}")
             time.sleep(0.05)
             return None
         doubt = False
@@ -475,20 +512,16 @@ class Workload:
         # leader of now is behind all that can be committed before the states are compared.
         self.cluster.write("set last-word 1")
         seen = self.cluster.agree(nodes)
-        leader = self.cluster.leader(nodes)
         keys = list(self.acked) + sorted(self.refused)
         for start in range(0, len(keys), 500):
             part = keys[start:start + 500]
-            leader.client.send("\n".join(f"#{n} get {key}" for n, key in enumerate(part)))
-            for _ in part:
-                tag, answer = leader.client.receive(PATIENCE).split(" ", 1)
-                key = part[int(tag[1:])]
+            for key, answer in zip(part, self.cluster.read([f"get {key}" for key in part], nodes)):
                 if key in self.acked:
                     check(answer.startswith("ok") and answer.split(" value ")[-1] == self.acked[key],
                           f"acknowledged {key}={self.acked[key]}, found '{answer}'")
                 else:
                     check(answer.startswith("none"), f"refused {key}, found '{answer}'")
-        number = int(fields(leader.ask("get register"))["number"])
+        number = int(fields(self.cluster.read(["get register"], nodes)[0])["number"])
         check(self.added <= number <= self.tried - self.refused_adds,
               f"register {number}: {self.added} acknowledged, {self.refused_adds} refused of {self.tried}")
         print(f"# {len(self.acked)} writes and {self.added} additions acknowledged, "
@@ -520,7 +553,25 @@ def run_cases(cases, only=None):
             print(f"# {error}".replace("\n", "\n# "))
             print(f"not ok {number} - {name}")
         print(f"# {time.monotonic() - began:.1f} s", flush=True)
-    sys.exit(1 if failed else 0)
+    leave(1 if failed else 0)
+
+
+def leave(code):
+    """Ends with this code, or with 1 when what comes behind still goes wrong. All that is to be told is told by then: the
+    interpreter is not taken down piece by piece, in which threads of gRPC that are still about have crashed it."""
+    result = [code]
+
+    def uncaught(kind, error, trace):
+        result[0] = 1
+        sys.__excepthook__(kind, error, trace)
+
+    def last():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(result[0])
+    sys.excepthook = uncaught
+    atexit.register(last)
+    sys.exit(code)
 
 
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else ""

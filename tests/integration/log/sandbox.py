@@ -1,5 +1,6 @@
 """Mounts and networks of the test's own: the script starts itself again inside new namespaces, so that
-it leaves nothing behind. Host n is 10.77.0.n. Cutting is one-way: packets from one host to another vanish."""
+it leaves nothing behind. Host n is 10.77.0.n, the test itself OUTSIDE. Cutting is one-way: packets from one host to
+another vanish, and nobody is told."""
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from cluster import Failed, Skipped
 
 REASON = None  # why there is no sandbox
 HOSTS = 0
+OUTSIDE = 254
 
 
 def run(line, refusal=Failed):
@@ -50,7 +52,7 @@ def hosts(count):
         return
     run("ip link add br0 type bridge", Skipped)
     HOSTS = count
-    run("ip addr add 10.77.0.254/24 dev br0")
+    run(f"ip addr add 10.77.0.{OUTSIDE}/24 dev br0")
     run("ip link set br0 up")
     for n in range(1, count + 1):
         run(f"ip netns add h{n}")
@@ -61,12 +63,18 @@ def hosts(count):
         run(f"ip -n h{n} link set lo up")
 
 
+def neighbour(verb, source, target, more=""):
+    at, device = ("ip", "br0") if source == OUTSIDE else (f"ip -n h{source}", "eth0")
+    run(f"{at} neigh {verb} 10.77.0.{target} dev {device} {more}")
+
+
 def cut(source, target):
-    run(f"ip -n h{source} route add blackhole 10.77.0.{target}/32")
+    """Its packets go to an address of the wire that nobody has."""
+    neighbour("replace", source, target, "lladdr 02:00:00:00:00:01 nud permanent")
 
 
 def heal(source, target):
-    run(f"ip -n h{source} route del blackhole 10.77.0.{target}/32")
+    neighbour("del", source, target)
 
 
 def disk(path, mib):

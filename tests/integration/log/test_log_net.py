@@ -34,7 +34,7 @@ def split_leader():
     cluster = Cluster(PROGRAM, 3, hosts=True, timing=())
     for node in cluster.nodes.values():
         # The first is so patient that it leads on in its own eyes: only asking a majority helps.
-        node.options = ["--heartbeat", "50ms", "--election", "30s" if node.number == 1 else "300ms"]
+        node.options = ["--heartbeat", "50ms", "--election", "60s" if node.number == 1 else "300ms"]
     with cluster, Workload(cluster) as load:
         old = cluster.nodes[1]
         for _ in range(5 if LONG else 1):
@@ -44,8 +44,7 @@ def split_leader():
             others = [node for node in cluster.nodes.values() if node is not old]
             cluster.write("set split before")
             with Cut(pairs([old], others) + pairs(others, [old])):
-                new = cluster.leader(others)
-                check(new.ask("set split after").startswith("ok"), "the majority writes")
+                cluster.write("set split after", others)
                 try:
                     answer = old.ask("get split", 2)
                     check(answer.startswith("err"), f"a cut-off leader answered: {answer}")
@@ -75,12 +74,14 @@ def one_way():
 def a_follower_that_is_not_heard():
     """A follower that hears nothing does not depose the leader when it is back."""
     sandbox.hosts(5)
-    with Cluster(PROGRAM, 3, ["--timing-scale", "500"], hosts=True) as cluster, Workload(cluster) as load:
+    cluster = Cluster(PROGRAM, 3, hosts=True)
+    victim = cluster.nodes[3]
+    others = [node for node in cluster.nodes.values() if node is not victim]
+    cluster.steady(victim)
+    with cluster, Workload(cluster) as load:
+        leader = cluster.steady_leader(victim)
         load.progress()
-        leader = cluster.leader()
         term = leader.status()["term"]
-        victim = cluster.followers()[0]
-        others = [node for node in cluster.nodes.values() if node is not victim]
         with Cut(pairs(others, [victim])):
             wait_for("it would be leader", lambda: victim.status()["role"] == "candidate")
             load.progress()

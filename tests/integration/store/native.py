@@ -1,87 +1,107 @@
 #!/usr/bin/env python3
 """Runs commands over muster://, beside real coordinators.
 
-usage: native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT REPLICAS [--full] [--faults] CONFORMANCE [PART...]    (prints TAP)
+usage: native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT REPLICAS [--full] [--faults=KIND,...] CONFORMANCE [PART...]
        native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT REPLICAS -- COMMAND...    ({url} of it becomes their URL)
 
-The first runs parts of the conformance suite at once, because most of it is waiting. --faults: all the while one
-replica or another, often the leader, is killed or stopped for two seconds.
+The first runs parts of the conformance suite at once, because most of it is waiting, and prints TAP. --faults: all the
+while the nemesis (nemesis.py) is at work, and the suite is as patient as a careful user is.
 """
 import os
-import random
 import re
-import signal
 import subprocess
 import sys
-import threading
 
 WORDS = sys.argv[5:]
+FULL_ARGUMENTS = list(sys.argv)
 del sys.argv[5:]
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import stores  # noqa: E402
 from stores import Cluster  # noqa: E402
+import nemesis  # noqa: E402
+import sandbox  # noqa: E402
 
 PARTS = ["A,B", "C,H", "D0", "D1,D2", "E,F", "L,O"]
 LINE = re.compile(r"(ok|not ok) \d+(.*)")
+OUTAGE_MS = "4000"  # a spell, and finding each other again on a busy machine
 
 
-def disturb(cluster, over):
-    while not over.wait(3):
-        victim, kills = cluster.leader() if random.random() < 0.7 else random.choice(cluster.nodes), random.random() < 0.5
-        print(f"# {victim.name} is {'killed' if kills else 'stopped'}", flush=True)
-        if kills:
-            victim.process.kill()
-            victim.process.wait()
-        else:
-            victim.process.send_signal(signal.SIGSTOP)
-        over.wait(2)
-        if kills:
-            victim.start()
-        else:
-            victim.process.send_signal(signal.SIGCONT)
+def show(part, run, number):
+    """Its lines, numbered on; how many there were, how many failed."""
+    failed, first = 0, number
+    for line in run.communicate()[0].splitlines():
+        match = LINE.fullmatch(line)
+        if match:
+            number += 1
+            failed += match[1] == "not ok"
+            line = f"{match[1]} {number}{match[2]}"
+        elif line.startswith("1.."):
+            continue
+        elif not line.startswith("#"):
+            line = "# " + line
+        print(line, flush=True)
+    if run.returncode != 0 and not failed:
+        number, failed = number + 1, 1
+        print(f"not ok {number} - part {part} ended with {run.returncode}")
+    return number - first, failed
 
 
-def suite(cluster, url, words):
-    number, bad, over = 0, 0, threading.Event()
+def suite(url, words, number=0):
     size = "--full" if "--full" in words else "--quick"
     program, *parts = [word for word in words if not word.startswith("--")]
-    trouble = threading.Thread(target=disturb, args=(cluster, over))
-    if "--faults" in words:
-        trouble.start()
+    patience = ["--outages", OUTAGE_MS] if any(word.startswith("--faults") for word in words) else []
     parts = parts or PARTS
-    runs = [subprocess.Popen([program, "--url", url, size, "--only", part], text=True,
+    runs = [subprocess.Popen([program, "--url", url, size, *patience, "--only", part], text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for part in parts]
+    bad = 0
     for part, run in zip(parts, runs):
-        failed = 0
-        for line in run.communicate()[0].splitlines():
-            match = LINE.fullmatch(line)
-            if match:
-                number += 1
-                failed += match[1] == "not ok"
-                line = f"{match[1]} {number}{match[2]}"
-            elif line.startswith("1.."):
-                continue
-            elif not line.startswith("#"):
-                line = "# " + line
-            print(line, flush=True)
-        if run.returncode != 0 and not failed:
-            number, failed = number + 1, 1
-            print(f"not ok {number} - part {part} ended with {run.returncode}")
-        bad += failed
-    over.set()
-    if "--faults" in words:
-        trouble.join()
-    print(f"1..{number}")
-    return 1 if bad or not number else 0
+        count, failed = show(part, run, number)
+        number, bad = number + count, bad + failed
+    return number, bad
+
+
+def disturbed(cluster, url, words, kinds):
+    seed = os.environ.get("MUSTER_TEST_SEED", str(os.getpid()))
+    print(f"# seed {seed}", flush=True)
+    trouble = nemesis.Nemesis(cluster, kinds, seed)
+
+    def tried():
+        number, bad = suite(url, words)
+        while trouble.struck < len(kinds) and not bad:  # a few cases are over before it went wrong in every way
+            number, bad = suite(url, words, number)
+        return number, bad
+    number, bad = trouble.beside(tried)
+    cluster.agree()
+    print(f"ok {number + 1} - {trouble.struck} times {', '.join(kinds)}: one state in the end")
+    return number + 1, bad
 
 
 def main():
-    with Cluster(int(WORDS[0])) as cluster:
-        cluster.start()
-        cluster.formed()
-        url = "muster://" + ",".join(node.grpc for node in cluster.nodes)
-        if WORDS[1] == "--":
-            return subprocess.run([word.replace("{url}", url) for word in WORDS[2:]]).returncode
-        return suite(cluster, url, WORDS[1:])
+    faults = next((word for word in WORDS if word.startswith("--faults")), "")
+    kinds = faults.partition("=")[2].split(",") if faults else ()
+    hosts = any(kind in ("cut", "full") for kind in kinds)
+    if hosts:
+        sys.argv = FULL_ARGUMENTS
+        sandbox.enter()
+    cluster = Cluster(int(WORDS[0]), hosts=hosts)
+    try:
+        with cluster:
+            if hosts:
+                sandbox.hosts(len(cluster.nodes))
+            nemesis.prepare(cluster, kinds)
+            cluster.start()
+            cluster.formed()
+            url = "muster://" + ",".join(node.grpc for node in cluster.nodes)
+            if WORDS[1] == "--":
+                return subprocess.run([word.replace("{url}", url) for word in WORDS[2:]]).returncode
+            number, bad = disturbed(cluster, url, WORDS[1:], kinds) if kinds else suite(url, WORDS[1:])
+        print(f"1..{number}")
+        return 1 if bad or not number else 0
+    except stores.coordinators.Skipped as reason:
+        print(f"1..0 # SKIP {reason}")
+        return 0
+    finally:
+        nemesis.clean(cluster)
 
 
 if __name__ == "__main__":

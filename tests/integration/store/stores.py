@@ -37,7 +37,7 @@ class Client:
         self.sequence += 1
         return {"client_id": self.id, "sequence": self.sequence}
 
-    def ask(self, name, timeout=30, request=None, **fields):
+    def ask(self, name, timeout=PATIENCE, request=None, **fields):
         path = STORE + name
         kind = message(METHODS[path].input_type)
         if "request" in kind.DESCRIPTOR.fields_by_name:

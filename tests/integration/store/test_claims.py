@@ -164,7 +164,7 @@ def a_wait_outlives_its_ttl():
     wait_for("three times its TTL", lambda: c.ask("Status").clock_ms > before + 1500)
     check(waiters(c, b"w/long") == 1 and not call.done(), "it is still there")
     c.release(lease)
-    outcome(call.result(), stores.OK, stores.ACQUIRED, "and gets it")
+    c.release(outcome(call.result(), stores.OK, stores.ACQUIRED, "and gets it").lease_id)
     slow = [line for line in c.node.text().splitlines() if "slow call" in line and "/Acquire" in line]
     check(not slow, f"who waits is not slow: {slow}")
 

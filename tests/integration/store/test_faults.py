@@ -31,8 +31,8 @@ class Line:
 class Follower(Client):
     """Asks one replica after the other, under one request id, until it is decided."""
 
-    def __init__(self, cluster):
-        super().__init__(Line(cluster, 0))
+    def __init__(self, cluster, place=0):
+        super().__init__(Line(cluster, place))
 
     def ask(self, name, timeout=5, request=None, **fields):
         kind = stores.message(stores.METHODS[stores.STORE + name].input_type)
@@ -48,13 +48,13 @@ class Follower(Client):
 class Gatherer(threading.Thread):
     """Watches a prefix; when its stream ends it goes on elsewhere from the revision after the last it was told."""
 
-    def __init__(self, cluster):
+    def __init__(self, cluster, place=0, **fields):
         super().__init__(daemon=True)
-        self.line, self.seen, self.next, self.done = Line(cluster, 0), [], 2, False
+        self.line, self.fields, self.seen, self.next, self.done = Line(cluster, place), fields, [], 2, False
 
     def run(self):
         while not self.done:
-            watch = Watch(self.line, scope=b"w/", raw=True, start_revision=self.next)
+            watch = Watch(self.line, start_revision=self.next, **self.fields)
             while (one := watch.next()) is not None and not isinstance(one, Exception):
                 if one.kind == CHANGES:
                     self.seen += [(event.entry.revision, event.type, event.entry.key) for event in one.events]
@@ -73,7 +73,7 @@ def leaders_are_killed():
         lease, mine = new_id(), new_id()
         made = holder.lease(b"held", ttl_ms=15000, lease_id=lease)
         slot = holder.acquire(b"group", "w0", ttl_ms=60000, lease_id=new_id())
-        gatherer = Gatherer(cluster)
+        gatherer = Gatherer(cluster, scope=b"w/", raw=True)
         gatherer.start()
         got, lost, stop = [], [], threading.Event()
 

@@ -4,7 +4,9 @@
 usage: test_native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT LIBMUSTER BINDING_DIR    (prints TAP)
 """
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 
@@ -12,6 +14,7 @@ os.environ["LIBMUSTER"], BINDING = os.path.abspath(sys.argv[5]), os.path.abspath
 del sys.argv[5:]
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), BINDING]
+import stores  # noqa: E402
 from stores import Client, Cluster, check, grpc, run_cases, wait_for  # noqa: E402
 import muster_coord as m  # noqa: E402
 
@@ -27,8 +30,11 @@ class Fleet(Cluster):
         self.start()
         self.formed()
 
+    def url(self):
+        return "muster://" + ",".join(node.grpc for node in self.nodes) + self.query
+
     def store(self):
-        return m.Store("muster://" + ",".join(node.grpc for node in self.nodes) + self.query)
+        return m.Store(self.url())
 
     def waiters(self, group):
         try:
@@ -133,6 +139,85 @@ def watched():
         check([event.key for event in seen if event.key] == ["b/one", "b/two"], f"{seen}")
 
 
+def nothing():
+    """a delete of nothing that had to be repeated is NOT_FOUND, not done already"""
+    with Fleet() as fleet:
+        def lost(what):
+            return m.Store(f"fault+{fleet.url()}?fault_ops=delete&fault_first=1&fault_lose_{what}=1000")
+        with lost("request") as store:
+            try:
+                check(False, f"deleted at {store.delete('nothing')}")
+            except m.NotFound:
+                pass
+        with lost("reply") as store:
+            store.create("something")
+            store.delete("something")  # it was this very call, and is told so
+
+
+def restore(fleet, archive):
+    """All of them end; the copy comes back under the first one's address, and the others join it with nothing."""
+    for node in fleet.nodes:
+        node.process.kill()
+        node.wait_end()
+        shutil.rmtree(node.dir)
+    first = fleet.nodes[0]
+    subprocess.run([stores.coordinators.MUSTER, "coordinator", "restore", archive, "--data-dir", first.dir,
+                    "--raft-advertise", first.raft], check=True, capture_output=True)
+    fleet.start()
+    fleet.formed()
+
+
+def refused(why, function):
+    """It must end with an error of the library; that one."""
+    try:
+        function()
+    except m.CoordError as error:
+        return error
+    raise stores.coordinators.Failed(f"{why}: taken")
+
+
+def restored():
+    """R5: restored from a copy under open handles, everyone is told by name, and nothing goes on as if it were the same"""
+    with Fleet() as fleet, fleet.store() as busy, fleet.store() as idle, fleet.store() as other:
+        kept = busy.create("r/kept", ttl=60, owner="busy").keep()
+        bare = idle.create("r/bare", ttl=600, owner="idle")
+        once = other.create("r/once", ttl=600, owner="other")
+        held, watch = busy.acquire("g", 1, owner="first", ttl=600), busy.watch("r")
+        while watch.next(30).type != "snapshot_end":
+            pass
+        waiter = Waiter(other, b"g", "second")
+        wait_for("it waits", lambda: fleet.waiters(b"g") == 1)
+        archive, blob = os.path.join(fleet.dir, "copy.muster"), bare.export()
+        subprocess.run([stores.coordinators.MUSTERCTL, "backup", archive, "--coordinator", fleet.leader().grpc],
+                       check=True, capture_output=True)
+        late = idle.create("r/late", ttl=600, owner="idle")
+        restore(fleet, archive)
+        # Nobody asked for anything yet: who keeps, watches and waits is told.
+        check(kept.lost.wait(60), "a kept claim is believed in")
+        check(not kept.alive and not held.alive, "what one handle has is over")
+        waiter.join(60)
+        check(waiter.error and waiter.error.reason == "other_store", f"who waited: {waiter.lease} {waiter.error}")
+        event = watch.next(60)
+        while event and (event.type == "progress" or event.key == "r/late"):
+            event = watch.next(60)
+        check(event and (event.type, event.reason) == ("closed", "other_store"), f"the watch: {event}")
+        # A handle with nothing open learns it by whatever it asks first, though its lease stands in the copy.
+        for lease, name in ((bare, "bare"), (late, "late")):
+            error = refused(name, lambda lease=lease: lease.renew(timeout=30))
+            check((type(error), error.reason) in ((m.Invalid, "other_store"), (m.Expired, "revoked")), f"{name}: {error}")
+            check(not lease.alive, f"{name} is believed in")
+        error = refused("a write", lambda: other.compare_and_set("r/once", once.revision, b"x", lease=once))
+        check(isinstance(error, (m.Invalid, m.Expired)), f"{error}")
+        for store in (busy, idle, other):
+            check(refused("a read", lambda store=store: store.get("r/kept")).reason == "other_store", "a read")
+            check(isinstance(refused("a grant", lambda store=store: store.create("r/new", ttl=5, owner="x")),
+                             m.Unsupported), "a grant")
+        with fleet.store() as anew:
+            check(anew.get("r/late") is None and anew.get("r/bare").token == bare.token, "it is the copy")
+            check(refused("a blob of before", lambda: anew.adopt(blob)).reason == "other_store", "an import")
+            check(anew.create("r/now", ttl=5, owner="x").token > late.token + (1 << 39), "tokens grow")
+
+
 def over_tls():
     """over TLS"""
     with Fleet(tls=True) as fleet, fleet.store() as store:
@@ -141,4 +226,4 @@ def over_tls():
 
 
 if __name__ == "__main__":
-    run_cases([killed, stopped, closed, watched, over_tls])
+    run_cases([killed, stopped, closed, watched, nothing, restored, over_tls])

@@ -198,7 +198,7 @@ def who_may_be_asked():
     check(kinds(watch.events(1)) == [(PUT, b"f/x")], "from what it applies")
     watch.close()
     for why, fields in (("a key", {"scope": b"a//b"}), ("both", {"scope": b"a", "raw": True, "bucket": True}),
-                        ("a long prefix", {"scope": b"p" * 600, "raw": True})):
+                        ("a long prefix", {"scope": b"p" * 1025, "raw": True})):
         error = Watch(c.node, **fields).next()
         check(error.code() == CODE.INVALID_ARGUMENT, f"{why}: {error}")
 

@@ -136,3 +136,146 @@ TEST(a_list_in_a_file_has_a_ceiling)
     conf_close(conf);
     buf_deinit(&text);
 }
+
+TEST(a_decimal_in_a_file_is_a_number)
+{
+    static const struct option options[] = {
+        {.name = "share", .kind = OPTION_DECIMAL, .max = 1000000, .help = "h"}};
+    static const struct option_table table = {options, ARRAY_LEN(options)};
+    static const struct {
+        const char *file;
+        double want;
+        const char *problem;
+    } cases[] = {
+        {"share = 0.05", 0.05, ""},
+        {"share = 1", 1, ""},
+        {"share = 1.5", 0, "between 0.0 and 1.0, got 1.5"},
+        {"share = -0.1", 0, "negative"},
+        {"share = nan", 0, "negative"},
+        {"share = inf", 0, "larger"},
+        {"share = '0.05'", 0, "must be a number, such as 0.05, not a string"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct conf *conf;
+        bool good = cases[i].problem[0] == '\0';
+
+        CHECK_OK("open", conf_open(&table, &conf));
+        (void)conf_add_file(conf, "f", str_from(cases[i].file));
+        CHECK_ERR(cases[i].file, conf_finish(conf), good ? ERR_OK : ERR_INVALID);
+        if (good)
+            CHECK(cases[i].file, conf_decimal(conf, "share") == cases[i].want);
+        else
+            CHECK("the problem is named",
+                  memmem(conf_problems(conf).at, conf_problems(conf).len, cases[i].problem,
+                         strlen(cases[i].problem)) != NULL);
+        conf_close(conf);
+    }
+}
+
+/* -- keys that are somebody else's -- */
+
+static const struct option foreign_options[] = {
+    {.name = "run_id", .kind = OPTION_STRING, .help = "x"},
+    {.name = "node", .kind = OPTION_STRING, .also_key = "cluster.id", .help = "x"},
+    {.name = "urls", .kind = OPTION_LIST, .flags = OPTION_ONE_OR_LIST, .help = "x"},
+    {.name = "transport.listen_addr",
+     .kind = OPTION_STRING,
+     .fallback = "here",
+     .flags = OPTION_GATED,
+     .help = "x"},
+};
+static const struct option_table foreign_table = {foreign_options, ARRAY_LEN(foreign_options)};
+
+static struct conf *foreign(const char *file, const char *flag, enum err want)
+{
+    struct conf *conf;
+
+    CHECK_OK("open", conf_open(&foreign_table, &conf));
+    if (flag) (void)conf_add_flags(conf, 1, &flag);
+    (void)conf_add_file(conf, "x.toml", str_from(file));
+    CHECK_ERR(file, conf_finish(conf), want);
+    return conf;
+}
+
+TEST(a_key_may_join_its_words_with_underscores)
+{
+    struct note note = {""};
+    struct conf *conf = foreign("run_id = 'a'\n[transport]\nlisten_addr = 'b'\n", NULL, ERR_OK);
+
+    CHECK(note.text, option_table_valid(&foreign_table, &note));
+    CHECK_TEXT("top", conf_text(conf, "run_id"), "a");
+    CHECK_TEXT("in a section", conf_text(conf, "transport.listen_addr"), "b");
+    conf_close(conf);
+    conf = foreign("", "--transport-listen-addr=c", ERR_OK);
+    CHECK_TEXT("its flag has none", conf_text(conf, "transport.listen_addr"), "c");
+    conf_close(conf);
+    conf = foreign("listen_adr = 'b'\n", NULL, ERR_INVALID);
+    CHECK_STR(
+        "the nearest is found by its key alone", conf_problems(conf),
+        STR("x.toml:1:1: unknown key 'listen_adr' (did you mean 'transport.listen_addr'?)\n"));
+    conf_close(conf);
+}
+
+TEST(an_option_may_have_two_names_in_a_file_and_stands_under_one)
+{
+    struct conf *conf = foreign("[cluster]\nid = 'a'\n", NULL, ERR_OK);
+
+    CHECK_TEXT("the other name", conf_text(conf, "node"), "a");
+    conf_close(conf);
+    conf = foreign("node = 'a'\n[cluster]\nid = 'b'\n", NULL, ERR_INVALID);
+    CHECK_STR("not both", conf_problems(conf),
+              STR("x.toml:3:6: 'node' and 'cluster.id' are two names of one option; line 1 has the "
+                  "other\n"));
+    conf_close(conf);
+    conf = foreign("[cluster]\nlease = 'b'\n", NULL, ERR_INVALID);
+    CHECK_STR("its section is no free room", conf_problems(conf),
+              STR("x.toml:2:1: unknown key 'cluster.lease'\n"));
+    conf_close(conf);
+}
+
+TEST(a_lone_string_may_stand_for_a_list_of_one_where_that_is_said)
+{
+    struct conf *conf = foreign("urls = 'a,b'\n", NULL, ERR_OK);
+
+    CHECK_SIZE("one", conf_list(conf, "urls").item_count, 1);
+    CHECK_STR("as it is", conf_list(conf, "urls").items[0], STR("a,b"));
+    conf_close(conf);
+}
+
+TEST(a_section_counts_as_given_when_it_is_empty_and_by_a_flag)
+{
+    struct conf *conf = foreign("[transport]\n", NULL, ERR_OK);
+
+    CHECK("empty", conf_has_section(conf, "transport"));
+    conf_close(conf);
+    conf = foreign("", "--transport-listen-addr=c", ERR_OK);
+    CHECK("by a flag", conf_has_section(conf, "transport"));
+    conf_close(conf);
+    conf = foreign("run_id = 'transport'\n", NULL, ERR_OK);
+    CHECK("by nothing", !conf_has_section(conf, "transport"));
+    conf_close(conf);
+}
+
+TEST(a_section_that_switches_something_on_is_printed_only_when_it_was_given)
+{
+    struct conf *conf = foreign("", NULL, ERR_OK);
+    struct buf text;
+
+    buf_init(&text, 4096);
+    CHECK_OK("printed", conf_print(conf, "x", &text));
+    CHECK_OK("ended", buf_append_byte(&text, '\0'));
+    CHECK("not there", !strstr(text.data, "transport"));
+    buf_clear(&text);
+    conf_close(conf);
+    conf = foreign("[transport]\n", NULL, ERR_OK);
+    CHECK_OK("printed", conf_print(conf, "x", &text));
+    CHECK_OK("ended", buf_append_byte(&text, '\0'));
+    CHECK_HAS("there", text.data, "\n[transport]\nlisten_addr = \"here\"");
+    buf_clear(&text);
+    conf_close(conf);
+    CHECK_OK("printed", conf_print_reference(&foreign_table, "x", &text));
+    CHECK_OK("ended", buf_append_byte(&text, '\0'));
+    CHECK_HAS("the manual has it, commented out", text.data, "\n#[transport]\n");
+    buf_deinit(&text);
+}

@@ -738,6 +738,26 @@ TEST(an_assignment_that_stands_is_told_again)
     rig_close();
 }
 
+TEST(a_shard_that_begins_anew_is_told_its_domains_again)
+{
+    rig_open((struct rig_options){0});
+    CHECK_U64("a", rig_add("shard-a", ""), GRPC_OK);
+    CHECK_U64("assign", rig_assign("rack", "r-1", "shard-a"), GRPC_OK);
+    rig_report((struct rig_report){
+        .shard = "shard-a",
+        .epoch = 7,
+        .cycle = 1,
+        .ack = rig_instructions("")->instructions[0]->instruction->instruction_id,
+        .outcome = 1});
+    rig_report((struct rig_report){.shard = "shard-a", .epoch = 7, .cycle = 2});
+    CHECK_SIZE("it knows", rig_instructions("")->n_instructions, 0);
+    CHECK_SIZE(
+        "told with the answer",
+        rig_report((struct rig_report){.shard = "shard-a", .epoch = 8, .cycle = 1})->n_instructions,
+        1);
+    rig_close();
+}
+
 TEST(every_outcome_of_an_ack_takes_the_instruction_off_and_is_counted)
 {
     static const char *const names[] = {"unspecified",      "accepted", "rejected_stale",

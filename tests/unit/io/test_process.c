@@ -1,4 +1,5 @@
 #include "io/process.h"
+#include "io/process_look.h"
 #include "io/signals.h"
 #include "rig.h"
 
@@ -318,14 +319,201 @@ static bool is_alive(pid_t pid)
     return got > 0 && state && state[2] != 'Z' && state[2] != 'X';
 }
 
+static bool dies(pid_t pid)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+
+    for (int i = 0; i < 60000 && is_alive(pid); i++) nanosleep(&pause, NULL);
+    return !is_alive(pid);
+}
+
 TEST(a_child_dies_with_its_parent_when_asked_to)
 {
     pid_t orphan = parent_that_dies(true);
-    struct timespec pause = {.tv_nsec = 1000000};
 
-    for (int i = 0; i < 20000 && is_alive(orphan); i++) nanosleep(&pause, NULL);
-    CHECK("dead", !is_alive(orphan));
+    CHECK("dead", dies(orphan));
     orphan = parent_that_dies(false);
     CHECK("and not otherwise", is_alive(orphan));
     kill(orphan, SIGKILL);
+}
+
+TEST(what_a_process_with_its_own_group_started_ends_with_it)
+{
+    struct note note = {""};
+
+    rig_open(&rig);
+    run("sleep 1000 & echo $!", (struct process_options){.own_group = true});
+    CHECK("the grandchild is killed", dies(atoi(child.text + 2)));
+    CHECK_OK("start",
+             start((const char *const[]){"sh", "-c", "sleep 1000 & echo $!; wait", NULL},
+                   (struct process_options){.own_group = true, .on_line = on_line}, &note));
+    RIG_UNTIL("it runs", &rig, child.lines);
+    CHECK_OK("signal", process_signal(child.process, SIGTERM));
+    RIG_UNTIL("it ends", &rig, child.exits);
+    CHECK("by the signal", child.exit.signalled && child.exit.code == SIGTERM);
+    CHECK("and the grandchild", dies(atoi(child.text + 2)));
+    rig_close(&rig);
+}
+
+TEST(what_is_given_stands_on_standard_input)
+{
+    enum { MANY = 300000 };
+    char *text = malloc(MANY);
+
+    if (!text) abort();
+    memset(text, 'x', MANY);
+    rig_open(&rig);
+    run("cat", (struct process_options){.input = STR("one\ntwo\n")});
+    CHECK_TEXT("as it was", child.text, "1:one|1:two|");
+    run("wc -c", (struct process_options){.input = str_of(text, MANY)});
+    CHECK_TEXT("more than a pipe holds", child.text, "1:300000|");
+    run("exit 0", (struct process_options){.input = str_of(text, MANY)});
+    CHECK("nobody has to read it", child.exit.code == 0);
+    run("cat", (struct process_options){0});
+    CHECK_TEXT("and nothing else", child.text, "");
+    rig_close(&rig);
+    free(text);
+}
+
+TEST(a_line_without_end_is_told_when_it_is_too_long)
+{
+    const char *const argv[] = {"sh", "-c", "tr '\\0' x </dev/zero", NULL};
+    struct note note = {""};
+
+    rig_open(&rig);
+    CHECK_OK("start",
+             start(argv, (struct process_options){.on_line = on_line, .own_group = true}, &note));
+    RIG_UNTIL("its beginning comes", &rig, child.lines);
+    CHECK_SIZE("so much of it", child.longest, 64 * 1024);
+    CHECK_OK("killed", process_signal(child.process, SIGKILL));
+    RIG_UNTIL("it ends", &rig, child.exits);
+    CHECK_U64("the rest is not told", child.lines, 1);
+    rig_close(&rig);
+}
+
+TEST(what_is_abandoned_is_killed_and_not_told)
+{
+    const char *const argv[] = {"sh", "-c", "trap '' TERM; echo up; while :; do sleep 100; done",
+                                NULL};
+    struct note note = {""};
+    pid_t pid;
+
+    rig_open(&rig);
+    CHECK_OK("start",
+             start(argv, (struct process_options){.on_line = on_line, .own_group = true}, &note));
+    RIG_UNTIL("it runs", &rig, child.lines);
+    pid = process_pid(child.process);
+    process_abandon(child.process);
+    CHECK("gone at once", !is_alive(pid));
+    rig_close(&rig); /* and nothing is left open */
+    CHECK_U64("nobody was told", child.exits, 0);
+}
+
+/* -- processes that outlive us -- */
+
+static char output_file[512];
+static struct process_name recorded;
+
+static enum err record(void *owner, int pid, struct note *note)
+{
+    const enum err *answer = owner;
+
+    (void)note;
+    CHECK_OK("it is there", process_name_of(pid, &recorded));
+    return *answer;
+}
+
+static enum err start_detached(const char *script, enum err answer, int *ret_pid, struct note *note)
+{
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    const struct process_detached options = {.argv = argv,
+                                             .directory = test_dir(),
+                                             .output = output_file,
+                                             .record = record,
+                                             .owner = &answer};
+
+    snprintf(output_file, sizeof output_file, "%s/output", test_dir());
+    return process_start_detached(&options, ret_pid, note);
+}
+
+static void ends(int pidfd)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+
+    for (int i = 0; i < 60000 && !process_watch_ended(pidfd); i++) nanosleep(&pause, NULL);
+    CHECK("it ends", process_watch_ended(pidfd));
+}
+
+TEST(a_detached_process_runs_only_after_it_was_written_down)
+{
+    struct note note = {""};
+    char end[PROCESS_END_CAP], text[512] = "", go_file[512];
+    int pid, pidfd;
+
+    snprintf(go_file, sizeof go_file, "%s/go", test_dir());
+    remove(output_file);
+    CHECK_ERR("refused", start_detached("echo ran", ERR_NO_SPACE, &pid, &note), ERR_NO_SPACE);
+    CHECK("it is gone", process_watch(&recorded, &pidfd) == ERR_NOT_FOUND);
+    remove(go_file);
+    CHECK_OK("started", start_detached("pwd; cut -d' ' -f6 /proc/$$/stat; "
+                                       "while [ ! -e go ]; do sleep 0.01; done",
+                                       ERR_OK, &pid, &note));
+    CHECK("under the number that was written down", pid == recorded.pid);
+    CHECK_OK("it can be watched", process_watch(&recorded, &pidfd));
+    fclose(fopen(go_file, "w"));
+    ends(pidfd);
+    CHECK("who started it is told how", process_watch_reap(pidfd, end));
+    CHECK_TEXT("by itself", end, "exit status 0");
+    CHECK("once", !process_watch_reap(pidfd, end));
+    close(pidfd);
+    FILE *file = fopen(output_file, "r");
+    if (!file) abort();
+    CHECK("a line", fgets(text, sizeof text, file) != NULL);
+    CHECK_HAS("in its directory, and never the refused one", text, "/");
+    CHECK("another", fgets(text, sizeof text, file) != NULL);
+    CHECK_I64("a session of its own", atoi(text), pid);
+    fclose(file);
+    CHECK_ERR("a program that is none",
+              process_start_detached(
+                  &(struct process_detached){.argv = (const char *const[]){"/no/such", NULL},
+                                             .record = record,
+                                             .owner = &(enum err){ERR_OK}},
+                  &pid, &note),
+              ERR_NOT_FOUND);
+}
+
+TEST(a_number_alone_is_not_a_process)
+{
+    struct note note = {""};
+    struct process_name other;
+    char end[PROCESS_END_CAP];
+    int pid, pidfd;
+
+    CHECK_OK("started", start_detached("exec sleep 1000", ERR_OK, &pid, &note));
+    other = recorded;
+    other.start_ticks++;
+    CHECK_ERR("another start", process_watch(&other, &pidfd), ERR_NOT_FOUND);
+    other = recorded;
+    other.boot[0] ^= 1;
+    CHECK_ERR("another boot", process_watch(&other, &pidfd), ERR_NOT_FOUND);
+    CHECK_OK("it", process_watch(&recorded, &pidfd));
+    CHECK("it runs", !process_watch_ended(pidfd));
+    kill(pid, SIGKILL);
+    ends(pidfd);
+    CHECK_ERR("one that waits for its parent", process_name_of(pid, &other), ERR_NOT_FOUND);
+    CHECK("told", process_watch_reap(pidfd, end));
+    CHECK_TEXT("how", end, "killed by signal 9");
+    close(pidfd);
+    CHECK_ERR("nobody", process_watch(&(struct process_name){0}, &pidfd), ERR_NOT_FOUND);
+}
+
+TEST(fields_of_a_stat_line_are_counted_after_the_name)
+{
+    const struct str line = STR("7 (a) b (c) S 1 22 33 0");
+
+    CHECK_U64("field 4", process_stat_field(line, 4), 1);
+    CHECK_U64("field 6", process_stat_field(line, 6), 33);
+    CHECK_U64("a word", process_stat_field(line, 3), 0);
+    CHECK_U64("past the end", process_stat_field(line, 30), 0);
+    CHECK_U64("garbage", process_stat_field(STR("no bracket"), 4), 0);
 }

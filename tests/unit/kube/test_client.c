@@ -8,7 +8,7 @@
 #include "lib/test.h"
 #include "unit/kube/server.h"
 
-enum { LONG_MS = 20000, SHORT_MS = 150 };
+enum { LONG_MS = 20000, SHORT_MS = 150, HOUR_MS = 3600 * 1000 };
 
 static const struct kube_path lease = {"coordination.k8s.io", "v1", "ns", "leases", "one", NULL};
 static const struct kube_path leases = {"coordination.k8s.io", "v1", "ns", "leases", NULL, NULL};
@@ -181,6 +181,37 @@ TEST(a_write_that_never_left_is_not_done)
     kube_close(kube);
 }
 
+static void *get_for_hours(void *context)
+{
+    static enum err errs[2];
+    struct kube_answer answer;
+
+    errs[0] = kube_get(context, &lease, HOUR_MS, &answer, NULL);
+    kube_answer_deinit(&answer);
+    errs[1] = kube_create(context, &leases, STR("{}"), HOUR_MS, &answer, NULL);
+    kube_answer_deinit(&answer);
+    return errs;
+}
+
+TEST(calls_of_a_server_that_does_not_answer_can_be_ended)
+{
+    struct server *server = server_start();
+    struct kube *kube = open_client(server, NULL);
+    pthread_t thread;
+    void *errs = NULL;
+
+    server_answer_and_hang(server, "HTTP/1.1 200 OK\r\n");
+    CHECK("a thread", pthread_create(&thread, NULL, get_for_hours, kube) == 0);
+    server_await(server, 1);
+    kube_cancel(kube);
+    CHECK("it comes back", pthread_join(thread, &errs) == 0);
+    CHECK_ERR("the one that ran", ((enum err *)errs)[0], ERR_CANCELLED);
+    CHECK_ERR("the one after it", ((enum err *)errs)[1], ERR_CANCELLED);
+    CHECK_SIZE("which was not sent", server_requests(server), 1);
+    kube_close(kube);
+    server_stop(server);
+}
+
 TEST(an_answer_without_end_meets_its_bound)
 {
     struct server *server = server_start();
@@ -217,17 +248,21 @@ TEST(lists_are_asked_for_page_by_page)
     struct kube *kube = open_client(server, NULL);
     struct kube_answer answer;
     struct kube_list_head head;
-    struct kube_list_options options = {
-        .label_selector = "m/kind in (slot,group),a=b", .limit = 2, .continue_ = STR("to&ken=")};
+    struct kube_list_options options = {.label_selector = "m/kind in (slot,group),a=b",
+                                        .field_selector = "spec.nodeName=n",
+                                        .limit = 2,
+                                        .continue_ = STR("to&ken=")};
 
     server_answer_json(server, "200 OK", "",
                        "{\"metadata\":{\"resourceVersion\":\"12\",\"continue\":\"next\"},"
                        "\"items\":[{},{}]}");
     CHECK_OK("answered", kube_list(kube, &leases, &options, LONG_MS, &answer, NULL));
-    CHECK_HAS("every byte in its place", server_request(server, 0),
-              "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases"
-              "?labelSelector=m%2Fkind%20in%20%28slot%2Cgroup%29%2Ca%3Db&limit=2"
-              "&continue=to%26ken%3D HTTP");
+    CHECK_HAS(
+        "every byte in its place", server_request(server, 0),
+        "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases"
+        "?labelSelector=m%2Fkind%20in%20%28slot%2Cgroup%29%2Ca%3Db&fieldSelector=spec.nodeName%3Dn"
+        "&limit=2"
+        "&continue=to%26ken%3D HTTP");
     CHECK_OK("a list", kube_list_decode(answer.object, &head, NULL));
     CHECK_TEXT("version", head.resource_version, "12");
     CHECK_STR("more to come", head.continue_, STR("next"));

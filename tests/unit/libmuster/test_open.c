@@ -220,6 +220,7 @@ TEST(draws_repeat_from_their_seed)
     for (int round = 0; round < 2; round++) {
         coord_store *store;
         char *drawn = round == 0 ? first : again;
+        bool late = false;
         CHECK_I64("opens",
                   open_url("fault+mem:?fault_refuse=300&fault_ops=get&fault_seed=42", &store).code,
                   COORD_OK);
@@ -227,8 +228,10 @@ TEST(draws_repeat_from_their_seed)
             coord_call call = {.timeout_ms = 30}; /* less than a pause: no retry */
             coord_result result = coord_get(store, &call, TEXT("a"), COORD_LATEST, NULL);
             drawn[i] = result.code == COORD_NOT_FOUND ? '.' : 'x';
+            late = late || result.reason == COORD_R_TIMEOUT;
         }
         coord_close(store);
+        if (late) round--; /* the machine stood still for a whole call: nothing was drawn by it */
     }
     CHECK_TEXT("the same", again, first);
     CHECK("some of each", strchr(first, '.') != NULL && strchr(first, 'x') != NULL);

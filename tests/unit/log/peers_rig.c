@@ -247,7 +247,9 @@ struct node *rig_node_open_as(size_t i, uint64_t cluster_id, uint64_t id)
         .cluster_id = cluster_id,
         .level = 3,
         .queue_bytes = rig.queue_bytes,
-        .idle_ms = rig.idle_ms ? rig.idle_ms : RIG_IDLE_MS,
+        .idle_ms = rig.idle_ms ? rig.idle_ms
+                   : rig.real  ? RIG_REAL_IDLE_MS
+                               : RIG_IDLE_MS,
         .events = {.on_frame = on_frame,
                    .on_snap = on_snap,
                    .on_snap_lost = on_snap_lost,

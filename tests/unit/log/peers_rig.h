@@ -12,8 +12,9 @@ enum {
     RIG_NODES = 4,
     RIG_STRANGERS = 80,
     RIG_CLUSTER = 0xc1,
-    RIG_WAIT_MS = 60000, /* against a hang only; nothing is measured by it */
-    RIG_IDLE_MS = 900,
+    RIG_WAIT_MS = 60000,      /* against a hang only; nothing is measured by it */
+    RIG_IDLE_MS = 900,        /* in virtual time */
+    RIG_REAL_IDLE_MS = 30000, /* over sockets: a machine that stands still ends no connection */
 };
 struct rig;
 struct node {

@@ -150,7 +150,7 @@ static enum err open_node(struct io *io, void *context, void **ret_state)
         {.id = TRIAL_MACHINE,
          .name = "trial",
          .version = node->version ? node->version : 1,
-         .ops = &trial_ops,
+         .ops = node->ops ? node->ops : &trial_ops,
          .quota = node->quota,
          .in_flight_share = node->share},
         {.id = TRIAL_MACHINE + 1, .name = "second", .version = 1, .ops = &trial_ops},

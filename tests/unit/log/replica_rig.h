@@ -31,7 +31,8 @@ struct node {
     struct logger *logger;
     struct log_source log_source;
     struct buf log;
-    uint32_t level, version; /* 0: 1 */
+    uint32_t level, version;       /* 0: 1 */
+    const struct machine_ops *ops; /* of machine 1; NULL: trial's */
     struct replica_limits limits;
     uint64_t quota;
     size_t share;

@@ -257,7 +257,7 @@ TEST_BOTH(a_refused_frame_is_given_again_and_those_after_it_wait)
     RIG_UNTIL("then all come", b->frames == 4);
     CHECK_U64("every entry, though they were walked before", b->entries, 10);
     CHECK_U64("in order", b->last.u.hash.index, 3);
-    rig_run(3 * RIG_IDLE_MS);
+    if (!rig.real) rig_run(3 * RIG_IDLE_MS);
     CHECK("and the connection held", joined(0, 1));
     free(source.room);
     rig_close();
@@ -283,7 +283,7 @@ TEST_BOTH(holding_one_connection_back_does_not_hold_another)
     rig_close();
 }
 
-TEST_BOTH(a_connection_held_back_for_long_is_not_taken_for_dead)
+TEST(a_connection_held_back_for_long_is_not_taken_for_dead)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct frame frame = hash_frame(1);

@@ -49,6 +49,105 @@ TEST_BOTH(what_waits_while_a_sync_is_in_flight_is_the_next_batch)
     rig_close();
 }
 
+/* A machine whose entries are much work: each takes more turns than one. */
+static struct {
+    struct machine_ops ops;
+    struct io *io;
+    uint64_t work, turn, in_turn, most; /* most: entries applied in one turn */
+    int left, parts;                    /* left: of the entry that is being applied */
+    struct buf kept;                    /* its answer, not told before the last part */
+} heavy;
+
+static void heavy_apply(void *state, const struct machine_entry *entry, struct buf *reply)
+{
+    uint64_t turn = loop_stats(heavy.io->loop).turns;
+
+    CHECK("one at a time", heavy.left == 0);
+    heavy.in_turn = turn == heavy.turn ? heavy.in_turn + 1 : 1;
+    heavy.turn = turn;
+    heavy.most = max_u64(heavy.most, heavy.in_turn);
+    heavy.work += 600;
+    heavy.left = heavy.parts;
+    buf_clear(&heavy.kept);
+    trial_ops.apply(state, entry, heavy.parts ? &heavy.kept : reply);
+}
+
+static bool heavy_more(void *state, struct buf *reply)
+{
+    (void)state;
+    if (heavy.parts == 0) return false;
+    heavy.work += 2000;
+    if (heavy.left-- > 0) return true;
+    heavy.left = 0;
+    CHECK_OK("the answer", buf_append(reply, buf_peek(&heavy.kept)));
+    return false;
+}
+
+static uint64_t heavy_work(const void *state)
+{
+    (void)state;
+    return heavy.work;
+}
+
+static void open_heavy(int parts)
+{
+    memset(&heavy, 0, sizeof heavy);
+    buf_init(&heavy.kept, 1 << 20);
+    heavy.ops = trial_ops;
+    heavy.ops.apply = heavy_apply;
+    heavy.ops.apply_more = heavy_more;
+    heavy.ops.work = heavy_work;
+    heavy.parts = parts;
+    rig.nodes[0].ops = &heavy.ops;
+    rig_open(1);
+    heavy.io = rig.nodes[0].io;
+    RIG_UNTIL("it leads", rig_leader());
+}
+
+static void add_a_hundred(void)
+{
+    struct call *read;
+    size_t done = 0;
+
+    for (size_t i = 0; i < 100; i++) rig_add(&rig.nodes[0], i, "n", 1);
+    read = rig_read(&rig.nodes[0], 100);
+    while (done < 100 && rig_turn())
+        for (done = 0; done < 100 && rig.calls[done].done;) done++;
+    for (size_t i = 0; i < 100; i++) CHECK_I64("in order", rig.calls[i].reply.number, i + 1);
+    RIG_UNTIL("a read", read->done);
+    CHECK_OK("as new as they are", read->err);
+}
+
+TEST(entries_that_are_much_work_do_not_share_a_turn)
+{
+    open_heavy(0);
+    add_a_hundred();
+    CHECK_U64("two are more than a turn has room for", heavy.most, 2);
+    rig_close();
+    buf_deinit(&heavy.kept);
+}
+
+TEST(an_entry_that_takes_turns_is_done_before_the_next_and_no_snapshot_begins_in_it)
+{
+    open_heavy(3);
+    add_a_hundred();
+    CHECK_U64("one", heavy.most, 1);
+    CHECK_I64("all of them", rig_number(&rig.nodes[0], "n"), 100);
+    rig_add(&rig.nodes[0], 0, "n", 1);
+    while (heavy.left == 0 && rig_turn()) continue;
+    CHECK_OK("asked for", replica_snapshot(rig.nodes[0].replica));
+    while (!rig.calls[0].done && rig_turn())
+        CHECK_U64("not yet", rig_counter(&rig.nodes[0], "muster_log_snapshots_taken_total "), 0);
+    RIG_UNTIL("then", rig_counter(&rig.nodes[0], "muster_log_snapshots_taken_total ") == 1);
+    rig_stop(0);
+    heavy.left = 0;
+    rig_start_ok(0);
+    RIG_UNTIL("it leads again", rig_leader());
+    CHECK_I64("the entry is in it", rig_number(&rig.nodes[0], "n"), 101);
+    rig_close();
+    buf_deinit(&heavy.kept);
+}
+
 /* -- three -- */
 
 TEST_BOTH(three_agree_on_one_leader_and_one_order)

@@ -160,6 +160,46 @@ TEST_BOTH(leadership_is_handed_over_on_demand)
     rig_close();
 }
 
+static void set_room(struct node *node, uint64_t bytes)
+{
+    struct sim_fs_options disk = sim_fs_options(sim_host_disk(node->host));
+
+    disk.capacity = bytes;
+    CHECK_OK("the disk", sim_fs_set_options(sim_host_disk(node->host), &disk));
+}
+
+TEST(a_leader_without_room_hands_over_by_itself)
+{
+    uint64_t term;
+
+    for (size_t i = 0; i < 3; i++) rig.nodes[i].limits.disk_reserve_bytes = 100 << 20;
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *old = rig_leader(), *second = &rig.nodes[(old->number + 1) % 3],
+                *third = &rig.nodes[(old->number + 2) % 3];
+    uint64_t room = sim_fs_options(sim_host_disk(old->host)).capacity;
+
+    RIG_UNTIL("quiet", rig_settled());
+    set_room(second, 64 << 20);
+    RIG_UNTIL("noticed", replica_status(second->replica).disk_full);
+    CHECK("a follower's is nobody's trouble", rig_leader() == old);
+    set_room(old, 64 << 20);
+    RIG_UNTIL("the one with room leads", rig_leader() == third);
+    CHECK_OK("it works", answer_of(rig_add(third, 1, "n", 1)));
+    set_room(third, 64 << 20);
+    rig_run(10000);
+    term = replica_status(old->replica).term;
+    rig_run(600000);
+    CHECK("none has room: it goes round, and not for ever faster",
+          replica_status(old->replica).term < term + 60);
+    CHECK("and it does go round", replica_status(old->replica).term > term + 5);
+    for (size_t i = 0; i < 3; i++) set_room(&rig.nodes[i], room);
+    RIG_UNTIL("room again", rig_leader() && !replica_status(rig_leader()->replica).disk_full);
+    RIG_UNTIL("quiet", rig_settled());
+    CHECK_OK("it works", answer_of(rig_add(rig_leader(), 2, "n", 1)));
+    rig_close();
+}
+
 TEST(a_hand_over_to_nobody_is_refused_and_to_a_dead_one_times_out)
 {
     rig_open(3);

@@ -144,6 +144,19 @@ TEST(growing_needs_no_shrink)
     coord_close(store);
 }
 
+/* The larger of two growths at once came first: the smaller has lost a race, and wanted no less. */
+TEST(a_group_that_changed_is_no_shrink)
+{
+    struct fake fake;
+    coord_store *store;
+    fake_init(&fake);
+    fake.caps.bits &= ~COORD_CAP_SHRINK;
+    check_result("opens", fake_open(&fake, NULL, &store), COORD_OK, COORD_R_NONE);
+    (void)coord_resize_group(store, NULL, TEXT("g"), 8, 2);
+    CHECK_I64("the backend is asked, which knows the revision", fake_calls(&fake, FAULT_RESIZE), 1);
+    coord_close(store);
+}
+
 TEST(a_narrow_store_is_not_opened_where_a_wide_one_is_required)
 {
     struct fake fake;

@@ -353,6 +353,7 @@ static void heard_outcome(struct heard *h, const struct rpc_client_call *call,
     h->status = outcome->status;
     h->answered = outcome->answered;
     h->attempts = outcome->attempts;
+    h->doubted = outcome->doubted;
     snprintf(h->text, sizeof h->text, "%.*s", STR_ARG(outcome->text));
     if (outcome->details.len < sizeof h->details && outcome->details.len > 0)
         memcpy(h->details, outcome->details.at, outcome->details.len);

@@ -98,6 +98,7 @@ struct heard {
     enum grpc_status status;
     bool answered;
     uint32_t attempts;
+    bool doubted;
     char text[128], details[64], leader[64];
     bool pause_at_message, started_inside;
     struct rpc_outcome outcome;

@@ -282,6 +282,26 @@ TEST(a_refused_stream_is_tried_again_without_being_asked)
     CHECK("ends", wait_end(&world, &heard));
     CHECK_OK("done", heard.err);
     CHECK_U64("at the third attempt", heard.attempts, 3);
+    CHECK("and the first two are certain", !heard.doubted);
+    close_all();
+}
+
+static void lost_then_answered(struct scripted *s, struct scripted_request *r)
+{
+    if (s->count == 1)
+        stream_close(r->peer->stream);
+    else
+        scripted_echo(s, r);
+}
+
+TEST(an_answer_says_that_an_earlier_attempt_may_still_come)
+{
+    open_with(lost_then_answered);
+    ask(&world, &heard, (struct rpc_call_options){.request_id = STR("r-1")}, STR("hi"));
+    CHECK("ends", wait_end(&world, &heard));
+    CHECK_OK("done", heard.err);
+    CHECK_U64("at the second attempt", heard.attempts, 2);
+    CHECK("the first was sent", heard.doubted);
     close_all();
 }
 

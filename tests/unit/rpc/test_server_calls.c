@@ -767,3 +767,126 @@ TEST(calls_are_counted_by_method_and_status)
     buf_deinit(&text);
     rig_close(&rig);
 }
+
+/* -- messages that are announced -- */
+
+static struct {
+    struct rpc_call *call;
+    size_t announced[8], delivered[8];
+    size_t announced_count, delivered_count;
+    size_t inflated_max;
+    size_t hold_from; /* pauses on what is announced with at least so many bytes */
+    struct buf taken;
+} raw;
+
+static void raw_start(void *service, struct rpc_call *call)
+{
+    (void)service;
+    raw.call = call;
+}
+
+static void raw_announced(void *service, struct rpc_call *call, size_t bytes)
+{
+    (void)service;
+    raw.announced[raw.announced_count++] = bytes;
+    if (bytes >= raw.hold_from) rpc_pause(call);
+}
+
+static void raw_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                        struct str bytes)
+{
+    (void)service, (void)message;
+    raw.delivered[raw.delivered_count++] = bytes.len;
+    buf_deinit(&raw.taken);
+    raw.taken = rpc_take_message(call);
+    CHECK("the very same bytes", bytes.len == 0 || raw.taken.data == bytes.at);
+}
+
+static const struct rpc_handler raw_handler = {
+    .on_start = raw_start, .on_announced = raw_announced, .on_message = raw_message};
+
+static void add_raw(struct rig *r)
+{
+    CHECK_OK("a raw method", rpc_server_add(r->server,
+                                            &(struct rpc_method){.path = "/muster.test.v1.Raw/Take",
+                                                                 .kind = RPC_BIDI,
+                                                                 .request_max = 1 << 20,
+                                                                 .inflated_max = raw.inflated_max,
+                                                                 .access = {ACCESS_ANYONE},
+                                                                 .handler = &raw_handler},
+                                            NULL));
+}
+
+/* Sends what fits, a turn at a time, until nothing has moved for a while; returns where it is. */
+static size_t push(struct client *c, int32_t stream, struct str bytes, size_t at)
+{
+    for (size_t idle = 0; at < bytes.len && idle < 50; idle++) {
+        struct str part = str_of(bytes.at + at, min_size(10000, bytes.len - at));
+        if (!h2_send(c->h2, stream, &part, 1)) {
+            at += part.len;
+            idle = 0;
+        }
+        client_flush(c);
+        rig_run(&rig, 10);
+    }
+    return at;
+}
+
+/* A thousand times "a" by gzip, made elsewhere, in its frame. */
+static const char zipped[] = "\x01\0\0\0\x1d\x1f\x8b\x08\0\0\0\0\0\x02\x03\x4b\x4c\x1c\x05"
+                             "\xa3\x60\x14\x0c\x77\0\0\x03\xda\x38\x9a\xe8\x03\0";
+static const struct h2_header encoded[] = {{{"grpc-encoding", 13}, {"gzip", 4}}};
+
+TEST(a_message_is_announced_before_it_is_read_and_may_be_taken)
+{
+    static char large[900000 + GRPC_FRAME_BYTES];
+    struct client *c;
+    int32_t stream;
+    size_t at;
+
+    memset(&raw, 0, sizeof raw);
+    raw.hold_from = 900000;
+    rig_open(&rig, NULL, NULL, add_raw);
+    c = client_connect(&rig, 0, false);
+    stream = client_start(c, "/muster.test.v1.Raw/Take", encoded, 1);
+    CHECK_OK("an empty one", client_send_bytes(c, stream, STR_EMPTY));
+    for (size_t i = 0; i < 9; i++) /* cut anywhere, it is announced once */
+        push(c, stream, str_of("\0\0\0\0\4abcd" + i, 1), 0);
+    CHECK_SIZE("the empty one was not", raw.announced_count, 1);
+    CHECK_SIZE("the other once", raw.announced[0], 4);
+    CHECK_SIZE("both came", raw.delivered_count, 2);
+    CHECK_STR("whole, and ours", buf_peek(&raw.taken), STR("abcd"));
+    push(c, stream, str_of(zipped, sizeof zipped), 0);
+    CHECK_SIZE("announced with the most it can become", raw.announced[1], 0x1d * 1032);
+    CHECK_SIZE("and handed over as it is", raw.delivered[2], 1000);
+    CHECK_SIZE("ours", raw.taken.len, 1000);
+    grpc_frame_write(900000, false, large);
+    at = push(c, stream, str_of(large, sizeof large), 0);
+    CHECK("one that is held waits at its peer", rpc_server_stats(rig.server).buffered <= 256 << 10);
+    CHECK_SIZE("nothing of it is delivered", raw.delivered_count, 3);
+    rpc_resume(raw.call);
+    push(c, stream, str_of(large, sizeof large), at);
+    rig_run(&rig, 100);
+    CHECK_SIZE("not announced again", raw.announced_count, 3);
+    CHECK_SIZE("then all of it came", raw.delivered[3], 900000);
+    buf_deinit(&raw.taken);
+    rig_close(&rig);
+}
+
+TEST(a_compressed_message_has_a_bound_of_its_own)
+{
+    struct client *c;
+    int32_t stream;
+
+    memset(&raw, 0, sizeof raw);
+    raw.hold_from = SIZE_MAX;
+    raw.inflated_max = 999;
+    rig_open(&rig, NULL, NULL, add_raw);
+    c = client_connect(&rig, 0, false);
+    stream = client_start(c, "/muster.test.v1.Raw/Take", encoded, 1);
+    push(c, stream, str_of(zipped, sizeof zipped), 0);
+    CHECK_SIZE("announced with that", raw.announced[0], 999);
+    CHECK_SIZE("not handed over", raw.delivered_count, 0);
+    CHECK_I64("refused", client_answer(c, stream)->grpc, GRPC_RESOURCE_EXHAUSTED);
+    rig_close(&rig);
+}

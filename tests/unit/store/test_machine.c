@@ -1,6 +1,8 @@
 /* The store as bytes of the log: commands, replies, snapshots, what a change was. */
 #include <muster/coord.h>
 
+#include <stdio.h>
+
 #include "lib/test.h"
 #include "store/bounds.h"
 #include "store/machine.h"
@@ -31,15 +33,21 @@ static void on_applied(void *owner, const struct store_applied *applied)
     }
 }
 
-static void open_bed(void)
+static void open_small_bed(uint64_t quota_bytes)
 {
-    struct store_machine_options options = {.applied = on_applied};
+    struct store_machine_options options = {.applied = on_applied,
+                                            .store = {.quota_bytes = quota_bytes}};
 
     memset(&bed, 0, sizeof bed);
     CHECK_OK("open", store_machine_open(&options, &bed.store));
     bed.machine = store_machine_registration(bed.store);
     buf_init(&bed.reply, 1 << 20);
     arena_init(&bed.arena, 1 << 20);
+}
+
+static void open_bed(void)
+{
+    open_small_bed(0);
 }
 
 static void close_bed(void)
@@ -173,6 +181,8 @@ TEST(what_breaks_a_limit_is_refused_before_the_core)
         {"too many slots", {.kind = STORE_RESIZE, .key = {"muster/g", 8}, .slot_count = 1025}},
         {"claims in a range", {.kind = STORE_DELETE_RANGE, .key = {"a", 1}, .range_end = {"z", 1}}},
         {"all keys", {.kind = STORE_DELETE_RANGE, .key = {"a", 1}, .range_end = {"\0", 1}}},
+        {"a slot by create", {.kind = STORE_CREATE, .key = {"muster/g/slot-0000", 18}}},
+        {"a slot by compare-and-set", {.kind = STORE_CAS, .key = {"muster/g/slot-1023", 18}}},
     };
     struct buf bytes;
 
@@ -227,6 +237,15 @@ TEST(only_the_clock_expires)
     (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(1)});
     (void)apply(&(struct store_command){
         .kind = STORE_DELETE, .key = STR("muster/a/deleted"), .expected = STORE_FORCE});
+    (void)apply(&(struct store_command){
+        .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(-5), .ttl_ms = 2000});
+    (void)apply(&(struct store_command){
+        .kind = STORE_PUT, .key = STR("plain"), .held = store_plain_lease(-5)});
+    CHECK_STR("a revocation is none",
+              str_from(apply(&(struct store_command){.kind = STORE_LEASE_REVOKE,
+                                                     .lease = store_plain_lease(-5)})
+                           ->text),
+              STR(""));
     CHECK_STR("nothing yet", str_from(bed.expired), STR(""));
     /* A release of one in the entry that ends another. */
     bed.clock_ns += 1000 * NS_PER_MS;
@@ -285,6 +304,72 @@ TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
     close_bed();
 }
 
+static struct store_sizes sizes(void)
+{
+    return store_sizes(store_machine_store(bed.store));
+}
+
+TEST(what_could_not_be_decided_is_decided_anew_when_it_is_asked_again)
+{
+    static char value[2000];
+    struct store_command put = {.kind = STORE_PUT,
+                                .key = STR("k"),
+                                .value = {value, sizeof value},
+                                .client = id_of(1),
+                                .sequence = 1};
+
+    open_small_bed(8 << 10);
+    for (; apply(&put)->code == COORD_OK; put.sequence++) continue;
+    CHECK_SIZE("full", (size_t)apply(&put)->reason, COORD_R_QUOTA);
+    (void)apply(&(struct store_command){.kind = STORE_DELETE_RANGE, .key = STR("k")});
+    (void)apply(&(struct store_command){
+        .kind = STORE_COMPACT,
+        .expected = keys_revision(store_keys(store_machine_store(bed.store)))});
+    (void)apply(&(struct store_command){.kind = STORE_TICK});
+    CHECK_SIZE("the same request, and there is room", (size_t)apply(&put)->code, COORD_OK);
+    CHECK_SIZE("from now on that is its answer", (size_t)apply(&put)->reason, COORD_R_REPLAYED);
+    close_bed();
+}
+
+TEST(a_range_with_another_end_is_another_request)
+{
+    struct store_command range = {.kind = STORE_DELETE_RANGE,
+                                  .key = STR("a"),
+                                  .range_end = STR("b"),
+                                  .client = id_of(1),
+                                  .sequence = 1};
+
+    open_bed();
+    (void)apply(&(struct store_command){.kind = STORE_PUT, .key = STR("a")});
+    (void)apply(&(struct store_command){.kind = STORE_PUT, .key = STR("c")});
+    CHECK_SIZE("done", (size_t)apply(&range)->reason, COORD_R_DELETED);
+    CHECK_SIZE("the same", (size_t)apply(&range)->reason, COORD_R_REPLAYED);
+    range.range_end = STR("d");
+    CHECK_SIZE("not told as done", (size_t)apply(&range)->code, COORD_INVALID);
+    close_bed();
+}
+
+/* Each of them new to the store, and each asks for what cannot be. */
+TEST(what_strangers_are_refused_takes_no_room_that_is_not_there)
+{
+    static char value[4000];
+    struct store_command command = {.kind = STORE_DELETE, .key = STR("muster/none")};
+    struct store_command put = {.kind = STORE_PUT, .key = STR("k"), .value = {value, sizeof value}};
+
+    open_small_bed(32 << 10);
+    while (apply(&put)->code == COORD_OK) continue;
+    command.expected = STORE_ANY;
+    command.sequence = 1;
+    for (uint32_t i = 1; i < 1000; i++) {
+        memcpy(command.client.b, &i, sizeof i);
+        (void)apply(&command);
+    }
+    CHECK("within the quota", sizes().bytes <= sizes().quota);
+    CHECK("as long as there was room they were remembered", sizes().clients > 0);
+    CHECK("and who was remembered is few", sizes().clients < 100);
+    close_bed();
+}
+
 TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
 {
     struct store_machine_options options = {0};
@@ -333,5 +418,52 @@ TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
     store_machine_close(other);
     buf_deinit(&bytes);
     buf_deinit(&more);
+    close_bed();
+}
+
+TEST(a_large_range_takes_its_turns_and_nothing_is_seen_of_it_before_the_last)
+{
+    const struct machine_ops *ops;
+    struct store_command range = {
+        .kind = STORE_DELETE_RANGE, .key = STR("k/"), .range_end = STR("k0")};
+    uint64_t hash, parts = 0;
+    struct store_reply reply;
+    struct key_value value;
+    struct buf bytes;
+    char key[16];
+    void *view;
+
+    open_bed();
+    ops = bed.machine.ops;
+    for (int i = 0; i < 3 * STORE_SWEEP_KEYS; i++) {
+        struct store_command put = {.kind = STORE_PUT, .value = STR("v")};
+        put.key = str_of(key, (size_t)snprintf(key, sizeof key, "k/%05d", i));
+        (void)apply(&put);
+        CHECK("that is done at once", !ops->apply_more(bed.machine.state, &bed.reply));
+    }
+    hash = ops->hash(bed.machine.state);
+    bed.changes = 0;
+    buf_init(&bytes, 1 << 10);
+    CHECK_OK("write", store_command_write(&range, &bytes));
+    apply_bytes(buf_peek(&bytes));
+    memset(bytes.data, 0xff, bytes.len); /* the entry's bytes are not kept for it */
+    while (ops->apply_more(bed.machine.state, &bed.reply)) {
+        parts++;
+        CHECK("nobody is told", bed.changes == 0 && bed.reply.len == 0);
+        CHECK_U64("the state is that of before", ops->hash(bed.machine.state), hash);
+        CHECK("for reads, too",
+              keys_get(store_keys(store_machine_store(bed.store)), STR("k/00000"), 0, &value));
+        CHECK_ERR("and for no snapshot", ops->snapshot_begin(bed.machine.state, bed.index, &view),
+                  ERR_FULL);
+    }
+    buf_deinit(&bytes);
+    CHECK_U64("parts", parts, 1);
+    CHECK_U64("then all of it", bed.changes, 3 * STORE_SWEEP_KEYS);
+    CHECK_OK("and the answer", store_reply_parse(buf_peek(&bed.reply), &reply));
+    CHECK_U64("which is good", (uint64_t)reply.code, COORD_OK);
+    CHECK("gone", keys_count(store_keys(store_machine_store(bed.store))) == 0);
+    CHECK("that was the last", !ops->apply_more(bed.machine.state, &bed.reply));
+    CHECK_OK("now a snapshot", ops->snapshot_begin(bed.machine.state, bed.index, &view));
+    ops->snapshot_end(view);
     close_bed();
 }

@@ -6,14 +6,23 @@
 
 #include "lib/test.h"
 #include "log/datadir.h"
+#include "log/trial.h"
 #include "rpc/client.h"
 #include "sim/sim.h"
 #include "sim/sim_link.h"
-#include "store/service.h"
+#include "store/hub.h"
+#include "store/service_internal.h"
 #include "wire/message.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
-enum { NODES = 3, WAIT_MS = 60000, EVENTS_MAX = 20000000, CLUSTER = 0xf2, ANSWERS = 256 };
+enum {
+    NODES = 3,
+    WAIT_MS = 60000,
+    EVENTS_MAX = 20000000,
+    CLUSTER = 0xf2,
+    ANSWERS = 256,
+    IN_FLIGHT = 8 << 20
+};
 
 struct node {
     size_t number;
@@ -21,6 +30,7 @@ struct node {
     struct io *io;
     char raft[32], grpc[32];
     struct store_service *service;
+    struct trial *other; /* another machine on the same log, as the fleet's tables are */
     struct replica *replica;
     struct rpc_server *server;
     struct rpc_channel *channel; /* of the client to it */
@@ -33,6 +43,7 @@ static struct {
     struct sim_host *client;
     struct arena arena;
     uint64_t sequence;
+    uint32_t level; /* what the last replica speaks; 0: as the others */
 } rig;
 
 /* -- the world -- */
@@ -52,8 +63,11 @@ static void open_node(struct node *node, const struct store_service_limits *limi
 {
     struct members founders = {.count = rig.count};
     struct datadir made;
-    struct machine machine;
+    struct machine machines[2] = {
+        {.id = TRIAL_MACHINE, .name = "other", .version = 1, .ops = &trial_ops}};
     struct note note = {""};
+    bool last = node->number + 1 == rig.count;
+    uint32_t level = last && rig.level ? rig.level : STORE_MACHINE_VERSION;
 
     for (size_t i = 0; i < rig.count; i++) {
         founders.at[i].id = i + 1;
@@ -71,14 +85,18 @@ static void open_node(struct node *node, const struct store_service_limits *limi
     CHECK_OK("service",
              store_service_open(&(struct store_service_options){.io = node->io, .limits = *limits},
                                 &node->service, &note));
-    machine = store_machine_registration(store_service_machine(node->service));
+    CHECK_OK("another machine", trial_open(64, &node->other));
+    machines[0].state = node->other;
+    machines[1] = store_machine_registration(store_service_machine(node->service));
     CHECK_ERR(note.text,
               replica_open(&(struct replica_options){.io = node->io,
                                                      .dir = "data",
                                                      .listen = node->raft,
-                                                     .machines = &machine,
-                                                     .machine_count = 1,
-                                                     .limits = {.segment_bytes = 4 << 20},
+                                                     .machines = machines,
+                                                     .machine_count = 2,
+                                                     .level = level,
+                                                     .limits = {.segment_bytes = 4 << 20,
+                                                                .in_flight_bytes = IN_FLIGHT},
                                                      .events = {on_change, on_stopped, node}},
                            &node->replica, &note),
               ERR_OK);
@@ -96,7 +114,10 @@ static void open_node(struct node *node, const struct store_service_limits *limi
 
 static void open_rig(size_t count, struct store_service_limits limits)
 {
+    uint32_t level = rig.level;
+
     memset(&rig, 0, sizeof rig);
+    rig.level = level;
     rig.count = count;
     arena_init(&rig.arena, 64 << 20);
     CHECK_OK("a world",
@@ -144,6 +165,7 @@ static void close_rig(void)
               sim_wait(rig.sim, is_true, &node->server_closed, WAIT_MS) == SIM_REACHED);
         replica_close(node->replica);
         store_service_close(node->service);
+        trial_close(node->other);
     }
     sim_close(rig.sim);
     arena_deinit(&rig.arena);
@@ -158,6 +180,7 @@ static struct node *find_leader(void)
         struct replica_status status = replica_status(rig.nodes[i].replica);
 
         if (!status.ready || status.term <= term) continue;
+        if (!rig.level && status.level < STORE_MACHINE_VERSION) continue; /* they have just met */
         term = status.term;
         best = &rig.nodes[i];
     }
@@ -201,7 +224,9 @@ struct answer {
     bool done;
     enum err err;
     enum grpc_status status;
+    char text[160];
     struct buf bytes;
+    struct rpc_client_call *call; /* until it is done */
 };
 
 static void on_answer(void *owner, const struct rpc_client_call *call,
@@ -213,6 +238,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     answer->done = true;
     answer->err = outcome->err;
     answer->status = outcome->status;
+    snprintf(answer->text, sizeof answer->text, "%.*s", STR_ARG(outcome->text));
     CHECK_OK("kept", buf_append(&answer->bytes, message));
 }
 
@@ -228,8 +254,8 @@ static void start(struct answer *answer, const char *method, const ProtobufCMess
     buf_init(&answer->bytes, 4 << 20);
     buf_init(&bytes, 4 << 20);
     CHECK_OK("request", message_write(request, &bytes, NULL));
-    CHECK_OK("sent",
-             rpc_unary(leader()->channel, &options, buf_peek(&bytes), on_answer, answer, NULL));
+    CHECK_OK("sent", rpc_unary(leader()->channel, &options, buf_peek(&bytes), on_answer, answer,
+                               &answer->call));
     buf_deinit(&bytes);
 }
 
@@ -374,7 +400,28 @@ TEST(many_that_end_at_once_are_paced)
     before = entries();
     sim_run_for(rig.sim, 200);
     CHECK_U64("all gone", leases(), 0);
-    CHECK("in entries of 256", entries() >= before + 4);
+    CHECK("in portions, of leases and their keys",
+          entries() >= before + (2 * 1000 + STORE_EXPIRE_MAX - 1) / STORE_EXPIRE_MAX);
+    close_rig();
+}
+
+TEST(what_is_compacted_is_freed_though_nobody_writes)
+{
+    Muster__V1__CompactRequest compact = MUSTER__V1__COMPACT_REQUEST__INIT;
+    uint64_t one;
+
+    open_rig(1, (struct store_service_limits){0});
+    (void)put("k", 100);
+    one = store_sizes(store_of(leader())).bytes;
+    for (int i = 0; i < 100; i++) compact.revision = put("k", 100)->revision;
+    CHECK("history", store_sizes(store_of(leader())).bytes > one + 100 * 100);
+    CHECK_I64("compacted", ask("Compact", &compact.base)->code, COORD_OK);
+    sim_run_for(rig.sim, 200);
+    CHECK("freed, but for what stood there before the last",
+          store_sizes(store_of(leader())).bytes <= one + 200);
+    one = entries();
+    sim_run_for(rig.sim, 5000);
+    CHECK_U64("and then it is idle", entries(), one);
     close_rig();
 }
 
@@ -398,6 +445,33 @@ TEST(renewals_of_many_calls_are_few_entries)
     }
     CHECK("a few entries", entries() <= before + 8);
     close_rig();
+}
+
+/* -- levels -- */
+
+TEST(nothing_is_written_before_every_replica_speaks_the_level)
+{
+    Muster__V1__PutRequest m = MUSTER__V1__PUT_REQUEST__INIT;
+    struct answer answer;
+    uint64_t before, idle;
+
+    rig.level = STORE_FIRST_VERSION - 1;
+    open_rig(3, (struct store_service_limits){0});
+    (void)leader();
+    sim_run_for(rig.sim, 5000);
+    before = entries();
+    idle = sim_events(rig.sim);
+    m.key = bytes_of("k");
+    start(&answer, "Put", &m.base);
+    CHECK("it is answered", sim_wait(rig.sim, is_true, &answer.done, WAIT_MS) == SIM_REACHED);
+    CHECK_U64("refused", answer.status, GRPC_UNAVAILABLE);
+    CHECK_HAS("and why", answer.text, "at level 1 until every replica is upgraded");
+    buf_deinit(&answer.bytes);
+    sim_run_for(rig.sim, 10000);
+    CHECK_U64("no entry", entries(), before);
+    CHECK("and nobody spins", sim_events(rig.sim) - idle < 20000);
+    close_rig();
+    rig.level = 0;
 }
 
 /* -- history and quota -- */
@@ -438,9 +512,38 @@ TEST(history_that_takes_a_quarter_of_the_quota_is_compacted_at_once)
     close_rig();
 }
 
+static bool other_done;
+
+static void on_other(struct proposal *proposal, enum err err, struct str reply)
+{
+    (void)proposal, (void)reply;
+    CHECK_OK("the other machine is written to", err);
+    other_done = true;
+}
+
+static void write_other(void)
+{
+    struct proposal proposal = {.machine = TRIAL_MACHINE, .version = 1, .done = on_other};
+    struct buf command;
+
+    other_done = false;
+    buf_init(&command, 1024);
+    CHECK_OK("a command", trial_encode(&(struct trial_command){.op = TRIAL_ADD,
+                                                               .key = STR("n"),
+                                                               .value = STR_EMPTY,
+                                                               .number = 1},
+                                       &command));
+    proposal.actor = proposal.request_id = STR_EMPTY;
+    proposal.command = buf_peek(&command);
+    replica_propose(leader()->replica, (struct proposal *const[]){&proposal}, 1);
+    CHECK("it is answered", sim_wait(rig.sim, is_true, &other_done, WAIT_MS) == SIM_REACHED);
+    buf_deinit(&command);
+}
+
 TEST(a_full_store_refuses_what_adds_only)
 {
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
+    Muster__V1__CompactRequest compact = MUSTER__V1__COMPACT_REQUEST__INIT;
     const Muster__V1__Outcome *got;
     char key[8];
     int made = 0;
@@ -461,6 +564,175 @@ TEST(a_full_store_refuses_what_adds_only)
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
     release.lease_id = lease_id(1);
     CHECK_I64("a release, too", ask("Release", &release.base)->code, COORD_OK);
+    CHECK_I64("what adds is refused still: history counts", put("more", 400000)->code,
+              COORD_UNAVAILABLE);
+    write_other(); /* fleet tables and members stand on the same log, and go on */
+    del.range_end = bytes_of("l");
+    CHECK_I64("all of them", ask("DeleteRange", &del.base)->code, COORD_OK);
+    compact.revision = keys_revision(store_keys(store_of(leader())));
+    CHECK_I64("without their history", ask("Compact", &compact.base)->code, COORD_OK);
+    sim_run_for(rig.sim, 5000); /* the leader frees what the deletion itself replaced */
+    CHECK_I64("there is room again", put("more", 400000)->code, COORD_OK);
+    close_rig();
+}
+
+TEST(more_than_may_be_under_way_is_refused_by_name_and_the_rest_is_not)
+{
+    static struct answer answers[100], small;
+    static char value[IN_FLIGHT / 64];
+    Muster__V1__PutRequest m = MUSTER__V1__PUT_REQUEST__INIT;
+    uint32_t refused = 0, other = 0;
+
+    open_rig(3, (struct store_service_limits){0});
+    (void)put("k", 1);
+    cut_all(true); /* nothing is done for a while */
+    m.key = bytes_of("k");
+    m.value = (ProtobufCBinaryData){sizeof value, (uint8_t *)value};
+    for (int i = 0; i < 100; i++) start(&answers[i], "Put", &m.base);
+    m.value.len = 1;
+    start(&small, "Put", &m.base); /* comes last, and has room all the same */
+    sim_run_for(rig.sim, 10000);
+    cut_all(false);
+    for (int i = 0; i < 100; i++) {
+        CHECK("each is answered", answers[i].done);
+        if (answers[i].status == GRPC_RESOURCE_EXHAUSTED)
+            CHECK("certainly not done", answers[i].err != ERR_UNKNOWN && ++refused);
+        else
+            CHECK("or nobody knows", answers[i].err == ERR_UNKNOWN && ++other);
+        buf_deinit(&answers[i].bytes);
+    }
+    CHECK("what is too much", refused >= 100 - 64 && other > 50);
+    CHECK("the small one had room", small.done && small.status != GRPC_RESOURCE_EXHAUSTED);
+    buf_deinit(&small.bytes);
+    close_rig();
+}
+
+TEST(a_look_into_the_past_has_a_bound)
+{
+    Muster__V1__RangeRequest m = MUSTER__V1__RANGE_REQUEST__INIT;
+    struct store_command command = {.kind = STORE_PUT, .value = STR("v")};
+    struct store_result result;
+    struct answer answer;
+    struct store *store;
+    char key[16];
+
+    open_rig(1, (struct store_service_limits){0});
+    m.revision = put("k/x", 1)->revision;
+    store = store_of(leader());
+    for (int i = 0; i < 70000; i++) { /* past the log: it is only about reading */
+        command.key = str_of(key, (size_t)snprintf(key, sizeof key, "k/%06d", i));
+        store_apply(store, store_clock_ns(store), &command, &result, NULL);
+    }
+    m.key = bytes_of("k/");
+    m.range_end = bytes_of("k0");
+    for (int i = 0; i < 2; i++) {
+        m.count_only = i == 1;
+        start(&answer, "Range", &m.base);
+        CHECK("answered", sim_wait(rig.sim, is_true, &answer.done, WAIT_MS) == SIM_REACHED);
+        CHECK_U64("too far", answer.status, GRPC_RESOURCE_EXHAUSTED);
+        buf_deinit(&answer.bytes);
+    }
+    m.key = bytes_of("k/06");
+    start(&answer, "Range", &m.base);
+    wait_answer(&answer); /* a part of it */
+    buf_deinit(&answer.bytes);
+    close_rig();
+}
+
+/* -- waiting -- */
+
+/* Of client n, with a lease of its own choice. */
+static void start_acquire_with(struct answer *answer, uint32_t n, uint32_t lease, int64_t wait_ms)
+{
+    Muster__V1__AcquireRequest m = MUSTER__V1__ACQUIRE_REQUEST__INIT;
+    Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
+    char owner[8];
+
+    snprintf(owner, sizeof owner, "w%u", (unsigned)n);
+    request.client_id = lease_id(100 + n);
+    request.sequence = 1;
+    m.request = &request;
+    m.group = bytes_of("g");
+    m.slot_count = 1;
+    m.prefer_slot = -1;
+    m.owner = owner;
+    m.ttl_ms = 60000;
+    m.wait_ms = wait_ms;
+    m.lease_id = lease_id(lease);
+    start(answer, "Acquire", &m.base);
+}
+
+static void start_acquire(struct answer *answer, uint32_t n, int64_t wait_ms)
+{
+    start_acquire_with(answer, n, n, wait_ms);
+}
+
+/* The end of an attempt that nobody waits for any more, behind its repeat in the log: it must not
+ * cancel the place, which is the first one's lease though the repeat drew another, nor free the
+ * slot that the repeat was told of in between. `steps`: how far the repeat is when the first
+ * ends. */
+static void end_first_attempt(int steps)
+{
+    Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
+    struct answer holder, first, again, given_back;
+
+    open_rig(1, (struct store_service_limits){0});
+    start_acquire(&holder, 1, 0);
+    wait_answer(&holder);
+    start_acquire(&first, 2, 30000);
+    sim_run_for(rig.sim, 100);
+    start_acquire_with(&again, 2, 7, 30000);
+    release.lease_id = lease_id(1);
+    start(&given_back, "Release", &release.base);
+    for (int i = 0; i < steps; i++) (void)sim_step(rig.sim);
+    if (!first.done) rpc_call_cancel(first.call); /* or it was told that another took over */
+    wait_answer(&given_back);
+    wait_answer(&again);
+    sim_run_for(rig.sim, 5000);
+    CHECK_U64("what it was told of is still held", leases(), 1);
+    buf_deinit(&holder.bytes);
+    buf_deinit(&first.bytes);
+    buf_deinit(&again.bytes);
+    buf_deinit(&given_back.bytes);
+    close_rig();
+}
+
+TEST(the_end_of_the_first_attempt_takes_nothing_from_a_repeat_with_another_lease)
+{
+    for (int steps = 0; steps < 40; steps++) end_first_attempt(steps);
+}
+
+/* In the log: the release that gives the slot to the first attempt, the first attempt's end, which
+ * gives it to the next in the queue, and the repeat, which is behind that one. */
+TEST(a_repeat_is_not_told_of_a_slot_that_the_end_of_the_first_attempt_took_back)
+{
+    Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
+    struct answer holder, first, next, given_back, again;
+
+    open_rig(1, (struct store_service_limits){0});
+    start_acquire(&holder, 1, 0);
+    wait_answer(&holder);
+    start_acquire(&first, 2, 30000);
+    sim_run_for(rig.sim, 100);
+    start_acquire(&next, 3, 30000);
+    sim_run_for(rig.sim, 100);
+    CHECK("both wait", !first.done && !next.done);
+    release.lease_id = lease_id(1);
+    start(&given_back, "Release", &release.base);
+    rpc_call_cancel(first.call);
+    start_acquire(&again, 2, 30000);
+    wait_answer(&given_back);
+    wait_answer(&next);
+    sim_run_for(rig.sim, 1000);
+    CHECK("the repeat waits", !again.done);
+    release.lease_id = lease_id(3);
+    CHECK_I64("until it is its turn", ask("Release", &release.base)->code, COORD_OK);
+    wait_answer(&again);
+    buf_deinit(&holder.bytes);
+    buf_deinit(&first.bytes);
+    buf_deinit(&next.bytes);
+    buf_deinit(&given_back.bytes);
+    buf_deinit(&again.bytes);
     close_rig();
 }
 
@@ -470,7 +742,7 @@ struct watch {
     struct rpc_client_call *call;
     uint32_t kinds[8], events; /* messages of each kind; events after the last snapshot */
     uint64_t revision;
-    bool ended;
+    bool ended, early; /* early: an event told of a token that it is older than */
 };
 
 static void on_message(void *owner, struct rpc_client_call *call, struct str message)
@@ -490,6 +762,8 @@ static void on_message(void *owner, struct rpc_client_call *call, struct str mes
     if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT) watch->events = 0;
     if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES)
         watch->events += (uint32_t)told->n_events;
+    for (size_t i = 0; i < told->n_events; i++)
+        watch->early |= told->events[i]->entry->token > told->events[i]->entry->revision;
     arena_deinit(&arena);
 }
 
@@ -500,7 +774,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
     ((struct watch *)owner)->ended = true;
 }
 
-static void start_watch(struct watch *watch, const char *prefix)
+static void start_watch_at(struct watch *watch, const char *prefix, uint64_t start_revision)
 {
     static const struct rpc_call_events events = {.on_message = on_message, .on_end = on_end};
     Muster__V1__WatchRequest m = MUSTER__V1__WATCH_REQUEST__INIT;
@@ -511,6 +785,7 @@ static void start_watch(struct watch *watch, const char *prefix)
     memset(watch, 0, sizeof *watch);
     m.scope = bytes_of(prefix);
     m.raw = true;
+    m.start_revision = start_revision;
     buf_init(&bytes, 4096);
     CHECK_OK("request", message_write(&m.base, &bytes, NULL));
     CHECK_OK("start", rpc_call_start(leader()->channel, &options, &events, watch, &watch->call));
@@ -518,6 +793,11 @@ static void start_watch(struct watch *watch, const char *prefix)
     rpc_call_end(watch->call);
     buf_deinit(&bytes);
     sim_run_for(rig.sim, 1000);
+}
+
+static void start_watch(struct watch *watch, const char *prefix)
+{
+    start_watch_at(watch, prefix, 0);
     CHECK_U64("a snapshot", watch->kinds[MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT], 1);
 }
 
@@ -552,6 +832,167 @@ TEST(too_many_waiting_events_are_a_resync_for_that_watcher_only)
     CHECK_U64("and it goes on", all.events, 1);
     rpc_call_cancel(all.call);
     rpc_call_cancel(one.call);
+    close_rig();
+}
+
+/* Nobody reads for it: what is told stands in windows and buffers, then it waits. */
+static void write_past(struct watch *deaf, int count)
+{
+    rpc_call_pause(deaf->call);
+    for (int i = 0; i < count; i++) CHECK_I64("put", put("k/1", 50000)->code, COORD_OK);
+    sim_run_for(rig.sim, 1000);
+    rpc_call_resume(deaf->call);
+    sim_run_for(rig.sim, 5000);
+}
+
+TEST(what_waits_for_a_watcher_is_bounded_in_bytes)
+{
+    struct watch deaf, keen;
+
+    open_rig(1, (struct store_service_limits){.watch_bytes_max = 1 << 20});
+    start_watch(&deaf, "k/");
+    start_watch(&keen, "k/");
+    write_past(&deaf, 150);
+    CHECK_U64("told so", deaf.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
+    CHECK("up to the present", deaf.revision == keys_revision(store_keys(store_of(leader()))));
+    CHECK_U64("nobody else", keen.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
+    CHECK_U64("who was told all", keen.events, 150);
+    rpc_call_cancel(deaf.call);
+    rpc_call_cancel(keen.call);
+    close_rig();
+}
+
+TEST(what_waits_for_all_watchers_together_is_bounded)
+{
+    struct watch deaf[4], keen;
+    uint32_t resyncs = 0;
+
+    open_rig(1, (struct store_service_limits){.watch_held_max = 16 * 1024});
+    for (int i = 0; i < 4; i++) {
+        start_watch(&deaf[i], "k/");
+        rpc_call_pause(deaf[i].call);
+    }
+    start_watch(&keen, "k/");
+    write_past(&deaf[0], 300);
+    for (int i = 0; i < 4; i++) {
+        rpc_call_resume(deaf[i].call);
+        sim_run_for(rig.sim, 5000);
+        resyncs += deaf[i].kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC];
+        CHECK("up to the present", deaf[i].revision == keen.revision);
+    }
+    CHECK("some were told so", resyncs > 0);
+    CHECK_U64("not who reads", keen.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
+    CHECK_U64("who was told all", keen.events, 300);
+    for (int i = 0; i < 4; i++) rpc_call_cancel(deaf[i].call);
+    rpc_call_cancel(keen.call);
+    close_rig();
+}
+
+TEST(prefixes_of_every_length_are_told_and_no_more_watches_are_open_than_may_be)
+{
+    static const char *const prefixes[] = {"", "k", "k/", "k/12", "k/1", "l", "k/123"};
+    enum { COUNT = sizeof prefixes / sizeof prefixes[0] };
+    static const uint32_t want[COUNT] = {3, 3, 3, 1, 2, 0, 0};
+    struct watch watches[COUNT], late;
+
+    open_rig(1, (struct store_service_limits){.watchers_max = COUNT});
+    for (int i = 0; i < COUNT; i++) start_watch(&watches[i], prefixes[i]);
+    start_watch_at(&late, "k", 0);
+    CHECK("one too many",
+          late.ended && late.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT] == 0);
+    (void)put("k/1", 10);
+    (void)put("k/12", 10);
+    (void)put("k/2", 10);
+    sim_run_for(rig.sim, 1000);
+    for (int i = 0; i < COUNT; i++) CHECK_U32(prefixes[i], watches[i].events, want[i]);
+    for (int i = 0; i < COUNT; i++) rpc_call_cancel(watches[i].call);
+    sim_run_for(rig.sim, 1000);
+    start_watch(&late, "k/1"); /* there is room again */
+    rpc_call_cancel(late.call);
+    close_rig();
+}
+
+TEST(a_step_of_many_changes_is_made_in_parts_and_told_in_parts)
+{
+    enum { MANY = 5000 };
+    Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
+    struct watch live, later, one;
+    const Muster__V1__Outcome *got;
+    char key[16];
+
+    open_rig(1, (struct store_service_limits){0});
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof key, "k/%04d", i);
+        (void)put(key, 1);
+    }
+    start_watch_at(&live, "k/", 0);
+    start_watch(&one, "k/4321");
+    del.key = bytes_of("k/");
+    del.range_end = bytes_of("k0");
+    got = ask("DeleteRange", &del.base);
+    CHECK_I64("one step", got->code, COORD_OK);
+    CHECK_U32("of them all", got->live, MANY);
+    start_watch_at(&later, "k/", got->revision);
+    CHECK_U32("all of it", later.events, MANY);
+    CHECK_U32("and live", live.events, MANY);
+    CHECK_U32("each its own", one.events, 1);
+    CHECK("in parts", later.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES] >= MANY / 1024);
+    (void)put("k/4321", 1);
+    sim_run_for(rig.sim, 1000);
+    CHECK("they go on", live.events == MANY + 1 && one.events == 2 && later.events == MANY + 1);
+    rpc_call_cancel(live.call);
+    rpc_call_cancel(later.call);
+    rpc_call_cancel(one.call);
+    close_rig();
+}
+
+TEST(a_restore_amid_a_step_is_a_resync_and_repeats_nothing)
+{
+    enum { MANY = 5000 };
+    Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
+    struct watch live, idle;
+    struct answer answer;
+    char key[512];
+
+    open_rig(1, (struct store_service_limits){0});
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof key, "k/%0400d", i); /* more than the windows hold */
+        (void)put(key, 1);
+    }
+    start_watch_at(&live, "k/", 0);
+    start_watch_at(&idle, "other/", 0);
+    del.key = bytes_of("k/");
+    del.range_end = bytes_of("k0");
+    rpc_call_pause(live.call);
+    start(&answer, "DeleteRange", &del.base);
+    sim_run_for(rig.sim, 1000);
+    hub_restored(leader()->service->hub); /* as after a snapshot that a follower was sent */
+    rpc_call_resume(live.call);
+    wait_answer(&answer);
+    sim_run_for(rig.sim, 5000);
+    CHECK_U64("begun anew", live.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
+    CHECK_U32("and no event twice", live.events, 0);
+    CHECK_U64("not who was between steps", idle.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
+    buf_deinit(&answer.bytes);
+    rpc_call_cancel(live.call);
+    rpc_call_cancel(idle.call);
+    close_rig();
+}
+
+TEST(a_change_of_before_is_not_told_with_the_token_of_a_later_claim_under_the_same_lease)
+{
+    Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
+    struct watch watch;
+
+    open_rig(1, (struct store_service_limits){0});
+    (void)lease("k", 1, 60000);
+    release.lease_id = lease_id(1);
+    CHECK_I64("given back", ask("Release", &release.base)->code, COORD_OK);
+    CHECK_I64("and had again", lease("k", 1, 60000)->code, COORD_OK);
+    start_watch_at(&watch, "muster/", 2);
+    CHECK_U64("all three", watch.events, 3);
+    CHECK("each with a token of its time", !watch.early);
+    rpc_call_cancel(watch.call);
     close_rig();
 }
 

@@ -21,6 +21,8 @@
 #include "wire/pb/muster_test_v1_echo.pb-c.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
+#include "wire/pb/muster_v1_member.pb-c.h"
+#include "wire/pb/muster_v1_shard.pb-c.h"
 #include "wire/pb/rollout_plugin.pb-c.h"
 #include "wire/pb/rollout_transport.pb-c.h"
 
@@ -58,6 +60,11 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &muster__v1__list_replicas_response__descriptor,
     &muster__v1__state_hash_response__descriptor,
     &muster__v1__backup_chunk__descriptor,
+    &muster__v1__register_request__descriptor,
+    &muster__v1__assignment_response__descriptor,
+    &muster__v1__pass_beats_request__descriptor,
+    &muster__v1__shard_status_response__descriptor,
+    &muster__v1__list_workers_response__descriptor,
     &muster__v1__outcome__descriptor,
     &muster__v1__acquire_request__descriptor,
     &muster__v1__delete_request__descriptor,

@@ -62,6 +62,36 @@ TEST(messages_are_cut_the_same_however_the_bytes_come)
     }
 }
 
+TEST(pieces_are_the_message_however_the_bytes_come)
+{
+    static const struct str messages[] = {{"first", 5}, {"", 0}, {"the third", 9}};
+
+    for (size_t step = 1; step < 40; step++) {
+        struct grpc_reader r;
+        struct buf wire, got;
+
+        buf_init(&wire, 1000);
+        buf_init(&got, 1000);
+        for (size_t i = 0; i < 3; i++) append_message(&wire, messages[i], false);
+        grpc_reader_init(&r, 9);
+        for (size_t at = 0; at < wire.len; at += step) {
+            struct str bytes = str_of(wire.data + at, min_size(step, wire.len - at)), piece;
+            bool last;
+            while (bytes.len > 0) {
+                CHECK_OK("piece", grpc_reader_piece(&r, &bytes, &piece, &last));
+                buf_append(&got, piece);
+                if (last) buf_append_byte(&got, '|');
+            }
+        }
+        CHECK_STR("all of it", buf_peek(&got), STR("first||the third|"));
+        CHECK("none half-read", grpc_reader_between(&r));
+        CHECK("nothing is held", r.message.data == NULL);
+        buf_deinit(&got);
+        buf_deinit(&wire);
+        grpc_reader_deinit(&r);
+    }
+}
+
 static const struct {
     const char *why;
     struct str head;
@@ -88,6 +118,9 @@ TEST(limit_is_checked_on_the_head_before_anything_is_kept)
         CHECK(head_cases[i].why,
               whole == (head_cases[i].want != ERR_OK)); /* untouched on failure */
         CHECK_ERR("and it stays so", grpc_reader_feed(&r, &more, &whole), head_cases[i].want);
+        if (head_cases[i].want)
+            CHECK_ERR("in pieces, too", grpc_reader_piece(&r, &more, &bytes, &whole),
+                      head_cases[i].want);
         if (head_cases[i].want) CHECK_SIZE("nothing taken", more.len, 4);
         grpc_reader_deinit(&r);
         grpc_reader_deinit(&r);

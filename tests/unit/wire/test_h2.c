@@ -881,6 +881,29 @@ TEST(options_that_contradict_each_other_are_refused)
     CHECK("its version is told", h2_engine_version()[0] == '1');
 }
 
+/* An operator hears of ten thousand machines at once, and of one a second from then on. */
+TEST(what_a_busy_moment_left_behind_is_not_kept_for_ever)
+{
+    struct str part = STR("a frame as small as most");
+    int32_t stream;
+    size_t before;
+
+    start(NULL, NULL);
+    CHECK_OK("request", h2_call(&pair.client, "/a.B/Watch", false, &stream));
+    pump();
+    CHECK_OK("answer", h2_answer(&pair.server, stream));
+    pump();
+    before = h2_memory(pair.server.h2);
+    for (int i = 0; i < 1000; i++) CHECK_OK("many", h2_send(pair.server.h2, stream, &part, 1));
+    pump();
+    for (int i = 0; i < 1000; i++) {
+        CHECK_OK("one", h2_send(pair.server.h2, stream, &part, 1));
+        pump();
+    }
+    CHECK("as before", h2_memory(pair.server.h2) < before + 2000);
+    stop();
+}
+
 TEST(idle_connection_costs_little)
 {
     start(NULL, NULL);

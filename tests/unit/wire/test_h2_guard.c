@@ -371,6 +371,132 @@ TEST(header_blocks_within_limits_are_told_others_end_their_stream)
     }
 }
 
+/* Fields as "name=value"; the body, if any, follows in one frame, then trailers, if any. */
+static const struct {
+    const char *why, *fields[7], *body, *trailer;
+    bool told, whole;
+} request_cases[] = {
+#define USUAL ":method=POST", ":scheme=http", ":path=/a"
+    {"the usual", {USUAL, ":authority=h:1"}, NULL, NULL, true, true},
+    {"an authority of etcdctl's",
+     {USUAL, ":authority=http://127.0.0.1:2379"},
+     NULL,
+     NULL,
+     true,
+     true},
+    {"of clientv3 3.5", {USUAL, ":authority=#initially=[h:1;h:2]"}, NULL, NULL, true, true},
+    {"an empty one", {USUAL, ":authority="}, NULL, NULL, true, true},
+    {"one that is no value", {USUAL, ":authority=a\nb"}, NULL, NULL, false, false},
+    {"a host instead", {USUAL, "host=h"}, NULL, NULL, true, true},
+    {"neither", {USUAL}, NULL, NULL, false, false},
+    {"two", {USUAL, ":authority=h", ":authority=h"}, NULL, NULL, false, false},
+    {"no method", {":scheme=http", ":path=/a", ":authority=h"}, NULL, NULL, false, false},
+    {"no scheme", {":method=GET", ":path=/a", ":authority=h"}, NULL, NULL, false, false},
+    {"no path", {":method=GET", ":scheme=http", ":authority=h"}, NULL, NULL, false, false},
+    {"an empty path",
+     {":method=GET", ":scheme=http", ":path=", ":authority=h"},
+     NULL,
+     NULL,
+     false,
+     false},
+    {"a path that is none",
+     {":method=GET", ":scheme=http", ":path=a", ":authority=h"},
+     NULL,
+     NULL,
+     false,
+     false},
+    {"a star",
+     {":method=GET", ":scheme=http", ":path=*", ":authority=h"},
+     NULL,
+     NULL,
+     false,
+     false},
+    {"a star for options",
+     {":method=OPTIONS", ":scheme=http", ":path=*", ":authority=h"},
+     NULL,
+     NULL,
+     true,
+     true},
+    {"a method that is none",
+     {":method=P ST", ":scheme=http", ":path=/a", ":authority=h"},
+     NULL,
+     NULL,
+     false,
+     false},
+    {"connect", {":method=CONNECT", ":authority=h"}, NULL, NULL, true, true},
+    {"connect with a path",
+     {":method=CONNECT", ":scheme=http", ":path=/a", ":authority=h"},
+     NULL,
+     NULL,
+     false,
+     false},
+    {"an unknown pseudo field", {USUAL, ":authority=h", ":odd=x"}, NULL, NULL, false, false},
+    {"a status", {USUAL, ":authority=h", ":status=200"}, NULL, NULL, false, false},
+    {"a pseudo field late", {USUAL, "k=v", ":authority=h"}, NULL, NULL, false, false},
+    {"te", {USUAL, ":authority=h", "te=trailers"}, NULL, NULL, true, true},
+    {"another te", {USUAL, ":authority=h", "te=gzip"}, NULL, NULL, false, false},
+    {"an upgrade", {USUAL, ":authority=h", "upgrade=x"}, NULL, NULL, false, false},
+    {"a body", {USUAL, ":authority=h", "content-length=4"}, "body", NULL, true, true},
+    {"a longer one", {USUAL, ":authority=h", "content-length=3"}, "body", NULL, true, false},
+    {"a shorter one", {USUAL, ":authority=h", "content-length=5"}, "body", NULL, true, false},
+    {"a length of nothing", {USUAL, ":authority=h", "content-length=1"}, NULL, NULL, false, false},
+    {"two lengths",
+     {USUAL, ":authority=h", "content-length=4", "content-length=4"},
+     "body",
+     NULL,
+     false,
+     false},
+    {"no length", {USUAL, ":authority=h", "content-length=-4"}, "body", NULL, false, false},
+    {"trailers", {USUAL, ":authority=h"}, "body", "k=v", true, true},
+    {"trailers of a short body",
+     {USUAL, ":authority=h", "content-length=5"},
+     "body",
+     "k=v",
+     true,
+     false},
+    {"a pseudo field in trailers", {USUAL, ":authority=h"}, "body", ":path=/a", true, false},
+};
+
+static void raw_text(struct buf *block, const char *text)
+{
+    struct str rest = str_from(text), name, head;
+    size_t colon = text[0] == ':';
+
+    head = str_tail(rest, colon);
+    (void)str_split(&head, '=', &name);
+    raw_field(block, str_of(text, name.len + colon), str_tail(rest, name.len + colon + 1));
+}
+
+TEST(requests_are_judged_as_http_2_wants_but_for_their_authority)
+{
+    for (size_t i = 0; i < ARRAY_LEN(request_cases); i++) {
+        const char *body = request_cases[i].body, *trailer = request_cases[i].trailer;
+        struct buf block;
+
+        start(NULL);
+        buf_init(&block, WIRE_MAX);
+        for (size_t at = 0; at < 7 && request_cases[i].fields[at]; at++)
+            raw_text(&block, request_cases[i].fields[at]);
+        raw_frame(&wire, HEADERS, (uint8_t)(END_HEADERS | (body ? 0 : END_STREAM)), 1,
+                  buf_peek(&block));
+        if (body) raw_frame(&wire, DATA, trailer ? 0 : END_STREAM, 1, str_from(body));
+        buf_clear(&block);
+        if (trailer) raw_text(&block, trailer);
+        if (trailer) raw_frame(&wire, HEADERS, END_HEADERS | END_STREAM, 1, buf_peek(&block));
+        CHECK_OK(request_cases[i].why, send_wire());
+        CHECK_U64(request_cases[i].why, h2_peer_seen(&pair.server, 1)->headers,
+                  request_cases[i].told);
+        CHECK_U64(request_cases[i].why,
+                  h2_peer_seen(&pair.server, 1)->ends || (request_cases[i].told && !body),
+                  request_cases[i].whole);
+        raw_request(&wire, 3, true);
+        CHECK_OK("the connection goes on", send_wire());
+        CHECK_U64(request_cases[i].why, h2_peer_seen(&pair.server, 3)->headers, 1);
+        buf_deinit(&block);
+        stop();
+    }
+}
+
 /* One long entry in the header table, and then one byte for each time it is named again: 16 KiB
  * that decode to 64 MiB. */
 TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)

@@ -93,10 +93,10 @@ static void random_list(struct prng *p, struct buf *out)
     for (uint64_t left = prng_below(p, 30); left > 0; left--) {
         if (prng_below(p, 4) == 0)
             buf_append(&c.bytes, STR("\x12\x05"
-                                     "older\xa0\x06\x96\x01"));
+                                     "older\xc0\x0c\x96\x01"));
         if (prng_below(p, 4) == 0)
-            buf_append(&c.bytes, STR("\xa9\x06"
-                                     "12345678\xad\x06"
+            buf_append(&c.bytes, STR("\xc9\x0c"
+                                     "12345678\xcd\x0c"
                                      "1234"));
         CHECK_OK("an element", collect(&c, &random_machine(p, &arena)->base));
     }
@@ -213,6 +213,41 @@ TEST(a_bad_stream_is_refused_by_name_however_it_is_cut)
             CHECK_TEXT(bad[i].why, note.text, bad[i].note);
             buf_deinit(&c.bytes);
         }
+    }
+}
+
+static enum err collect_raw(void *owner, struct str bytes, size_t len)
+{
+    return buf_appendf(owner, "%.*s/%zu/%zu ", (int)min_size(bytes.len, 4), bytes.at, bytes.len,
+                       len);
+}
+
+/* Unchecked, and cut where it is too long: the next one is whole again. */
+TEST(raw_elements_come_as_they_stand_however_they_are_cut)
+{
+    static const struct str list = BYTES("\x0a\x04good\x0a\x0atoolongone\x12\x01r\x0a\x00\x0a\x05"
+                                         "\xff\xff\xff\xff\xff\x0a\x02ok");
+    for (size_t piece = 1; piece <= list.len; piece++) {
+        struct message_stream *stream = NULL;
+        struct buf told;
+        ProtobufCMessage *rest = NULL;
+        struct arena arena;
+        buf_init(&told, MEMORY);
+        arena_init(&arena, MEMORY);
+        CHECK_OK("open",
+                 message_stream_open_raw(LIST, "machines", 6, 100, collect_raw, &told, &stream));
+        for (size_t at = 0; at < list.len; at += piece)
+            CHECK_OK("feed",
+                     message_stream_feed(
+                         stream, str_of(list.at + at, min_size(piece, list.len - at)), NULL));
+        CHECK_OK("end", message_stream_end(stream, &arena, &rest, NULL));
+        CHECK_STR("elements", buf_peek(&told),
+                  STR("good/4/4 tool/6/10 /0/0 \xff\xff\xff\xff/5/5 ok/2/2 "));
+        CHECK_SIZE("the rest", ((machine_list *)rest)->revision.len, 1);
+        CHECK_U64("counted", message_stream_count(stream), 5);
+        message_stream_close(stream);
+        arena_deinit(&arena);
+        buf_deinit(&told);
     }
 }
 

@@ -217,7 +217,7 @@ TEST(T5_a_renewal_stopped_between_check_and_write_and_a_takeover_cannot_both_hap
     CHECK_ANSWER("the judge waits for the record", contend(&rig, &lease), COORD_UNAVAILABLE,
                  COORD_R_TIMEOUT);
     (void)kill(pid, SIGCONT);
-    rig.timeout_ms = 5000;
+    rig.timeout_ms = RIG_TIMEOUT_MS;
     coord_result got;
     do {
         got = contend(&rig, &lease);
@@ -360,7 +360,7 @@ TEST(D19_a_lease_continues_in_another_process_when_it_is_taken_up_before_anybody
     struct prim_held held = {.key = (char[]){"g/slot-0000"}, .token = holders->rows[0].token};
     struct prim_claim claim = {.owner = "child", .ttl_ms = 60000, .held = &held, .count = 1};
     coord_holders_free(holders);
-    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 5000 * NS_IN_MS,
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS,
                              .request_id = prim_id_request()};
     coord_entry *entry = NULL;
     (void)rig.backend->ops->get(rig.backend, &call, STR("g/slot-0000"), 0, &entry);

@@ -152,19 +152,13 @@ static void leave_an_orphan(void *arg)
     for (;;) { (void)pause(); }
 }
 
-static void await(atomic_int *flag)
-{
-    for (int i = 0; i < 2000 && atomic_load(flag) == 0; i++) { rig_sleep_ms(5); }
-    CHECK("in time", atomic_load(flag) != 0);
-}
-
 TEST(J02_a_lock_kept_by_a_child_nobody_knows_is_recovered_after_lock_timeout)
 {
     struct orphan orphan = {.dir = rig_memory_dir(), .shared = shared_new()};
     struct rig rig;
     struct locked locked;
     CHECK_I64("killed", child_wait(child_start(leave_an_orphan, &orphan)), -SIGKILL);
-    await(&orphan.shared->ready);
+    rig_await(&orphan.shared->ready);
     rig_open(&rig, orphan.dir, "lock_timeout=1500ms");
     struct bucket *bucket = bucket_of(&rig);
     int64_t began = file_now(rig.store);
@@ -186,7 +180,7 @@ TEST(J03_a_lock_whose_process_lives_is_never_broken)
     struct rig rig;
     struct locked locked;
     pid_t pid = child_start(leave_an_orphan, &orphan);
-    await(&orphan.shared->ready);
+    rig_await(&orphan.shared->ready);
     rig_open(&rig, orphan.dir, "lock_timeout=50ms");
     struct bucket *bucket = bucket_of(&rig);
     for (int i = 0; i < 4; i++) {
@@ -458,11 +452,11 @@ TEST(J08_a_process_that_is_stopped_inside_keeps_its_lock_and_is_named)
     (void)snprintf(pid_text, sizeof pid_text, "pid %d", (int)pid);
     CHECK_HAS("who is in the way", refused.text, pid_text);
     CHECK_U32("nothing was done", refused.flags, 0);
+    rig.timeout_ms = RIG_TIMEOUT_MS;
     CHECK_ANSWER("other keys go on", rig_create(&rig, "a/other", "1", 0, "", NULL), COORD_OK,
                  COORD_R_CREATED);
     (void)kill(pid, SIGCONT);
     CHECK_I64("it went on", child_wait(pid), 0);
-    rig.timeout_ms = 5000;
     CHECK_ANSWER("as if nothing had been", rig_create(&rig, "a/k", "ours", 0, "", NULL),
                  COORD_EXISTS, COORD_R_HELD);
     CHECK_ANSWER("read", rig_get(&rig, "a/k", value, sizeof value), COORD_OK, COORD_R_NONE);

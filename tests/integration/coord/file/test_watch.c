@@ -22,7 +22,7 @@ struct eye {
 
 static void eye_open(struct eye *eye, struct rig *rig, const char *scope, bool bucket)
 {
-    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 5000 * NS_IN_MS,
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS,
                              .request_id = prim_id_request()};
     eye->rig = rig;
     eye->feed = prim_feed_open();
@@ -377,7 +377,7 @@ TEST(H10_a_directory_that_is_removed_ends_the_stream)
         CHECK("an event", prim_feed_next(eye.feed, 10000, &event) == 1);
     } while (event.type != COORD_CLOSED);
     CHECK_I64("why", event.reason, COORD_R_STORAGE);
-    for (int i = 0; i < 500 && atomic_load(&rig.lost) == 0; i++) { rig_sleep_ms(10); }
+    rig_await(&rig.lost);
     CHECK_I64("its holder is told", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
     eye_close(&eye);
     rig_close(&rig);
@@ -395,7 +395,7 @@ TEST(O3_a_head_removed_by_hand_is_told_to_its_holder)
     rig.backend->ops->guard(rig.backend, &lease.claim);
     (void)snprintf(path, sizeof path, "%s/b/a/h/k", dir);
     CHECK("removed", unlink(path) == 0);
-    for (int i = 0; i < 500 && atomic_load(&rig.lost) == 0; i++) { rig_sleep_ms(10); }
+    rig_await(&rig.lost);
     CHECK_I64("told", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
     CHECK_ANSWER("and by a renewal", rig_renew(&rig, &lease), COORD_EXPIRED, COORD_R_REVOKED);
     rig.backend->ops->unguard(rig.backend, &lease.claim.lease_id);
@@ -481,7 +481,7 @@ TEST(a_watch_does_not_spin_over_a_dead_process_whose_lease_lives_on)
     char byte = 0;
     CHECK_I64("told", read(ready[0], &byte, 1), 1);
     CHECK_I64("made", byte, '!');
-    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 5000 * NS_IN_MS,
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS,
                              .request_id = prim_id_request()};
     CHECK_ANSWER("imported", rig.backend->ops->adopt(rig.backend, &call, &lease->claim, &left_ms),
                  COORD_OK, COORD_R_RENEWED);

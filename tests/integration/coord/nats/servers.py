@@ -3,22 +3,15 @@
 
   servers.py PROGRAM COUNT COMMAND...     "%h" in the command becomes "host:port,host:port"
 """
-import contextlib
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../lib"))
+from ports import free_ports  # noqa: E402
 
 
 def die_with_parent():

@@ -282,7 +282,9 @@ TEST(a_backup_of_a_later_release_is_refused_and_not_half_taken)
         struct backup_head head;
         const char *says;
     } cases[] = {
-        {"a level we do not speak", {.index = 1, .term = 1, .level = 2}, "cluster level 2"},
+        {"a level we do not speak",
+         {.index = 1, .term = 1, .level = CLUSTER_LEVEL + 1},
+         "cluster level"},
         {"a machine we do not have",
          {.index = 1,
           .term = 1,

@@ -37,7 +37,8 @@ static void destroy(void *state)
     replica_close(node->replica);
     node->replica = NULL;
     trial_close(node->trial);
-    node->trial = NULL;
+    trial_close(node->newer);
+    node->trial = node->newer = NULL;
     metrics_close(node->metrics);
     node->metrics = NULL;
     logger_close(node->logger);
@@ -48,8 +49,10 @@ static enum err start(struct io *io, void *context, void **ret_state)
 {
     struct node *node = context;
     char listen[40];
-    struct machine machine = {
-        .id = TRIAL_MACHINE, .name = "trial", .version = 1, .ops = &trial_ops};
+    struct machine machines[] = {
+        {.id = TRIAL_MACHINE, .name = "trial", .version = 1, .ops = &trial_ops},
+        {.id = TRIAL_MACHINE + 1, .name = "newer", .version = 2, .ops = &trial_ops},
+    };
     enum err err;
 
     snprintf(listen, sizeof listen, "r%zu:7791", node->number);
@@ -63,7 +66,9 @@ static enum err start(struct io *io, void *context, void **ret_state)
     log_source_init(&node->source, node->logger, "log", NULL);
     CHECK_OK("metrics", metrics_open(&node->metrics));
     CHECK_OK("trial", trial_open(REPLICAS_KEYS * 3, &node->trial));
-    machine.state = node->trial;
+    CHECK_OK("newer", trial_open(REPLICAS_KEYS, &node->newer));
+    machines[0].state = node->trial;
+    machines[1].state = node->newer;
     err =
         replica_open(&(struct replica_options){.io = io,
                                                .log = &node->source,
@@ -71,8 +76,10 @@ static enum err start(struct io *io, void *context, void **ret_state)
                                                .dir = "data",
                                                .listen = "0.0.0.0:7791",
                                                .address = listen,
-                                               .machines = &machine,
-                                               .machine_count = world.no_machine ? 0 : 1,
+                                               .machines = machines,
+                                               .machine_count = world.no_machine ? 0
+                                                                : world.newer    ? 2
+                                                                                 : 1,
                                                .level = world.level,
                                                .limits = world.limits,
                                                .events = {.on_stopped = on_stopped, .owner = node}},

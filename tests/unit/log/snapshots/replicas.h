@@ -18,7 +18,7 @@ struct node {
     size_t number;
     struct sim_host *host;
     struct replica *replica; /* NULL: not running */
-    struct trial *trial;
+    struct trial *trial, *newer;
     enum err stopped; /* on_stopped */
     struct note stopped_note, open_note;
     struct metrics *metrics;
@@ -35,6 +35,7 @@ struct replicas {
     uint64_t seed;
     bool loud;        /* log lines to stderr */
     bool no_machine;  /* who starts has no trial machine */
+    bool newer;       /* who starts has one more, of level 2 */
     uint32_t level;   /* who starts speaks; 0: 1 */
     size_t fill_keys; /* 0: 8 */
     uint64_t proposed, acknowledged, unknown, refused;

@@ -661,6 +661,21 @@ TEST(a_program_below_the_level_of_the_snapshot_does_not_start)
     replicas_close();
 }
 
+/* An upgrade that is taken back: what the new release has was never written to. */
+TEST(a_machine_above_the_cluster_s_level_has_no_section)
+{
+    world.newer = true;
+    open_without_policy(1, 1);
+    replicas_write(10);
+    CHECK_OK("asked", replica_snapshot(world.nodes[0].replica));
+    wait_snapshot(0, 1);
+    replicas_kill(0, SIM_KILLED);
+    world.newer = false;
+    replicas_start(0);
+    replicas_wait_same();
+    replicas_close();
+}
+
 TEST(a_program_without_the_machine_does_not_start)
 {
     open_without_policy(1, 1);

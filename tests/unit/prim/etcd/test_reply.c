@@ -60,7 +60,7 @@ static const struct {
 TEST(every_failure_has_our_name_and_keeps_its_doubt)
 {
     for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
-        struct etcd_op op = {
+        struct courier_op op = {
             .answered = failures[i].answered, .err = failures[i].err, .status = failures[i].status};
         coord_result got;
         memcpy(op.text, failures[i].text, strlen(failures[i].text) + 1);

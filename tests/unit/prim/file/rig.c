@@ -74,7 +74,7 @@ coord_result rig_try(struct rig *rig, const char *dir, const char *params)
     rig->options = options;
     rig->host.lost = on_lost;
     rig->host.degraded = on_degraded;
-    rig->timeout_ms = 5000;
+    rig->timeout_ms = RIG_TIMEOUT_MS;
     (void)snprintf(text, sizeof text, "file://%s?%s", dir, params);
     coord_result result = prim_url_parse(text, &url);
     if (result.code != COORD_OK) { return result; }
@@ -82,7 +82,7 @@ coord_result rig_try(struct rig *rig, const char *dir, const char *params)
                            .options = &rig->options,
                            .clock = {.now = prim_boottime_ns},
                            .host = &rig->host,
-                           .deadline_ns = prim_boottime_ns(NULL) + 10 * INT64_C(1000000000)};
+                           .deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS};
     result = prim_file_open(&in, &rig->backend);
     if (result.code == COORD_OK) { result = prim_url_done(&url); }
     if (result.code == COORD_OK) { rig->store = file_store_of(rig->backend); }
@@ -265,6 +265,12 @@ void check_answer(const char *why, coord_result got, int code, int reason, const
                    coord_reason_name(got.reason));
     if (strcmp(left, right) != 0) { (void)fprintf(stderr, "# its text: %s\n", got.text); }
     check_str(why, str_from(left), str_from(right), "answer", file, line);
+}
+
+void rig_await(atomic_int *flag)
+{
+    for (int i = 0; i < 12000 && atomic_load(flag) == 0; i++) { rig_sleep_ms(5); }
+    CHECK("in time", atomic_load(flag) != 0);
 }
 
 void rig_sleep_ms(int64_t ms)

@@ -7,7 +7,7 @@
 #include "prim/file/hooks.h"
 #include "prim/file/store.h"
 
-enum { RIG_KEYS = 4 };
+enum { RIG_KEYS = 4, RIG_TIMEOUT_MS = 60000 /* against a hang only */ };
 
 struct rig {
     struct prim_host host; /* first */
@@ -15,7 +15,7 @@ struct rig {
     struct file_store *store;
     atomic_int lost, lost_reason, degraded;
     _Atomic uint64_t lost_token;
-    int64_t timeout_ms; /* of each call; 5,000 */
+    int64_t timeout_ms; /* of each call; RIG_TIMEOUT_MS */
     coord_id request;   /* of the next call; zero: a fresh one */
     uint32_t attempt;
     coord_id lease_id; /* for the next lease; zero: a fresh one */
@@ -60,6 +60,8 @@ void check_answer(const char *why, coord_result got, int code, int reason, const
     check_answer((why), (got), (code), (reason), __FILE__, __LINE__)
 
 void rig_sleep_ms(int64_t ms);
+/* Until it is not zero; what never happens fails after a minute. */
+void rig_await(atomic_int *flag);
 int rig_count(const char *dir, const char *below); /* names in dir/below, -1: no directory */
 /* A file below `dir`, bytes flipped, cut or lengthened; returns its size before. */
 long rig_file_size(const char *dir, const char *name);

@@ -201,7 +201,7 @@ TEST(a_forced_delete_is_told_to_the_holder)
     rig.backend->ops->guard(rig.backend, &lease.claim);
     CHECK_ANSWER("deleted", rig_remove(&rig, "k", COORD_FORCE, NULL), COORD_OK, COORD_R_DELETED);
     CHECK_ANSWER("revoked", rig_renew(&rig, &lease), COORD_EXPIRED, COORD_R_REVOKED);
-    for (int i = 0; i < 500 && atomic_load(&rig.lost) == 0; i++) { rig_sleep_ms(10); }
+    rig_await(&rig.lost);
     CHECK_I64("told once", atomic_load(&rig.lost), 1);
     CHECK_I64("as revoked", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
     rig_close(&rig);

@@ -54,7 +54,7 @@ TEST(a_takeover_by_the_same_owner_supersedes_at_once)
     CHECK_ANSWER("superseded", late, COORD_EXPIRED, COORD_R_SUPERSEDED);
     CHECK_U64("by", late.token, got.token);
     CHECK_ANSWER("the new one lives", rig_renew(&rig, &new), COORD_OK, COORD_R_RENEWED);
-    for (int i = 0; i < 500 && atomic_load(&rig.lost) == 0; i++) { rig_sleep_ms(10); }
+    rig_await(&rig.lost);
     CHECK_I64("told without being asked", atomic_load(&rig.lost_reason), COORD_R_SUPERSEDED);
     rig_close(&rig);
 }
@@ -84,7 +84,7 @@ TEST(a_resize_compares_and_a_shrunk_group_is_full_until_the_slots_above_are_free
     (void)rig_holders(&rig, "g", &holders);
     uint64_t revision = holders->revision;
     coord_holders_free(holders);
-    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 5000 * NS_IN_MS,
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS,
                              .request_id = prim_id_request()};
     CHECK_ANSWER("compared",
                  rig.backend->ops->resize(rig.backend, &call, STR("g"), revision + 1, 1),
@@ -119,7 +119,7 @@ TEST(a_slot_rests_after_an_expiry_and_not_after_a_release)
                               .ttl_ms = 100,
                               .cooldown_ms = 60000,
                               .lease_id = prim_id_random()};
-    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 5000 * NS_IN_MS,
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS,
                              .request_id = prim_id_request()};
     CHECK_ANSWER("acquired", rig.backend->ops->acquire(rig.backend, &call, &in, &grant), COORD_OK,
                  COORD_R_ACQUIRED);
@@ -178,7 +178,7 @@ TEST(a_slot_rests_though_tombstones_are_kept_for_no_time)
                               .ttl_ms = 100,
                               .cooldown_ms = 60000,
                               .lease_id = prim_id_random()};
-    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + 5000 * NS_IN_MS,
+    struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS,
                              .request_id = prim_id_request()};
     CHECK_ANSWER("acquired", rig.backend->ops->acquire(rig.backend, &call, &in, &grant), COORD_OK,
                  COORD_R_ACQUIRED);

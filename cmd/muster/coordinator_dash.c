@@ -1,0 +1,183 @@
+#include "muster/coordinator_dash.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/version.h"
+
+enum { TOKEN_FILE_MAX = 4096, TOKEN_FILE_MODE = 0600, ADDRESSES_MAX = 64 };
+
+struct coordinator_dash {
+    struct chassis *chassis;
+    struct replica *replica;
+    struct dash *dash;
+    char token[DASH_TOKEN_MAX + 1];
+    const char *token_path; /* NULL: it was drawn */
+    bool closing, closed;
+};
+
+/* -- the token -- */
+
+static void draw_token(struct io *io, char token[DASH_TOKEN_MAX + 1])
+{
+    snprintf(token, DASH_TOKEN_MAX + 1, "%016" PRIx64 "%016" PRIx64, entropy_u64(io->entropy),
+             entropy_u64(io->entropy));
+}
+
+static bool token_is_good(struct str token)
+{
+    if (token.len < DASH_TOKEN_MIN || token.len > DASH_TOKEN_MAX) return false;
+    for (size_t i = 0; i < token.len; i++)
+        if (!isalnum((unsigned char)token.at[i]) && token.at[i] != '-' && token.at[i] != '_')
+            return false;
+    return true;
+}
+
+static enum err make_token_file(struct io *io, const char *path, char token[DASH_TOKEN_MAX + 1])
+{
+    char line[DASH_TOKEN_MAX + 2];
+
+    draw_token(io, token);
+    snprintf(line, sizeof line, "%s\n", token);
+    return fs_publish(io->fs, path, str_from(line), TOKEN_FILE_MODE, entropy_u64(io->entropy));
+}
+
+enum err dash_token_file(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
+                         struct note *note)
+{
+    struct buf content;
+    struct str token;
+    enum err err;
+
+    buf_init(&content, TOKEN_FILE_MAX);
+    err = fs_read_whole(io->fs, path, TOKEN_FILE_MAX, &content);
+    token = str_trim(buf_peek(&content));
+    if (err == ERR_NOT_FOUND) {
+        err = make_token_file(io, path, ret_token);
+    } else if (!err && !token_is_good(token)) {
+        note_set(note, "%s: expected one line of %d to %d letters and digits", path, DASH_TOKEN_MIN,
+                 DASH_TOKEN_MAX);
+        buf_deinit(&content);
+        return ERR_INVALID;
+    } else if (!err) {
+        memcpy(ret_token, token.at, token.len);
+        ret_token[token.len] = '\0';
+    }
+    buf_deinit(&content);
+    if (err) note_set(note, "%s: %s", path, err_text(err));
+    return err;
+}
+
+/* -- the dashboard -- */
+
+static void self(void *owner, struct dash_self *ret_self)
+{
+    static const char *const words[] = {"follower", "candidate", "leader"};
+    const struct coordinator_dash *d = owner;
+    struct replica_status s = replica_status(d->replica);
+
+    *ret_self = (struct dash_self){
+        .id = s.id,
+        .leader_id = s.leader_id,
+        .role = words[s.role],
+        .ready = s.ready,
+        .voter = s.voter,
+        .installing = s.installing,
+        .disk_full = s.disk_full,
+        .level = s.level,
+        .term = s.term,
+        .first = s.first,
+        .last = s.last,
+        .durable = s.durable,
+        .commit = s.commit,
+        .applied = s.applied,
+        .snapshot = s.snapshot,
+        .log_bytes = s.log_bytes,
+        .disk_free = s.disk_free,
+    };
+}
+
+static enum err open_it(struct coordinator_dash *d, const struct coordinator_dash_options *options,
+                        struct note *note)
+{
+    const struct conf *conf = chassis_conf(d->chassis);
+    const char *warning = chassis_warning(d->chassis), *path;
+    const char *addresses[ADDRESSES_MAX + 1] = {options->address};
+    struct io *io = chassis_io(d->chassis);
+    struct dash_options dash = {
+        .io = io,
+        .log = instruments_log(chassis_instruments(d->chassis)),
+        .http = chassis_http(d->chassis),
+        .addresses = addresses,
+        .tls = options->tls,
+        .node = conf_text(conf, "id"),
+        .version = version_number(),
+        .commit = version_commit(),
+        .warning = warning,
+        .read_only = "this listener is open to the network without TLS",
+        .self = self,
+        .owner = d,
+    };
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; options->join_addresses[i] && i + 1 < ADDRESSES_MAX; i++)
+        addresses[i + 1] = options->join_addresses[i];
+    path = conf_text(conf, "dashboard.token-file");
+    d->token_path = path;
+    if (!warning && path)
+        err = dash_token_file(io, path, d->token, note);
+    else if (!warning)
+        draw_token(io, d->token);
+    if (err) return err;
+    if (d->token[0]) dash.token = d->token;
+    return dash_open(&dash, &d->dash, note);
+}
+
+enum err coordinator_dash_open(const struct coordinator_dash_options *options,
+                               struct coordinator_dash **ret_dash, struct note *note)
+{
+    struct coordinator_dash *d;
+    enum err err;
+
+    *ret_dash = NULL;
+    if (!conf_bool(chassis_conf(options->chassis), "dashboard.enabled")) return ERR_OK;
+    if (!chassis_http(options->chassis)) return ERR_OK;
+    d = calloc(1, sizeof *d);
+    if (!d) return ERR_NOMEM;
+    d->chassis = options->chassis;
+    d->replica = options->replica;
+    err = open_it(d, options, note);
+    if (err)
+        free(d);
+    else
+        *ret_dash = d;
+    return err;
+}
+
+void coordinator_dash_say(const struct coordinator_dash *dash, FILE *out)
+{
+    if (!dash) return;
+    if (!dash->token[0])
+        fprintf(out, "  dashboard    read-only\n");
+    else if (dash->token_path)
+        fprintf(out, "  admin token  in %s\n", dash->token_path);
+    else
+        fprintf(out, "  admin token  %s\n", dash->token);
+}
+
+void coordinator_dash_stop(struct coordinator_dash *dash)
+{
+    if (!dash || dash->closing) return;
+    dash->closing = true;
+    dash_close(dash->dash, chassis_set_true, &dash->closed);
+}
+
+void coordinator_dash_close(struct coordinator_dash *dash)
+{
+    if (!dash) return;
+    coordinator_dash_stop(dash);
+    while (!dash->closed) chassis_turn(dash->chassis);
+    free(dash);
+}

@@ -1,0 +1,29 @@
+/* etcd's API of a coordinator: on its gRPC port, and on a listener of its own. */
+#ifndef MUSTER_COORDINATOR_ETCD_H
+#define MUSTER_COORDINATOR_ETCD_H
+#include "conf/conf.h"
+#include "muster/coordinator_state.h"
+#include "rpc/meter.h"
+#include "store/etcd/etcd.h"
+
+struct coordinator_etcd;
+struct coordinator_etcd_options {
+    struct etcd_options api;
+    const struct conf *conf;
+    struct rpc_server *server; /* of the gRPC port; does not listen yet */
+    struct rpc_meter *meter;
+    struct coordinator_state *state; /* whose Snapshot it is */
+};
+/* Begins to listen when the options say where. */
+enum err coordinator_etcd_open(const struct coordinator_etcd_options *options,
+                               struct coordinator_etcd **ret_etcd, struct note *note);
+void coordinator_etcd_on_change(struct coordinator_etcd *etcd, const struct replica_status *status);
+const char *coordinator_etcd_address(const struct coordinator_etcd *etcd); /* "": none */
+/* The listener's calls end; done() once. NULL etcd, or no listener: at once. */
+void coordinator_etcd_drain(struct coordinator_etcd *etcd, uint64_t within_ms,
+                            void (*done)(void *owner), void *owner);
+/* After the gRPC port's server is closed: the listener and the way to the leader go. done() once,
+ * maybe at once; NULL is fine. */
+void coordinator_etcd_stop(struct coordinator_etcd *etcd, void (*done)(void *owner), void *owner);
+void coordinator_etcd_close(struct coordinator_etcd *etcd); /* after the replica; NULL is fine */
+#endif

@@ -1,0 +1,155 @@
+#include "muster/dev_child.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "io/process.h"
+
+enum { AGAIN_MS = 1000, ENV_MAX = 1024 };
+
+struct dev_child {
+    struct dev_child_options options; /* name and argv: our own */
+    char name[32];
+    char *argv[DEV_ARGS_MAX + 1];
+    struct process *process; /* NULL: not running */
+    struct timer again;
+    bool stopping;
+    char said[256]; /* its last words on stderr */
+};
+
+/* Everything but our own settings: those of `muster dev` are not a child's. */
+static void make_environment(const char *environment[ENV_MAX])
+{
+    size_t count = 0;
+
+    for (char **at = environ; *at && count < ENV_MAX - 1; at++)
+        if (strncmp(*at, "MUSTER_", 7) != 0) environment[count++] = *at;
+    environment[count] = NULL;
+}
+
+static void on_line(void *owner, int fd, struct str line)
+{
+    struct dev_child *child = owner;
+
+    if (fd != STDERR_FILENO || line.len == 0) return;
+    snprintf(child->said, sizeof child->said, "%.*s", STR_ARG(line));
+    LOG_WARN(child->options.log, "a process says", log_text("process", child->name),
+             log_str("line", line));
+}
+
+/* 2 and 4: wrong settings, a port or a directory that is taken. Starting again would not help. */
+static void on_exit_of(void *owner, struct process_exit exit)
+{
+    struct dev_child *child = owner;
+    struct note note = {""};
+
+    child->process = NULL;
+    if (child->stopping) {
+        child->options.on_ended(child->options.owner);
+        return;
+    }
+    LOG_WARN(child->options.log, "a process ended and is started again",
+             log_text("process", child->name), log_i64("code", exit.code),
+             log_bool("signalled", exit.signalled));
+    if (!exit.signalled && (exit.code == 2 || exit.code == 4)) {
+        note_set(&note, "%s did not start: %s", child->name, child->said);
+        child->options.on_failed(child->options.owner, exit.code == 2 ? ERR_INVALID : ERR_BUSY,
+                                 &note);
+        return;
+    }
+    timer_start_in(&child->again, AGAIN_MS);
+}
+
+static enum err start(struct dev_child *child, struct note *note)
+{
+    const char *environment[ENV_MAX];
+    struct process_options options = {.argv = (const char *const *)child->argv,
+                                      .env = environment,
+                                      .die_with_parent = true,
+                                      .on_line = on_line,
+                                      .on_exit = on_exit_of,
+                                      .owner = child};
+
+    make_environment(environment);
+    child->said[0] = '\0';
+    return process_start(child->options.loop, &options, &child->process, note);
+}
+
+static void on_again(struct timer *timer)
+{
+    struct dev_child *child = CONTAINER_OF(timer, struct dev_child, again);
+    struct note note = {""};
+    enum err err = start(child, &note);
+
+    if (err) child->options.on_failed(child->options.owner, err, &note);
+}
+
+static enum err copy_words(struct dev_child *child, const char *const *argv)
+{
+    for (size_t i = 0; argv[i]; i++) {
+        if (i == DEV_ARGS_MAX) return ERR_TOO_LARGE;
+        child->argv[i] = str_dup(str_from(argv[i]));
+        if (!child->argv[i]) return ERR_NOMEM;
+    }
+    return ERR_OK;
+}
+
+enum err dev_child_open(const struct dev_child_options *options, struct dev_child **ret_child,
+                        struct note *note)
+{
+    struct dev_child *child = calloc(1, sizeof *child);
+    enum err err = child ? copy_words(child, options->argv) : ERR_NOMEM;
+
+    if (!child) return err;
+    child->options = *options;
+    snprintf(child->name, sizeof child->name, "%s", options->name);
+    if (!err) err = timer_init(&child->again, options->loop, on_again);
+    if (!err) err = start(child, note);
+    if (err) {
+        note_prefix(note, "%s", options->name);
+        dev_child_close(child);
+        return err;
+    }
+    *ret_child = child;
+    return ERR_OK;
+}
+
+void dev_child_stop(struct dev_child *child)
+{
+    child->stopping = true;
+    timer_stop(&child->again);
+    if (child->process) (void)process_signal(child->process, SIGTERM);
+}
+
+void dev_child_kill(struct dev_child *child)
+{
+    if (child->process) (void)process_signal(child->process, SIGKILL);
+}
+
+bool dev_child_running(const struct dev_child *child)
+{
+    return child->process != NULL;
+}
+
+int dev_child_pid(const struct dev_child *child)
+{
+    return child->process ? process_pid(child->process) : 0;
+}
+
+const char *dev_child_name(const struct dev_child *child)
+{
+    return child->name;
+}
+
+void dev_child_close(struct dev_child *child)
+{
+    if (!child) return;
+    assert(!child->process);
+    timer_deinit(&child->again);
+    for (size_t i = 0; child->argv[i]; i++) free(child->argv[i]);
+    free(child);
+}

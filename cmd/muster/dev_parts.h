@@ -1,0 +1,44 @@
+/* The command lines of the processes of `muster dev`, and the demand its clusters start with. */
+#ifndef MUSTER_DEV_PARTS_H
+#define MUSTER_DEV_PARTS_H
+#include "base/note.h"
+#include "io/fs.h"
+#include "muster/dev_child.h"
+#include "muster/dev_ports.h"
+
+enum { DEV_PATH_CAP = 4096, DEV_ZONES = 3, DEV_INPUTS = 16 };
+#define DEV_RUN        "01JDEV00000000000000000000" /* that its workers serve */
+#define DEV_TOKEN_FILE "dashboard-token"            /* in `dir`; one for all coordinators */
+#define DEV_ZONE_KEY   "topology.kubernetes.io/zone"
+
+struct dev_parts {
+    char program[DEV_PATH_CAP], dir[DEV_PATH_CAP], log_level[16];
+    char whole_dir[DEV_PATH_CAP]; /* from the root */
+    size_t replicas, shards, workers;
+    struct dev_ports ports;
+};
+enum dev_part { DEV_COORDINATOR, DEV_PROVIDER, DEV_SHARD, DEV_OPERATOR, DEV_WORKER };
+
+/* Words of one process, valid until the next call with the same `line`. */
+struct dev_line {
+    const char *argv[DEV_ARGS_MAX + 1];
+    size_t count;
+    char name[32];
+    char texts[16][DEV_PATH_CAP + 64];
+    size_t text_count;
+};
+void dev_line_make(const struct dev_parts *parts, enum dev_part part, size_t number,
+                   struct dev_line *ret_line);
+void dev_address(char text[32], uint16_t port); /* "127.0.0.1:7790" */
+
+const char *dev_zone(size_t number);               /* of the provider's cloud */
+size_t dev_zone_shard(size_t zone, size_t shards); /* whose it is */
+const char *dev_cluster(size_t number);            /* of an operator */
+size_t dev_cluster_shard(size_t cluster, size_t shards);
+/* DIR/input/00000000.txt and its like, where there is none: what the workers count. */
+enum err dev_input_write(const struct dev_parts *parts, struct fs *fs, uint64_t unique,
+                         struct note *note);
+/* DIR/cluster-a.toml and its like, where there is none: a user's edits stay. */
+enum err dev_demand_write(const struct dev_parts *parts, struct fs *fs, uint64_t unique,
+                          struct note *note);
+#endif

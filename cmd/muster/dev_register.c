@@ -1,0 +1,120 @@
+#include "muster/dev_register.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "wire/message.h"
+#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
+#include "wire/pb/muster_v1_fleet.pb-c.h"
+
+enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20, TIMEOUT_MS = 5000 };
+
+static enum err shard_request(const struct dev_register *r, size_t n, struct buf *out)
+{
+    Muster__V1__AddShardRequest request = MUSTER__V1__ADD_SHARD_REQUEST__INIT;
+    char id[32], address[32];
+
+    snprintf(id, sizeof id, "shard-%zu", n);
+    dev_address(address, r->parts->ports.shard_grpc[n]);
+    request.shard_id = id;
+    request.address = address;
+    return message_write(&request.base, out, NULL);
+}
+
+static enum err domain_request(const struct dev_register *r, size_t n, struct buf *out)
+{
+    Bigfleet__V1alpha1__AssignDomainRequest request =
+        BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN_REQUEST__INIT;
+    char id[32], key[] = DEV_ZONE_KEY, zone[32];
+
+    snprintf(id, sizeof id, "shard-%zu", dev_zone_shard(n, r->parts->shards));
+    snprintf(zone, sizeof zone, "%s", dev_zone(n));
+    request.topology_key = key;
+    request.topology_value = zone;
+    request.shard_id = id;
+    return message_write(&request.base, out, NULL);
+}
+
+static enum err cluster_request(const struct dev_register *r, size_t n, struct buf *out)
+{
+    Muster__V1__BindClusterRequest request = MUSTER__V1__BIND_CLUSTER_REQUEST__INIT;
+    char id[32], cluster[32];
+
+    snprintf(id, sizeof id, "shard-%zu", dev_cluster_shard(n, r->parts->shards));
+    snprintf(cluster, sizeof cluster, "%s", dev_cluster(n));
+    request.cluster_id = cluster;
+    request.shard_id = id;
+    return message_write(&request.base, out, NULL);
+}
+
+/* Step 0 asks whether all this was told before; NULL: there is no such step. */
+static const char *step_request(const struct dev_register *r, struct buf *out)
+{
+    size_t n = r->step;
+    enum err err = ERR_OK;
+    const char *path = NULL;
+
+    if (n == 0) return "/bigfleet.v1alpha1.Coordinator/ListDomainAssignments";
+    n--;
+    if (n < r->parts->shards) {
+        path = "/muster.v1.Fleet/AddShard";
+        err = shard_request(r, n, out);
+    } else if ((n -= r->parts->shards) < DEV_ZONES) {
+        path = "/bigfleet.v1alpha1.Coordinator/AssignDomain";
+        err = domain_request(r, n, out);
+    } else if ((n -= DEV_ZONES) < DEV_OPERATORS) {
+        path = "/muster.v1.Fleet/BindCluster";
+        err = cluster_request(r, n, out);
+    }
+    return err ? NULL : path;
+}
+
+static bool told_before(struct str bytes)
+{
+    ProtobufCMessage *message;
+    struct arena arena;
+    bool told = false;
+
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (!message_read(&bigfleet__v1alpha1__list_domain_assignments_response__descriptor, bytes,
+                      NULL, &arena, &message, NULL))
+        told =
+            ((const Bigfleet__V1alpha1__ListDomainAssignmentsResponse *)message)->n_assignments > 0;
+    arena_deinit(&arena);
+    return told;
+}
+
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct dev_register *r = owner;
+
+    (void)call;
+    r->asking = false;
+    if (outcome->err && outcome->err != ERR_EXISTS) {
+        LOG_WARN(r->log, "the coordinators do not know the fleet yet", log_u64("step", r->step),
+                 log_err("err", outcome->err), log_str("why", outcome->text));
+        return; /* again, when somebody looks again */
+    }
+    if (r->step == 0 && told_before(bytes)) {
+        r->known = true;
+        return;
+    }
+    r->step++;
+    dev_register_go(r);
+}
+
+void dev_register_go(struct dev_register *r)
+{
+    struct rpc_call_options call = {.timeout_ms = TIMEOUT_MS, .idempotent = true};
+    struct buf request;
+
+    if (r->known || r->asking) return;
+    buf_init(&request, REQUEST_MAX);
+    call.path = step_request(r, &request);
+    if (!call.path)
+        r->known = true;
+    else
+        r->asking = rpc_unary(r->channel, &call, buf_peek(&request), on_answer, r, NULL) == ERR_OK;
+    buf_deinit(&request);
+}

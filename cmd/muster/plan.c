@@ -1,0 +1,252 @@
+/* muster plan: what would the engine do with this fleet, and why? Nothing is touched. */
+#include "shard/plan/plan.h"
+
+#include <stdio.h>
+
+#include "common/program.h"
+#include "common/tables.h"
+#include "io/fs.h"
+#include "muster/commands.h"
+
+enum { TEXT_MAX = 1 << 30, FILE_TEXT_CAP = 64 << 10 };
+#define INPUT_MAX ((size_t)4 << 30)
+
+/* ---- the fleet ---- */
+
+static enum plan_form form_of(const char *path)
+{
+    return str_ends(str_from(path), STR(".ndjson")) ? PLAN_LINES : PLAN_DOCUMENT;
+}
+
+typedef enum err add_fn(struct planner *planner, struct str text, enum plan_form form,
+                        struct note *note);
+
+static enum err add_file(struct planner *planner, const char *path, add_fn *add, struct note *note)
+{
+    struct buf text;
+    enum err err;
+
+    buf_init(&text, INPUT_MAX);
+    err = fs_read_whole(fs_real(), path, INPUT_MAX, &text);
+    if (err) {
+        note_set(note, "%s", err_text(err));
+    } else {
+        err = add(planner, buf_peek(&text), form_of(path), note);
+        if (err && err != ERR_NOMEM) err = ERR_INVALID; /* whatever is wrong in it: one exit code */
+    }
+    if (err) note_prefix(note, "%s", path);
+    buf_deinit(&text);
+    return err;
+}
+
+static enum err generate_options_of(const struct conf *conf, struct generate_options *ret_options,
+                                    struct note *note)
+{
+    const char *needs = conf_text(conf, "needs");
+    uint64_t rows = 0;
+    struct generate_options options = {
+        .machines = (uint32_t)conf_number(conf, "machines"),
+        .clusters = (uint32_t)conf_number(conf, "clusters"),
+        .seed = conf_number(conf, "seed"),
+        .adversarial = conf_bool(conf, "adversarial"),
+    };
+
+    if (needs && (str_to_u64(str_from(needs), &rows) || rows > PLAN_ROWS_MOST)) {
+        note_set(note, "--needs: with --generate it is a number of rows, up to %d", PLAN_ROWS_MOST);
+        return ERR_INVALID;
+    }
+    options.needs = needs ? (uint32_t)rows : options.machines / 10;
+    *ret_options = options;
+    return ERR_OK;
+}
+
+/* ---- --dump ---- */
+
+struct dump {
+    struct fs_file *file;
+    uint64_t offset;
+    struct buf pending;
+};
+
+static enum err dump_flush(struct dump *dump)
+{
+    enum err err = fs_write_at(fs_real(), dump->file, dump->offset, buf_peek(&dump->pending));
+
+    if (err) return err;
+    dump->offset += dump->pending.len;
+    buf_clear(&dump->pending);
+    return ERR_OK;
+}
+
+static enum err dump_line(void *context, struct str line)
+{
+    struct dump *dump = context;
+    enum err err = buf_append(&dump->pending, line);
+
+    return err || dump->pending.len < FILE_TEXT_CAP ? err : dump_flush(dump);
+}
+
+typedef enum err dump_fn(const struct generate_options *options, plan_write_fn *write,
+                         void *context);
+
+static enum err dump_file(const char *prefix, const char *name,
+                          const struct generate_options *options, dump_fn *make, struct note *note)
+{
+    struct dump dump = {0};
+    char path[FS_PATH_CAP];
+    enum err err;
+
+    if ((size_t)snprintf(path, sizeof path, "%s-%s.ndjson", prefix, name) >= sizeof path) {
+        note_set(note, "--dump: the name is too long");
+        return ERR_INVALID;
+    }
+    buf_init(&dump.pending, INPUT_MAX);
+    err = fs_open(fs_real(), path, FS_WRITE | FS_CREATE | FS_TRUNCATE, 0644, &dump.file);
+    if (!err) {
+        err = make(options, dump_line, &dump);
+        if (!err) err = dump_flush(&dump);
+        fs_close(fs_real(), dump.file);
+    }
+    buf_deinit(&dump.pending);
+    if (err) note_set(note, "%s: %s", path, err_text(err));
+    return err;
+}
+
+static enum err make_fleet(struct planner *planner, const struct conf *conf, struct note *note)
+{
+    struct generate_options options;
+    const char *prefix = conf_text(conf, "dump");
+    enum err err = generate_options_of(conf, &options, note);
+
+    if (!err && prefix) err = dump_file(prefix, "inventory", &options, planner_dump_machines, note);
+    if (!err && prefix) err = dump_file(prefix, "needs", &options, planner_dump_needs, note);
+    return err ? err : planner_generate(planner, &options, note);
+}
+
+static enum err load_fleet(struct planner *planner, const struct conf *conf, struct note *note)
+{
+    enum err err;
+
+    if (conf_bool(conf, "generate")) {
+        if (!conf_is_set(conf, "inventory")) return make_fleet(planner, conf, note);
+        note_set(note, "--generate makes a fleet, --inventory reads one: give one of the two");
+        return ERR_INVALID;
+    }
+    if (!conf_is_set(conf, "inventory") || !conf_is_set(conf, "needs")) {
+        note_set(note, "give --inventory FILE and --needs FILE, or --generate");
+        return ERR_INVALID;
+    }
+    if (conf_is_set(conf, "dump")) {
+        note_set(note, "--dump writes what --generate makes");
+        return ERR_INVALID;
+    }
+    err = add_file(planner, conf_text(conf, "needs"), planner_add_needs, note);
+    return err ? err : add_file(planner, conf_text(conf, "inventory"), planner_add_machines, note);
+}
+
+/* ---- the answer ---- */
+
+static const char *ending(uint32_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static enum err tell_totals(const struct planner *planner, struct buf *out)
+{
+    struct planner_totals t = planner_totals(planner);
+    enum err err = buf_appendf(out, "%u machine%s, %u need%s of %u cluster%s: %u served, %u not\n",
+                               t.machines, ending(t.machines), t.needs, ending(t.needs), t.clusters,
+                               ending(t.clusters), t.served, t.needs - t.served);
+
+    for (int kind = 0; !err && kind <= ACTION_DELETE; kind++)
+        err = buf_appendf(out, "%s%u %s", kind ? ", " : "", t.actions[kind],
+                          action_kind_name((enum action_kind)kind));
+    return err ? err : buf_append_byte(out, '\n');
+}
+
+static enum err tell_rest(size_t told, size_t all, struct buf *out)
+{
+    if (told == all) return ERR_OK;
+    return buf_appendf(out, "... and %zu more (--limit 0 tells all)\n", all - told);
+}
+
+static enum err tell(const struct planner *planner, const struct conf *conf, struct buf *out)
+{
+    struct planner_totals t = planner_totals(planner);
+    size_t limit = conf_number(conf, "limit"), told, actions = 0;
+    bool all = conf_bool(conf, "all");
+    enum err err = tell_totals(planner, out);
+
+    if (limit == 0) limit = SIZE_MAX;
+    for (int kind = 0; kind <= ACTION_DELETE; kind++) actions += t.actions[kind];
+    if (!err && actions) err = buf_append_c(out, "\nactions\n");
+    if (!err) err = planner_print_actions(planner, 0, limit, out, &told);
+    if (!err) err = tell_rest(told, actions, out);
+    if (!err && (all || t.served < t.needs))
+        err = buf_append_c(out, all ? "\nneeds\n" : "\nneeds that are not served\n");
+    if (!err) err = planner_print_needs(planner, all, 0, limit, out, &told);
+    return err ? err : tell_rest(told, all ? t.needs : t.needs - t.served, out);
+}
+
+static int run_plan(void *context, const struct command_call *call)
+{
+    struct planner *planner = NULL;
+    struct note note = {""};
+    struct conf *conf;
+    struct buf out;
+    enum err err = program_load_conf(context, call, &conf);
+    int exit_code;
+
+    if (err) return err_exit_code(err);
+    buf_init(&out, TEXT_MAX);
+    err = planner_open(&planner);
+    if (!err) err = load_fleet(planner, conf, &note);
+    if (!err) err = planner_decide(planner);
+    if (!err)
+        err = conf_bool(conf, "transcript") ? planner_transcript(planner, &out)
+                                            : tell(planner, conf, &out);
+    if (err && !note.text[0]) note_set(&note, "%s", err_text(err));
+    exit_code = err ? program_fail(call, err, &note) : program_print(buf_peek(&out));
+    buf_deinit(&out);
+    planner_close(planner);
+    conf_close(conf);
+    return exit_code;
+}
+
+static const struct command_example examples[] = {
+    {"muster plan --inventory machines.json --needs needs.json", "what would you do, and why?"},
+    {"muster plan --generate --machines 500 --needs 40 --seed 7", "a made-up fleet, planned"},
+    {"muster plan --generate --machines 6 --needs 2 --clusters 1 --dump /tmp/fleet",
+     "writes /tmp/fleet-inventory.ndjson and /tmp/fleet-needs.ndjson: change them, plan them"},
+    {NULL, NULL},
+};
+const struct command plan_command = {
+    .name = "plan",
+    .summary = "what the decision engine would do with a fleet, and why",
+    .about =
+        "Reads machines and demand from files (or makes them up), decides once and tells every "
+        "action and every need that is not served, with the reason. Nothing is touched and nobody "
+        "is called.\n"
+        "A file is one JSON document; named *.ndjson it holds one machine or one cluster a line. "
+        "Unknown and misspelt fields are refused.\n"
+        "{\"machines\": [...]}: id and state (Speculative, Creating, Idle, Configuring, "
+        "Configured, "
+        "Draining, Deleting, Failed) must be there; cluster, instance_type, zone, capacity_type "
+        "(BareMetal, Reserved, OnDemand, Spot), price_per_hour, interruption_probability, "
+        "resources "
+        "and allocatable ({\"cpu\": \"4\", \"memory\": \"16Gi\"}), labels, host, last_error, "
+        "shard_metadata, idle_seconds may be.\n"
+        "{\"clusters\": [{\"cluster_id\": ..., \"needs\": [...]}]}, and of a need: "
+        "aggregate_resources (all it wants) must be there; min_unit (what one machine must hold), "
+        "priority, interruption_penalty_bucket and reclamation_penalty_bucket (dollars as text, or "
+        "\"pinned\"), requirements (key, operator In, NotIn, Exists, DoesNotExist or Same, "
+        "values), "
+        "spread (topology_key, max_skew, when_unsatisfiable), group, arrival_unix_nanos may be. A "
+        "cluster that stands here without needs gives its machines back; one that does not stand "
+        "here keeps them.\n"
+        "docs/decision.md has the rules and an example of both.",
+    .options = &plan_table,
+    .examples = examples,
+    .exits = BIT(1) | BIT(2) | BIT(5),
+    .run = run_plan,
+};

@@ -1,0 +1,12 @@
+/* What stands behind the machines of `muster provider run`, as --backend says. */
+#ifndef MUSTER_PROVIDER_BACKEND_H
+#define MUSTER_PROVIDER_BACKEND_H
+#include "conf/conf.h"
+#include "io/io.h"
+#include "obs/log.h"
+#include "provider/host/backend.h"
+
+/* ERR_INVALID, and what the backend's own open answers, with a note. */
+enum err provider_backend_open(const struct conf *conf, struct io *io, const struct log_source *log,
+                               struct backend **ret_backend, struct note *note);
+#endif

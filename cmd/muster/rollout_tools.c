@@ -1,0 +1,318 @@
+/* muster test-fence, mock-run: rollout's two hidden commands, for those who test against them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ulid.h"
+#include "common/program.h"
+#include "common/tables.h"
+#include "member/blake3.h"
+#include "member/core/member.h"
+#include "member/events/events.h"
+#include "member/ledger/db.h"
+#include "muster/commands.h"
+
+enum {
+    ITEMS_MAX = 1000,
+    WORKERS_MAX = 64,
+    LEDGER_BYTES = 64 << 20,
+    HEX_CAP = 2 * BLAKE3_BYTES + 1
+};
+
+static void new_ulid(struct ulid_maker *maker, char text[ULID_TEXT_CAP])
+{
+    uint8_t random[10];
+    struct ulid ulid;
+
+    entropy_fill(entropy_real(), random, sizeof random);
+    if (ulid_next(maker, clock_wall(clock_real()), random, &ulid)) abort(); /* 2^80 in a moment */
+    ulid_text(&ulid, text);
+}
+
+/* -- test-fence -- */
+
+static bool read_epoch(const struct conf *conf, size_t place, uint64_t *ret_epoch,
+                       struct note *note)
+{
+    if (str_to_u64(str_from(conf_argument(conf, place)), ret_epoch) == ERR_OK) return true;
+    note_set(note, "'%s' is no epoch", conf_argument(conf, place));
+    return false;
+}
+
+static int run_test_fence(void *context, const struct command_call *call)
+{
+    struct ulid_maker maker = {0};
+    struct note note = {""};
+    char id[ULID_TEXT_CAP], message[96];
+    uint64_t stale = 0, observed = 0;
+    struct buf line;
+    struct conf *conf;
+    bool good;
+    enum err err = program_load_conf(context, call, &conf);
+
+    if (err) return err_exit_code(err);
+    good = read_epoch(conf, 0, &stale, &note) && read_epoch(conf, 1, &observed, &note);
+    conf_close(conf);
+    if (!good) return program_fail(call, ERR_INVALID, &note);
+    new_ulid(&maker, id);
+    snprintf(message, sizeof message, "stale_epoch=%" PRIu64 " < observed_epoch=%" PRIu64, stale,
+             observed);
+    buf_init(&line, EVENT_LINE_MAX);
+    err = event_line_write(
+        &(struct event_line){
+            .topic = TOPIC_COORDINATOR_FENCED,
+            .at = clock_wall(clock_real()),
+            .worker_id = str_from(id),
+            .message = str_from(message),
+            .fields = (const struct log_field[]){log_u64("observed_epoch", observed),
+                                                 log_u64("stale_epoch", stale), LOG_END},
+        },
+        STR_EMPTY, false, false, &line);
+    if (!err) (void)program_print(buf_peek(&line));
+    buf_deinit(&line);
+    abort(); /* as a coordinator that finds itself deposed */
+}
+
+static const struct command_example fence_examples[] = {
+    {"muster test-fence 0 1", "one coordinator_fenced event, then signal 6"},
+    {NULL, NULL},
+};
+const struct command test_fence_command = {
+    .name = "test-fence",
+    .summary = "print a coordinator_fenced event, then abort",
+    .about = "Prints the event of a coordinator of epoch STALE that has seen OBSERVED, then "
+             "aborts, as rollout's command of this name does.",
+    .options = &test_fence_table,
+    .arguments = "STALE OBSERVED",
+    .arguments_min = 2,
+    .arguments_max = 2,
+    .examples = fence_examples,
+    .exits = BIT(2),
+    .run = run_test_fence,
+    .hidden = true,
+};
+
+/* -- mock-run: the work queue from its first item to its last, without a coordinator -- */
+
+struct mock {
+    struct membership *membership;
+    struct member_events *events;
+    struct ledger_db *ledger;
+    const char *run;
+    uint64_t index, told;
+    uint64_t items, done, stolen;
+    size_t worker_count;
+    char workers[WORKERS_MAX][ULID_TEXT_CAP];
+    uint64_t incarnations[WORKERS_MAX];
+};
+
+static enum err apply(struct mock *m, struct member_op op, struct member_result *ret_result)
+{
+    struct member_command command = {
+        .wall_ms = (int64_t)clock_wall(clock_real()).ms, .ops = &op, .op_count = 1};
+
+    m->index++;
+    member_apply(m->membership, m->index, m->index * NS_PER_MS, &command, ret_result);
+    return member_status_err(ret_result->status);
+}
+
+static void hex_of(const struct member_digest *digest, char hex[HEX_CAP])
+{
+    for (size_t i = 0; i < BLAKE3_BYTES; i++) snprintf(hex + 2 * i, 3, "%02x", digest->b[i]);
+}
+
+/* What the queue says of itself since the last time. */
+static enum err tell(struct mock *m)
+{
+    static const enum event_topic topics[MEMBER_EV_LAST + 1] = {
+        [MEMBER_EV_WORK_DISPATCHED] = TOPIC_WORK_DISPATCHED,
+        [MEMBER_EV_WORK_COMPLETED] = TOPIC_WORK_COMPLETED,
+        [MEMBER_EV_WORK_STOLEN] = TOPIC_WORK_STOLEN};
+    struct member_event event;
+    enum err err = ERR_OK;
+
+    while (!err && member_next_event(m->membership, &m->told, &event)) {
+        bool stolen = event.topic == MEMBER_EV_WORK_STOLEN;
+        struct log_field fields[3];
+        char hex[HEX_CAP];
+        size_t n = 0;
+
+        if (!topics[event.topic]) continue;
+        hex_of(&event.item, hex);
+        fields[n++] = log_text("work_id", hex);
+        if (stolen) fields[n++] = log_str("thief", event.worker);
+        fields[n] = LOG_END;
+        m->stolen += stolen;
+        m->done += event.topic == MEMBER_EV_WORK_COMPLETED;
+        err = member_events_emit(m->events, &(struct event_line){.topic = topics[event.topic],
+                                                                 .worker_id = event.worker,
+                                                                 .fields = fields});
+    }
+    return err;
+}
+
+static enum err enqueue(struct mock *m)
+{
+    struct member_result result;
+    char payload[32];
+    enum err err = ERR_OK;
+
+    for (uint64_t i = 0; i < m->items && !err; i++) {
+        struct member_op op = {.kind = MEMBER_OP_ENQUEUE};
+        snprintf(payload, sizeof payload, "mock-item-%" PRIu64, i);
+        op.bytes = str_from(payload);
+        blake3(op.bytes, op.item.b);
+        err = apply(m, op, &result);
+    }
+    return err;
+}
+
+static enum err join(struct mock *m)
+{
+    struct ulid_maker maker = {0};
+    struct member_result result = {0};
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < m->worker_count && !err; i++) {
+        new_ulid(&maker, m->workers[i]);
+        err = apply(
+            m, (struct member_op){.kind = MEMBER_OP_REGISTER, .worker = str_from(m->workers[i])},
+            &result);
+        m->incarnations[i] = result.incarnation;
+    }
+    return err;
+}
+
+/* All but the last share the items; the last has nothing to do, and steals. */
+static enum err share(struct mock *m)
+{
+    size_t pulling = m->worker_count > 1 ? m->worker_count - 1 : 1;
+    struct member_result result;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < m->worker_count && !err; i++)
+        err = apply(m,
+                    (struct member_op){
+                        .kind = i < pulling ? MEMBER_OP_PULL : MEMBER_OP_STEAL,
+                        .worker = str_from(m->workers[i]),
+                        .incarnation = m->incarnations[i],
+                        .number = (m->items + pulling - 1) / pulling,
+                    },
+                    &result);
+    return err;
+}
+
+/* Each item is done by whoever has it, and its row says so. */
+static enum err finish(struct mock *m)
+{
+    struct ledger_txn *txn = NULL;
+    struct member_item item;
+    struct member_digest at;
+    bool more = member_next_item(m->membership, NULL, &item);
+    enum err err = ledger_begin(m->ledger, true, &txn);
+
+    for (; more && !err; more = member_next_item(m->membership, &at, &item)) {
+        struct member_result result;
+        char hex[HEX_CAP];
+        struct ledger_key key = {.space = LEDGER_WORK,
+                                 .run = str_from(m->run),
+                                 .parts = {STR("item"), str_from(hex)},
+                                 .part_count = 2};
+
+        at = item.id;
+        hex_of(&at, hex);
+        err = apply(m,
+                    (struct member_op){.kind = MEMBER_OP_SUBMIT,
+                                       .worker = item.worker,
+                                       .incarnation = item.incarnation,
+                                       .item = at},
+                    &result);
+        if (!err) err = ledger_put(txn, &key, STR("done"));
+    }
+    if (!err) return ledger_commit(txn);
+    ledger_abort(txn);
+    return err;
+}
+
+static enum err mock_run(struct mock *m)
+{
+    struct member_rules rules;
+    struct member_result result;
+    enum err err;
+
+    member_rules_defaults(&rules);
+    err = apply(m, (struct member_op){.kind = MEMBER_OP_CONFIGURE, .rules = &rules}, &result);
+    if (!err) err = join(m);
+    if (!err) err = enqueue(m);
+    if (!err) err = share(m);
+    if (!err) err = tell(m);
+    if (!err) err = finish(m);
+    if (!err) err = tell(m);
+    if (err) return err;
+    return member_events_emit(
+        m->events, &(struct event_line){.topic = TOPIC_RUN_DONE,
+                                        .fields = (const struct log_field[]){
+                                            log_u64("done", m->done), log_u64("items", m->items),
+                                            log_u64("stolen", m->stolen), LOG_END}});
+}
+
+static enum err open_mock(struct mock *m, const struct conf *conf, struct events **ret_sink,
+                          struct note *note)
+{
+    struct member_events_options options = {.clock = clock_real(), .run_id = str_from(m->run)};
+    struct ulid run;
+    enum err err = ulid_parse(str_from(m->run), &run, note);
+
+    if (err) {
+        note_prefix(note, "--run-id");
+        return ERR_INVALID;
+    }
+    m->items = conf_number(conf, "items");
+    m->worker_count = (size_t)conf_number(conf, "workers");
+    m->membership = member_open(&(struct member_options){0});
+    if (!m->membership) return ERR_NOMEM;
+    err = ledger_db_open(fs_real(), conf_text(conf, "storage"), LEDGER_BYTES, &m->ledger, note);
+    if (!err) err = events_open(&(struct events_options){.kind = EVENTS_STDOUT}, ret_sink, note);
+    options.sink = *ret_sink;
+    return err ? err : member_events_open(&options, &m->events);
+}
+
+static int run_mock_run(void *context, const struct command_call *call)
+{
+    struct mock mock = {0};
+    struct events *sink = NULL;
+    struct note note = {""};
+    struct conf *conf;
+    int exit_code = 0;
+    enum err err = program_load_conf(context, call, &conf);
+
+    if (err) return err_exit_code(err);
+    mock.run = conf_text(conf, "run-id");
+    err = open_mock(&mock, conf, &sink, &note);
+    if (!err) err = mock_run(&mock);
+    if (!err && mock.done != mock.items) exit_code = 1;
+    member_events_close(mock.events);
+    events_close(sink);
+    ledger_db_close(mock.ledger);
+    member_close(mock.membership);
+    conf_close(conf);
+    return err ? program_fail(call, err, &note) : exit_code;
+}
+
+static const struct command_example mock_examples[] = {
+    {"muster mock-run --storage run.db --run-id 01JFEAVS7C5DE5XEAEAB91EBT5",
+     "eight items, three workers, two of the items stolen"},
+    {NULL, NULL},
+};
+const struct command mock_run_command = {
+    .name = "mock-run",
+    .summary = "drive the work queue from its first item to its last",
+    .about = "Gives items to workers that only this process knows: the last one steals from the "
+             "others. Prints the events of the queue, and run_done.",
+    .options = &mock_run_table,
+    .examples = mock_examples,
+    .exits = BIT(1) | BIT(2),
+    .run = run_mock_run,
+    .hidden = true,
+};

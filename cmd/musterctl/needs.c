@@ -1,0 +1,254 @@
+/* musterctl needs: what each Need of a shard's last cycle got, and why it lacks the rest. Asks the
+ * shard itself: what a coordinator knows is a summary. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "common/tables.h"
+#include "musterctl/commands.h"
+#include "musterctl/ctl.h"
+#include "wire/json/message_json.h"
+#include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
+
+enum { CELL_BYTES_MAX = 16 * 1024 };
+
+struct listing {
+    struct ctl *ctl;
+    struct table table;
+    struct ndjson json;
+    bool headed; /* the header came */
+};
+
+/* -- cells; the messages are gone when the table is printed, so each is a copy -- */
+
+static void put_cell(struct listing *l, struct buf *text, enum err err)
+{
+    char *copy = err ? NULL : arena_dup(&l->ctl->memory, buf_peek(text)); /* with a NUL */
+
+    if (!copy && !l->table.err) l->table.err = err ? err : ERR_NOMEM;
+    table_text(&l->table, copy ? copy : "");
+    buf_deinit(text);
+}
+
+static void text_cell(struct listing *l, const char *text)
+{
+    struct buf cell;
+
+    buf_init(&cell, CELL_BYTES_MAX);
+    put_cell(l, &cell, buf_append_c(&cell, text[0] ? text : "-"));
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const Bigfleet__V1alpha1__CapacityNeed__AggregateResourcesEntry *const *one = a;
+    const Bigfleet__V1alpha1__CapacityNeed__AggregateResourcesEntry *const *two = b;
+
+    return strcmp((*one)->key, (*two)->key);
+}
+
+/* A map has no order on the wire. All maps from text to text have entries of one shape. */
+static void amounts_cell(struct listing *l, ProtobufCMessage **entries, size_t count)
+{
+    struct buf cell;
+    enum err err = ERR_OK;
+
+    if (count > 1) qsort(entries, count, sizeof(void *), by_key);
+    buf_init(&cell, CELL_BYTES_MAX);
+    for (size_t i = 0; i < count && !err; i++) {
+        const Bigfleet__V1alpha1__CapacityNeed__AggregateResourcesEntry *entry =
+            (const void *)entries[i];
+        err = buf_appendf(&cell, "%s%s=%s", i ? " " : "", entry->key, entry->value);
+    }
+    if (!count) err = buf_append_c(&cell, "-");
+    put_cell(l, &cell, err);
+}
+
+static enum err append_requirement(const Bigfleet__V1alpha1__NodeSelectorRequirement *r,
+                                   struct buf *cell)
+{
+    static const char *const words[] = {"?", " in ", " not in ", " exists", " absent", " same"};
+    const char *key = strrchr(r->key, '/'); /* the long names of Kubernetes end in what they say */
+    uint32_t op = (uint32_t)r->operator_;
+    enum err err = buf_appendf(cell, "%s%s", key ? key + 1 : r->key,
+                               op < ARRAY_LEN(words) ? words[op] : words[0]);
+
+    for (size_t i = 0; i < r->n_values && !err; i++)
+        err = buf_appendf(cell, "%s%s", i ? "," : "", r->values[i]);
+    return err;
+}
+
+static void requirements_cell(struct listing *l, const Bigfleet__V1alpha1__CapacityNeed *need)
+{
+    struct buf cell;
+    enum err err = ERR_OK;
+
+    buf_init(&cell, CELL_BYTES_MAX);
+    for (size_t i = 0; i < need->n_requirements && !err; i++) {
+        if (i) err = buf_append_c(&cell, "; ");
+        if (!err) err = append_requirement(need->requirements[i], &cell);
+    }
+    if (!need->n_requirements) err = buf_append_c(&cell, "any machine");
+    put_cell(l, &cell, err);
+}
+
+static const char *reason_text(const Bigfleet__V1alpha1__NeedView *v)
+{
+    static const char *const words[] = {"-", "priority-starved", "no-matching-supply",
+                                        "topology-unsatisfiable", "preemption-exhausted"};
+    uint32_t reason = (uint32_t)v->unmet_reason;
+
+    return reason < ARRAY_LEN(words) ? words[reason] : "of a newer shard";
+}
+
+static void why_cell(struct listing *l, const Bigfleet__V1alpha1__NeedView *v)
+{
+    struct buf cell;
+    enum err err;
+
+    buf_init(&cell, CELL_BYTES_MAX);
+    err = buf_append_c(&cell, reason_text(v));
+    if (!err && v->acquisition_parked)
+        err = buf_appendf(&cell, ", parked for %" PRId32, v->parked_age_cycles);
+    put_cell(l, &cell, err);
+}
+
+static void supply_cell(struct listing *l, const Bigfleet__V1alpha1__MatchingSupply *supply)
+{
+    struct buf cell;
+
+    buf_init(&cell, CELL_BYTES_MAX);
+    put_cell(l, &cell,
+             supply
+                 ? buf_appendf(&cell, "%" PRId32 "/%" PRId32 "/%" PRId32 "%s", supply->idle,
+                               supply->speculative, supply->configured, supply->capped ? "+" : "")
+                 : buf_append_c(&cell, "-"));
+}
+
+static void add_row(struct listing *l, const Bigfleet__V1alpha1__NeedView *v)
+{
+    static const Bigfleet__V1alpha1__CapacityNeed none = BIGFLEET__V1ALPHA1__CAPACITY_NEED__INIT;
+    const Bigfleet__V1alpha1__CapacityNeed *need = v->need ? v->need : &none;
+    const Bigfleet__V1alpha1__Resources *lacks = v->residual_deficit;
+
+    text_cell(l, v->cluster_id);
+    table_number(&l->table, need->priority);
+    requirements_cell(l, need);
+    amounts_cell(l, (ProtobufCMessage **)need->aggregate_resources, need->n_aggregate_resources);
+    table_number(&l->table, v->claimed_machine_count);
+    table_number(&l->table, (int64_t)v->bootstrap_count + v->provision_count);
+    amounts_cell(l, lacks ? (ProtobufCMessage **)lacks->resources : NULL,
+                 lacks ? lacks->n_resources : 0);
+    table_number(&l->table, v->age_cycles_unmet);
+    why_cell(l, v);
+    supply_cell(l, v->matching_supply);
+}
+
+/* -- the stream: a header, then rows -- */
+
+static enum err take_header(struct listing *l, const Bigfleet__V1alpha1__InspectNeedsHeader *h)
+{
+    char time[WALL_TEXT_CAP];
+
+    l->headed = true;
+    if (l->ctl->json) {
+        message_json_fields(&l->json, &h->base);
+        ndjson_open_array(&l->json, STR("needs"));
+        return ERR_OK;
+    }
+    if (h->cycle == 0) return ctl_line(l->ctl, "no cycle was decided yet: /readyz says why");
+    wall_text((wall_time){(uint64_t)h->computed_at_unix_nanos / 1000000}, time);
+    return ctl_line(l->ctl, "cycle %" PRId64 " at %s: %" PRId32 " needs", h->cycle, time,
+                    h->total_needs);
+}
+
+static enum err on_frame(void *owner, const ProtobufCMessage *message, struct note *note)
+{
+    const Bigfleet__V1alpha1__InspectNeedsResponse *frame = (const void *)message;
+    struct listing *l = owner;
+
+    switch ((int)frame->frame_case) {
+    case BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_HEADER:
+        if (!l->headed) return take_header(l, frame->header);
+        break;
+    case BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_NEED:
+        if (!l->headed) break;
+        if (l->ctl->json)
+            message_json(&l->json, NDJSON_ITEM, &frame->need->base);
+        else
+            add_row(l, frame->need);
+        return ERR_OK;
+    default: return ERR_OK; /* of a newer shard */
+    }
+    note_set(note, "the shard's answer has no header, or more than one");
+    return ERR_PARSE;
+}
+
+static enum err list_needs(struct ctl *ctl)
+{
+    static const struct remote_method method = {
+        "/bigfleet.v1alpha1.ShardRead/InspectNeeds",
+        &bigfleet__v1alpha1__inspect_needs_response__descriptor, REMOTE_READ, NULL};
+    static const char *const columns[] = {"CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS", "HAS",
+                                          "COMING",  "LACKS",    "CYCLES_UNMET",  "WHY",   "SUPPLY",
+                                          NULL};
+    Bigfleet__V1alpha1__InspectNeedsRequest request =
+        BIGFLEET__V1ALPHA1__INSPECT_NEEDS_REQUEST__INIT;
+    struct listing l = {.ctl = ctl};
+    enum err err =
+        remote_open_shard(ctl->conf, conf_text(ctl->conf, "shard"), &ctl->remote, &ctl->note);
+
+    if (err) return err;
+    request.cluster_id = ctl_text(conf_text(ctl->conf, "cluster"));
+    request.limit = (int32_t)conf_number(ctl->conf, "limit");
+    table_init(&l.table, columns, &ctl->memory);
+    if (ctl->json) ndjson_begin(&l.json, &ctl->out, NDJSON_LINE);
+    err = remote_stream(ctl->remote, &method, &request.base, on_frame, &l, &ctl->note);
+    if (!err && !l.headed) {
+        note_set(&ctl->note, "the shard ended its answer before it began");
+        err = ERR_PARSE;
+    }
+    if (err) {
+        buf_clear(&ctl->out); /* half a document is none */
+        return err;
+    }
+    if (!ctl->json) return table_print(&l.table, &ctl->out);
+    ndjson_close_array(&l.json);
+    return ndjson_end(&l.json);
+}
+
+static int run_needs(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, list_needs);
+}
+
+static const struct command_example examples[] = {
+    {"musterctl needs --shard shard-0.example:7780", "every Need of its last cycle"},
+    {"musterctl needs --cluster prod-eu-1", "one cluster's, of the shard on this machine"},
+    {"musterctl needs -o json | jq '.needs[] | select(.satisfied | not)'",
+     "all that is known of those that lack something, with the domains that were looked at"},
+    {NULL, NULL},
+};
+const struct command needs_command = {
+    .name = "needs",
+    .summary = "what each Need of a shard got, and why it lacks the rest",
+    .about =
+        "Asks a shard what its last cycle decided for each Need, the most important first. HAS "
+        "counts machines that serve it, COMING those begun in that cycle, SUPPLY the machines of a "
+        "fitting shape, idle/speculative/configured, whoever has them (+: there are more). LACKS "
+        "is "
+        "what is missing still, CYCLES_UNMET for how many cycles.\n"
+        "WHY, and what to do: no-matching-supply, no machine of this shape exists here: raise the "
+        "quota, or ask for another shape. priority-starved, there are some, and more important "
+        "Needs "
+        "have them: raise the priority, or add machines. preemption-exhausted, machines were taken "
+        "from others and it still is not enough. topology-unsatisfiable, no single domain can hold "
+        "all of it: make the group smaller, or the domain larger; parked means that it is not "
+        "tried "
+        "in every cycle.\n"
+        "Under TLS a certificate of bigfleet://readonly or bigfleet://admin is needed.",
+    .options = &needs_table,
+    .examples = examples,
+    .exits = CTL_EXITS,
+    .run = run_needs,
+};

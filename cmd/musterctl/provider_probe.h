@@ -1,0 +1,79 @@
+/* A provider asked one question at a time, for whoever wants to know what it answers.
+ *
+ * Over src/provider's client and readers, so that what is seen here is what a shard would see; only
+ * the tokens are the caller's own. Every call waits for its answer. What is kept of an answer is
+ * copied and bounded.
+ *
+ * The surprising rule: SIGINT and SIGTERM do not end the program while a probe is open. They are
+ * noted, and the caller stops, because it may have machines to put back first. */
+#ifndef MUSTERCTL_PROVIDER_PROBE_H
+#define MUSTERCTL_PROVIDER_PROBE_H
+#include "base/arena.h"
+#include "base/map.h"
+#include "model/machine.h"
+#include "provider/client.h"
+
+struct probe; /* one thread; owns its loop */
+struct probe_options {
+    const char *address, *shard;
+    struct tls_context *tls; /* NULL: plaintext; held by reference */
+    uint64_t timeout_ms;     /* of a call */
+};
+/* ERR_INVALID with a note (the address), ERR_NOMEM, ERR_IO. */
+enum err probe_open(const struct probe_options *options, struct probe **ret_probe,
+                    struct note *note);
+void probe_close(struct probe *probe); /* NULL is fine */
+bool probe_interrupted(const struct probe *probe);
+void probe_forget_interrupt(struct probe *probe);
+void probe_pause(struct probe *probe, uint64_t ms); /* ends early when interrupted */
+
+/* A machine as a provider told it. */
+enum { SEEN_TEXT_CAP = 256 };
+struct machine_seen {
+    enum machine_state state;
+    bool host;
+    double price;
+    size_t metadata_count;
+    uint64_t metadata; /* metadata_hash */
+    char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP], cluster[SEEN_TEXT_CAP];
+    struct note last_error;
+    struct note fault; /* why a shard would refuse the record; empty: it is sound */
+};
+/* Of pairs that are sorted by key. */
+uint64_t metadata_hash(const struct label *metadata, size_t count);
+
+struct probe_answer {
+    enum provider_end end; /* PROVIDER_UNKNOWN also when an OK could not be read */
+    enum grpc_status status;
+    struct note text;              /* its words, or ours where it said nothing */
+    char operation[SEEN_TEXT_CAP]; /* DONE, of a mutating call */
+    struct machine_seen machine;   /* DONE */
+};
+void probe_call(struct probe *probe, const struct provider_request *request,
+                struct probe_answer *ret_answer);
+
+/* One List, or all the pages of one. */
+struct listing {
+    struct arena memory;
+    struct map ids;
+    struct str watched; /* set by the caller: `seen` is this one's record */
+    struct machine_seen seen;
+    /* Each record as it comes; may be NULL. */
+    void (*each)(void *context, const struct machine_seen *machine);
+    void *context;
+
+    struct probe_answer end;
+    uint64_t machines, states[MACHINE_STATE_COUNT];
+    uint64_t faults, repeated;
+    struct note fault; /* the first */
+    uint32_t pages;
+    uint64_t removed; /* of the last page, as are the rest */
+    bool tombstones, more;
+    struct str revision, next_page; /* in `memory` */
+};
+void listing_init(struct listing *listing);
+void listing_deinit(struct listing *listing);
+/* Adds to the listing. */
+void probe_list(struct probe *probe, const struct provider_fetch_request *request,
+                struct listing *listing);
+#endif

@@ -1,0 +1,377 @@
+/* musterctl store import and export: a key space copied while it is in use, and judged.
+ *
+ * The source is read as it was at one revision. Both sides are walked in key order beside each
+ * other: what is missing or different at the target is written, what is the same is left alone, so
+ * the same command again goes on where an interrupted one was. Then both are walked once more, the
+ * source at that revision, and counted and hashed: only when both agree it says so.
+ *
+ * Leases are not copied: a key that hangs on one would outlive whoever keeps it, so it is left out
+ * unless told otherwise. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/tables.h"
+#include "io/clock.h"
+#include "musterctl/commands.h"
+#include "musterctl/store_side.h"
+#include "text/ndjson.h"
+
+enum { PASSES_MAX = 3, PROGRESS_EVERY_MS = 2000 };
+
+struct copy {
+    struct ctl *ctl;
+    struct store_side *source, *target;
+    struct str from, end; /* the range */
+    bool leased, replace;
+    struct store_change *batch; /* of STORE_CHANGES_MAX; their bytes in `bytes` */
+    size_t count, contended;
+    struct arena bytes;
+    size_t batch_bytes;
+    int64_t revision; /* of the source, in the last copying pass */
+    mono_time told;
+    uint64_t read, written, removed, same, skipped, extra; /* of the last copying pass */
+};
+struct tally {
+    uint64_t keys, hash;
+    int64_t revision;
+};
+
+/* -- one pass that copies -- */
+
+static struct str bytes_view(ProtobufCBinaryData bytes)
+{
+    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
+}
+
+static void batch_clear(struct copy *copy)
+{
+    copy->count = copy->batch_bytes = 0;
+    arena_deinit(&copy->bytes);
+    arena_init(&copy->bytes, (size_t)4 << 20);
+}
+
+static enum err flush(struct copy *copy)
+{
+    bool done = true;
+    enum err err = ERR_OK;
+
+    if (copy->count > 0) err = store_side_change(copy->target, copy->batch, copy->count, &done);
+    if (err) return err;
+    if (!done) copy->contended++;
+    for (size_t i = 0; done && i < copy->count; i++)
+        *(copy->batch[i].removes ? &copy->removed : &copy->written) += 1;
+    batch_clear(copy);
+    return ERR_OK;
+}
+
+static enum err arena_copy(struct arena *arena, struct str from, struct str *ret_copy)
+{
+    char *to = arena_alloc(arena, from.len + 1);
+
+    if (!to) return ERR_NOMEM;
+    if (from.len) memcpy(to, from.at, from.len);
+    *ret_copy = str_of(to, from.len);
+    return ERR_OK;
+}
+
+static enum err add(struct copy *copy, struct str key, struct str value, int64_t seen, bool removes)
+{
+    struct store_change *change;
+    enum err err = ERR_OK;
+
+    if (copy->count == STORE_CHANGES_MAX ||
+        (copy->count > 0 && copy->batch_bytes + value.len > STORE_CHANGES_BYTES))
+        err = flush(copy);
+    if (err) return err;
+    change = &copy->batch[copy->count];
+    *change = (struct store_change){.seen = seen, .removes = removes};
+    err = arena_copy(&copy->bytes, key, &change->key);
+    if (!err) err = arena_copy(&copy->bytes, value, &change->value);
+    if (err) return err;
+    copy->batch_bytes += key.len + value.len;
+    copy->count++;
+    return ERR_OK;
+}
+
+/* On stderr, for who waits; the outcome goes to stdout. */
+static void tell_progress(struct copy *copy, struct str key, const char *doing)
+{
+    mono_time now = clock_mono(clock_real());
+
+    if (mono_elapsed_ms(copy->told, now) < PROGRESS_EVERY_MS) return;
+    copy->told = now;
+    (void)fprintf(stderr,
+                  "musterctl: %s: %" PRIu64 " keys read, %" PRIu64 " written, %" PRIu64
+                  " there already",
+                  doing, copy->read, copy->written, copy->same);
+    (void)fputs(", at ", stderr);
+    for (size_t i = 0; i < min_size(key.len, 60); i++)
+        (void)fputc(key.at[i] >= 0x20 && key.at[i] < 0x7f ? key.at[i] : '.', stderr);
+    (void)fputc('\n', stderr);
+}
+
+static enum err next_source(struct copy *copy, struct store_walk *walk,
+                            const Mvccpb__KeyValue **ret_row)
+{
+    enum err err;
+
+    do {
+        err = store_walk_next(walk, ret_row);
+        if (err || !*ret_row) return err;
+        copy->skipped += (*ret_row)->lease && !copy->leased;
+    } while ((*ret_row)->lease && !copy->leased);
+    return ERR_OK;
+}
+
+/* The smaller key first; a row that is not there is behind all. */
+static int compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyValue *b)
+{
+    if (!a || !b) return !a - !b;
+    return str_compare(bytes_view(a->key), bytes_view(b->key));
+}
+
+static enum err copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
+                         const Mvccpb__KeyValue *at, int order)
+{
+    if (order > 0) { /* the target has what the source lacks */
+        copy->extra++;
+        return copy->replace ? add(copy, bytes_view(at->key), STR_EMPTY, at->mod_revision, true)
+                             : ERR_OK;
+    }
+    copy->read++;
+    tell_progress(copy, bytes_view(from->key), "copying");
+    if (order == 0 && str_equal(bytes_view(from->value), bytes_view(at->value))) {
+        copy->same++;
+        return ERR_OK;
+    }
+    return add(copy, bytes_view(from->key), bytes_view(from->value),
+               order == 0 ? at->mod_revision : 0, false);
+}
+
+static enum err copy_pass(struct copy *copy)
+{
+    struct store_walk source, target;
+    const Mvccpb__KeyValue *from = NULL, *at = NULL;
+    enum err err;
+
+    copy->read = copy->same = copy->skipped = copy->extra = copy->contended = 0;
+    batch_clear(copy);
+    store_walk_open(&source, copy->source, copy->from, copy->end);
+    store_walk_open(&target, copy->target, copy->from, copy->end);
+    err = next_source(copy, &source, &from);
+    if (!err) err = store_walk_next(&target, &at);
+    while (!err && (from || at)) {
+        int order = compare_rows(from, at);
+
+        err = copy_row(copy, from, at, order);
+        if (!err && order <= 0) err = next_source(copy, &source, &from);
+        if (!err && order >= 0) err = store_walk_next(&target, &at);
+    }
+    if (!err) err = flush(copy);
+    copy->revision = source.revision;
+    store_walk_close(&source);
+    store_walk_close(&target);
+    return err;
+}
+
+/* -- the verdict -- */
+
+static void count_row(struct tally *tally, const Mvccpb__KeyValue *row)
+{
+    tally->keys++;
+    tally->hash = str_hash(bytes_view(row->key), tally->hash);
+    tally->hash = str_hash(bytes_view(row->value), tally->hash);
+}
+
+/* Both at once: the source as it was copied, so that writing goes on there; the target as it is
+ * now. What the target has beside it counts only when it should not be there. */
+static enum err verify(struct copy *copy, struct tally *ret_source, struct tally *ret_target)
+{
+    struct store_walk source, target;
+    const Mvccpb__KeyValue *from = NULL, *at = NULL;
+    enum err err;
+
+    *ret_source = *ret_target = (struct tally){0};
+    copy->read = copy->skipped = copy->extra = 0;
+    store_walk_open(&source, copy->source, copy->from, copy->end);
+    source.revision = copy->revision;
+    store_walk_open(&target, copy->target, copy->from, copy->end);
+    err = next_source(copy, &source, &from);
+    if (!err) err = store_walk_next(&target, &at);
+    while (!err && (from || at)) {
+        int order = compare_rows(from, at);
+
+        copy->extra += order > 0;
+        if (order <= 0) {
+            copy->read++;
+            count_row(ret_source, from);
+            tell_progress(copy, bytes_view(from->key), "comparing");
+        }
+        if (order == 0 || (order > 0 && copy->replace)) count_row(ret_target, at);
+        if (order <= 0) err = next_source(copy, &source, &from);
+        if (!err && order >= 0) err = store_walk_next(&target, &at);
+    }
+    ret_source->revision = source.revision;
+    ret_target->revision = target.revision;
+    store_walk_close(&source);
+    store_walk_close(&target);
+    return err;
+}
+
+static enum err say_copied(struct copy *copy, const struct tally *source,
+                           const struct tally *target)
+{
+    struct ctl *ctl = copy->ctl;
+    struct ndjson json;
+    char hash[17];
+    enum err err;
+
+    (void)snprintf(hash, sizeof hash, "%016" PRIx64, source->hash);
+    if (ctl->json) {
+        ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+        ndjson_c_string(&json, STR("result"), "copied");
+        ndjson_u64(&json, STR("keys"), source->keys);
+        ndjson_c_string(&json, STR("hash"), hash);
+        ndjson_u64(&json, STR("source_revision"), (uint64_t)source->revision);
+        ndjson_u64(&json, STR("target_revision"), (uint64_t)target->revision);
+        ndjson_u64(&json, STR("written"), copy->written);
+        ndjson_u64(&json, STR("removed"), copy->removed);
+        ndjson_u64(&json, STR("leased_left_out"), copy->skipped);
+        ndjson_u64(&json, STR("beside"), copy->replace ? 0 : copy->extra);
+        return ndjson_end(&json);
+    }
+    err = ctl_line(ctl,
+                   "%" PRIu64 " keys are the same on both sides, hash %s (%s at revision %" PRId64
+                   ", %s at %" PRId64 ")",
+                   source->keys, hash, store_side_name(copy->source), source->revision,
+                   store_side_name(copy->target), target->revision);
+    if (!err)
+        err =
+            ctl_line(ctl, "%" PRIu64 " written, %" PRIu64 " removed", copy->written, copy->removed);
+    if (!err && copy->skipped)
+        err = ctl_line(ctl, "%" PRIu64 " keys that hang on a lease were left out", copy->skipped);
+    if (!err && copy->extra && !copy->replace)
+        err = ctl_line(ctl,
+                       "%" PRIu64 " other keys of %s were left alone; --replace would remove them",
+                       copy->extra, store_side_name(copy->target));
+    return err;
+}
+
+static enum err copy_all(struct copy *copy)
+{
+    struct tally source = {0}, target = {0};
+    enum err err = ERR_OK;
+
+    for (int pass = 0; pass < PASSES_MAX; pass++) {
+        err = copy_pass(copy);
+        if (!err && copy->contended) continue; /* the target is written to: look again */
+        if (!err) err = verify(copy, &source, &target);
+        if (err) return err;
+        if (source.keys == target.keys && source.hash == target.hash)
+            return say_copied(copy, &source, &target);
+    }
+    note_set(&copy->ctl->note,
+             "the two sides still differ after %d passes (%" PRIu64 " keys of %s, %" PRIu64
+             " of %s): somebody else writes these keys of %s. Stop that and run the same command "
+             "again",
+             PASSES_MAX, source.keys, store_side_name(copy->source), target.keys,
+             store_side_name(copy->target), store_side_name(copy->target));
+    return ERR_CONFLICT;
+}
+
+static enum err fill_range(struct copy *copy)
+{
+    struct str prefix = str_from(conf_text(copy->ctl->conf, "prefix"));
+    ProtobufCBinaryData end;
+    enum err err = store_prefix_end(copy->ctl, prefix, &end);
+
+    if (err) return err;
+    copy->from = prefix.len ? prefix : str_of("", 1); /* "\0": from the first key on */
+    copy->end = bytes_view(end);
+    return ERR_OK;
+}
+
+static enum err run_copy(struct ctl *ctl, const char *option, bool imports)
+{
+    struct copy copy = {.ctl = ctl,
+                        .leased = conf_bool(ctl->conf, "leased"),
+                        .replace = conf_bool(ctl->conf, "replace"),
+                        .told = clock_mono(clock_real())};
+    struct store_side *etcd = NULL, *ours = NULL;
+    enum err err;
+
+    arena_init(&copy.bytes, 1);
+    copy.batch = calloc(STORE_CHANGES_MAX, sizeof *copy.batch);
+    err = copy.batch ? fill_range(&copy) : ERR_NOMEM;
+    if (!err) err = store_side_open_url(ctl, option, &etcd);
+    if (!err) err = store_side_open_coordinators(ctl, &ours);
+    if (!err) {
+        copy.source = imports ? etcd : ours;
+        copy.target = imports ? ours : etcd;
+        err = copy_all(&copy);
+    }
+    store_side_close(etcd);
+    store_side_close(ours);
+    arena_deinit(&copy.bytes);
+    free(copy.batch);
+    return err;
+}
+
+/* -- the commands -- */
+
+static enum err store_import(struct ctl *ctl)
+{
+    return run_copy(ctl, "from", true);
+}
+
+static enum err store_export(struct ctl *ctl)
+{
+    return run_copy(ctl, "to", false);
+}
+
+static int run_import(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, store_import);
+}
+
+static int run_export(void *context, const struct command_call *call)
+{
+    return ctl_run_offline(context, call, store_export);
+}
+
+static const struct command_example import_examples[] = {
+    {"musterctl store import --from etcd://old:2379", "every key of an etcd"},
+    {"musterctl store import --from 'etcds://old:2379?ca=ca.pem' --prefix /registry/ --leased",
+     "what a Kubernetes API server keeps, its events among it"},
+    {NULL, NULL},
+};
+const struct command store_import_command = {
+    .name = "import",
+    .summary = "copy keys from an etcd into the store",
+    .about = "Reads the keys of an etcd cluster as of one moment and writes those that the store "
+             "lacks or has otherwise. Run again, it goes on where it was. At the end both sides "
+             "are read once more, counted and hashed. Leases are not copied; keys that hang on "
+             "one are left out unless --leased is given.",
+    .options = &store_import_table,
+    .examples = import_examples,
+    .exits = CTL_EXITS | BIT(4),
+    .run = run_import,
+};
+
+static const struct command_example export_examples[] = {
+    {"musterctl store export --to etcd://new:2379", "every key, into an etcd"},
+    {"musterctl store export --to etcd://new:2379 --prefix app/ --replace",
+     "and what it has beside them under app/ goes"},
+    {NULL, NULL},
+};
+const struct command store_export_command = {
+    .name = "export",
+    .summary = "copy keys from the store into an etcd",
+    .about = "The way back of import: reads the store as of one moment and makes the keys of an "
+             "etcd cluster the same, then counts and hashes both.",
+    .options = &store_export_table,
+    .examples = export_examples,
+    .exits = CTL_EXITS | BIT(4),
+    .run = run_export,
+};

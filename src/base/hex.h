@@ -1,0 +1,50 @@
+/* Hexadecimal digits, and numbers and ids written with them. */
+#ifndef BASE_HEX_H
+#define BASE_HEX_H
+#include "base/str.h"
+
+/* Of either case; -1: not a digit. */
+static inline int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+/* Lower case only, for what we write ourselves: one number, one text. */
+static inline int hex_value_lower(char c)
+{
+    return c >= 'A' && c <= 'F' ? -1 : hex_value(c);
+}
+/* All of `digits`, 16 at most, in lower case. */
+static inline bool hex_read(struct str digits, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (digits.len == 0 || digits.len > 16) return false;
+    for (size_t i = 0; i < digits.len; i++) {
+        int digit = hex_value_lower(digits.at[i]);
+        if (digit < 0) return false;
+        value = value << 4 | (uint64_t)digit;
+    }
+    *ret_value = value;
+    return true;
+}
+/* 16 bytes as 32 digits in lower case, with dashes anywhere, as UUIDs are written. */
+static inline bool hex_read_id(struct str text, uint8_t ret_bytes[16])
+{
+    uint8_t bytes[16] = {0};
+    size_t digits = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        int digit = hex_value_lower(text.at[i]);
+        if (text.at[i] == '-') continue;
+        if (digit < 0 || digits == 2 * sizeof bytes) return false;
+        bytes[digits / 2] = (uint8_t)(bytes[digits / 2] << 4 | digit);
+        digits++;
+    }
+    if (digits != 2 * sizeof bytes) return false;
+    memcpy(ret_bytes, bytes, sizeof bytes);
+    return true;
+}
+#endif

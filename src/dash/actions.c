@@ -1,0 +1,394 @@
+/* POST /api/actions: what an administrator may do from the page. The body is one JSON object:
+ *
+ *     {"action": "transfer-leadership", "replica": "node-1", "confirm": true}
+ *
+ * It needs the token as "Authorization: Bearer ...", the type application/json, and no Origin but
+ * our own: a foreign page can send none of the three. The answer is 202 with a number; how it ended
+ * comes as the event "action" and stands at GET /api/actions. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dash/dash_internal.h"
+#include "text/json.h"
+#include "wire/message.h"
+#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
+#include "wire/pb/muster_v1_coordination.pb-c.h"
+#include "wire/pb/muster_v1_fleet.pb-c.h"
+
+enum {
+    ACTIONS_KEPT = 32,
+    ARGUMENTS_MAX = 3,
+    ARGUMENT_CAP = 1025,
+    BODY_MAX = 16 << 10,
+    REQUEST_MAX = 16 << 10,
+    TIMEOUT_MS = 10000,
+};
+
+struct action;
+struct action_kind {
+    const char *name, *path;
+    const char *arguments[ARGUMENTS_MAX + 1]; /* fields of the body, in this order */
+    enum err (*request)(struct action *action, struct buf *into);
+    bool outcome; /* the answer is the store's Outcome */
+};
+enum action_state { ACTION_FREE, ACTION_ASKED, ACTION_SENT, ACTION_DONE };
+struct action {
+    struct dash *dash;
+    const struct action_kind *kind;
+    enum action_state state;
+    uint64_t number;
+    wall_time at;
+    char arguments[ARGUMENTS_MAX][ARGUMENT_CAP];
+    bool ok;
+    char said[WHY_CAP];
+};
+struct actions {
+    pthread_mutex_t lock; /* of everything here */
+    struct post post;
+    bool posted;
+    size_t sent;
+    uint64_t numbers;
+    struct action ring[ACTIONS_KEPT];
+};
+
+/* -- the kinds -- */
+
+static enum err transfer_request(struct action *a, struct buf *into)
+{
+    Muster__V1__TransferLeadershipRequest request = MUSTER__V1__TRANSFER_LEADERSHIP_REQUEST__INIT;
+
+    request.replica = a->arguments[0];
+    return message_write(&request.base, into, NULL);
+}
+
+static enum err retire_request(struct action *a, struct buf *into)
+{
+    Muster__V1__RemoveReplicaRequest request = MUSTER__V1__REMOVE_REPLICA_REQUEST__INIT;
+
+    request.replica = a->arguments[0];
+    return message_write(&request.base, into, NULL);
+}
+
+static enum err assign_request(struct action *a, struct buf *into)
+{
+    Bigfleet__V1alpha1__AssignDomainRequest request =
+        BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN_REQUEST__INIT;
+
+    request.topology_key = a->arguments[0];
+    request.topology_value = a->arguments[1];
+    request.shard_id = a->arguments[2];
+    return message_write(&request.base, into, NULL);
+}
+
+static enum err release_request(struct action *a, struct buf *into)
+{
+    Muster__V1__DeleteRequest request = MUSTER__V1__DELETE_REQUEST__INIT;
+
+    request.key = (ProtobufCBinaryData){strlen(a->arguments[0]), (uint8_t *)a->arguments[0]};
+    request.which_case = MUSTER__V1__DELETE_REQUEST__WHICH_FORCE;
+    request.force = true;
+    return message_write(&request.base, into, NULL);
+}
+
+static const struct action_kind kinds[] = {
+    {"transfer-leadership",
+     "/muster.v1.Fleet/TransferLeadership",
+     {"replica"},
+     transfer_request,
+     false},
+    {"retire-replica", "/muster.v1.Fleet/RemoveReplica", {"replica"}, retire_request, false},
+    {"assign-domain",
+     "/bigfleet.v1alpha1.Coordinator/AssignDomain",
+     {"topology_key", "topology_value", "shard_id"},
+     assign_request,
+     false},
+    {"release-claim", "/muster.v1.Coordination/Delete", {"key"}, release_request, true},
+};
+
+/* -- telling -- */
+
+static void write_action(struct ndjson *json, struct str key, const struct action *a)
+{
+    ndjson_open_object(json, key);
+    ndjson_u64(json, STR("number"), a->number);
+    ndjson_u64(json, STR("at_ms"), a->at.ms);
+    ndjson_c_string(json, STR("action"), a->kind->name);
+    for (size_t i = 0; a->kind->arguments[i]; i++)
+        ndjson_c_string(json, str_from(a->kind->arguments[i]), a->arguments[i]);
+    ndjson_bool(json, STR("done"), a->state == ACTION_DONE);
+    ndjson_bool(json, STR("ok"), a->ok);
+    ndjson_c_string(json, STR("said"), a->said);
+    ndjson_close_object(json);
+}
+
+static void finish(struct action *a, bool ok, const char *said)
+{
+    struct dash *dash = a->dash;
+    struct ndjson json;
+    struct buf event;
+
+    a->state = ACTION_DONE;
+    a->ok = ok;
+    dash->hurry = true; /* who acted wants to see it */
+    snprintf(a->said, sizeof a->said, "%s", said);
+    LOG_INFO(&dash->log, "action from the dashboard", log_text("action", a->kind->name),
+             log_text("on", a->arguments[0]), log_bool("ok", ok), log_text("said", said));
+    buf_init(&event, REQUEST_MAX);
+    ndjson_begin_value(&json, &event, NDJSON_LINE);
+    write_action(&json, NDJSON_ITEM, a);
+    if (!ndjson_end(&json)) dash_send(dash, "action", json_line(&event));
+    buf_deinit(&event);
+}
+
+/* -- the loop's side -- */
+
+/* What the store decided; an answer that cannot be read decided something we do not know. */
+static bool outcome_ok(struct str bytes, char said[WHY_CAP])
+{
+    const Muster__V1__Outcome *outcome;
+    ProtobufCMessage *message;
+    struct arena arena;
+    bool ok = false;
+
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (message_read(&muster__v1__outcome__descriptor, bytes, NULL, &arena, &message, NULL)) {
+        snprintf(said, WHY_CAP, "it may have been done: the answer cannot be read");
+    } else {
+        outcome = (const void *)message;
+        ok = outcome->code == 0;
+        if (!ok) snprintf(said, WHY_CAP, "%s", outcome->text[0] ? outcome->text : "not done");
+    }
+    arena_deinit(&arena);
+    return ok;
+}
+
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct action *a = owner;
+    struct dash *dash = a->dash;
+    char said[WHY_CAP] = "done";
+    bool ok = !outcome->err;
+
+    (void)call;
+    if (!ok) dash_why(said, outcome);
+    if (ok && a->kind->outcome) ok = outcome_ok(bytes, said);
+    pthread_mutex_lock(&dash->actions->lock);
+    dash->actions->sent--;
+    finish(a, ok, said);
+    pthread_mutex_unlock(&dash->actions->lock);
+}
+
+static enum err start(struct action *a)
+{
+    struct rpc_call_options call = {.path = a->kind->path, .timeout_ms = TIMEOUT_MS};
+    struct buf request;
+    enum err err;
+
+    buf_init(&request, REQUEST_MAX);
+    err = a->kind->request(a, &request);
+    if (!err) err = rpc_unary(a->dash->channel, &call, buf_peek(&request), on_answer, a, NULL);
+    buf_deinit(&request);
+    return err;
+}
+
+static void on_post(struct post *post)
+{
+    struct actions *actions = CONTAINER_OF(post, struct actions, post);
+    struct dash *dash = actions->ring[0].dash;
+
+    pthread_mutex_lock(&actions->lock);
+    actions->posted = false;
+    for (size_t i = 0; i < ACTIONS_KEPT && !dash->closing; i++) {
+        struct action *a = &actions->ring[i];
+        enum err err;
+        if (a->state != ACTION_ASKED) continue;
+        err = start(a);
+        if (err) {
+            finish(a, false, err_text(err));
+        } else {
+            a->state = ACTION_SENT;
+            actions->sent++;
+        }
+    }
+    pthread_mutex_unlock(&actions->lock);
+    dash_maybe_closed(dash);
+}
+
+/* -- the HTTP thread's side -- */
+
+static void refuse(struct http_response *response, int status, const char *why)
+{
+    struct ndjson json;
+
+    response->status = status;
+    buf_clear(&response->body);
+    ndjson_begin(&json, &response->body, NDJSON_LINE);
+    ndjson_c_string(&json, STR("error"), why);
+    response->err = ndjson_end(&json);
+}
+
+/* "https://host:port" of a page of ours ends in what it asked for as Host. */
+static bool own_origin(const struct http_request *request)
+{
+    struct str origin = request->origin, slashes = STR("://");
+    size_t at;
+
+    if (origin.len == 0) return true; /* not a browser */
+    at = str_find(origin, ':');
+    origin = str_tail(origin, at);
+    return str_starts(origin, slashes) &&
+           str_equal_nocase(str_tail(origin, slashes.len), request->host);
+}
+
+static struct action *room(struct actions *actions)
+{
+    struct action *oldest = NULL;
+
+    for (size_t i = 0; i < ACTIONS_KEPT; i++) {
+        struct action *a = &actions->ring[i];
+        if (a->state == ACTION_FREE) return a;
+        if (a->state == ACTION_DONE && (!oldest || a->number < oldest->number)) oldest = a;
+    }
+    return oldest;
+}
+
+/* NULL: it was refused. */
+static const struct action_kind *read_body(const struct json *body,
+                                           char arguments[ARGUMENTS_MAX][ARGUMENT_CAP],
+                                           struct note *note)
+{
+    const struct action_kind *kind = NULL;
+    struct str name, text;
+    bool confirmed = false;
+
+    if (json_get_string(body, "action", &name, note)) return NULL;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (str_equal(name, str_from(kinds[i].name))) kind = &kinds[i];
+    if (!kind) {
+        note_set(note, "field 'action': no such action");
+        return NULL;
+    }
+    if (json_get_bool(body, "confirm", &confirmed, note) || !confirmed) {
+        note_set(note, "field 'confirm': expected true");
+        return NULL;
+    }
+    for (size_t i = 0; kind->arguments[i]; i++) {
+        if (json_get_string(body, kind->arguments[i], &text, note)) return NULL;
+        if (text.len == 0 || text.len >= ARGUMENT_CAP) {
+            note_set(note, "field '%s': 1 to %d bytes", kind->arguments[i], ARGUMENT_CAP - 1);
+            return NULL;
+        }
+        memcpy(arguments[i], text.at, text.len);
+        arguments[i][text.len] = '\0';
+    }
+    return kind;
+}
+
+static void take(struct dash *dash, const struct action_kind *kind,
+                 char arguments[ARGUMENTS_MAX][ARGUMENT_CAP], struct http_response *response)
+{
+    struct actions *actions = dash->actions;
+    struct action *a;
+
+    pthread_mutex_lock(&actions->lock);
+    a = room(actions);
+    if (a) {
+        *a = (struct action){.dash = dash, .kind = kind, .state = ACTION_ASKED};
+        a->number = ++actions->numbers;
+        a->at = clock_wall(dash->io->clock);
+        memcpy(a->arguments, arguments, sizeof a->arguments);
+        response->status = 202;
+        response->err =
+            buf_appendf(&response->body, "{\"number\":%llu}\n", (unsigned long long)a->number);
+        if (!actions->posted) {
+            actions->posted = true;
+            loop_post(dash->io->loop, &actions->post);
+        }
+    } else {
+        refuse(response, 503, "too many actions at once");
+    }
+    pthread_mutex_unlock(&actions->lock);
+}
+
+static void page_do(struct dash *dash, const struct http_request *request,
+                    struct http_response *response)
+{
+    char arguments[ARGUMENTS_MAX][ARGUMENT_CAP] = {{0}};
+    const struct action_kind *kind;
+    struct json *body = NULL;
+    struct note note = {""};
+
+    if (!dash->token[0]) {
+        refuse(response, 403, dash->read_only);
+    } else if (!own_origin(request)) {
+        refuse(response, 403, "asked for by another site");
+    } else if (!dash_token_matches(dash, request->authorization)) {
+        refuse(response, 401, "the admin token is needed: Authorization: Bearer TOKEN");
+    } else if (!str_equal(request->content_type, STR("application/json"))) {
+        refuse(response, 415, "expected application/json");
+    } else if (json_open(request->body, BODY_MAX, &body, &note) ||
+               !(kind = read_body(body, arguments, &note))) {
+        refuse(response, 400, note.text);
+    } else {
+        take(dash, kind, arguments, response);
+    }
+    json_close(body);
+}
+
+static void page_list(struct dash *dash, struct http_response *response)
+{
+    struct actions *actions = dash->actions;
+    struct ndjson json;
+
+    pthread_mutex_lock(&actions->lock);
+    ndjson_begin(&json, &response->body, NDJSON_LINE);
+    ndjson_open_array(&json, STR("actions"));
+    for (uint64_t n = actions->numbers; n > 0 && actions->numbers - n < ACTIONS_KEPT; n--)
+        for (size_t i = 0; i < ACTIONS_KEPT; i++)
+            if (actions->ring[i].state != ACTION_FREE && actions->ring[i].number == n)
+                write_action(&json, NDJSON_ITEM, &actions->ring[i]);
+    ndjson_close_array(&json);
+    response->err = ndjson_end(&json);
+    pthread_mutex_unlock(&actions->lock);
+}
+
+static void page_actions(void *context, const struct http_request *request,
+                         struct http_response *response)
+{
+    response->content_type = "application/json";
+    if (request->method == HTTP_POST)
+        page_do(context, request, response);
+    else
+        page_list(context, response);
+}
+
+/* -- life -- */
+
+enum err actions_open(struct dash *dash)
+{
+    struct actions *actions = dash->actions = calloc(1, sizeof *actions);
+
+    if (!actions) return ERR_NOMEM;
+    pthread_mutex_init(&actions->lock, NULL);
+    post_init(&actions->post, on_post);
+    actions->ring[0].dash = dash;
+    return http_route(dash->http, "/api/actions", HTTP_GET | HTTP_POST, page_actions, dash);
+}
+
+void actions_stop(struct dash *dash)
+{
+    (void)http_unroute(dash->http, "/api/actions"); /* never was, when opening failed */
+}
+
+bool actions_idle(const struct dash *dash)
+{
+    return !dash->actions || (!dash->actions->posted && dash->actions->sent == 0);
+}
+
+void actions_close(struct dash *dash)
+{
+    if (!dash->actions) return;
+    pthread_mutex_destroy(&dash->actions->lock);
+    free(dash->actions);
+}

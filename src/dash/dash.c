@@ -1,0 +1,296 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dash/dash_internal.h"
+
+static const char *const topic_paths[TOPICS] = {
+    [TOPIC_RAFT] = "/api/raft",       [TOPIC_TOPOLOGY] = "/api/topology",
+    [TOPIC_FLEET] = "/api/fleet",     [TOPIC_SHARDS] = "/api/shards",
+    [TOPIC_NEEDS] = "/api/needs",     [TOPIC_STORE] = "/api/store",
+    [TOPIC_WORKERS] = "/api/workers",
+};
+static const char *topic_name(enum topic topic)
+{
+    return topic_paths[topic] + sizeof "/api/" - 1;
+}
+
+/* -- small verbs -- */
+
+mono_time dash_again(const struct dash *dash, uint64_t every_ms)
+{
+    mono_time now = loop_now(dash->io->loop);
+    bool calm = !dash->watched && mono_due(dash->calm_from, now);
+
+    return mono_after(now, calm ? every_ms * CALM_FACTOR : every_ms);
+}
+
+void dash_send(struct dash *dash, const char *name, struct str json)
+{
+    if (json.len > EVENT_MAX) json = STR("{\"fetch\":true}");
+    (void)http_channel_send(dash->events, str_from(name), json); /* the next one says it all */
+}
+
+void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome)
+{
+    if (outcome->status == GRPC_UNIMPLEMENTED)
+        snprintf(why, WHY_CAP, "not served here");
+    else if (outcome->text.len)
+        snprintf(why, WHY_CAP, "%.*s", STR_ARG(outcome->text));
+    else
+        snprintf(why, WHY_CAP, "%s", err_text(outcome->err ? outcome->err : ERR_UNKNOWN));
+}
+
+bool dash_token_matches(const struct dash *dash, struct str authorization)
+{
+    struct str bearer = STR("Bearer "), given = str_tail(authorization, bearer.len);
+    size_t len = strlen(dash->token);
+    unsigned char differ = 0;
+
+    if (len == 0 || !str_starts(authorization, bearer) || given.len != len) return false;
+    for (size_t i = 0; i < len; i++) differ |= (unsigned char)(given.at[i] ^ dash->token[i]);
+    return differ == 0;
+}
+
+void dash_maybe_closed(struct dash *dash)
+{
+    void (*closed)(void *owner) = dash->closed;
+    void *owner = dash->closed_owner;
+
+    if (!dash->closing || dash->channels_open > 0) return;
+    if (!browse_idle(dash) || !actions_idle(dash)) return;
+    parts_close(dash);
+    shards_close(dash);
+    browse_close(dash);
+    actions_close(dash);
+    timer_deinit(&dash->tick);
+    tls_context_unref(dash->tls);
+    buf_deinit(&dash->text);
+    free(dash->history);
+    pthread_mutex_destroy(&dash->lock);
+    free(dash);
+    if (closed) closed(owner);
+}
+
+void dash_channel_closed(void *owner)
+{
+    struct dash *dash = owner;
+
+    dash->channels_open--;
+    dash_maybe_closed(dash);
+}
+
+enum err dash_channel_open(struct dash *dash, const char *const *addresses, bool follow_leader,
+                           struct rpc_channel **ret_channel, struct note *note)
+{
+    struct rpc_channel_options options = {.io = dash->io,
+                                          .addresses = addresses,
+                                          .tls = dash->tls,
+                                          .follow_leader = follow_leader,
+                                          .backoff_max_ms = 5000};
+    enum err err = rpc_channel_open(&options, ret_channel, note);
+
+    if (!err) dash->channels_open++;
+    return err;
+}
+
+/* -- this replica -- */
+
+static void see_leader(struct dash *dash, const struct dash_self *self)
+{
+    struct leader_seen *last = dash->leader_count ? &dash->leaders[dash->leader_count - 1] : NULL;
+
+    if (!self->leader_id) return;
+    if (last && last->term == self->term && last->leader_id == self->leader_id) return;
+    if (dash->leader_count == LEADERS_KEPT) {
+        memmove(dash->leaders, dash->leaders + 1, sizeof dash->leaders - sizeof dash->leaders[0]);
+        dash->leader_count--;
+    }
+    dash->leaders[dash->leader_count++] =
+        (struct leader_seen){clock_wall(dash->io->clock), self->term, self->leader_id};
+}
+
+static void put_id(struct ndjson *json, const char *key, uint64_t id)
+{
+    char text[20];
+
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)id);
+    ndjson_c_string(json, str_from(key), id ? text : NULL);
+}
+
+static void write_self(struct dash *dash, struct ndjson *json)
+{
+    struct dash_self self;
+
+    dash->self(dash->owner, &self);
+    see_leader(dash, &self);
+    if (dash->snapshot != self.snapshot || dash->snapshot_at.ms == 0) {
+        dash->snapshot = self.snapshot;
+        dash->snapshot_at = clock_wall(dash->io->clock);
+    }
+    dash->now.values[SERIES_COMMIT] = (double)self.commit;
+    dash->now.values[SERIES_TERM] = (double)self.term;
+    ndjson_open_object(json, STR("self"));
+    put_id(json, "replica_id", self.id);
+    put_id(json, "leader_id", self.leader_id);
+    ndjson_c_string(json, STR("role"), self.role);
+    ndjson_bool(json, STR("ready"), self.ready);
+    ndjson_bool(json, STR("voter"), self.voter);
+    ndjson_bool(json, STR("installing"), self.installing);
+    ndjson_bool(json, STR("disk_full"), self.disk_full);
+    ndjson_u64(json, STR("level"), self.level);
+    ndjson_u64(json, STR("term"), self.term);
+    ndjson_u64(json, STR("first"), self.first);
+    ndjson_u64(json, STR("last"), self.last);
+    ndjson_u64(json, STR("durable"), self.durable);
+    ndjson_u64(json, STR("commit"), self.commit);
+    ndjson_u64(json, STR("applied"), self.applied);
+    ndjson_u64(json, STR("snapshot"), self.snapshot);
+    ndjson_u64(json, STR("snapshot_seen_ms"), self.snapshot ? dash->snapshot_at.ms : 0);
+    ndjson_u64(json, STR("log_bytes"), self.log_bytes);
+    ndjson_u64(json, STR("disk_free"), self.disk_free);
+    ndjson_close_object(json);
+    ndjson_open_array(json, STR("leaders"));
+    for (size_t i = 0; i < dash->leader_count; i++) {
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_u64(json, STR("at_ms"), dash->leaders[i].at.ms);
+        ndjson_u64(json, STR("term"), dash->leaders[i].term);
+        put_id(json, "leader_id", dash->leaders[i].leader_id);
+        ndjson_close_object(json);
+    }
+    ndjson_close_array(json);
+}
+
+/* -- topics -- */
+
+static void tell_topic(struct dash *dash, enum topic topic)
+{
+    struct ndjson json;
+
+    buf_clear(&dash->text);
+    ndjson_begin(&json, &dash->text, NDJSON_LINE);
+    if (topic == TOPIC_RAFT) write_self(dash, &json);
+    parts_write(dash, topic, &json);
+    shards_write(dash, topic, &json);
+    if (ndjson_end(&json)) {
+        buf_clear(&dash->text);
+        ndjson_begin(&json, &dash->text, NDJSON_LINE);
+        ndjson_open_object(&json, STR("errors"));
+        ndjson_c_string(&json, STR("all"), "too much to show here; musterctl lists it");
+        ndjson_close_object(&json);
+        if (ndjson_end(&json)) return;
+    }
+    if (!http_publish(dash->http, topic_paths[topic], "application/json", buf_peek(&dash->text)))
+        dash_send(dash, topic_name(topic), json_line(&dash->text));
+}
+
+static void tell_sample(struct dash *dash)
+{
+    dash->now.at = clock_wall(dash->io->clock);
+    shards_sample(dash, &dash->now);
+    pthread_mutex_lock(&dash->lock);
+    history_add(dash->history, &dash->now);
+    pthread_mutex_unlock(&dash->lock);
+    buf_clear(&dash->text);
+    if (!sample_write(&dash->now, &dash->text)) dash_send(dash, "sample", json_line(&dash->text));
+}
+
+/* Answers of the last tick are told, then the next questions asked: one event a second for each
+ * topic that moved, however many answers it is made of. */
+static void on_tick(struct timer *timer)
+{
+    struct dash *dash = CONTAINER_OF(timer, struct dash, tick);
+    mono_time now = loop_now(dash->io->loop);
+
+    bool watched = http_stats(dash->http).readers > 0;
+
+    timer_start_in(timer, TICK_MS);
+    dash->eager = dash->hurry || (watched && !dash->watched);
+    dash->hurry = false;
+    dash->watched = watched;
+    dash->dirty[TOPIC_RAFT] = true; /* this replica's own numbers need no question */
+    for (size_t i = 0; i < TOPICS; i++) {
+        if (dash->dirty[i]) tell_topic(dash, (enum topic)i);
+        dash->dirty[i] = false;
+    }
+    if (mono_due(dash->sample_due, now)) {
+        tell_sample(dash);
+        dash->sample_due = mono_after(now, SAMPLE_MS);
+    }
+    parts_ask(dash);
+    shards_ask(dash);
+}
+
+/* -- life -- */
+
+static void copy_text(char *to, size_t cap, const char *from)
+{
+    snprintf(to, cap, "%s", from ? from : "");
+}
+
+static enum err open_rest(struct dash *dash, const struct dash_options *options, struct note *note)
+{
+    enum err err = timer_init(&dash->tick, dash->io->loop, on_tick);
+
+    if (!err) err = parts_open(dash);
+    if (!err) err = shards_open(dash);
+    if (!err) err = browse_open(dash);
+    if (!err) err = actions_open(dash);
+    if (!err) err = pages_open(dash);
+    for (size_t i = 0; i < TOPICS && !err; i++)
+        err = http_publish(dash->http, topic_paths[i], "application/json", STR("{}\n"));
+    if (!err) err = http_channel_open(dash->http, "/api/events", (size_t)TOPICS * 4, &dash->events);
+    if (!err) err = dash_channel_open(dash, options->addresses, true, &dash->channel, note);
+    if (!err) timer_start_in(&dash->tick, 0);
+    return err;
+}
+
+enum err dash_open(const struct dash_options *options, struct dash **ret_dash, struct note *note)
+{
+    struct dash *dash = calloc(1, sizeof *dash);
+    enum err err;
+
+    if (!dash) return ERR_NOMEM;
+    dash->io = options->io;
+    dash->log = *options->log;
+    dash->http = options->http;
+    dash->tls = options->tls;
+    if (dash->tls) tls_context_ref(dash->tls);
+    copy_text(dash->node, sizeof dash->node, options->node);
+    copy_text(dash->version, sizeof dash->version, options->version);
+    copy_text(dash->commit, sizeof dash->commit, options->commit);
+    copy_text(dash->warning, sizeof dash->warning, options->warning);
+    copy_text(dash->read_only, sizeof dash->read_only, options->read_only);
+    copy_text(dash->token, sizeof dash->token, options->token);
+    dash->self = options->self;
+    dash->owner = options->owner;
+    pthread_mutex_init(&dash->lock, NULL);
+    buf_init(&dash->text, TOPIC_MAX);
+    sample_clear(&dash->now, clock_wall(dash->io->clock));
+    dash->calm_from = mono_after(loop_now(dash->io->loop), CALM_AFTER_MS);
+    dash->history = calloc(1, sizeof *dash->history);
+    err = dash->history ? open_rest(dash, options, note) : ERR_NOMEM;
+    if (err) {
+        note_prefix(note, "dashboard");
+        dash_close(dash, NULL, NULL); /* no channel is open yet: it is gone at once */
+    } else {
+        *ret_dash = dash;
+    }
+    return err;
+}
+
+void dash_close(struct dash *dash, void (*done)(void *owner), void *owner)
+{
+    dash->closing = true;
+    dash->closed = done;
+    dash->closed_owner = owner;
+    timer_stop(&dash->tick);
+    pages_close(dash); /* no handler runs from here on */
+    browse_stop(dash);
+    actions_stop(dash);
+    dash->channels_open++; /* not gone while it is being taken apart */
+    shards_hang_up(dash);
+    if (dash->channel) rpc_channel_close(dash->channel, dash_channel_closed, dash);
+    dash->channel = NULL;
+    dash_channel_closed(dash);
+}

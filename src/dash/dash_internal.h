@@ -1,0 +1,191 @@
+/* The dashboard from the inside.
+ *
+ *   dash.c     life, the tick, topics: what is published and sent
+ *   parts.c    what the coordinators are asked, and what of it goes into the history
+ *   shards.c   the same of each shard
+ *   browse.c   the keys of the store below a prefix: asked on the HTTP thread, answered by the loop
+ *   actions.c  what may be done, by whom, and how it ended
+ *   pages.c    the assets of the page, and the routes that have no topic
+ *
+ * A topic is one JSON document: at /api/NAME, and as an event NAME whenever it changed. */
+#ifndef DASH_DASH_INTERNAL_H
+#define DASH_DASH_INTERNAL_H
+#include <protobuf-c/protobuf-c.h>
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "dash/dash.h"
+#include "dash/history.h"
+#include "rpc/client.h"
+#include "text/ndjson.h"
+
+enum {
+    TICK_MS = 1000,
+    SAMPLE_MS = 2000,
+    CALM_FACTOR = 5,       /* so much less often while nobody watches, */
+    CALM_AFTER_MS = 60000, /* but not in the first minute: the first page is to be full */
+    CALL_TIMEOUT_MS = 4000,
+    ANSWER_MAX = 4 << 20, /* of one answer; more is not shown */
+    ANSWER_ARENA_MAX = 64 << 20,
+    PART_MAX = 8 << 20,    /* of JSON */
+    TOPIC_MAX = 15 << 20,  /* below what the listener publishes */
+    EVENT_MAX = 192 << 10, /* a longer topic is only told of, and fetched */
+    WHY_CAP = 200,
+    SHARDS_MAX = 64, /* that are dialled; the rest is listed */
+    SHARD_ID_CAP = 256,
+    LEADERS_KEPT = 32,
+};
+
+enum topic {
+    TOPIC_RAFT,
+    TOPIC_TOPOLOGY,
+    TOPIC_FLEET,
+    TOPIC_SHARDS,
+    TOPIC_NEEDS,
+    TOPIC_STORE,
+    TOPIC_WORKERS,
+    TOPICS
+};
+
+struct part; /* parts.c */
+struct part_kind {
+    enum topic topic;
+    uint32_t series; /* BIT() of those it fills: not known while it is not answered */
+    const char *name, *path;
+    const ProtobufCMessageDescriptor *answer;
+    uint64_t every_ms;
+    /* The request; NULL: an empty one. ERR_NOMEM, ERR_FULL. */
+    enum err (*request)(struct buf *into);
+    /* The answer as fields of an open object; NULL: by its descriptor. */
+    void (*write)(struct ndjson *json, const ProtobufCMessage *answer);
+    /* What the rest of the dashboard takes of it; may be NULL. */
+    void (*took)(struct dash *dash, const ProtobufCMessage *answer);
+};
+struct part {
+    struct dash *dash;
+    const struct part_kind *kind;
+    struct buf json;   /* of the last answer; empty: there was none */
+    char why[WHY_CAP]; /* the last question was not answered; "" */
+    bool busy;
+    mono_time next;
+};
+
+enum shard_ask { ASK_STATUS, ASK_NEEDS, SHARD_ASKS };
+struct shard_link {
+    struct dash *dash; /* NULL: the row is free */
+    char id[SHARD_ID_CAP], address[RPC_ADDRESS_CAP];
+    struct rpc_channel *channel;
+    bool listed;                            /* still in the table of shards */
+    bool closing;                           /* its channel ends; the row is free after */
+    struct buf json[SHARD_ASKS], next_json; /* the last answers; the one that comes in */
+    char why[SHARD_ASKS][WHY_CAP];
+    bool busy[SHARD_ASKS];
+    mono_time next[SHARD_ASKS];
+    struct ndjson writer; /* while needs stream in */
+    bool headed;
+    enum err err;
+    uint64_t needs, unmet, configured, actions;
+    double cost, cycle_ms;
+    bool told; /* its status was understood: the numbers above are known */
+};
+
+struct leader_seen {
+    wall_time at;
+    uint64_t term, leader_id;
+};
+
+struct browse;  /* browse.c */
+struct actions; /* actions.c */
+
+struct dash {
+    struct io *io;
+    struct log_source log;
+    struct http_server *http;
+    struct tls_context *tls;
+    char node[256], version[32], commit[64], warning[WHY_CAP], read_only[WHY_CAP];
+    char token[DASH_TOKEN_MAX + 1]; /* "": no actions */
+    void (*self)(void *owner, struct dash_self *ret_self);
+    void *owner;
+    struct http_channel *events;
+    struct rpc_channel *channel;
+    size_t channels_open;
+    struct part *parts;
+    bool dirty[TOPICS];
+    mono_time calm_from;
+    bool watched;
+    bool eager; /* in this tick everything is asked: somebody has just begun to watch, or acted */
+    bool hurry; /* in the next one */
+    struct shard_link *shards; /* SHARDS_MAX of them */
+    size_t shards_listed;
+    struct leader_seen leaders[LEADERS_KEPT];
+    size_t leader_count;
+    uint64_t snapshot; /* the last index seen, and since when */
+    wall_time snapshot_at;
+    struct sample now; /* what the next sample is made of */
+    mono_time sample_due;
+    pthread_mutex_t lock; /* of the history, which the HTTP thread writes out */
+    struct history *history;
+    struct browse *browse;
+    struct actions *actions;
+    struct timer tick;
+    struct buf text; /* scratch of one topic or event */
+    void (*closed)(void *owner);
+    void *closed_owner;
+    bool closing;
+};
+
+/* -- dash.c -- */
+/* When a question that is asked every `every_ms` is due again. */
+mono_time dash_again(const struct dash *dash, uint64_t every_ms);
+/* Whether one that is due then is to be asked now. */
+static inline bool dash_due(const struct dash *dash, mono_time due)
+{
+    return dash->eager || mono_due(due, loop_now(dash->io->loop));
+}
+void dash_send(struct dash *dash, const char *name, struct str json);
+void dash_channel_closed(void *dash);
+void dash_maybe_closed(struct dash *dash);
+enum err dash_channel_open(struct dash *dash, const char *const *addresses, bool follow_leader,
+                           struct rpc_channel **ret_channel, struct note *note);
+/* In words, for who looks at the page. */
+void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome);
+/* Compares in a time that says nothing of where they differ. False without a token. */
+bool dash_token_matches(const struct dash *dash, struct str authorization);
+static inline struct str json_line(const struct buf *buf) /* without its line end */
+{
+    return str_of(buf->data, buf->len - 1);
+}
+
+/* -- parts.c -- */
+enum err parts_open(struct dash *dash);
+void parts_close(struct dash *dash);
+void parts_ask(struct dash *dash);
+void parts_write(struct dash *dash, enum topic topic, struct ndjson *json);
+
+/* -- shards.c -- */
+enum err shards_open(struct dash *dash);
+void shards_close(struct dash *dash); /* frees; after all channels are closed */
+void shards_hang_up(struct dash *dash);
+void shards_begin_list(struct dash *dash);
+void shards_listed(struct dash *dash, const char *id, const char *address);
+void shards_end_list(struct dash *dash);
+void shards_ask(struct dash *dash);
+void shards_write(struct dash *dash, enum topic topic, struct ndjson *json);
+void shards_sample(struct dash *dash, struct sample *sample);
+
+/* -- browse.c -- */
+enum err browse_open(struct dash *dash);
+void browse_stop(struct dash *dash);
+bool browse_idle(const struct dash *dash);
+void browse_close(struct dash *dash);
+
+/* -- actions.c -- */
+enum err actions_open(struct dash *dash);
+void actions_stop(struct dash *dash);
+bool actions_idle(const struct dash *dash);
+void actions_close(struct dash *dash);
+
+/* -- pages.c -- */
+enum err pages_open(struct dash *dash);
+void pages_close(struct dash *dash);
+#endif

@@ -1,0 +1,76 @@
+#include "dash/history.h"
+
+#include <math.h>
+
+const char *series_name(enum series series)
+{
+    static const char *const names[SERIES_COUNT] = {
+        [SERIES_COMMIT] = "commit",
+        [SERIES_LAG] = "lag",
+        [SERIES_TERM] = "term",
+        [SERIES_MACHINES] = "machines",
+        [SERIES_CONFIGURED] = "configured",
+        [SERIES_COST] = "cost",
+        [SERIES_SHORTFALLS] = "shortfalls",
+        [SERIES_NEEDS] = "needs",
+        [SERIES_UNMET] = "unmet",
+        [SERIES_ACTIONS] = "actions",
+        [SERIES_CYCLE_MS] = "cycle_ms",
+        [SERIES_REVISION] = "revision",
+        [SERIES_KEYS] = "keys",
+        [SERIES_LEASES] = "leases",
+        [SERIES_WORKERS] = "workers",
+    };
+    return names[series];
+}
+
+void sample_clear(struct sample *sample, wall_time at)
+{
+    sample->at = at;
+    for (size_t i = 0; i < SERIES_COUNT; i++) sample->values[i] = NAN;
+}
+
+void history_add(struct history *history, const struct sample *sample)
+{
+    history->ring[history->next] = *sample;
+    history->next = (history->next + 1) % HISTORY_SAMPLES;
+    if (history->count < HISTORY_SAMPLES) history->count++;
+}
+
+static void write_row(struct ndjson *json, const struct sample *sample)
+{
+    ndjson_u64(json, NDJSON_ITEM, sample->at.ms);
+    for (size_t i = 0; i < SERIES_COUNT; i++) ndjson_double(json, NDJSON_ITEM, sample->values[i]);
+}
+
+enum err history_write(const struct history *history, uint64_t every_ms, struct buf *into)
+{
+    size_t oldest = (history->next + HISTORY_SAMPLES - history->count) % HISTORY_SAMPLES;
+    struct ndjson json;
+
+    ndjson_begin(&json, into, NDJSON_LINE);
+    ndjson_u64(&json, STR("every_ms"), every_ms);
+    ndjson_open_array(&json, STR("names"));
+    for (size_t i = 0; i < SERIES_COUNT; i++)
+        ndjson_c_string(&json, NDJSON_ITEM, series_name((enum series)i));
+    ndjson_close_array(&json);
+    ndjson_open_array(&json, STR("rows"));
+    for (size_t i = 0; i < history->count; i++) {
+        ndjson_open_array(&json, NDJSON_ITEM);
+        write_row(&json, &history->ring[(oldest + i) % HISTORY_SAMPLES]);
+        ndjson_close_array(&json);
+    }
+    ndjson_close_array(&json);
+    return ndjson_end(&json);
+}
+
+enum err sample_write(const struct sample *sample, struct buf *into)
+{
+    struct ndjson json;
+
+    ndjson_begin_value(&json, into, NDJSON_LINE);
+    ndjson_open_array(&json, NDJSON_ITEM);
+    write_row(&json, sample);
+    ndjson_close_array(&json);
+    return ndjson_end(&json);
+}

@@ -1,0 +1,335 @@
+/* What the coordinators are asked: one row for each question. The answer becomes JSON by its
+ * descriptor, so a field that is added to the contract is on the page's data without a line here.
+ * The store's rows are written by hand: identities of leases are for their holders only. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dash/dash_internal.h"
+#include "wire/json/message_json.h"
+#include "wire/message.h"
+#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
+#include "wire/pb/muster_v1_coordination.pb-c.h"
+#include "wire/pb/muster_v1_fleet.pb-c.h"
+#include "wire/pb/muster_v1_member.pb-c.h"
+
+#define FLEET       "/muster.v1.Fleet/"
+#define COORDINATOR "/bigfleet.v1alpha1.Coordinator/"
+#define STORE       "/muster.v1.Coordination/"
+#define MEMBERS     "/muster.v1.Membership/"
+
+enum { CLAIMS_SHOWN = 1000 };
+#define CLAIMS_PREFIX "muster/"
+#define CLAIMS_END    "muster0" /* the byte after the slash */
+
+/* -- what the rest takes of the answers -- */
+
+static void took_replicas(struct dash *dash, const ProtobufCMessage *answer)
+{
+    const Muster__V1__ListReplicasResponse *list = (const void *)answer;
+    uint64_t most = 0, least = UINT64_MAX;
+
+    for (size_t i = 0; i < list->n_replicas; i++) {
+        if (!list->replicas[i]->voter) continue;
+        most = max_u64(most, list->replicas[i]->match);
+        least = min_u64(least, list->replicas[i]->match);
+    }
+    dash->now.values[SERIES_LAG] = most >= least ? (double)(most - least) : NAN;
+}
+
+static void took_shards(struct dash *dash, const ProtobufCMessage *answer)
+{
+    const Bigfleet__V1alpha1__ListShardsResponse *list = (const void *)answer;
+
+    shards_begin_list(dash);
+    for (size_t i = 0; i < list->n_shards; i++)
+        shards_listed(dash, list->shards[i]->shard_id, list->shards[i]->address);
+    shards_end_list(dash);
+    dash->dirty[TOPIC_SHARDS] = dash->dirty[TOPIC_NEEDS] = true;
+}
+
+static void took_reports(struct dash *dash, const ProtobufCMessage *answer)
+{
+    const Bigfleet__V1alpha1__ListShardReportsResponse *list = (const void *)answer;
+    double machines = 0, shortfalls = 0;
+
+    for (size_t i = 0; i < list->n_reports; i++) {
+        const Bigfleet__V1alpha1__ShardReportSnapshot *report = list->reports[i];
+        if (report->summary) machines += report->summary->total_machines;
+        shortfalls += (double)report->n_shortfalls;
+    }
+    dash->now.values[SERIES_MACHINES] = machines;
+    dash->now.values[SERIES_SHORTFALLS] = shortfalls;
+}
+
+static void took_store(struct dash *dash, const ProtobufCMessage *answer)
+{
+    const Muster__V1__StatusResponse *status = (const void *)answer;
+
+    dash->now.values[SERIES_REVISION] = (double)status->revision;
+    dash->now.values[SERIES_KEYS] = (double)status->keys;
+    dash->now.values[SERIES_LEASES] = (double)status->leases;
+}
+
+static void took_workers(struct dash *dash, const ProtobufCMessage *answer)
+{
+    const Muster__V1__ClusterStatusResponse *status = (const void *)answer;
+
+    dash->now.values[SERIES_WORKERS] = (double)status->active;
+}
+
+/* -- questions and answers that are no plain message -- */
+
+static enum err claims_request(struct buf *into)
+{
+    Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
+    uint8_t from[] = CLAIMS_PREFIX, end[] = CLAIMS_END;
+
+    request.key = (ProtobufCBinaryData){sizeof from - 1, from};
+    request.range_end = (ProtobufCBinaryData){sizeof end - 1, end};
+    request.limit = CLAIMS_SHOWN;
+    request.keys_only = true;
+    return message_write(&request.base, into, NULL);
+}
+
+static void write_claims(struct ndjson *json, const ProtobufCMessage *answer)
+{
+    const Muster__V1__RangeResponse *range = (const void *)answer;
+
+    ndjson_bool(json, STR("more"), range->more);
+    ndjson_u64(json, STR("revision"), range->revision);
+    ndjson_open_array(json, STR("claims"));
+    for (size_t i = 0; i < range->n_entries; i++) {
+        const Muster__V1__Entry *e = range->entries[i];
+        struct str key = str_of(e->key.data, e->key.len);
+
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_string(json, STR("key"), str_tail(key, sizeof CLAIMS_PREFIX - 1));
+        ndjson_c_string(json, STR("owner"), e->owner);
+        ndjson_u64(json, STR("token"), e->token);
+        ndjson_u64(json, STR("revision"), e->revision);
+        ndjson_i64(json, STR("ttl_ms"), e->ttl_ms);
+        ndjson_i64(json, STR("remaining_ms"), e->remaining_ms);
+        ndjson_close_object(json);
+    }
+    ndjson_close_array(json);
+}
+
+static void write_store(struct ndjson *json, const ProtobufCMessage *answer)
+{
+    const Muster__V1__StatusResponse *s = (const void *)answer;
+
+    ndjson_u64(json, STR("revision"), s->revision);
+    ndjson_u64(json, STR("compacted"), s->compacted);
+    ndjson_u64(json, STR("keys"), s->keys);
+    ndjson_u64(json, STR("bytes"), s->bytes);
+    ndjson_u64(json, STR("quota"), s->quota);
+    ndjson_u64(json, STR("leases"), s->leases);
+    ndjson_u64(json, STR("groups"), s->groups);
+    ndjson_u64(json, STR("waiters"), s->waiters);
+    ndjson_u64(json, STR("watchers"), s->watchers);
+    ndjson_u64(json, STR("clients"), s->clients);
+    ndjson_bool(json, STR("no_space"), s->no_space);
+}
+
+/* -- the table -- */
+
+#define ANSWER_OF(package, message) &package##__##message##__descriptor
+static const struct part_kind kinds[] = {
+    {.topic = TOPIC_RAFT,
+     .name = "replicas",
+     .path = FLEET "ListReplicas",
+     .every_ms = 1000,
+     .answer = ANSWER_OF(muster__v1, list_replicas_response),
+     .took = took_replicas,
+     .series = BIT(SERIES_LAG)},
+    {.topic = TOPIC_TOPOLOGY,
+     .name = "shards",
+     .path = COORDINATOR "ListShards",
+     .every_ms = 2000,
+     .answer = ANSWER_OF(bigfleet__v1alpha1, list_shards_response),
+     .took = took_shards},
+    {.topic = TOPIC_TOPOLOGY,
+     .name = "domains",
+     .path = COORDINATOR "ListDomainAssignments",
+     .every_ms = 3000,
+     .answer = ANSWER_OF(bigfleet__v1alpha1, list_domain_assignments_response)},
+    {.topic = TOPIC_TOPOLOGY,
+     .name = "clusters",
+     .path = FLEET "ListClusters",
+     .every_ms = 3000,
+     .answer = ANSWER_OF(muster__v1, list_clusters_response)},
+    {.topic = TOPIC_TOPOLOGY,
+     .name = "quotas",
+     .path = COORDINATOR "ListQuotas",
+     .every_ms = 5000,
+     .answer = ANSWER_OF(bigfleet__v1alpha1, list_quotas_response)},
+    {.topic = TOPIC_TOPOLOGY,
+     .name = "providers",
+     .path = COORDINATOR "ListProviders",
+     .every_ms = 5000,
+     .answer = ANSWER_OF(bigfleet__v1alpha1, list_providers_response)},
+    {.topic = TOPIC_TOPOLOGY,
+     .name = "instructions",
+     .path = FLEET "ListInstructions",
+     .every_ms = 2000,
+     .answer = ANSWER_OF(muster__v1, list_instructions_response)},
+    {.topic = TOPIC_FLEET,
+     .name = "reports",
+     .path = COORDINATOR "ListShardReports",
+     .every_ms = 2000,
+     .answer = ANSWER_OF(bigfleet__v1alpha1, list_shard_reports_response),
+     .took = took_reports,
+     .series = BIT(SERIES_MACHINES) | BIT(SERIES_SHORTFALLS)},
+    {.topic = TOPIC_STORE,
+     .name = "status",
+     .path = STORE "Status",
+     .every_ms = 1000,
+     .answer = ANSWER_OF(muster__v1, status_response),
+     .write = write_store,
+     .took = took_store,
+     .series = BIT(SERIES_REVISION) | BIT(SERIES_KEYS) | BIT(SERIES_LEASES)},
+    {.topic = TOPIC_STORE,
+     .name = "claims",
+     .path = STORE "Range",
+     .every_ms = 2000,
+     .answer = ANSWER_OF(muster__v1, range_response),
+     .request = claims_request,
+     .write = write_claims},
+    {.topic = TOPIC_WORKERS,
+     .name = "status",
+     .path = MEMBERS "ClusterStatus",
+     .every_ms = 1000,
+     .answer = ANSWER_OF(muster__v1, cluster_status_response),
+     .took = took_workers,
+     .series = BIT(SERIES_WORKERS)},
+    {.topic = TOPIC_WORKERS,
+     .name = "workers",
+     .path = MEMBERS "ListWorkers",
+     .every_ms = 2000,
+     .answer = ANSWER_OF(muster__v1, list_workers_response)},
+    {.topic = TOPIC_WORKERS,
+     .name = "partitions",
+     .path = MEMBERS "ListPartitions",
+     .every_ms = 2000,
+     .answer = ANSWER_OF(muster__v1, list_partitions_response)},
+    {.topic = TOPIC_WORKERS,
+     .name = "checkpoints",
+     .path = MEMBERS "ListCheckpoints",
+     .every_ms = 3000,
+     .answer = ANSWER_OF(muster__v1, list_checkpoints_response)},
+};
+
+/* -- asking -- */
+
+static void not_answered(struct part *part, const char *why)
+{
+    snprintf(part->why, sizeof part->why, "%s", why);
+    for (size_t i = 0; i < SERIES_COUNT; i++)
+        if (part->kind->series & BIT(i)) part->dash->now.values[i] = NAN;
+}
+
+static void take(struct part *part, const ProtobufCMessage *answer)
+{
+    struct ndjson json;
+
+    buf_clear(&part->json);
+    ndjson_begin(&json, &part->json, NDJSON_LINE);
+    if (part->kind->write)
+        part->kind->write(&json, answer);
+    else
+        message_json_fields(&json, answer);
+    part->why[0] = '\0';
+    if (ndjson_end(&json)) not_answered(part, "too much to show here; musterctl lists it");
+    if (part->kind->took) part->kind->took(part->dash, answer);
+}
+
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct part *part = owner;
+    struct dash *dash = part->dash;
+    ProtobufCMessage *message;
+    char why[WHY_CAP];
+    struct arena arena;
+
+    (void)call;
+    part->busy = false;
+    if (dash->closing) return;
+    part->next = dash_again(dash, part->kind->every_ms);
+    dash->dirty[part->kind->topic] = true;
+    if (outcome->err) {
+        dash_why(why, outcome);
+        not_answered(part, why);
+        return;
+    }
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (message_read(part->kind->answer, bytes, NULL, &arena, &message, NULL))
+        not_answered(part, "the answer cannot be read");
+    else
+        take(part, message);
+    arena_deinit(&arena);
+}
+
+static void ask(struct part *part)
+{
+    struct rpc_call_options call = {.path = part->kind->path,
+                                    .timeout_ms = CALL_TIMEOUT_MS,
+                                    .idempotent = true,
+                                    .response_max = ANSWER_MAX};
+    struct dash *dash = part->dash;
+    struct buf request;
+    enum err err = ERR_OK;
+
+    buf_init(&request, PART_MAX);
+    if (part->kind->request) err = part->kind->request(&request);
+    if (!err) err = rpc_unary(dash->channel, &call, buf_peek(&request), on_answer, part, NULL);
+    buf_deinit(&request);
+    part->busy = !err;
+    if (!err) return;
+    part->next = dash_again(dash, part->kind->every_ms);
+    not_answered(part, err_text(err));
+}
+
+void parts_ask(struct dash *dash)
+{
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct part *part = &dash->parts[i];
+        if (!part->busy && dash_due(dash, part->next)) ask(part);
+    }
+}
+
+/* -- telling, and life -- */
+
+void parts_write(struct dash *dash, enum topic topic, struct ndjson *json)
+{
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        const struct part *part = &dash->parts[i];
+        if (kinds[i].topic == topic && part->json.len > 0)
+            ndjson_raw(json, str_from(kinds[i].name), json_line(&part->json));
+    }
+    ndjson_open_object(json, STR("errors"));
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (kinds[i].topic == topic && dash->parts[i].why[0])
+            ndjson_c_string(json, str_from(kinds[i].name), dash->parts[i].why);
+    ndjson_close_object(json);
+}
+
+enum err parts_open(struct dash *dash)
+{
+    dash->parts = calloc(ARRAY_LEN(kinds), sizeof *dash->parts);
+    if (!dash->parts) return ERR_NOMEM;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        dash->parts[i].dash = dash;
+        dash->parts[i].kind = &kinds[i];
+        buf_init(&dash->parts[i].json, PART_MAX);
+    }
+    return ERR_OK;
+}
+
+void parts_close(struct dash *dash)
+{
+    if (!dash->parts) return;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) buf_deinit(&dash->parts[i].json);
+    free(dash->parts);
+}

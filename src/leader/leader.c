@@ -1,0 +1,416 @@
+#include "leader/leader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rpc/forward.h"
+
+enum { TEXT_MAX = 1024 };
+
+/* -- who leads -- */
+
+bool leader_here(const struct leader *leader)
+{
+    return leader->replica && replica_status(leader->replica).role == REPLICA_LEADER;
+}
+
+/* The news of a lost term may still be on its way. */
+bool leader_leads(const struct leader *leader)
+{
+    return leader->ready && replica_status(leader->replica).term == leader->term;
+}
+
+void leader_redirect(const struct leader *leader, struct rpc_call *call)
+{
+    rpc_fail_not_leader(call, leader->address ? leader->address(leader->owner) : "");
+}
+
+/* -- ends -- */
+
+void request_free(struct request *request)
+{
+    struct leader *leader = request->leader;
+
+    if (leader->rules->freed) leader->rules->freed(request);
+    list_remove(&request->link);
+    if (request->call) rpc_call_set_data(request->call, NULL);
+    assert(leader->request_count > 0);
+    leader->request_count--;
+    if (list_empty(&leader->requests)) timer_stop(&leader->overdue);
+    free(request);
+}
+
+__attribute__((format(printf, 4, 0))) static void finish(struct request *request,
+                                                         enum grpc_status status, bool applied_no,
+                                                         const char *format, va_list args)
+{
+    char text[TEXT_MAX];
+
+    if (applied_no && request->acted) { /* RESOURCE_EXHAUSTED alone says "not applied" already */
+        applied_no = false;
+        status = GRPC_UNAVAILABLE;
+    }
+    vsnprintf(text, sizeof text, format, args);
+    if (request->call) {
+        if (applied_no) (void)rpc_add_trailer(request->call, STR(RPC_APPLIED_TRAILER), STR("no"));
+        rpc_finish(request->call, status, str_from(text), STR_EMPTY);
+    }
+    request_free(request);
+}
+
+void request_fail(struct request *request, enum grpc_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    finish(request, status, false, format, args);
+    va_end(args);
+}
+
+void request_refuse(struct request *request, enum grpc_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    finish(request, status, true, format, args);
+    va_end(args);
+}
+
+void request_refuse_as(struct request *request, enum leader_refusal why)
+{
+    const struct leader_word *word = &request->leader->rules->words[why];
+
+    if (why == LEADER_DOUBT)
+        request_fail(request, word->status, "%s", word->text);
+    else
+        request_refuse(request, word->status, "%s", word->text);
+}
+
+/* Says it in the service's words, if it has any. */
+static bool said(struct request *request, enum leader_refusal why)
+{
+    if (!request->leader->rules->words) return false;
+    request_refuse_as(request, why);
+    return true;
+}
+
+void request_reply(struct request *request, struct str message)
+{
+    if (request->call) rpc_reply_bytes(request->call, message);
+    request_free(request);
+}
+
+void request_reply_packed(struct request *request, const struct pack *pack)
+{
+    if (pack->err)
+        request_refuse(request, err_grpc_status(pack->err), "%s: the answer: %s",
+                       request->method->name, err_text(pack->err));
+    else
+        request_reply(request, buf_peek(pack->into));
+}
+
+void request_redirect(struct request *request)
+{
+    if (said(request, LEADER_ELSEWHERE)) return;
+    if (request->call) leader_redirect(request->leader, request->call);
+    request_free(request);
+}
+
+void request_log_failed(struct request *request, enum err err)
+{
+    const struct leader_rules *rules = request->leader->rules;
+    const char *name = request->method->name;
+
+    switch (err) {
+    case ERR_NOT_LEADER: request_redirect(request); return;
+    case ERR_UNKNOWN:
+        if (said(request, LEADER_DOUBT)) return;
+        request_fail(request, rules->doubt,
+                     "%s: no majority confirmed it: it may or may not have been applied", name);
+        return;
+    case ERR_FULL:
+        if (said(request, LEADER_LOG_FULL)) return;
+        request_refuse(request, rules->full, "%s: too much is under way; try again", name);
+        return;
+    case ERR_VERSION:
+        if (said(request, LEADER_OLD_LEVEL)) return;
+        request_refuse(request, GRPC_UNAVAILABLE,
+                       "%s: the cluster is at level %u until every replica is upgraded", name,
+                       replica_status(request->leader->replica).level);
+        return;
+    case ERR_NO_SPACE:
+        if (said(request, LEADER_DISK_FULL)) return;
+        request_refuse(request, rules->full, "%s: the leader's disk is full", name);
+        return;
+    default:
+        if (said(request, LEADER_FAILED)) return;
+        request_refuse(request, GRPC_UNAVAILABLE, "%s: %s", name, err_text(err));
+        return;
+    }
+}
+
+/* -- reading, writing, being kept -- */
+
+static void on_read(struct read_ticket *ticket, enum err err)
+{
+    struct request *request = CONTAINER_OF(ticket, struct request, ticket);
+
+    if (err) {
+        request_log_failed(request, err);
+        return;
+    }
+    rpc_call_mark(request->call, "leads");
+    request->leader->rules->read(request);
+}
+
+void request_read(struct request *request)
+{
+    request->step = REQUEST_READS;
+    request->ticket.done = on_read;
+    replica_read(request->leader->replica, &request->ticket);
+}
+
+static void on_written(struct proposal *proposal, enum err err, struct str reply)
+{
+    struct request *request = CONTAINER_OF(proposal, struct request, proposal);
+
+    if (request->call) rpc_call_mark(request->call, "applied");
+    request->leader->rules->written(request, err, reply);
+}
+
+void request_propose(struct request *request, const struct proposal *proposal)
+{
+    request->step = REQUEST_WRITES;
+    request->proposal = *proposal;
+    request->proposal.done = on_written;
+    rpc_call_mark(request->call, "proposed");
+    replica_propose(request->leader->replica, (struct proposal *const[]){&request->proposal}, 1);
+}
+
+void request_keep(struct request *request, struct list *list)
+{
+    struct leader *leader = request->leader;
+
+    request->step = REQUEST_KEPT;
+    list_remove(&request->link);
+    list_append(list, &request->link);
+    if (list_empty(&leader->requests)) timer_stop(&leader->overdue);
+}
+
+/* -- the replica's changes -- */
+
+bool leader_over(struct leader *leader, const struct replica_status *status)
+{
+    if (!leader->led || (status->role == REPLICA_LEADER && status->term == leader->term))
+        return false;
+    leader->led = leader->ready = false;
+    return true;
+}
+
+bool leader_begun(struct leader *leader, const struct replica_status *status)
+{
+    bool led = leader->led;
+
+    leader->term = status->term;
+    leader->led = status->role == REPLICA_LEADER;
+    return leader->led && !led;
+}
+
+bool leader_ready(struct leader *leader, const struct replica_status *status)
+{
+    bool ready = leader->ready;
+
+    leader->ready = leader->led && status->ready;
+    return leader->ready && !ready;
+}
+
+void leader_resume(struct leader *leader)
+{
+    LIST_EACH_SAFE(&leader->requests, node, next)
+    {
+        struct request *request = CONTAINER_OF(node, struct request, link);
+
+        if (request->step != REQUEST_WAITS) continue;
+        if (leader->ready)
+            leader->rules->begin(request);
+        else if (!leader->led)
+            request_redirect(request);
+    }
+}
+
+/* -- too late -- */
+
+static void start_overdue_timer(struct leader *leader)
+{
+    if (list_empty(&leader->requests)) return;
+    timer_start(&leader->overdue,
+                mono_after(CONTAINER_OF(leader->requests.next, struct request, link)->since,
+                           leader->wait_ms));
+}
+
+static void give_up(struct request *request)
+{
+    struct leader *leader = request->leader;
+
+    switch (request->step) {
+    case REQUEST_WAITS:
+        if (said(request, LEADER_NOT_READY)) break;
+        request_refuse(request, GRPC_UNAVAILABLE, "%s: the leader is not ready yet",
+                       request->method->name);
+        break;
+    case REQUEST_READS:
+        replica_read_cancel(leader->replica, &request->ticket);
+        if (said(request, LEADER_NO_MAJORITY)) break;
+        request_refuse(request, GRPC_UNAVAILABLE, "%s: no majority answered within %llu ms",
+                       request->method->name, (unsigned long long)leader->wait_ms);
+        break;
+    case REQUEST_WRITES: /* ends by its done(), in this turn */
+        list_remove(&request->link);
+        replica_abandon(leader->replica, &request->proposal);
+        break;
+    case REQUEST_KEPT: assert(false); /* not among those that can be overdue */
+    }
+}
+
+static void on_overdue(struct timer *timer)
+{
+    struct leader *leader = CONTAINER_OF(timer, struct leader, overdue);
+    mono_time now = loop_now(leader->loop);
+
+    LIST_EACH_SAFE(&leader->requests, node, next)
+    {
+        struct request *request = CONTAINER_OF(node, struct request, link);
+
+        if (!mono_due(mono_after(request->since, leader->wait_ms), now)) break;
+        give_up(request);
+    }
+    start_overdue_timer(leader);
+}
+
+/* -- the server's side -- */
+
+static bool admit(struct request *request)
+{
+    struct leader *leader = request->leader;
+
+    if (leader->request_count <= leader->requests_max) return leader->rules->admit(request);
+    if (said(request, LEADER_CROWDED)) return false;
+    request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: %u calls are under way; try again",
+                   request->method->name, leader->requests_max);
+    return false;
+}
+
+static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes)
+{
+    const struct leader_binding *binding = owner;
+    struct leader *leader = binding->leader;
+    struct request *request = calloc(1, leader->rules->request_size);
+
+    (void)bytes;
+    if (!request) {
+        (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
+        rpc_fail(call, ERR_NOMEM, NULL);
+        return;
+    }
+    request->leader = leader;
+    request->method = binding->method;
+    request->call = call;
+    request->message = message;
+    request->since = loop_now(leader->loop);
+    list_init(&request->link);
+    list_append(&leader->requests, &request->link);
+    leader->request_count++;
+    rpc_call_set_data(call, request);
+    if (!timer_running(&leader->overdue)) start_overdue_timer(leader);
+    if (!admit(request)) return;
+    if (leader->ready) leader->rules->begin(request);
+}
+
+static void on_done(void *owner, struct rpc_call *call)
+{
+    const struct leader_binding *binding = owner;
+    const struct leader_rules *rules = binding->leader->rules;
+    struct request *request = rpc_call_data(call);
+
+    if (!request) return; /* answered */
+    request->call = NULL;
+    request->message = NULL;
+    if (request->step == REQUEST_WRITES) return;
+    if (request->step == REQUEST_KEPT && rules->gone) {
+        rules->gone(request);
+        return;
+    }
+    if (request->step == REQUEST_READS)
+        replica_read_cancel(request->leader->replica, &request->ticket);
+    request_free(request);
+}
+
+static void on_drain(void *owner, struct rpc_call *call)
+{
+    const struct leader_binding *binding = owner;
+    const struct leader_rules *rules = binding->leader->rules;
+    struct request *request = rpc_call_data(call);
+
+    if (request && request->step == REQUEST_KEPT && rules->drain) rules->drain(request);
+}
+
+static void on_writable(void *owner, struct rpc_call *call)
+{
+    const struct leader_binding *binding = owner;
+    const struct leader_rules *rules = binding->leader->rules;
+    struct request *request = rpc_call_data(call);
+
+    if (request && request->step == REQUEST_KEPT && rules->writable) rules->writable(request);
+}
+
+const struct rpc_handler leader_handler = {
+    .on_message = on_message, .on_writable = on_writable, .on_drain = on_drain, .on_done = on_done};
+
+/* -- life -- */
+
+enum err leader_open(struct leader *leader, const struct leader_options *options)
+{
+    *leader = (struct leader){.rules = options->rules,
+                              .loop = options->loop,
+                              .address = options->address,
+                              .owner = options->owner,
+                              .wait_ms = options->wait_ms,
+                              .requests_max = options->requests_max};
+    list_init(&leader->requests);
+    return timer_init(&leader->overdue, options->loop, on_overdue);
+}
+
+void leader_close(struct leader *leader)
+{
+    assert(leader->request_count == 0);
+    timer_deinit(&leader->overdue);
+}
+
+struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method)
+{
+    struct leader_binding *binding;
+
+    for (size_t i = 0; i < leader->binding_count; i++)
+        if (leader->bindings[i].method == method) return &leader->bindings[i];
+    binding = &leader->bindings[leader->binding_count++];
+    assert(leader->binding_count <= LEADER_METHODS_MAX);
+    *binding = (struct leader_binding){leader, method};
+    return binding;
+}
+
+enum err leader_add(struct leader *leader, struct rpc_server *server,
+                    const struct leader_method *method, struct note *note)
+{
+    return rpc_server_add(server,
+                          &(struct rpc_method){.path = method->path,
+                                               .kind = RPC_UNARY,
+                                               .input = method->input,
+                                               .output = method->output,
+                                               .request_max = method->request_max,
+                                               .response_max = method->response_max,
+                                               .handler = &leader_handler,
+                                               .service = leader_bind(leader, method)},
+                          note);
+}

@@ -1,0 +1,156 @@
+/* The calls of a service that only the leader answers, from a call's message to its answer.
+ *
+ *     call -> too many? -> `admit` (arguments; leader_here) -> waits until the leader may be asked
+ *          -> `begin` -> request_read -> `read`, or request_propose -> `written`,
+ *             or request_keep: the service keeps it in a list of its own
+ *          -> one of the answers, once, and the request is gone
+ *
+ * If the caller goes away, a read is forgotten and a write goes on without anybody to tell: its
+ * `call` is NULL then. Who has waited or read for wait_ms is refused; a write of that age is
+ * abandoned, and its caller told that it may or may not have been applied.
+ *
+ * Knows no service: what is asked, what it means and what it costs are the service's own. Passing a
+ * call on to the leader is rpc/forward.h's, in front of this. All on the loop's thread. */
+#ifndef LEADER_LEADER_H
+#define LEADER_LEADER_H
+#include "io/io.h"
+#include "log/log.h"
+#include "rpc/server.h"
+#include "wire/pack.h"
+
+struct leader_method {       /* first in the service's own */
+    const char *path, *name; /* name: in texts */
+    const ProtobufCMessageDescriptor *input, *output;
+    size_t request_max, response_max; /* 0: the server's */
+};
+
+enum request_step {
+    REQUEST_WAITS, /* until the leader may be asked */
+    REQUEST_READS,
+    REQUEST_WRITES,
+    REQUEST_KEPT, /* by the service */
+};
+struct request {      /* first in the service's own */
+    struct list link; /* leader.requests by age; detached once abandoned; or the service's */
+    struct leader *leader;
+    const struct leader_method *method;
+    struct rpc_call *call; /* NULL: nobody waits any more */
+    const ProtobufCMessage *message;
+    enum request_step step;
+    bool acted; /* something was done: no answer may say that nothing was */
+    mono_time since;
+    struct read_ticket ticket;
+    struct proposal proposal;
+};
+
+/* Why a call is answered here and not by its service. Of LEADER_DOUBT alone it is open whether it
+ * was applied. */
+enum leader_refusal {
+    LEADER_ELSEWHERE,
+    LEADER_CROWDED,     /* requests_max */
+    LEADER_NOT_READY,   /* within wait_ms */
+    LEADER_NO_MAJORITY, /* likewise */
+    LEADER_DOUBT,
+    LEADER_LOG_FULL,
+    LEADER_DISK_FULL,
+    LEADER_OLD_LEVEL, /* not every replica is upgraded */
+    LEADER_FAILED,
+    LEADER_REFUSALS
+};
+struct leader_word {
+    enum grpc_status status;
+    const char *text;
+};
+struct leader_rules {
+    size_t request_size; /* of the service's own struct */
+    /* By refusal, for a service whose callers know them by heart; NULL: in our own words. */
+    const struct leader_word *words;
+    enum grpc_status full, doubt; /* the log is full; it may or may not have been applied */
+    bool (*admit)(struct request *request); /* answers and returns false */
+    void (*begin)(struct request *request); /* on a leader that may be asked */
+    void (*read)(struct request *request);  /* leadership is proved; answers */
+    /* What the state machine replied, or why the log did not take it. Answers, or frees one without
+     * a call. */
+    void (*written)(struct request *request, enum err err, struct str reply);
+    void (*gone)(struct request *request);  /* kept, and its caller went away; NULL: it is freed */
+    void (*drain)(struct request *request); /* kept, and the server stops; or NULL */
+    void (*writable)(struct request *request); /* kept, and its peer reads again; or NULL */
+    void (*freed)(struct request *request);    /* or NULL */
+};
+
+enum { LEADER_METHODS_MAX = 64 };
+struct leader { /* in the service */
+    const struct leader_rules *rules;
+    struct loop *loop;
+    struct replica *replica;             /* NULL before it is attached */
+    const char *(*address)(void *owner); /* where the leader serves; may be NULL */
+    void *owner;
+    uint64_t wait_ms;
+    uint32_t requests_max;
+    /* what the replica said last */
+    bool led;   /* leader of `term` */
+    bool ready; /* and may be asked */
+    uint64_t term;
+    struct list requests;
+    uint32_t request_count; /* kept ones too */
+    struct timer overdue;
+    struct leader_binding { /* what the server hands to our handler */
+        struct leader *leader;
+        const struct leader_method *method;
+    } bindings[LEADER_METHODS_MAX];
+    size_t binding_count;
+};
+
+/* -- life -- */
+struct leader_options {
+    const struct leader_rules *rules;
+    struct loop *loop;
+    const char *(*address)(void *owner);
+    void *owner;
+    uint64_t wait_ms;
+    uint32_t requests_max;
+};
+/* ERR_FULL, ERR_NOMEM (timers): to be closed all the same. */
+enum err leader_open(struct leader *leader, const struct leader_options *options);
+void leader_close(struct leader *leader); /* no request is left; fine on a zeroed one */
+enum err leader_add(struct leader *leader, struct rpc_server *server,
+                    const struct leader_method *method, struct note *note);
+/* The same for who registers it by itself: with leader_handler, and what this gives as its service;
+ * the same for the same method. */
+struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method);
+extern const struct rpc_handler leader_handler;
+
+/* -- the replica's changes, in this order; each true once a change -- */
+bool leader_over(struct leader *leader, const struct replica_status *status); /* a term we led */
+bool leader_begun(struct leader *leader, const struct replica_status *status);
+bool leader_ready(struct leader *leader, const struct replica_status *status);
+void leader_resume(struct leader *leader); /* who waited: begins, or is sent on */
+
+/* -- who leads -- */
+bool leader_here(const struct leader *leader); /* as the replica knows it at this moment */
+/* Still ready in the term that the service was told of. */
+bool leader_leads(const struct leader *leader);
+void leader_redirect(const struct leader *leader, struct rpc_call *call); /* ends the call */
+
+/* -- from `begin` on -- */
+void request_read(struct request *request);
+/* All but `done`; texts and command are read before it returns. */
+void request_propose(struct request *request, const struct proposal *proposal);
+/* From now on it ends by the service's doing, at whatever age. */
+void request_keep(struct request *request, struct list *list);
+
+/* -- each answers, once, and the request is gone -- */
+void request_reply(struct request *request, struct str message);
+void request_reply_packed(struct request *request, const struct pack *pack);
+void request_fail(struct request *request, enum grpc_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Nothing was done, and the caller may try again: x-muster-applied says so. Of a request that has
+ * acted the answer is UNAVAILABLE without it: it may or may not have been applied. */
+void request_refuse(struct request *request, enum grpc_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void request_redirect(struct request *request);                           /* to the leader */
+void request_refuse_as(struct request *request, enum leader_refusal why); /* in the rules' words */
+/* What the log said instead of doing it. Only ERR_UNKNOWN leaves open whether it was done. */
+void request_log_failed(struct request *request, enum err err);
+void request_free(struct request *request); /* its call is answered already, or gone */
+#endif

@@ -1,0 +1,849 @@
+/* A beat stands in two lists: `age`, oldest first, until it is answered; and `link`, where it
+ * waits, until its round, batch or proposal is over. So a beat whose time is up is answered at
+ * once and let go later, by whoever holds it. */
+#include "member/beats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "obs/metrics.h"
+#include "rpc/client.h"
+#include "wire/pack.h"
+#include "wire/pb/muster_v1_member.pb-c.h"
+#include "wire/pb/rollout_transport.pb-c.h"
+
+enum {
+    REPLY_MAX_MS = 200,
+    WAITING_MAX = 200000,
+    SPARE_MAX = 8192, /* beats kept for the next ones */
+    PASSING_MAX = 64, /* calls to the leader at once */
+    NUMBER_CAP = 24,
+    ANSWER_MAX = 4 << 20,
+    ADDRESS_CAP = RPC_ADDRESS_CAP,
+};
+
+struct round {
+    struct beats *beats;
+    struct read_ticket ticket;
+    struct list members; /* beats */
+    bool running;
+    mono_time began;
+};
+struct beat_batch { /* that a follower passed on to us */
+    struct beats *beats;
+    struct rpc_call *call; /* NULL: nobody waits */
+    uint32_t count, left;
+    struct buf controls; /* bytes of all of them */
+    struct {
+        enum grpc_status status;
+        const char *text;
+        uint64_t incarnation;
+        int64_t drift_ms;
+        bool reset, has_control;
+        uint32_t control_at, control_len;
+    } answers[];
+};
+struct pass { /* that we pass on */
+    struct list link;
+    struct beats *beats;
+    struct list members;
+    uint32_t count;
+};
+struct beats {
+    struct io *io;
+    const struct beats_ops *ops;
+    void *owner;
+    struct replica *replica;
+    uint64_t reply_max_ms;
+    uint32_t waiting_max;
+    struct list ages; /* unanswered, oldest first */
+    struct list spare;
+    size_t spare_count;
+    struct timer overdue;
+    /* the leader's */
+    struct list gathered;
+    struct round round;
+    struct timer round_due;
+    struct task round_now;
+    /* a follower's */
+    struct tls_context *tls;
+    struct rpc_channel *channel; /* NULL: nobody knows the leader */
+    size_t closing;              /* channels on their way out */
+    char leader[ADDRESS_CAP];
+    struct list outgoing; /* beats, not yet under way */
+    uint32_t outgoing_count;
+    struct list passes;
+    size_t pass_count;
+    struct timer pass_due;
+    struct task pass_now;
+    mono_time passed_at;
+    struct buf request, row, answer; /* scratch */
+    struct beats_facts facts;
+    struct {
+        char coord[NUMBER_CAP], assignment[NUMBER_CAP], next[NUMBER_CAP], leader[ADDRESS_CAP];
+    } texts;
+    struct beats_stats stats;
+    struct histogram *histogram;
+    bool closed;
+    void (*done)(void *owner);
+    void *done_owner;
+};
+
+/* -- memory -- */
+
+static struct beat_call *beat_new(struct beats *beats)
+{
+    struct list *node = list_pop(&beats->spare);
+    struct beat_call *beat =
+        node ? CONTAINER_OF(node, struct beat_call, link) : malloc(sizeof *beat);
+
+    if (!beat) return NULL;
+    if (node) beats->spare_count--;
+    beat->call = NULL;
+    beat->batch = NULL;
+    beat->place = 0;
+    beat->incarnation = 0;
+    list_init(&beat->link);
+    list_init(&beat->age);
+    beats->stats.waiting++;
+    return beat;
+}
+
+bool beat_answered(const struct beat_call *beat)
+{
+    return !beat->call && !beat->batch;
+}
+
+static void beat_free(struct beats *beats, struct beat_call *beat)
+{
+    assert(beat_answered(beat));
+    list_remove(&beat->link);
+    list_remove(&beat->age);
+    beats->stats.waiting--;
+    if (beats->spare_count >= SPARE_MAX) {
+        free(beat);
+        return;
+    }
+    list_prepend(&beats->spare, &beat->link);
+    beats->spare_count++;
+}
+
+/* -- batches that were passed on to us -- */
+
+static void batch_reply(struct beat_batch *batch)
+{
+    struct beats *beats = batch->beats;
+    struct pack pack = pack_begin(&beats->answer);
+
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct pack row = pack_begin(&beats->row);
+
+        pack_u64(&row, 1, batch->answers[i].status);
+        pack_text(&row, 2, str_from(batch->answers[i].text));
+        pack_u64(&row, 3, batch->answers[i].incarnation);
+        pack_u64(&row, 4, batch->answers[i].reset);
+        if (batch->answers[i].has_control)
+            pack_bytes(&row, 5,
+                       str_of(batch->controls.data + batch->answers[i].control_at,
+                              batch->answers[i].control_len));
+        pack_sint64(&row, 6, batch->answers[i].drift_ms);
+        pack_row(&pack, 1, &row);
+    }
+    pack_u64(&pack, 2, beats->facts.coord_epoch);
+    pack_u64(&pack, 3, beats->facts.assignment_epoch);
+    pack_u64(&pack, 4, beats->facts.next_beat_ms);
+    if (pack.err)
+        rpc_fail(batch->call, pack.err, NULL);
+    else
+        rpc_reply_bytes(batch->call, buf_peek(pack.into));
+}
+
+static void batch_answered(struct beat_batch *batch)
+{
+    if (--batch->left) return;
+    if (batch->call) {
+        rpc_call_set_data(batch->call, NULL);
+        batch_reply(batch);
+    }
+    buf_deinit(&batch->controls);
+    free(batch);
+}
+
+/* -- answers -- */
+
+static void set_next_overdue(struct beats *beats)
+{
+    struct beat_call *oldest;
+
+    if (list_empty(&beats->ages)) {
+        timer_stop(&beats->overdue);
+        return;
+    }
+    oldest = CONTAINER_OF(beats->ages.next, struct beat_call, age);
+    timer_start(&beats->overdue, mono_after(oldest->since, beats->reply_max_ms));
+}
+
+static void answered(struct beats *beats, struct beat_call *beat)
+{
+    beat->call = NULL;
+    beat->batch = NULL;
+    list_remove(&beat->age);
+    if (beats->histogram)
+        histogram_observe(beats->histogram,
+                          (double)mono_elapsed_ms(beat->since, loop_now(beats->io->loop)) /
+                              MS_PER_SECOND);
+}
+
+static void add_trailers(const struct beats *beats, struct rpc_call *call,
+                         const struct beat_ack *ack)
+{
+    char incarnation[NUMBER_CAP];
+    int len;
+
+    (void)rpc_add_trailer(call, STR("x-coord-epoch"), str_from(beats->texts.coord));
+    (void)rpc_add_trailer(call, STR("x-assignment-epoch"), str_from(beats->texts.assignment));
+    if (ack->incarnation) {
+        len =
+            snprintf(incarnation, sizeof incarnation, "%llu", (unsigned long long)ack->incarnation);
+        (void)rpc_add_trailer(call, STR("x-worker-incarnation"), str_of(incarnation, (size_t)len));
+    }
+    if (beats->facts.next_beat_ms)
+        (void)rpc_add_trailer(call, STR("x-next-beat-ms"), str_from(beats->texts.next));
+    if (ack->reset) (void)rpc_add_trailer(call, STR("x-directive"), STR("reset"));
+    if (beats->texts.leader[0])
+        (void)rpc_add_trailer(call, STR("x-leader"), str_from(beats->texts.leader));
+}
+
+static void ack_call(struct beats *beats, struct rpc_call *call, const struct beat_ack *ack)
+{
+    enum err err;
+
+    buf_clear(&beats->answer);
+    err = beat_answer_write(ack->has_drift, ack->drift_ms, ack->has_control, ack->control,
+                            &beats->answer);
+    rpc_call_set_data(call, NULL);
+    if (err) {
+        rpc_fail(call, err, NULL);
+        return;
+    }
+    add_trailers(beats, call, ack);
+    rpc_reply_bytes(call, buf_peek(&beats->answer));
+}
+
+static void ack_batch(struct beat_batch *batch, uint32_t place, const struct beat_ack *ack)
+{
+    batch->answers[place].status = GRPC_OK;
+    batch->answers[place].text = "";
+    batch->answers[place].incarnation = ack->incarnation;
+    batch->answers[place].reset = ack->reset;
+    batch->answers[place].drift_ms = ack->drift_ms;
+    batch->answers[place].control_at = (uint32_t)batch->controls.len;
+    batch->answers[place].control_len = (uint32_t)ack->control.len;
+    batch->answers[place].has_control =
+        ack->has_control && !buf_append(&batch->controls, ack->control);
+}
+
+void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack)
+{
+    struct rpc_call *call = beat->call;
+    struct beat_batch *batch = beat->batch;
+
+    if (!call && !batch) return; /* its time was up, or nobody waits */
+    beats->stats.acknowledged++;
+    answered(beats, beat);
+    if (call) {
+        ack_call(beats, call, ack);
+    } else {
+        ack_batch(batch, beat->place, ack);
+        batch_answered(batch);
+    }
+}
+
+void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                  const char *text)
+{
+    struct rpc_call *call = beat->call;
+    struct beat_batch *batch = beat->batch;
+
+    if (!call && !batch) return;
+    beats->stats.refused++;
+    answered(beats, beat);
+    if (call) {
+        rpc_call_set_data(call, NULL);
+        rpc_finish(call, status, str_from(text), STR_EMPTY);
+    } else {
+        batch->answers[beat->place].status = status;
+        batch->answers[beat->place].text = text; /* static: what the service says of a beat */
+        batch_answered(batch);
+    }
+}
+
+static void on_overdue(struct timer *timer)
+{
+    struct beats *beats = CONTAINER_OF(timer, struct beats, overdue);
+    mono_time now = loop_now(beats->io->loop);
+
+    while (!list_empty(&beats->ages)) {
+        struct beat_call *beat = CONTAINER_OF(beats->ages.next, struct beat_call, age);
+
+        if (!mono_due(mono_after(beat->since, beats->reply_max_ms), now)) break;
+        beats->stats.overdue++;
+        beats_refuse(beats, beat, GRPC_UNAVAILABLE, "no majority confirmed it in time");
+    }
+    set_next_overdue(beats);
+}
+
+/* -- leadership rounds -- */
+
+static void start_round(struct beats *beats);
+
+static void plan_round(struct beats *beats)
+{
+    mono_time next = mono_after(beats->round.began, BEATS_GATHER_MS);
+
+    if (beats->round.running || list_empty(&beats->gathered)) return;
+    if (mono_due(next, loop_now(beats->io->loop)))
+        loop_defer(beats->io->loop, &beats->round_now);
+    else if (!timer_running(&beats->round_due))
+        timer_start(&beats->round_due, next);
+}
+
+static void end_round(struct beats *beats, const char *why)
+{
+    struct list members, *node;
+
+    list_init(&members);
+    list_splice(&members, &beats->round.members);
+    beats->round.running = false;
+    while ((node = list_pop(&members))) {
+        struct beat_call *beat = CONTAINER_OF(node, struct beat_call, link);
+
+        if (!beat_answered(beat) && why)
+            beats_refuse(beats, beat, GRPC_UNAVAILABLE, why);
+        else if (!beat_answered(beat))
+            beats->ops->acknowledge(beats->owner, beat);
+        beat_free(beats, beat);
+    }
+    set_next_overdue(beats);
+    plan_round(beats);
+}
+
+static void on_round(struct read_ticket *ticket, enum err err)
+{
+    struct round *round = CONTAINER_OF(ticket, struct round, ticket);
+
+    end_round(round->beats, err ? "leadership was not confirmed" : NULL);
+}
+
+static void start_round(struct beats *beats)
+{
+    struct round *round = &beats->round;
+
+    if (round->running || list_empty(&beats->gathered)) return;
+    timer_stop(&beats->round_due);
+    list_splice(&round->members, &beats->gathered);
+    round->running = true;
+    round->began = loop_now(beats->io->loop);
+    round->ticket = (struct read_ticket){.done = on_round};
+    beats->stats.rounds++;
+    replica_read(beats->replica, &round->ticket);
+}
+
+static void on_round_due(struct timer *timer)
+{
+    start_round(CONTAINER_OF(timer, struct beats, round_due));
+}
+
+static void on_round_now(struct task *task)
+{
+    start_round(CONTAINER_OF(task, struct beats, round_now));
+}
+
+void beats_lost(struct beats *beats, const char *why)
+{
+    if (beats->round.running) {
+        replica_read_cancel(beats->replica, &beats->round.ticket);
+        end_round(beats, why);
+    }
+    list_splice(&beats->round.members, &beats->gathered);
+    end_round(beats, why);
+}
+
+/* -- the way to the leader -- */
+
+static void end_pass(struct pass *pass, const Muster__V1__PassBeatsResponse *answer,
+                     const char *why)
+{
+    struct beats *beats = pass->beats;
+    struct list *node;
+    size_t i = 0;
+
+    while ((node = list_pop(&pass->members))) {
+        struct beat_call *beat = CONTAINER_OF(node, struct beat_call, link);
+        const Muster__V1__BeatAnswer *one =
+            answer && i < answer->n_answers ? answer->answers[i] : NULL;
+
+        i++;
+        if (!one)
+            beats_refuse(beats, beat, GRPC_UNAVAILABLE, why);
+        else if (one->status != GRPC_OK)
+            beats_refuse(beats, beat, (enum grpc_status)one->status, one->text);
+        else
+            beats_ack(beats, beat,
+                      &(struct beat_ack){.incarnation = one->incarnation,
+                                         .reset = one->reset,
+                                         .has_drift = true,
+                                         .drift_ms = one->drift_ms,
+                                         .has_control = one->control.len > 0,
+                                         .control = str_of(one->control.data, one->control.len)});
+        beat_free(beats, beat);
+    }
+    list_remove(&pass->link);
+    beats->pass_count--;
+    free(pass);
+    set_next_overdue(beats);
+}
+
+static void on_passed(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str message)
+{
+    struct pass *pass = owner;
+    struct beats *beats = pass->beats;
+    struct arena arena;
+    ProtobufCMessage *read = NULL;
+    const Muster__V1__PassBeatsResponse *answer;
+
+    (void)call;
+    arena_init(&arena, ANSWER_MAX * 4);
+    if (outcome->err || message_read(&muster__v1__pass_beats_response__descriptor, message, NULL,
+                                     &arena, &read, NULL)) {
+        end_pass(pass, NULL, "the leader did not answer");
+    } else {
+        answer = (const Muster__V1__PassBeatsResponse *)read;
+        beats_set_facts(beats, &(struct beats_facts){.coord_epoch = answer->coord_epoch,
+                                                     .assignment_epoch = answer->assignment_epoch,
+                                                     .next_beat_ms = answer->next_beat_ms,
+                                                     .leader = beats->leader});
+        end_pass(pass, answer, "the leader answered for fewer beats");
+    }
+    arena_deinit(&arena);
+}
+
+static struct pass *pass_new(struct beats *beats)
+{
+    struct pass *pass = calloc(1, sizeof *pass);
+    struct pack pack = pack_begin(&beats->request);
+    mono_time now = loop_now(beats->io->loop);
+
+    if (!pass) return NULL;
+    pass->beats = beats;
+    list_init(&pass->link);
+    list_init(&pass->members);
+    while (pass->count < BEATS_PASS_MAX && !list_empty(&beats->outgoing)) {
+        struct beat_call *beat = CONTAINER_OF(list_pop(&beats->outgoing), struct beat_call, link);
+        struct pack row = pack_begin(&beats->row);
+
+        beats->outgoing_count--;
+        if (beat_answered(beat)) {
+            beat_free(beats, beat);
+            continue;
+        }
+        row.err =
+            beat_pass_write(&beat->said, (uint32_t)mono_elapsed_ms(beat->since, now), &beats->row);
+        pack_row(&pack, 1, &row);
+        list_append(&pass->members, &beat->link);
+        pass->count++;
+    }
+    list_append(&beats->passes, &pass->link);
+    beats->pass_count++;
+    return pass;
+}
+
+static void pass_on(struct beats *beats)
+{
+    struct rpc_call_options options = {.path = "/muster.v1.Membership/PassBeats",
+                                       .timeout_ms = beats->reply_max_ms,
+                                       .idempotent = true,
+                                       .wait_for_ready = true,
+                                       .untraced = true};
+    struct pass *pass;
+    enum err err;
+
+    timer_stop(&beats->pass_due);
+    beats->passed_at = loop_now(beats->io->loop);
+    while (!list_empty(&beats->outgoing)) {
+        pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
+        if (!pass) return; /* they are answered when their time is up */
+        if (pass->count == 0) {
+            end_pass(pass, NULL, "");
+            continue;
+        }
+        beats->stats.batches++;
+        err = beats->channel ? rpc_unary(beats->channel, &options, buf_peek(&beats->request),
+                                         on_passed, pass, NULL)
+                             : ERR_UNAVAILABLE;
+        if (err) end_pass(pass, NULL, "no leader is known");
+    }
+}
+
+static void on_pass_due(struct timer *timer)
+{
+    pass_on(CONTAINER_OF(timer, struct beats, pass_due));
+}
+
+static void on_pass_now(struct task *task)
+{
+    pass_on(CONTAINER_OF(task, struct beats, pass_now));
+}
+
+static void plan_pass(struct beats *beats)
+{
+    mono_time next = mono_after(beats->passed_at, BEATS_GATHER_MS);
+
+    if (mono_due(next, loop_now(beats->io->loop)) || beats->outgoing_count >= BEATS_PASS_MAX)
+        loop_defer(beats->io->loop, &beats->pass_now);
+    else if (!timer_running(&beats->pass_due))
+        timer_start(&beats->pass_due, next);
+}
+
+static void end_if_closed(struct beats *beats)
+{
+    void (*done)(void *) = beats->done;
+    void *owner = beats->done_owner;
+    struct list *node;
+
+    if (!beats->closed || beats->closing) return;
+    assert(beats->stats.waiting == 0 && beats->pass_count == 0);
+    while ((node = list_pop(&beats->spare))) free(CONTAINER_OF(node, struct beat_call, link));
+    timer_deinit(&beats->overdue);
+    timer_deinit(&beats->round_due);
+    timer_deinit(&beats->pass_due);
+    task_cancel(&beats->round_now);
+    task_cancel(&beats->pass_now);
+    buf_deinit(&beats->request);
+    buf_deinit(&beats->row);
+    buf_deinit(&beats->answer);
+    if (beats->tls) tls_context_unref(beats->tls);
+    free(beats);
+    if (done) done(owner);
+}
+
+static void on_channel_closed(void *owner)
+{
+    struct beats *beats = owner;
+
+    beats->closing--;
+    end_if_closed(beats);
+}
+
+static void drop_channel(struct beats *beats)
+{
+    struct rpc_channel *channel = beats->channel;
+
+    beats->channel = NULL;
+    beats->leader[0] = '\0';
+    if (!channel) return;
+    beats->closing++;
+    rpc_channel_close(channel, on_channel_closed, beats);
+}
+
+void beats_set_leader(struct beats *beats, const char *address)
+{
+    struct note note;
+    size_t len = address ? strlen(address) : 0;
+
+    if (len && strcmp(beats->leader, address) == 0) return;
+    drop_channel(beats);
+    if (!len || len >= sizeof beats->leader) return;
+    if (rpc_channel_open(&(struct rpc_channel_options){.io = beats->io,
+                                                       .addresses = (const char *[]){address, NULL},
+                                                       .tls = beats->tls},
+                         &beats->channel, &note)) {
+        beats->channel = NULL;
+        return;
+    }
+    memcpy(beats->leader, address, len + 1);
+}
+
+/* -- beats that come -- */
+
+static bool has_room(struct beats *beats, struct rpc_call *call)
+{
+    if (beats->stats.waiting < beats->waiting_max) return true;
+    beats->stats.refused++;
+    rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many beats wait; try again"), STR_EMPTY);
+    return false;
+}
+
+static void file(struct beats *beats, struct beat_call *beat)
+{
+    enum beats_way way;
+
+    list_append(&beats->ages, &beat->age);
+    if (!timer_running(&beats->overdue)) set_next_overdue(beats);
+    beats->stats.beats++;
+    way = beats->ops->heard(beats->owner, beat);
+    if (way == BEATS_OVER) {
+        beat_free(beats, beat);
+    } else if (way == BEATS_ROUND) {
+        list_append(&beats->gathered, &beat->link);
+        plan_round(beats);
+    }
+}
+
+static void file_outgoing(struct beats *beats, struct beat_call *beat)
+{
+    list_append(&beats->ages, &beat->age);
+    if (!timer_running(&beats->overdue)) set_next_overdue(beats);
+    beats->stats.passed++;
+    list_append(&beats->outgoing, &beat->link);
+    beats->outgoing_count++;
+    plan_pass(beats);
+}
+
+void beats_over(struct beats *beats, struct beat_call *beat)
+{
+    beat_free(beats, beat);
+}
+
+void beats_again(struct beats *beats, struct beat_call *beat)
+{
+    list_remove(&beat->link);
+    list_append(&beats->gathered, &beat->link);
+    plan_round(beats);
+}
+
+static void take_metadata(struct beat_said *said, const struct rpc_call *call)
+{
+    struct str name, value;
+    size_t cursor = 0;
+
+    while (rpc_call_metadata_next(call, &cursor, &name, &value))
+        if (name.len > 2 && name.at[0] == 'x' && name.at[1] == '-')
+            beat_take_metadata(said, name, value);
+}
+
+static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                    struct str bytes)
+{
+    struct beats *beats = service;
+    struct note note = {""};
+    struct beat_call *beat;
+    enum err err;
+
+    (void)bytes;
+    rpc_call_set_data(call, NULL);
+    if (!has_room(beats, call)) return;
+    beat = beat_new(beats);
+    if (!beat) {
+        rpc_fail(call, ERR_NOMEM, NULL);
+        return;
+    }
+    err = beat_read(message, &beat->said, &note);
+    if (err) {
+        beats->stats.refused++;
+        rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
+        beat_free(beats, beat);
+        return;
+    }
+    take_metadata(&beat->said, call);
+    if (!beats->ops->admit(beats->owner, call, &beat->said)) {
+        beats->stats.refused++;
+        beat_free(beats, beat);
+        return;
+    }
+    beat->call = call;
+    rpc_call_set_data(call, beat);
+    beat->since = loop_now(beats->io->loop);
+    beat->at = clock_wall(beats->io->clock);
+    if (beats->ops->leads(beats->owner))
+        file(beats, beat);
+    else
+        file_outgoing(beats, beat);
+}
+
+static void on_beat_done(void *service, struct rpc_call *call)
+{
+    struct beat_call *beat = rpc_call_data(call);
+
+    (void)service;
+    if (!beat) return;
+    beat->call = NULL;
+    list_remove(&beat->age);
+}
+
+const struct rpc_handler beats_handler = {.on_message = on_beat, .on_done = on_beat_done};
+
+/* -- beats that a follower passes on -- */
+
+static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, size_t count)
+{
+    struct beat_batch *batch = calloc(1, sizeof *batch + count * sizeof batch->answers[0]);
+
+    if (!batch) return NULL;
+    batch->beats = beats;
+    batch->call = call;
+    batch->count = (uint32_t)count;
+    batch->left = (uint32_t)count + 1; /* one for ourselves, until all are filed */
+    buf_init(&batch->controls, ANSWER_MAX);
+    rpc_call_set_data(call, batch);
+    return batch;
+}
+
+static void refuse_place(struct beat_batch *batch, uint32_t place, enum grpc_status status,
+                         const char *text)
+{
+    batch->answers[place].status = status;
+    batch->answers[place].text = text;
+    batch_answered(batch);
+}
+
+static void file_passed(struct beat_batch *batch, uint32_t place, const ProtobufCMessage *message)
+{
+    struct beats *beats = batch->beats;
+    struct beat_call *beat = beats->stats.waiting < beats->waiting_max ? beat_new(beats) : NULL;
+    mono_time now = loop_now(beats->io->loop);
+    struct note note;
+    uint32_t age;
+
+    if (!beat) {
+        refuse_place(batch, place, GRPC_RESOURCE_EXHAUSTED, "too many beats wait; try again");
+        return;
+    }
+    if (beat_pass_read(message, &beat->said, &age, &note)) {
+        refuse_place(batch, place, GRPC_INVALID_ARGUMENT, "not a beat");
+        beat_free(beats, beat);
+        return;
+    }
+    beat->batch = batch;
+    beat->place = place;
+    beat->since = now; /* it came to us now; who passed it on looks at the whole time */
+    beat->at = clock_wall(beats->io->clock);
+    file(beats, beat);
+}
+
+static void on_passed_beats(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                            struct str bytes)
+{
+    struct beats *beats = service;
+    const Muster__V1__PassBeatsRequest *m = (const Muster__V1__PassBeatsRequest *)message;
+    struct beat_batch *batch;
+
+    (void)bytes;
+    rpc_call_set_data(call, NULL);
+    if (!beats->ops->leads(beats->owner)) {
+        rpc_finish(call, GRPC_UNAVAILABLE, STR("not the leader"), STR_EMPTY);
+        return;
+    }
+    if (m->n_beats > (size_t)8 * BEATS_PASS_MAX) {
+        rpc_finish(call, GRPC_INVALID_ARGUMENT, STR("too many beats in one call"), STR_EMPTY);
+        return;
+    }
+    batch = batch_new(beats, call, m->n_beats);
+    if (!batch) {
+        rpc_fail(call, ERR_NOMEM, NULL);
+        return;
+    }
+    for (uint32_t i = 0; i < m->n_beats; i++) file_passed(batch, i, &m->beats[i]->base);
+    batch_answered(batch);
+}
+
+static void on_passed_done(void *service, struct rpc_call *call)
+{
+    struct beat_batch *batch = rpc_call_data(call);
+
+    (void)service;
+    if (batch) batch->call = NULL;
+}
+
+const struct rpc_handler beats_pass_handler = {.on_message = on_passed_beats,
+                                               .on_done = on_passed_done};
+
+/* -- life -- */
+
+void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
+{
+    beats->facts = *facts;
+    beats->facts.leader = beats->texts.leader;
+    snprintf(beats->texts.coord, sizeof beats->texts.coord, "%llu",
+             (unsigned long long)facts->coord_epoch);
+    snprintf(beats->texts.assignment, sizeof beats->texts.assignment, "%llu",
+             (unsigned long long)facts->assignment_epoch);
+    snprintf(beats->texts.next, sizeof beats->texts.next, "%llu",
+             (unsigned long long)facts->next_beat_ms);
+    snprintf(beats->texts.leader, sizeof beats->texts.leader, "%s", facts->leader);
+}
+
+struct beats_stats beats_stats(const struct beats *beats)
+{
+    return beats->stats;
+}
+
+void beats_set_histogram(struct beats *beats, struct histogram *histogram)
+{
+    beats->histogram = histogram;
+}
+
+void beats_attach(struct beats *beats, struct replica *replica)
+{
+    beats->replica = replica;
+}
+
+enum err beats_open(const struct beats_options *options, struct beats **ret_beats)
+{
+    struct beats *beats = calloc(1, sizeof *beats);
+    struct loop *loop = options->io->loop;
+    enum err err;
+
+    if (!beats) return ERR_NOMEM;
+    beats->io = options->io;
+    beats->ops = options->ops;
+    beats->owner = options->owner;
+    beats->reply_max_ms = options->reply_max_ms ? options->reply_max_ms : REPLY_MAX_MS;
+    beats->waiting_max = options->waiting_max ? options->waiting_max : WAITING_MAX;
+    beats->tls = options->tls;
+    if (beats->tls) tls_context_ref(beats->tls);
+    beats->round.beats = beats;
+    list_init(&beats->ages);
+    list_init(&beats->spare);
+    list_init(&beats->gathered);
+    list_init(&beats->round.members);
+    list_init(&beats->outgoing);
+    list_init(&beats->passes);
+    task_init(&beats->round_now, on_round_now);
+    task_init(&beats->pass_now, on_pass_now);
+    buf_init(&beats->request, ANSWER_MAX);
+    buf_init(&beats->row, ANSWER_MAX);
+    buf_init(&beats->answer, ANSWER_MAX);
+    err = timer_init(&beats->overdue, loop, on_overdue);
+    if (!err) err = timer_init(&beats->round_due, loop, on_round_due);
+    if (!err) err = timer_init(&beats->pass_due, loop, on_pass_due);
+    if (err) {
+        beats_close(beats, NULL, NULL);
+        return err;
+    }
+    *ret_beats = beats;
+    return ERR_OK;
+}
+
+void beats_close(struct beats *beats, void (*done)(void *owner), void *owner)
+{
+    struct list *node;
+
+    if (!beats) {
+        if (done) done(owner);
+        return;
+    }
+    beats->done = done;
+    beats->done_owner = owner;
+    beats->closing++; /* not before we are through here */
+    drop_channel(beats);
+    if (beats->round.running) end_round(beats, "this replica stops");
+    while ((node = list_pop(&beats->gathered)))
+        beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
+    while ((node = list_pop(&beats->outgoing)))
+        beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
+    beats->closed = true;
+    beats->closing--;
+    end_if_closed(beats);
+}

@@ -1,0 +1,99 @@
+/* Beats that wait for their answer.
+ *
+ * On the leader those of BEATS_GATHER_MS share one leadership round, which began after they had
+ * come: a deposed leader keeps nobody alive. On a follower as many go to the leader in one call,
+ * and its answers come back to who asked here. Whatever happens, each beat is answered within
+ * reply_max_ms: a worker that waits for ever cannot be stopped.
+ *
+ * Knows calls, rounds and the way to the leader; what a beat does to a worker is the service's, by
+ * `beats_ops`. All on the loop's thread. */
+#ifndef MEMBER_BEATS_H
+#define MEMBER_BEATS_H
+#include "io/io.h"
+#include "io/tls.h"
+#include "log/log.h"
+#include "member/beat.h"
+#include "rpc/server.h"
+
+struct beats;
+struct beat_batch;
+enum { BEATS_GATHER_MS = 20, BEATS_PASS_MAX = 500 };
+
+struct beat_call {    /* the module's memory; the service may keep it while it owes the answer */
+    struct list link; /* where it waits; the service's own list while it is kept */
+    struct list age;
+    struct rpc_call *call;    /* NULL: answered, gone, or of a batch */
+    struct beat_batch *batch; /* passed on to us; NULL: answered, or not */
+    uint32_t place;           /* in it */
+    mono_time since;
+    wall_time at;
+    struct beat_said said;
+    uint64_t incarnation; /* the service's */
+};
+enum beats_way {
+    BEATS_ROUND, /* it is fine; acknowledge() comes behind a leadership round */
+    BEATS_KEPT,  /* in a list of the service's, until it calls beats_over */
+    BEATS_OVER,  /* answered already: beats_ack or beats_refuse was called */
+};
+struct beats_ops {
+    /* Before anything else, on whoever was called: run and certificate. Answers by rpc_* and says
+     * false; a beat that was passed on is not asked about again. */
+    bool (*admit)(void *owner, struct rpc_call *call, const struct beat_said *said);
+    bool (*leads)(void *owner); /* ready, in a term that is still ours */
+    enum beats_way (*heard)(void *owner, struct beat_call *beat);
+    void (*acknowledge)(void *owner, struct beat_call *beat); /* beats_ack or beats_refuse */
+};
+struct beats_options {
+    struct io *io;
+    const struct beats_ops *ops;
+    void *owner;
+    uint64_t reply_max_ms;   /* 0: 200 */
+    struct tls_context *tls; /* to the leader; NULL: plaintext */
+    uint32_t waiting_max;    /* 0: 200,000; more get RESOURCE_EXHAUSTED */
+};
+enum err beats_open(const struct beats_options *options, struct beats **ret_beats);
+/* The server is closed and the replica, too; done() once the way to the leader is gone. */
+void beats_close(struct beats *beats, void (*done)(void *owner), void *owner);
+void beats_attach(struct beats *beats, struct replica *replica);
+/* Where the leader serves; "" or NULL: nobody knows. */
+void beats_set_leader(struct beats *beats, const char *address);
+
+/* What every acknowledgement says beside its own. Texts are copied. */
+struct beats_facts {
+    uint64_t coord_epoch, assignment_epoch;
+    uint64_t next_beat_ms; /* advised; 0: as configured, and not said */
+    const char *leader;    /* "": not said */
+};
+void beats_set_facts(struct beats *beats, const struct beats_facts *facts);
+
+/* -- answers; each once. The beat is the module's again, but for one that was KEPT: then it is
+ * until beats_over(). -- */
+struct beat_ack {
+    uint64_t incarnation; /* 0: not said */
+    bool reset;
+    bool has_drift;
+    int64_t drift_ms;
+    bool has_control;
+    struct str control; /* an encoded ControlPush */
+};
+void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack);
+void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                  const char *text);
+bool beat_answered(const struct beat_call *beat);             /* or nobody waits any more */
+void beats_over(struct beats *beats, struct beat_call *beat); /* kept no longer, answered or not */
+void beats_again(struct beats *beats,
+                 struct beat_call *beat);              /* kept no longer: to the next round */
+void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end, unavailable */
+
+/* -- methods: Heartbeat/Beat and Membership/PassBeats; their service is struct beats -- */
+extern const struct rpc_handler beats_handler, beats_pass_handler;
+
+struct beats_stats {
+    uint64_t beats, acknowledged, refused, overdue, rounds, passed, batches;
+    size_t waiting;
+};
+struct beats_stats beats_stats(const struct beats *beats);
+/* Of each answered beat, in seconds; may be NULL. */
+struct histogram;
+void beats_set_histogram(struct beats *beats, struct histogram *histogram);
+#endif

@@ -1,0 +1,8 @@
+/* BLAKE3, 256 bits, without key: what a work item is known by. */
+#ifndef MEMBER_BLAKE3_H
+#define MEMBER_BLAKE3_H
+#include "base/str.h"
+
+enum { BLAKE3_BYTES = 32 };
+void blake3(struct str input, uint8_t ret_digest[BLAKE3_BYTES]);
+#endif

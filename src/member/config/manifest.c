@@ -1,0 +1,350 @@
+#include "member/config/manifest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "text/ndjson.h"
+#include "text/toml.h"
+
+enum { MEMORY_MAX = 4 << 20, DOCUMENT_MAX = 16 * MANIFEST_FILE_MAX };
+enum { PYTHON_MAJOR = 3, PYTHON_MINOR = 11 };
+
+struct manifest {
+    struct toml *document;
+    struct arena memory;
+    struct manifest_facts facts;
+};
+
+static const char *const kinds[] = {"env-harness",       "tool-harness", "eval-harness",
+                                    "reward-model",      "storage",      "queue",
+                                    "inference-backend", "object-store", NULL};
+static const char *const modes[] = {"pyo3", "sidecar", "rust-cdylib", NULL};
+static const char *const entries[] = {"entry.pyo3", "entry.sidecar", "entry.cdylib"};
+static const char *const protocols[] = {"framed-json-uds", "grpc-uds", NULL};
+
+/* -- values, each with a closing NUL -- */
+
+static enum err keep(struct manifest *m, const char *path, struct str text, struct str *ret_text,
+                     struct note *note)
+{
+    char *copy;
+
+    if (str_has(text, '\0')) {
+        note_set(note, "'%s' holds a NUL", path);
+        return ERR_INVALID;
+    }
+    copy = arena_dup(&m->memory, text);
+    if (!copy) return ERR_NOMEM;
+    *ret_text = str_of(copy, text.len);
+    return ERR_OK;
+}
+
+static bool is_blank(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!strchr(" \t\r\n", text.at[i])) return false;
+    return true;
+}
+
+static enum err need(struct manifest *m, const char *path, struct str *ret_text, struct note *note)
+{
+    struct str text;
+    enum err err = toml_find_string(toml_root(m->document), path, &text, note);
+
+    if (err) return ERR_PARSE;
+    if (is_blank(text)) {
+        note_set(note, "'%s' must not be blank", path);
+        return ERR_INVALID;
+    }
+    return keep(m, path, text, ret_text, note);
+}
+
+static enum err may(struct manifest *m, const char *path, struct str *ret_text, struct note *note)
+{
+    if (toml_find(toml_root(m->document), path)) return need(m, path, ret_text, note);
+    *ret_text = STR_EMPTY;
+    return ERR_OK;
+}
+
+static enum err one_of(const char *path, struct str text, const char *const *choices,
+                       size_t *ret_choice, struct note *note)
+{
+    char list[NOTE_CAP] = "";
+    size_t i = 0, used = 0;
+
+    for (; choices[i] && !str_equal(str_from(choices[i]), text); i++)
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", choices[i]);
+    *ret_choice = i;
+    if (choices[i]) return ERR_OK;
+    note_set(note, "'%s' is '%.*s', and not one of %s", path, (int)min_size(text.len, 40), text.at,
+             list);
+    return ERR_INVALID;
+}
+
+/* A list of strings; *ret_list ends with an empty one behind its last. */
+static enum err need_list(struct manifest *m, const char *path, size_t max,
+                          const struct str **ret_list, size_t *ret_count, struct note *note)
+{
+    const struct toml_value *list = toml_find(toml_root(m->document), path);
+    size_t count = list ? toml_count(list) : 0, i = 0;
+    struct str *texts;
+    enum err err = ERR_OK;
+
+    if (!list || toml_type(list) != TOML_ARRAY) {
+        note_set(note, list ? "'%s' must be an array of strings" : "'%s' is missing", path);
+        return ERR_PARSE;
+    }
+    if (count > max) {
+        note_set(note, "'%s' has %zu items, and at most %zu are taken", path, count, max);
+        return ERR_INVALID;
+    }
+    texts = arena_calloc(&m->memory, count + 1, sizeof *texts);
+    if (!texts) return ERR_NOMEM;
+    for (const struct toml_value *v = toml_first(list); v && !err; v = toml_next(v)) {
+        struct str text;
+        err = toml_string(v, &text, note) ? ERR_PARSE : keep(m, path, text, &texts[i++], note);
+    }
+    *ret_list = texts;
+    *ret_count = count;
+    return err;
+}
+
+/* -- the parts -- */
+
+static enum err read_kind(struct manifest *m, struct note *note)
+{
+    const struct toml_value *kind = toml_find(toml_root(m->document), "kind");
+    size_t choice;
+    enum err err;
+
+    m->facts.custom_kind = kind && toml_type(kind) == TOML_TABLE;
+    if (m->facts.custom_kind) return need(m, "kind.custom", &m->facts.kind, note);
+    err = need(m, "kind", &m->facts.kind, note);
+    return err ? err : one_of("kind", m->facts.kind, kinds, &choice, note);
+}
+
+/* "3.11" and above; what stands behind the second number does not matter. */
+static enum err check_python(struct str version, struct note *note)
+{
+    char *dot, *end;
+    unsigned long major = strtoul(version.at, &dot, 10), minor;
+
+    if (dot != version.at && *dot == '.') {
+        minor = strtoul(dot + 1, &end, 10);
+        if (end != dot + 1 &&
+            (major > PYTHON_MAJOR || (major == PYTHON_MAJOR && minor >= PYTHON_MINOR)))
+            return ERR_OK;
+    }
+    note_set(note, "'runtime.python_min' is '%.20s', and must be %d.%d at least", version.at,
+             PYTHON_MAJOR, PYTHON_MINOR);
+    return ERR_INVALID;
+}
+
+static enum err read_runtime(struct manifest *m, struct note *note)
+{
+    const struct toml_value *root = toml_root(m->document);
+    int64_t memory;
+    enum err err;
+
+    if (toml_find_bool(root, "runtime.gpu", &m->facts.gpu, note) ||
+        toml_find_i64(root, "runtime.memory_mib", &memory, note))
+        return ERR_PARSE;
+    if (memory < 0) {
+        note_set(note, "'runtime.memory_mib' is %lld, and must not be negative", (long long)memory);
+        return ERR_INVALID;
+    }
+    m->facts.memory_mib = (uint64_t)memory;
+    if (m->facts.mode != MANIFEST_PYO3) return ERR_OK;
+    err = need(m, "runtime.python_min", &m->facts.python_min, note);
+    return err ? err : check_python(m->facts.python_min, note);
+}
+
+static enum err read_command(struct manifest *m, struct note *note)
+{
+    const struct str *words;
+    const char **command;
+    size_t count;
+    enum err err =
+        need_list(m, "entry.sidecar.command", MANIFEST_COMMAND_MAX, &words, &count, note);
+
+    if (err) return err;
+    if (count == 0 || words[0].len == 0) {
+        note_set(note, "'entry.sidecar.command' names no program");
+        return ERR_INVALID;
+    }
+    command = arena_calloc(&m->memory, count + 1, sizeof *command);
+    if (!command) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) command[i] = words[i].at;
+    m->facts.command = command;
+    m->facts.command_count = count;
+    return ERR_OK;
+}
+
+static enum err read_sidecar(struct manifest *m, struct note *note)
+{
+    struct str protocol = STR_EMPTY;
+    size_t choice;
+    enum err err = read_command(m, note);
+
+    if (!err) err = need(m, "entry.sidecar.protocol", &protocol, note);
+    if (!err) err = one_of("entry.sidecar.protocol", protocol, protocols, &choice, note);
+    if (err) return err;
+    m->facts.protocol = (enum manifest_protocol)choice;
+    return may(m, "entry.sidecar.socket_template", &m->facts.socket_template, note);
+}
+
+static enum err read_entry(struct manifest *m, struct note *note)
+{
+    const struct toml_value *root = toml_root(m->document);
+    struct manifest_facts *f = &m->facts;
+    enum err err = ERR_OK;
+
+    if (!toml_find(root, entries[f->mode])) {
+        for (size_t i = 0; i < ARRAY_LEN(entries); i++)
+            if (toml_find(root, entries[i])) {
+                note_set(note, "mode '%s' needs [%s], and there is [%s]", modes[f->mode],
+                         entries[f->mode], entries[i]);
+                return ERR_INVALID;
+            }
+        note_set(note, "mode '%s' needs [%s]", modes[f->mode], entries[f->mode]);
+        return ERR_INVALID;
+    }
+    switch (f->mode) {
+    case MANIFEST_SIDECAR: return read_sidecar(m, note);
+    case MANIFEST_CDYLIB:
+        err = need(m, "entry.cdylib.path", &f->library, note);
+        return err ? err : need(m, "entry.cdylib.symbol", &f->symbol, note);
+    case MANIFEST_PYO3:
+        err = need(m, "entry.pyo3.module", &f->module, note);
+        return err ? err : need(m, "entry.pyo3.factory", &f->factory, note);
+    }
+    return err;
+}
+
+static enum err read_all(struct manifest *m, struct note *note)
+{
+    struct manifest_facts *f = &m->facts;
+    struct str mode = STR_EMPTY;
+    size_t choice = 0;
+    enum err err = need(m, "name", &f->name, note);
+
+    if (!err) err = need(m, "version", &f->version, note);
+    if (!err) err = read_kind(m, note);
+    if (!err) err = need(m, "trait_id", &f->trait_id, note);
+    if (!err) err = need(m, "mode", &mode, note);
+    if (!err) err = one_of("mode", mode, modes, &choice, note);
+    if (!err) {
+        f->mode = (enum manifest_mode)choice;
+        err = need_list(m, "network_allowlist", MANIFEST_ALLOW_MAX, &f->network_allowlist,
+                        &f->network_count, note);
+    }
+    if (!err) err = may(m, "config_schema_path", &f->config_schema_path, note);
+    if (!err) err = read_runtime(m, note);
+    return err ? err : read_entry(m, note);
+}
+
+/* -- life -- */
+
+enum err manifest_open(struct str toml, struct manifest **ret_manifest, struct note *note)
+{
+    struct manifest *m;
+    enum err err;
+
+    if (toml.len > MANIFEST_FILE_MAX) {
+        note_set(note, "larger than %d bytes", MANIFEST_FILE_MAX);
+        return ERR_TOO_LARGE;
+    }
+    m = calloc(1, sizeof *m);
+    if (!m) return ERR_NOMEM;
+    arena_init(&m->memory, MEMORY_MAX);
+    err = toml_open(toml, DOCUMENT_MAX, &m->document, NULL, note);
+    if (!err) err = read_all(m, note);
+    if (err)
+        manifest_close(m);
+    else
+        *ret_manifest = m;
+    return err;
+}
+
+void manifest_close(struct manifest *manifest)
+{
+    if (!manifest) return;
+    toml_close(manifest->document);
+    arena_deinit(&manifest->memory);
+    free(manifest);
+}
+
+const struct manifest_facts *manifest_facts(const struct manifest *manifest)
+{
+    return &manifest->facts;
+}
+
+/* -- as JSON -- */
+
+static void put_value(struct ndjson *line, struct str key, const struct toml_value *value);
+
+static void put_all(struct ndjson *line, const struct toml_value *container, bool keyed)
+{
+    for (const struct toml_value *v = toml_first(container); v; v = toml_next(v))
+        put_value(line, keyed ? toml_key(v) : NDJSON_ITEM, v);
+}
+
+/* Times have no type of their own in JSON. */
+static void put_time(struct ndjson *line, struct str key, const struct toml_value *value)
+{
+    struct toml_datetime t = {0};
+    char text[64];
+
+    (void)toml_datetime(value, &t, NULL);
+    snprintf(text, sizeof text, "%04u-%02u-%02uT%02u:%02u:%02u%+03d:%02d", t.year, t.month, t.day,
+             t.hour, t.minute, t.second, t.offset_minutes / 60, abs(t.offset_minutes % 60));
+    ndjson_c_string(line, key, text);
+}
+
+/* Depth is bounded by the reader's (TOML_DEPTH_MAX); the writer refuses what is deeper than its
+ * own. */
+static void put_value(struct ndjson *line, struct str key, const struct toml_value *value)
+{
+    struct str text;
+    int64_t number;
+    double real;
+    bool truth;
+
+    switch (toml_type(value)) {
+    case TOML_STRING:
+        if (!toml_string(value, &text, NULL)) ndjson_string(line, key, text);
+        break;
+    case TOML_INTEGER:
+        if (!toml_i64(value, &number, NULL)) ndjson_i64(line, key, number);
+        break;
+    case TOML_FLOAT:
+        if (!toml_double(value, &real, NULL)) ndjson_double(line, key, real);
+        break;
+    case TOML_BOOLEAN:
+        if (!toml_bool(value, &truth, NULL)) ndjson_bool(line, key, truth);
+        break;
+    case TOML_ARRAY:
+        ndjson_open_array(line, key);
+        put_all(line, value, false);
+        ndjson_close_array(line);
+        break;
+    case TOML_TABLE:
+        ndjson_open_object(line, key);
+        put_all(line, value, true);
+        ndjson_close_object(line);
+        break;
+    default: put_time(line, key, value); break;
+    }
+}
+
+enum err manifest_json(const struct manifest *manifest, struct buf *into)
+{
+    struct ndjson line;
+
+    ndjson_begin(&line, into, NDJSON_LINE);
+    put_all(&line, toml_root(manifest->document), true);
+    return ndjson_end(&line);
+}

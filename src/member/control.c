@@ -1,0 +1,263 @@
+#include "member/control.h"
+
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "wire/pack.h"
+
+enum { TEXT_MAX = 256, MS = 1000, NS = 1000000 };
+
+struct line { /* of one worker that has a stream or something waiting */
+    struct control *control;
+    struct rpc_call *call; /* NULL: no stream */
+    struct {
+        bool waits;
+        uint16_t len;
+        char bytes[ORDER_BYTES_MAX];
+    } * orders; /* ORDER_KINDS of them; NULL: nothing ever waited */
+    uint8_t waiting;
+    size_t id_len;
+    char id[];
+};
+struct control {
+    struct map lines;
+    size_t streams;
+};
+
+/* -- orders as bytes -- */
+
+static struct str cut(struct str text)
+{
+    return str_of(text.at, min_size(text.len, TEXT_MAX));
+}
+
+enum err order_write(const struct order *order, struct buf *into)
+{
+    char bytes[ORDER_BYTES_MAX], more[4 * PACK_VARINT_MAX];
+    struct buf inner_room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
+    struct buf more_room = {.data = more, .cap = sizeof more, .max = sizeof more};
+    struct pack pack = {into, ERR_OK}, inner = {&inner_room, ERR_OK},
+                duration = {&more_room, ERR_OK};
+
+    switch (order->kind) {
+    case ORDER_DRAIN:
+        pack_u64(&duration, 1, order->deadline_ms / MS);
+        pack_u64(&duration, 2, order->deadline_ms % MS * NS);
+        pack_row(&inner, 1, &duration);
+        pack_row(&pack, 1, &inner);
+        break;
+    case ORDER_SNAPSHOT:
+        pack_text(&inner, 1, cut(order->text));
+        pack_row(&pack, 2, &inner);
+        break;
+    case ORDER_CANCEL:
+        pack_text(&inner, 1, cut(order->text));
+        pack_row(&pack, 3, &inner);
+        break;
+    case ORDER_EMPTY: break;
+    case ORDER_KINDS: assert(false);
+    }
+    return pack.err;
+}
+
+/* -- lines -- */
+
+static struct str id_of(const struct line *line)
+{
+    return str_of(line->id, line->id_len);
+}
+
+static struct line *line_of(const struct control *control, struct str worker)
+{
+    return map_get(&control->lines, worker);
+}
+
+static enum err line_with(struct control *control, struct str worker, struct line **ret_line)
+{
+    struct line *line = line_of(control, worker);
+    enum err err;
+
+    if (!line) {
+        line = calloc(1, sizeof *line + worker.len);
+        if (!line) return ERR_NOMEM;
+        line->control = control;
+        line->id_len = worker.len;
+        memcpy(line->id, worker.at, worker.len);
+        err = map_put(&control->lines, id_of(line), line);
+        if (err) {
+            free(line);
+            return err;
+        }
+    }
+    *ret_line = line;
+    return ERR_OK;
+}
+
+static void line_free(struct line *line)
+{
+    map_remove(&line->control->lines, id_of(line));
+    free(line->orders);
+    free(line);
+}
+
+static void free_if_idle(struct line *line)
+{
+    if (!line->call && line->waiting == 0) line_free(line);
+}
+
+static void end_stream(struct line *line, enum grpc_status status, const char *why)
+{
+    if (!line->call) return;
+    rpc_call_set_data(line->call, NULL);
+    rpc_finish(line->call, status, str_from(why), STR_EMPTY);
+    line->call = NULL;
+    line->control->streams--;
+}
+
+/* -- what waits -- */
+
+static bool put_aside(struct line *line, enum order_kind kind, struct str bytes)
+{
+    if (!line->orders) line->orders = calloc(ORDER_KINDS, sizeof *line->orders);
+    if (!line->orders || bytes.len > ORDER_BYTES_MAX) return false;
+    if (!line->orders[kind].waits) line->waiting++;
+    line->orders[kind].waits = true;
+    line->orders[kind].len = (uint16_t)bytes.len;
+    if (bytes.len) memcpy(line->orders[kind].bytes, bytes.at, bytes.len);
+    return true;
+}
+
+static struct str first_waiting(const struct line *line, enum order_kind *ret_kind)
+{
+    for (size_t i = 0; i < ORDER_KINDS; i++) {
+        if (!line->orders[i].waits) continue;
+        *ret_kind = (enum order_kind)i;
+        return str_of(line->orders[i].bytes, line->orders[i].len);
+    }
+    assert(false);
+    return STR_EMPTY;
+}
+
+static void taken(struct line *line, enum order_kind kind)
+{
+    line->orders[kind].waits = false;
+    line->waiting--;
+}
+
+bool control_take(struct control *control, struct str worker, struct buf *into)
+{
+    struct line *line = line_of(control, worker);
+    enum order_kind kind;
+
+    if (!line || line->waiting == 0) return false;
+    if (buf_append(into, first_waiting(line, &kind))) return false;
+    taken(line, kind);
+    free_if_idle(line);
+    return true;
+}
+
+/* What waited goes before what comes. */
+static void send_waiting(struct line *line)
+{
+    while (line->call && line->waiting) {
+        enum order_kind kind;
+        struct str bytes = first_waiting(line, &kind);
+
+        if (rpc_send_bytes(line->call, bytes)) return;
+        taken(line, kind);
+    }
+}
+
+bool control_push(struct control *control, struct str worker, const struct order *order)
+{
+    char bytes[ORDER_BYTES_MAX];
+    struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
+    struct line *line;
+
+    if (order_write(order, &room) || line_with(control, worker, &line)) return false;
+    if (line->call && !line->waiting && !rpc_send_bytes(line->call, buf_peek(&room))) return true;
+    if (!put_aside(line, order->kind, buf_peek(&room))) free_if_idle(line);
+    return false;
+}
+
+/* -- streams -- */
+
+enum err control_subscribe(struct control *control, struct str worker, struct rpc_call *call)
+{
+    struct line *line;
+    enum err err = line_with(control, worker, &line);
+
+    if (err) return err;
+    end_stream(line, GRPC_OK, "another stream of this worker took its place");
+    line->call = call;
+    control->streams++;
+    rpc_call_set_data(call, line);
+    rpc_call_waits(call);
+    send_waiting(line);
+    return ERR_OK;
+}
+
+void control_gone(struct control *control, struct rpc_call *call)
+{
+    struct line *line = rpc_call_data(call);
+
+    if (!line) return;
+    line->call = NULL;
+    control->streams--;
+    free_if_idle(line);
+}
+
+bool control_subscribed(const struct control *control, struct str worker)
+{
+    const struct line *line = line_of(control, worker);
+
+    return line && line->call;
+}
+
+void control_release(struct control *control, struct str worker)
+{
+    struct line *line = line_of(control, worker);
+
+    if (!line) return;
+    end_stream(line, GRPC_OK, "");
+    line_free(line);
+}
+
+void control_end(struct control *control, const char *why)
+{
+    size_t cursor = 0;
+    struct map_entry *entry;
+
+    while ((entry = map_next(&control->lines, &cursor))) {
+        struct line *line = entry->value;
+
+        end_stream(line, GRPC_UNAVAILABLE, why);
+        line_free(line);
+    }
+}
+
+size_t control_streams(const struct control *control)
+{
+    return control->streams;
+}
+
+/* -- life -- */
+
+enum err control_open(uint64_t seed, size_t workers_max, struct control **ret_control)
+{
+    struct control *control = calloc(1, sizeof *control);
+
+    if (!control) return ERR_NOMEM;
+    map_init(&control->lines, workers_max, seed);
+    *ret_control = control;
+    return ERR_OK;
+}
+
+void control_close(struct control *control)
+{
+    if (!control) return;
+    assert(control->streams == 0);
+    control_end(control, "");
+    map_deinit(&control->lines);
+    free(control);
+}

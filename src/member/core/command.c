@@ -1,0 +1,366 @@
+/* Commands as bytes.
+ *
+ * A command: u8 version, i64 wall ms, then operations: u8 kind, u32 length, content. Of each
+ * operation only the fields of its kind are written (the table below), in the order of the bits;
+ * what follows the known fields of a known kind is refused. docs/formats/member.md. */
+#include "member/core/codec.h"
+#include "member/core/internal.h"
+
+enum { VERSION = 1, HEAD = 9, OP_HEAD = 5 };
+
+enum field {
+    F_WORKER = BIT(0),
+    F_INCARNATION = BIT(1),
+    F_INSTANCE = BIT(2),
+    F_EXPECT = BIT(3),
+    F_FENCE = BIT(4),
+    F_TERMS = BIT(5), /* lease, weight, labels, capable */
+    F_BY = BIT(6),    /* by_beat, restart */
+    F_FLAG = BIT(7),
+    F_TEXT = BIT(8),
+    F_BYTES = BIT(9),
+    F_CAUSE = BIT(10), /* and due_ms */
+    F_EPOCH = BIT(11), /* and partition */
+    F_NUMBER = BIT(12),
+    F_LIMIT = BIT(13),
+    F_WALL = BIT(14),
+    F_ITEM = BIT(15),
+    F_RULES = BIT(16),
+    F_ALL = BIT(17),
+};
+enum { OF_WORKER = F_WORKER | F_INCARNATION };
+static const uint32_t fields[MEMBER_OP_LAST + 1] = {
+    [MEMBER_OP_TICK] = 0,
+    [MEMBER_OP_LEAD] = F_WORKER | F_NUMBER,
+    [MEMBER_OP_CONFIGURE] = F_RULES,
+    [MEMBER_OP_SUSPECT] = F_WORKER | F_ALL,
+    [MEMBER_OP_REGISTER] = F_WORKER | F_INSTANCE | F_EXPECT | F_FENCE | F_TERMS | F_BY,
+    [MEMBER_OP_READY] = OF_WORKER,
+    [MEMBER_OP_DRAIN] = OF_WORKER | F_BY | F_FLAG,
+    [MEMBER_OP_DEAD] = OF_WORKER | F_FENCE | F_CAUSE,
+    [MEMBER_OP_LEAVE] = OF_WORKER | F_FLAG,
+    [MEMBER_OP_ACK_REVOKE] = OF_WORKER | F_TEXT | F_EPOCH | F_WALL,
+    [MEMBER_OP_CHECKPOINT] = OF_WORKER | F_TEXT | F_EPOCH | F_WALL,
+    [MEMBER_OP_ROUND] = F_NUMBER,
+    [MEMBER_OP_EMITTED] = F_NUMBER,
+    [MEMBER_OP_ADVISE] = F_NUMBER,
+    [MEMBER_OP_ENQUEUE] = F_BYTES | F_ITEM,
+    [MEMBER_OP_PULL] = OF_WORKER | F_NUMBER | F_LIMIT,
+    [MEMBER_OP_WORK_START] = OF_WORKER | F_ITEM,
+    [MEMBER_OP_SUBMIT] = OF_WORKER | F_FLAG | F_TEXT | F_BYTES | F_ITEM,
+    [MEMBER_OP_RELEASE] = OF_WORKER | F_ITEM,
+    [MEMBER_OP_STEAL] = OF_WORKER,
+};
+
+/* -- rules -- */
+void member_rules_defaults(struct member_rules *ret_rules)
+{
+    *ret_rules = (struct member_rules){
+        .total_partitions = RING_PARTITIONS,
+        .virtual_nodes = RING_VIRTUAL_NODES,
+        .placement = MEMBER_RING,
+        .epsilon_ppm = 250000,
+        .move_limit_ppm = 100000,
+        .rebalance_window_ms = 500,
+        .revoke_timeout_ms = 30000,
+        .dead_retention_ms = 600000,
+        .tombstone_retention_ms = 86400000,
+        .work_max_attempts = 5,
+        .work_max_steal = 32,
+    };
+}
+
+void pen_rules(struct pen *pen, const struct member_rules *rules)
+{
+    pen_u32(pen, rules->total_partitions);
+    pen_u32(pen, rules->virtual_nodes);
+    pen_u8(pen, rules->placement);
+    pen_u32(pen, rules->epsilon_ppm);
+    pen_u32(pen, rules->move_limit_ppm);
+    pen_u8(pen, rules->ring_on_register);
+    pen_u8(pen, rules->grant_to_legacy);
+    pen_u8(pen, rules->evict_on_revoke_timeout);
+    pen_u8(pen, rules->failure_per_worker);
+    pen_u64(pen, rules->rebalance_window_ms);
+    pen_u64(pen, rules->revoke_timeout_ms);
+    pen_u64(pen, rules->dead_retention_ms);
+    pen_u64(pen, rules->tombstone_retention_ms);
+    pen_u32(pen, rules->work_max_attempts);
+    pen_u32(pen, rules->work_max_steal);
+    pen_u8(pen, rules->work_requeue_failed);
+    pen_u8(pen, rules->work_steal_started);
+}
+
+/* A year and a bit: sums with T do not wrap. */
+static bool is_time(uint64_t ms)
+{
+    return ms <= 400ull * 86400 * 1000;
+}
+
+bool member_rules_fit(const struct member_rules *r)
+{
+    return r->total_partitions >= 1 && r->total_partitions <= RING_PARTITIONS_MAX &&
+           r->virtual_nodes >= 1 && r->virtual_nodes <= RING_VIRTUAL_NODES_MAX &&
+           r->placement <= MEMBER_RENDEZVOUS && r->epsilon_ppm <= 1000000000 &&
+           r->move_limit_ppm <= 1000000 && is_time(r->rebalance_window_ms) &&
+           is_time(r->revoke_timeout_ms) && r->revoke_timeout_ms > 0 &&
+           is_time(r->dead_retention_ms) && is_time(r->tombstone_retention_ms) &&
+           r->work_max_attempts >= 1 && r->work_max_steal >= 1 &&
+           r->work_max_steal <= MEMBER_PULL_MAX;
+}
+
+bool eye_rules(struct eye *eye, struct member_rules *ret_rules)
+{
+    struct member_rules *r = ret_rules;
+
+    *r = (struct member_rules){.total_partitions = eye_u32(eye)};
+    r->virtual_nodes = eye_u32(eye);
+    r->placement = (enum member_placement)eye_u8(eye);
+    r->epsilon_ppm = eye_u32(eye);
+    r->move_limit_ppm = eye_u32(eye);
+    r->ring_on_register = eye_bool(eye);
+    r->grant_to_legacy = eye_bool(eye);
+    r->evict_on_revoke_timeout = eye_bool(eye);
+    r->failure_per_worker = eye_bool(eye);
+    r->rebalance_window_ms = eye_u64(eye);
+    r->revoke_timeout_ms = eye_u64(eye);
+    r->dead_retention_ms = eye_u64(eye);
+    r->tombstone_retention_ms = eye_u64(eye);
+    r->work_max_attempts = eye_u32(eye);
+    r->work_max_steal = eye_u32(eye);
+    r->work_requeue_failed = eye_bool(eye);
+    r->work_steal_started = eye_bool(eye);
+    return eye->good && member_rules_fit(r);
+}
+
+uint64_t member_rules_fingerprint(const struct member_rules *rules)
+{
+    struct buf bytes;
+    struct pen pen = {&bytes, ERR_OK};
+    uint64_t print;
+
+    buf_init(&bytes, 4096);
+    pen_rules(&pen, rules);
+    if (pen.err) (void)member_must(NULL);
+    print = str_hash(buf_peek(&bytes), 0x3e3be2);
+    buf_deinit(&bytes);
+    return print;
+}
+
+/* -- one operation -- */
+static void write_op(struct pen *pen, const struct member_op *op)
+{
+    uint32_t has = fields[op->kind];
+
+    if (has & F_WORKER) pen_text(pen, op->worker);
+    if (has & F_INCARNATION) pen_u64(pen, op->incarnation);
+    if (has & F_INSTANCE) pen_bytes(pen, op->instance.b, sizeof op->instance.b);
+    if (has & F_EXPECT) pen_u64(pen, op->expect);
+    if (has & F_FENCE) pen_u64(pen, op->fence_ns);
+    if (has & F_TERMS) {
+        pen_u32(pen, op->lease_ms);
+        pen_u32(pen, op->weight);
+        pen_text(pen, op->labels);
+        pen_u8(pen, op->capable);
+    }
+    if (has & F_BY) {
+        pen_u8(pen, op->by_beat);
+        pen_u8(pen, op->restart);
+    }
+    if (has & F_FLAG) pen_u8(pen, op->flag);
+    if (has & F_TEXT) pen_text(pen, op->text);
+    if (has & F_BYTES) pen_text(pen, op->bytes);
+    if (has & F_CAUSE) {
+        pen_u8(pen, op->cause);
+        pen_u64(pen, (uint64_t)op->due_ms);
+    }
+    if (has & F_EPOCH) {
+        pen_u32(pen, op->partition);
+        pen_u64(pen, op->epoch);
+    }
+    if (has & F_NUMBER) pen_u64(pen, op->number);
+    if (has & F_LIMIT) pen_u64(pen, op->limit);
+    if (has & F_WALL) pen_u64(pen, (uint64_t)op->wall_ms);
+    if (has & F_ITEM) pen_bytes(pen, op->item.b, sizeof op->item.b);
+    if (has & F_RULES) pen_rules(pen, op->rules);
+    if (has & F_ALL) pen_u8(pen, op->all);
+}
+
+static size_t text_max(enum member_kind kind)
+{
+    return kind == MEMBER_OP_SUBMIT ? MEMBER_REASON_MAX : MEMBER_REFERENCE_MAX;
+}
+
+static size_t bytes_max(enum member_kind kind)
+{
+    return kind == MEMBER_OP_SUBMIT ? MEMBER_WORK_RESULT_MAX : MEMBER_PAYLOAD_MAX;
+}
+
+/* `rules` is where they go. */
+static bool read_op(struct eye *eye, struct member_op *op, struct member_rules *rules)
+{
+    uint32_t has = fields[op->kind];
+
+    op->worker = op->labels = op->text = op->bytes = STR_EMPTY;
+    if (has & F_WORKER) op->worker = eye_text(eye, MEMBER_ID_MAX);
+    if (has & F_INCARNATION) op->incarnation = eye_u64(eye);
+    if (has & F_INSTANCE) eye_copy(eye, op->instance.b, sizeof op->instance.b);
+    if (has & F_EXPECT) op->expect = eye_u64(eye);
+    if (has & F_FENCE) op->fence_ns = eye_u64(eye);
+    if (has & F_TERMS) {
+        op->lease_ms = eye_u32(eye);
+        op->weight = eye_u32(eye);
+        op->labels = eye_text(eye, MEMBER_LABELS_MAX);
+        op->capable = eye_bool(eye);
+    }
+    if (has & F_BY) {
+        op->by_beat = eye_bool(eye);
+        op->restart = eye_bool(eye);
+    }
+    if (has & F_FLAG) op->flag = eye_bool(eye);
+    if (has & F_TEXT) op->text = eye_text(eye, text_max(op->kind));
+    if (has & F_BYTES) op->bytes = eye_text(eye, bytes_max(op->kind));
+    if (has & F_CAUSE) {
+        op->cause = (enum member_cause)eye_u8(eye);
+        op->due_ms = (int64_t)eye_u64(eye);
+    }
+    if (has & F_EPOCH) {
+        op->partition = eye_u32(eye);
+        op->epoch = eye_u64(eye);
+    }
+    if (has & F_NUMBER) op->number = eye_u64(eye);
+    if (has & F_LIMIT) op->limit = eye_u64(eye);
+    if (has & F_WALL) op->wall_ms = (int64_t)eye_u64(eye);
+    if (has & F_ITEM) eye_copy(eye, op->item.b, sizeof op->item.b);
+    if (has & F_RULES) {
+        if (!rules || !eye_rules(eye, rules)) return false;
+        op->rules = rules;
+    }
+    if (has & F_ALL) op->all = eye_bool(eye);
+    return eye_done(eye);
+}
+
+bool member_is_id(struct str id)
+{
+    if (id.len == 0 || id.len > MEMBER_ID_MAX) return false;
+    for (size_t i = 0; i < id.len; i++)
+        if (id.at[i] < 0x21 || id.at[i] > 0x7e) return false;
+    return true;
+}
+
+/* What the core relies on, whoever made the operation. */
+static bool op_fits(const struct member_op *op)
+{
+    uint32_t has = fields[op->kind];
+
+    if (has & F_WORKER && !(op->kind == MEMBER_OP_SUSPECT && op->all) && !member_is_id(op->worker))
+        return false;
+    if (op->fence_ns > MEMBER_FENCE_MAX_NS || op->cause > MEMBER_CONFLICT) return false;
+    if (op->weight > MEMBER_WEIGHT_MAX || op->labels.len > MEMBER_LABELS_MAX) return false;
+    if (has & F_TEXT && op->text.len > text_max(op->kind)) return false;
+    if (has & F_BYTES && op->bytes.len > bytes_max(op->kind)) return false;
+    if (op->kind == MEMBER_OP_PULL && op->number > MEMBER_PULL_MAX) return false;
+    if (op->kind == MEMBER_OP_ADVISE && op->number > MEMBER_ADVISE_MAX_MS) return false;
+    return op->kind != MEMBER_OP_CONFIGURE || member_rules_fit(op->rules);
+}
+
+/* -- batches -- */
+enum err member_batch_begin(struct buf *into, int64_t wall_ms)
+{
+    struct pen pen = {into, ERR_OK};
+
+    buf_clear(into);
+    pen_u8(&pen, VERSION);
+    pen_u64(&pen, (uint64_t)wall_ms);
+    if (pen.err) buf_clear(into);
+    return pen.err;
+}
+
+enum err member_batch_add(struct buf *into, const struct member_op *op)
+{
+    size_t before = into->len;
+    struct pen pen = {into, ERR_OK};
+
+    assert(before >= HEAD && op->kind >= MEMBER_OP_TICK && op->kind <= MEMBER_OP_LAST);
+    if (!op_fits(op)) return ERR_INVALID;
+    pen_u8(&pen, op->kind);
+    pen_u32(&pen, 0);
+    write_op(&pen, op);
+    if (pen.err) {
+        into->len = before; /* all of it or nothing */
+        return pen.err;
+    }
+    store_le32(into->data + before + 1, (uint32_t)(into->len - before - OP_HEAD));
+    return ERR_OK;
+}
+
+/* The next operation's bytes; false at the end, or where they are cut. */
+static bool next_op(struct str *left, unsigned *ret_kind, struct str *ret_content)
+{
+    size_t len;
+
+    if (left->len < OP_HEAD) return false;
+    len = load_le32(left->at + 1);
+    if (len > left->len - OP_HEAD) return false;
+    *ret_kind = (unsigned char)left->at[0];
+    *ret_content = str_of(left->at + OP_HEAD, len);
+    *left = str_of(left->at + OP_HEAD + len, left->len - OP_HEAD - len);
+    return true;
+}
+
+size_t member_batch_ops(struct str batch)
+{
+    struct str left = str_tail(batch, HEAD), content;
+    size_t count = 0;
+    unsigned kind;
+
+    while (next_op(&left, &kind, &content)) count++;
+    return count;
+}
+
+enum err member_command_read(struct str bytes, struct arena *arena,
+                             struct member_command *ret_command, struct note *note)
+{
+    struct str left = str_tail(bytes, HEAD), content;
+    size_t count = member_batch_ops(bytes);
+    struct member_op *ops;
+    unsigned kind;
+
+    if (bytes.len < HEAD) {
+        note_set(note, "a command of %zu bytes", bytes.len);
+        return ERR_PARSE;
+    }
+    if (bytes.at[0] != VERSION) {
+        note_set(note, "a command of version %u", (unsigned)(unsigned char)bytes.at[0]);
+        return ERR_VERSION;
+    }
+    if (count > MEMBER_OPS_MAX) {
+        note_set(note, "%zu operations; at most %d", count, MEMBER_OPS_MAX);
+        return ERR_INVALID;
+    }
+    ops = arena_calloc(arena, count ? count : 1, sizeof *ops);
+    if (!ops) return ERR_NOMEM;
+    for (size_t i = 0; next_op(&left, &kind, &content); i++) {
+        struct eye eye = {content, true};
+        struct member_rules *rules = NULL;
+
+        if (kind < MEMBER_OP_TICK || kind > MEMBER_OP_LAST) {
+            note_set(note, "an operation of unknown kind %u", kind);
+            return ERR_VERSION;
+        }
+        ops[i].kind = (enum member_kind)kind;
+        if (kind == MEMBER_OP_CONFIGURE && !(rules = ARENA_NEW(arena, struct member_rules)))
+            return ERR_NOMEM;
+        if (!read_op(&eye, &ops[i], rules) || !op_fits(&ops[i])) {
+            note_set(note, "operation %zu of kind %u is not whole, or past a limit", i, kind);
+            return ERR_INVALID;
+        }
+    }
+    if (left.len) {
+        note_set(note, "%zu bytes behind the last operation", left.len);
+        return ERR_PARSE;
+    }
+    *ret_command = (struct member_command){
+        .wall_ms = (int64_t)load_le64(bytes.at + 1), .ops = ops, .op_count = count};
+    return ERR_OK;
+}

@@ -1,0 +1,401 @@
+#include "member/core/detect.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    WHEEL = 1024, /* ticks ahead; what is later is filed at its end and again from there */
+    EACH = 2,     /* verdicts of one worker in one scan */
+};
+#define LEAD_MAX_MS (100 * 365 * 86400000ull) /* that a worker's clock is believed to be ahead */
+
+struct detect {
+    struct detect_options options;
+    uint64_t cadence_ns;
+    double phi_sigmas;  /* how many deviations from the mean the threshold is */
+    uint64_t begun_ns;  /* tick 0 */
+    uint64_t next_tick; /* the first that was not looked at */
+    uint64_t scanned_ns;
+    uint64_t granted_ns;
+    size_t count;
+    struct list wheel[WHEEL];
+    /* the brake */
+    uint64_t window_ns, hold_ns; /* when they began; hold: when it ends, 0: none */
+    size_t window_count, window_failed;
+    bool hold_told;
+};
+
+void detect_defaults(struct detect_options *ret_options)
+{
+    *ret_options = (struct detect_options){
+        .heartbeat_interval_ns = 500 * DETECT_MS,
+        .clock_skew_budget_ns = 250 * DETECT_MS,
+        .failure_timeout_ns = 5000 * DETECT_MS,
+        .heartbeat_timeout_ns = 30000 * DETECT_MS,
+        .suspect_ratio = 0.5,
+        .max_fail_fraction = 0.34,
+        .mass_failure_hold_ns = 30000 * DETECT_MS,
+        .phi_threshold = 8,
+        .phi_samples = 200,
+        .phi_min_std_ns = 100 * DETECT_MS,
+    };
+}
+
+/* The distance from the mean that a normal variable passes with a chance of 10^-phi. */
+static double sigmas_of(double phi)
+{
+    double low = -1, high = 40;
+
+    for (int i = 0; i < 100; i++) {
+        double middle = (low + high) / 2;
+        if (-log10(0.5 * erfc(middle / sqrt(2))) < phi)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+static bool is_fine(const struct detect_options *options)
+{
+    return options->heartbeat_interval_ns >= 2 && options->failure_timeout_ns &&
+           options->heartbeat_timeout_ns &&
+           (options->suspect_ratio > 0 && options->suspect_ratio <= 1) &&
+           (options->max_fail_fraction > 0 && options->max_fail_fraction <= 1) &&
+           (!options->phi ||
+            (options->phi_threshold > 0 && options->phi_threshold <= DETECT_PHI_MAX &&
+             options->phi_samples >= 2));
+}
+
+enum err detect_open(const struct detect_options *options, uint64_t now_ns,
+                     struct detect **ret_detect)
+{
+    struct detect *d;
+
+    if (!is_fine(options)) return ERR_INVALID;
+    d = calloc(1, sizeof *d);
+    if (!d) return ERR_NOMEM;
+    d->options = *options;
+    d->cadence_ns = options->heartbeat_interval_ns / 2;
+    d->phi_sigmas = options->phi ? sigmas_of(options->phi_threshold) : 0;
+    d->begun_ns = d->scanned_ns = now_ns;
+    for (size_t i = 0; i < WHEEL; i++) list_init(&d->wheel[i]);
+    *ret_detect = d;
+    return ERR_OK;
+}
+
+void detect_close(struct detect *d)
+{
+    if (!d) return;
+    for (size_t i = 0; i < WHEEL; i++) {
+        struct list *node;
+        while ((node = list_pop(&d->wheel[i])) != NULL)
+            CONTAINER_OF(node, struct watched, link)->watching = false;
+    }
+    free(d);
+}
+
+/* -- thresholds -- */
+
+/* A due time of before the grants counts from where they have moved it. */
+static uint64_t due_of(const struct detect *d, const struct watched *w)
+{
+    return w->due_ns + d->granted_ns;
+}
+
+/* After how long a silence the history says that something is wrong. */
+static uint64_t improbable_ns(const struct detect *d, const struct watched *w)
+{
+    double deviation = sqrt(w->gap_variance), least = (double)d->options.phi_min_std_ns;
+
+    if (deviation < least) deviation = least;
+    return (uint64_t)(w->gap_mean + d->phi_sigmas * deviation);
+}
+
+static uint64_t soft_of(const struct detect *d, const struct watched *w)
+{
+    if (d->options.phi && d->options.kind == DETECT_DEADLINE && w->gaps >= DETECT_PHI_LEAST)
+        return w->last_ns + d->granted_ns + improbable_ns(d, w);
+    if (d->options.kind == DETECT_DEADLINE) return due_of(d, w) + d->options.clock_skew_budget_ns;
+    return w->last_ns + d->granted_ns +
+           (uint64_t)(d->options.suspect_ratio * (double)d->options.heartbeat_timeout_ns);
+}
+
+static uint64_t hard_of(const struct detect *d, const struct watched *w)
+{
+    const struct detect_options *o = &d->options;
+    uint64_t most = o->clock_skew_budget_ns > o->failure_timeout_ns ? o->clock_skew_budget_ns
+                                                                    : o->failure_timeout_ns;
+
+    if (o->kind == DETECT_DEADLINE) return due_of(d, w) + most;
+    return w->last_ns + d->granted_ns + o->heartbeat_timeout_ns;
+}
+
+static uint64_t next_of(const struct detect *d, const struct watched *w)
+{
+    return w->suspected ? hard_of(d, w) : soft_of(d, w);
+}
+
+/* -- the wheel -- */
+
+static uint64_t tick_of(const struct detect *d, uint64_t at_ns)
+{
+    return at_ns > d->begun_ns ? (at_ns - d->begun_ns) / d->cadence_ns : 0;
+}
+
+/* At the tick that holds `at_ns`, but never one that was looked at. */
+static void file(struct detect *d, struct watched *w, uint64_t at_ns)
+{
+    uint64_t tick = tick_of(d, at_ns);
+
+    if (tick < d->next_tick) tick = d->next_tick;
+    if (tick >= d->next_tick + WHEEL) tick = d->next_tick + WHEEL - 1;
+    list_remove(&w->link);
+    w->filed = tick;
+    list_append(&d->wheel[tick % WHEEL], &w->link);
+}
+
+void detect_watch(struct detect *d, struct watched *w, uint64_t lease_ns, uint64_t now_ns)
+{
+    void *owner = w->owner;
+
+    detect_forget(d, w);
+    *w = (struct watched){.owner = owner, .watching = true};
+    list_init(&w->link);
+    w->lease_ns = lease_ns ? lease_ns : 2 * d->options.heartbeat_interval_ns;
+    w->last_ns = now_ns - d->granted_ns;
+    w->due_ns = now_ns + w->lease_ns - d->granted_ns;
+    d->count++;
+    file(d, w, next_of(d, w));
+}
+
+void detect_forget(struct detect *d, struct watched *w)
+{
+    if (!w->watching) return;
+    list_remove(&w->link);
+    w->watching = false;
+    d->count--;
+}
+
+void detect_lease(struct detect *d, struct watched *w, uint64_t lease_ns)
+{
+    (void)d;
+    w->lease_ns = lease_ns;
+}
+
+/* A later threshold needs no filing: who is looked at too early is filed again. */
+void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
+{
+    if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;
+}
+
+size_t detect_count(const struct detect *d)
+{
+    return d->count;
+}
+
+/* Thresholds may be nearer than they were: everybody is looked at by the next scan. */
+enum err detect_reload(struct detect *d, const struct detect_options *options)
+{
+    struct list all, *node;
+
+    assert(options->kind == d->options.kind &&
+           options->heartbeat_interval_ns == d->options.heartbeat_interval_ns);
+    if (!is_fine(options)) return ERR_INVALID;
+    d->options = *options;
+    d->phi_sigmas = options->phi ? sigmas_of(options->phi_threshold) : 0;
+    list_init(&all);
+    for (size_t i = 0; i < WHEEL; i++) list_splice(&all, &d->wheel[i]);
+    while ((node = list_pop(&all)) != NULL) file(d, CONTAINER_OF(node, struct watched, link), 0);
+    return ERR_OK;
+}
+
+/* -- beats -- */
+
+/* Behind its due time, or silent for. */
+static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_t now_ns)
+{
+    uint64_t since = d->options.kind == DETECT_DEADLINE ? due_of(d, w) : w->last_ns + d->granted_ns;
+
+    return now_ns > since ? now_ns - since : 0;
+}
+
+/* When it is late, on our clock; what its own clock says counts as far as that can be. */
+static uint64_t due_by(const struct detect *d, const struct watched *w, const struct beat *beat,
+                       uint64_t now_ns, int64_t now_wall_ms, int64_t *ret_skew_ms)
+{
+    uint64_t arrival_ns = now_ns + w->lease_ns;
+    int64_t lead_ms = beat->has_due ? beat->due_wall_ms - now_wall_ms : 0;
+    int64_t skew_ms = lead_ms - (int64_t)(w->lease_ns / DETECT_MS);
+    uint64_t off_ms = (uint64_t)(skew_ms < 0 ? -skew_ms : skew_ms);
+    uint64_t lead_ns =
+        min_u64((uint64_t)(lead_ms < 0 ? -lead_ms : lead_ms), LEAD_MAX_MS) * DETECT_MS;
+
+    *ret_skew_ms = 0;
+    if (d->options.source == DETECT_ARRIVAL || (!beat->has_due && d->options.source == DETECT_AUTO))
+        return arrival_ns;
+    if (d->options.source == DETECT_AUTO && off_ms > d->options.clock_skew_budget_ns / DETECT_MS) {
+        *ret_skew_ms = skew_ms;
+        return arrival_ns;
+    }
+    if (lead_ms >= 0) return now_ns + lead_ns;
+    return now_ns > lead_ns ? now_ns - lead_ns : 0;
+}
+
+/* The mean and the deviation of about the last so many gaps, without keeping them. */
+static void take_gap(const struct detect *d, struct watched *w, uint64_t now_ns)
+{
+    double gap = (double)(int64_t)(now_ns - (w->last_ns + d->granted_ns)), off, share;
+
+    if (!d->options.phi || gap < 0) return;
+    if (w->gaps < d->options.phi_samples) w->gaps++;
+    share = 1.0 / w->gaps;
+    off = gap - w->gap_mean;
+    w->gap_mean += share * off;
+    w->gap_variance = (1 - share) * (w->gap_variance + share * off * off);
+}
+
+struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct beat *beat,
+                              uint64_t now_ns, int64_t now_wall_ms)
+{
+    struct beat_heard heard = {.recovered = w->suspected, .late_ns = late_of(d, w, now_ns)};
+    uint64_t due_ns = due_by(d, w, beat, now_ns, now_wall_ms, &heard.skew_ms);
+
+    assert(w->watching);
+    heard.skewed =
+        heard.skew_ms != 0 && (!w->skew_told || now_ns - w->skew_told_ns >= DETECT_SKEW_AGAIN_NS);
+    if (heard.skewed) {
+        w->skew_told = true;
+        w->skew_told_ns = now_ns;
+    }
+    take_gap(d, w, now_ns);
+    w->due_ns = due_ns - d->granted_ns; /* wraps and comes back with the next sum */
+    w->last_ns = now_ns - d->granted_ns;
+    w->suspected = w->held = false;
+    w->confirmed = 0;
+    if (tick_of(d, next_of(d, w)) < w->filed) file(d, w, next_of(d, w));
+    return heard;
+}
+
+/* -- the brake -- */
+
+/* May one more be declared now? */
+static bool brake_lets(struct detect *d, struct watched *w, uint64_t now_ns)
+{
+    if (w->held && now_ns >= d->hold_ns) return true; /* it had its time */
+    if (now_ns < d->hold_ns) return false;
+    if (!d->window_count || now_ns - d->window_ns >= DETECT_MASS_WINDOW_NS) {
+        d->window_ns = now_ns;
+        d->window_count = d->count;
+        d->window_failed = 0;
+    }
+    if (d->window_count < DETECT_MASS_LEAST ||
+        (double)(d->window_failed + 1) <= d->options.max_fail_fraction * (double)d->window_count) {
+        d->window_failed++;
+        return true;
+    }
+    d->hold_ns = now_ns + d->options.mass_failure_hold_ns;
+    d->hold_told = false;
+    return false;
+}
+
+bool detect_holds(const struct detect *d, uint64_t now_ns)
+{
+    return now_ns < d->hold_ns;
+}
+
+void detect_release(struct detect *d)
+{
+    d->hold_ns = 0;
+    d->window_count = 0;
+    for (size_t i = 0; i < WHEEL; i++)
+        for (struct list *node = d->wheel[i].next, *next; node != &d->wheel[i]; node = next) {
+            struct watched *w = CONTAINER_OF(node, struct watched, link);
+            next = node->next;
+            if (w->held) file(d, w, hard_of(d, w));
+        }
+}
+
+/* -- scans -- */
+
+/* One worker whose time may have come. Writes up to two verdicts, and files it again unless it has
+ * failed. */
+static size_t judge(struct detect *d, struct watched *w, uint64_t now_ns, struct verdict *out)
+{
+    uint64_t late_ns = late_of(d, w, now_ns);
+    size_t count = 0;
+
+    if (!w->suspected && now_ns > soft_of(d, w)) {
+        w->suspected = true;
+        out[count++] = (struct verdict){VERDICT_SUSPECTED, w, late_ns};
+    }
+    if (!w->suspected || now_ns <= hard_of(d, w)) {
+        file(d, w, next_of(d, w));
+        return count;
+    }
+    if (d->options.kind == DETECT_SILENCE && w->confirmed < d->options.confirm_scans) {
+        w->confirmed++;
+        file(d, w, now_ns + d->cadence_ns);
+        return count;
+    }
+    if (!brake_lets(d, w, now_ns)) {
+        w->held = true;
+        file(d, w, d->hold_ns);
+        if (!d->hold_told) out[count++] = (struct verdict){VERDICT_MASS_HOLD, NULL, 0};
+        d->hold_told = true;
+        return count;
+    }
+    out[count++] = (struct verdict){VERDICT_FAILED, w, late_ns};
+    detect_forget(d, w);
+    return count;
+}
+
+/* A scan that comes late was not the workers' fault. */
+static void grant_lateness(struct detect *d, uint64_t now_ns)
+{
+    uint64_t late_ns =
+        now_ns - d->scanned_ns > d->cadence_ns ? now_ns - d->scanned_ns - d->cadence_ns : 0;
+
+    if (late_ns > d->options.failure_timeout_ns / 2) d->granted_ns += late_ns;
+    d->scanned_ns = now_ns;
+}
+
+size_t detect_scan(struct detect *d, uint64_t now_ns, struct verdict *ret_verdicts, size_t room,
+                   bool *ret_more)
+{
+    uint64_t last = tick_of(d, now_ns);
+    size_t count = 0;
+
+    grant_lateness(d, now_ns);
+    *ret_more = false;
+    /* Late by more than a turn: each bucket is looked at once, and stands for a later tick. */
+    if (last >= WHEEL && d->next_tick < last - WHEEL + 1) d->next_tick = last - WHEEL + 1;
+    while (d->next_tick <= last) {
+        struct list *bucket = &d->wheel[d->next_tick % WHEEL], due;
+        list_init(&due);
+        list_splice(&due, bucket);
+        d->next_tick++; /* who is not done is filed behind it */
+        while (!list_empty(&due)) {
+            struct watched *w = CONTAINER_OF(due.next, struct watched, link);
+            if (count + EACH > room) {
+                d->next_tick--;
+                list_splice(bucket, &due);
+                *ret_more = true;
+                return count;
+            }
+            list_remove(&w->link);
+            count += judge(d, w, now_ns, ret_verdicts + count);
+        }
+    }
+    return count;
+}
+
+uint64_t detect_cadence_ns(const struct detect *d)
+{
+    return d->cadence_ns;
+}
+
+uint64_t detect_granted_ns(const struct detect *d)
+{
+    return d->granted_ns;
+}

@@ -1,0 +1,280 @@
+/* The rows of membership, and who owns what among the files. Inside member/core only.
+ *
+ *   member.c     life, apply                  workers.c   the registry
+ *   events.c     what was not emitted yet
+ *   partitions.c who owns what                work.c      items
+ *   rows.c       rows told and hashed         view.c, restore.c  snapshots
+ *   read.c       for those who look           command.c   commands as bytes
+ *   local.c, rounds.c  the leader's half
+ *
+ * A row that is about to change is announced (row_edit): it leaves the state's hash, and a view
+ * that has not told it yet keeps it as it was. When the command ends all edited rows go into the
+ * hash again. So no path can forget its half of a pair. */
+#ifndef MEMBER_CORE_INTERNAL_H
+#define MEMBER_CORE_INTERNAL_H
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/order.h"
+#include "member/core/member.h"
+#include "member/core/ring.h"
+
+#define MEMBER_NS_PER_MS    1000000ull
+#define MEMBER_FENCE_MAX_NS (86400000ull * MEMBER_NS_PER_MS)
+enum { MEMBER_ADVISE_MAX_MS = 3600000, MEMBER_FORMAT = 1 };
+
+enum row_kind { ROW_WORKER, ROW_PARTITION, ROW_ITEM, ROW_EVENT, ROW_KINDS };
+struct row {
+    struct list told;   /* by kind: those a view has not told yet stand first */
+    struct list edited; /* in membership.edited while a command is applied */
+    uint32_t stamp;     /* of the last view that told it, or that it came after */
+    uint8_t kind;
+    bool is_edited;
+};
+
+struct local_worker;
+struct worker {
+    struct row row;
+    enum member_standing standing;
+    enum member_removal removal;
+    enum member_cause cause;
+    bool capable, ready, draining, drain_said, on_ring, failed_told;
+    uint64_t incarnation;
+    struct member_instance instance;
+    uint32_t lease_ms, weight, ring_weight; /* ring_weight: it was placed with; 0: it is not */
+    int64_t registered_ms, ended_ms;
+    uint64_t ended_ns; /* T */
+    uint32_t flips;    /* restarts since flips_ns */
+    uint64_t flips_ns;
+    char *labels; /* NULL: none */
+    uint32_t labels_len;
+    /* from here on: follows from other rows */
+    struct heap_node due;                    /* end of its retention */
+    struct list partitions;                  /* OWNED, REVOKING: of this incarnation */
+    uint32_t partition_count, fencing_count; /* fencing: of earlier ones */
+    struct order running;                    /* items, by id */
+    struct list busy, ring_changed;
+    uint64_t suspected_at; /* number of the command that says so */
+    /* the leader's own */
+    struct list touched;
+    struct local_worker *local;
+    uint32_t id_len;
+    char id[];
+};
+
+struct partition {
+    struct row row;
+    uint32_t number;
+    enum member_partition_state state;
+    uint32_t timeouts; /* REVOKING: deadlines that passed */
+    struct worker *owner;
+    uint64_t owner_incarnation, grant_epoch;
+    uint64_t since_ns, deadline_ns; /* T */
+    char *checkpoint;               /* NULL: none */
+    uint32_t checkpoint_len;
+    uint64_t checkpoint_epoch;
+    int64_t checkpoint_ms;
+    /* from here on: follows from other rows */
+    struct worker *target;
+    struct heap_node due;
+    struct list held;
+};
+
+struct item {
+    struct row row;
+    struct member_digest id;
+    uint8_t place_key[8]; /* big endian: rows of `pending` are ordered by it */
+    enum member_item_state state;
+    uint64_t place;
+    struct worker *worker; /* RUNNING */
+    uint64_t incarnation;
+    bool started;
+    uint32_t attempts;
+    int64_t enqueued_ms, changed_ms;
+    char *payload, *result;
+    uint32_t payload_len, result_len;
+};
+
+struct event_row {
+    struct row row;
+    struct member_event event; /* its texts stand behind */
+    char text[];
+};
+
+struct assigned {
+    size_t op;
+    struct item *item;
+};
+
+/* What is neither a row nor follows from rows. */
+struct member_head {
+    struct member_rules rules;
+    bool configured, led, dirty;
+    uint8_t dirty_cause;
+    uint64_t dirty_ns; /* T when the eligible set first differed from the ring */
+    uint64_t coord_epoch, term, assignment_epoch, round;
+    uint64_t advised_ms, advised_before_ms, advised_before_until_ns;
+    uint64_t event_number, emitted, places;
+    uint32_t leader_len;
+    char leader[MEMBER_ID_MAX];
+};
+
+struct member_view;
+struct member_local;
+struct membership {
+    struct member_options options;
+    struct member_head head;
+    uint64_t clock_ns, bytes, hash, work;
+    /* of the command being applied */
+    uint64_t index, command;
+    int64_t wall_ms;
+    uint32_t event_n;
+    bool place_now, unsettled, all_suspected;
+    struct list edited;
+    struct assigned *assigned;
+    size_t assigned_count, assigned_cap;
+
+    struct order workers, items, pending; /* by id, by id, by place */
+    struct map by_id;                     /* the workers again: a beat is looked up, never walked */
+    struct order_kind worker_kind, item_kind, pending_kind;
+    uint64_t order_bytes;         /* shaped by history, so no part of the quota */
+    struct partition *partitions; /* total_partitions of them, once configured */
+    struct heap dues, ends;       /* partitions, workers */
+    struct event_row **events;    /* numbers emitted + 1 to event_number, without a gap */
+    size_t events_first, events_cap;
+    struct list busy, ring_changed;
+    struct ring *ring;
+    uint32_t of_standing[4], draining, of_partition[4];
+    uint64_t of_item[5], event_count;
+    /* rows told */
+    struct list told[ROW_KINDS];
+    struct member_view *view;
+    uint32_t view_stamp;
+    struct buf scratch;
+    /* the leader's own */
+    struct member_local *local;
+    struct list touched;
+};
+
+/* -- memory that apply may not do without -- */
+void *member_must(void *memory);
+/* Copies; NULL for none. */
+char *member_copy(struct str text);
+
+/* -- command.c -- */
+bool member_rules_fit(const struct member_rules *rules);
+bool member_is_id(struct str id);
+
+/* -- rows.c -- */
+void row_born(struct membership *m, struct row *row, enum row_kind kind);
+void row_edit(struct membership *m, struct row *row);
+void row_gone(struct membership *m, struct row *row);
+void rows_settle(struct membership *m); /* the command is over */
+struct pen;
+void row_write(struct pen *pen, const struct row *row, bool whole); /* whole: with payloads */
+void member_head_write(struct pen *pen, const struct member_head *head);
+struct eye;
+bool member_head_read(struct eye *eye, struct member_head *ret_head);
+
+/* -- view.c -- */
+void view_keep(struct membership *m, struct row *row); /* before it changes or goes */
+
+/* -- member.c -- */
+bool member_has_room(const struct membership *m, uint64_t bytes);
+struct member_event *member_event_begin(const struct membership *m, enum member_topic topic,
+                                        const struct worker *worker,
+                                        struct member_event *ret_event);
+void member_event_add(struct membership *m, const struct member_event *event);
+static inline struct str worker_id(const struct worker *worker)
+{
+    return str_of(worker->id, worker->id_len);
+}
+void member_touch(struct membership *m, struct worker *worker);
+static inline struct member_result answer(enum member_status status, const struct worker *worker)
+{
+    return (struct member_result){.status = status,
+                                  .incarnation = worker ? worker->incarnation : 0};
+}
+static inline bool instance_told(const struct member_instance *instance)
+{
+    static const struct member_instance none;
+
+    return memcmp(instance, &none, sizeof none) != 0;
+}
+static inline bool instance_same(const struct member_instance *a, const struct member_instance *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* -- events.c -- */
+/* Puts it where its number says; false: it cannot be there. */
+bool member_event_put(struct membership *m, const struct member_event *event);
+void member_events_drop(struct membership *m, uint64_t through);
+
+/* -- workers.c -- */
+enum { WORKER_COST = 512, PARTITION_COST = 192, ITEM_COST = 256, EVENT_COST = 256 };
+struct worker *worker_find(const struct membership *m, struct str id);
+struct worker *worker_new(struct membership *m, struct str id);
+void worker_labels(struct membership *m, struct worker *worker, struct str labels);
+/* May own partitions, and therefore belongs on the ring. */
+bool worker_eligible(const struct membership *m, const struct worker *worker);
+void worker_free(struct membership *m, struct worker *worker);
+void worker_end_set(struct membership *m, struct worker *worker);
+void workers_expire(struct membership *m);
+/* MEMBER_S_DONE and the worker, when it is ACTIVE in that incarnation. */
+enum member_status worker_current(const struct membership *m, const struct member_op *op,
+                                  struct worker **ret_worker);
+struct member_result worker_register(struct membership *m, const struct member_op *op);
+struct member_result worker_ready(struct membership *m, const struct member_op *op);
+struct member_result worker_drain(struct membership *m, const struct member_op *op);
+struct member_result worker_dead(struct membership *m, const struct member_op *op);
+struct member_result worker_leave(struct membership *m, const struct member_op *op);
+
+/* -- partitions.c -- */
+enum ring_cause {
+    RING_JOIN = 1,
+    RING_LEAVE,
+    RING_DRAIN,
+    RING_RESUME,
+    RING_DEATH,
+    RING_RESTART,
+    RING_WEIGHT,
+    RING_CONFIG,
+    RING_SEVERAL
+};
+struct eligibility { /* before an operation, for comparison after it */
+    bool was;
+    uint64_t incarnation;
+    uint32_t weight;
+};
+struct eligibility eligibility_of(const struct membership *m, const struct worker *worker);
+void eligibility_changed(struct membership *m, struct worker *worker, struct eligibility before,
+                         enum ring_cause cause);
+struct member_result partitions_configure(struct membership *m, const struct member_op *op);
+enum err partitions_make(struct membership *m, uint32_t total);
+void partitions_free(struct membership *m);
+/* The worker's incarnation holds nothing any more: free at once, or when `fence_ns` are over. */
+void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns);
+struct member_result partition_ack(struct membership *m, const struct member_op *op);
+struct member_result partition_checkpoint(struct membership *m, const struct member_op *op);
+void partition_reference(struct membership *m, struct partition *partition, struct str reference);
+void partitions_expire(struct membership *m);
+void partitions_place(struct membership *m); /* the ring is that of the eligible from now on */
+enum err partitions_target(struct membership *m, uint32_t *ret_moved);
+void partitions_settle(struct membership *m);              /* moves what may move */
+uint64_t partitions_window_ns(const struct membership *m); /* when it closes; UINT64_MAX: none */
+void partition_hold(struct partition *partition);          /* into its owner's list */
+void partition_due(struct membership *m, struct partition *partition);
+
+/* -- work.c -- */
+struct item *item_find(const struct membership *m, const struct member_digest *id);
+struct item *item_new(struct membership *m, const struct member_digest *id);
+void item_file(struct membership *m, struct item *item); /* by its state */
+void item_texts(struct membership *m, struct item *item, struct str payload, struct str result);
+struct member_result work_apply(struct membership *m, size_t number, const struct member_op *op);
+/* The worker's incarnation is over: what it ran waits again. */
+void work_let_go(struct membership *m, struct worker *worker, bool died);
+
+/* -- local.c -- */
+void local_forget(struct local_worker *local); /* its row goes; NULL is fine */
+#endif

@@ -1,0 +1,335 @@
+/* Life, commands, events. */
+#include "member/core/member.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "member/core/internal.h"
+
+#define QUOTA (512ull << 20)
+
+void *member_must(void *memory)
+{
+    assert(memory && "out of memory while applying: the replica ends rather than differ");
+    return memory;
+}
+
+char *member_copy(struct str text)
+{
+    char *copy;
+
+    if (!text.len) return NULL;
+    copy = member_must(malloc(text.len));
+    memcpy(copy, text.at, text.len);
+    return copy;
+}
+
+/* -- names -- */
+const char *member_status_text(enum member_status status)
+{
+    static const char *const texts[MEMBER_STATUS_COUNT] = {
+#define X(name, text, err) text,
+        MEMBER_STATUS_MAP(X)
+#undef X
+    };
+
+    return status < MEMBER_STATUS_COUNT ? texts[status] : "?";
+}
+
+enum err member_status_err(enum member_status status)
+{
+    static const enum err errs[MEMBER_STATUS_COUNT] = {
+#define X(name, text, err) ERR_##err,
+        MEMBER_STATUS_MAP(X)
+#undef X
+    };
+
+    return status < MEMBER_STATUS_COUNT ? errs[status] : ERR_INTERNAL;
+}
+
+const char *member_topic_name(enum member_topic topic)
+{
+    static const char *const names[MEMBER_EV_LAST + 1] = {
+        [MEMBER_EV_REGISTERED] = "worker_registered",
+        [MEMBER_EV_DEREGISTERED] = "worker_deregistered",
+        [MEMBER_EV_FAILED] = "worker_failed",
+        [MEMBER_EV_RESTARTED] = "worker_restarted",
+        [MEMBER_EV_IDENTITY_CONFLICT] = "worker_identity_conflict",
+        [MEMBER_EV_ASSIGNMENT_CHANGED] = "assignment_changed",
+        [MEMBER_EV_PARTITION_REVOKING] = "partition_revoking",
+        [MEMBER_EV_PARTITION_GRANTED] = "partition_granted",
+        [MEMBER_EV_REVOKE_TIMEOUT] = "revoke_timeout",
+        [MEMBER_EV_LEADER_CHANGED] = "leader_changed",
+        [MEMBER_EV_WORK_DISPATCHED] = "work_dispatched",
+        [MEMBER_EV_WORK_COMPLETED] = "work_completed",
+        [MEMBER_EV_WORK_FAILED] = "work_failed",
+        [MEMBER_EV_WORK_STOLEN] = "work_stolen",
+        [MEMBER_EV_SUSPECTED] = "worker_suspected",
+        [MEMBER_EV_RECOVERED] = "worker_recovered",
+        [MEMBER_EV_CLOCK_SKEW] = "clock_skew",
+        [MEMBER_EV_MASS_FAILURE_HOLD] = "mass_failure_hold",
+        [MEMBER_EV_CHECKPOINT_TRIGGERED] = "checkpoint_triggered",
+        [MEMBER_EV_CHECKPOINT_TIMEOUT] = "checkpoint_timeout",
+    };
+
+    return topic >= MEMBER_EV_REGISTERED && topic <= MEMBER_EV_LAST ? names[topic] : "?";
+}
+
+/* -- life -- */
+static struct order_key key_of_worker(const void *row)
+{
+    return (struct order_key){.first = worker_id(row)};
+}
+
+static struct order_key key_of_item(const void *row)
+{
+    const struct item *item = row;
+
+    return (struct order_key){.first = str_of(item->id.b, sizeof item->id.b)};
+}
+
+static struct order_key key_of_place(const void *row)
+{
+    const struct item *item = row;
+
+    return (struct order_key){.first = str_of(item->place_key, sizeof item->place_key)};
+}
+
+struct membership *member_open(const struct member_options *options)
+{
+    struct membership *m = calloc(1, sizeof *m);
+
+    if (!m) return NULL;
+    m->options = *options;
+    if (!m->options.quota_bytes) m->options.quota_bytes = QUOTA;
+    member_rules_defaults(&m->head.rules);
+    m->worker_kind = (struct order_kind){key_of_worker, &m->order_bytes};
+    m->item_kind = (struct order_kind){key_of_item, &m->order_bytes};
+    m->pending_kind = (struct order_kind){key_of_place, &m->order_bytes};
+    m->workers.kind = &m->worker_kind;
+    m->items.kind = &m->item_kind;
+    m->pending.kind = &m->pending_kind;
+    map_init(&m->by_id, MAP_MOST, 0);
+    heap_init(&m->dues, SIZE_MAX / 64);
+    heap_init(&m->ends, SIZE_MAX / 64);
+    list_init(&m->edited);
+    list_init(&m->busy);
+    list_init(&m->ring_changed);
+    list_init(&m->touched);
+    for (int kind = 0; kind < ROW_KINDS; kind++) list_init(&m->told[kind]);
+    buf_init(&m->scratch, SIZE_MAX / 4);
+    return m;
+}
+
+void member_close(struct membership *m)
+{
+    struct order_place place;
+    void *row;
+
+    if (!m) return;
+    assert(!m->view && !m->local);
+    heap_deinit(&m->dues);
+    heap_deinit(&m->ends);
+    partitions_free(m);
+    for (place = order_begin(&m->items); (row = order_next(&place)) != NULL;) {
+        struct item *item = row;
+
+        free(item->payload);
+        free(item->result);
+        free(item);
+    }
+    for (place = order_begin(&m->workers); (row = order_next(&place)) != NULL;) {
+        struct worker *worker = row;
+
+        order_clear(&worker->running);
+        free(worker->labels);
+        free(worker);
+    }
+    for (size_t i = 0; i < m->events_cap; i++) free(m->events[i]);
+    free(m->events);
+    order_clear(&m->items);
+    order_clear(&m->pending);
+    order_clear(&m->workers);
+    map_deinit(&m->by_id);
+    ring_close(m->ring);
+    buf_deinit(&m->scratch);
+    free(m->assigned);
+    free(m);
+}
+
+/* -- the quota -- */
+bool member_has_room(const struct membership *m, uint64_t bytes)
+{
+    return m->bytes <= m->options.quota_bytes && bytes <= m->options.quota_bytes - m->bytes;
+}
+
+uint64_t member_bytes(const struct membership *m)
+{
+    return m->bytes;
+}
+
+uint64_t member_work(const struct membership *m)
+{
+    return m->work;
+}
+
+uint64_t member_clock_ns(const struct membership *m)
+{
+    return m->clock_ns;
+}
+
+/* -- events -- */
+struct member_event *member_event_begin(const struct membership *m, enum member_topic topic,
+                                        const struct worker *worker, struct member_event *ret_event)
+{
+    *ret_event = (struct member_event){
+        .topic = topic,
+        .wall_ms = m->wall_ms,
+        .worker = worker ? worker_id(worker) : STR_EMPTY,
+        .incarnation = worker ? worker->incarnation : 0,
+        .text = STR_EMPTY,
+    };
+    return ret_event;
+}
+
+void member_event_add(struct membership *m, const struct member_event *event)
+{
+    struct member_event numbered = *event;
+
+    numbered.number = ++m->head.event_number;
+    numbered.index = m->index;
+    numbered.n = m->event_n++;
+    (void)member_event_put(m, &numbered);
+}
+
+static struct member_result emitted(struct membership *m, const struct member_op *op)
+{
+    uint64_t through = min_u64(op->number, m->head.event_number);
+
+    if (through <= m->head.emitted) return (struct member_result){.status = MEMBER_S_SAME};
+    member_events_drop(m, through);
+    return (struct member_result){.status = MEMBER_S_DONE};
+}
+
+/* -- small operations -- */
+static struct member_result lead(struct membership *m, const struct member_op *op)
+{
+    struct member_head *head = &m->head;
+    struct member_event event;
+
+    if (head->led && op->number <= head->term)
+        return (struct member_result){.status = MEMBER_S_SAME};
+    if (head->led) head->coord_epoch++; /* the first takes a row that was not there: epoch 0 */
+    head->led = true;
+    head->term = op->number;
+    head->leader_len = (uint32_t)op->worker.len;
+    memcpy(head->leader, op->worker.at, op->worker.len);
+    member_event_begin(m, MEMBER_EV_LEADER_CHANGED, NULL, &event);
+    event.worker = op->worker;
+    event.epoch = head->coord_epoch;
+    member_event_add(m, &event);
+    return (struct member_result){.status = MEMBER_S_DONE};
+}
+
+static struct member_result advise(struct membership *m, const struct member_op *op)
+{
+    struct member_head *head = &m->head;
+
+    if (op->number == head->advised_ms) return (struct member_result){.status = MEMBER_S_SAME};
+    /* Who was told the longer one goes by it until the next beat, and is done for if none comes. */
+    if (op->number < head->advised_ms) {
+        head->advised_before_ms =
+            max_u64(head->advised_ms,
+                    head->advised_before_until_ns > m->clock_ns ? head->advised_before_ms : 0);
+        head->advised_before_until_ns =
+            m->clock_ns + 4 * head->advised_before_ms * MEMBER_NS_PER_MS;
+    }
+    head->advised_ms = op->number;
+    return (struct member_result){.status = MEMBER_S_DONE};
+}
+
+static struct member_result suspect(struct membership *m, const struct member_op *op)
+{
+    struct worker *worker = op->all ? NULL : worker_find(m, op->worker);
+
+    if (op->all)
+        m->all_suspected = true;
+    else if (worker)
+        worker->suspected_at = m->command;
+    return (struct member_result){.status = MEMBER_S_DONE};
+}
+
+static struct member_result begin_round(struct membership *m, const struct member_op *op)
+{
+    if (op->number <= m->head.round) return (struct member_result){.status = MEMBER_S_SAME};
+    m->head.round = op->number;
+    return (struct member_result){.status = MEMBER_S_DONE};
+}
+
+/* -- applying -- */
+static struct member_result apply_op(struct membership *m, size_t number,
+                                     const struct member_op *op)
+{
+    switch (op->kind) {
+    case MEMBER_OP_TICK: break;
+    case MEMBER_OP_LEAD: return lead(m, op);
+    case MEMBER_OP_CONFIGURE: return partitions_configure(m, op);
+    case MEMBER_OP_SUSPECT: return suspect(m, op);
+    case MEMBER_OP_REGISTER: return worker_register(m, op);
+    case MEMBER_OP_READY: return worker_ready(m, op);
+    case MEMBER_OP_DRAIN: return worker_drain(m, op);
+    case MEMBER_OP_DEAD: return worker_dead(m, op);
+    case MEMBER_OP_LEAVE: return worker_leave(m, op);
+    case MEMBER_OP_ACK_REVOKE: return partition_ack(m, op);
+    case MEMBER_OP_CHECKPOINT: return partition_checkpoint(m, op);
+    case MEMBER_OP_ROUND: return begin_round(m, op);
+    case MEMBER_OP_EMITTED: return emitted(m, op);
+    case MEMBER_OP_ADVISE: return advise(m, op);
+    case MEMBER_OP_ENQUEUE:
+    case MEMBER_OP_PULL:
+    case MEMBER_OP_WORK_START:
+    case MEMBER_OP_SUBMIT:
+    case MEMBER_OP_RELEASE:
+    case MEMBER_OP_STEAL: return work_apply(m, number, op);
+    }
+    return (struct member_result){.status = MEMBER_S_DONE};
+}
+
+void member_apply(struct membership *m, uint64_t index, uint64_t clock_ns,
+                  const struct member_command *command, struct member_result *results)
+{
+    bool closes;
+
+    m->clock_ns = max_u64(m->clock_ns, clock_ns);
+    m->index = index;
+    m->command++;
+    m->wall_ms = command->wall_ms;
+    m->event_n = 0;
+    m->place_now = m->all_suspected = false;
+    m->assigned_count = 0;
+    m->work++;
+    closes = partitions_window_ns(m) <= m->clock_ns;
+    workers_expire(m);
+    partitions_expire(m);
+    for (size_t i = 0; i < command->op_count; i++) {
+        results[i] = apply_op(m, i, &command->ops[i]);
+        if (!m->head.rules.rebalance_window_ms && m->head.dirty) partitions_place(m);
+    }
+    if (m->head.dirty && (closes || m->place_now)) partitions_place(m);
+    partitions_settle(m);
+    rows_settle(m);
+}
+
+uint64_t member_next_due(const struct membership *m)
+{
+    const struct heap_node *due = heap_peek(&m->dues), *end = heap_peek(&m->ends);
+    uint64_t at = partitions_window_ns(m);
+
+    if (due) at = min_u64(at, due->due);
+    return end ? min_u64(at, end->due) : at;
+}
+
+void member_touch(struct membership *m, struct worker *worker)
+{
+    if (m->local && list_empty(&worker->touched)) list_append(&m->touched, &worker->touched);
+}

@@ -1,0 +1,350 @@
+/* Who is a worker, in which incarnation, who owns which partition, what work is to be done: the
+ * replicated half of membership. Its other half, which only the leader has, is local.h.
+ *
+ * Every change is an entry of the log: a command of one or more operations, applied in order and as
+ * one. Decisions are replicated, observations are not: that a worker is silent is the leader's to
+ * know, that it is dead is an operation. The time is the log's own clock (T, which only moves while
+ * there is a leader, and never faster than the leader's); wall times travel in the command and are
+ * shown, never compared. Nothing is drawn here.
+ *
+ * Before the operations, what T has reached happens by itself, in a fixed order: fences end,
+ * windows close, revocations run out of time, dead workers become tombstones. member_next_due says
+ * when the leader must propose a tick. After them partitions move as far as they may, so that a
+ * death and what follows from it stand in one entry.
+ *
+ * The rule everything here serves: a partition is given to somebody only when its former owner has
+ * said that it let go, has left, or must have fenced itself. Each grant carries a number that grows
+ * (the fencing token), and there is no state in which two may process.
+ *
+ * Refused is an answer, never an error, and changes nothing. An operation may come twice (a retry
+ * whose first answer was lost, two leaders): it names the incarnation it was meant for, and does
+ * nothing where that is over. One owner, one thread; texts in operations are copied, texts in views
+ * are borrowed until the next call that changes anything. */
+#ifndef MEMBER_CORE_MEMBER_H
+#define MEMBER_CORE_MEMBER_H
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/note.h"
+
+enum {
+    MEMBER_ID_MAX = 128, /* of 0x21..0x7E; ULIDs come in upper case */
+    MEMBER_LABELS_MAX = 4096,
+    MEMBER_REFERENCE_MAX = 512, /* of a checkpoint: opaque */
+    MEMBER_REASON_MAX = 256,
+    MEMBER_PAYLOAD_MAX = 1 << 20,
+    MEMBER_WORK_RESULT_MAX = 64 << 10,
+    MEMBER_OPS_MAX = 8192,      /* of one command */
+    MEMBER_EVENTS_MAX = 100000, /* not yet emitted: then nobody is admitted until they are */
+    MEMBER_FLIPS_MAX = 3,       /* restarts in MEMBER_FLIPS_NS, then two share one name */
+    MEMBER_PULL_MAX = 1024,     /* items of one PULL or STEAL */
+    MEMBER_WEIGHT_MAX = 1000000,
+};
+#define MEMBER_FLIPS_NS (10ull * 1000 * 1000 * 1000)
+
+struct membership;
+struct member_options {
+    uint64_t quota_bytes; /* the same on every replica; 0: 512 MiB */
+};
+struct member_instance { /* drawn by a worker's process at its start; zero: none was told */
+    uint8_t b[16];
+};
+struct member_digest { /* of a work item's content */
+    uint8_t b[32];
+};
+
+/* -- the rules all replicas decide by; they come by an operation (MEMBER_OP_CONFIGURE) -- */
+enum member_placement { MEMBER_RING, MEMBER_RING_BOUNDED, MEMBER_RENDEZVOUS };
+struct member_rules { /* member_rules_defaults() fills all of it */
+    uint32_t total_partitions, virtual_nodes;
+    enum member_placement placement;
+    uint32_t epsilon_ppm;    /* bounded: 250,000 is a quarter more than the mean */
+    uint32_t move_limit_ppm; /* of partitions being revoked at once; at least one */
+    bool ring_on_register;   /* false: at READY */
+    bool grant_to_legacy;    /* to who never registered: then nothing proves that it fences */
+    bool evict_on_revoke_timeout;
+    bool failure_per_worker; /* false: one failure for each incarnation */
+    uint64_t rebalance_window_ms, revoke_timeout_ms, dead_retention_ms, tombstone_retention_ms;
+    uint32_t work_max_attempts, work_max_steal;
+    bool work_requeue_failed, work_steal_started;
+};
+void member_rules_defaults(struct member_rules *ret_rules);
+
+/* -- operations -- */
+/* The numbers are part of the log's format. */
+enum member_kind {
+    MEMBER_OP_TICK = 1, /* nothing but what T brings */
+    /* The first of a new leader: `worker` is the leader's id, `number` its term. The coordinator
+     * epoch rises by one, once for each term. */
+    MEMBER_OP_LEAD,
+    MEMBER_OP_CONFIGURE, /* rules; refused (MEMBER_S_IN_USE) when it would break grants */
+    /* For the length of this command: `worker` is suspected, so it is given nothing and nothing is
+     * taken from it. With `all`: so is everybody, nothing moves. */
+    MEMBER_OP_SUSPECT,
+    /* By register call or by beat (`by_beat`). `instance` may be zero. `expect`: the incarnation
+     * that was current when `fence_ns` was reckoned (0: none): only that one is replaced.
+     * `restart`: a beat without instance that began anew. `fence_ns`: how long from now on the old
+     * incarnation may still believe to own what it had. lease, labels, weight, capable: of a
+     * register call. */
+    MEMBER_OP_REGISTER,
+    MEMBER_OP_READY, /* it has said READY: may own partitions */
+    MEMBER_OP_DRAIN, /* on or off (`flag`) */
+    /* `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns`: 0 when the deadline itself proves
+     * that it has fenced. */
+    MEMBER_OP_DEAD,
+    MEMBER_OP_LEAVE, /* it has stopped. With `flag`: only if it holds no partition */
+    /* `partition`, `epoch`: of the grant it gives back; `text`: reference of its checkpoint. */
+    MEMBER_OP_ACK_REVOKE,
+    /* The same of a checkpoint that was merely written; `wall_ms`. */
+    MEMBER_OP_CHECKPOINT,
+    MEMBER_OP_ROUND,   /* `number`: of the checkpoint round that begins */
+    MEMBER_OP_EMITTED, /* `number`: events up to this one have been written */
+    /* `number` in ms: the interval told to workers; what was told before counts until nobody can
+     * go by it any more. */
+    MEMBER_OP_ADVISE,
+    MEMBER_OP_ENQUEUE, /* `item`, `bytes` */
+    /* `worker`, `incarnation`; `number` items, `limit` bytes (0: no limit) */
+    MEMBER_OP_PULL,
+    MEMBER_OP_WORK_START, /* `item`: its owner has begun it, so nobody steals it */
+    /* `item`, `bytes` its result; with `flag` it has failed, `text` says why. */
+    MEMBER_OP_SUBMIT,
+    MEMBER_OP_RELEASE, /* `item` given back */
+    MEMBER_OP_STEAL,   /* `worker` has nothing to do */
+    MEMBER_OP_LAST = MEMBER_OP_STEAL
+};
+enum member_cause { MEMBER_FAILED, MEMBER_EVICTED, MEMBER_CONFLICT };
+struct member_op { /* which fields count: see each; views */
+    enum member_kind kind;
+    struct str worker;
+    uint64_t incarnation;
+    struct member_instance instance;
+    uint64_t expect, fence_ns;
+    uint32_t lease_ms, weight; /* weight 0: 1 */
+    bool by_beat, restart, capable, flag, all;
+    struct str labels, text, bytes;
+    enum member_cause cause;
+    int64_t due_ms;
+    uint64_t epoch, number, limit;
+    int64_t wall_ms;
+    uint32_t partition;
+    struct member_digest item;
+    const struct member_rules *rules;
+};
+
+/* -- results -- */
+/* clang-format off */
+#define MEMBER_STATUS_MAP(X)                                                                       \
+    X(DONE,        "done",                                          OK)                            \
+    X(SAME,        "it was so already",                             OK)                            \
+    X(UNREADABLE,  "command cannot be read",                        PARSE)                         \
+    X(INVALID,     "past a limit",                                  INVALID)                       \
+    X(UNKNOWN,     "unknown worker",                                NOT_FOUND)                     \
+    X(STALE,       "of an incarnation that is over",                FENCED)                        \
+    X(STALE_EPOCH, "of a grant that is over",                       FENCED)                        \
+    X(DEAD_NOW,    "the worker is dead or gone",                    PRECONDITION)                  \
+    X(CONFLICTED,  "two processes under one name: evicted",         PRECONDITION)                  \
+    X(HOLDS,       "it still holds partitions",                     PRECONDITION)                  \
+    X(IN_USE,      "not while partitions are owned",                PRECONDITION)                  \
+    X(NOT_OWNER,   "the item is not this worker's",                 PRECONDITION)                  \
+    X(FINAL,       "the item is done or has failed",                EXISTS)                        \
+    X(JOINED,      "the item is there, not done yet",               EXISTS)                        \
+    X(NO_ITEM,     "unknown item",                                  NOT_FOUND)                     \
+    X(FULL,        "the quota is used up",                          FULL)                          \
+    X(BUSY,        "events wait to be emitted",                     FULL)
+/* clang-format on */
+enum member_status {
+#define X(name, text, err) MEMBER_S_##name,
+    MEMBER_STATUS_MAP(X)
+#undef X
+        MEMBER_STATUS_COUNT
+};
+const char *member_status_text(enum member_status status);
+enum err member_status_err(enum member_status status);
+struct member_result {
+    enum member_status status;
+    /* Of the worker after it; 0: unknown. REGISTER: `admitted` when this made a new one. */
+    uint64_t incarnation;
+    bool admitted;
+    uint32_t items; /* PULL, STEAL: how many; member_assigned() has them */
+};
+
+/* -- commands -- */
+struct member_command {
+    int64_t wall_ms; /* of the leader, for what is shown */
+    const struct member_op *ops;
+    size_t op_count;
+};
+/* As bytes. A batch is begun, operations are added, and the buffer is the command. ERR_FULL (its
+ * ceiling, or MEMBER_OPS_MAX), ERR_NOMEM: nothing was added. */
+enum err member_batch_begin(struct buf *into, int64_t wall_ms);
+enum err member_batch_add(struct buf *into, const struct member_op *op);
+size_t member_batch_ops(struct str batch);
+/* Its views live as bytes and arena do. ERR_PARSE, ERR_INVALID (a limit), ERR_NOMEM, with a note;
+ * ERR_VERSION: a kind that this program does not know. */
+enum err member_command_read(struct str bytes, struct arena *arena,
+                             struct member_command *ret_command, struct note *note);
+
+/* -- life -- */
+struct membership *member_open(const struct member_options *options); /* NULL: memory */
+void member_close(struct membership *membership);                     /* NULL is fine */
+/* `clock_ns` never goes back, `index` grows. `results` has room for op_count. */
+void member_apply(struct membership *membership, uint64_t index, uint64_t clock_ns,
+                  const struct member_command *command, struct member_result *results);
+/* Items that PULL and STEAL of the last command gave, in their order, op by op; false: no more. */
+struct member_item;
+bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
+                     struct member_item *ret_item);
+/* T of the next thing that is due; UINT64_MAX: nothing. */
+uint64_t member_next_due(const struct membership *membership);
+uint64_t member_clock_ns(const struct membership *membership);
+uint64_t member_hash(const struct membership *membership);
+uint64_t member_work(const struct membership *membership);  /* grows with what commands cost */
+uint64_t member_bytes(const struct membership *membership); /* of the quota */
+
+/* -- events: what happened, in order, kept until MEMBER_OP_EMITTED -- */
+enum member_topic {
+    MEMBER_EV_REGISTERED = 1,
+    MEMBER_EV_DEREGISTERED,
+    MEMBER_EV_FAILED,
+    MEMBER_EV_RESTARTED,
+    MEMBER_EV_IDENTITY_CONFLICT,
+    MEMBER_EV_ASSIGNMENT_CHANGED,
+    MEMBER_EV_PARTITION_REVOKING,
+    MEMBER_EV_PARTITION_GRANTED,
+    MEMBER_EV_REVOKE_TIMEOUT,
+    MEMBER_EV_LEADER_CHANGED,
+    MEMBER_EV_WORK_DISPATCHED,
+    MEMBER_EV_WORK_COMPLETED,
+    MEMBER_EV_WORK_FAILED,
+    MEMBER_EV_WORK_STOLEN,
+    /* of the leader alone (local.h): never kept */
+    MEMBER_EV_SUSPECTED,
+    MEMBER_EV_RECOVERED,
+    MEMBER_EV_CLOCK_SKEW,
+    MEMBER_EV_MASS_FAILURE_HOLD,
+    MEMBER_EV_CHECKPOINT_TRIGGERED,
+    MEMBER_EV_CHECKPOINT_TIMEOUT,
+    MEMBER_EV_LAST = MEMBER_EV_CHECKPOINT_TIMEOUT
+};
+const char *member_topic_name(enum member_topic topic); /* "worker_registered" */
+struct member_event {
+    enum member_topic topic;
+    uint64_t number; /* grows by one; 0: of the leader alone */
+    uint64_t index;  /* of the entry; its identity is "<index>.<n>" */
+    uint32_t n;
+    int64_t wall_ms;   /* of the command that caused it */
+    struct str worker; /* or the leader's id; empty: none */
+    uint64_t incarnation;
+    struct str text; /* REGISTERED: "dead" on re-admission of a dead one; FAILED: "evicted",
+                        "identity_conflict" or ""; ASSIGNMENT_CHANGED: cause; WORK_FAILED: reason */
+    int64_t due_ms;  /* FAILED; SUSPECTED, RECOVERED: late by; CLOCK_SKEW: off by */
+    uint64_t epoch;  /* of the assignment, the grant or the coordinator */
+    uint32_t partition;
+    uint64_t count; /* ASSIGNMENT_CHANGED: moved; CHECKPOINT_*: round; MASS: would fail */
+    uint64_t extra; /* timeouts: waited ms; TRIGGERED: workers asked; MASS: active */
+    struct member_digest item;
+};
+/* The first with a number above *number, which is moved to it. False: none. */
+bool member_next_event(const struct membership *membership, uint64_t *number,
+                       struct member_event *ret_event);
+uint64_t member_emitted(const struct membership *membership);
+
+/* -- reading -- */
+enum member_standing { MEMBER_ACTIVE = 1, MEMBER_DEAD, MEMBER_REMOVED };
+enum member_removal {
+    MEMBER_NOT_REMOVED,
+    MEMBER_LEFT,
+    MEMBER_REMOVED_DEAD,
+    MEMBER_REMOVED_EVICTED
+};
+struct member_worker {
+    struct str id, labels;
+    enum member_standing standing; /* SUSPECTED is the leader's: local.h */
+    enum member_removal removal;
+    enum member_cause cause; /* of its death */
+    uint64_t incarnation;
+    struct member_instance instance;
+    bool has_instance, capable, ready, draining, on_ring;
+    uint32_t lease_ms, weight;
+    int64_t registered_ms, ended_ms; /* wall; ended: dead or removed */
+    uint32_t partitions, items;      /* that it holds */
+};
+bool member_find_worker(const struct membership *membership, struct str id,
+                        struct member_worker *ret_worker);
+/* The first behind `after` in the order of ids; empty: the first of all. Tombstones too. */
+bool member_next_worker(const struct membership *membership, struct str after,
+                        struct member_worker *ret_worker);
+
+enum member_partition_state { MEMBER_FREE, MEMBER_OWNED, MEMBER_REVOKING, MEMBER_FENCING };
+struct member_partition {
+    uint32_t number;
+    enum member_partition_state state;
+    struct str owner; /* FREE: empty; FENCING: who had it */
+    uint64_t owner_incarnation;
+    uint64_t grant_epoch; /* of the last grant: the fencing token */
+    struct str target;    /* who is to own it; empty: nobody */
+    uint64_t deadline_ns; /* T: REVOKING, FENCING; FREE: since when */
+    struct str checkpoint;
+    uint64_t checkpoint_epoch; /* grant under which it was written */
+    int64_t checkpoint_ms;
+};
+bool member_find_partition(const struct membership *membership, uint32_t number,
+                           struct member_partition *ret_partition);
+/* Partitions the worker's incarnation holds (OWNED and REVOKING), ascending. Returns how many there
+ * are, and writes at most `room`. */
+size_t member_grants(const struct membership *membership, struct str worker, uint32_t *ret_numbers,
+                     size_t room);
+
+enum member_item_state {
+    MEMBER_ITEM_PENDING = 1,
+    MEMBER_ITEM_RUNNING,
+    MEMBER_ITEM_DONE,
+    MEMBER_ITEM_FAILED
+};
+struct member_item {
+    struct member_digest id;
+    enum member_item_state state;
+    uint64_t place; /* in the queue: as they came */
+    struct str worker;
+    uint64_t incarnation;
+    bool started;
+    uint32_t attempts; /* workers that died over it */
+    int64_t enqueued_ms, changed_ms;
+    struct str payload; /* until it is final */
+    struct str result;  /* DONE: as submitted; FAILED: why */
+};
+bool member_find_item(const struct membership *membership, const struct member_digest *id,
+                      struct member_item *ret_item);
+/* The first behind `after` in the order of ids; NULL: the first of all. */
+bool member_next_item(const struct membership *membership, const struct member_digest *after,
+                      struct member_item *ret_item);
+
+struct member_status_counts {
+    uint64_t coord_epoch, assignment_epoch, checkpoint_round, term;
+    struct str leader;   /* holder of the lease row */
+    uint64_t advised_ms; /* 0: nothing was */
+    uint32_t active, draining, dead, tombstones;
+    uint32_t total_partitions, of_state[4];  /* by enum member_partition_state */
+    uint64_t oldest_free_ns;                 /* T since when; UINT64_MAX: none is free */
+    uint64_t pending, running, done, failed; /* items */
+    uint64_t bytes, quota, events;
+    bool configured;
+};
+struct member_status_counts member_counts(const struct membership *membership);
+const struct member_rules *member_rules(const struct membership *membership);
+/* Of the rules: for refusing a configuration that another leader would not share. */
+uint64_t member_rules_fingerprint(const struct member_rules *rules);
+
+/* -- snapshot: one moment, read while commands go on; and its way back -- */
+struct member_view;
+struct member_view *member_view_open(struct membership *membership); /* NULL: memory, or one is */
+/* Appends about `budget` bytes. False: done. */
+bool member_view_next(struct member_view *view, size_t budget, struct buf *into, enum err *ret_err);
+void member_view_close(struct member_view *view); /* NULL is fine */
+struct member_restore;
+struct member_restore *member_restore_open(const struct member_options *options);
+/* Bytes in any portions. ERR_CORRUPT, ERR_VERSION with a note that says at which byte. */
+enum err member_restore_feed(struct member_restore *restore, struct str bytes, struct note *note);
+enum err member_restore_done(struct member_restore *restore, struct membership **ret_membership,
+                             struct note *note);
+void member_restore_close(struct member_restore *restore);
+#endif

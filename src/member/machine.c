@@ -1,0 +1,296 @@
+#include "member/machine.h"
+
+#include <stdlib.h>
+
+#include "base/bytes.h"
+
+enum {
+    ARENA_MAX = 256 << 20, /* what reading the worst command takes */
+    HEAD = 4,
+    ROW = 16,
+    DIGEST = sizeof(struct member_digest),
+};
+
+struct member_machine {
+    struct member_machine_options options;
+    struct membership *membership;
+    struct arena arena; /* of the command being applied */
+    struct {            /* read by knows() for the apply() that follows it */
+        struct str source;
+        struct member_command command;
+        enum err err;
+    } read;
+    struct member_result results[MEMBER_OPS_MAX];
+    struct member_restore *restore;
+    bool restore_has_bytes;
+    struct view *view; /* the one that is open */
+};
+struct view {
+    struct member_machine *machine; /* NULL: its state is gone */
+    struct member_view *of;
+};
+
+/* -- replies -- */
+
+/* No room: no answer, and the proposer does not know. */
+static void reply_write(const struct member_machine *machine, size_t ops, struct buf *reply)
+{
+    struct member_item item;
+    size_t op, bytes = HEAD + ops * ROW;
+    char *at;
+
+    if (buf_reserve(reply, bytes, &at)) return;
+    store_le32(at, (uint32_t)ops);
+    at += HEAD;
+    for (size_t i = 0; i < ops; i++, at += ROW) {
+        const struct member_result *result = &machine->results[i];
+
+        at[0] = (char)result->status;
+        at[1] = (char)result->admitted;
+        at[2] = at[3] = 0;
+        store_le32(at + 4, result->items);
+        store_le64(at + 8, result->incarnation);
+    }
+    buf_commit(reply, bytes);
+    for (size_t i = 0; member_assigned(machine->membership, i, &op, &item); i++)
+        if (buf_append(reply, str_of(item.id.b, DIGEST))) {
+            buf_clear(reply);
+            return;
+        }
+}
+
+enum err member_reply_parse(struct str reply, struct member_reply *ret_reply)
+{
+    uint32_t ops;
+
+    if (reply.len < HEAD) return ERR_PARSE;
+    ops = load_le32(reply.at);
+    if (ops > MEMBER_OPS_MAX || reply.len < HEAD + (size_t)ops * ROW) return ERR_PARSE;
+    *ret_reply = (struct member_reply){
+        .ops = ops,
+        .rows = str_of(reply.at + HEAD, (size_t)ops * ROW),
+        .items = str_tail(reply, HEAD + (size_t)ops * ROW),
+    };
+    return ERR_OK;
+}
+
+struct member_result member_reply_result(const struct member_reply *reply, uint32_t op)
+{
+    const char *at = reply->rows.at + (size_t)op * ROW;
+
+    assert(op < reply->ops);
+    return (struct member_result){.status = (enum member_status)at[0],
+                                  .admitted = at[1] != 0,
+                                  .items = load_le32(at + 4),
+                                  .incarnation = load_le64(at + 8)};
+}
+
+bool member_reply_item(const struct member_reply *reply, uint32_t op, uint32_t number,
+                       struct member_digest *ret_item)
+{
+    size_t before = 0;
+
+    if (number >= member_reply_result(reply, op).items) return false;
+    for (uint32_t i = 0; i < op; i++) before += member_reply_result(reply, i).items;
+    if ((before + number + 1) * DIGEST > reply->items.len) return false;
+    memcpy(ret_item->b, reply->items.at + (before + number) * DIGEST, DIGEST);
+    return true;
+}
+
+/* -- life -- */
+
+enum err member_machine_open(const struct member_machine_options *options,
+                             struct member_machine **ret_machine)
+{
+    struct member_machine *machine = calloc(1, sizeof *machine);
+
+    if (!machine) return ERR_NOMEM;
+    machine->options = *options;
+    arena_init(&machine->arena, ARENA_MAX);
+    machine->membership = member_open(&options->member);
+    if (!machine->membership) {
+        member_machine_close(machine);
+        return ERR_NOMEM;
+    }
+    *ret_machine = machine;
+    return ERR_OK;
+}
+
+void member_machine_close(struct member_machine *machine)
+{
+    if (!machine) return;
+    assert(!machine->view);
+    if (machine->restore) member_restore_close(machine->restore);
+    member_close(machine->membership);
+    arena_deinit(&machine->arena);
+    free(machine);
+}
+
+struct membership *member_machine_membership(const struct member_machine *machine)
+{
+    return machine->membership;
+}
+
+bool member_machine_restoring(const struct member_machine *machine)
+{
+    return machine->restore != NULL;
+}
+
+/* -- applying -- */
+
+static void read_command(struct member_machine *machine, struct str source, struct note *note)
+{
+    arena_reset(&machine->arena);
+    machine->read.source = source;
+    machine->read.err = member_command_read(source, &machine->arena, &machine->read.command, note);
+}
+
+static enum err knows(void *state, struct str command, struct note *note)
+{
+    struct member_machine *machine = state;
+
+    read_command(machine, command, note);
+    return machine->read.err == ERR_VERSION ? ERR_VERSION : ERR_OK;
+}
+
+static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+{
+    static const struct member_op tick = {.kind = MEMBER_OP_TICK};
+    static const struct member_command nothing = {.ops = &tick, .op_count = 1};
+    struct member_machine *machine = state;
+    const struct member_command *command = &machine->read.command;
+
+    assert(!machine->restore);
+    if (machine->read.source.at != entry->command.at || !machine->read.source.len)
+        read_command(machine, entry->command, NULL);
+    machine->read.source = STR_EMPTY;
+    if (machine->read.err == ERR_NOMEM) abort(); /* rather than differ from the others */
+    if (machine->read.err) command = &nothing;   /* it moves the clock, everywhere alike */
+    member_apply(machine->membership, entry->index, entry->clock_ns, command, machine->results);
+    if (machine->read.err) machine->results[0].status = MEMBER_S_UNREADABLE;
+    reply_write(machine, command->op_count, reply);
+    if (machine->options.applied) machine->options.applied(machine->options.owner);
+}
+
+/* -- snapshots -- */
+
+static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+{
+    struct member_machine *machine = state;
+    struct view *view;
+
+    (void)index;
+    if (machine->view) return ERR_FULL; /* one at a time */
+    view = calloc(1, sizeof *view);
+    if (view) *view = (struct view){machine, member_view_open(machine->membership)};
+    if (!view || !view->of) {
+        free(view);
+        return ERR_NOMEM;
+    }
+    machine->view = *ret_view = view;
+    return ERR_OK;
+}
+
+static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
+{
+    struct view *view = opaque;
+    enum err err = ERR_OK;
+
+    if (!view->machine) return ERR_CLOSED;
+    *ret_done = !member_view_next(view->of, budget, into, &err);
+    return err;
+}
+
+static void let_go(struct view *view)
+{
+    if (!view || !view->machine) return;
+    member_view_close(view->of);
+    view->machine->view = NULL;
+    view->machine = NULL;
+}
+
+static void snapshot_end(void *view)
+{
+    let_go(view);
+    free(view);
+}
+
+/* -- restoring -- */
+
+static enum err restore_begin(void *state, uint64_t index, struct note *note)
+{
+    struct member_machine *machine = state;
+
+    (void)index;
+    if (machine->restore) member_restore_close(machine->restore);
+    machine->restore_has_bytes = false;
+    machine->restore = member_restore_open(&machine->options.member);
+    if (!machine->restore) note_set(note, "member: %s", err_text(ERR_NOMEM));
+    return machine->restore ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err restore_next(void *state, struct str bytes, struct note *note)
+{
+    struct member_machine *machine = state;
+
+    machine->restore_has_bytes |= bytes.len > 0;
+    return member_restore_feed(machine->restore, bytes, note);
+}
+
+static enum err restore_end(void *state, struct note *note)
+{
+    struct member_machine *machine = state;
+    struct membership *fresh = NULL;
+    enum err err = ERR_OK;
+
+    if (machine->restore_has_bytes)
+        err = member_restore_done(machine->restore, &fresh, note);
+    else if (!(fresh = member_open(&machine->options.member)))
+        err = ERR_NOMEM;
+    member_restore_close(machine->restore);
+    machine->restore = NULL;
+    if (err) return err;
+    let_go(machine->view); /* of what is gone now: its reader is told */
+    member_close(machine->membership);
+    machine->membership = fresh;
+    if (machine->options.restored) machine->options.restored(machine->options.owner);
+    return ERR_OK;
+}
+
+static uint64_t hash(const void *state)
+{
+    return member_hash(((const struct member_machine *)state)->membership);
+}
+
+static uint64_t size(const void *state)
+{
+    return member_bytes(((const struct member_machine *)state)->membership);
+}
+
+static uint64_t work(const void *state)
+{
+    return member_work(((const struct member_machine *)state)->membership);
+}
+
+static const struct machine_ops ops = {
+    .knows = knows,
+    .apply = apply,
+    .snapshot_begin = snapshot_begin,
+    .snapshot_next = snapshot_next,
+    .snapshot_end = snapshot_end,
+    .restore_begin = restore_begin,
+    .restore_next = restore_next,
+    .restore_end = restore_end,
+    .hash = hash,
+    .size = size,
+    .work = work,
+};
+
+struct machine member_machine_registration(struct member_machine *machine)
+{
+    return (struct machine){.id = MEMBER_MACHINE_ID,
+                            .name = "member",
+                            .version = MEMBER_MACHINE_VERSION,
+                            .ops = &ops,
+                            .state = machine};
+}

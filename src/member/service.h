@@ -1,0 +1,83 @@
+/* Worker membership as a service of the coordinator: rollout's Heartbeat, Control and Work, and
+ * muster.v1.Membership beside them (proto/muster/v1/member.proto).
+ *
+ * The core decides, in two halves (core/member.h, core/local.h); this is the way in and out. Calls
+ * that came to a follower are passed on to the leader, beats among them many in one call. A beat is
+ * acknowledged behind a leadership round that began after it came, and within reply_max_ms at all
+ * events. What changes the registry is gathered into one entry of the log.
+ *
+ * The surprising rule: nothing of a leader's own half outlives its leadership. A new leader takes
+ * everybody for having just beaten, so nobody is failed by a change of leaders.
+ *
+ * Order of life, all on the loop's thread:
+ *     member_service_open -> replica_open with its machine -> member_service_attach
+ *     -> member_service_methods with each server -> rpc_server_listen
+ *     ... member_service_on_change from replica_events.on_change ...
+ *     rpc_server_close of each (wait) -> replica_close -> member_service_stop (wait)
+ *     -> member_service_close */
+#ifndef MEMBER_SERVICE_H
+#define MEMBER_SERVICE_H
+#include "base/ulid.h"
+#include "io/io.h"
+#include "io/tls.h"
+#include "log/log.h"
+#include "member/core/local.h"
+#include "member/machine.h"
+#include "obs/log.h"
+#include "obs/metrics.h"
+#include "rpc/server.h"
+
+struct member_service;
+struct member_events;
+struct member_ledger;
+struct member_service_options {
+    struct io *io;
+    const struct log_source *log; /* may be NULL; copied */
+    struct metrics *metrics;      /* may be NULL; one service per registry */
+    /* The leader's gRPC address, "" when nobody knows; valid during the call. */
+    const char *(*leader_address)(void *owner);
+    void *owner;
+    struct tls_context *tls; /* to the leader; NULL: plaintext */
+    const char *name;        /* of this replica; copied */
+    struct member_options member;
+    /* Without `enabled` the machine follows the log and nothing is served. */
+    bool enabled;
+    struct ulid run;
+    bool any_run;       /* of beats: another run's are taken, too */
+    bool bind_identity; /* a certificate speaks for its own worker only */
+    struct member_rules rules;
+    struct member_local_options local;
+    uint32_t max_keys_per_partition;
+    uint64_t reply_max_ms;        /* of a beat; 0: 200 */
+    bool at_most_once;            /* events: rather never than twice */
+    struct member_events *events; /* may be NULL */
+    struct member_ledger *ledger; /* may be NULL */
+};
+/* ERR_NOMEM, ERR_FULL (timers), ERR_INVALID, and what metrics_add answers. */
+enum err member_service_open(const struct member_service_options *options,
+                             struct member_service **ret_service, struct note *note);
+struct member_machine *member_service_machine(struct member_service *service);
+void member_service_attach(struct member_service *service, struct replica *replica);
+/* `workers`: rollout's three services and what workers call; else the whole of it. What
+ * rpc_server_add answers. */
+enum err member_service_methods(struct member_service *service, struct rpc_server *server,
+                                bool workers, struct note *note);
+void member_service_on_change(struct member_service *service, const struct replica_status *status);
+/* Checkpoints and what the detector goes by, but for its kind and the times of transport, from now
+ * on. ERR_INVALID: it stays as it is. */
+enum err member_service_reload(struct member_service *service,
+                               const struct member_local_options *local);
+/* Servers and replica are closed. done() once the ways to the leader are, too. */
+void member_service_stop(struct member_service *service, void (*done)(void *owner), void *owner);
+void member_service_close(struct member_service *service); /* NULL is fine */
+
+/* -- for the status pages; on the loop's thread -- */
+enum member_health { MEMBER_HEALTH_OK, MEMBER_HEALTH_DEGRADED, MEMBER_HEALTH_UNAVAILABLE };
+/* The JSON of /health (workers.md 14), appended; *ret_health is what its `status` says. */
+enum err member_health_write(const struct member_service *service, const char *version,
+                             struct buf *into, enum member_health *ret_health);
+/* Of /status; of /workers and /partitions: one object a line, by id. */
+enum err member_status_write(const struct member_service *service, struct buf *into);
+enum err member_workers_write(const struct member_service *service, struct buf *into);
+enum err member_partitions_write(const struct member_service *service, struct buf *into);
+#endif

@@ -1,0 +1,254 @@
+/* What a beat does to a worker, and what it is answered. */
+#include "member/ca/ca.h"
+#include "member/events/events.h"
+#include "member/service_internal.h"
+
+#include <stdlib.h>
+
+#define NOT_READY "the leader is not ready yet"
+#define OF_NOBODY UINT64_MAX /* an incarnation */
+enum { LEASE_INTERVALS = 2 };
+
+struct beat_wait { /* a beat that something is proposed for */
+    struct wait wait;
+    struct member_service *service;
+    struct beat_call *beat;
+    bool judged; /* stands in service.judging */
+};
+
+/* -- who may speak for whom -- */
+
+bool speaks_for(const struct member_service *service, const struct rpc_call *call,
+                struct str worker, struct note *note)
+{
+    const struct tls_identity *peer = rpc_call_identity(call);
+    struct ulid id;
+
+    if (!service->options.bind_identity || !peer) return true;
+    if (!ulid_parse(worker, &id, NULL) && member_ca_is_worker(peer, &id)) return true;
+    note_set(note, "the certificate is not worker-%.*s's", STR_ARG(worker));
+    return false;
+}
+
+static bool admit(void *owner, struct rpc_call *call, const struct beat_said *said)
+{
+    struct member_service *service = owner;
+    struct note note;
+
+    if (!service->options.any_run && strcmp(said->run, service->run) != 0) {
+        note_set(&note, "run_id: %s, and this is run %s", said->run, service->run);
+        rpc_finish(call, GRPC_FAILED_PRECONDITION, str_from(note.text), STR_EMPTY);
+        return false;
+    }
+    if (speaks_for(service, call, str_from(said->worker), &note)) return true;
+    rpc_finish(call, GRPC_PERMISSION_DENIED, str_from(note.text), STR_EMPTY);
+    return false;
+}
+
+static bool leads(void *owner)
+{
+    const struct member_service *service = owner;
+
+    return service->leader.led;
+}
+
+/* -- verdicts on their way: nobody is told that all is well meanwhile -- */
+
+bool is_judged(const struct member_service *service, struct str worker)
+{
+    return map_count(&service->judging) > 0 && map_get(&service->judging, worker);
+}
+
+struct judged {
+    size_t count, len;
+    char id[];
+};
+
+void judge_begin(struct member_service *service, struct str worker)
+{
+    struct judged *judged = map_get(&service->judging, worker);
+
+    if (judged) {
+        judged->count++;
+        return;
+    }
+    judged = calloc(1, sizeof *judged + worker.len);
+    if (!judged) abort(); /* or a promise would be made that is not kept */
+    judged->count = 1;
+    judged->len = worker.len;
+    memcpy(judged->id, worker.at, worker.len);
+    if (map_put(&service->judging, str_of(judged->id, judged->len), judged)) abort();
+}
+
+void judge_end(struct member_service *service, struct str worker)
+{
+    struct judged *judged = map_get(&service->judging, worker);
+
+    if (!judged || --judged->count) return;
+    map_remove(&service->judging, worker);
+    free(judged);
+}
+
+/* -- answers -- */
+
+static struct str worker_of(const struct beat_call *beat)
+{
+    return str_of(beat->said.worker, ULID_LEN);
+}
+
+static uint64_t lease_of(const struct member_service *service, const struct member_worker *worker)
+{
+    return worker->lease_ms
+               ? worker->lease_ms
+               : LEASE_INTERVALS * service->options.local.detect.heartbeat_interval_ns / NS_PER_MS;
+}
+
+static void ack(struct member_service *service, struct beat_call *beat,
+                const struct member_worker *worker, bool reset)
+{
+    struct beat_ack answer = {.incarnation = worker ? worker->incarnation : 0, .reset = reset};
+
+    if (worker && beat->said.has_due) {
+        answer.has_drift = true;
+        answer.drift_ms =
+            (int64_t)(beat->at.ms + lease_of(service, worker)) - (int64_t)beat->said.due_ms;
+    }
+    buf_clear(&service->inner);
+    answer.has_control = control_take(service->control, worker_of(beat), &service->inner);
+    answer.control = buf_peek(&service->inner);
+    beats_ack(service->beats, beat, &answer);
+}
+
+static void acknowledge(void *owner, struct beat_call *beat)
+{
+    struct member_service *service = owner;
+    struct member_worker worker;
+
+    if (!service->serving || is_judged(service, worker_of(beat))) {
+        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
+    } else if (!member_find_worker(membership_of(service), worker_of(beat), &worker)) {
+        ack(service, beat, NULL, beat->incarnation != 0);
+    } else {
+        /* Its incarnation may have ended since it was heard; 0: it was not taken at all. */
+        bool over = beat->incarnation &&
+                    (worker.incarnation != beat->incarnation || worker.standing != MEMBER_ACTIVE);
+        ack(service, beat, &worker, over);
+    }
+}
+
+/* -- what is kept of it -- */
+
+static void note_beat(struct member_service *service, const struct beat_call *beat)
+{
+    ledger_beat(service, beat);
+    if (service->options.events) member_events_heartbeat(service->options.events, worker_of(beat));
+}
+
+/* -- something is proposed for it -- */
+
+static void on_decided(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    struct beat_wait *mine = CONTAINER_OF(wait, struct beat_wait, wait);
+    struct member_service *service = mine->service;
+    struct beat_call *beat = mine->beat;
+    struct member_result result = {0};
+    struct member_worker worker;
+
+    if (mine->judged) judge_end(service, worker_of(beat));
+    if (!err) result = member_reply_result(reply, wait->first);
+    if (err || !service->serving) {
+        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE,
+                     "what it changes could not be written down");
+    } else if (result.status == MEMBER_S_DONE || result.status == MEMBER_S_SAME) {
+        member_local_admitted(service->local, worker_of(beat), (enum member_phase)beat->said.phase,
+                              now_ns(service));
+        tell_events(service); /* registered before its first heartbeat */
+        note_beat(service, beat);
+        if (member_find_worker(membership_of(service), worker_of(beat), &worker))
+            ack(service, beat, &worker, result.admitted && worker.incarnation > 1);
+        else
+            ack(service, beat, NULL, false); /* gone again already */
+    } else if (member_grpc(result.status) == GRPC_FAILED_PRECONDITION) {
+        ack(service, beat, NULL, true);
+    } else {
+        beats_refuse(service->beats, beat, member_grpc(result.status),
+                     member_status_text(result.status));
+    }
+    beats_over(service->beats, beat);
+    free(mine);
+}
+
+static enum beats_way propose(struct member_service *service, struct beat_call *beat,
+                              const struct member_op *op)
+{
+    struct beat_wait *mine = calloc(1, sizeof *mine);
+
+    if (mine) *mine = (struct beat_wait){.service = service, .beat = beat};
+    if (!mine || !batch_one(service, op, &mine->wait, on_decided)) {
+        free(mine);
+        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "too much is under way");
+        return BEATS_OVER;
+    }
+    mine->judged = op->kind == MEMBER_OP_REGISTER;
+    if (mine->judged) judge_begin(service, worker_of(beat));
+    return BEATS_KEPT;
+}
+
+/* -- a beat comes -- */
+
+static struct member_beat as_the_core_sees_it(const struct beat_call *beat)
+{
+    const struct beat_said *said = &beat->said;
+    struct member_beat heard = {
+        .worker = worker_of(beat),
+        .phase = (enum member_phase)said->phase,
+        .due = {.has_due = said->has_due, .due_wall_ms = (int64_t)said->due_ms},
+        .incarnation = said->incarnation,
+        .has_load = said->load >= 0 || said->load_unread,
+        .load = said->load_unread ? -1 : (double)said->load / BEAT_LOAD_WHOLE,
+    };
+
+    if (said->has_instance) memcpy(heard.instance.b, said->instance, sizeof heard.instance.b);
+    return heard;
+}
+
+static enum beats_way heard(void *owner, struct beat_call *beat)
+{
+    struct member_service *service = owner;
+    struct member_beat core;
+    struct member_heard how;
+    struct member_op op;
+
+    if (!service->serving) {
+        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, NOT_READY);
+        return BEATS_OVER;
+    }
+    core = as_the_core_sees_it(beat);
+    how = member_local_beat(service->local, &core, now_ns(service), (int64_t)beat->at.ms, &op);
+    if (how.recovered) {
+        service->changes++;
+        loop_defer(service->io->loop, &service->after);
+    }
+    switch (how.verdict) {
+    case MEMBER_BEAT_ACK:
+        beat->incarnation = how.incarnation;
+        note_beat(service, beat);
+        return BEATS_ROUND;
+    case MEMBER_BEAT_PROPOSE: return propose(service, beat, &op);
+    case MEMBER_BEAT_WAIT:
+        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
+        return BEATS_OVER;
+    case MEMBER_BEAT_RESET:
+        beat->incarnation = OF_NOBODY; /* told behind a round, too: a deposed leader knows little */
+        return BEATS_ROUND;
+    case MEMBER_BEAT_IGNORE: beat->incarnation = 0; return BEATS_ROUND;
+    case MEMBER_BEAT_UNKNOWN:
+        beats_refuse(service->beats, beat, GRPC_NOT_FOUND, "unknown worker");
+        return BEATS_OVER;
+    }
+    assert(false);
+    return BEATS_OVER;
+}
+
+const struct beats_ops member_beats_ops = {
+    .admit = admit, .leads = leads, .heard = heard, .acknowledge = acknowledge};

@@ -1,0 +1,261 @@
+/* The service's parts and who calls whom.
+ *
+ *     Beat -> beats.c -> service_beat.c (heard; acknowledge) -> core/local.h
+ *     calls -> rpc/forward.h (to the leader) -> leader/leader.h -> service_request.c
+ *           -> method's `read` behind a leadership round, or method's `begin` on the leader
+ *     what changes anything -> batch.c: operations of many callers, one entry of the log
+ *     applied entries -> service_lead.c: events, pushes, watches, the next scan
+ *     streams -> service_watch.c (assignments, changes), service_stream.c (Control, Work) */
+#ifndef MEMBER_SERVICE_INTERNAL_H
+#define MEMBER_SERVICE_INTERNAL_H
+#include "base/map.h"
+#include "leader/leader.h"
+#include "member/beats.h"
+#include "member/control.h"
+#include "member/service.h"
+#include "rpc/forward.h"
+#include "wire/pack.h"
+#include "wire/pb/muster_v1_member.pb-c.h"
+#include "wire/pb/rollout_transport.pb-c.h"
+
+enum {
+    MEMBER_ANSWER_MAX = 4 << 20,
+    MEMBER_METHODS_MAX = 64,       /* of two servers */
+    MEMBER_REQUEST_OPS_MAX = 1024, /* partitions or items of one call */
+};
+
+/* -- operations on their way into the log: batch.c -- */
+struct batch;
+struct wait;
+/* `reply` is NULL with an error: it is not in the log, but for ERR_UNKNOWN. */
+typedef void wait_fn(struct wait *wait, enum err err, const struct member_reply *reply);
+struct wait { /* for the operations [first, first + count) of a batch */
+    struct list link;
+    wait_fn *done;
+    uint32_t first, count;
+};
+/* How many operations of how many bytes in all come next, as one: true when there is room for
+ * them. They are added by batch_op, then batch_wait (or nobody waits). False: too much for one
+ * entry, no memory, or nobody leads here. */
+bool batch_room(struct member_service *service, size_t ops, size_t bytes);
+void batch_op(struct member_service *service, const struct member_op *op);
+void batch_wait(struct member_service *service, struct wait *wait, wait_fn *done, uint32_t count);
+/* One operation that nobody waits for, or `wait` does. */
+bool batch_one(struct member_service *service, const struct member_op *op, struct wait *wait,
+               wait_fn *done);
+struct buf *batch_bytes(struct member_service *service); /* for the core's own; NULL: no memory */
+void batch_added(struct member_service *service, size_t ops); /* that were written there */
+void batch_flush(struct member_service *service);
+void batch_now(struct task *task);
+void batch_overdue(struct timer *timer);
+void batch_drop(struct member_service *service); /* what was not proposed yet */
+
+/* -- requests -- */
+struct member_method {
+    struct leader_method base;
+    void (*read)(struct request *request);  /* behind a leadership round; or */
+    void (*begin)(struct request *request); /* on the leader, at once */
+    /* Of a worker's call: whose name its certificate must have. NULL: nobody's in particular. */
+    const char *(*worker)(const ProtobufCMessage *message);
+    bool tools; /* not on the workers' listener */
+};
+extern const struct member_method member_worker_methods[], member_work_methods[],
+    member_read_methods[];
+struct member_request {
+    struct request base;
+    struct wait wait;
+    /* Pull */
+    struct timer timer;
+    mono_time until;
+    bool pulls;  /* in service.pullers */
+    bool judges; /* its worker stands in service.judging */
+    size_t worker_len;
+    char worker[MEMBER_ID_MAX];
+};
+
+struct member_metrics { /* all NULL without a registry */
+    struct gauge *standing[4], *partitions[4], *assignment_epoch, *coord_epoch, *streams, *waiting;
+    struct counter *beats, *refused, *rounds, *passed, *overdue, *suspicions, *recoveries, *skews,
+        *bad_loads, *checkpoint_rounds, *stale_acks, *missed_rounds, *entries, *operations,
+        *suppressed, *dropped, *ledger_rows, *ledger_failures, *ledger_skipped, *ledger_dropped;
+    struct gauge *scan_lag;
+    struct histogram *reply, *scan;
+    struct metric_family *failures, *moves;
+};
+
+struct member_service {
+    struct io *io;
+    struct log_source log;
+    struct member_service_options options;
+    char name[REPLICA_NAME_MAX + 1], run[ULID_TEXT_CAP];
+    struct leader leader;
+    struct member_machine *machine;
+    struct member_local *local; /* while we lead */
+    bool serving;               /* and the entry that says so is applied */
+    bool leading;               /* that entry is on its way */
+    struct beats *beats;
+    struct control *control;
+    struct rpc_forwarder *forwarder;
+    struct rpc_forward_gate gates[MEMBER_METHODS_MAX];
+    size_t gate_count;
+    struct member_metrics metrics;
+    /* entries of the log */
+    struct batch *batch; /* being gathered, or NULL */
+    struct list batches; /* under way */
+    size_t batches_running;
+    bool refused; /* the last one was */
+    struct timer batch_due;
+    struct task batch_task;
+    struct map judging; /* workers of whom something is on its way that ends an incarnation */
+    /* the leader's duties */
+    struct timer scan;
+    struct task after; /* what follows from an applied entry */
+    mono_time scanned_at;
+    uint64_t clock_ns; /* T as last seen */
+    mono_time clock_at;
+    uint64_t told;        /* events up to this one are written */
+    uint64_t told_before; /* up to this one they are of another leader */
+    uint64_t told_saying; /* what the log was last asked to note */
+    struct timer tell;
+    bool telling;
+    uint64_t changes; /* grows with everything that can be seen */
+    /* those who wait */
+    struct list kept;     /* requests that wait for their batch */
+    struct list pullers;  /* those that wait for work, oldest first */
+    struct map watches;   /* assignments, by worker */
+    struct list lookers;  /* of changes */
+    struct list workings; /* work streams */
+    struct timer second;
+    struct buf answer, row, inner; /* scratch of one call */
+    mono_time opened_at;
+    size_t stopping;
+    bool stopped;
+    void (*done)(void *owner);
+    void *done_owner;
+};
+
+static inline struct member_service *member_of(const struct request *request)
+{
+    return CONTAINER_OF(request->leader, struct member_service, leader);
+}
+static inline struct member_request *member_request_of(struct request *request)
+{
+    return CONTAINER_OF(request, struct member_request, base);
+}
+static inline struct membership *membership_of(const struct member_service *service)
+{
+    return member_machine_membership(service->machine);
+}
+static inline uint64_t now_ns(const struct member_service *service)
+{
+    return loop_now(service->io->loop).ms * NS_PER_MS;
+}
+static inline int64_t wall_ms(const struct member_service *service)
+{
+    return (int64_t)clock_wall(service->io->clock).ms;
+}
+static inline struct str bytes_str(ProtobufCBinaryData bytes)
+{
+    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
+}
+
+/* Two digits for each byte, and no closing NUL. */
+static inline void hex_write(const uint8_t *bytes, size_t len, char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < len; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+}
+
+/* -- service_request.c -- */
+extern const struct leader_rules member_rules_of_calls;
+enum grpc_status member_grpc(enum member_status status);
+/* Answers with what the core refused. */
+void member_refuse(struct request *request, enum member_status status);
+/* How a call's operations went, once they are in the log: answers. */
+typedef void result_fn(struct request *request, const struct member_reply *reply, uint32_t first,
+                       uint32_t count);
+void request_over(struct wait *wait, enum err err, const struct member_reply *reply,
+                  result_fn *answers);
+/* One operation, and who asked for it waits. */
+void request_put(struct request *request, const struct member_op *op, wait_fn *done);
+/* The same of one that ends an incarnation: until it is decided no beat is acknowledged. */
+void request_judge(struct request *request, const struct member_op *op, wait_fn *done);
+/* The last `count` operations are this request's. */
+void request_put_many(struct request *request, uint32_t count, wait_fn *done);
+/* Canonical: a ULID in upper case, or what may stand for a worker on our own interface. Empty: it
+ * may not. `room` keeps the text. */
+struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
+/* The call's worker, checked: FALSE and answered when it is none. */
+bool request_worker(struct request *request, const char *text, char room[MEMBER_ID_MAX],
+                    struct str *ret_worker);
+bool epoch_is_fine(struct request *request, uint64_t seen); /* a coordinator epoch; or answered */
+
+/* -- service_beat.c -- */
+extern const struct beats_ops member_beats_ops;
+bool speaks_for(const struct member_service *service, const struct rpc_call *call,
+                struct str worker, struct note *note);
+bool is_judged(const struct member_service *service, struct str worker);
+void judge_begin(struct member_service *service, struct str worker);
+void judge_end(struct member_service *service, struct str worker);
+
+/* -- service_lead.c -- */
+void lead_begin(struct member_service *service);
+void lead_end(struct member_service *service);
+void lead_applied(struct member_service *service); /* inside apply, on every replica */
+void lead_after(struct task *task);
+void lead_scan(struct timer *timer);
+void scan_now(struct member_service *service);
+void scan_at_once(struct member_service *service); /* in this turn */
+void lead_tell(struct timer *timer);
+uint64_t clock_guess(struct member_service *service);
+void facts_changed(struct member_service *service);
+void tell_events(struct member_service *service);
+
+/* -- service_work.c -- */
+void pulls_again(struct member_service *service);
+void pulls_end(struct member_service *service);
+void pull_gone(struct member_request *mine);
+/* Items that an operation of `reply` gave, as field 1 of an answer; returns how many. */
+uint32_t pack_items(struct member_service *service, struct pack *answer,
+                    const struct member_reply *reply, uint32_t op);
+
+/* -- service_watch.c -- */
+extern const struct rpc_handler member_watch_handler, member_look_handler;
+void watch_changed(struct member_service *service, struct str worker);
+/* A checkpoint of that round; 0: it has answered. False: it does not watch. */
+bool watch_ask(struct member_service *service, struct str worker, uint64_t round);
+void watches_end(struct member_service *service, const char *why);
+void lookers_told(struct member_service *service);
+/* An AssignmentResponse. `round`: of checkpoints, asked for and not answered. */
+void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
+                     uint64_t incarnation, uint64_t round);
+
+/* -- service_stream.c -- */
+extern const struct rpc_handler member_control_handler, member_stream_handler;
+void streams_end(struct member_service *service, const char *why);
+
+/* -- service_ledger.c: for people to look at, nothing decides by it -- */
+void ledger_beat(struct member_service *service, const struct beat_call *beat);
+void ledger_worker(struct member_service *service, struct str worker); /* as it stands now */
+
+/* -- service_metrics.c -- */
+enum err member_metrics_open(struct member_metrics *ret_metrics, struct metrics *metrics,
+                             struct note *note);
+void member_gauges(struct member_service *service);
+void member_counted(struct member_service *service, const struct member_event *event);
+
+/* -- what everybody shows -- */
+enum member_shown { SHOWN_ACTIVE, SHOWN_SUSPECTED, SHOWN_DEAD, SHOWN_REMOVED };
+enum member_shown worker_shown(const struct member_service *service,
+                               const struct member_worker *worker);
+struct cluster_numbers {
+    uint64_t active, suspected, dead, known, draining, round;
+    bool hold;
+    struct member_status_counts counts;
+};
+struct cluster_numbers cluster_numbers(const struct member_service *service);
+#endif

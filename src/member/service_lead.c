@@ -1,0 +1,495 @@
+/* What a leader does without being asked: it says that it leads, looks at who is silent, writes
+ * events down and tells whoever waits for a change. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "member/events/events.h"
+#include "member/service_internal.h"
+
+enum {
+    TELL_MS = 100,     /* events that are written are noted in the log this much later, at most */
+    AGAIN_MS = 250,    /* after a refusal: a full disk, a cluster whose level has no workers yet */
+    SCAN_LEAST_MS = 5, /* between two scans */
+    SCAN_REFUSED_MS = 100, /* while the log takes nothing: what is due stays due */
+};
+
+/* -- T: it moves with the entries of the log, and only the leader can say how far by now -- */
+
+uint64_t clock_guess(struct member_service *service)
+{
+    uint64_t clock = replica_status(service->leader.replica).clock_ns;
+    mono_time now = loop_now(service->io->loop);
+
+    if (clock != service->clock_ns) {
+        service->clock_ns = clock;
+        service->clock_at = now;
+    }
+    return clock + mono_elapsed_ms(service->clock_at, now) * NS_PER_MS;
+}
+
+/* -- what every acknowledgement says -- */
+
+void facts_changed(struct member_service *service)
+{
+    struct member_status_counts counts = member_counts(membership_of(service));
+    uint64_t interval = service->options.local.detect.heartbeat_interval_ns / NS_PER_MS;
+
+    beats_set_facts(service->beats,
+                    &(struct beats_facts){
+                        .coord_epoch = counts.coord_epoch,
+                        .assignment_epoch = counts.assignment_epoch,
+                        .next_beat_ms = counts.advised_ms > interval ? counts.advised_ms : 0,
+                        .leader = "",
+                    });
+}
+
+/* -- events -- */
+
+static enum event_topic topic_of(enum member_topic topic)
+{
+    static const enum event_topic topics[MEMBER_EV_LAST + 1] = {
+        [MEMBER_EV_REGISTERED] = TOPIC_WORKER_REGISTERED,
+        [MEMBER_EV_DEREGISTERED] = TOPIC_WORKER_DEREGISTERED,
+        [MEMBER_EV_FAILED] = TOPIC_WORKER_FAILED,
+        [MEMBER_EV_RESTARTED] = TOPIC_WORKER_RESTARTED,
+        [MEMBER_EV_IDENTITY_CONFLICT] = TOPIC_WORKER_IDENTITY_CONFLICT,
+        [MEMBER_EV_ASSIGNMENT_CHANGED] = TOPIC_ASSIGNMENT_CHANGED,
+        [MEMBER_EV_PARTITION_REVOKING] = TOPIC_PARTITION_REVOKING,
+        [MEMBER_EV_PARTITION_GRANTED] = TOPIC_PARTITION_GRANTED,
+        [MEMBER_EV_REVOKE_TIMEOUT] = TOPIC_REVOKE_TIMEOUT,
+        [MEMBER_EV_LEADER_CHANGED] = TOPIC_LEADER_CHANGED,
+        [MEMBER_EV_WORK_DISPATCHED] = TOPIC_WORK_DISPATCHED,
+        [MEMBER_EV_WORK_COMPLETED] = TOPIC_WORK_COMPLETED,
+        [MEMBER_EV_WORK_FAILED] = TOPIC_WORK_FAILED,
+        [MEMBER_EV_WORK_STOLEN] = TOPIC_WORK_STOLEN,
+        [MEMBER_EV_SUSPECTED] = TOPIC_WORKER_SUSPECTED,
+        [MEMBER_EV_RECOVERED] = TOPIC_WORKER_RECOVERED,
+        [MEMBER_EV_CLOCK_SKEW] = TOPIC_CLOCK_SKEW,
+        [MEMBER_EV_MASS_FAILURE_HOLD] = TOPIC_MASS_FAILURE_HOLD,
+        [MEMBER_EV_CHECKPOINT_TRIGGERED] = TOPIC_CHECKPOINT_TRIGGERED,
+        [MEMBER_EV_CHECKPOINT_TIMEOUT] = TOPIC_CHECKPOINT_TIMEOUT,
+    };
+    return topics[topic];
+}
+
+enum { FIELDS = 6, HEX_CAP = 65 };
+
+/* The attributes that workers.md 9 lists for its topic. */
+static void fields_of(const struct member_event *event, struct log_field fields[FIELDS],
+                      char hex[HEX_CAP])
+{
+    size_t n = 0;
+
+    switch (event->topic) {
+    case MEMBER_EV_REGISTERED:
+        if (event->incarnation > 1) {
+            fields[n++] = log_u64("incarnation", event->incarnation);
+            fields[n++] = log_str("previous", event->text.len ? event->text : STR("removed"));
+        }
+        break;
+    case MEMBER_EV_FAILED:
+        fields[n++] = log_i64("due_at_ms", event->due_ms);
+        if (event->text.len) fields[n++] = log_str("reason", event->text);
+        break;
+    case MEMBER_EV_RESTARTED:
+    case MEMBER_EV_IDENTITY_CONFLICT:
+        fields[n++] = log_u64("incarnation", event->incarnation);
+        break;
+    case MEMBER_EV_ASSIGNMENT_CHANGED:
+        fields[n++] = log_u64("assignment_epoch", event->epoch);
+        fields[n++] = log_str("cause", event->text);
+        fields[n++] = log_u64("moved", event->count);
+        break;
+    case MEMBER_EV_PARTITION_REVOKING:
+    case MEMBER_EV_PARTITION_GRANTED:
+        fields[n++] = log_u64("grant_epoch", event->epoch);
+        fields[n++] = log_u64("partition", event->partition);
+        break;
+    case MEMBER_EV_REVOKE_TIMEOUT:
+        fields[n++] = log_u64("partition", event->partition);
+        fields[n++] = log_u64("waited_ms", event->extra);
+        break;
+    case MEMBER_EV_LEADER_CHANGED: fields[n++] = log_u64("coord_epoch", event->epoch); break;
+    case MEMBER_EV_WORK_DISPATCHED:
+    case MEMBER_EV_WORK_COMPLETED:
+    case MEMBER_EV_WORK_FAILED:
+    case MEMBER_EV_WORK_STOLEN:
+        hex_write(event->item.b, sizeof event->item.b, hex);
+        hex[HEX_CAP - 1] = '\0';
+        if (event->topic == MEMBER_EV_WORK_STOLEN) fields[n++] = log_str("thief", event->worker);
+        if (event->topic == MEMBER_EV_WORK_FAILED) fields[n++] = log_str("reason", event->text);
+        fields[n++] = log_text("work_id", hex);
+        break;
+    case MEMBER_EV_SUSPECTED:
+    case MEMBER_EV_RECOVERED: fields[n++] = log_i64("late_ms", event->due_ms); break;
+    case MEMBER_EV_CLOCK_SKEW: fields[n++] = log_i64("skew_ms", event->due_ms); break;
+    case MEMBER_EV_MASS_FAILURE_HOLD:
+        fields[n++] = log_u64("active", event->extra);
+        fields[n++] = log_u64("would_fail", event->count);
+        break;
+    case MEMBER_EV_CHECKPOINT_TRIGGERED:
+        fields[n++] = log_u64("round", event->count);
+        fields[n++] = log_u64("workers", event->extra);
+        break;
+    case MEMBER_EV_CHECKPOINT_TIMEOUT:
+        fields[n++] = log_u64("round", event->count);
+        fields[n++] = log_u64("waited_ms", event->extra);
+        break;
+    case MEMBER_EV_DEREGISTERED: break;
+    }
+    assert(n < FIELDS);
+    fields[n] = LOG_END;
+}
+
+static enum err tell_one(struct member_service *service, const struct member_event *event)
+{
+    struct log_field fields[FIELDS];
+    char hex[HEX_CAP];
+    struct event_line line = {
+        .topic = topic_of(event->topic),
+        .at = {(uint64_t)event->wall_ms},
+        .worker_id = event->worker,
+        .fields = fields,
+        .entry_index = event->number ? event->index : 0,
+        .entry_place = event->n,
+        .incarnation = event->incarnation,
+        .replayed = event->number && event->number <= service->told_before,
+    };
+
+    fields_of(event, fields, hex);
+    return member_events_emit(service->options.events, &line);
+}
+
+static bool changes_a_worker(enum member_topic topic)
+{
+    return topic == MEMBER_EV_REGISTERED || topic == MEMBER_EV_DEREGISTERED ||
+           topic == MEMBER_EV_FAILED || topic == MEMBER_EV_RESTARTED ||
+           topic == MEMBER_EV_IDENTITY_CONFLICT;
+}
+
+/* Who is no worker any more has no stream and no orders. */
+static void let_go(struct member_service *service, const struct member_event *event)
+{
+    if (event->topic == MEMBER_EV_DEREGISTERED || event->topic == MEMBER_EV_FAILED)
+        control_release(service->control, event->worker);
+}
+
+/* Events are written, then noted in the log; after a crash between the two the next leader writes
+ * them again, under the same identity. */
+static void say_told(struct member_service *service)
+{
+    struct member_op op = {.kind = MEMBER_OP_EMITTED, .number = service->told};
+
+    if (!service->serving || service->told_saying >= service->told) return;
+    if (batch_one(service, &op, NULL, NULL))
+        service->told_saying = service->told;
+    else
+        timer_start_in(&service->tell, TELL_MS);
+}
+
+static void follow(struct member_service *service, const struct member_event *event)
+{
+    let_go(service, event);
+    if (changes_a_worker(event->topic)) ledger_worker(service, event->worker);
+    member_counted(service, event);
+}
+
+/* -- rather never than twice: noted first, written then -- */
+
+struct noted {
+    struct wait wait;
+    struct member_service *service;
+    struct list events; /* copies: the log forgets what it has noted */
+    uint64_t last;
+};
+struct noted_event {
+    struct list link;
+    struct member_event event;
+    char texts[];
+};
+
+static void on_noted(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    struct noted *noted = CONTAINER_OF(wait, struct noted, wait);
+    struct member_service *service = noted->service;
+    struct list *node;
+
+    (void)reply;
+    service->telling = false;
+    while ((node = list_pop(&noted->events))) {
+        struct noted_event *one = CONTAINER_OF(node, struct noted_event, link);
+
+        if (!err) (void)tell_one(service, &one->event);
+        if (!err) follow(service, &one->event);
+        free(one);
+    }
+    if (!err || err == ERR_UNKNOWN) service->told = noted->last;
+    free(noted);
+    if (service->serving) timer_start_in(&service->tell, TELL_MS);
+}
+
+static struct noted_event *copy_event(const struct member_event *event)
+{
+    struct noted_event *copy = calloc(1, sizeof *copy + event->worker.len + event->text.len);
+
+    if (!copy) return NULL;
+    copy->event = *event;
+    list_init(&copy->link);
+    memcpy(copy->texts, event->worker.at, event->worker.len);
+    memcpy(copy->texts + event->worker.len, event->text.at, event->text.len);
+    copy->event.worker = str_of(copy->texts, event->worker.len);
+    copy->event.text = str_of(copy->texts + event->worker.len, event->text.len);
+    return copy;
+}
+
+static void note_first(struct member_service *service)
+{
+    struct noted *noted = service->telling ? NULL : calloc(1, sizeof *noted);
+    struct member_event event;
+    struct noted_event *copy;
+    uint64_t number;
+
+    if (!noted) return;
+    noted->service = service;
+    noted->last = service->told;
+    list_init(&noted->events);
+    for (number = service->told; member_next_event(membership_of(service), &number, &event);) {
+        copy = copy_event(&event);
+        if (!copy) break;
+        list_append(&noted->events, &copy->link);
+        noted->last = number;
+    }
+    if (noted->last > service->told &&
+        batch_one(service, &(struct member_op){.kind = MEMBER_OP_EMITTED, .number = noted->last},
+                  &noted->wait, on_noted)) {
+        service->telling = true;
+        return;
+    }
+    on_noted(&noted->wait, ERR_FULL, NULL);
+}
+
+/* -- as they come -- */
+
+void tell_events(struct member_service *service)
+{
+    const struct membership *membership = membership_of(service);
+    struct member_event event;
+    uint64_t number;
+
+    if (!service->serving) return;
+    if (service->options.at_most_once) {
+        note_first(service);
+        return;
+    }
+    for (number = service->told; member_next_event(membership, &number, &event);) {
+        if (tell_one(service, &event)) break; /* the sink is full: asked again later */
+        follow(service, &event);
+        service->told = number;
+    }
+    if (service->told_saying < service->told && !timer_running(&service->tell))
+        timer_start_in(&service->tell, TELL_MS);
+}
+
+void lead_tell(struct timer *timer)
+{
+    struct member_service *service = CONTAINER_OF(timer, struct member_service, tell);
+
+    tell_events(service);
+    say_told(service);
+}
+
+static void tell_own_events(struct member_service *service)
+{
+    struct member_event event;
+
+    while (member_local_next_event(service->local, &event)) {
+        (void)tell_one(service, &event); /* no promise: whoever must know sees the state */
+        service->changes++;
+    }
+}
+
+/* -- the scan -- */
+
+static void plan_scan(struct member_service *service)
+{
+    uint64_t cadence = member_local_cadence_ns(service->local) / NS_PER_MS;
+    uint64_t due = member_next_due(membership_of(service)), clock = clock_guess(service);
+    uint64_t ms = cadence, least = service->refused ? SCAN_REFUSED_MS : SCAN_LEAST_MS;
+    mono_time now = loop_now(service->io->loop), next = mono_after(service->scanned_at, cadence);
+
+    if (due != UINT64_MAX) ms = due > clock ? (due - clock) / NS_PER_MS + 1 : least;
+    if (member_local_wants(service->local, clock)) ms = least;
+    next = mono_min(next, mono_after(now, max_u64(ms, least)));
+    timer_start(&service->scan, next);
+}
+
+void scan_now(struct member_service *service)
+{
+    bool more = true;
+    uint64_t began = clock_mono_ns(service->io->clock).ns;
+
+    if (!service->serving) return;
+    service->scanned_at = loop_now(service->io->loop);
+    while (more) {
+        struct buf *bytes = batch_bytes(service);
+        size_t ops = 0;
+
+        more = false;
+        if (!bytes || member_local_scan(service->local, now_ns(service), clock_guess(service),
+                                        wall_ms(service), bytes, &ops, &more))
+            break;
+        batch_added(service, ops);
+        if (more) batch_flush(service);
+    }
+    if (service->metrics.scan)
+        histogram_observe(service->metrics.scan,
+                          (double)(clock_mono_ns(service->io->clock).ns - began) / 1e9);
+    loop_defer(service->io->loop, &service->after);
+}
+
+void lead_scan(struct timer *timer)
+{
+    struct member_service *service = CONTAINER_OF(timer, struct member_service, scan);
+
+    if (!service->leader.ready) return;
+    if (!service->serving) {
+        lead_begin(service);
+        return;
+    }
+    scan_now(service);
+    plan_scan(service);
+}
+
+/* -- after each entry, in the turn that applied it -- */
+
+/* Whoever watches its assignment is told there, others by their control stream or next beat. */
+static void ask_for_checkpoints(struct member_service *service)
+{
+    struct str worker;
+    uint64_t round;
+    char text[64];
+    int len;
+
+    while (member_local_next_ask(service->local, &worker, &round)) {
+        if (watch_ask(service, worker, round)) continue;
+        len = snprintf(text, sizeof text, "partition-checkpoint/%" PRIu64, round);
+        (void)control_push(
+            service->control, worker,
+            &(struct order){.kind = ORDER_SNAPSHOT, .text = str_of(text, (size_t)len)});
+    }
+}
+
+void lead_after(struct task *task)
+{
+    struct member_service *service = CONTAINER_OF(task, struct member_service, after);
+    struct str worker;
+
+    if (!service->serving) return;
+    tell_events(service);
+    tell_own_events(service);
+    ask_for_checkpoints(service);
+    while (member_local_next_changed(service->local, &worker)) watch_changed(service, worker);
+    pulls_again(service);
+    lookers_told(service);
+    plan_scan(service);
+}
+
+void lead_applied(struct member_service *service)
+{
+    service->changes++;
+    if (!service->local) return;
+    member_local_sync(service->local, now_ns(service));
+    facts_changed(service);
+    loop_defer(service->io->loop, &service->after);
+}
+
+/* -- leading begins and ends -- */
+
+struct lead {
+    struct wait wait;
+    struct member_service *service;
+    uint64_t term;
+    uint64_t before; /* the last event of its predecessors */
+    bool configures;
+};
+
+static void on_led(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    struct lead *lead = CONTAINER_OF(wait, struct lead, wait);
+    struct member_service *service = lead->service;
+    bool ours = service->local && service->leader.ready && service->leader.term == lead->term;
+
+    service->leading = false;
+    if (!err && lead->configures) {
+        struct member_result result = member_reply_result(reply, wait->first + 1);
+
+        if (result.status != MEMBER_S_DONE && result.status != MEMBER_S_SAME)
+            LOG_ERROR(&service->log,
+                      "the placement of this configuration is not the cluster's, which stays: "
+                      "partitions are owned",
+                      log_text("why", member_status_text(result.status)));
+    }
+    if (err && ours) timer_start_in(&service->scan, AGAIN_MS);
+    /* Lost and won again before the news of the first came. */
+    if (!ours && service->leader.ready && !service->serving) lead_begin(service);
+    if (!err && ours) {
+        service->serving = true;
+        service->told = service->told_saying = member_emitted(membership_of(service));
+        service->told_before = lead->before;
+        facts_changed(service);
+        scan_now(service);
+        plan_scan(service);
+    }
+    free(lead);
+}
+
+void lead_begin(struct member_service *service)
+{
+    const struct membership *membership = membership_of(service);
+    struct member_op ops[] = {
+        {.kind = MEMBER_OP_LEAD, .worker = str_from(service->name), .number = service->leader.term},
+        {.kind = MEMBER_OP_CONFIGURE, .rules = &service->options.rules},
+    };
+    struct member_event event;
+    struct lead *lead;
+
+    if (!service->options.enabled || service->leading) return;
+    if (!service->local && member_local_open(membership_of(service), &service->options.local,
+                                             now_ns(service), &service->local)) {
+        timer_start_in(&service->scan, AGAIN_MS);
+        return;
+    }
+    lead = calloc(1, sizeof *lead);
+    if (!lead || !batch_room(service, ARRAY_LEN(ops), sizeof ops)) {
+        free(lead);
+        timer_start_in(&service->scan, AGAIN_MS);
+        return;
+    }
+    lead->service = service;
+    lead->term = service->leader.term;
+    /* What its predecessors did and may not have written. */
+    lead->before = member_emitted(membership);
+    while (member_next_event(membership, &lead->before, &event)) continue;
+    lead->configures = !member_counts(membership).configured ||
+                       member_rules_fingerprint(member_rules(membership)) !=
+                           member_rules_fingerprint(&service->options.rules);
+    batch_op(service, &ops[0]);
+    if (lead->configures) batch_op(service, &ops[1]);
+    service->leading = true;
+    batch_wait(service, &lead->wait, on_led, lead->configures ? 2 : 1);
+}
+
+void lead_end(struct member_service *service)
+{
+    service->serving = false;
+    timer_stop(&service->scan);
+    timer_stop(&service->tell);
+    batch_drop(service);
+    beats_lost(service->beats, "leadership is changing");
+    watches_end(service, "leadership is changing");
+    streams_end(service, "leadership is changing");
+    pulls_end(service);
+    member_local_close(service->local);
+    service->local = NULL;
+}

@@ -1,0 +1,226 @@
+/* What several calls have in common: who asks, for whom, and what a refusal is called. */
+#include "member/service_internal.h"
+
+enum { ID_FIRST = 0x21, ID_LAST = 0x7e };
+
+static const struct member_method *method_of(const struct request *request)
+{
+    return CONTAINER_OF(request->method, struct member_method, base);
+}
+
+/* -- refusals -- */
+
+enum grpc_status member_grpc(enum member_status status)
+{
+    switch (status) {
+    case MEMBER_S_DONE:
+    case MEMBER_S_SAME: return GRPC_OK;
+    case MEMBER_S_UNREADABLE:
+    case MEMBER_S_INVALID: return GRPC_INVALID_ARGUMENT;
+    case MEMBER_S_UNKNOWN:
+    case MEMBER_S_NO_ITEM: return GRPC_NOT_FOUND;
+    case MEMBER_S_FULL: return GRPC_RESOURCE_EXHAUSTED;
+    case MEMBER_S_BUSY: return GRPC_UNAVAILABLE;
+    case MEMBER_S_STALE:
+    case MEMBER_S_STALE_EPOCH:
+    case MEMBER_S_DEAD_NOW:
+    case MEMBER_S_CONFLICTED:
+    case MEMBER_S_HOLDS:
+    case MEMBER_S_IN_USE:
+    case MEMBER_S_NOT_OWNER:
+    case MEMBER_S_FINAL:
+    case MEMBER_S_JOINED:
+    case MEMBER_STATUS_COUNT: break;
+    }
+    return GRPC_FAILED_PRECONDITION;
+}
+
+void member_refuse(struct request *request, enum member_status status)
+{
+    request_refuse(request, member_grpc(status), "%s: %s", request->method->name,
+                   member_status_text(status));
+}
+
+/* -- arguments -- */
+
+struct str worker_name(const char *text, char room[MEMBER_ID_MAX])
+{
+    struct str name = str_from(text);
+    struct ulid ulid;
+    char canonical[ULID_TEXT_CAP];
+
+    if (name.len == 0 || name.len > MEMBER_ID_MAX) return STR_EMPTY;
+    for (size_t i = 0; i < name.len; i++)
+        if (name.at[i] < ID_FIRST || name.at[i] > ID_LAST) return STR_EMPTY;
+    if (!ulid_parse(name, &ulid, NULL)) {
+        ulid_text(&ulid, canonical);
+        name = str_of(canonical, ULID_LEN);
+    }
+    memcpy(room, name.at, name.len);
+    return str_of(room, name.len);
+}
+
+bool request_worker(struct request *request, const char *text, char room[MEMBER_ID_MAX],
+                    struct str *ret_worker)
+{
+    *ret_worker = worker_name(text, room);
+    if (ret_worker->len) return true;
+    request_refuse(request, GRPC_INVALID_ARGUMENT,
+                   "worker_id: a ULID, or 1 to %d bytes of visible ASCII", MEMBER_ID_MAX);
+    return false;
+}
+
+bool epoch_is_fine(struct request *request, uint64_t seen)
+{
+    uint64_t ours = member_counts(membership_of(member_of(request))).coord_epoch;
+
+    if (seen <= ours) return true;
+    request_refuse(request, GRPC_FAILED_PRECONDITION,
+                   "coord_epoch: %llu was seen, and this leader has %llu", (unsigned long long)seen,
+                   (unsigned long long)ours);
+    return false;
+}
+
+/* -- operations -- */
+
+void request_over(struct wait *wait, enum err err, const struct member_reply *reply,
+                  result_fn *answers)
+{
+    struct member_request *mine = CONTAINER_OF(wait, struct member_request, wait);
+    struct request *request = &mine->base;
+
+    if (mine->judges) judge_end(member_of(request), str_of(mine->worker, mine->worker_len));
+    mine->judges = false;
+    if (!request->call)
+        request_free(request);
+    else if (err == ERR_NOT_LEADER)
+        request_refuse(request, GRPC_UNAVAILABLE, "%s: leadership is changing",
+                       request->method->name);
+    else if (err)
+        request_log_failed(request, err);
+    else
+        answers(request, reply, wait->first, wait->count);
+}
+
+static void refuse_full(struct request *request)
+{
+    request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: too much is under way; try again",
+                   request->method->name);
+}
+
+void request_put(struct request *request, const struct member_op *op, wait_fn *done)
+{
+    struct member_service *service = member_of(request);
+
+    if (batch_one(service, op, &member_request_of(request)->wait, done))
+        request_keep(request, &service->kept);
+    else
+        refuse_full(request);
+}
+
+void request_judge(struct request *request, const struct member_op *op, wait_fn *done)
+{
+    struct member_request *mine = member_request_of(request);
+    struct member_service *service = member_of(request);
+
+    if (!batch_one(service, op, &mine->wait, done)) {
+        refuse_full(request);
+        return;
+    }
+    memcpy(mine->worker, op->worker.at, op->worker.len);
+    mine->worker_len = op->worker.len;
+    mine->judges = true;
+    judge_begin(service, op->worker);
+    request_keep(request, &service->kept);
+}
+
+void request_put_many(struct request *request, uint32_t count, wait_fn *done)
+{
+    struct member_service *service = member_of(request);
+
+    batch_wait(service, &member_request_of(request)->wait, done, count);
+    request_keep(request, &service->kept);
+}
+
+/* -- the way of a call -- */
+
+static bool admit(struct request *request)
+{
+    struct member_service *service = member_of(request);
+    const struct member_method *method = method_of(request);
+    char room[MEMBER_ID_MAX];
+    struct str worker;
+    struct note note;
+
+    if (method->worker) {
+        if (!request_worker(request, method->worker(request->message), room, &worker)) return false;
+        if (!speaks_for(service, request->call, worker, &note)) {
+            request_refuse(request, GRPC_PERMISSION_DENIED, "%s", note.text);
+            return false;
+        }
+    }
+    if (leader_here(request->leader)) return true;
+    request_refuse(request, GRPC_UNAVAILABLE, "%s: no leader is known", request->method->name);
+    return false;
+}
+
+static void begin(struct request *request)
+{
+    const struct member_method *method = method_of(request);
+
+    if (!member_of(request)->serving)
+        request_refuse(request, GRPC_UNAVAILABLE, "%s: the leader is not ready yet",
+                       request->method->name);
+    else if (method->begin)
+        method->begin(request);
+    else
+        request_read(request);
+}
+
+static void read(struct request *request)
+{
+    if (!member_of(request)->serving)
+        request_refuse(request, GRPC_UNAVAILABLE, "%s: leadership is changing",
+                       request->method->name);
+    else
+        method_of(request)->read(request);
+}
+
+static void written(struct request *request, enum err err, struct str reply)
+{
+    (void)err, (void)reply; /* what is written goes by batches */
+    assert(false);
+    request_free(request);
+}
+
+static void gone(struct request *request)
+{
+    struct member_request *mine = member_request_of(request);
+
+    if (mine->pulls) pull_gone(mine); /* else it ends with its batch */
+}
+
+static void drain(struct request *request)
+{
+    if (member_request_of(request)->pulls)
+        request_refuse(request, GRPC_UNAVAILABLE, "%s: this replica stops; ask again",
+                       request->method->name);
+}
+
+static void freed(struct request *request)
+{
+    timer_deinit(&member_request_of(request)->timer);
+}
+
+const struct leader_rules member_rules_of_calls = {
+    .request_size = sizeof(struct member_request),
+    .full = GRPC_RESOURCE_EXHAUSTED,
+    .doubt = GRPC_UNAVAILABLE,
+    .admit = admit,
+    .begin = begin,
+    .read = read,
+    .written = written,
+    .gone = gone,
+    .drain = drain,
+    .freed = freed,
+};

@@ -1,0 +1,255 @@
+/* rollout's two streams: Control/Subscribe and Work/Stream. */
+#include <stdlib.h>
+
+#include "member/service_internal.h"
+
+/* -- Control -- */
+
+static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                         struct str bytes)
+{
+    struct member_service *service = owner;
+    const Rollout__Transport__V1__ControlSubscribeRequest *m =
+        (const Rollout__Transport__V1__ControlSubscribeRequest *)message;
+    struct note note = {""};
+    struct ulid worker, run;
+    char name[ULID_TEXT_CAP];
+    enum err err;
+
+    (void)bytes;
+    rpc_call_set_data(call, NULL);
+    err = ulid_parse(str_from(m->worker_id), &worker, &note);
+    if (err) note_prefix(&note, "worker_id");
+    if (!err && (err = ulid_parse(str_from(m->run_id), &run, &note))) note_prefix(&note, "run_id");
+    if (err) {
+        rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
+        return;
+    }
+    ulid_text(&worker, name);
+    if (!service->options.any_run && ulid_compare(&run, &service->options.run) != 0) {
+        note_set(&note, "run_id: %s, and this is run %s", m->run_id, service->run);
+        rpc_finish(call, GRPC_FAILED_PRECONDITION, str_from(note.text), STR_EMPTY);
+    } else if (!speaks_for(service, call, str_from(name), &note)) {
+        rpc_finish(call, GRPC_PERMISSION_DENIED, str_from(note.text), STR_EMPTY);
+    } else if (!service->serving) {
+        rpc_finish(call, GRPC_UNAVAILABLE, STR("no leader is ready"), STR_EMPTY);
+    } else {
+        err = control_subscribe(service->control, str_from(name), call);
+        if (err) rpc_fail(call, err, NULL);
+    }
+}
+
+static void on_control_drain(void *owner, struct rpc_call *call)
+{
+    struct member_service *service = owner;
+
+    (void)call;
+    control_end(service->control, "this replica stops");
+}
+
+static void on_control_done(void *owner, struct rpc_call *call)
+{
+    control_gone(((struct member_service *)owner)->control, call);
+}
+
+const struct rpc_handler member_control_handler = {
+    .on_message = on_subscribe, .on_drain = on_control_drain, .on_done = on_control_done};
+
+/* -- Work: one frame down for each frame up -- */
+
+struct working {
+    struct list link;
+    struct member_service *service;
+    struct rpc_call *call; /* NULL: gone, and an operation is under way */
+    struct wait wait;
+    bool waits, ended; /* an operation is under way; the peer sends no more */
+    size_t len;
+    char worker[MEMBER_ID_MAX]; /* who it is, once it is known */
+};
+
+static void working_free(struct working *working)
+{
+    list_remove(&working->link);
+    if (working->call) rpc_call_set_data(working->call, NULL);
+    free(working);
+}
+
+static void working_end(struct working *working, enum grpc_status status, const char *why)
+{
+    struct rpc_call *call = working->call;
+
+    if (!call) return;
+    if (working->waits) {
+        rpc_call_set_data(call, NULL);
+        working->call = NULL;
+    } else {
+        working_free(working);
+    }
+    rpc_finish(call, status, str_from(why), STR_EMPTY);
+}
+
+/* The next frame is read when this one is answered, so what waits for a peer is one frame. */
+static void send_down(struct working *working, uint32_t field, struct str bytes)
+{
+    struct member_service *service = working->service;
+    struct pack frame = pack_begin(&service->answer);
+
+    pack_bytes(&frame, field, bytes);
+    if (frame.err || rpc_send_bytes(working->call, buf_peek(&service->answer)) == ERR_NOMEM)
+        working_end(working, GRPC_UNAVAILABLE, "no memory");
+}
+
+static void answer_ack(struct working *working)
+{
+    send_down(working, 2, STR("ack"));
+}
+
+/* Whose stream it is: what `ready` says, or else the certificate. Empty: nobody we know of. */
+static struct str name_of(struct working *working, struct str said)
+{
+    const struct tls_identity *peer = rpc_call_identity(working->call);
+    struct str prefix = STR("worker-");
+    struct note note;
+    struct ulid ulid;
+    char text[ULID_TEXT_CAP];
+
+    if (ulid_parse(said, &ulid, NULL) && peer && str_starts(peer->common_name, prefix))
+        said = str_tail(peer->common_name, prefix.len);
+    if (ulid_parse(said, &ulid, NULL)) return str_of(working->worker, working->len);
+    ulid_text(&ulid, text);
+    if (!speaks_for(working->service, working->call, str_from(text), &note)) return STR_EMPTY;
+    memcpy(working->worker, text, ULID_LEN);
+    working->len = ULID_LEN;
+    return str_of(working->worker, working->len);
+}
+
+static void operation_over(struct working *working)
+{
+    working->waits = false;
+    if (!working->call) {
+        working_free(working);
+        return;
+    }
+    rpc_resume(working->call);
+    if (working->ended) working_end(working, GRPC_OK, "");
+}
+
+static void on_item(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    struct working *working = CONTAINER_OF(wait, struct working, wait);
+    struct member_digest id;
+    struct member_item item;
+
+    if (!working->call) {
+        operation_over(working);
+        return;
+    }
+    if (err) {
+        working->waits = false;
+        working_end(working, GRPC_UNAVAILABLE, "what it asked for could not be written down");
+        return;
+    }
+    if (member_reply_item(reply, wait->first, 0, &id) &&
+        member_find_item(membership_of(working->service), &id, &item) && item.payload.len)
+        send_down(working, 1, item.payload);
+    else
+        answer_ack(working);
+    operation_over(working);
+}
+
+static bool operate(struct working *working, struct member_op *op)
+{
+    struct member_service *service = working->service;
+    struct member_worker worker;
+
+    if (!op->worker.len || !member_find_worker(membership_of(service), op->worker, &worker))
+        return false;
+    op->incarnation = worker.incarnation;
+    op->wall_ms = wall_ms(service);
+    if (!batch_one(service, op, &working->wait, on_item)) return false;
+    working->waits = true;
+    rpc_pause(working->call);
+    return true;
+}
+
+static void on_frame(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                     struct str bytes)
+{
+    struct working *working = rpc_call_data(call);
+    const Rollout__Transport__V1__WorkUp *m = (const Rollout__Transport__V1__WorkUp *)message;
+    struct member_op op = {.kind = MEMBER_OP_PULL, .number = 1};
+
+    (void)owner, (void)bytes;
+    if (!working) return;
+    if (m->up_case == ROLLOUT__TRANSPORT__V1__WORK_UP__UP_READY) {
+        op.worker = name_of(working, str_from(m->ready));
+        if (operate(working, &op)) return;
+    } else if (m->up_case == ROLLOUT__TRANSPORT__V1__WORK_UP__UP_RESULT &&
+               m->result.len >= sizeof op.item.b) {
+        op.kind = MEMBER_OP_SUBMIT;
+        op.worker = name_of(working, STR_EMPTY);
+        memcpy(op.item.b, m->result.data, sizeof op.item.b);
+        op.bytes = str_tail(bytes_str(m->result), sizeof op.item.b);
+        if (op.bytes.len <= MEMBER_WORK_RESULT_MAX && operate(working, &op)) return;
+    }
+    answer_ack(working);
+}
+
+static void on_work_start(void *owner, struct rpc_call *call)
+{
+    struct member_service *service = owner;
+    struct working *working = service->serving ? calloc(1, sizeof *working) : NULL;
+
+    rpc_call_set_data(call, NULL);
+    if (!working) {
+        rpc_finish(call, GRPC_UNAVAILABLE, STR("no leader is ready"), STR_EMPTY);
+        return;
+    }
+    working->service = service;
+    working->call = call;
+    list_init(&working->link);
+    list_append(&service->workings, &working->link);
+    rpc_call_set_data(call, working);
+    rpc_call_waits(call);
+}
+
+static void on_work_half_closed(void *owner, struct rpc_call *call)
+{
+    struct working *working = rpc_call_data(call);
+
+    (void)owner;
+    if (!working) return;
+    working->ended = true;
+    if (!working->waits) working_end(working, GRPC_OK, "");
+}
+
+static void on_work_drain(void *owner, struct rpc_call *call)
+{
+    struct working *working = rpc_call_data(call);
+
+    (void)owner;
+    if (working) working_end(working, GRPC_UNAVAILABLE, "this replica stops");
+}
+
+static void on_work_done(void *owner, struct rpc_call *call)
+{
+    struct working *working = rpc_call_data(call);
+
+    (void)owner;
+    if (!working) return;
+    working->call = NULL;
+    if (!working->waits) working_free(working);
+}
+
+const struct rpc_handler member_stream_handler = {.on_start = on_work_start,
+                                                  .on_message = on_frame,
+                                                  .on_half_closed = on_work_half_closed,
+                                                  .on_drain = on_work_drain,
+                                                  .on_done = on_work_done};
+
+void streams_end(struct member_service *service, const char *why)
+{
+    control_end(service->control, why);
+    LIST_EACH_SAFE(&service->workings, node, next)
+    working_end(CONTAINER_OF(node, struct working, link), GRPC_UNAVAILABLE, why);
+}

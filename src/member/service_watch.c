@@ -1,0 +1,331 @@
+/* Streams of changes: each worker's assignment, and for people that something changed at all. */
+#include <stdlib.h>
+
+#include "member/service_internal.h"
+
+/* -- an assignment -- */
+
+enum { GRANTS_ROOM = 4096 };
+
+static void pack_grant(struct member_service *service, struct pack *answer,
+                       const struct member_partition *partition)
+{
+    struct pack row = pack_begin(&service->row);
+    bool revoking = partition->state == MEMBER_REVOKING;
+    uint64_t clock = clock_guess(service);
+
+    pack_u64(&row, 1, partition->number);
+    pack_u64(&row, 2, partition->grant_epoch);
+    if (!revoking)
+        pack_text(&row, 3, partition->checkpoint);
+    else if (partition->deadline_ns > clock)
+        pack_u64(&row, 3, (partition->deadline_ns - clock) / NS_PER_MS);
+    pack_row(answer, revoking ? 5 : 4, &row);
+}
+
+static void pack_grants(struct member_service *service, struct pack *answer, struct str worker)
+{
+    uint32_t some[GRANTS_ROOM], *numbers = some;
+    size_t count = member_grants(membership_of(service), worker, some, GRANTS_ROOM);
+    struct member_partition partition;
+
+    if (count > GRANTS_ROOM) {
+        numbers = calloc(count, sizeof *numbers);
+        if (!numbers) {
+            answer->err = ERR_NOMEM;
+            return;
+        }
+        (void)member_grants(membership_of(service), worker, numbers, count);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (member_find_partition(membership_of(service), numbers[i], &partition))
+            pack_grant(service, answer, &partition);
+    if (numbers != some) free(numbers);
+}
+
+void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
+                     uint64_t incarnation, uint64_t round)
+{
+    struct member_status_counts counts = member_counts(membership_of(service));
+    struct member_worker known;
+    bool is_known = member_find_worker(membership_of(service), worker, &known);
+    bool reset = incarnation &&
+                 (!is_known || known.standing != MEMBER_ACTIVE || known.incarnation != incarnation);
+
+    pack_u64(answer, 1, counts.assignment_epoch);
+    pack_u64(answer, 2, counts.coord_epoch);
+    if (is_known) pack_u64(answer, 3, known.incarnation);
+    if (is_known && !reset) pack_grants(service, answer, worker);
+    if (is_known && !reset) pack_u64(answer, 6, round);
+    pack_u64(answer, 7, reset);
+    pack_u64(answer, 8, counts.total_partitions);
+}
+
+/* -- who watches one -- */
+
+struct watch {
+    struct member_service *service;
+    struct rpc_call *call;
+    uint64_t incarnation;
+    uint64_t round; /* of checkpoints, that it was asked for and has not answered; 0: none */
+    bool full;      /* the peer does not read; told again when it does */
+    size_t len;
+    char worker[];
+};
+
+static struct str worker_of(const struct watch *watch)
+{
+    return str_of(watch->worker, watch->len);
+}
+
+static void watch_free(struct watch *watch)
+{
+    map_remove(&watch->service->watches, worker_of(watch));
+    rpc_call_set_data(watch->call, NULL);
+    free(watch);
+}
+
+static void watch_end(struct watch *watch, enum grpc_status status, const char *why)
+{
+    struct rpc_call *call = watch->call;
+
+    watch_free(watch);
+    rpc_finish(call, status, str_from(why), STR_EMPTY);
+}
+
+static void watch_tell(struct watch *watch)
+{
+    struct member_service *service = watch->service;
+    struct pack answer = pack_begin(&service->answer);
+    enum err err;
+
+    pack_assignment(service, &answer, worker_of(watch), watch->incarnation, watch->round);
+    err = answer.err ? answer.err : rpc_send_bytes(watch->call, buf_peek(&service->answer));
+    watch->full = err == ERR_FULL;
+    if (err && err != ERR_FULL && err != ERR_CLOSED)
+        watch_end(watch, GRPC_UNAVAILABLE, "no memory; ask again");
+}
+
+void watch_changed(struct member_service *service, struct str worker)
+{
+    struct watch *watch = map_get(&service->watches, worker);
+
+    if (watch && !watch->full) watch_tell(watch);
+}
+
+bool watch_ask(struct member_service *service, struct str worker, uint64_t round)
+{
+    struct watch *watch = map_get(&service->watches, worker);
+
+    if (!watch) return false;
+    watch->round = round;
+    if (round && !watch->full) watch_tell(watch);
+    return true;
+}
+
+static void watch_begin(struct member_service *service, struct rpc_call *call, struct str worker,
+                        const Muster__V1__AssignmentRequest *m)
+{
+    struct watch *old = map_get(&service->watches, worker), *watch;
+
+    if (old) watch_end(old, GRPC_OK, "another stream of this worker took its place");
+    watch = calloc(1, sizeof *watch + worker.len);
+    if (watch) {
+        *watch = (struct watch){
+            .service = service, .call = call, .incarnation = m->incarnation, .len = worker.len};
+        memcpy(watch->worker, worker.at, worker.len);
+    }
+    if (!watch || map_put(&service->watches, worker_of(watch), watch)) {
+        free(watch);
+        rpc_fail(call, ERR_NOMEM, NULL);
+        return;
+    }
+    rpc_call_set_data(call, watch);
+    rpc_call_waits(call);
+    if (m->known_epoch == 0 ||
+        m->known_epoch != member_counts(membership_of(service)).assignment_epoch)
+        watch_tell(watch);
+}
+
+/* Of any stream here: may it begin? False: it was answered. */
+static bool stream_may(struct member_service *service, struct rpc_call *call, const char *text,
+                       char room[MEMBER_ID_MAX], struct str *ret_worker)
+{
+    struct note note;
+
+    rpc_call_set_data(call, NULL);
+    *ret_worker = worker_name(text, room);
+    if (ret_worker->len == 0)
+        rpc_finish(call, GRPC_INVALID_ARGUMENT,
+                   STR("worker_id: a ULID, or 1 to 128 bytes of visible ASCII"), STR_EMPTY);
+    else if (!speaks_for(service, call, *ret_worker, &note))
+        rpc_finish(call, GRPC_PERMISSION_DENIED, str_from(note.text), STR_EMPTY);
+    else if (!service->serving)
+        rpc_finish(call, GRPC_UNAVAILABLE, STR("no leader is ready"), STR_EMPTY);
+    else
+        return true;
+    return false;
+}
+
+static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                     struct str bytes)
+{
+    struct member_service *service = owner;
+    const Muster__V1__AssignmentRequest *m = (const Muster__V1__AssignmentRequest *)message;
+    char room[MEMBER_ID_MAX];
+    struct str worker;
+
+    (void)bytes;
+    if (stream_may(service, call, m->worker_id, room, &worker))
+        watch_begin(service, call, worker, m);
+}
+
+static void on_watch_writable(void *owner, struct rpc_call *call)
+{
+    struct watch *watch = rpc_call_data(call);
+
+    (void)owner;
+    if (watch && watch->full) watch_tell(watch);
+}
+
+static void on_watch_drain(void *owner, struct rpc_call *call)
+{
+    struct watch *watch = rpc_call_data(call);
+
+    (void)owner;
+    if (watch) watch_end(watch, GRPC_UNAVAILABLE, "this replica stops; ask again");
+}
+
+static void on_watch_done(void *owner, struct rpc_call *call)
+{
+    struct watch *watch = rpc_call_data(call);
+
+    (void)owner;
+    if (watch) watch_free(watch);
+}
+
+const struct rpc_handler member_watch_handler = {.on_message = on_watch,
+                                                 .on_writable = on_watch_writable,
+                                                 .on_drain = on_watch_drain,
+                                                 .on_done = on_watch_done};
+
+/* -- WatchChanges: that something changed, not what -- */
+
+enum { LOOK_MS = 200, LOOK_LEAST_MS = 50 };
+
+struct looker {
+    struct list link;
+    struct member_service *service;
+    struct rpc_call *call;
+    struct timer timer;
+    uint64_t interval_ms, told;
+    bool full;
+};
+
+static void looker_free(struct looker *looker)
+{
+    list_remove(&looker->link);
+    timer_deinit(&looker->timer);
+    rpc_call_set_data(looker->call, NULL);
+    free(looker);
+}
+
+static void looker_end(struct looker *looker, const char *why)
+{
+    struct rpc_call *call = looker->call;
+
+    looker_free(looker);
+    rpc_finish(call, GRPC_UNAVAILABLE, str_from(why), STR_EMPTY);
+}
+
+static void look(struct looker *looker)
+{
+    struct member_service *service = looker->service;
+    struct pack answer;
+
+    if (looker->full || timer_running(&looker->timer) || looker->told == service->changes) return;
+    answer = pack_begin(&service->answer);
+    pack_u64(&answer, 1, service->changes);
+    pack_u64(&answer, 2, member_counts(membership_of(service)).assignment_epoch);
+    looker->told = service->changes;
+    looker->full = rpc_send_bytes(looker->call, buf_peek(&service->answer)) == ERR_FULL;
+    timer_start_in(&looker->timer, looker->interval_ms);
+}
+
+static void on_look_again(struct timer *timer)
+{
+    look(CONTAINER_OF(timer, struct looker, timer));
+}
+
+void lookers_told(struct member_service *service)
+{
+    LIST_EACH_SAFE(&service->lookers, node, next)
+    look(CONTAINER_OF(node, struct looker, link));
+}
+
+static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                    struct str bytes)
+{
+    struct member_service *service = owner;
+    const Muster__V1__WatchChangesRequest *m = (const Muster__V1__WatchChangesRequest *)message;
+    struct looker *looker = service->serving ? calloc(1, sizeof *looker) : NULL;
+
+    (void)bytes;
+    rpc_call_set_data(call, NULL);
+    if (!looker || timer_init(&looker->timer, service->io->loop, on_look_again)) {
+        free(looker);
+        rpc_finish(call, GRPC_UNAVAILABLE, STR("no leader is ready"), STR_EMPTY);
+        return;
+    }
+    looker->service = service;
+    looker->call = call;
+    looker->interval_ms = max_u64(m->interval_ms ? m->interval_ms : LOOK_MS, LOOK_LEAST_MS);
+    looker->told = service->changes - 1;
+    list_init(&looker->link);
+    list_append(&service->lookers, &looker->link);
+    rpc_call_set_data(call, looker);
+    rpc_call_waits(call);
+    look(looker);
+}
+
+static void on_look_writable(void *owner, struct rpc_call *call)
+{
+    struct looker *looker = rpc_call_data(call);
+
+    (void)owner;
+    if (!looker) return;
+    looker->full = false;
+    look(looker);
+}
+
+static void on_look_drain(void *owner, struct rpc_call *call)
+{
+    struct looker *looker = rpc_call_data(call);
+
+    (void)owner;
+    if (looker) looker_end(looker, "this replica stops; ask again");
+}
+
+static void on_look_done(void *owner, struct rpc_call *call)
+{
+    struct looker *looker = rpc_call_data(call);
+
+    (void)owner;
+    if (looker) looker_free(looker);
+}
+
+const struct rpc_handler member_look_handler = {.on_message = on_look,
+                                                .on_writable = on_look_writable,
+                                                .on_drain = on_look_drain,
+                                                .on_done = on_look_done};
+
+void watches_end(struct member_service *service, const char *why)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    while ((entry = map_next(&service->watches, &cursor)))
+        watch_end(entry->value, GRPC_UNAVAILABLE, why);
+    LIST_EACH_SAFE(&service->lookers, node, next)
+    looker_end(CONTAINER_OF(node, struct looker, link), why);
+}

@@ -1,0 +1,434 @@
+/* Work: items wait in the log's queue, workers take them. */
+#include "member/blake3.h"
+#include "member/service_internal.h"
+
+enum { WAIT_MAX_MS = 30000, ITEMS_BYTES = 1 << 20, PULLERS_AT_ONCE = 64 };
+
+/* -- items in and out -- */
+
+static bool digest_of(ProtobufCBinaryData bytes, struct member_digest *ret_digest)
+{
+    if (bytes.len != sizeof ret_digest->b) return false;
+    memcpy(ret_digest->b, bytes.data, sizeof ret_digest->b);
+    return true;
+}
+
+uint32_t pack_items(struct member_service *service, struct pack *answer,
+                    const struct member_reply *reply, uint32_t op)
+{
+    struct member_digest id;
+    struct member_item item;
+    uint32_t packed = 0;
+
+    for (uint32_t i = 0; member_reply_item(reply, op, i, &id); i++) {
+        struct pack row;
+
+        if (!member_find_item(membership_of(service), &id, &item)) continue;
+        row = pack_begin(&service->row);
+        pack_bytes(&row, 1, str_of(id.b, sizeof id.b));
+        pack_text(&row, 2, item.payload);
+        pack_row(answer, 1, &row);
+        packed++;
+    }
+    return packed;
+}
+
+/* Which of many the core did not take. */
+static void reply_refused(struct request *request, const struct member_reply *reply, uint32_t first,
+                          uint32_t count, const ProtobufCBinaryData *ids)
+{
+    struct member_service *service = member_of(request);
+    struct pack answer = pack_begin(&service->answer);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct member_result result = member_reply_result(reply, first + i);
+
+        if (result.status == MEMBER_S_UNKNOWN || result.status == MEMBER_S_STALE) {
+            member_refuse(request, result.status);
+            return;
+        }
+        if (member_grpc(result.status) != GRPC_OK) pack_bytes(&answer, 1, bytes_str(ids[i]));
+    }
+    request_reply_packed(request, &answer);
+}
+
+static void refuse_many(struct request *request)
+{
+    request_refuse(request, GRPC_INVALID_ARGUMENT,
+                   "%s: 1 to %d items, known by 32 bytes each, of %d bytes in all at most",
+                   request->method->name, MEMBER_REQUEST_OPS_MAX, REPLICA_COMMAND_MAX / 2);
+}
+
+/* -- Enqueue -- */
+
+static void reply_enqueued(struct request *request, const struct member_reply *reply,
+                           uint32_t first, uint32_t count)
+{
+    static const uint32_t states[] = {[MEMBER_ITEM_PENDING] = MUSTER__V1__WORK_STATE__WORK_PENDING,
+                                      [MEMBER_ITEM_RUNNING] = MUSTER__V1__WORK_STATE__WORK_RUNNING,
+                                      [MEMBER_ITEM_DONE] = MUSTER__V1__WORK_STATE__WORK_DONE,
+                                      [MEMBER_ITEM_FAILED] = MUSTER__V1__WORK_STATE__WORK_FAILED};
+    const Muster__V1__EnqueueRequest *m = (const Muster__V1__EnqueueRequest *)request->message;
+    struct member_service *service = member_of(request);
+    struct pack answer = pack_begin(&service->answer);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct member_result result = member_reply_result(reply, first + i);
+        struct pack row = pack_begin(&service->row);
+        struct member_digest id;
+        struct member_item item;
+
+        blake3(bytes_str(m->payloads[i]), id.b);
+        if (!member_find_item(membership_of(service), &id, &item)) {
+            member_refuse(request, result.status);
+            return;
+        }
+        pack_bytes(&row, 1, str_of(id.b, sizeof id.b));
+        pack_u64(&row, 2, states[item.state]);
+        pack_text(&row, item.state == MEMBER_ITEM_FAILED ? 4 : 3, item.result);
+        pack_row(&answer, 1, &row);
+    }
+    request_reply_packed(request, &answer);
+}
+
+static void on_enqueued(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_enqueued);
+}
+
+static void enqueue_begin(struct request *request)
+{
+    const Muster__V1__EnqueueRequest *m = (const Muster__V1__EnqueueRequest *)request->message;
+    struct member_service *service = member_of(request);
+    struct member_op op = {.kind = MEMBER_OP_ENQUEUE, .wall_ms = wall_ms(service)};
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < m->n_payloads; i++) {
+        bytes += m->payloads[i].len;
+        if (m->payloads[i].len > MEMBER_PAYLOAD_MAX) bytes = SIZE_MAX / 2;
+    }
+    if (m->n_payloads == 0 || m->n_payloads > MEMBER_REQUEST_OPS_MAX ||
+        !batch_room(service, m->n_payloads, bytes)) {
+        refuse_many(request);
+        return;
+    }
+    for (size_t i = 0; i < m->n_payloads; i++) {
+        op.bytes = bytes_str(m->payloads[i]);
+        blake3(op.bytes, op.item.b);
+        batch_op(service, &op);
+    }
+    request_put_many(request, (uint32_t)m->n_payloads, on_enqueued);
+}
+
+/* -- Pull -- */
+
+static const char *pull_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__PullRequest *)message)->worker_id;
+}
+
+static void pull(struct request *request);
+
+static void on_pull_time_up(struct timer *timer)
+{
+    struct member_request *mine = CONTAINER_OF(timer, struct member_request, timer);
+
+    mine->pulls = false;
+    request_reply(&mine->base, STR_EMPTY);
+}
+
+/* Nothing to do yet; whoever waits is asked again when something comes. */
+static void keep_pulling(struct request *request)
+{
+    struct member_request *mine = member_request_of(request);
+    struct member_service *service = member_of(request);
+
+    if (mono_due(mine->until, loop_now(service->io->loop)) ||
+        timer_init(&mine->timer, service->io->loop, on_pull_time_up)) {
+        request_reply(request, STR_EMPTY);
+        return;
+    }
+    timer_start(&mine->timer, mine->until);
+    mine->pulls = true;
+    rpc_call_waits(request->call);
+    request_keep(request, &service->pullers);
+}
+
+static void reply_pulled(struct request *request, const struct member_reply *reply, uint32_t first,
+                         uint32_t count)
+{
+    struct member_service *service = member_of(request);
+    struct member_result result = member_reply_result(reply, first);
+    struct pack answer = pack_begin(&service->answer);
+
+    (void)count;
+    if (member_grpc(result.status) != GRPC_OK)
+        member_refuse(request, result.status);
+    else if (pack_items(service, &answer, reply, first))
+        request_reply_packed(request, &answer);
+    else
+        keep_pulling(request);
+}
+
+static void on_pulled(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_pulled);
+}
+
+static void pull(struct request *request)
+{
+    const Muster__V1__PullRequest *m = (const Muster__V1__PullRequest *)request->message;
+    char room[MEMBER_ID_MAX];
+
+    request_put(
+        request,
+        &(struct member_op){
+            .kind = MEMBER_OP_PULL,
+            .worker = worker_name(m->worker_id, room),
+            .incarnation = m->incarnation,
+            .number = min_u64(m->max_items ? m->max_items : 1, MEMBER_PULL_MAX),
+            .limit = min_u64(m->max_bytes ? m->max_bytes : ITEMS_BYTES, MEMBER_ANSWER_MAX / 2),
+            .wall_ms = wall_ms(member_of(request)),
+        },
+        on_pulled);
+}
+
+static void pull_begin(struct request *request)
+{
+    const Muster__V1__PullRequest *m = (const Muster__V1__PullRequest *)request->message;
+    struct member_service *service = member_of(request);
+
+    member_request_of(request)->until =
+        mono_after(loop_now(service->io->loop), min_u64(m->wait_ms, WAIT_MAX_MS));
+    pull(request);
+}
+
+void pull_gone(struct member_request *mine)
+{
+    mine->pulls = false;
+    request_free(&mine->base);
+}
+
+void pulls_again(struct member_service *service)
+{
+    uint64_t pending = member_counts(membership_of(service)).pending;
+
+    for (uint32_t i = 0; i < min_u64(pending, PULLERS_AT_ONCE); i++) {
+        struct list *node = list_pop(&service->pullers);
+        struct member_request *mine;
+
+        if (!node) return;
+        mine = CONTAINER_OF(node, struct member_request, base.link);
+        mine->pulls = false;
+        timer_deinit(&mine->timer);
+        pull(&mine->base);
+    }
+}
+
+void pulls_end(struct member_service *service)
+{
+    struct list *node;
+
+    while ((node = list_pop(&service->pullers))) {
+        struct member_request *mine = CONTAINER_OF(node, struct member_request, base.link);
+
+        mine->pulls = false;
+        request_refuse(&mine->base, GRPC_UNAVAILABLE, "Pull: leadership is changing");
+    }
+}
+
+/* -- Start, Submit, GiveBack: many items of one worker -- */
+
+static void many_begin(struct request *request, struct member_op *op, const char *worker,
+                       const ProtobufCBinaryData *ids, size_t count, wait_fn *done)
+{
+    struct member_service *service = member_of(request);
+    char room[MEMBER_ID_MAX];
+
+    op->worker = worker_name(worker, room);
+    op->wall_ms = wall_ms(service);
+    if (count == 0 || count > MEMBER_REQUEST_OPS_MAX ||
+        !batch_room(service, count, count * op->worker.len)) {
+        refuse_many(request);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!digest_of(ids[i], &op->item)) memset(&op->item, 0, sizeof op->item);
+        batch_op(service, op);
+    }
+    request_put_many(request, (uint32_t)count, done);
+}
+
+static const char *start_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__StartRequest *)message)->worker_id;
+}
+
+static void reply_begun(struct request *request, const struct member_reply *reply, uint32_t first,
+                        uint32_t count)
+{
+    reply_refused(request, reply, first, count,
+                  ((const Muster__V1__StartRequest *)request->message)->ids);
+}
+
+static void on_begun(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_begun);
+}
+
+static void start_begin(struct request *request)
+{
+    const Muster__V1__StartRequest *m = (const Muster__V1__StartRequest *)request->message;
+    struct member_op op = {.kind = MEMBER_OP_WORK_START, .incarnation = m->incarnation};
+
+    many_begin(request, &op, m->worker_id, m->ids, m->n_ids, on_begun);
+}
+
+static const char *give_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__GiveBackRequest *)message)->worker_id;
+}
+
+static void reply_given(struct request *request, const struct member_reply *reply, uint32_t first,
+                        uint32_t count)
+{
+    reply_refused(request, reply, first, count,
+                  ((const Muster__V1__GiveBackRequest *)request->message)->ids);
+}
+
+static void on_given(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_given);
+}
+
+static void give_begin(struct request *request)
+{
+    const Muster__V1__GiveBackRequest *m = (const Muster__V1__GiveBackRequest *)request->message;
+    struct member_op op = {.kind = MEMBER_OP_RELEASE, .incarnation = m->incarnation};
+
+    many_begin(request, &op, m->worker_id, m->ids, m->n_ids, on_given);
+}
+
+static const char *submit_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__SubmitRequest *)message)->worker_id;
+}
+
+static void reply_submitted(struct request *request, const struct member_reply *reply,
+                            uint32_t first, uint32_t count)
+{
+    const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
+    ProtobufCBinaryData *ids = arena_calloc(rpc_call_arena(request->call), count, sizeof *ids);
+
+    if (!ids) {
+        request_fail(request, GRPC_UNAVAILABLE, "Submit: no memory for the answer");
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) ids[i] = m->results[i]->id;
+    reply_refused(request, reply, first, count, ids);
+}
+
+static void on_submitted(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_submitted);
+}
+
+static void submit_begin(struct request *request)
+{
+    const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
+    struct member_service *service = member_of(request);
+    char room[MEMBER_ID_MAX];
+    struct member_op op = {.kind = MEMBER_OP_SUBMIT,
+                           .worker = worker_name(m->worker_id, room),
+                           .incarnation = m->incarnation,
+                           .wall_ms = wall_ms(service)};
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < m->n_results; i++)
+        bytes += op.worker.len + m->results[i]->result_id.len + MEMBER_REASON_MAX;
+    if (m->n_results == 0 || m->n_results > MEMBER_REQUEST_OPS_MAX ||
+        !batch_room(service, m->n_results, bytes)) {
+        refuse_many(request);
+        return;
+    }
+    for (size_t i = 0; i < m->n_results; i++) {
+        const Muster__V1__WorkResult *one = m->results[i];
+
+        if (!digest_of(one->id, &op.item)) memset(&op.item, 0, sizeof op.item);
+        op.bytes = bytes_str(one->result_id);
+        op.flag = one->failed[0] != '\0';
+        op.text = str_from(one->failed);
+        op.text.len = min_size(op.text.len, MEMBER_REASON_MAX);
+        batch_op(service, &op);
+    }
+    request_put_many(request, (uint32_t)m->n_results, on_submitted);
+}
+
+/* -- Steal -- */
+
+static const char *steal_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__StealRequest *)message)->worker_id;
+}
+
+static void reply_stolen(struct request *request, const struct member_reply *reply, uint32_t first,
+                         uint32_t count)
+{
+    struct member_service *service = member_of(request);
+    struct member_result result = member_reply_result(reply, first);
+    struct pack answer = pack_begin(&service->answer);
+
+    (void)count;
+    (void)pack_items(service, &answer, reply, first);
+    if (member_grpc(result.status) == GRPC_OK)
+        request_reply_packed(request, &answer);
+    else
+        member_refuse(request, result.status);
+}
+
+static void on_stolen(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_stolen);
+}
+
+static void steal_begin(struct request *request)
+{
+    const Muster__V1__StealRequest *m = (const Muster__V1__StealRequest *)request->message;
+    char room[MEMBER_ID_MAX];
+
+    request_put(request,
+                &(struct member_op){.kind = MEMBER_OP_STEAL,
+                                    .worker = worker_name(m->worker_id, room),
+                                    .incarnation = m->incarnation,
+                                    .wall_ms = wall_ms(member_of(request))},
+                on_stolen);
+}
+
+#define PATH(name) "/muster.v1.Membership/" name, name
+const struct member_method member_work_methods[] = {
+    {.base = {PATH("Enqueue"), &muster__v1__enqueue_request__descriptor,
+              &muster__v1__enqueue_response__descriptor, 0, 0},
+     .begin = enqueue_begin,
+     .tools = true},
+    {.base = {PATH("Pull"), &muster__v1__pull_request__descriptor,
+              &muster__v1__pull_response__descriptor, 0, 0},
+     .begin = pull_begin,
+     .worker = pull_worker},
+    {.base = {PATH("Start"), &muster__v1__start_request__descriptor,
+              &muster__v1__start_response__descriptor, 0, 0},
+     .begin = start_begin,
+     .worker = start_worker},
+    {.base = {PATH("Submit"), &muster__v1__submit_request__descriptor,
+              &muster__v1__submit_response__descriptor, 0, 0},
+     .begin = submit_begin,
+     .worker = submit_worker},
+    {.base = {PATH("Steal"), &muster__v1__steal_request__descriptor,
+              &muster__v1__steal_response__descriptor, 0, 0},
+     .begin = steal_begin,
+     .worker = steal_worker},
+    {.base = {PATH("GiveBack"), &muster__v1__give_back_request__descriptor,
+              &muster__v1__give_back_response__descriptor, 0, 0},
+     .begin = give_begin,
+     .worker = give_worker},
+    {.base = {.path = NULL}},
+};

@@ -1,0 +1,399 @@
+/* What workers call about themselves and their partitions. */
+#include "member/service_internal.h"
+
+/* -- Register -- */
+
+static const char *register_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__RegisterRequest *)message)->worker_id;
+}
+
+/* Labels are kept as they are told again: field 17 of a Worker. */
+static enum err pack_labels(struct member_service *service, const Muster__V1__RegisterRequest *m)
+{
+    struct pack pack = pack_begin(&service->answer);
+
+    for (size_t i = 0; i < m->n_labels; i++) {
+        struct pack row = pack_begin(&service->row);
+
+        pack_text(&row, 1, str_from(m->labels[i]->key));
+        pack_text(&row, 2, str_from(m->labels[i]->value));
+        pack_row(&pack, 17, &row);
+    }
+    if (!pack.err && service->answer.len > MEMBER_LABELS_MAX) return ERR_TOO_LARGE;
+    return pack.err;
+}
+
+/* A call that changes nothing does not make a worker begin anew. */
+static enum member_phase phase_now(const struct member_service *service, struct str worker,
+                                   bool admitted)
+{
+    struct member_heartbeat heartbeat;
+
+    if (admitted || !member_local_heartbeat(service->local, worker, &heartbeat)) return MEMBER_INIT;
+    return heartbeat.phase;
+}
+
+static void reply_registered(struct request *request, const struct member_reply *reply,
+                             uint32_t first, uint32_t count)
+{
+    const Muster__V1__RegisterRequest *m = (const Muster__V1__RegisterRequest *)request->message;
+    struct member_service *service = member_of(request);
+    const struct member_local_options *local = &service->options.local;
+    struct member_result result = member_reply_result(reply, first);
+    struct member_status_counts counts = member_counts(membership_of(service));
+    uint64_t interval = local->detect.heartbeat_interval_ns / NS_PER_MS;
+    struct pack answer;
+    struct member_worker worker = {0};
+    char room[MEMBER_ID_MAX];
+    struct str name = worker_name(m->worker_id, room);
+
+    (void)count;
+    if (member_grpc(result.status) != GRPC_OK) {
+        member_refuse(request, result.status);
+        return;
+    }
+    if (service->local)
+        member_local_admitted(service->local, name, phase_now(service, name, result.admitted),
+                              now_ns(service));
+    (void)member_find_worker(membership_of(service), name, &worker);
+    answer = pack_begin(&service->answer);
+    pack_u64(&answer, 1, result.incarnation);
+    pack_u64(&answer, 2, counts.assignment_epoch);
+    pack_u64(&answer, 3, counts.coord_epoch);
+    pack_u64(&answer, 4, max_u64(counts.advised_ms, interval));
+    pack_u64(&answer, 5, local->self_fence_ns / NS_PER_MS);
+    pack_u64(&answer, 6, local->detect.failure_timeout_ns / NS_PER_MS);
+    pack_u64(&answer, 7, local->detect.clock_skew_budget_ns / NS_PER_MS);
+    pack_u64(&answer, 8, worker.lease_ms ? worker.lease_ms : 2 * interval);
+    pack_u64(&answer, 9, counts.total_partitions);
+    pack_u64(&answer, 10, service->options.max_keys_per_partition);
+    pack_u64(&answer, 11, (uint64_t)worker.registered_ms);
+    request_reply_packed(request, &answer);
+}
+
+static void on_registered(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_registered);
+}
+
+static bool registration_is_fine(struct request *request, struct member_op *op)
+{
+    const Muster__V1__RegisterRequest *m = (const Muster__V1__RegisterRequest *)request->message;
+    struct member_service *service = member_of(request);
+    struct ulid run;
+    struct note note = {""};
+    bool has_instance = beat_instance_parse(str_from(m->instance), op->instance.b);
+
+    if (ulid_parse(str_from(m->run_id), &run, &note))
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "run_id: %s", note.text);
+    else if (ulid_compare(&run, &service->options.run) != 0)
+        request_refuse(request, GRPC_FAILED_PRECONDITION, "run_id: %s, and this is run %s",
+                       m->run_id, service->run);
+    else if (m->instance[0] && !has_instance)
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "instance: 32 hex digits");
+    else if (m->lease_ms > UINT32_MAX || m->weight > MEMBER_WEIGHT_MAX)
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "lease_ms or weight: past a limit");
+    else if (pack_labels(service, m))
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "labels: at most %d bytes in all",
+                       MEMBER_LABELS_MAX);
+    else if (epoch_is_fine(request, m->coord_epoch)) {
+        op->capable = m->fences_itself && has_instance;
+        op->lease_ms = (uint32_t)m->lease_ms;
+        op->weight = m->weight;
+        op->labels = buf_peek(&service->answer);
+        return true;
+    }
+    return false;
+}
+
+static void register_begin(struct request *request)
+{
+    struct member_service *service = member_of(request);
+    struct member_op op = {.kind = MEMBER_OP_REGISTER};
+    char room[MEMBER_ID_MAX];
+
+    if (!registration_is_fine(request, &op)) return;
+    op.worker = worker_name(register_worker(request->message), room);
+    member_local_register(service->local, &op, now_ns(service));
+    request_judge(request, &op, on_registered);
+}
+
+/* -- Leave -- */
+
+static const char *leave_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__LeaveRequest *)message)->worker_id;
+}
+
+static void reply_plain(struct request *request, const struct member_reply *reply, uint32_t first,
+                        uint32_t count)
+{
+    struct member_result result = member_reply_result(reply, first);
+
+    (void)count;
+    if (member_grpc(result.status) == GRPC_OK)
+        request_reply(request, STR_EMPTY);
+    else
+        member_refuse(request, result.status);
+}
+
+static void on_left(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_plain);
+}
+
+static void leave_begin(struct request *request)
+{
+    const Muster__V1__LeaveRequest *m = (const Muster__V1__LeaveRequest *)request->message;
+    char room[MEMBER_ID_MAX];
+    struct str reason = str_from(m->reason);
+
+    reason.len = min_size(reason.len, MEMBER_REASON_MAX);
+    request_put(request,
+                &(struct member_op){.kind = MEMBER_OP_LEAVE,
+                                    .worker = worker_name(m->worker_id, room),
+                                    .incarnation = m->incarnation,
+                                    .text = reason},
+                on_left);
+}
+
+/* -- assignments -- */
+
+static const char *assignment_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__AssignmentRequest *)message)->worker_id;
+}
+
+static void read_assignment(struct request *request)
+{
+    const Muster__V1__AssignmentRequest *m =
+        (const Muster__V1__AssignmentRequest *)request->message;
+    struct member_service *service = member_of(request);
+    char room[MEMBER_ID_MAX];
+    struct pack answer = pack_begin(&service->answer);
+
+    pack_assignment(service, &answer, worker_name(m->worker_id, room), m->incarnation, 0);
+    request_reply_packed(request, &answer);
+}
+
+static const char *revoke_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__AckRevokeRequest *)message)->worker_id;
+}
+
+static void reply_revoked(struct request *request, const struct member_reply *reply, uint32_t first,
+                          uint32_t count)
+{
+    const Muster__V1__AckRevokeRequest *m = (const Muster__V1__AckRevokeRequest *)request->message;
+    struct member_service *service = member_of(request);
+    struct pack answer = pack_begin(&service->answer), row = pack_begin(&service->row);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct member_result result = member_reply_result(reply, first + i);
+
+        if (result.status == MEMBER_S_UNKNOWN || result.status == MEMBER_S_STALE) {
+            member_refuse(request, result.status);
+            return;
+        }
+        if (member_grpc(result.status) != GRPC_OK) pack_varint(&row, m->revoked[i]->partition);
+    }
+    if (service->row.len) pack_row(&answer, 1, &row); /* packed */
+    request_reply_packed(request, &answer);
+}
+
+static void on_revoked(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_revoked);
+}
+
+static void revoke_begin(struct request *request)
+{
+    const Muster__V1__AckRevokeRequest *m = (const Muster__V1__AckRevokeRequest *)request->message;
+    struct member_service *service = member_of(request);
+    char room[MEMBER_ID_MAX];
+    struct member_op op = {.kind = MEMBER_OP_ACK_REVOKE,
+                           .worker = worker_name(m->worker_id, room),
+                           .incarnation = m->incarnation,
+                           .wall_ms = wall_ms(service)};
+
+    if (!epoch_is_fine(request, m->coord_epoch)) return;
+    if (m->n_revoked == 0) {
+        request_reply(request, STR_EMPTY);
+        return;
+    }
+    if (m->n_revoked > MEMBER_REQUEST_OPS_MAX ||
+        !batch_room(service, m->n_revoked, m->n_revoked * (op.worker.len + MEMBER_REFERENCE_MAX))) {
+        request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "AckRevoke: at most %d partitions a call",
+                       MEMBER_REQUEST_OPS_MAX);
+        return;
+    }
+    for (size_t i = 0; i < m->n_revoked; i++) {
+        op.partition = m->revoked[i]->partition;
+        op.epoch = m->revoked[i]->grant_epoch;
+        op.text = str_from(m->revoked[i]->checkpoint);
+        batch_op(service, &op);
+    }
+    request_put_many(request, (uint32_t)m->n_revoked, on_revoked);
+}
+
+/* -- checkpoints: the leader's own knowledge, told to the log in its own time -- */
+
+static const char *checkpoint_worker(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__AckCheckpointRequest *)message)->worker_id;
+}
+
+static void read_checkpoint(struct request *request)
+{
+    const Muster__V1__AckCheckpointRequest *m =
+        (const Muster__V1__AckCheckpointRequest *)request->message;
+    struct member_service *service = member_of(request);
+    struct pack answer = pack_begin(&service->answer), row = pack_begin(&service->row);
+    char room[MEMBER_ID_MAX];
+    struct str worker = worker_name(m->worker_id, room);
+    enum member_status status;
+
+    for (size_t i = 0; i < m->n_checkpoints; i++) {
+        const Muster__V1__CheckpointedPartition *one = m->checkpoints[i];
+
+        status =
+            member_local_checkpoint(service->local, worker, m->incarnation, one->partition,
+                                    one->grant_epoch, str_from(one->checkpoint), wall_ms(service));
+        if (member_grpc(status) != GRPC_OK) pack_varint(&row, one->partition);
+    }
+    status = member_local_checkpoint_done(service->local, worker, m->incarnation, m->round,
+                                          m->error[0] != '\0', now_ns(service));
+    if (status == MEMBER_S_UNKNOWN || status == MEMBER_S_STALE) {
+        member_refuse(request, status);
+        return;
+    }
+    (void)watch_ask(service, worker, 0);
+    if (m->error[0])
+        LOG_WARN(&service->log, "a worker could not write its checkpoint",
+                 log_str("worker", worker), log_u64("round", m->round),
+                 log_text("error", m->error));
+    if (service->row.len) pack_row(&answer, 1, &row);
+    loop_defer(service->io->loop, &service->after);
+    request_reply_packed(request, &answer);
+}
+
+/* -- operators about workers -- */
+
+static void drain_begin(struct request *request)
+{
+    const Muster__V1__DrainWorkerRequest *m =
+        (const Muster__V1__DrainWorkerRequest *)request->message;
+    struct member_service *service = member_of(request);
+    char room[MEMBER_ID_MAX];
+    struct str name = worker_name(m->worker_id, room);
+    struct member_worker worker;
+    struct pack answer = pack_begin(&service->answer);
+
+    if (!member_find_worker(membership_of(service), name, &worker) ||
+        worker.standing != MEMBER_ACTIVE) {
+        member_refuse(request, MEMBER_S_UNKNOWN);
+        return;
+    }
+    pack_u64(&answer, 1,
+             control_push(service->control, name,
+                          &(struct order){.kind = ORDER_DRAIN, .deadline_ms = m->deadline_ms}));
+    request_reply_packed(request, &answer);
+}
+
+static void reply_evicted(struct request *request, const struct member_reply *reply, uint32_t first,
+                          uint32_t count)
+{
+    struct member_service *service = member_of(request);
+    struct member_result result = member_reply_result(reply, first);
+    struct pack answer = pack_begin(&service->answer);
+
+    (void)count;
+    if (member_grpc(result.status) != GRPC_OK) {
+        member_refuse(request, result.status);
+        return;
+    }
+    pack_u64(&answer, 1, result.incarnation);
+    request_reply_packed(request, &answer);
+}
+
+static void on_evicted(struct wait *wait, enum err err, const struct member_reply *reply)
+{
+    request_over(wait, err, reply, reply_evicted);
+}
+
+static void evict_begin(struct request *request)
+{
+    const Muster__V1__EvictRequest *m = (const Muster__V1__EvictRequest *)request->message;
+    struct member_service *service = member_of(request);
+    char room[MEMBER_ID_MAX];
+    struct member_op op;
+
+    if (!member_local_evict(service->local, worker_name(m->worker_id, room), now_ns(service), &op))
+        member_refuse(request, MEMBER_S_UNKNOWN);
+    else
+        request_judge(request, &op, on_evicted);
+}
+
+static void release_begin(struct request *request)
+{
+    struct member_service *service = member_of(request);
+    struct pack answer = pack_begin(&service->answer);
+
+    pack_u64(&answer, 1, member_local_holds(service->local, now_ns(service)));
+    member_local_release_hold(service->local);
+    request_reply_packed(request, &answer);
+}
+
+static void checkpoint_now_begin(struct request *request)
+{
+    struct member_service *service = member_of(request);
+    struct pack answer;
+
+    member_local_checkpoint_now(service->local);
+    scan_now(service);
+    answer = pack_begin(&service->answer);
+    pack_u64(&answer, 1, member_local_counts(service->local).round);
+    request_reply_packed(request, &answer);
+}
+
+#define PATH(name) "/muster.v1.Membership/" name, name
+const struct member_method member_worker_methods[] = {
+    {.base = {PATH("Register"), &muster__v1__register_request__descriptor,
+              &muster__v1__register_response__descriptor, 0, 0},
+     .begin = register_begin,
+     .worker = register_worker},
+    {.base = {PATH("Leave"), &muster__v1__leave_request__descriptor,
+              &muster__v1__leave_response__descriptor, 0, 0},
+     .begin = leave_begin,
+     .worker = leave_worker},
+    {.base = {PATH("GetAssignment"), &muster__v1__assignment_request__descriptor,
+              &muster__v1__assignment_response__descriptor, 0, 0},
+     .read = read_assignment,
+     .worker = assignment_worker},
+    {.base = {PATH("AckRevoke"), &muster__v1__ack_revoke_request__descriptor,
+              &muster__v1__ack_revoke_response__descriptor, 0, 0},
+     .begin = revoke_begin,
+     .worker = revoke_worker},
+    {.base = {PATH("AckCheckpoint"), &muster__v1__ack_checkpoint_request__descriptor,
+              &muster__v1__ack_checkpoint_response__descriptor, 0, 0},
+     .read = read_checkpoint,
+     .worker = checkpoint_worker},
+    {.base = {PATH("Drain"), &muster__v1__drain_worker_request__descriptor,
+              &muster__v1__drain_worker_response__descriptor, 0, 0},
+     .begin = drain_begin,
+     .tools = true},
+    {.base = {PATH("Evict"), &muster__v1__evict_request__descriptor,
+              &muster__v1__evict_response__descriptor, 0, 0},
+     .begin = evict_begin,
+     .tools = true},
+    {.base = {PATH("ReleaseHold"), &muster__v1__release_hold_request__descriptor,
+              &muster__v1__release_hold_response__descriptor, 0, 0},
+     .begin = release_begin,
+     .tools = true},
+    {.base = {PATH("CheckpointNow"), &muster__v1__checkpoint_now_request__descriptor,
+              &muster__v1__checkpoint_now_response__descriptor, 0, 0},
+     .begin = checkpoint_now_begin,
+     .tools = true},
+    {.base = {.path = NULL}},
+};

@@ -1,0 +1,236 @@
+#include "model/machine.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "model/profile.h"
+
+/* --- words --- */
+
+static const char *const state_names[MACHINE_STATE_COUNT] = {
+    "Unspecified", "Speculative", "Creating", "Idle",   "Configuring",
+    "Configured",  "Draining",    "Deleting", "Failed",
+};
+static const char *const capacity_names[CAPACITY_TYPE_COUNT] = {NULL, "BareMetal", "Reserved",
+                                                                "OnDemand", "Spot"};
+
+static const char *name_of(const char *const *names, uint32_t count, uint32_t number,
+                           const char *kind, char text[MACHINE_NAME_CAP])
+{
+    if (number < count && names[number]) return names[number];
+    snprintf(text, MACHINE_NAME_CAP, "%s(%u)", kind, (unsigned)number);
+    return text;
+}
+
+/* 0 when it is none of them. */
+static uint32_t number_of(const char *const *names, uint32_t count, struct str word)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (str_equal(word, str_from(names[i]))) return i;
+    return 0;
+}
+
+const char *machine_state_name(uint32_t state, char text[MACHINE_NAME_CAP])
+{
+    return name_of(state_names, MACHINE_STATE_COUNT, state, "State", text);
+}
+
+const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP])
+{
+    return name_of(capacity_names, CAPACITY_TYPE_COUNT, type, "CapacityType", text);
+}
+
+bool machine_state_read(struct str word, enum machine_state *ret_state)
+{
+    uint32_t number = number_of(state_names, MACHINE_STATE_COUNT, word);
+
+    if (number) *ret_state = (enum machine_state)number;
+    return number != 0;
+}
+
+bool capacity_type_read(struct str word, enum capacity_type *ret_type)
+{
+    uint32_t number = number_of(capacity_names, CAPACITY_TYPE_COUNT, word);
+
+    if (number) *ret_type = (enum capacity_type)number;
+    return number != 0;
+}
+
+uint64_t capacity_type_idle_hold_ms(enum capacity_type type)
+{
+    if (type == CAPACITY_ON_DEMAND) return 600 * MS_PER_SECOND;
+    if (type == CAPACITY_SPOT) return 60 * MS_PER_SECOND;
+    return IDLE_HOLD_FOREVER;
+}
+
+/* --- states --- */
+
+enum rule { ANY, SET, EMPTY };
+static const struct {
+    enum rule host, cluster, error;
+    bool stable, keeps_stamp;
+} states[MACHINE_STATE_COUNT] = {
+    [MACHINE_SPECULATIVE] = {.host = EMPTY, .cluster = EMPTY, .stable = true},
+    [MACHINE_CREATING] = {.host = EMPTY, .cluster = EMPTY},
+    [MACHINE_IDLE] = {.host = SET, .stable = true},
+    [MACHINE_CONFIGURING] = {.host = SET, .keeps_stamp = true},
+    [MACHINE_CONFIGURED] = {.host = SET, .cluster = SET, .stable = true, .keeps_stamp = true},
+    [MACHINE_DRAINING] = {.host = SET, .cluster = SET, .keeps_stamp = true},
+    [MACHINE_DELETING] = {.host = SET},
+    [MACHINE_FAILED] = {.error = SET},
+};
+
+bool machine_state_stable(enum machine_state state)
+{
+    assert(state < MACHINE_STATE_COUNT);
+    return states[state].stable;
+}
+
+bool machine_state_keeps_stamp(enum machine_state state)
+{
+    assert(state < MACHINE_STATE_COUNT);
+    return states[state].keeps_stamp;
+}
+
+/* --- moves, from row to column ---
+ *
+ * d  driven: ours.
+ * o  observed: an act of ours whose reply was lost, or that the provider undid; a host that the
+ *    provider took back, lost or repaired; a List that lags by one state.
+ * f  foreign: only an order can have caused it, and we gave none. */
+static const char edges[MACHINE_STATE_COUNT][MACHINE_STATE_COUNT + 1] = {
+    /* to                    -SCICCDDF    Unspecified, Speculative, Creating, Idle, Configuring, */
+    [MACHINE_UNSPECIFIED] = ".........", /* Configured, Draining, Deleting, Failed */
+    [MACHINE_SPECULATIVE] = "..dofffoo", /**/
+    [MACHINE_CREATING] = ".o.dffffd",    /**/
+    [MACHINE_IDLE] = ".oo.doodo",        /**/
+    [MACHINE_CONFIGURING] = ".ofd.dood", /**/
+    [MACHINE_CONFIGURED] = ".ofoo.doo",  /**/
+    [MACHINE_DRAINING] = ".ofdfo.od",    /**/
+    [MACHINE_DELETING] = ".dfofff.d",    /**/
+    [MACHINE_FAILED] = ".ooooooo.",      /**/
+};
+
+enum machine_edge machine_edge(enum machine_state from, enum machine_state to)
+{
+    assert(from < MACHINE_STATE_COUNT && to < MACHINE_STATE_COUNT);
+    switch (edges[from][to]) {
+    case 'd': return EDGE_DRIVEN;
+    case 'o': return EDGE_OBSERVED;
+    case 'f': return EDGE_FOREIGN;
+    default: return EDGE_REFUSED;
+    }
+}
+
+bool machine_may_move(enum machine_state from, enum machine_state to)
+{
+    return machine_edge(from, to) == EDGE_DRIVEN;
+}
+
+/* --- what must hold --- */
+
+const char *machine_fault_name(enum machine_fault fault)
+{
+    switch (fault) {
+    case MACHINE_SOUND: break;
+    case MACHINE_FAULT_STRUCTURAL: return "structural";
+    case MACHINE_FAULT_PROBABILITY: return "interruption_probability";
+    case MACHINE_FAULT_PRICE: return "price";
+    }
+    return "";
+}
+
+static bool breaks(enum rule rule, bool empty, const char *field, const struct machine *m,
+                   struct note *note)
+{
+    if (rule == ANY || (rule == EMPTY) == empty) return false;
+    note_set(note, "%s: must %s in state %s", field, rule == EMPTY ? "be empty" : "not be empty",
+             state_names[m->state]);
+    return true;
+}
+
+enum machine_fault machine_invariant(const struct machine *m, struct note *note)
+{
+    if (m->state == MACHINE_UNSPECIFIED || m->state >= MACHINE_STATE_COUNT) {
+        note_set(note, "state: unknown number %u", (unsigned)m->state);
+        return MACHINE_FAULT_STRUCTURAL;
+    }
+    if (breaks(states[m->state].host, m->host_provider.len + m->host_ref.len == 0, "host", m,
+               note) ||
+        breaks(states[m->state].cluster, m->cluster.len == 0, "cluster", m, note) ||
+        breaks(states[m->state].error, m->last_error.len == 0, "last_error", m, note))
+        return MACHINE_FAULT_STRUCTURAL;
+    if (!(m->interruption_probability >= 0 && m->interruption_probability <= 1)) { /* NaN too */
+        note_set(note, "interruption_probability: %g is not between 0 and 1",
+                 m->interruption_probability);
+        return MACHINE_FAULT_PROBABILITY;
+    }
+    if (!(m->price_per_hour >= 0) || isinf(m->price_per_hour)) {
+        note_set(note, "price_per_hour: %g is no price", m->price_per_hour);
+        return MACHINE_FAULT_PRICE;
+    }
+    return MACHINE_SOUND;
+}
+
+static enum err length_check(const char *field, struct str text, size_t max, struct note *note)
+{
+    if (text.len <= max) return ERR_OK;
+    note_set(note, "%s: %zu bytes, at most %zu are allowed", field, text.len, max);
+    return ERR_TOO_LARGE;
+}
+
+static enum err dollars_check(const char *field, double dollars, struct note *note)
+{
+    if (dollars >= 0) return ERR_OK; /* +Inf is the pinned bucket */
+    note_set(note, "%s: %g is no penalty", field, dollars);
+    return ERR_INVALID;
+}
+
+static enum err texts_check(const struct machine *m, struct note *note)
+{
+    const struct {
+        const char *field;
+        struct str text;
+        size_t max;
+    } texts[] = {
+        {"host.provider", m->host_provider, ID_MAX},
+        {"host.ref", m->host_ref, ID_MAX},
+        {"cluster", m->cluster, ID_MAX},
+        {"instance_type", m->attributes.instance_type, ID_MAX},
+        {"zone", m->attributes.zone, ID_MAX},
+        {"assigned fingerprint", m->stamp.fingerprint, FINGERPRINT_MAX},
+        {"destination", m->destination, ID_MAX},
+        {"promised cluster", m->promised.cluster, ID_MAX},
+        {"promised fingerprint", m->promised.fingerprint, FINGERPRINT_MAX},
+    };
+    enum err err = id_check("id", m->id, ID_MAX, note);
+
+    for (size_t i = 0; i < ARRAY_LEN(texts) && !err; i++)
+        err = text_check(texts[i].field, texts[i].text, texts[i].max, note);
+    if (!err) err = length_check("last_error", m->last_error, ERROR_TEXT_MAX, note);
+    if (!err) err = length_check("assigned group", m->stamp.group, GROUP_MAX, note);
+    if (!err) err = length_check("promised group", m->promised.group, GROUP_MAX, note);
+    return err;
+}
+
+enum err machine_check(const struct machine *m, enum machine_fault *ret_fault, struct note *note)
+{
+    enum machine_fault fault = MACHINE_FAULT_STRUCTURAL;
+    enum err err = texts_check(m, note);
+
+    if (!err && m->capacity_type >= CAPACITY_TYPE_COUNT) {
+        note_set(note, "capacity_type: unknown number %u", (unsigned)m->capacity_type);
+        err = ERR_INVALID;
+    }
+    if (!err) err = labels_check("labels", m->attributes.labels, m->attributes.label_count, note);
+    if (!err)
+        err = dollars_check("assigned interruption penalty", m->stamp.interruption_dollars, note);
+    if (!err)
+        err = dollars_check("assigned reclamation penalty", m->stamp.reclamation_dollars, note);
+    if (!err) {
+        fault = machine_invariant(m, note);
+        if (fault) err = ERR_INVALID;
+    }
+    if (ret_fault) *ret_fault = err ? fault : MACHINE_SOUND;
+    return err;
+}

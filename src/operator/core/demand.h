@@ -1,0 +1,53 @@
+/* The demand of one cluster: requests as a source tells them, and the rows a roll-up is made of.
+ *
+ * Requests that share profile and group are one row: amounts added up exactly, and of the units the
+ * larger counts in each dimension. A row is what its requests are now, computed from them when it
+ * is looked at; nothing is subtracted, so nothing can drift.
+ *
+ * A request is checked as the shard checks a row, alone: a shard refuses a roll-up whole, and one
+ * careless workload must not cost its cluster the rest. Pure. */
+#ifndef OPERATOR_CORE_DEMAND_H
+#define OPERATOR_CORE_DEMAND_H
+#include "model/need.h"
+#include "operator/core/request.h"
+
+enum {
+    DEMAND_REQUESTS_MAX = 1 << 20,
+    DEMAND_ROWS_MAX = 200 * 1000, /* as many as a shard takes in one roll-up */
+};
+/* No sum of so many requests stops at the bound of resource.h. */
+static_assert(DEMAND_REQUESTS_MAX <= 1 << 20 && REQUEST_COUNT_MAX < 1 << 20,
+              "2^63 milli-units, 2^20 of them, in 2^20 requests: below 2^107");
+
+struct demand;
+enum err demand_open(uint64_t seed, struct demand **ret_demand); /* ERR_NOMEM */
+void demand_close(struct demand *demand);                        /* NULL is fine */
+
+/* Errors and what they leave: source.h, operator_put. *ret_change may be NULL. */
+enum err demand_put(struct demand *demand, struct str id, const struct request *request,
+                    uint64_t *ret_change, struct note *note);
+/* Would demand_put take it? Changes nothing. ERR_FULL is not foreseen. */
+enum err demand_check(struct demand *demand, const struct request *request, struct note *note);
+void demand_remove(struct demand *demand, struct str id); /* fine when it is not there */
+void demand_list_begin(struct demand *demand);
+void demand_list_end(struct demand *demand);
+void demand_list_give_up(struct demand *demand);
+
+/* All of it was told once, and no list is half told: it may go to the shard. */
+bool demand_whole(const struct demand *demand);
+uint64_t demand_change(const struct demand *demand); /* grows with every change */
+size_t demand_requests(const struct demand *demand);
+size_t demand_rows(const struct demand *demand);
+const struct dimensions *demand_dimensions(const struct demand *demand);
+
+struct rollup_row {
+    struct profile profile;
+    struct str group;
+    struct resource_sum aggregate;
+    struct resources min_unit;
+    size_t requests;
+};
+/* Walks the rows in the order they came into being; *cursor begins at 0; NULL at the end. The row
+ * is valid until the next call that changes the demand. */
+const struct rollup_row *demand_next(struct demand *demand, size_t *cursor);
+#endif

@@ -1,0 +1,80 @@
+/* The machines of this cluster as its shard told of them, newest word wins, and the phase each has
+ * for the people of the cluster.
+ *
+ *   told by the shard            phase
+ *   SPECULATIVE, CREATING        Provisioning
+ *   IDLE                         Launched; after Draining: Drained, and the machine is gone
+ *   CONFIGURING                  Registered
+ *   CONFIGURED                   Ready
+ *   DRAINING                     Draining
+ *   FAILED                       Failed
+ *   anything else                Provisioning
+ *
+ * Who shows them (a source) takes changes one machine at a time: what changed twice before it was
+ * taken is told once, as it is now. Pure. */
+#ifndef OPERATOR_CORE_NODES_H
+#define OPERATOR_CORE_NODES_H
+#include "base/list.h"
+#include "base/map.h"
+#include "model/machine.h"
+
+enum {
+    NODES_MAX = 1 << 20,     /* machines of one cluster; more are not shown, and counted */
+    NODE_TAINTS_MAX = 64,    /* of one machine */
+    NODE_BYTES_MAX = 1 << 20 /* of one machine's texts */
+};
+
+enum node_phase {
+    NODE_PROVISIONING,
+    NODE_LAUNCHED,
+    NODE_REGISTERED,
+    NODE_READY,
+    NODE_DRAINING,
+    NODE_DRAINED,
+    NODE_FAILED,
+    NODE_PHASE_COUNT
+};
+const char *node_phase_name(enum node_phase phase); /* "Provisioning" */
+enum node_phase node_phase_of(enum machine_state state);
+
+struct taint {
+    struct str key, value, effect;
+};
+/* What is known of one machine. Views; those that nodes_*() hand out are valid until the next call
+ * that changes the table. */
+struct node {
+    struct str machine_id;
+    enum machine_state state; /* MACHINE_UNSPECIFIED: a number this version does not know */
+    enum node_phase phase;
+    struct str node_name, provider_id, last_error;
+    const struct label *labels; /* sorted by key */
+    size_t label_count;
+    const struct label *resources; /* name, quantity; as told */
+    size_t resource_count;
+    const struct taint *taints;
+    size_t taint_count;
+    bool gone; /* of a change that is taken: the last word of this machine, not in the table any
+                  more */
+};
+
+struct nodes;
+enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
+void nodes_close(struct nodes *nodes);                        /* NULL is fine */
+/* The shard's word; copies. `phase` and `gone` of `told` are not looked at. ERR_FULL: NODES_MAX;
+ * ERR_NOMEM. */
+enum err nodes_tell(struct nodes *nodes, const struct node *told);
+/* What became of a reclaim here, before the shard says anything: phase Draining, Drained or
+ * Failed. A machine that is not known is not made known. */
+void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
+/* A new session begins: what the shard does not tell again until nodes_sweep() has left. */
+void nodes_session(struct nodes *nodes);
+size_t nodes_sweep(struct nodes *nodes); /* how many have left */
+size_t nodes_count(const struct nodes *nodes, enum node_phase phase);
+const struct node *nodes_find(const struct nodes *nodes, struct str machine_id); /* or NULL */
+/* The machine that changed longest ago and was not taken since; false: there is none. The view is
+ * valid until the next call that changes the table. */
+bool nodes_take(struct nodes *nodes, struct node *ret_node);
+bool nodes_changed(const struct nodes *nodes); /* something is there to be taken */
+/* Walks what there is, in the order they were first heard of; *cursor begins at 0. */
+const struct node *nodes_next(const struct nodes *nodes, size_t *cursor);
+#endif

@@ -1,0 +1,221 @@
+#include "operator/core/reclaims.h"
+
+#include <stdlib.h>
+
+#include "base/map.h"
+
+struct record {
+    struct reclaim reclaim;
+    uint64_t change; /* on disk once reclaims_saved() says so */
+    bool replaced;
+    char texts[]; /* id, machine */
+};
+struct reclaims {
+    struct map by_id;      /* struct record */
+    struct map by_machine; /* the newest of each machine */
+    uint64_t change, saved;
+};
+
+enum err reclaims_open(uint64_t seed, struct reclaims **ret_reclaims)
+{
+    struct reclaims *r = calloc(1, sizeof *r);
+
+    if (!r) return ERR_NOMEM;
+    map_init(&r->by_id, RECLAIMS_MAX, seed);
+    map_init(&r->by_machine, RECLAIMS_MAX, ~seed);
+    *ret_reclaims = r;
+    return ERR_OK;
+}
+
+void reclaims_close(struct reclaims *r)
+{
+    struct map_entry *each;
+    size_t cursor = 0;
+
+    if (!r) return;
+    while ((each = map_next(&r->by_id, &cursor))) free(each->value);
+    map_deinit(&r->by_id);
+    map_deinit(&r->by_machine);
+    free(r);
+}
+
+static struct record *record_make(struct str id, struct str machine)
+{
+    struct record *record = calloc(1, sizeof *record + id.len + machine.len);
+
+    if (!record) return NULL;
+    memcpy(record->texts, id.at, id.len);
+    memcpy(record->texts + id.len, machine.at, machine.len);
+    record->reclaim.id = str_of(record->texts, id.len);
+    record->reclaim.machine = str_of(record->texts + id.len, machine.len);
+    return record;
+}
+
+static enum err check(struct str id, struct str machine, struct note *note)
+{
+    enum err err = id_check("instruction_id", id, ID_MAX, note);
+
+    return err ? err : id_check("nodes[0]", machine, ID_MAX, note);
+}
+
+/* Either both tables have it or none. */
+static enum err enter(struct reclaims *r, struct record *record)
+{
+    struct record *older = map_remove(&r->by_machine, record->reclaim.machine);
+    enum err err = map_put(&r->by_id, record->reclaim.id, record);
+
+    if (!err) {
+        err = map_put(&r->by_machine, record->reclaim.machine, record);
+        if (err) map_remove(&r->by_id, record->reclaim.id);
+    }
+    /* One that could not be put back is not to be found any more: let it end. */
+    if (older)
+        older->replaced = !err || map_put(&r->by_machine, older->reclaim.machine, older) != ERR_OK;
+    return err;
+}
+
+static enum err add(struct reclaims *r, struct str id, struct str machine,
+                    const struct reclaim *like, uint64_t change, struct note *note)
+{
+    struct record *record;
+    enum err err = check(id, machine, note);
+
+    if (err) return err;
+    record = map_get(&r->by_id, id);
+    if (record) {
+        record->reclaim.acknowledged = false;
+        return ERR_EXISTS;
+    }
+    record = record_make(id, machine);
+    if (!record) return ERR_NOMEM;
+    record->reclaim.deadline = like->deadline;
+    record->reclaim.preemptor_priority = like->preemptor_priority;
+    record->reclaim.resumed = like->resumed;
+    record->change = change;
+    err = enter(r, record);
+    if (err == ERR_FULL) note_set(note, "more than %d orders are under way", RECLAIMS_MAX);
+    if (err) free(record);
+    return err;
+}
+
+enum err reclaims_order(struct reclaims *r, struct str id, struct str machine,
+                        int64_t grace_seconds, int32_t preemptor_priority, wall_time now,
+                        struct note *note)
+{
+    int64_t most = RECLAIM_GRACE_MAX_MS / (int64_t)MS_PER_SECOND;
+    uint64_t grace_ms = RECLAIM_GRACE_DEFAULT_MS;
+    struct reclaim like = {.preemptor_priority = preemptor_priority};
+    enum err err;
+
+    if (grace_seconds > 0)
+        grace_ms = (uint64_t)(grace_seconds < most ? grace_seconds : most) * MS_PER_SECOND;
+    like.deadline.ms = add_sat_u64(now.ms, grace_ms);
+    err = add(r, id, machine, &like, r->change + 1, note);
+    if (!err) r->change++;
+    return err;
+}
+
+enum err reclaims_restore(struct reclaims *r, struct str id, struct str machine, wall_time deadline,
+                          int32_t preemptor_priority, struct note *note)
+{
+    struct reclaim like = {
+        .preemptor_priority = preemptor_priority, .deadline = deadline, .resumed = true};
+
+    return add(r, id, machine, &like, 0, note);
+}
+
+uint64_t reclaims_change(const struct reclaims *r)
+{
+    return r->change;
+}
+
+void reclaims_saved(struct reclaims *r, uint64_t change)
+{
+    assert(change <= r->change);
+    if (change > r->saved) r->saved = change;
+}
+
+void reclaims_session(struct reclaims *r)
+{
+    struct map_entry *each;
+    size_t cursor = 0;
+
+    while ((each = map_next(&r->by_id, &cursor)))
+        ((struct record *)each->value)->reclaim.acknowledged = false;
+}
+
+static void forget(struct reclaims *r, struct record *record)
+{
+    if (map_get(&r->by_machine, record->reclaim.machine) == record)
+        map_remove(&r->by_machine, record->reclaim.machine);
+    map_remove(&r->by_id, record->reclaim.id);
+    free(record);
+    r->change++;
+}
+
+bool reclaims_started(struct reclaims *r, struct str id)
+{
+    struct record *record = map_get(&r->by_id, id);
+
+    if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED) return false;
+    record->reclaim.phase = RECLAIM_STARTED;
+    return true;
+}
+
+bool reclaims_ended(struct reclaims *r, struct str id)
+{
+    struct record *record = map_get(&r->by_id, id);
+
+    if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED) return false;
+    forget(r, record);
+    return true;
+}
+
+static void step_one(struct reclaims *r, struct record *record, wall_time now, bool connected,
+                     reclaim_due_fn *each, void *context)
+{
+    struct reclaim *reclaim = &record->reclaim;
+
+    if (record->replaced || now.ms >= reclaim->deadline.ms) {
+        each(context, record->replaced ? RECLAIM_REPLACED : RECLAIM_EXPIRED, reclaim);
+        forget(r, record);
+        return;
+    }
+    if (reclaim->phase == RECLAIM_ORDERED && record->change <= r->saved) {
+        reclaim->phase = RECLAIM_BEGUN;
+        each(context, RECLAIM_BEGIN, reclaim);
+    }
+    if (reclaim->phase == RECLAIM_STARTED && connected && !record->reclaim.acknowledged) {
+        record->reclaim.acknowledged = true;
+        each(context, RECLAIM_ACKNOWLEDGE, reclaim);
+    }
+}
+
+void reclaims_step(struct reclaims *r, wall_time now, bool connected, reclaim_due_fn *each,
+                   void *context)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    while ((entry = map_next(&r->by_id, &cursor)))
+        step_one(r, entry->value, now, connected, each, context);
+}
+
+size_t reclaims_count(const struct reclaims *r)
+{
+    return map_count(&r->by_id);
+}
+
+const struct reclaim *reclaims_next(const struct reclaims *r, size_t *cursor)
+{
+    struct map_entry *entry = map_next(&r->by_id, cursor);
+
+    return entry ? &((struct record *)entry->value)->reclaim : NULL;
+}
+
+const struct reclaim *reclaims_find(const struct reclaims *r, struct str id)
+{
+    const struct record *record = map_get(&r->by_id, id);
+
+    return record ? &record->reclaim : NULL;
+}

@@ -1,0 +1,275 @@
+#include "operator/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/fs.h"
+#include "operator/demand_file.h"
+#include "operator/file_internal.h"
+
+enum { LAST_GOOD_MODE = 0600 };
+
+enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
+                         struct note *note)
+{
+    int len = snprintf(path, cap, "%s/%s", operator_state_dir(f->host), name);
+
+    if (len < (int)cap) return ERR_OK;
+    note_set(note, "state directory: too long a path");
+    return ERR_INVALID;
+}
+
+/* -- an edit -- */
+
+static enum err check_rows(struct file_source *f, const struct demand_file *file, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < file->count && !err; i++) {
+        struct request request = file->rows[i].request;
+        if (request.count == 0) request.count = 1; /* not put, but it must be right */
+        err = operator_check(f->host, &request, note);
+        if (err) demand_file_where(&file->rows[i], i, err, note);
+    }
+    return err;
+}
+
+static enum err put_rows(struct file_source *f, const struct demand_file *file, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    operator_list_begin(f->host);
+    for (size_t i = 0; i < file->count && !err; i++) {
+        if (file->rows[i].request.count == 0) continue;
+        err = operator_put(f->host, file->rows[i].name, &file->rows[i].request, NULL, note);
+        if (err) demand_file_where(&file->rows[i], i, err, note);
+    }
+    if (err)
+        operator_list_give_up(f->host);
+    else
+        operator_list_end(f->host);
+    return err;
+}
+
+/* All of it, or nothing has changed. (Too many different resource names may be seen only while
+ * they are put; then what was put stays beside what was there before.) */
+static enum err take(struct file_source *f, struct str text, struct note *note)
+{
+    struct demand_file file;
+    struct arena arena;
+    enum err err;
+
+    arena_init(&arena, DEMAND_FILE_MEMORY_MAX);
+    err = demand_file_read(text, &arena, &file, note);
+    if (!err) err = check_rows(f, &file, note);
+    if (!err) err = put_rows(f, &file, note);
+    if (!err)
+        LOG_INFO(operator_log(f->host), "demand read", log_text("file", f->demand_path),
+                 log_u64("requests", file.count));
+    arena_deinit(&arena);
+    if (err && !note->text[0]) note_set(note, "%s", err_text(err));
+    return err;
+}
+
+static void set_bad(struct file_source *f, const char *why)
+{
+    note_set(&f->bad, "%s", why);
+    if (f->edit_errors) counter_inc(f->edit_errors);
+    if (f->edit_bad) gauge_set(f->edit_bad, 1);
+    LOG_ERROR(operator_log(f->host), "demand file cannot be used, the last good demand stays",
+              log_text("file", f->demand_path), log_text("why", why));
+}
+
+static void set_good(struct file_source *f, struct str text)
+{
+    f->bad.text[0] = '\0';
+    if (f->edit_bad) gauge_set(f->edit_bad, 0);
+    if (!buf_append(file_keeper_room(f->last_good), text))
+        file_keeper_write(f->last_good, ++f->edits);
+}
+
+static void on_edited(void *owner, struct str text)
+{
+    struct file_source *f = owner;
+    struct note note = {""};
+
+    if (take(f, text, &note))
+        set_bad(f, note.text);
+    else
+        set_good(f, text);
+}
+
+static void on_read_trouble(void *owner, enum err err, const char *why)
+{
+    (void)err;
+    set_bad(owner, why);
+}
+
+static void on_keep_trouble(void *owner, enum err err, const char *why)
+{
+    struct file_source *f = owner;
+
+    LOG_ERROR(operator_log(f->host), "the last good demand cannot be kept", log_err("err", err),
+              log_text("why", why));
+}
+
+/* -- the start -- */
+
+static enum err read_and_take(struct file_source *f, const char *path, struct buf *text,
+                              struct note *note)
+{
+    enum err err;
+
+    buf_clear(text);
+    err = fs_read_whole(f->io->fs, path, DEMAND_FILE_BYTES_MAX, text);
+    if (err)
+        note_set(note, "%s", err_text(err));
+    else
+        err = take(f, buf_peek(text), note);
+    if (err) note_prefix(note, "%s", path);
+    return err;
+}
+
+/* The file; or, when it cannot be used, what was good before. */
+static enum err first_demand(struct file_source *f, const char *kept, struct buf *text,
+                             struct note *note)
+{
+    struct note other = {""};
+    enum err err = read_and_take(f, f->demand_path, text, note);
+
+    if (!err) {
+        set_good(f, buf_peek(text));
+        return file_watch_know(f->watch, buf_peek(text));
+    }
+    if (read_and_take(f, kept, text, &other)) return err;
+    set_bad(f, note->text);
+    return ERR_OK;
+}
+
+static enum err open_files(struct file_source *f, const char *kept, struct note *note)
+{
+    struct file_watch_options watch = {
+        .io = f->io,
+        .name = "demand",
+        .path = f->demand_path,
+        .bytes_max = DEMAND_FILE_BYTES_MAX,
+        .on_content = on_edited,
+        .on_trouble = on_read_trouble,
+        .owner = f,
+    };
+    struct file_keeper_options keeper = {
+        .io = f->io,
+        .name = "last-good",
+        .path = kept,
+        .bytes_max = DEMAND_FILE_BYTES_MAX,
+        .mode = LAST_GOOD_MODE,
+        .on_trouble = on_keep_trouble,
+        .owner = f,
+    };
+    enum err err = file_watch_open(&watch, &f->watch, note);
+
+    if (!err) err = file_keeper_open(&keeper, &f->last_good, note);
+    return err ? err : file_nodes_open(f, note);
+}
+
+static enum err add_metrics(struct file_source *f, struct note *note)
+{
+    struct metrics *metrics = operator_metrics(f->host);
+    enum err err;
+
+    if (!metrics) return ERR_OK;
+    err = metrics_add_counter(metrics, "muster_operator_demand_file_errors_total",
+                              "edits of the demand file that could not be used", &f->edit_errors,
+                              note);
+    return err ? err
+               : metrics_add_gauge(metrics, "muster_operator_demand_file_bad",
+                                   "1: the demand file cannot be used, an older demand is in force",
+                                   &f->edit_bad, note);
+}
+
+static enum err file_start(struct source *source, struct operator_host *host, struct note *note)
+{
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+    char kept[FS_PATH_CAP];
+    struct buf text;
+    enum err err;
+
+    f->host = host;
+    f->io = operator_io(host);
+    err = file_state_path(f, "demand.last-good", kept, sizeof kept, note);
+    if (!err) err = add_metrics(f, note);
+    if (!err) err = open_files(f, kept, note);
+    if (err) return err;
+    buf_init(&text, DEMAND_FILE_BYTES_MAX + 1);
+    err = first_demand(f, kept, &text, note);
+    buf_deinit(&text);
+    return err;
+}
+
+static bool file_ready(struct source *source, struct note *reason)
+{
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+
+    if (!f->bad.text[0]) return true;
+    note_set(reason, "demand file: %s", f->bad.text);
+    return false;
+}
+
+/* -- the end -- */
+
+void file_closed(struct file_source *f)
+{
+    void (*closed)(void *) = f->closed;
+    void *closed_owner = f->closed_owner;
+
+    free(f->demand_path);
+    free(f->drain_command);
+    free(f);
+    closed(closed_owner);
+}
+
+static void file_close(struct source *source, void (*done)(void *owner), void *owner)
+{
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+
+    f->closing = true;
+    f->closed = done;
+    f->closed_owner = owner;
+    file_watch_close(f->watch);
+    file_keeper_close(f->last_good);
+    file_nodes_close(f);
+    file_drains_close(f);
+}
+
+enum err file_source_make(const struct file_source_options *options, struct source **ret_source)
+{
+    static const struct source_ops ops = {
+        .name = "file",
+        .start = file_start,
+        .nodes_changed = file_nodes_changed,
+        .nodes_whole = file_nodes_whole,
+        .available = file_available,
+        .taken = file_taken,
+        .reclaim = file_reclaim,
+        .reclaim_over = file_reclaim_over,
+        .ready = file_ready,
+        .close = file_close,
+    };
+    struct file_source *f = calloc(1, sizeof *f);
+
+    if (!f) return ERR_NOMEM;
+    f->source.ops = &ops;
+    list_init(&f->hints);
+    file_drains_open(f);
+    f->demand_path = strdup(options->demand);
+    f->drain_command = options->drain_command ? strdup(options->drain_command) : NULL;
+    if (!f->demand_path || (options->drain_command && !f->drain_command)) {
+        free(f->demand_path);
+        free(f->drain_command);
+        free(f);
+        return ERR_NOMEM;
+    }
+    *ret_source = &f->source;
+    return ERR_OK;
+}

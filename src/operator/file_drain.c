@@ -1,0 +1,205 @@
+/* Reclaims: waiting, running, ended. An order is answered from `drain_step`, never from inside the
+ * call that gave it. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "operator/file_internal.h"
+
+enum { ENV_MAX = 8, VALUE_CAP = 2 * ID_MAX, OUTPUT_LINE_MAX = 1024 };
+
+enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed, and nobody asks any more */ };
+struct drain {
+    struct list link;
+    struct file_source *source;
+    enum drain_state state;
+    struct process *process;
+    uint64_t grace_ms;
+    int32_t preemptor_priority;
+    mono_time since;
+    char id[ID_MAX + 1], machine[ID_MAX + 1], provider_id[2 * ID_MAX + 100];
+};
+
+static void copy(char *to, size_t cap, struct str text)
+{
+    size_t len = min_size(text.len, cap - 1);
+
+    if (len) memcpy(to, text.at, len);
+    to[len] = '\0';
+}
+
+static void drop(struct drain *d)
+{
+    list_remove(&d->link);
+    free(d);
+}
+
+static void on_exit_of(void *owner, struct process_exit exit)
+{
+    struct drain *d = owner;
+    struct file_source *f = d->source;
+    char why[80] = "";
+
+    if (exit.signalled)
+        snprintf(why, sizeof why, "the drain command was ended by signal %d", exit.code);
+    else if (exit.unknown || exit.code != 0)
+        snprintf(why, sizeof why, "the drain command ended with status %d", exit.code);
+    f->running--;
+    if (d->state == DRAIN_RUNS && !f->closing)
+        operator_reclaim_ended(f->host, str_from(d->id), str_from(why));
+    drop(d);
+    if (!f->closing)
+        loop_defer(f->io->loop, &f->drain_step); /* there is room for another */
+    else if (f->running == 0)
+        file_closed(f);
+}
+
+static void on_line(void *owner, int fd, struct str line)
+{
+    struct drain *d = owner;
+
+    LOG_INFO(operator_log(d->source->host), "drain command says", log_text("machine", d->machine),
+             log_u64("fd", (uint64_t)fd), log_str("line", line));
+}
+
+/* What is left of the grace, in whole seconds. */
+static uint64_t grace_seconds(const struct drain *d)
+{
+    uint64_t passed = mono_elapsed_ms(d->since, loop_now(d->source->io->loop));
+
+    return d->grace_ms > passed ? (d->grace_ms - passed) / MS_PER_SECOND : 0;
+}
+
+/* The environment we have, and DRAIN_*. */
+static const char **make_environment(const struct drain *d, char values[ENV_MAX][VALUE_CAP])
+{
+    size_t count = 0, made = 0;
+    const char **env;
+
+    while (environ[count]) count++;
+    env = calloc(count + ENV_MAX + 1, sizeof *env);
+    if (!env) return NULL;
+    for (size_t i = 0; i < count; i++) env[i] = environ[i];
+    snprintf(values[made++], VALUE_CAP, "DRAIN_CLUSTER=%.*s",
+             STR_ARG(operator_cluster(d->source->host)));
+    snprintf(values[made++], VALUE_CAP, "DRAIN_MACHINE=%s", d->machine);
+    snprintf(values[made++], VALUE_CAP, "DRAIN_PROVIDER_ID=%.400s", d->provider_id);
+    snprintf(values[made++], VALUE_CAP, "DRAIN_INSTRUCTION=%s", d->id);
+    snprintf(values[made++], VALUE_CAP, "DRAIN_GRACE_SECONDS=%llu",
+             (unsigned long long)grace_seconds(d));
+    snprintf(values[made++], VALUE_CAP, "DRAIN_PREEMPTOR_PRIORITY=%d", d->preemptor_priority);
+    assert(made <= ENV_MAX);
+    for (size_t i = 0; i < made; i++) env[count + i] = values[i];
+    return env;
+}
+
+static enum err start(struct drain *d, struct note *note)
+{
+    char values[ENV_MAX][VALUE_CAP], seconds[32];
+    const char *argv[] = {d->source->drain_command, d->machine, seconds, NULL};
+    const char **env = make_environment(d, values);
+    struct process_options options = {
+        .argv = argv,
+        .env = env,
+        .output_line_max = OUTPUT_LINE_MAX,
+        .die_with_parent = true,
+        .own_group = true,
+        .on_line = on_line,
+        .on_exit = on_exit_of,
+        .owner = d,
+    };
+    enum err err;
+
+    if (!env) return ERR_NOMEM;
+    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)grace_seconds(d));
+    err = process_start(d->source->io->loop, &options, &d->process, note);
+    free(env);
+    return err;
+}
+
+static void begin(struct file_source *f, struct drain *d)
+{
+    struct note note = {""};
+    enum err err;
+
+    if (!f->drain_command) {
+        operator_reclaim_started(f->host, str_from(d->id));
+        operator_reclaim_ended(f->host, str_from(d->id), STR_EMPTY);
+        drop(d);
+        return;
+    }
+    err = start(d, &note);
+    if (err) {
+        operator_reclaim_ended(f->host, str_from(d->id),
+                               str_from(note.text[0] ? note.text : err_text(err)));
+        drop(d);
+        return;
+    }
+    f->running++;
+    d->state = DRAIN_RUNS;
+    operator_reclaim_started(f->host, str_from(d->id));
+}
+
+static void on_step(struct task *task)
+{
+    struct file_source *f = CONTAINER_OF(task, struct file_source, drain_step);
+
+    LIST_EACH_SAFE(&f->drains, link, following)
+    {
+        struct drain *d = CONTAINER_OF(link, struct drain, link);
+        if (f->running == FILE_DRAINS_MAX) return;
+        if (d->state == DRAIN_WAITS) begin(f, d);
+    }
+}
+
+void file_reclaim(struct source *source, const struct reclaim_order *order)
+{
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+    struct drain *d = calloc(1, sizeof *d);
+
+    if (!d) return; /* its grace ends it */
+    list_init(&d->link);
+    d->source = f;
+    d->grace_ms = order->grace_ms;
+    d->preemptor_priority = order->preemptor_priority;
+    d->since = loop_now(f->io->loop);
+    copy(d->id, sizeof d->id, order->instruction_id);
+    copy(d->machine, sizeof d->machine, order->machine_id);
+    copy(d->provider_id, sizeof d->provider_id, order->provider_id);
+    list_append(&f->drains, &d->link);
+    loop_defer(f->io->loop, &f->drain_step);
+}
+
+static void stop(struct drain *d)
+{
+    if (d->state == DRAIN_WAITS) {
+        drop(d);
+        return;
+    }
+    d->state = DRAIN_STOPS;
+    process_signal(d->process, SIGKILL); /* ended: on_exit is on its way */
+}
+
+void file_reclaim_over(struct source *source, struct str instruction_id)
+{
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+
+    LIST_EACH_SAFE(&f->drains, link, following)
+    {
+        struct drain *d = CONTAINER_OF(link, struct drain, link);
+        if (str_equal(str_from(d->id), instruction_id)) stop(d);
+    }
+}
+
+void file_drains_open(struct file_source *f)
+{
+    list_init(&f->drains);
+    task_init(&f->drain_step, on_step);
+}
+
+void file_drains_close(struct file_source *f)
+{
+    task_cancel(&f->drain_step);
+    LIST_EACH_SAFE(&f->drains, link, following) stop(CONTAINER_OF(link, struct drain, link));
+    if (f->running == 0) file_closed(f);
+}

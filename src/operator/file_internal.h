@@ -1,0 +1,65 @@
+/* The file source from the inside: file.c reads demand, file_nodes.c writes what is known of the
+ * machines, file_drain.c runs the user's command. */
+#ifndef OPERATOR_FILE_INTERNAL_H
+#define OPERATOR_FILE_INTERNAL_H
+#include "base/list.h"
+#include "io/process.h"
+#include "obs/log.h"
+#include "obs/metrics.h"
+#include "operator/file.h"
+#include "operator/file_keeper.h"
+#include "operator/file_watch.h"
+#include "operator/operator.h"
+
+struct hint { /* the newest of one key */
+    struct str key;
+    struct list link;
+    uint32_t count, confidence;
+    double cost_per_hour;
+    char bytes[];
+};
+struct file_source {
+    struct source source;
+    char *demand_path, *drain_command;
+    struct operator_host *host;
+    struct io *io;
+    /* demand */
+    struct file_watch *watch;
+    struct file_keeper *last_good;
+    struct counter *edit_errors;
+    struct gauge *edit_bad;
+    struct note bad; /* why the file cannot be used now; "": it can */
+    uint64_t edits;
+    /* machines */
+    struct file_keeper *nodes;
+    struct timer settle;
+    struct list hints;
+    size_t hint_count;
+    uint64_t writes;
+    bool told; /* of all machines, once */
+    /* drains */
+    struct list drains; /* struct drain, in the order they came */
+    struct task drain_step;
+    size_t running;
+    bool closing;
+    void (*closed)(void *owner);
+    void *closed_owner;
+};
+
+enum err file_nodes_open(struct file_source *f, struct note *note);
+void file_nodes_close(struct file_source *f);
+void file_taken(struct source *source, uint64_t change);
+void file_nodes_changed(struct source *source);
+void file_nodes_whole(struct source *source);
+void file_available(struct source *source, const struct available *hint);
+
+void file_drains_open(struct file_source *f);
+void file_drains_close(
+    struct file_source *f); /* what runs is killed; file_closed() when all ended */
+void file_reclaim(struct source *source, const struct reclaim_order *order);
+void file_reclaim_over(struct source *source, struct str instruction_id);
+void file_closed(struct file_source *f);
+/* "<state directory>/<name>" */
+enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
+                         struct note *note);
+#endif

@@ -1,0 +1,177 @@
+#include <stdlib.h>
+
+#include "operator/file_internal.h"
+#include "text/ndjson.h"
+
+enum {
+    NODES_BYTES_MAX = 256 << 20,
+    NODES_MODE = 0644,
+    HINTS_MAX = 1024, /* the oldest goes */
+};
+
+static void write_pairs(struct ndjson *w, struct str key, const struct label *pairs, size_t count)
+{
+    ndjson_open_object(w, key);
+    for (size_t i = 0; i < count; i++) ndjson_string(w, pairs[i].key, pairs[i].value);
+    ndjson_close_object(w);
+}
+
+static void write_node(struct ndjson *w, const struct node *node)
+{
+    char name[MACHINE_NAME_CAP];
+
+    ndjson_open_object(w, NDJSON_ITEM);
+    ndjson_string(w, STR("machine"), node->machine_id);
+    ndjson_c_string(w, STR("phase"), node_phase_name(node->phase));
+    ndjson_c_string(w, STR("state"), machine_state_name(node->state, name));
+    ndjson_string(w, STR("provider_id"), node->provider_id);
+    if (node->node_name.len) ndjson_string(w, STR("node_name"), node->node_name);
+    if (node->last_error.len) ndjson_string(w, STR("error"), node->last_error);
+    write_pairs(w, STR("labels"), node->labels, node->label_count);
+    write_pairs(w, STR("resources"), node->resources, node->resource_count);
+    ndjson_close_object(w);
+}
+
+static void write_hint(struct ndjson *w, const struct hint *hint)
+{
+    static const char *const words[] = {"", "NONE", "LOW", "MEDIUM", "HIGH"};
+    size_t word = hint->confidence < ARRAY_LEN(words) ? hint->confidence : 0;
+
+    ndjson_open_object(w, NDJSON_ITEM);
+    ndjson_string(w, STR("key"), hint->key);
+    ndjson_u64(w, STR("count"), hint->count);
+    ndjson_c_string(w, STR("confidence"), words[word]);
+    ndjson_double(w, STR("cost_per_hour"), hint->cost_per_hour);
+    ndjson_close_object(w);
+}
+
+static enum err write_all(struct file_source *f, struct buf *out)
+{
+    const struct node *node;
+    struct ndjson w;
+    size_t cursor = 0;
+
+    ndjson_begin(&w, out, NDJSON_LINE);
+    ndjson_string(&w, STR("cluster"), operator_cluster(f->host));
+    ndjson_u64(&w, STR("written_unix_ms"), clock_wall(f->io->clock).ms);
+    ndjson_open_array(&w, STR("nodes"));
+    while ((node = operator_each_node(f->host, &cursor))) write_node(&w, node);
+    ndjson_close_array(&w);
+    ndjson_open_array(&w, STR("available"));
+    LIST_EACH(&f->hints, link) write_hint(&w, CONTAINER_OF(link, struct hint, link));
+    ndjson_close_array(&w);
+    return ndjson_end(&w);
+}
+
+static void on_settled(struct timer *timer)
+{
+    struct file_source *f = CONTAINER_OF(timer, struct file_source, settle);
+    struct node node;
+    enum err err;
+
+    while (operator_next_node(f->host, &node)) continue; /* all of them are written anyway */
+    err = write_all(f, file_keeper_room(f->nodes));
+    if (err)
+        LOG_ERROR(operator_log(f->host), "nodes.json cannot be written", log_err("err", err));
+    else
+        file_keeper_write(f->nodes, ++f->writes);
+}
+
+/* Nothing before all machines were told once: what the process before us wrote is better than half
+ * of it. */
+static void write_soon(struct file_source *f)
+{
+    if (f->closing || !f->told || timer_running(&f->settle)) return;
+    timer_start_in(&f->settle, FILE_SETTLE_MS);
+}
+
+/* A roll-up was acknowledged, and the machines were told before that. */
+void file_taken(struct source *source, uint64_t change)
+{
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+
+    (void)change;
+    if (f->told) return;
+    f->told = true;
+    write_soon(f);
+}
+
+void file_nodes_changed(struct source *source)
+{
+    write_soon(CONTAINER_OF(source, struct file_source, source));
+}
+
+void file_nodes_whole(struct source *source)
+{
+    write_soon(CONTAINER_OF(source, struct file_source, source));
+}
+
+/* The one under the key, or, where there is no room for another, the oldest: out of the list. NULL:
+ * neither. */
+static struct hint *take_hint(struct file_source *f, struct str key)
+{
+    LIST_EACH(&f->hints, link)
+    {
+        struct hint *hint = CONTAINER_OF(link, struct hint, link);
+        if (!str_equal(hint->key, key)) continue;
+        list_remove(link);
+        f->hint_count--;
+        return hint;
+    }
+    if (f->hint_count < HINTS_MAX) return NULL;
+    f->hint_count--;
+    return CONTAINER_OF(list_pop(&f->hints), struct hint, link);
+}
+
+void file_available(struct source *source, const struct available *told)
+{
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+    struct hint *hint = malloc(sizeof *hint + told->key.len);
+
+    if (!hint) return; /* a hint */
+    free(take_hint(f, told->key));
+    list_init(&hint->link);
+    memcpy(hint->bytes, told->key.at, told->key.len);
+    hint->key = str_of(hint->bytes, told->key.len);
+    hint->count = told->count;
+    hint->confidence = told->confidence;
+    hint->cost_per_hour = told->cost_per_hour;
+    list_append(&f->hints, &hint->link);
+    f->hint_count++;
+    write_soon(f);
+}
+
+static void on_trouble(void *owner, enum err err, const char *why)
+{
+    struct file_source *f = owner;
+
+    LOG_ERROR(operator_log(f->host), "nodes.json cannot be written", log_err("err", err),
+              log_text("why", why));
+}
+
+enum err file_nodes_open(struct file_source *f, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    struct file_keeper_options options = {
+        .io = f->io,
+        .name = "nodes",
+        .path = path,
+        .bytes_max = NODES_BYTES_MAX,
+        .mode = NODES_MODE,
+        .on_trouble = on_trouble,
+        .owner = f,
+    };
+    enum err err = file_state_path(f, "nodes.json", path, sizeof path, note);
+
+    if (!err) err = timer_init(&f->settle, f->io->loop, on_settled);
+    return err ? err : file_keeper_open(&options, &f->nodes, note);
+}
+
+void file_nodes_close(struct file_source *f)
+{
+    timer_deinit(&f->settle);
+    file_keeper_close(f->nodes);
+    f->nodes = NULL;
+    LIST_EACH_SAFE(&f->hints, link, following) free(CONTAINER_OF(link, struct hint, link));
+    list_init(&f->hints);
+}

@@ -1,0 +1,134 @@
+#include "operator/file_watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/fs.h"
+#include "io/worker.h"
+
+struct file_watch {
+    struct file_watch_options options;
+    char path[FS_PATH_CAP];
+    struct worker *worker;
+    struct timer timer;
+    /* the job's, while it runs */
+    struct job job;
+    struct fs_info seen; /* of the last reading */
+    struct buf content;
+    bool changed;
+    enum err err;
+    /* the loop's */
+    struct buf told;
+    bool has_told;
+    enum err trouble; /* told last */
+    bool closing;
+};
+
+static bool same_file(const struct fs_info *a, const struct fs_info *b)
+{
+    return a->size == b->size && a->inode == b->inode && a->modified_ns == b->modified_ns;
+}
+
+/* On the worker. An error here leaves `seen` alone, so that it is tried again. */
+static void look(struct job *job)
+{
+    struct file_watch *w = CONTAINER_OF(job, struct file_watch, job);
+    struct fs *fs = w->options.io->fs;
+    struct fs_info before, after;
+
+    w->changed = false;
+    w->err = fs_stat(fs, w->path, &before);
+    if (w->err || same_file(&before, &w->seen)) return;
+    buf_clear(&w->content);
+    w->err = fs_read_whole(fs, w->path, w->options.bytes_max, &w->content);
+    if (!w->err) w->err = fs_stat(fs, w->path, &after);
+    if (w->err || !same_file(&before, &after)) return; /* somebody writes: next time */
+    w->seen = after;
+    w->changed = true;
+}
+
+static void tell_trouble(struct file_watch *w)
+{
+    char why[FS_PATH_CAP + 64];
+
+    if (w->err == w->trouble) return;
+    w->trouble = w->err;
+    w->seen = (struct fs_info){0}; /* what comes back is read, also if it is the old file */
+    snprintf(why, sizeof why, "%s: %s", w->path, err_text(w->err));
+    w->options.on_trouble(w->options.owner, w->err, why);
+}
+
+static void looked(struct job *job, enum err err)
+{
+    struct file_watch *w = CONTAINER_OF(job, struct file_watch, job);
+    struct str content = buf_peek(&w->content);
+
+    if (err || w->closing) return;
+    timer_start_in(&w->timer, w->options.every_ms);
+    if (w->err) {
+        tell_trouble(w);
+        return;
+    }
+    if (!w->changed) return;
+    w->trouble = ERR_OK;
+    if (w->has_told && str_equal(content, buf_peek(&w->told))) return;
+    if (file_watch_know(w, content)) w->has_told = false; /* no memory: told once too often */
+    w->options.on_content(w->options.owner, content);
+}
+
+static void on_due(struct timer *timer)
+{
+    struct file_watch *w = CONTAINER_OF(timer, struct file_watch, timer);
+
+    if (worker_submit(w->worker, &w->job)) timer_start_in(&w->timer, w->options.every_ms);
+}
+
+enum err file_watch_know(struct file_watch *w, struct str content)
+{
+    enum err err;
+
+    buf_clear(&w->told);
+    err = buf_append(&w->told, content);
+    w->has_told = !err;
+    return err;
+}
+
+enum err file_watch_open(const struct file_watch_options *options, struct file_watch **ret_watch,
+                         struct note *note)
+{
+    struct worker_options worker = {.name = options->name, .jobs_max = 1};
+    struct file_watch *w = calloc(1, sizeof *w);
+    enum err err = ERR_OK;
+
+    if (!w) return ERR_NOMEM;
+    w->options = *options;
+    if (!w->options.every_ms) w->options.every_ms = FILE_WATCH_EVERY_MS;
+    buf_init(&w->content, options->bytes_max + 1);
+    buf_init(&w->told, options->bytes_max + 1);
+    job_init(&w->job, look, looked);
+    if (snprintf(w->path, sizeof w->path, "%s", options->path) >= (int)sizeof w->path) {
+        note_set(note, "too long a path");
+        err = ERR_INVALID;
+    }
+    if (!err) err = timer_init(&w->timer, options->io->loop, on_due);
+    if (!err) err = worker_open(options->io->loop, &worker, &w->worker);
+    if (err) {
+        file_watch_close(w);
+        return err;
+    }
+    timer_start_in(&w->timer, w->options.every_ms);
+    *ret_watch = w;
+    return ERR_OK;
+}
+
+void file_watch_close(struct file_watch *w)
+{
+    if (!w) return;
+    w->closing = true;
+    timer_stop(&w->timer);
+    worker_close(w->worker);
+    timer_deinit(&w->timer);
+    buf_deinit(&w->content);
+    buf_deinit(&w->told);
+    free(w);
+}

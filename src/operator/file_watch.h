@@ -1,0 +1,32 @@
+/* A small file that somebody edits: read when it is there and whenever it changed.
+ *
+ * Looked at every second on a thread of its own, so that a slow disk holds nobody. What is told is
+ * one reading of the whole file; a file that changed while it was read is read again first. */
+#ifndef OPERATOR_FILE_WATCH_H
+#define OPERATOR_FILE_WATCH_H
+#include "base/note.h"
+#include "io/io.h"
+
+enum { FILE_WATCH_EVERY_MS = 1000 };
+
+struct file_watch;
+struct file_watch_options {
+    struct io *io;
+    const char *name; /* of the thread; static */
+    const char *path; /* copied */
+    size_t bytes_max;
+    uint64_t every_ms; /* 0: FILE_WATCH_EVERY_MS */
+    /* On the loop's thread, never from inside a call of this header. Content that differs from what
+     * was told last, or from what file_watch_know() said; */
+    void (*on_content)(void *owner, struct str content);
+    /* ... or why it cannot be read, once for each new reason. */
+    void (*on_trouble)(void *owner, enum err err, const char *why);
+    void *owner;
+};
+/* ERR_NOMEM, ERR_INVALID (path), what worker_open and timer_init answer. */
+enum err file_watch_open(const struct file_watch_options *options, struct file_watch **ret_watch,
+                         struct note *note);
+/* This content is known: it is not told. ERR_NOMEM. */
+enum err file_watch_know(struct file_watch *watch, struct str content);
+void file_watch_close(struct file_watch *watch); /* NULL is fine; waits for a reading under way */
+#endif

@@ -1,0 +1,245 @@
+#include "operator/frames.h"
+
+#include "model/wire/demand_wire.h"
+#include "wire/message.h"
+#include "wire/pb/bigfleet_v1alpha1_shard.pb-c.h"
+
+enum {
+    ERROR_MAX = 4096,
+    BLOB_TTL_SECONDS = 600,
+    /* fields of OperatorMessage */
+    SEND_HELLO = 1,
+    SEND_ROLLUP = 2,
+    SEND_BLOB = 3,
+    SEND_RECLAIM_ACK = 4,
+};
+
+void frame_parts_init(struct frame_parts *parts)
+{
+    buf_init(&parts->body, FRAMES_ROLLUP_MAX);
+    buf_init(&parts->row, FRAMES_ROLLUP_MAX);
+    buf_init(&parts->piece, FRAMES_ROLLUP_MAX);
+}
+
+void frame_parts_deinit(struct frame_parts *parts)
+{
+    buf_deinit(&parts->body);
+    buf_deinit(&parts->row);
+    buf_deinit(&parts->piece);
+}
+
+static enum err finish(struct buf *out, uint32_t payload, const struct pack *body)
+{
+    struct pack frame = pack_begin(out);
+
+    pack_row(&frame, payload, body);
+    return frame.err;
+}
+
+enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf *out)
+{
+    struct pack body = pack_begin(&parts->body);
+
+    pack_text(&body, 1, cluster);
+    pack_text(&body, 3, STR("v1alpha1"));
+    return finish(out, SEND_HELLO, &body);
+}
+
+enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
+                       struct demand *demand, struct buf *out)
+{
+    struct pack body = pack_begin(&parts->body);
+    const struct rollup_row *row;
+    size_t cursor = 0;
+
+    pack_text(&body, 1, cluster);
+    pack_u64(&body, 2, now.ms * NS_PER_MS);
+    while (!body.err && (row = demand_next(demand, &cursor))) {
+        struct pack need = pack_begin(&parts->row);
+        pack_capacity_need(&need, &row->profile, row->group, &row->aggregate, &row->min_unit,
+                           demand_dimensions(demand), &parts->piece);
+        pack_row(&body, 3, &need);
+    }
+    return finish(out, SEND_ROLLUP, &body);
+}
+
+enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
+                     struct str error, struct buf *out)
+{
+    struct pack body = pack_begin(&parts->body);
+
+    pack_text(&body, 1, request_id);
+    if (error.len == 0) {
+        pack_text(&body, 2, user_data);
+        pack_u64(&body, 3, BLOB_TTL_SECONDS);
+    }
+    pack_text(&body, 4, str_of(error.at, min_size(error.len, ERROR_MAX)));
+    return finish(out, SEND_BLOB, &body);
+}
+
+enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id, struct buf *out)
+{
+    struct pack body = pack_begin(&parts->body);
+
+    pack_text(&body, 1, instruction_id);
+    pack_u64(&body, 2, 1); /* the order names one machine */
+    return finish(out, SEND_RECLAIM_ACK, &body);
+}
+
+/* -- reading -- */
+
+static enum err check_ids(const char *field, struct str id, struct note *note)
+{
+    return id_check(field, id, ID_MAX, note);
+}
+
+static enum err read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, struct arena *arena,
+                          struct shard_frame *frame, struct note *note)
+{
+    frame->word = SHARD_BLOB_REQUEST;
+    frame->blob.request_id = str_from(given->request_id);
+    frame->blob.requirement_count = given->n_requirements;
+    if (check_ids("request_id", frame->blob.request_id, note)) return ERR_INVALID;
+    return read_requirements(arena, given->requirements, given->n_requirements,
+                             &frame->blob.requirements, note);
+}
+
+static enum err read_reclaim(const Bigfleet__V1alpha1__ReclaimInstruction *given,
+                             struct arena *arena, struct shard_frame *frame, struct note *note)
+{
+    struct str *machines = arena_calloc(arena, given->n_nodes, sizeof *machines);
+
+    if (!machines) return ERR_NOMEM;
+    for (size_t i = 0; i < given->n_nodes; i++) machines[i] = str_from(given->nodes[i]);
+    frame->word = SHARD_RECLAIM;
+    frame->reclaim = (struct shard_reclaim){
+        .instruction_id = str_from(given->instruction_id),
+        .machines = machines,
+        .machine_count = given->n_nodes,
+        .grace_seconds = given->grace_period_seconds,
+        .preemptor_priority = given->preemptor_priority,
+    };
+    return check_ids("instruction_id", frame->reclaim.instruction_id, note);
+}
+
+/* The entries of all maps from text to text have the same shape. */
+static enum err read_pairs(const char *field, ProtobufCMessage *const *entries, size_t count,
+                           struct arena *arena, const struct label **ret_pairs, struct note *note)
+{
+    struct label *pairs = arena_calloc(arena, count, sizeof *pairs);
+
+    if (!pairs) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const Bigfleet__V1alpha1__NodeStateUpdate__LabelsEntry *entry = (const void *)entries[i];
+        pairs[i] = (struct label){str_from(entry->key), str_from(entry->value)};
+    }
+    *ret_pairs = pairs;
+    return labels_canonicalise(field, pairs, count, note);
+}
+
+static enum err read_taints(const Bigfleet__V1alpha1__NodeStateUpdate *given, struct arena *arena,
+                            struct node *node, struct note *note)
+{
+    struct taint *taints = arena_calloc(arena, given->n_taints, sizeof *taints);
+    enum err err = ERR_OK;
+
+    if (!taints) return ERR_NOMEM;
+    if (given->n_taints > NODE_TAINTS_MAX) {
+        note_set(note, "taints: %zu, at most %d are allowed", given->n_taints, NODE_TAINTS_MAX);
+        return ERR_TOO_LARGE;
+    }
+    for (size_t i = 0; i < given->n_taints && !err; i++) {
+        taints[i] =
+            (struct taint){str_from(given->taints[i]->key), str_from(given->taints[i]->value),
+                           str_from(given->taints[i]->effect)};
+        err = id_check("taints.key", taints[i].key, LABEL_KEY_MAX, note);
+        if (!err) err = text_check("taints.value", taints[i].value, LABEL_VALUE_MAX, note);
+        if (!err) err = text_check("taints.effect", taints[i].effect, LABEL_VALUE_MAX, note);
+    }
+    node->taints = taints;
+    node->taint_count = given->n_taints;
+    return err;
+}
+
+static enum err read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, struct arena *arena,
+                          struct shard_frame *frame, struct note *note)
+{
+    struct node *node = &frame->node;
+    enum err err;
+
+    frame->word = SHARD_NODE_STATE;
+    node->machine_id = str_from(given->machine_id);
+    node->state = (uint32_t)given->state < MACHINE_STATE_COUNT ? (enum machine_state)given->state
+                                                               : MACHINE_UNSPECIFIED;
+    node->node_name = str_from(given->node_name);
+    node->provider_id = str_from(given->provider_id);
+    node->last_error = str_from(given->last_error);
+    node->last_error.len = min_size(node->last_error.len, ERROR_TEXT_MAX);
+    node->label_count = given->n_labels;
+    node->resource_count = given->resources ? given->resources->n_resources : 0;
+    err = check_ids("machine_id", node->machine_id, note);
+    if (!err) err = text_check("node_name", node->node_name, ID_MAX, note);
+    if (!err) err = text_check("provider_id", node->provider_id, LABEL_KEY_MAX + ID_MAX, note);
+    if (!err)
+        err = read_pairs("labels", (ProtobufCMessage *const *)given->labels, given->n_labels, arena,
+                         &node->labels, note);
+    if (!err && given->resources)
+        err = read_pairs("resources", (ProtobufCMessage *const *)given->resources->resources,
+                         node->resource_count, arena, &node->resources, note);
+    return err ? err : read_taints(given, arena, node, note);
+}
+
+static enum err read_available(const Bigfleet__V1alpha1__AvailableCapacityUpdate *given,
+                               struct arena *arena, struct shard_frame *frame, struct note *note)
+{
+    frame->word = SHARD_AVAILABLE;
+    frame->available = (struct available){
+        .key = str_from(given->supersedes_key),
+        .requirement_count = given->n_requirements,
+        .count = given->available_count > 0 ? (uint32_t)given->available_count : 0,
+        .confidence = (uint32_t)given->confidence,
+        .cost_per_hour = given->cost_per_hour,
+    };
+    if (id_check("supersedes_key", frame->available.key, FINGERPRINT_MAX, note)) return ERR_INVALID;
+    return read_requirements(arena, given->requirements, given->n_requirements,
+                             &frame->available.requirements, note);
+}
+
+static void read_ack(const Bigfleet__V1alpha1__Acknowledgement *given, struct shard_frame *frame)
+{
+    struct str echo = str_from(given->echo);
+
+    if (str_equal(echo, STR("hello"))) frame->word = SHARD_HELLO_ACK;
+    if (str_equal(echo, STR("rollup"))) frame->word = SHARD_ROLLUP_ACK;
+}
+
+enum err frames_read(struct str bytes, struct arena *arena, struct shard_frame *ret_frame,
+                     struct note *note)
+{
+    const Bigfleet__V1alpha1__ShardMessage *given;
+    struct shard_frame frame = {.word = SHARD_UNSET};
+    ProtobufCMessage *message;
+    enum err err = message_read(&bigfleet__v1alpha1__shard_message__descriptor, bytes, NULL, arena,
+                                &message, note);
+
+    if (err) return err;
+    given = (const Bigfleet__V1alpha1__ShardMessage *)message;
+    switch ((int)given->payload_case) {
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_ACK: read_ack(given->ack, &frame); break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_BOOTSTRAP_REQUEST:
+        err = read_blob(given->bootstrap_request, arena, &frame, note);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_RECLAIM_INSTRUCTION:
+        err = read_reclaim(given->reclaim_instruction, arena, &frame, note);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NODE_STATE_UPDATE:
+        err = read_node(given->node_state_update, arena, &frame, note);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_AVAILABLE_CAPACITY:
+        err = read_available(given->available_capacity, arena, &frame, note);
+        break;
+    default: break;
+    }
+    if (!err) *ret_frame = frame;
+    return err;
+}

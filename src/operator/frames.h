@@ -1,0 +1,57 @@
+/* The frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) as an operator writes and reads
+ * them. Nothing a shard says is trusted: a frame that is wrong is refused alone, with its field
+ * named. */
+#ifndef OPERATOR_FRAMES_H
+#define OPERATOR_FRAMES_H
+#include "operator/core/demand.h"
+#include "operator/source.h"
+
+enum {
+    FRAMES_ROLLUP_MAX = 256 << 20, /* bytes; as much as a shard reads */
+    FRAMES_BLOB_MAX = 1 << 20,     /* likewise */
+    FRAMES_READ_MAX = 16 << 20,    /* of one frame from the shard, encoded; decoded four times it */
+};
+
+/* -- to the shard; each empties `out` and leaves a whole OperatorMessage there -- */
+struct frame_parts { /* memory for what is written before its length is known */
+    struct buf body, row, piece;
+};
+void frame_parts_init(struct frame_parts *parts);
+void frame_parts_deinit(struct frame_parts *parts);
+/* All: ERR_FULL (FRAMES_ROLLUP_MAX), ERR_NOMEM. */
+enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf *out);
+enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
+                       struct demand *demand, struct buf *out);
+/* `error` is cut to 4 KiB. */
+enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
+                     struct str error, struct buf *out);
+enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id, struct buf *out);
+
+/* -- from the shard -- */
+enum shard_word {
+    SHARD_UNSET, /* no payload, or one of a later version */
+    SHARD_HELLO_ACK,
+    SHARD_ROLLUP_ACK,
+    SHARD_BLOB_REQUEST,
+    SHARD_RECLAIM,
+    SHARD_NODE_STATE,
+    SHARD_AVAILABLE,
+};
+struct shard_reclaim {
+    struct str instruction_id;
+    const struct str *machines;
+    size_t machine_count;
+    int64_t grace_seconds;
+    int32_t preemptor_priority;
+};
+struct shard_frame { /* in the arena it was read into */
+    enum shard_word word;
+    struct blob_request blob;
+    struct shard_reclaim reclaim;
+    struct node node; /* without its phase */
+    struct available available;
+};
+/* ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note, ERR_NOMEM. */
+enum err frames_read(struct str bytes, struct arena *arena, struct shard_frame *ret_frame,
+                     struct note *note);
+#endif

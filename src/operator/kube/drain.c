@@ -1,0 +1,297 @@
+/* A reclaim: the node is closed to new work, then what runs there is evicted, again and again while
+ * a disruption budget is in the way, until nothing is left that moves or the grace is over.
+ *
+ * What runs there is asked of the server each time, in all namespaces: what the followed pods show
+ * may be of one namespace only, or of before the node was closed. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "operator/kube/internal.h"
+
+enum { AGAIN_MS = 2000, NODE_MAX = 2 << 20 /* bytes of a node object */ };
+
+struct drain {
+    struct kube_source *source;
+    struct chore chore;
+    char *id; /* of the instruction */
+    char *machine;
+    char *node_name;   /* the machine's id where nobody told another */
+    char *provider_id; /* NULL: not known yet */
+    char *node;        /* as it is called; NULL before it was found */
+    bool closed;
+    atomic_bool over; /* evict no more */
+    bool anew;        /* ordered again while it ran out */
+    /* of the last run */
+    size_t left;    /* pods that move, told to end or not */
+    size_t blocked; /* of those, by a budget */
+};
+
+static void drain_free(struct drain *d)
+{
+    free(d->id);
+    free(d->machine);
+    free(d->node_name);
+    free(d->provider_id);
+    free(d->node);
+    free(d);
+}
+
+static void drain_forget(struct drain *d)
+{
+    (void)map_remove(&d->source->drains, str_from(d->id));
+    drain_free(d);
+}
+
+/* -- closing the node -- */
+
+/* After a restart an order may be taken up before the shard has told of its machine again; what was
+ * shown of it says the same. */
+static enum err provider_of_shown(struct drain *d, struct note *note)
+{
+    char name[KUBE_NAME_CAP];
+    struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, "upcomingnodes", name, NULL};
+    struct kube_answer answer = {0};
+    struct str id = STR_EMPTY;
+    enum err err;
+
+    upcoming_name(str_from(d->machine), name);
+    err = kube_get(d->source->kube, &at, KUBE_CALL_MS, &answer, note);
+    if (!err && !json_get_string(answer.object, "spec.providerID", &id, NULL) &&
+        !kube_copy(&d->provider_id, id))
+        err = ERR_NOMEM;
+    kube_answer_deinit(&answer);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+static enum err look_at_node(struct drain *d, const struct json *node, struct note *note)
+{
+    struct str name;
+    enum err err;
+
+    if (!node_is(node, str_from(d->machine), str_from(d->provider_id))) return ERR_OK;
+    err = json_get_string(node, "metadata.name", &name, note);
+    if (!err && !kube_copy(&d->node, name)) err = ERR_NOMEM;
+    return err;
+}
+
+static enum err look_at_nodes(void *owner, const struct json *items, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < json_count(items); i++)
+        err = look_at_node(owner, json_item(items, i), note);
+    return err;
+}
+
+/* Its name, by what is known of it; NULL and ERR_OK: there is no such node. */
+static enum err find_by_provider(struct drain *d, struct note *note)
+{
+    struct kube_path at = {"", "v1", NULL, "nodes", NULL, NULL};
+    struct kube_list_options all = {0};
+    enum err err = ERR_OK;
+
+    if (!d->provider_id && !d->node) err = provider_of_shown(d, note);
+    if (err || d->node) return err;
+    return kube_each_page(d->source, &at, &all, look_at_nodes, d, note);
+}
+
+static enum err close_node(struct drain *d, const char *name, struct note *note)
+{
+    struct kube *kube = d->source->kube;
+    struct kube_path at = {"", "v1", NULL, "nodes", name, NULL};
+    struct kube_answer node = {0}, answer = {0};
+    struct buf body;
+    bool already = false;
+    enum err err = kube_get(kube, &at, KUBE_CALL_MS, &node, note);
+
+    buf_init(&body, NODE_MAX);
+    if (!err) err = node_cordon_write(node.object, str_from(d->machine), &already, &body);
+    if (!err && !already)
+        err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, &answer, note);
+    buf_deinit(&body);
+    kube_answer_deinit(&node);
+    kube_answer_deinit(&answer);
+    return err;
+}
+
+static enum err run_close(struct drain *d, struct note *note)
+{
+    enum err err = ERR_NOT_FOUND;
+
+    if (!d->node && kube_is_name(str_from(d->node_name))) {
+        err = close_node(d, d->node_name, note);
+        if (!err && !kube_copy(&d->node, str_from(d->node_name))) err = ERR_NOMEM;
+    }
+    if (err != ERR_NOT_FOUND) return err;
+    err = find_by_provider(d, note);
+    if (!err && d->node) err = close_node(d, d->node, note);
+    return err == ERR_NOT_FOUND ? ERR_OK : err; /* it left meanwhile */
+}
+
+/* -- moving what runs there -- */
+
+static enum err evict(struct drain *d, const struct pod_view *pod, struct note *note)
+{
+    struct kube_source *s = d->source;
+    char namespace_[KUBE_NAME_CAP], name[KUBE_NAME_CAP], uid[ID_MAX + 1];
+    struct kube_delete_options only = {.uid = uid, .grace_seconds = -1};
+    struct kube_answer answer = {0};
+    enum err err;
+
+    (void)snprintf(namespace_, sizeof namespace_, "%.*s", STR_ARG(pod->namespace_));
+    (void)snprintf(name, sizeof name, "%.*s", STR_ARG(pod->name));
+    (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(pod->uid));
+    err = kube_evict(s->kube, namespace_, name, &only, KUBE_CALL_MS, &answer, note);
+    kube_answer_deinit(&answer);
+    if (!err || err == ERR_NOT_FOUND || err == ERR_CONFLICT) { /* or another of that name */
+        if (s->evicted) counter_inc(s->evicted);
+    } else if (err == ERR_FULL) {
+        d->blocked++;
+        if (s->blocked) counter_inc(s->blocked);
+    } else {
+        if (s->eviction_failures) counter_inc(s->eviction_failures);
+        kube_chore_failed(s, "eviction", pod->name, err, note);
+        if (err == ERR_CANCELLED) return err;
+    }
+    return ERR_OK; /* the others may fare better */
+}
+
+static enum err look_at_pod(struct drain *d, const struct json *object, struct note *note)
+{
+    struct pod_view pod;
+    bool odd = pod_read(object, &pod, note) != ERR_OK; /* in the way, as far as is known */
+
+    if (!odd && !pod.moves) return ERR_OK;
+    d->left++;
+    if (atomic_load(&d->over)) return ERR_CANCELLED;
+    return odd || pod.leaving ? ERR_OK : evict(d, &pod, note);
+}
+
+static enum err look_at_pods(void *owner, const struct json *items, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < json_count(items); i++)
+        err = look_at_pod(owner, json_item(items, i), note);
+    return err;
+}
+
+static enum err run_evictions(struct drain *d, struct note *note)
+{
+    struct kube_path at = {"", "v1", NULL, "pods", NULL, NULL};
+    char on_node[KUBE_NAME_CAP + 32];
+    struct kube_list_options list = {.field_selector = on_node};
+
+    d->left = d->blocked = 0;
+    (void)snprintf(on_node, sizeof on_node, "spec.nodeName=%s", d->node);
+    return kube_each_page(d->source, &at, &list, look_at_pods, d, note);
+}
+
+/* -- the chore -- */
+
+static bool drain_prepare(struct chore *chore)
+{
+    struct drain *d = CONTAINER_OF(chore, struct drain, chore);
+    const struct node *node =
+        d->provider_id ? NULL : operator_find_node(d->source->host, str_from(d->machine));
+
+    if (node) (void)kube_copy(&d->provider_id, node->provider_id); /* or the next time */
+    return true;
+}
+
+static enum err drain_run(struct chore *chore)
+{
+    struct drain *d = CONTAINER_OF(chore, struct drain, chore);
+    struct note note = {0};
+    enum err err = d->closed ? run_evictions(d, &note) : run_close(d, &note);
+
+    if (err && !atomic_load(&d->over))
+        kube_chore_failed(d->source, d->closed ? "list of pods for" : "closing a node",
+                          str_from(d->id), err, &note);
+    return err;
+}
+
+static bool drained(struct drain *d)
+{
+    operator_reclaim_ended(d->source->host, str_from(d->id), STR_EMPTY);
+    drain_forget(d);
+    return true;
+}
+
+static bool drain_ended(struct chore *chore, enum err err)
+{
+    struct drain *d = CONTAINER_OF(chore, struct drain, chore);
+
+    if (d->anew) { /* nothing of before counts */
+        d->anew = d->closed = false;
+        atomic_store(&d->over, false);
+        chore_want(chore);
+        return false;
+    }
+    if (atomic_load(&d->over)) {
+        drain_forget(d);
+        return true;
+    }
+    if (err) return false;
+    if (!d->closed) {
+        d->closed = true;
+        operator_reclaim_started(d->source->host, str_from(d->id));
+        if (!d->node) return drained(d); /* no node of this cluster: nothing of it runs there */
+        chore_want(chore);
+        return false;
+    }
+    if (!d->left) return drained(d);
+    if (d->blocked)
+        LOG_INFO(&d->source->log, "a disruption budget is in the way", log_text("node", d->node),
+                 log_u64("pods", d->blocked));
+    chore_want_in(chore, AGAIN_MS);
+    return false;
+}
+
+static const struct chore_ops drain_ops = {drain_prepare, drain_run, drain_ended};
+
+void kube_drain(struct kube_source *s, const struct reclaim_order *order)
+{
+    struct drain *d = map_get(&s->drains, order->instruction_id);
+    bool fine;
+
+    if (d) { /* one that was over is taken up again; one that goes on goes on */
+        d->anew = atomic_load(&d->over);
+        return;
+    }
+    d = calloc(1, sizeof *d);
+    fine = d && kube_copy(&d->id, order->instruction_id) &&
+           kube_copy(&d->node_name, order->node_name.len ? order->node_name : order->machine_id) &&
+           kube_copy(&d->machine, order->machine_id) &&
+           kube_copy(&d->provider_id, order->provider_id) &&
+           !map_put(&s->drains, str_from(d->id), d);
+    if (!fine) {
+        LOG_ERROR(&s->log, "no room for a reclaim", log_str("id", order->instruction_id));
+        if (d) drain_free(d);
+        return;
+    }
+    d->source = s;
+    chore_init(&d->chore, s->chores, &drain_ops);
+    d->chore.urgent = true; /* it has a deadline */
+    chore_want(&d->chore);
+}
+
+void kube_drain_over(struct kube_source *s, struct str instruction_id)
+{
+    struct drain *d = map_get(&s->drains, instruction_id);
+
+    if (!d) return;
+    d->anew = false;
+    atomic_store(&d->over, true);
+    if (chore_forget(&d->chore)) drain_forget(d);
+}
+
+void kube_drains_deinit(struct kube_source *s)
+{
+    struct map_entry *entry;
+
+    for (size_t cursor = 0; (entry = map_next(&s->drains, &cursor)) != NULL;)
+        drain_free(entry->value);
+    map_deinit(&s->drains);
+}

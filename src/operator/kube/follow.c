@@ -1,0 +1,219 @@
+#include "operator/kube/follow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/worker.h"
+
+enum {
+    PAGE = 500,          /* objects of one answer */
+    BATCH = 256,         /* changes told at once */
+    CALL_MS = 10 * 1000, /* of a page */
+    WAIT_MS = 5 * 1000,  /* for a change, before the loop hears that there was none */
+    PAUSE_FIRST_MS = 500,
+    PAUSE_MAX_MS = 30 * 1000,
+};
+
+struct follow {
+    struct follow_options options;
+    struct worker *worker;
+    struct job job;
+    struct timer again;
+    struct kube_watch *watch; /* NULL: listing */
+    char version[KUBE_VERSION_CAP];
+    char *more; /* where the next page begins; NULL: the first */
+    /* of the job; the worker's while it runs */
+    struct kube_answer page;
+    struct kube_event batch[BATCH];
+    size_t batch_count;
+    enum err err;
+    struct note note;
+    /* */
+    uint64_t pause_ms, lists;
+    bool listing, whole, closing;
+};
+
+/* -- on the worker's thread -- */
+
+static void fetch_page(struct follow *s)
+{
+    struct kube_list_options list = {.limit = PAGE, .continue_ = str_from(s->more)};
+
+    s->err = kube_list(s->options.kube, &s->options.path, &list, CALL_MS, &s->page, &s->note);
+}
+
+static void fetch_changes(struct follow *s)
+{
+    s->err = kube_watch_next(s->watch, WAIT_MS, &s->batch[0], &s->note);
+    while (!s->err) {
+        if (++s->batch_count == BATCH) return;
+        s->err = kube_watch_next(s->watch, 0, &s->batch[s->batch_count], &s->note);
+    }
+    if (s->err == ERR_TIMEOUT) s->err = ERR_OK;
+}
+
+static void run(struct job *job)
+{
+    struct follow *s = CONTAINER_OF(job, struct follow, job);
+
+    if (s->watch)
+        fetch_changes(s);
+    else
+        fetch_page(s);
+}
+
+/* -- on the loop's -- */
+
+static void fetch(struct follow *s)
+{
+    s->note.text[0] = '\0';
+    if (worker_submit(s->worker, &s->job)) timer_start_in(&s->again, PAUSE_FIRST_MS);
+}
+
+static void on_again(struct timer *timer)
+{
+    fetch(CONTAINER_OF(timer, struct follow, again));
+}
+
+/* From the first page on, after a pause. */
+static void list_anew(struct follow *s, const char *why)
+{
+    const struct follow_options *o = &s->options;
+
+    LOG_WARN(o->log, "list again", log_text("resource", o->path.resource), log_text("why", why),
+             log_err("err", s->err), log_text("note", s->note.text));
+    if (s->listing) o->events->give_up(o->owner);
+    s->listing = s->whole = false;
+    kube_watch_close(s->watch);
+    s->watch = NULL;
+    free(s->more);
+    s->more = NULL;
+    timer_start_in(&s->again, s->pause_ms);
+    s->pause_ms = s->pause_ms * 2 < PAUSE_MAX_MS ? s->pause_ms * 2 : PAUSE_MAX_MS;
+}
+
+static void begin_to_follow(struct follow *s)
+{
+    const struct follow_options *o = &s->options;
+    struct kube_watch_options watch = {.resource_version = s->version};
+
+    s->err = kube_watch_open(o->kube, &o->path, &watch, &s->watch, &s->note);
+    if (s->err) {
+        list_anew(s, "cannot follow");
+        return;
+    }
+    s->listing = false;
+    s->whole = true;
+    o->events->end(o->owner);
+    fetch(s);
+}
+
+static void take_page(struct follow *s)
+{
+    const struct follow_options *o = &s->options;
+    struct kube_list_head head;
+
+    if (!s->err) s->err = kube_list_decode(s->page.object, &head, &s->note);
+    if (s->err) {
+        kube_answer_deinit(&s->page);
+        list_anew(s, "no list");
+        return;
+    }
+    if (!s->listing) {
+        s->lists++;
+        o->events->begin(o->owner);
+    }
+    s->listing = true;
+    for (size_t i = 0; i < json_count(head.items); i++)
+        o->events->object(o->owner, json_item(head.items, i));
+    (void)snprintf(s->version, sizeof s->version, "%s", head.resource_version);
+    free(s->more);
+    s->more = NULL;
+    if (head.continue_.len) {
+        s->more = str_dup(head.continue_);
+        kube_answer_deinit(&s->page);
+        s->err = ERR_NOMEM;
+        if (s->more)
+            fetch(s);
+        else
+            list_anew(s, "no memory");
+        return;
+    }
+    kube_answer_deinit(&s->page);
+    begin_to_follow(s);
+}
+
+static void take_changes(struct follow *s)
+{
+    const struct follow_options *o = &s->options;
+
+    for (size_t i = 0; i < s->batch_count; i++) {
+        if (s->batch[i].kind < KUBE_BOOKMARK)
+            o->events->change(o->owner, s->batch[i].kind, s->batch[i].object);
+        kube_event_deinit(&s->batch[i]);
+    }
+    if (s->batch_count) s->pause_ms = PAUSE_FIRST_MS; /* it is of use */
+    s->batch_count = 0;
+    if (s->err)
+        list_anew(s, "cannot follow");
+    else
+        fetch(s);
+}
+
+static void done(struct job *job, enum err err)
+{
+    struct follow *s = CONTAINER_OF(job, struct follow, job);
+
+    if (s->closing || err) return;
+    if (s->watch)
+        take_changes(s);
+    else
+        take_page(s);
+}
+
+enum err follow_open(const struct follow_options *options, struct follow **ret_follow)
+{
+    struct worker_options worker = {.name = options->thread_name, .jobs_max = 1};
+    struct follow *s = calloc(1, sizeof *s);
+    enum err err = s ? timer_init(&s->again, options->io->loop, on_again) : ERR_NOMEM;
+
+    if (!err) err = worker_open(options->io->loop, &worker, &s->worker);
+    if (err) {
+        if (s) timer_deinit(&s->again);
+        free(s);
+        return err;
+    }
+    s->options = *options;
+    s->pause_ms = PAUSE_FIRST_MS;
+    job_init(&s->job, run, done);
+    fetch(s);
+    *ret_follow = s;
+    return ERR_OK;
+}
+
+void follow_close(struct follow *s)
+{
+    if (!s) return;
+    s->closing = true;
+    if (s->watch) kube_watch_cancel(s->watch);
+    worker_close(s->worker);
+    for (size_t i = 0; i < s->batch_count; i++) kube_event_deinit(&s->batch[i]);
+    kube_answer_deinit(&s->page);
+    kube_watch_close(s->watch);
+    timer_deinit(&s->again);
+    free(s->more);
+    free(s);
+}
+
+bool follow_whole(const struct follow *s, struct note *reason)
+{
+    if (s->whole) return true;
+    note_set(reason, "%s are not known yet%s%s", s->options.path.resource,
+             s->note.text[0] ? ": " : "", s->note.text);
+    return false;
+}
+
+uint64_t follow_lists(const struct follow *s)
+{
+    return s->lists;
+}

@@ -1,0 +1,109 @@
+/* What the files of this folder share: the source and its tables. Everything here belongs to the
+ * loop's thread, but for what a chore's run() is given. */
+#ifndef OPERATOR_KUBE_INTERNAL_H
+#define OPERATOR_KUBE_INTERNAL_H
+#include "base/map.h"
+#include "kube/kube.h"
+#include "obs/log.h"
+#include "obs/metrics.h"
+#include "operator/kube/chores.h"
+#include "operator/kube/follow.h"
+#include "operator/kube/kube.h"
+#include "operator/kube/objects.h"
+
+enum {
+    KUBE_CALL_MS = 10 * 1000,
+    KUBE_PAGE = 500,           /* objects of one answer */
+    KUBE_PLACES_MAX = 1 << 20, /* pods and requests of a cluster */
+    KUBE_HINTS_MAX = 4096,
+    KUBE_DRAINS_MAX = 1 << 16,
+};
+
+/* One namespace and name: a pod, its CapacityRequest, or both. */
+struct place {
+    struct kube_source *source;
+    struct chore make; /* the request exists as long as the pod wants one */
+    struct chore tell; /* the request's status says what became of it */
+    char *key;         /* "namespace/name" */
+    /* the pod */
+    char *pod_uid; /* NULL: there is none */
+    bool wants;
+    int64_t pod_generation; /* of its spec, where the server counts them */
+    uint64_t pod_list;      /* the list that last showed it */
+    /* the request */
+    char *request_uid;           /* NULL: there is none */
+    bool managed;                /* made for a pod; else a person's */
+    char *served_uid;            /* of that pod; NULL: nobody's */
+    int64_t request_generation;  /* of its spec */
+    int64_t checked[2];          /* the generations of both that were found to agree */
+    uint64_t request_list;       /* the list that last showed it */
+    bool acknowledged, rejected; /* as its status says */
+    uint64_t change;             /* of operator_put; 0: was not taken */
+    char *refusal;               /* why it was not; NULL: it was */
+    /* of the chore that runs */
+    int64_t task_generations[2];
+    bool task_ack;
+    char *task_text;
+};
+
+struct kind; /* of an object that is shown */
+/* A machine on show, or a hint. */
+struct shown {
+    struct kube_source *source;
+    struct chore chore;
+    char *key;  /* machine id, or the hint's */
+    char *hint; /* body; NULL for a machine */
+    const struct kind *kind;
+    bool gone;
+    /* of the chore that runs */
+    char *body; /* NULL: it goes */
+};
+
+struct kube_source {
+    struct source source; /* first */
+    struct operator_host *host;
+    struct kube *kube;
+    struct log_source log;
+    struct chores *chores;
+    struct follow *pods, *requests;
+    char *namespace_;
+    bool no_pods;
+    struct map places, machines, hints, drains;
+    uint64_t pod_lists, request_lists; /* begun */
+    bool pods_known, requests_known;
+    struct chore sweep; /* machines that are shown and have left while nobody looked */
+    char **swept;       /* machine ids it found */
+    size_t swept_count;
+    struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
+    struct gauge *rejected;
+    size_t rejected_count;
+};
+
+/* -- places.c: pods and their requests -- */
+extern const struct follow_events kube_pod_events, kube_request_events;
+void kube_places_taken(struct kube_source *s, uint64_t change);
+void kube_places_deinit(struct kube_source *s);
+
+/* -- show.c: machines and hints -- */
+void kube_show_machines(struct kube_source *s);
+void kube_show_sweep(struct kube_source *s);
+void kube_show_hint(struct kube_source *s, const struct available *hint);
+void kube_show_init(struct kube_source *s);
+void kube_show_deinit(struct kube_source *s);
+
+/* -- drain.c: reclaims -- */
+void kube_drain(struct kube_source *s, const struct reclaim_order *order);
+void kube_drain_over(struct kube_source *s, struct str instruction_id);
+void kube_drains_deinit(struct kube_source *s);
+
+/* On a chore's thread: all objects of a list, a page at a time; `options` without limit and place.
+ * An error of `look` ends the walk. */
+typedef enum err kube_page_fn(void *owner, const struct json *items, struct note *note);
+enum err kube_each_page(struct kube_source *s, const struct kube_path *at,
+                        const struct kube_list_options *options, kube_page_fn *look, void *owner,
+                        struct note *note);
+/* A chore's call failed in a way that another time may mend. */
+void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
+                       const struct note *note);
+bool kube_copy(char **to, struct str text); /* replaces; empty: NULL. False: no memory */
+#endif

@@ -1,0 +1,283 @@
+/* Machines as UpcomingNodes, hints as AvailableCapacities: made, kept up, removed. */
+#include <stdlib.h>
+
+#include "operator/kube/internal.h"
+
+enum { SWEPT_MAX = 1 << 20 };
+
+struct kind {
+    const char *kind, *resource;
+};
+static const struct kind machines = {"UpcomingNode", "upcomingnodes"};
+static const struct kind hints = {"AvailableCapacity", "availablecapacities"};
+
+static const struct chore_ops show_ops;
+
+static struct shown *shown_find(struct kube_source *s, struct map *table, const struct kind *kind,
+                                struct str key)
+{
+    struct shown *row = map_get(table, key);
+
+    if (row) return row;
+    row = calloc(1, sizeof *row);
+    if (!row || !(row->key = str_dup(key)) || map_put(table, str_from(row->key), row)) {
+        LOG_ERROR(&s->log, "no room to show another", log_str("object", key));
+        if (row) free(row->key);
+        free(row);
+        return NULL;
+    }
+    row->source = s;
+    row->kind = kind;
+    chore_init(&row->chore, s->chores, &show_ops);
+    return row;
+}
+
+static void shown_free(struct shown *row)
+{
+    free(row->key);
+    free(row->hint);
+    free(row->body);
+    free(row);
+}
+
+/* -- one object -- */
+
+static bool show_prepare(struct chore *chore)
+{
+    struct shown *row = CONTAINER_OF(chore, struct shown, chore);
+    const struct node *node =
+        row->hint ? NULL : operator_find_node(row->source->host, str_from(row->key));
+    struct buf body;
+    enum err err = ERR_OK;
+
+    (void)kube_copy(&row->body, STR_EMPTY);
+    row->gone = !row->hint && !node;
+    if (row->gone) return true;
+    if (row->hint) return kube_copy(&row->body, str_from(row->hint));
+    buf_init(&body, KUBE_OBJECT_MAX);
+    err = upcoming_body(node, &body);
+    if (!err && !kube_copy(&row->body, buf_peek(&body))) err = ERR_NOMEM;
+    buf_deinit(&body);
+    if (err)
+        LOG_WARN(&row->source->log, "cannot show a machine", log_text("machine", row->key),
+                 log_err("err", err));
+    return !err;
+}
+
+static bool part_is(const struct json *object, const struct json *body, const char *part)
+{
+    const struct json *a = json_find(object, part), *b = json_find(body, part);
+
+    return a && b && json_same(a, b);
+}
+
+/* Replaces what is there, or the status of it, where it differs; *there is what is there then. */
+static enum err show_part(struct kube *kube, const struct kind *kind, const struct kube_path *path,
+                          const struct json *body, const char *part, struct kube_answer *there,
+                          struct note *note)
+{
+    char version[KUBE_VERSION_CAP];
+    struct kube_answer answer = {0};
+    struct kube_path at = *path;
+    struct buf text;
+    enum err err;
+
+    if (part_is(there->object, body, part)) return ERR_OK;
+    at.subresource = strcmp(part, "status") == 0 ? "status" : NULL;
+    buf_init(&text, KUBE_OBJECT_MAX);
+    err = kube_object_version(there->object, version, note);
+    if (!err) err = shown_write(kind->kind, path->name, str_from(version), body, &text);
+    if (!err) err = kube_update(kube, &at, buf_peek(&text), KUBE_CALL_MS, &answer, note);
+    buf_deinit(&text);
+    if (err) {
+        kube_answer_deinit(&answer);
+        return err;
+    }
+    kube_answer_deinit(there);
+    *there = answer;
+    return ERR_OK;
+}
+
+static enum err show_made(struct kube *kube, const struct kind *kind, const struct kube_path *path,
+                          const struct json *body, struct kube_answer *ret_there, struct note *note)
+{
+    struct kube_path at = *path;
+    struct buf text;
+    enum err err;
+
+    at.name = NULL;
+    buf_init(&text, KUBE_OBJECT_MAX);
+    err = shown_write(kind->kind, path->name, STR_EMPTY, body, &text);
+    kube_answer_deinit(ret_there);
+    if (!err) err = kube_create(kube, &at, buf_peek(&text), KUBE_CALL_MS, ret_there, note);
+    buf_deinit(&text);
+    return err;
+}
+
+static enum err show_it(struct kube *kube, const struct kind *kind, const struct kube_path *path,
+                        const char *body_text, struct note *note)
+{
+    struct kube_answer there = {0};
+    struct json *body = NULL;
+    enum err err = json_open(str_from(body_text), KUBE_OBJECT_MAX, &body, note);
+
+    if (!err) err = kube_get(kube, path, KUBE_CALL_MS, &there, note);
+    if (err == ERR_NOT_FOUND) err = show_made(kube, kind, path, body, &there, note);
+    if (!err) err = show_part(kube, kind, path, body, "spec", &there, note);
+    if (!err) err = show_part(kube, kind, path, body, "status", &there, note);
+    kube_answer_deinit(&there);
+    json_close(body);
+    return err;
+}
+
+static enum err show_run(struct chore *chore)
+{
+    struct shown *row = CONTAINER_OF(chore, struct shown, chore);
+    struct kube *kube = row->source->kube;
+    const struct kind *kind = row->kind; /* a newer hint may be written into the row meanwhile */
+    char name[KUBE_NAME_CAP];
+    struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, kind->resource, name, NULL};
+    struct note note = {0};
+    enum err err;
+
+    if (kind == &hints)
+        available_name(str_from(row->key), name);
+    else
+        upcoming_name(str_from(row->key), name);
+    if (row->body) {
+        err = show_it(kube, kind, &at, row->body, &note);
+    } else {
+        struct kube_delete_options any = {.grace_seconds = -1};
+        struct kube_answer answer = {0};
+        err = kube_delete(kube, &at, &any, KUBE_CALL_MS, &answer, &note);
+        if (err == ERR_NOT_FOUND) err = ERR_OK;
+        kube_answer_deinit(&answer);
+    }
+    if (err) kube_chore_failed(row->source, kind->kind, str_from(row->key), err, &note);
+    return err;
+}
+
+static bool show_ended(struct chore *chore, enum err err)
+{
+    struct shown *row = CONTAINER_OF(chore, struct shown, chore);
+    struct kube_source *s = row->source;
+
+    if (err || !row->gone || operator_find_node(s->host, str_from(row->key))) return false;
+    (void)map_remove(&s->machines, str_from(row->key));
+    shown_free(row);
+    return true;
+}
+
+static const struct chore_ops show_ops = {show_prepare, show_run, show_ended};
+
+void kube_show_machines(struct kube_source *s)
+{
+    struct node node;
+
+    while (operator_next_node(s->host, &node)) {
+        struct shown *row = shown_find(s, &s->machines, &machines, node.machine_id);
+        if (row) chore_want(&row->chore);
+    }
+}
+
+void kube_show_hint(struct kube_source *s, const struct available *hint)
+{
+    struct shown *row = shown_find(s, &s->hints, &hints, hint->key);
+    struct buf body;
+
+    if (!row) return;
+    buf_init(&body, KUBE_OBJECT_MAX);
+    if (!available_body(hint, &body) && kube_copy(&row->hint, buf_peek(&body)))
+        chore_want(&row->chore);
+    buf_deinit(&body);
+}
+
+/* -- what is shown and has left -- */
+
+static void swept_free(struct kube_source *s)
+{
+    for (size_t i = 0; i < s->swept_count; i++) free(s->swept[i]);
+    free(s->swept);
+    s->swept = NULL;
+    s->swept_count = 0;
+}
+
+static bool sweep_prepare(struct chore *chore)
+{
+    swept_free(CONTAINER_OF(chore, struct kube_source, sweep));
+    return true;
+}
+
+static enum err sweep_page(void *owner, const struct json *items, struct note *note)
+{
+    struct kube_source *s = owner;
+    size_t count = json_count(items);
+    char **more = realloc(s->swept, (s->swept_count + count + 1) * sizeof *more);
+
+    (void)note;
+    if (!more) return ERR_NOMEM;
+    s->swept = more;
+    if (s->swept_count + count > SWEPT_MAX) return ERR_TOO_LARGE;
+    for (size_t i = 0; i < count; i++) {
+        struct str id;
+        if (upcoming_machine(json_item(items, i), &id, NULL)) continue;
+        s->swept[s->swept_count] = str_dup(id);
+        if (!s->swept[s->swept_count]) return ERR_NOMEM;
+        s->swept_count++;
+    }
+    return ERR_OK;
+}
+
+static enum err sweep_run(struct chore *chore)
+{
+    struct kube_source *s = CONTAINER_OF(chore, struct kube_source, sweep);
+    struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, machines.resource, NULL, NULL};
+    struct kube_list_options ours = {.label_selector =
+                                         "app.kubernetes.io/managed-by=" KUBE_MANAGED_BY};
+    struct note note = {0};
+    enum err err = kube_each_page(s, &at, &ours, sweep_page, s, &note);
+
+    if (err) kube_chore_failed(s, "list of", str_from(machines.resource), err, &note);
+    return err;
+}
+
+static bool sweep_ended(struct chore *chore, enum err err)
+{
+    struct kube_source *s = CONTAINER_OF(chore, struct kube_source, sweep);
+
+    for (size_t i = 0; !err && i < s->swept_count; i++) {
+        struct shown *row;
+        if (operator_find_node(s->host, str_from(s->swept[i]))) continue;
+        row = shown_find(s, &s->machines, &machines, str_from(s->swept[i]));
+        if (row) chore_want(&row->chore);
+    }
+    swept_free(s);
+    return false;
+}
+
+static const struct chore_ops sweep_ops = {sweep_prepare, sweep_run, sweep_ended};
+
+void kube_show_sweep(struct kube_source *s)
+{
+    chore_want(&s->sweep);
+}
+
+void kube_show_init(struct kube_source *s)
+{
+    chore_init(&s->sweep, s->chores, &sweep_ops);
+}
+
+static void table_free(struct map *table)
+{
+    struct map_entry *entry;
+
+    for (size_t cursor = 0; (entry = map_next(table, &cursor)) != NULL;) shown_free(entry->value);
+    map_deinit(table);
+}
+
+void kube_show_deinit(struct kube_source *s)
+{
+    table_free(&s->machines);
+    table_free(&s->hints);
+    swept_free(s);
+}

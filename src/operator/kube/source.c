@@ -1,0 +1,194 @@
+#include <stdlib.h>
+
+#include "operator/kube/internal.h"
+
+static struct kube_source *of(struct source *source)
+{
+    return CONTAINER_OF(source, struct kube_source, source);
+}
+
+bool kube_copy(char **to, struct str text)
+{
+    char *copy = text.len ? str_dup(text) : NULL;
+
+    if (text.len && !copy) return false;
+    free(*to);
+    *to = copy;
+    return true;
+}
+
+enum err kube_each_page(struct kube_source *s, const struct kube_path *at,
+                        const struct kube_list_options *options, kube_page_fn *look, void *owner,
+                        struct note *note)
+{
+    struct kube_list_options list = *options;
+    char *more = NULL;
+    enum err err;
+
+    list.limit = KUBE_PAGE;
+    do {
+        struct kube_answer page = {0};
+        struct kube_list_head head = {0};
+        list.continue_ = str_from(more);
+        err = kube_list(s->kube, at, &list, KUBE_CALL_MS, &page, note);
+        if (!err) err = kube_list_decode(page.object, &head, note);
+        if (!err) err = look(owner, head.items, note);
+        free(more);
+        more = !err && head.continue_.len ? str_dup(head.continue_) : NULL;
+        if (!err && head.continue_.len && !more) err = ERR_NOMEM;
+        kube_answer_deinit(&page);
+    } while (!err && more);
+    return err;
+}
+
+void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
+                       const struct note *note)
+{
+    if (s->writes_failed) counter_inc(s->writes_failed);
+    if (err == ERR_CONFLICT || err == ERR_EXISTS) return; /* somebody was faster; again */
+    LOG_WARN(&s->log, "the API server did not do it", log_text("what", what),
+             log_str("object", which), log_err("err", err), log_text("note", note->text));
+}
+
+static enum err add_metrics(struct kube_source *s, struct metrics *metrics, struct note *note)
+{
+    const struct {
+        const char *name, *help;
+        struct counter **to;
+    } counters[] = {
+        {"muster_operator_kube_failures_total", "Calls of the API server that are made again.",
+         &s->writes_failed},
+        {"muster_operator_kube_evictions_total", "Pods evicted from nodes that are taken back.",
+         &s->evicted},
+        {"muster_operator_kube_evictions_blocked_total",
+         "Evictions that a disruption budget refused; made again.", &s->blocked},
+        {"muster_operator_kube_evictions_failed_total", "Evictions that failed; made again.",
+         &s->eviction_failures},
+    };
+    enum err err = ERR_OK;
+
+    if (!metrics) return ERR_OK;
+    for (size_t i = 0; !err && i < ARRAY_LEN(counters); i++)
+        err =
+            metrics_add_counter(metrics, counters[i].name, counters[i].help, counters[i].to, note);
+    if (!err)
+        err =
+            metrics_add_gauge(metrics, "muster_operator_kube_rejected_requests",
+                              "CapacityRequests that ask for what cannot be.", &s->rejected, note);
+    return err;
+}
+
+static enum err start(struct source *source, struct operator_host *host, struct note *note)
+{
+    struct kube_source *s = of(source);
+    struct follow_options follow = {
+        .io = operator_io(host), .log = &s->log, .kube = s->kube, .owner = s};
+    uint64_t seed = entropy_u64(follow.io->entropy); /* names come from outside */
+    enum err err;
+
+    s->host = host;
+    s->log = *operator_log(host);
+    map_init(&s->places, KUBE_PLACES_MAX, seed);
+    map_init(&s->machines, NODES_MAX, seed);
+    map_init(&s->hints, KUBE_HINTS_MAX, seed);
+    map_init(&s->drains, KUBE_DRAINS_MAX, seed);
+    err = add_metrics(s, operator_metrics(host), note);
+    if (!err) err = chores_open(follow.io, &s->chores);
+    if (err) return err;
+    kube_show_init(s);
+    follow.path = (struct kube_path){
+        KUBE_CRD_GROUP, KUBE_CRD_VERSION, s->namespace_, "capacityrequests", NULL, NULL};
+    follow.thread_name = "kube-requests";
+    follow.events = &kube_request_events;
+    err = follow_open(&follow, &s->requests);
+    follow.path = (struct kube_path){"", "v1", s->namespace_, "pods", NULL, NULL};
+    follow.thread_name = "kube-pods";
+    follow.events = &kube_pod_events;
+    if (!err) err = follow_open(&follow, &s->pods);
+    return err;
+}
+
+static void on_nodes_changed(struct source *source)
+{
+    kube_show_machines(of(source));
+}
+
+static void on_nodes_whole(struct source *source)
+{
+    kube_show_sweep(of(source));
+}
+
+static void available(struct source *source, const struct available *hint)
+{
+    kube_show_hint(of(source), hint);
+}
+
+static void taken(struct source *source, uint64_t change)
+{
+    kube_places_taken(of(source), change);
+}
+
+static void reclaim(struct source *source, const struct reclaim_order *order)
+{
+    kube_drain(of(source), order);
+}
+
+static void reclaim_over(struct source *source, struct str instruction_id)
+{
+    kube_drain_over(of(source), instruction_id);
+}
+
+static bool ready(struct source *source, struct note *reason)
+{
+    struct kube_source *s = of(source);
+
+    return s->pods && follow_whole(s->requests, reason) && follow_whole(s->pods, reason);
+}
+
+static void close_source(struct source *source, void (*done)(void *owner), void *owner)
+{
+    struct kube_source *s = of(source);
+
+    kube_cancel(s->kube); /* a server that does not answer holds nobody up */
+    follow_close(s->pods);
+    follow_close(s->requests);
+    chores_close(s->chores);
+    kube_places_deinit(s);
+    kube_show_deinit(s);
+    kube_drains_deinit(s);
+    kube_close(s->kube);
+    free(s->namespace_);
+    free(s);
+    done(owner);
+}
+
+static const struct source_ops ops = {
+    .name = "kubernetes",
+    .start = start,
+    .nodes_changed = on_nodes_changed,
+    .nodes_whole = on_nodes_whole,
+    .available = available,
+    .taken = taken,
+    .reclaim = reclaim,
+    .reclaim_over = reclaim_over,
+    .ready = ready,
+    .close = close_source,
+};
+
+enum err kube_source_open(const struct kube_source_options *options, struct source **ret_source,
+                          struct note *note)
+{
+    struct kube_source *s = calloc(1, sizeof *s);
+    enum err err = s ? kube_open(options->config, &s->kube, note) : ERR_NOMEM;
+
+    if (!err && !kube_copy(&s->namespace_, str_from(options->namespace_))) err = ERR_NOMEM;
+    if (err) {
+        if (s) kube_close(s->kube);
+        free(s);
+        return err;
+    }
+    s->source.ops = &ops;
+    s->no_pods = options->no_pods;
+    *ret_source = &s->source;
+    return ERR_OK;
+}

@@ -1,0 +1,91 @@
+#include "io/fs.h"
+#include "operator/operator_internal.h"
+
+static enum err read_template(struct operator_host *host, struct str text, struct note *note)
+{
+    struct template *fresh;
+    enum err err = template_open(text, &fresh, note);
+
+    if (err) return err;
+    template_close(host->template);
+    host->template = fresh;
+    return ERR_OK;
+}
+
+static void on_edited(void *owner, struct str content)
+{
+    struct operator_host *host = owner;
+    struct note note = {""};
+
+    if (read_template(host, content, &note)) {
+        meter_inc(host->meters.blob_template_errors);
+        LOG_ERROR(&host->log, "bootstrap template cannot be used, the last good one stays",
+                  log_text("why", note.text));
+    } else {
+        LOG_INFO(&host->log, "bootstrap template read anew");
+    }
+}
+
+static void on_trouble(void *owner, enum err err, const char *why)
+{
+    struct operator_host *host = owner;
+
+    meter_inc(host->meters.blob_template_errors);
+    LOG_ERROR(&host->log, "bootstrap template cannot be read, the last good one stays",
+              log_err("err", err), log_text("why", why));
+}
+
+enum err operator_template_open(struct operator_host *host, const char *path, struct note *note)
+{
+    struct file_watch_options options = {
+        .io = host->io,
+        .name = "template",
+        .path = path,
+        .bytes_max = TEMPLATE_BYTES_MAX,
+        .on_content = on_edited,
+        .on_trouble = on_trouble,
+        .owner = host,
+    };
+    struct buf text;
+    enum err err;
+
+    if (!path) return ERR_OK;
+    buf_init(&text, TEMPLATE_BYTES_MAX + 1);
+    err = fs_read_whole(host->io->fs, path, TEMPLATE_BYTES_MAX, &text);
+    if (err)
+        note_set(note, "%s", err_text(err));
+    else
+        err = read_template(host, buf_peek(&text), note);
+    if (err) note_prefix(note, "bootstrap-template: %s", path);
+    if (!err) err = file_watch_open(&options, &host->template_watch, note);
+    if (!err) err = file_watch_know(host->template_watch, buf_peek(&text));
+    buf_deinit(&text);
+    return err;
+}
+
+void operator_blob_wanted(struct operator_host *host, const struct blob_request *request)
+{
+    struct note note = {""};
+    enum err err = ERR_OK;
+
+    meter_inc(host->meters.blobs);
+    if (host->source->ops->blob && host->source->ops->blob(host->source, request)) return;
+    buf_clear(&host->blob);
+    if (host->template)
+        err = template_render(host->template, str_from(host->cluster), request, &host->blob, &note);
+    if (err && !note.text[0]) note_set(&note, "%s", err_text(err));
+    operator_blob(host, request->request_id, buf_peek(&host->blob),
+                  err ? str_from(note.text) : STR_EMPTY);
+}
+
+void operator_blob(struct operator_host *host, struct str request_id, struct str user_data,
+                   struct str error)
+{
+    if (error.len > 0) {
+        meter_inc(host->meters.blob_errors);
+        LOG_ERROR(&host->log, "no bootstrap blob, the machine will fail",
+                  log_str("request", request_id), log_str("why", error));
+    }
+    if (!error.len && user_data.len > FRAMES_BLOB_MAX) error = STR("the blob has more than 1 MiB");
+    operator_answer(host, frames_blob(&host->parts, request_id, user_data, error, &host->frame));
+}

@@ -1,0 +1,90 @@
+/* The operator from the inside; only for its own files.
+ *
+ *   operator.c           life, and what a source may say (source.h)
+ *   operator_stream.c    what the shard says; when a roll-up goes out
+ *   operator_reclaim.c   orders: on disk, to the source, acknowledged
+ *   operator_blob.c      the template, and what is made of it
+ *
+ * A source is never called from inside a call of its own: what its word leads to is done by `step`,
+ * later in the same turn. */
+#ifndef OPERATOR_OPERATOR_INTERNAL_H
+#define OPERATOR_OPERATOR_INTERNAL_H
+#include "operator/core/demand.h"
+#include "operator/core/reclaims.h"
+#include "operator/file_keeper.h"
+#include "operator/file_watch.h"
+#include "operator/frames.h"
+#include "operator/metrics.h"
+#include "operator/operator.h"
+#include "operator/template.h"
+#include "operator/uplink.h"
+
+enum {
+    /* Changes that come together go out together. */
+    ROLLUP_SETTLE_MS = 100,
+    /* Roll-ups without an answer whose change is remembered. A shard acknowledges in order but not
+     * each (one may replace another there), so an acknowledgement counts for the oldest: late
+     * sometimes, early never, unless the shard is so many behind. */
+    ROLLUPS_UNANSWERED_MAX = 4,
+    TICK_MS = 1000,
+    BLOB_ARENA_MAX = 4 * FRAMES_READ_MAX,
+};
+
+struct operator_host {
+    struct io *io;
+    struct log_source log;
+    struct metrics *metrics;
+    struct operator_meters meters;
+    struct source *source;
+    char *cluster, *state_dir;
+    uint64_t rollup_ms, stale_ms;
+
+    struct demand *demand;
+    struct nodes *nodes;
+    struct reclaims *reclaims;
+    struct uplink *uplink;
+    struct frame_parts parts;
+    struct buf frame;   /* of an answer */
+    struct arena arena; /* of the frame that is read */
+
+    struct template *template; /* NULL: an empty blob */
+    struct file_watch *template_watch;
+    struct buf blob;
+
+    struct file_keeper *keeper; /* of the reclaims */
+    uint64_t keeping, kept;     /* reclaims_change() that is being written, that is on disk */
+    struct task step;
+    struct timer tick, settle, due, stale;
+
+    bool open;           /* a stream, and the Hello is sent */
+    bool connected;      /* and acknowledged */
+    bool whole;          /* a roll-up was acknowledged in it: all machines were told before that */
+    bool source_noticed; /* it knows that machines changed */
+    bool whole_due;      /* source_ops.nodes_whole is to be called */
+    uint64_t taken_due;  /* source_ops.taken is to be called with it; 0: not */
+    uint64_t sent[ROLLUPS_UNANSWERED_MAX];
+    size_t sent_count;
+    bool awaiting;               /* the newest roll-up has no answer yet */
+    uint64_t written, last_sent; /* demand_change() of the newest roll-up that was written, sent */
+    char ended[160];             /* why the last stream ended */
+
+    bool started, closing, source_closed, uplink_closed;
+    void (*closed)(void *owner);
+    void *closed_owner;
+};
+
+void operator_step_later(struct operator_host *host);
+/* operator_stream.c */
+extern const struct uplink_events operator_uplink_events;
+void operator_demand_changed(struct operator_host *host);
+enum err operator_timers_open(struct operator_host *host);
+void operator_timers_close(struct operator_host *host);
+void operator_answer(struct operator_host *host, enum err written); /* the frame in host->frame */
+/* operator_reclaim.c */
+enum err operator_reclaims_open(struct operator_host *host, struct note *note);
+void operator_reclaims_step(struct operator_host *host);
+void operator_reclaims_take(struct operator_host *host, const struct shard_reclaim *order);
+/* operator_blob.c */
+enum err operator_template_open(struct operator_host *host, const char *path, struct note *note);
+void operator_blob_wanted(struct operator_host *host, const struct blob_request *request);
+#endif

@@ -1,0 +1,185 @@
+#include <stdio.h>
+
+#include "io/fs.h"
+#include "operator/operator_internal.h"
+#include "operator/reclaims_file.h"
+
+#define RECLAIMS_NAME "reclaims.ndjson"
+enum { RECLAIMS_MODE = 0600 };
+
+/* -- on disk -- */
+
+static void on_written(void *owner, uint64_t mark)
+{
+    struct operator_host *host = owner;
+
+    host->kept = mark;
+    reclaims_saved(host->reclaims, mark);
+    operator_step_later(host);
+}
+
+static void on_trouble(void *owner, enum err err, const char *why)
+{
+    struct operator_host *host = owner;
+
+    meter_inc(host->meters.save_errors);
+    LOG_ERROR(&host->log, "reclaims cannot be kept, none is begun until they are",
+              log_err("err", err), log_text("why", why));
+}
+
+static void keep(struct operator_host *host)
+{
+    uint64_t change = reclaims_change(host->reclaims);
+
+    if (host->keeping == change || file_keeper_busy(host->keeper)) return;
+    /* No memory: not now; the tick comes by again. */
+    if (reclaims_write(host->reclaims, file_keeper_room(host->keeper))) return;
+    host->keeping = change;
+    file_keeper_write(host->keeper, change);
+}
+
+static enum err load(struct operator_host *host, const char *path, struct note *note)
+{
+    struct buf text;
+    enum err err;
+
+    buf_init(&text, RECLAIMS_FILE_MAX);
+    err = fs_read_whole(host->io->fs, path, RECLAIMS_FILE_MAX, &text);
+    if (!err) {
+        err = reclaims_read(host->reclaims, buf_peek(&text), note);
+        if (err) note_prefix(note, "%s (without it, orders of before are forgotten)", path);
+    } else if (err != ERR_NOT_FOUND) {
+        note_set(note, "%s: %s", path, err_text(err));
+    }
+    buf_deinit(&text);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+enum err operator_reclaims_open(struct operator_host *host, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    struct file_keeper_options options = {
+        .io = host->io,
+        .name = "reclaims",
+        .path = path,
+        .bytes_max = RECLAIMS_FILE_MAX,
+        .mode = RECLAIMS_MODE,
+        .on_written = on_written,
+        .on_trouble = on_trouble,
+        .owner = host,
+    };
+    enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
+
+    if (err) return err;
+    if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path) {
+        note_set(note, "state directory: too long a path");
+        return ERR_INVALID;
+    }
+    err = load(host, path, note);
+    return err ? err : file_keeper_open(&options, &host->keeper, note);
+}
+
+/* -- what is due -- */
+
+static void begin(struct operator_host *host, const struct reclaim *r, wall_time now)
+{
+    const struct node *node = nodes_find(host->nodes, r->machine);
+    struct reclaim_order order = {
+        .instruction_id = r->id,
+        .machine_id = r->machine,
+        .node_name = node ? node->node_name : STR_EMPTY,
+        .provider_id = node ? node->provider_id : STR_EMPTY,
+        .grace_ms = r->deadline.ms > now.ms ? r->deadline.ms - now.ms : 0,
+        .preemptor_priority = r->preemptor_priority,
+        .resumed = r->resumed,
+    };
+
+    LOG_INFO(&host->log, "reclaim begins", log_str("machine", r->machine),
+             log_str("instruction", r->id), log_u64("grace_ms", order.grace_ms),
+             log_bool("resumed", r->resumed));
+    nodes_reclaim(host->nodes, r->machine, NODE_DRAINING);
+    host->source->ops->reclaim(host->source, &order);
+}
+
+static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
+{
+    struct operator_host *host = context;
+
+    switch (due) {
+    case RECLAIM_BEGIN: begin(host, r, clock_wall(host->io->clock)); break;
+    case RECLAIM_ACKNOWLEDGE:
+        operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
+        break;
+    case RECLAIM_EXPIRED:
+        meter_inc(host->meters.reclaims_expired);
+        LOG_WARN(&host->log, "reclaim: the grace is over and the machine is not empty",
+                 log_str("machine", r->machine), log_str("instruction", r->id));
+        nodes_reclaim(host->nodes, r->machine, NODE_FAILED);
+        if (r->phase != RECLAIM_ORDERED) host->source->ops->reclaim_over(host->source, r->id);
+        break;
+    case RECLAIM_REPLACED:
+        if (r->phase != RECLAIM_ORDERED) host->source->ops->reclaim_over(host->source, r->id);
+        break;
+    }
+}
+
+void operator_reclaims_step(struct operator_host *host)
+{
+    reclaims_step(host->reclaims, clock_wall(host->io->clock), host->connected, on_due, host);
+    keep(host);
+    meter_set(host->meters.reclaims, (double)reclaims_count(host->reclaims));
+}
+
+/* -- words -- */
+
+/* Wire: one machine an order. More than one is taken as so many orders, the first under the id of
+ * the instruction; none is nothing to do. */
+void operator_reclaims_take(struct operator_host *host, const struct shard_reclaim *order)
+{
+    wall_time now = clock_wall(host->io->clock);
+
+    for (size_t i = 0; i < order->machine_count; i++) {
+        struct note note = {""};
+        char id[ID_MAX + 24];
+        struct str part = order->instruction_id;
+        enum err err;
+
+        if (i > 0) {
+            int len = snprintf(id, sizeof id, "%.*s.%zu", STR_ARG(order->instruction_id), i);
+            part = str_of(id, (size_t)len);
+        }
+        err = reclaims_order(host->reclaims, part, order->machines[i], order->grace_seconds,
+                             order->preemptor_priority, now, &note);
+        if (!err) meter_inc(host->meters.reclaims_ordered);
+        if (err && err != ERR_EXISTS)
+            LOG_ERROR(&host->log, "reclaim cannot be taken, the provider drains alone",
+                      log_str("machine", order->machines[i]), log_err("err", err),
+                      log_text("why", note.text));
+    }
+    operator_step_later(host);
+}
+
+void operator_reclaim_started(struct operator_host *host, struct str instruction_id)
+{
+    if (reclaims_started(host->reclaims, instruction_id)) operator_step_later(host);
+}
+
+void operator_reclaim_ended(struct operator_host *host, struct str instruction_id, struct str why)
+{
+    const struct reclaim *r = reclaims_find(host->reclaims, instruction_id);
+    enum node_phase phase = why.len ? NODE_FAILED : NODE_DRAINED;
+
+    if (!r || r->phase == RECLAIM_ORDERED) return;
+    meter_inc(why.len ? host->meters.reclaims_failed : host->meters.reclaims_drained);
+    if (why.len)
+        LOG_WARN(&host->log, "reclaim: the machine could not be emptied",
+                 log_str("machine", r->machine), log_str("why", why));
+    else
+        LOG_INFO(&host->log, "reclaim done", log_str("machine", r->machine));
+    nodes_reclaim(host->nodes, r->machine, phase);
+    /* It is over before its start could be told. One that could not even be begun never says it. */
+    if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
+        operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
+    reclaims_ended(host->reclaims, instruction_id);
+    operator_step_later(host);
+}

@@ -1,0 +1,235 @@
+#include <stdio.h>
+
+#include "operator/operator_internal.h"
+#include "wire/grpc.h"
+
+/* -- when a roll-up goes out -- */
+
+static void want_rollup(struct operator_host *host)
+{
+    if (!host->open || !demand_whole(host->demand)) return;
+    timer_stop(&host->settle);
+    timer_start_in(&host->due, host->rollup_ms);
+    uplink_want_rollup(host->uplink);
+}
+
+/* A change waits for its like, and for the answer to the roll-up before: a shard that is slow is
+ * not given more to do. Without an answer the interval sends it. */
+void operator_demand_changed(struct operator_host *host)
+{
+    meter_set(host->meters.requests, (double)demand_requests(host->demand));
+    meter_set(host->meters.rows, (double)demand_rows(host->demand));
+    meter_set(host->meters.change_unsent, 1);
+    if (!host->open || !demand_whole(host->demand) || host->awaiting) return;
+    if (!timer_running(&host->settle)) timer_start_in(&host->settle, ROLLUP_SETTLE_MS);
+}
+
+static void on_settled(struct timer *timer)
+{
+    want_rollup(CONTAINER_OF(timer, struct operator_host, settle));
+}
+
+static void on_interval(struct timer *timer)
+{
+    struct operator_host *host = CONTAINER_OF(timer, struct operator_host, due);
+
+    /* A whole interval later, what has no answer beside the newest was refused. */
+    if (host->awaiting)
+        meter_inc(host->meters.rollups_unanswered);
+    else
+        host->sent_count = 0;
+    want_rollup(host);
+    if (host->open) timer_start_in(&host->due, host->rollup_ms);
+}
+
+static enum err write_rollup(void *owner, struct buf *out)
+{
+    struct operator_host *host = owner;
+    enum err err;
+
+    if (!demand_whole(host->demand)) return ERR_CANCELLED;
+    host->written = demand_change(host->demand);
+    err = frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
+                        host->demand, out);
+    if (err)
+        LOG_ERROR(&host->log, "roll-up cannot be written", log_err("err", err),
+                  log_u64("rows", demand_rows(host->demand)));
+    return err;
+}
+
+static void on_rollup_sent(void *owner, size_t bytes)
+{
+    struct operator_host *host = owner;
+
+    if (host->sent_count == ROLLUPS_UNANSWERED_MAX) {
+        host->sent_count--;
+        memmove(host->sent, host->sent + 1, host->sent_count * sizeof host->sent[0]);
+    }
+    host->sent[host->sent_count++] = host->written;
+    host->last_sent = host->written;
+    host->awaiting = true;
+    meter_inc(host->meters.rollups);
+    meter_add(host->meters.rollup_bytes, bytes);
+    meter_set(host->meters.change_unsent, host->written != demand_change(host->demand));
+}
+
+/* -- what the shard says -- */
+
+static void on_rollup_ack(struct operator_host *host)
+{
+    meter_inc(host->meters.rollup_acks);
+    host->awaiting = false;
+    if (!host->whole) {
+        host->whole = true;
+        timer_start_in(&host->stale, host->stale_ms);
+    }
+    if (host->sent_count == 0) return;
+    host->taken_due = host->sent[0];
+    host->sent_count--;
+    memmove(host->sent, host->sent + 1, host->sent_count * sizeof host->sent[0]);
+    if (host->last_sent != demand_change(host->demand)) operator_demand_changed(host);
+}
+
+static void on_stale(struct timer *timer)
+{
+    struct operator_host *host = CONTAINER_OF(timer, struct operator_host, stale);
+    size_t left = nodes_sweep(host->nodes);
+
+    if (left)
+        LOG_INFO(&host->log, "machines left while nobody was told of it", log_u64("count", left));
+    host->whole_due = true;
+    operator_step_later(host);
+}
+
+static void take_frame(struct operator_host *host, const struct shard_frame *frame)
+{
+    enum err err;
+
+    switch (frame->word) {
+    case SHARD_HELLO_ACK:
+        if (!host->connected) LOG_INFO(&host->log, "connected to the shard");
+        host->connected = true;
+        host->ended[0] = '\0';
+        meter_set(host->meters.connected, 1);
+        break;
+    case SHARD_ROLLUP_ACK: on_rollup_ack(host); break;
+    case SHARD_BLOB_REQUEST: operator_blob_wanted(host, &frame->blob); break;
+    case SHARD_RECLAIM: operator_reclaims_take(host, &frame->reclaim); break;
+    case SHARD_NODE_STATE:
+        err = nodes_tell(host->nodes, &frame->node);
+        if (err)
+            LOG_ERROR(&host->log, "machine cannot be shown",
+                      log_str("machine", frame->node.machine_id), log_err("err", err));
+        break;
+    case SHARD_AVAILABLE:
+        if (host->source->ops->available)
+            host->source->ops->available(host->source, &frame->available);
+        break;
+    case SHARD_UNSET: LOG_DEBUG(&host->log, "frame of an unknown kind"); break;
+    }
+}
+
+static void on_frame(void *owner, struct str bytes)
+{
+    struct operator_host *host = owner;
+    struct shard_frame frame;
+    struct note note = {""};
+    enum err err = frames_read(bytes, &host->arena, &frame, &note);
+
+    if (err) {
+        meter_inc(host->meters.frames_refused);
+        LOG_ERROR(&host->log, "frame of the shard refused", log_err("err", err),
+                  log_text("why", note.text));
+    } else {
+        take_frame(host, &frame);
+    }
+    arena_reset(&host->arena);
+    operator_step_later(host);
+}
+
+/* -- the stream -- */
+
+static enum err write_hello(void *owner, struct buf *out)
+{
+    struct operator_host *host = owner;
+
+    return frames_hello(&host->parts, str_from(host->cluster), out);
+}
+
+static void on_open(void *owner)
+{
+    struct operator_host *host = owner;
+
+    meter_inc(host->meters.sessions);
+    host->open = true;
+    host->whole = false;
+    host->sent_count = 0;
+    host->awaiting = false;
+    nodes_session(host->nodes);
+    reclaims_session(host->reclaims);
+    timer_start_in(&host->due, host->rollup_ms);
+    want_rollup(host);
+}
+
+static void on_closed(void *owner, enum grpc_status status, struct str why)
+{
+    struct operator_host *host = owner;
+
+    meter_inc(host->meters.session_ends);
+    meter_set(host->meters.connected, 0);
+    snprintf(host->ended, sizeof host->ended, "%s: %.*s", grpc_status_name(status),
+             (int)min_size(why.len, 120), why.at);
+    if (status == GRPC_ABORTED)
+        LOG_ERROR(&host->log, "another operator speaks for this cluster", log_str("why", why));
+    else if (status == GRPC_PERMISSION_DENIED)
+        LOG_ERROR(&host->log, "the shard does not take us for this cluster", log_str("why", why));
+    else
+        LOG_WARN(&host->log, "stream to the shard ended", log_text("why", host->ended));
+    host->open = host->connected = false;
+    timer_stop(&host->settle);
+    timer_stop(&host->due);
+    timer_stop(&host->stale);
+}
+
+static void on_unreachable(void *owner)
+{
+    struct operator_host *host = owner;
+
+    snprintf(host->ended, sizeof host->ended, "no shard can be reached");
+    LOG_WARN(&host->log, "no shard can be reached; it is tried again and again");
+}
+
+const struct uplink_events operator_uplink_events = {
+    .write_hello = write_hello,
+    .write_rollup = write_rollup,
+    .on_rollup_sent = on_rollup_sent,
+    .on_open = on_open,
+    .on_frame = on_frame,
+    .on_closed = on_closed,
+    .on_unreachable = on_unreachable,
+};
+
+void operator_answer(struct operator_host *host, enum err written)
+{
+    enum err err = written;
+
+    if (!err) err = uplink_answer(host->uplink, buf_peek(&host->frame));
+    if (!err) return;
+    meter_inc(host->meters.answers_dropped);
+    LOG_WARN(&host->log, "answer dropped", log_err("err", err));
+}
+
+enum err operator_timers_open(struct operator_host *host)
+{
+    enum err err = timer_init(&host->settle, host->io->loop, on_settled);
+
+    if (!err) err = timer_init(&host->due, host->io->loop, on_interval);
+    return err ? err : timer_init(&host->stale, host->io->loop, on_stale);
+}
+
+void operator_timers_close(struct operator_host *host)
+{
+    timer_deinit(&host->settle);
+    timer_deinit(&host->due);
+    timer_deinit(&host->stale);
+}

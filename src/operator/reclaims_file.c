@@ -1,0 +1,82 @@
+#include "operator/reclaims_file.h"
+
+#include "text/json.h"
+#include "text/ndjson.h"
+
+#define FORMAT "muster operator reclaims 1"
+enum { LINE_MAX_BYTES = 8192 };
+
+enum err reclaims_write(const struct reclaims *reclaims, struct buf *out)
+{
+    const struct reclaim *r;
+    struct ndjson w;
+    size_t cursor = 0;
+    enum err err;
+
+    ndjson_begin(&w, out, NDJSON_LINE);
+    ndjson_string(&w, STR("format"), STR(FORMAT));
+    err = ndjson_end(&w);
+    while (!err && (r = reclaims_next(reclaims, &cursor))) {
+        ndjson_begin(&w, out, NDJSON_LINE);
+        ndjson_string(&w, STR("instruction"), r->id);
+        ndjson_string(&w, STR("machine"), r->machine);
+        ndjson_u64(&w, STR("deadline_unix_ms"), r->deadline.ms);
+        ndjson_i64(&w, STR("preemptor_priority"), r->preemptor_priority);
+        err = ndjson_end(&w);
+    }
+    return err;
+}
+
+static enum err read_order(struct reclaims *reclaims, const struct json *line, struct note *note)
+{
+    struct str id = STR_EMPTY, machine = STR_EMPTY;
+    uint64_t deadline_ms = 0;
+    int64_t priority = 0;
+    enum err err = json_get_string(line, "instruction", &id, note);
+
+    if (!err) err = json_get_string(line, "machine", &machine, note);
+    if (!err) err = json_get_u64(line, "deadline_unix_ms", &deadline_ms, note);
+    if (!err) err = json_get_i64(line, "preemptor_priority", &priority, note);
+    if (!err && (priority < INT32_MIN || priority > INT32_MAX)) {
+        note_set(note, "preemptor_priority: past 32 bits");
+        err = ERR_PARSE;
+    }
+    if (err) return ERR_PARSE;
+    err =
+        reclaims_restore(reclaims, id, machine, (wall_time){deadline_ms}, (int32_t)priority, note);
+    if (err == ERR_EXISTS) note_set(note, "instruction given twice");
+    return err == ERR_NOMEM || err == ERR_FULL || !err ? err : ERR_PARSE;
+}
+
+static enum err read_first(const struct json *line, struct note *note)
+{
+    struct str format = STR_EMPTY;
+    enum err err = json_get_string(line, "format", &format, note);
+
+    if (err) return ERR_PARSE;
+    if (str_equal(format, STR(FORMAT))) return ERR_OK;
+    note_set(note, "not a file of this version");
+    return ERR_PARSE;
+}
+
+enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *note)
+{
+    struct str rest = text, line;
+    size_t number = 0;
+    enum err err = ERR_OK;
+
+    while (!err && str_split(&rest, '\n', &line) && rest.at) {
+        struct json *json = NULL;
+        number++;
+        err = json_open(line, LINE_MAX_BYTES, &json, note);
+        if (!err) err = number == 1 ? read_first(json, note) : read_order(reclaims, json, note);
+        json_close(json);
+        if (err == ERR_TOO_LARGE) err = ERR_PARSE;
+        if (err) note_prefix(note, "line %zu", number);
+    }
+    if (!err && (number == 0 || line.len > 0)) {
+        note_set(note, "cut short");
+        err = ERR_PARSE;
+    }
+    return err;
+}

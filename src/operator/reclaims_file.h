@@ -1,0 +1,18 @@
+/* The orders that must survive kill -9, as a file: one JSON object a line.
+ *
+ *   {"format":"muster operator reclaims 1"}
+ *   {"instruction":"00a1...","machine":"m-7","deadline_unix_ms":1700000000,"preemptor_priority":0}
+ *
+ * Replaced whole (fs_publish), so a file that cannot be read was not written by us. */
+#ifndef OPERATOR_RECLAIMS_FILE_H
+#define OPERATOR_RECLAIMS_FILE_H
+#include "base/buf.h"
+#include "operator/core/reclaims.h"
+
+/* Every line is at most 2 KiB: two ids of 253 bytes, each byte escaped. */
+enum { RECLAIMS_FILE_MAX = RECLAIMS_MAX * 2048 };
+/* Appends. ERR_FULL, ERR_NOMEM. */
+enum err reclaims_write(const struct reclaims *reclaims, struct buf *out);
+/* ERR_PARSE with "line 3: ...", ERR_FULL, ERR_NOMEM. */
+enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *note);
+#endif

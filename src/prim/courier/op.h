@@ -1,0 +1,57 @@
+/* A unary call that a courier makes, and its answer.
+ *
+ * It goes out in slices of its time: a server that says nothing in a slice is left for the next
+ * one, once for all calls that meet the same silence (`generation`). A call that may be repeated
+ * goes on there; of one that may not, and of one whose first slice may have been heard, it is said
+ * that nobody knows. */
+#ifndef PRIM_COURIER_OP_H
+#define PRIM_COURIER_OP_H
+#include "base/buf.h"
+#include "prim/courier/courier.h"
+
+enum { COURIER_REQUEST_ID_CAP = 56 };
+struct courier_op {
+    /* set by courier_op_init and the caller */
+    const char *path;
+    struct buf request; /* encoded */
+    int64_t deadline_ns;
+    /* Not empty: it changes something, and the server knows a repeat. A "no" to a repeat by who has
+     * not looked at it says nothing of the first. */
+    char request_id[COURIER_REQUEST_ID_CAP];
+    bool idempotent; /* a read, or a repeat does no harm: tried again while there is time */
+    bool hurried;    /* fail when every address has failed, instead of waiting for one */
+    bool waits;      /* silence is no trouble: it waits for its turn at the server */
+    bool bare;       /* of the store's own: without what `prepare` adds */
+    void (*done)(struct courier_op *op); /* loop's thread; NULL: somebody is in courier_op_run */
+    void *owner;
+    /* the answer */
+    enum err err; /* as rpc_outcome */
+    enum grpc_status status;
+    bool answered, stopped; /* stopped: by courier_stop_waiting */
+    char text[160];
+    struct buf response;
+    /* the courier's */
+    struct courier *courier;
+    struct rpc_client_call *call;
+    struct post post;
+    struct list link;
+    struct latch wait;
+    uint32_t generation;
+    uint64_t slice_ms;
+    bool doubt; /* an attempt was sent, and not heard of again */
+    bool again;
+    bool refused; /* the store's: `refused` has helped it once */
+};
+void courier_op_init(struct courier_op *op, const char *path, int64_t deadline_ns,
+                     size_t request_max, size_t response_max);
+void courier_op_deinit(struct courier_op *op);
+int courier_op_silence(const struct courier_op *op); /* COORD_R_*: why it was not answered */
+void courier_op_start(struct courier *courier, struct courier_op *op); /* any thread */
+void courier_op_run(struct courier *courier, struct courier_op *op);   /* waits; not the loop's */
+/* Loop thread: for one that `prepare` kept, and for the store's own. */
+void courier_op_begin(struct courier *courier, struct courier_op *op);
+void courier_op_fail(struct courier_op *op, enum err err, const char *text);
+
+/* Any thread: calls that wait at the server end, and none begins any more. */
+void courier_stop_waiting(struct courier *courier);
+#endif

@@ -1,0 +1,519 @@
+#include "provider/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider/client_internal.h"
+#include "wire/pack.h"
+
+enum {
+    CONNECTIONS_MAX = 16,
+    CALLS_MAX = 65536,
+    TIMEOUT_MS = 30 * 1000,
+    WAIT_MAX_MS = 30 * 1000,
+    LIST_TIMEOUT_MS = 120 * 1000,
+    /* A request up to here is kept until its answer, to be sent again if it never left. Bootstrap
+     * blobs of tens of thousands of calls are not: the shard derives those anew. */
+    KEPT_MAX = 2048,
+    REQUEST_MAX = 64 << 20,
+    LANE_BYTES_MAX =
+        32 << 20, /* half of what a connection may hold for a peer that does not read */
+    ACK_MAX = 4 << 20,
+};
+
+struct call {
+    struct list link; /* in provider.waiting, or alone */
+    struct provider *provider;
+    struct lane *lane; /* while it runs */
+    enum provider_verb verb;
+    uint64_t timeout_ms;
+    uint32_t attempts;
+    bool stamped;       /* with the caller's own token */
+    mono_time asked;    /* by the caller */
+    mono_time sent;     /* the last time */
+    struct buf request; /* without its sequence number; empty once it is not needed */
+    size_t bytes;       /* of the request, of which the connection may still hold a copy */
+    provider_done_fn *done;
+    void *context;
+};
+
+/* Numbers of proto/bigfleet/v1alpha1/provider.proto: where each request has its fields. */
+static const struct verb {
+    const char *path;
+    uint32_t shard_id, epoch, sequence; /* 0: it carries no token */
+} verbs[] = {
+    [PROVIDER_CREATE] = {"/bigfleet.v1alpha1.CapacityProvider/Create", 3, 4, 5},
+    [PROVIDER_CONFIGURE] = {"/bigfleet.v1alpha1.CapacityProvider/Configure", 4, 5, 6},
+    [PROVIDER_DRAIN] = {"/bigfleet.v1alpha1.CapacityProvider/Drain", 3, 4, 5},
+    [PROVIDER_DELETE] = {"/bigfleet.v1alpha1.CapacityProvider/Delete", 2, 3, 4},
+    [PROVIDER_GET] = {"/bigfleet.v1alpha1.CapacityProvider/Get", 0, 0, 0},
+};
+enum {
+    REQUEST_MACHINE = 1,
+    CONFIGURE_CLUSTER = 2,
+    CONFIGURE_BLOB = 3,
+    CONFIGURE_METADATA = 7,
+    DRAIN_GRACE = 2,
+    ENTRY_KEY = 1,
+    ENTRY_VALUE = 2,
+};
+
+/* --- how it ended --- */
+
+static bool says_nothing(enum grpc_status status)
+{
+    return status == GRPC_CANCELLED || status == GRPC_DEADLINE_EXCEEDED || status == GRPC_UNKNOWN ||
+           status == GRPC_UNAVAILABLE || status == GRPC_DATA_LOSS;
+}
+
+enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates)
+{
+    if (!outcome->err) return PROVIDER_DONE;
+    if (!outcome->answered) {
+        if (outcome->err == ERR_UNKNOWN) return PROVIDER_UNKNOWN;
+        /* HTTP said no in the provider's place, and sent nothing on. */
+        return outcome->attempts > 0 && outcome->status != GRPC_UNAVAILABLE &&
+                       outcome->err != ERR_TIMEOUT && outcome->err != ERR_CANCELLED
+                   ? PROVIDER_REFUSED
+                   : PROVIDER_UNSENT;
+    }
+    if (outcome->status == GRPC_FAILED_PRECONDITION && mutates) return PROVIDER_FENCED;
+    if (outcome->status == GRPC_NOT_FOUND) return PROVIDER_NOT_FOUND;
+    if (outcome->status == GRPC_UNIMPLEMENTED) return PROVIDER_NOT_SUPPORTED;
+    return outcome->err == ERR_UNKNOWN && says_nothing(outcome->status) ? PROVIDER_UNKNOWN
+                                                                        : PROVIDER_REFUSED;
+}
+
+void provider_doubt(struct rpc_channel *channel, mono_time sent, mono_time now, mono_time *alive)
+{
+    if (alive->ms >= sent.ms) return;
+    *alive = now;
+    rpc_channel_move_on(channel);
+}
+
+/* --- connections --- */
+
+static void pump(struct provider *p);
+
+static void on_change(void *owner)
+{
+    pump(owner);
+}
+
+static void work(struct task *task)
+{
+    pump(CONTAINER_OF(task, struct provider, work));
+}
+
+static void on_late(struct timer *timer)
+{
+    pump(CONTAINER_OF(timer, struct provider, late));
+}
+
+static enum err channel_open(struct provider *p, struct rpc_channel **ret_channel,
+                             struct note *note)
+{
+    const char *addresses[] = {p->address, NULL};
+    const struct rpc_channel_options options = {
+        .io = p->options.io,
+        .addresses = addresses,
+        .tls = p->options.tls,
+        .tls_name = p->tls_name,
+        .backoff_first_ms = p->options.backoff_first_ms,
+        .backoff_max_ms = p->options.backoff_max_ms,
+        .calls_max = p->options.calls_max,
+        .metrics = p->options.metrics,
+        .on_change = on_change,
+        .owner = p,
+    };
+    enum err err = rpc_channel_open(&options, ret_channel, note);
+
+    if (!err) p->open++;
+    return err;
+}
+
+static enum err lane_open(struct provider *p, struct note *note)
+{
+    struct lane *lane = &p->lanes[p->lane_count];
+    enum err err;
+
+    assert(p->lane_count < p->options.connections_max);
+    *lane = (struct lane){.provider = p};
+    err = channel_open(p, &lane->channel, note);
+    if (!err) p->lane_count++;
+    return err;
+}
+
+static bool has_room(const struct lane *lane)
+{
+    return lane->running <
+               min_size(rpc_channel_room(lane->channel), PROVIDER_CALLS_PER_CONNECTION) &&
+           lane->bytes < LANE_BYTES_MAX;
+}
+
+/* The one that took the last call first, so that few are used while few are needed. NULL: all are
+ * full, or not connected. */
+static struct lane *find_lane(struct provider *p)
+{
+    for (uint32_t i = 0; i < p->lane_count; i++) {
+        uint32_t at = (p->lane_next + i) % p->lane_count;
+        if (!has_room(&p->lanes[at])) continue;
+        p->lane_next = at;
+        return &p->lanes[at];
+    }
+    return NULL;
+}
+
+/* --- a call --- */
+
+static void call_waits(struct call *call)
+{
+    call->provider->waiting_count++;
+    call->provider->waiting_bytes += call->bytes;
+}
+
+static void call_stops_waiting(struct call *call)
+{
+    struct provider *p = call->provider;
+
+    assert(p->waiting_count > 0 && p->waiting_bytes >= call->bytes);
+    list_remove(&call->link);
+    p->waiting_count--;
+    p->waiting_bytes -= call->bytes;
+}
+
+static void call_free(struct call *call)
+{
+    buf_deinit(&call->request);
+    free(call);
+}
+
+static void call_end(struct call *call, const struct provider_answer *answer)
+{
+    call->done(call->context, answer);
+    call_free(call);
+}
+
+static void end_unsent(struct list *from, const char *why)
+{
+    const struct provider_answer answer = {
+        .end = PROVIDER_UNSENT, .status = GRPC_UNAVAILABLE, .text = str_from(why)};
+    struct list calls, *node;
+
+    list_init(&calls);
+    list_splice(&calls, from);
+    while ((node = list_pop(&calls)) != NULL)
+        call_end(CONTAINER_OF(node, struct call, link), &answer);
+}
+
+static void on_answer(void *owner, const struct rpc_client_call *rpc,
+                      const struct rpc_outcome *outcome, struct str message)
+{
+    struct call *call = owner;
+    struct provider *p = call->provider;
+    struct provider_answer answer = {.end = provider_judge(outcome, call->verb != PROVIDER_GET),
+                                     .status = outcome->status,
+                                     .text = outcome->text,
+                                     .bytes = message};
+
+    (void)rpc;
+    if (outcome->answered)
+        call->lane->alive = loop_now(p->options.io->loop);
+    else if (outcome->status == GRPC_DEADLINE_EXCEEDED && !p->closing)
+        provider_doubt(call->lane->channel, call->sent, loop_now(p->options.io->loop),
+                       &call->lane->alive);
+    call->lane->running--;
+    call->lane->bytes -= call->bytes;
+    p->running--;
+    call->lane = NULL;
+    if (answer.end == PROVIDER_UNSENT && outcome->attempts > 0 && call->request.len > 0 &&
+        call->attempts < PROVIDER_ATTEMPTS_MAX && !p->closing) {
+        list_prepend(&p->waiting, &call->link); /* on_change is on its way */
+        call_waits(call);
+        return;
+    }
+    call_end(call, &answer);
+}
+
+static enum err stamp(struct call *call)
+{
+    struct pack pack = {&call->request, ERR_OK};
+
+    if (!verbs[call->verb].sequence || call->stamped) return ERR_OK;
+    pack_i64(&pack, verbs[call->verb].sequence, call->provider->sequence + 1);
+    if (!pack.err) call->provider->sequence++;
+    return pack.err;
+}
+
+static enum err call_send(struct call *call, struct lane *lane)
+{
+    const struct rpc_call_options options = {
+        .path = verbs[call->verb].path,
+        .timeout_ms = call->timeout_ms,
+        .idempotent = call->verb == PROVIDER_GET,
+        .untraced = true,
+        .response_max = ACK_MAX,
+        /* One: what is sent again has to be stamped again. */
+        .attempts_max = call->verb == PROVIDER_GET ? PROVIDER_ATTEMPTS_MAX : 1,
+    };
+    size_t unstamped = call->request.len;
+    enum err err = stamp(call);
+
+    if (!err)
+        err = rpc_unary(lane->channel, &options, buf_peek(&call->request), on_answer, call, NULL);
+    call->request.len = unstamped;
+    if (err) return err;
+    call->attempts++;
+    call->sent = loop_now(call->provider->options.io->loop);
+    call->lane = lane;
+    lane->running++;
+    lane->bytes += call->bytes;
+    call->provider->running++;
+    if (call->request.cap > KEPT_MAX) buf_deinit(&call->request);
+    return ERR_OK;
+}
+
+/* --- waiting --- */
+
+/* Where the next one goes; NULL: nowhere yet, and on_change will come. */
+static struct lane *choose(struct provider *p)
+{
+    struct lane *lane = find_lane(p);
+
+    if (lane) return lane;
+    for (uint32_t i = 0; i < p->lane_count; i++)
+        if (!rpc_channel_ready(p->lanes[i].channel))
+            /* With no connection at all a call fails there, and says why. */
+            return !provider_ready(p) && rpc_channel_failing(p->lanes[0].channel) ? &p->lanes[0]
+                                                                                  : NULL;
+    if (p->lane_count < p->options.connections_max) (void)lane_open(p, NULL);
+    return NULL;
+}
+
+static bool waited_too_long(const struct call *call)
+{
+    return mono_due(mono_after(call->asked, WAIT_MAX_MS),
+                    loop_now(call->provider->options.io->loop));
+}
+
+/* Also those that nothing makes room for: a peer that takes no streams, a call that runs for long.
+ */
+static void end_late(struct provider *p)
+{
+    struct list late;
+
+    list_init(&late);
+    while (!list_empty(&p->waiting)) {
+        struct call *call = CONTAINER_OF(p->waiting.next, struct call, link);
+        if (!waited_too_long(call)) break;
+        call_stops_waiting(call);
+        list_append(&late, &call->link);
+    }
+    end_unsent(&late, "waited too long for its turn");
+}
+
+static void pump(struct provider *p)
+{
+    struct list failed;
+    struct lane *lane;
+
+    if (p->closing) return;
+    end_late(p);
+    list_init(&failed);
+    while (!list_empty(&p->waiting) && (lane = choose(p)) != NULL) {
+        struct call *call = CONTAINER_OF(p->waiting.next, struct call, link);
+        enum err err = call_send(call, lane);
+        if (err == ERR_FULL) break; /* timers; a call that ends makes room */
+        call_stops_waiting(call);
+        if (err) list_append(&failed, &call->link);
+    }
+    if (!list_empty(&p->waiting) && !timer_running(&p->late)) timer_start_in(&p->late, WAIT_MAX_MS);
+    end_unsent(&failed, "out of memory");
+}
+
+static void put_metadata(struct pack *pack, const struct label *metadata, size_t count)
+{
+    struct buf scratch;
+
+    buf_init(&scratch, REQUEST_MAX);
+    for (size_t i = 0; i < count; i++) {
+        struct pack row = pack_begin(&scratch);
+        pack_text(&row, ENTRY_KEY, metadata[i].key);
+        pack_text(&row, ENTRY_VALUE, metadata[i].value);
+        pack_row(pack, CONFIGURE_METADATA, &row);
+    }
+    buf_deinit(&scratch);
+}
+
+static enum err put_request(const struct provider *p, const struct provider_request *request,
+                            struct buf *into)
+{
+    const struct verb *verb = &verbs[request->verb];
+    struct pack pack = {into, ERR_OK};
+
+    pack_text(&pack, REQUEST_MACHINE, request->machine);
+    if (request->verb == PROVIDER_CONFIGURE) {
+        pack_text(&pack, CONFIGURE_CLUSTER, request->cluster);
+        pack_text(&pack, CONFIGURE_BLOB, request->blob);
+        put_metadata(&pack, request->metadata, request->metadata_count);
+    }
+    if (request->verb == PROVIDER_DRAIN) pack_u64(&pack, DRAIN_GRACE, request->grace_seconds);
+    if (verb->shard_id && request->token) {
+        pack_text(&pack, verb->shard_id, request->token->shard);
+        pack_i64(&pack, verb->epoch, request->token->epoch);
+        pack_i64(&pack, verb->sequence, request->token->sequence);
+    } else if (verb->shard_id) {
+        pack_text(&pack, verb->shard_id, str_from(p->shard_id));
+        pack_i64(&pack, verb->epoch, p->options.epoch);
+    }
+    return pack.err;
+}
+
+enum err provider_call(struct provider *p, const struct provider_request *request,
+                       provider_done_fn *done, void *context)
+{
+    struct call *call;
+    enum err err;
+
+    if (request->machine.len == 0 && !request->token) return ERR_INVALID;
+    if (p->closing) return ERR_CLOSED;
+    if (p->waiting_count + p->running >= p->options.calls_max) return ERR_FULL;
+    call = calloc(1, sizeof *call);
+    if (!call) return ERR_NOMEM;
+    call->provider = p;
+    call->verb = request->verb;
+    call->stamped = request->token != NULL;
+    call->timeout_ms = request->timeout_ms ? request->timeout_ms : p->options.timeout_ms;
+    call->done = done;
+    call->context = context;
+    call->asked = loop_now(p->options.io->loop);
+    list_init(&call->link);
+    buf_init(&call->request, REQUEST_MAX);
+    err = put_request(p, request, &call->request);
+    if (err) {
+        call_free(call);
+        return err;
+    }
+    call->bytes = call->request.len;
+    list_append(&p->waiting, &call->link);
+    call_waits(call);
+    loop_defer(p->options.io->loop, &p->work); /* not from here: it may end calls */
+    return ERR_OK;
+}
+
+/* --- life --- */
+
+static void provider_free(struct provider *p)
+{
+    task_cancel(&p->work);
+    timer_deinit(&p->late);
+    tls_context_unref(p->options.tls);
+    free(p->address);
+    free(p->shard_id);
+    free(p->tls_name);
+    free(p);
+}
+
+static void on_channel_closed(void *owner)
+{
+    struct provider *p = owner;
+    void (*done)(void *) = p->done;
+    void *done_owner = p->owner;
+
+    assert(p->open > 0);
+    if (--p->open > 0) return;
+    end_unsent(&p->waiting, "the shard is closing");
+    provider_free(p);
+    if (done) done(done_owner);
+}
+
+void provider_close(struct provider *p, void (*done)(void *owner), void *owner)
+{
+    assert(!p->closing);
+    p->closing = true;
+    p->done = done;
+    p->owner = owner;
+    for (uint32_t i = 0; i < p->lane_count; i++)
+        rpc_channel_close(p->lanes[i].channel, on_channel_closed, p);
+    rpc_channel_close(p->bulk, on_channel_closed, p);
+}
+
+static enum err check_options(const struct provider_options *o, struct note *note)
+{
+    const char *wrong = NULL;
+
+    if (!o->address || !o->address[0]) wrong = "provider address: empty";
+    if (!wrong && (!o->shard_id || !o->shard_id[0])) wrong = "shard id: empty";
+    if (!wrong && o->epoch <= 0) wrong = "epoch: missing";
+    if (!wrong && o->connections_max > LANES_MAX) wrong = "too many connections to the provider";
+    if (!wrong) return ERR_OK;
+    note_set(note, "%s", wrong);
+    return ERR_INVALID;
+}
+
+static void settle_options(struct provider *p, const struct provider_options *given)
+{
+    struct provider_options *o = &p->options;
+
+    *o = *given;
+    o->address = o->shard_id = o->tls_name = NULL;
+    if (!o->connections_max) o->connections_max = CONNECTIONS_MAX;
+    if (!o->calls_max) o->calls_max = CALLS_MAX;
+    if (!o->timeout_ms) o->timeout_ms = TIMEOUT_MS;
+    if (!o->list_timeout_ms) o->list_timeout_ms = LIST_TIMEOUT_MS;
+    if (!o->list_max) o->list_max = INT32_MAX;
+    if (o->tls) tls_context_ref(o->tls);
+}
+
+static enum err copy_texts(struct provider *p, const struct provider_options *given)
+{
+    p->address = str_dup(str_from(given->address));
+    p->shard_id = str_dup(str_from(given->shard_id));
+    if (given->tls_name) p->tls_name = str_dup(str_from(given->tls_name));
+    return p->address && p->shard_id && (p->tls_name || !given->tls_name) ? ERR_OK : ERR_NOMEM;
+}
+
+enum err provider_open(const struct provider_options *options, struct provider **ret_provider,
+                       struct note *note)
+{
+    enum err err = check_options(options, note);
+    struct provider *p;
+
+    if (err) return err;
+    p = calloc(1, sizeof *p);
+    if (!p) return ERR_NOMEM;
+    settle_options(p, options);
+    list_init(&p->waiting);
+    task_init(&p->work, work);
+    err = copy_texts(p, options);
+    if (!err) err = timer_init(&p->late, p->options.io->loop, on_late);
+    if (!err) err = channel_open(p, &p->bulk, note);
+    if (err) {
+        provider_free(p);
+        return err;
+    }
+    err = lane_open(p, note);
+    if (err) { /* the loop frees it, when the channel that was opened is gone */
+        p->closing = true;
+        rpc_channel_close(p->bulk, on_channel_closed, p);
+        return err;
+    }
+    *ret_provider = p;
+    return ERR_OK;
+}
+
+bool provider_ready(const struct provider *p)
+{
+    for (uint32_t i = 0; i < p->lane_count; i++)
+        if (rpc_channel_ready(p->lanes[i].channel)) return true;
+    return false;
+}
+
+struct provider_stats provider_stats(const struct provider *p)
+{
+    return (struct provider_stats){.running = p->running,
+                                   .waiting = p->waiting_count,
+                                   .waiting_bytes = p->waiting_bytes,
+                                   .connections = p->lane_count,
+                                   .sequence = p->sequence};
+}

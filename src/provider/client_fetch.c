@@ -1,0 +1,222 @@
+/* List: one long message, handed on in chunks.
+ *
+ * A fetch lives until on_end was told and every chunk is back, whichever is later. Chunks are used
+ * again, so a List of any size takes the memory of those that are out at once. */
+#include <stdlib.h>
+
+#include "provider/client_internal.h"
+#include "wire/pack.h"
+
+enum {
+    CHUNK_BYTES = 256 << 10,
+    CHUNKS_MAX = 8,
+    CHUNK_SLACK = 4 << 20, /* what one piece may bring beyond: all that came while it was paused */
+    FILTER_MAX = 1 << 20,
+    FILTER_STATES = 1,
+    FILTER_MAX_RESULTS = 4,
+    FILTER_SINCE = 5,
+    FILTER_PAGE_SIZE = 100,
+    FILTER_PAGE_TOKEN = 101,
+};
+
+struct chunk {
+    struct provider_chunk chunk; /* what the caller sees */
+    struct list link;            /* in fetch.kept, or alone */
+    struct provider_fetch *fetch;
+    struct buf bytes;
+};
+struct provider_fetch {
+    struct provider *provider;
+    struct rpc_client_call *call; /* NULL once ended */
+    mono_time sent, alive;        /* alive: something came */
+    struct provider_fetch_events events;
+    void *context;
+    size_t chunk_bytes;
+    uint32_t chunks_max, out; /* out: with the caller */
+    uint32_t messages;
+    bool short_of_memory, two_messages;
+    bool over; /* on_end was told, or nobody knows of it */
+    struct chunk *filling;
+    struct list kept;
+};
+
+static void chunk_free(struct chunk *chunk)
+{
+    buf_deinit(&chunk->bytes);
+    free(chunk);
+}
+
+static struct chunk *chunk_take(struct provider_fetch *f)
+{
+    struct list *node = list_pop(&f->kept);
+    struct chunk *chunk = node ? CONTAINER_OF(node, struct chunk, link) : calloc(1, sizeof *chunk);
+    char *room;
+
+    if (node || !chunk) return chunk;
+    list_init(&chunk->link);
+    chunk->fetch = f;
+    buf_init(&chunk->bytes, f->chunk_bytes + CHUNK_SLACK);
+    if (buf_reserve(&chunk->bytes, f->chunk_bytes, &room) == ERR_OK) return chunk;
+    chunk_free(chunk);
+    return NULL;
+}
+
+static void free_if_done(struct provider_fetch *f)
+{
+    struct list kept, *node;
+
+    if (!f->over || f->out > 0) return;
+    list_init(&kept);
+    list_splice(&kept, &f->kept);
+    while ((node = list_pop(&kept)) != NULL) chunk_free(CONTAINER_OF(node, struct chunk, link));
+    if (f->filling) chunk_free(f->filling);
+    free(f);
+}
+
+static void hand_on(struct provider_fetch *f)
+{
+    struct chunk *chunk = f->filling;
+
+    f->filling = NULL;
+    f->out++;
+    chunk->chunk.bytes = buf_peek(&chunk->bytes);
+    f->events.on_chunk(f->context, &chunk->chunk);
+}
+
+static void on_piece(void *owner, struct rpc_client_call *call, struct str piece, bool last)
+{
+    struct provider_fetch *f = owner;
+
+    f->alive = f->sent;
+    if (f->messages > 0) f->two_messages = true;
+    f->messages += last;
+    if (!f->filling) f->filling = chunk_take(f);
+    if (!f->filling || f->two_messages || buf_append(&f->filling->bytes, piece)) {
+        f->short_of_memory = !f->two_messages;
+        rpc_call_cancel(call);
+        return;
+    }
+    if (f->filling->bytes.len < f->chunk_bytes) return;
+    hand_on(f);
+    if (f->call && f->out >= f->chunks_max) rpc_call_pause(f->call);
+}
+
+static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome)
+{
+    struct provider_fetch *f = owner;
+    struct provider_answer answer = {.end = provider_judge(outcome, false),
+                                     .status = outcome->status,
+                                     .text = outcome->text,
+                                     .bytes = STR_EMPTY};
+    const char *broken = f->short_of_memory                  ? "out of memory"
+                         : f->two_messages                   ? "more than one message"
+                         : f->messages == 0 && !outcome->err ? "answered OK, without a message"
+                                                             : NULL;
+
+    (void)call;
+    f->call = NULL;
+    if (outcome->status == GRPC_DEADLINE_EXCEEDED && !outcome->answered && !f->provider->closing)
+        provider_doubt(f->provider->bulk, f->sent, loop_now(f->provider->options.io->loop),
+                       &f->alive);
+    if (broken) {
+        answer.end = PROVIDER_UNKNOWN;
+        answer.text = str_from(broken);
+    }
+    if (f->filling && f->filling->bytes.len > 0) hand_on(f);
+    f->events.on_end(f->context, &answer);
+    f->over = true;
+    free_if_done(f);
+}
+
+void provider_chunk_done(struct provider_chunk *own)
+{
+    struct chunk *chunk = CONTAINER_OF(own, struct chunk, chunk);
+    struct provider_fetch *f = chunk->fetch;
+
+    assert(f->out > 0);
+    f->out--;
+    buf_clear(&chunk->bytes);
+    list_append(&f->kept, &chunk->link);
+    if (f->call) rpc_call_resume(f->call); /* nothing, when it was not paused */
+    free_if_done(f);
+}
+
+void provider_fetch_cancel(struct provider_fetch *fetch)
+{
+    if (fetch->call) rpc_call_cancel(fetch->call);
+}
+
+static enum err put_filter(const struct provider_fetch_request *request, struct buf *into)
+{
+    struct pack pack = {into, ERR_OK};
+
+    for (size_t i = 0; i < request->state_count; i++) { /* not pack_u64: 0 is one, too */
+        pack_varint(&pack, FILTER_STATES << 3);
+        pack_varint(&pack, request->states[i]);
+    }
+    pack_u64(&pack, FILTER_MAX_RESULTS, request->max_results);
+    pack_text(&pack, FILTER_SINCE, request->cursor);
+    pack_u64(&pack, FILTER_PAGE_SIZE, request->page_size);
+    pack_text(&pack, FILTER_PAGE_TOKEN, request->page_token);
+    return pack.err;
+}
+
+static enum err ask(struct provider *p, struct provider_fetch *f,
+                    const struct provider_fetch_request *request)
+{
+    static const struct rpc_call_events events = {.on_end = on_end};
+    const struct rpc_call_options options = {
+        .path = "/bigfleet.v1alpha1.CapacityProvider/List",
+        .timeout_ms = p->options.list_timeout_ms,
+        .idempotent = true,
+        .untraced = true,
+        .response_max = p->options.list_max,
+        .attempts_max = PROVIDER_ATTEMPTS_MAX,
+    };
+    struct buf filter;
+    enum err err;
+
+    buf_init(&filter, FILTER_MAX);
+    err = put_filter(request, &filter);
+    if (!err) err = rpc_call_start(p->bulk, &options, &events, f, &f->call);
+    if (!err) {
+        rpc_call_in_pieces(f->call, on_piece);
+        err = rpc_call_send(f->call, buf_peek(&filter));
+        if (err) {
+            f->short_of_memory = true;
+            rpc_call_cancel(f->call); /* ends by on_end, as if the provider had not answered */
+            err = ERR_OK;
+        } else {
+            rpc_call_end(f->call);
+        }
+    }
+    buf_deinit(&filter);
+    return err;
+}
+
+enum err provider_fetch_start(struct provider *p, const struct provider_fetch_request *request,
+                              const struct provider_fetch_events *events, void *context,
+                              struct provider_fetch **ret_fetch)
+{
+    struct provider_fetch *f;
+    enum err err;
+
+    if (p->closing) return ERR_CLOSED;
+    f = calloc(1, sizeof *f);
+    if (!f) return ERR_NOMEM;
+    f->provider = p;
+    f->sent = loop_now(p->options.io->loop);
+    f->events = *events;
+    f->context = context;
+    f->chunk_bytes = request->chunk_bytes ? request->chunk_bytes : CHUNK_BYTES;
+    f->chunks_max = request->chunks_max ? request->chunks_max : CHUNKS_MAX;
+    list_init(&f->kept);
+    err = ask(p, f, request);
+    if (err) {
+        f->over = true;
+        free_if_done(f);
+        return err;
+    }
+    *ret_fetch = f;
+    return ERR_OK;
+}

@@ -1,0 +1,42 @@
+/* What the client's files share. Nothing outside them includes this.
+ *
+ *   client.c        connections, calls, where they wait
+ *   client_fetch.c  List */
+#ifndef PROVIDER_CLIENT_INTERNAL_H
+#define PROVIDER_CLIENT_INTERNAL_H
+#include "base/list.h"
+#include "provider/client.h"
+
+enum { LANES_MAX = 64 };
+
+struct lane { /* one connection for calls */
+    struct provider *provider;
+    struct rpc_channel *channel;
+    uint32_t running;
+    size_t bytes;    /* of the requests that run */
+    mono_time alive; /* its connection last answered something, or took the place of another */
+};
+struct provider {
+    struct provider_options options; /* texts are not used: see below */
+    char *address, *shard_id, *tls_name;
+    int64_t sequence;
+    struct lane lanes[LANES_MAX];
+    uint32_t lane_count, lane_next; /* next: where the last call went */
+    struct rpc_channel *bulk;       /* List */
+    struct list waiting;            /* struct call */
+    struct task work;               /* sends what waits */
+    struct timer late;              /* while something waits: it may have waited too long */
+    uint32_t waiting_count, running;
+    size_t waiting_bytes; /* of the requests that wait */
+    uint32_t open;        /* channels that exist */
+    bool closing;
+    void (*done)(void *owner);
+    void *owner;
+};
+
+/* The time of what was sent at `sent` is up. When nothing at all was heard since, the connection
+ * may lead nowhere, and no kernel says so for a quarter of an hour: new calls get another one. */
+void provider_doubt(struct rpc_channel *channel, mono_time sent, mono_time now, mono_time *alive);
+/* How it ended; `mutates`: it carried a token. */
+enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates);
+#endif

@@ -1,0 +1,503 @@
+#include "provider/host/book_internal.h"
+
+#include <stdlib.h>
+
+#include "model/ids.h"
+
+enum {
+    POOL_MAX = 8 << 20,
+    BUCKETS_FIRST = CHUNK,
+    CHANGE_ROOM = 512, /* of a change's numbers and tags, generously */
+};
+
+/* --- life --- */
+
+enum err book_open(const struct book_options *options, struct book **ret_book)
+{
+    struct book *book = calloc(1, sizeof *book);
+
+    if (!book) return ERR_NOMEM;
+    book->options = *options;
+    if (book->options.machines_max == 0 || book->options.machines_max > BOOK_MACHINES_MAX)
+        book->options.machines_max = BOOK_MACHINES_MAX;
+    book->identity = options->identity;
+    book->file = 1;
+    book->buckets = BUCKETS_FIRST;
+    book->chunks = calloc(CHUNKS_MAX, sizeof(struct entry *));
+    book->under_way = calloc(book->buckets, sizeof(struct entry *));
+    map_init(&book->by_id, book->options.machines_max, options->seed);
+    map_init(&book->strangers, BOOK_STRANGERS_MAX + 1, options->seed);
+    map_init(&book->loading, POOL_MAX, options->seed);
+    pool_init(&book->pool, POOL_MAX, options->seed);
+    list_init(&book->strangers_by_age);
+    list_init(&book->tombstones);
+    list_init(&book->walks);
+    buf_init(&book->changes, CHANGES_BYTES_MAX);
+    buf_init(&book->snapshot.changes, CHANGES_BYTES_MAX);
+    if (!book->chunks || !book->under_way) {
+        book_close(book);
+        return ERR_NOMEM;
+    }
+    *ret_book = book;
+    return ERR_OK;
+}
+
+static void drop_fences(struct book *book, struct fences *fences)
+{
+    if (fences->count > 0) pool_drop(&book->pool, fences->first.shard);
+    for (uint32_t i = 1; i < fences->count; i++) pool_drop(&book->pool, fences->more[i - 1].shard);
+    free(fences->more);
+}
+
+static void clear_entry(struct book *book, struct entry *e)
+{
+    free(e->id);
+    free(e->host);
+    free(e->error);
+    free(e->pending);
+    drop_fences(book, &e->fences);
+    pool_drop(&book->pool, e->offer);
+    pool_drop(&book->pool, e->binding);
+}
+
+static void free_stranger(struct book *book, struct stranger *s)
+{
+    drop_fences(book, &s->fences);
+    list_remove(&s->link);
+    free(s);
+}
+
+void book_close(struct book *book)
+{
+    struct map_entry *at;
+    size_t cursor = 0;
+
+    if (!book) return;
+    assert(list_empty(&book->walks));
+    while (book->chunks && (at = map_next(&book->by_id, &cursor)) != NULL)
+        clear_entry(book, at->value);
+    while (!list_empty(&book->strangers_by_age))
+        free_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
+    while (!list_empty(&book->tombstones))
+        free(CONTAINER_OF(list_pop(&book->tombstones), struct tombstone, link));
+    for (cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;) free(at->value);
+    for (size_t i = 0; book->chunks && i < CHUNKS_MAX; i++) free(book->chunks[i]);
+    free(book->chunks);
+    free(book->under_way);
+    map_deinit(&book->by_id);
+    map_deinit(&book->strangers);
+    map_deinit(&book->loading);
+    pool_deinit(&book->pool);
+    buf_deinit(&book->changes);
+    buf_deinit(&book->snapshot.changes);
+    free(book);
+}
+
+struct buf *book_changes(struct book *book)
+{
+    return &book->changes;
+}
+
+struct book_stats book_stats(const struct book *book)
+{
+    struct book_stats stats = {
+        .total = map_count(&book->by_id),
+        .revision = book->revision,
+        .tombstones = book->tombstone_count,
+        .strangers = map_count(&book->strangers),
+        .operations = book->operations,
+        .blob_bytes = book->blob_bytes,
+        .items = map_count(&book->pool.items),
+    };
+
+    for (int state = 0; state < MACHINE_STATE_COUNT; state++) {
+        stats.machines[state] = book->count[state];
+        stats.list_bytes += book->bytes[state];
+    }
+    return stats;
+}
+
+/* --- finding --- */
+
+struct entry *book_find(const struct book *book, struct str id)
+{
+    return map_get(&book->by_id, id);
+}
+
+/* --- fences --- */
+
+struct fence *fences_at(const struct fences *fences, uint32_t place)
+{
+    if (place >= fences->count) return NULL;
+    return place == 0 ? (struct fence *)&fences->first : &fences->more[place - 1];
+}
+
+struct fence *fences_find(const struct fences *fences, struct str shard)
+{
+    struct fence *fence = NULL;
+
+    for (uint32_t i = 0; (fence = fences_at(fences, i)) != NULL; i++)
+        if (str_equal(pool_text(fence->shard), shard)) break;
+    return fence;
+}
+
+const struct fences *book_fences(const struct book *book, struct str id)
+{
+    const struct entry *e = book_find(book, id);
+    const struct stranger *s = e ? NULL : map_get(&book->strangers, id);
+
+    return e ? &e->fences : s ? &s->fences : NULL;
+}
+
+static enum err fences_set(struct fences *fences, const struct change *change,
+                           struct pool_item *shard)
+{
+    struct fence *fence = fences_find(fences, pool_text(shard));
+
+    if (fence) {
+        fence->epoch = change->epoch;
+        fence->sequence = change->sequence;
+        return ERR_OK;
+    }
+    if (fences->count >= BOOK_FENCES_PER_MACHINE_MAX) return ERR_FULL;
+    if (fences->count > 0) {
+        struct fence *more = realloc(fences->more, fences->count * sizeof *more);
+        if (!more) return ERR_NOMEM;
+        fences->more = more;
+        fence = &more[fences->count - 1];
+    } else {
+        fence = &fences->first;
+    }
+    *fence = (struct fence){pool_hold(shard), change->epoch, change->sequence};
+    fences->count++;
+    return ERR_OK;
+}
+
+static enum err make_stranger(struct book *book, struct str id, struct stranger **ret_stranger)
+{
+    struct stranger *s = calloc(1, sizeof *s + id.len);
+    enum err err;
+
+    if (!s) return ERR_NOMEM;
+    list_init(&s->link);
+    s->id_len = (uint8_t)id.len;
+    memcpy(s->id, id.at, id.len);
+    err = map_put(&book->strangers, str_of(s->id, s->id_len), s);
+    if (err) {
+        free(s);
+        return err;
+    }
+    list_append(&book->strangers_by_age, &s->link);
+    *ret_stranger = s;
+    return ERR_OK;
+}
+
+static void drop_stranger(struct book *book, struct stranger *s)
+{
+    (void)map_remove(&book->strangers, str_of(s->id, s->id_len));
+    free_stranger(book, s);
+}
+
+static enum err apply_fence(struct book *book, const struct change *change,
+                            const struct change_items *items)
+{
+    struct entry *e = book_find(book, change->id);
+    struct stranger *s;
+    enum err err = ERR_OK;
+
+    if (e) return fences_set(&e->fences, change, items->shard);
+    s = map_get(&book->strangers, change->id);
+    if (!s) err = make_stranger(book, change->id, &s);
+    if (err) return err;
+    err = fences_set(&s->fences, change, items->shard);
+    if (err && s->fences.count == 0) drop_stranger(book, s);
+    if (map_count(&book->strangers) > BOOK_STRANGERS_MAX)
+        drop_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
+    return err;
+}
+
+/* --- counting --- */
+
+static void count_in(struct book *book, struct entry *e)
+{
+    e->wire_len = entry_wire_len(book, e);
+    book->count[e->state]++;
+    book->bytes[e->state] += e->wire_len;
+}
+
+static void count_out(struct book *book, const struct entry *e)
+{
+    book->count[e->state]--;
+    book->bytes[e->state] -= e->wire_len;
+}
+
+/* An entry for a machine that is new, with the marks its id had as a stranger. */
+static enum err make_entry(struct book *book, struct str id, struct entry **ret_entry)
+{
+    struct stranger *s = map_get(&book->strangers, id);
+    struct entry *e = NULL;
+    enum err err = table_take(book, &e);
+
+    if (err) return err;
+    e->id = str_dup(id);
+    e->id_len = (uint8_t)id.len;
+    err = e->id ? map_put(&book->by_id, entry_id(e), e) : ERR_NOMEM;
+    if (err) {
+        free(e->id);
+        table_give(book, e);
+        return err;
+    }
+    if (s) {
+        e->fences = s->fences;
+        s->fences = (struct fences){0};
+        drop_stranger(book, s);
+    }
+    *ret_entry = e;
+    return ERR_OK;
+}
+
+/* --- a machine changes --- */
+
+struct texts { /* what a change brings that needs memory of its own */
+    char *host, *error;
+    struct pending *pending;
+};
+
+static bool state_has_host(enum machine_state state)
+{
+    return state != MACHINE_SPECULATIVE && state != MACHINE_CREATING;
+}
+
+static bool state_keeps_binding(enum machine_state state)
+{
+    return state == MACHINE_CONFIGURING || state == MACHINE_CONFIGURED ||
+           state == MACHINE_DRAINING || state == MACHINE_FAILED;
+}
+
+/* "host-" and the id, which need not be kept. */
+static bool is_usual_host(struct str host, struct str id)
+{
+    return str_starts(host, STR("host-")) && str_equal(str_tail(host, 5), id);
+}
+
+static enum err make_texts(const struct change *change, struct texts *ret_texts)
+{
+    struct texts t = {0};
+    bool ok = true;
+
+    if (change->host.len > 0 && !is_usual_host(change->host, change->id))
+        ok = (t.host = str_dup(change->host)) != NULL;
+    if (ok && change->error.len > 0) ok = (t.error = str_dup(change->error)) != NULL;
+    if (ok && (change->blob.len > 0 || change->grace_ms > 0)) {
+        t.pending = malloc(sizeof *t.pending + change->blob.len);
+        ok = t.pending != NULL;
+    }
+    if (!ok) {
+        free(t.host);
+        free(t.error);
+        free(t.pending);
+        return ERR_NOMEM;
+    }
+    if (t.pending) {
+        t.pending->grace_ms = change->grace_ms;
+        t.pending->blob_len = change->blob.len;
+        if (change->blob.len > 0) memcpy(t.pending->blob, change->blob.at, change->blob.len);
+    }
+    *ret_texts = t;
+    return ERR_OK;
+}
+
+static void set_host(struct entry *e, const struct change *change, char *own_host)
+{
+    bool had = e->has_host;
+
+    if (e->state == MACHINE_FAILED)
+        e->has_host = had || change->host.len > 0;
+    else
+        e->has_host = state_has_host(e->state);
+    if (!e->has_host || change->host.len > 0) {
+        free(e->host);
+        e->host = own_host;
+        e->host_len = own_host ? (uint16_t)change->host.len : 0;
+    }
+    assert(e->has_host || !e->host);
+}
+
+static void set_pool_item(struct book *book, struct pool_item **place, struct pool_item *item)
+{
+    struct pool_item *old = *place;
+
+    *place = pool_hold(item);
+    pool_drop(&book->pool, old);
+}
+
+static void set_pending(struct book *book, struct entry *e, struct pending *own_pending)
+{
+    if (e->pending) book->blob_bytes -= e->pending->blob_len;
+    free(e->pending);
+    e->pending = own_pending;
+    if (e->pending) book->blob_bytes += e->pending->blob_len;
+}
+
+static void set_entry(struct book *book, struct entry *e, const struct change *change,
+                      const struct change_items *items, const struct texts *texts)
+{
+    bool other = e->state != change->state;
+
+    e->state = (uint8_t)change->state;
+    e->revision = change->revision;
+    for (int i = 0; i < OPERATION_KINDS; i++)
+        if (change->operations[i]) {
+            e->operations[i] = change->operations[i];
+            book->operation = max_u64(book->operation, change->operations[i]);
+            other = true;
+        }
+    if (items->offer) set_pool_item(book, &e->offer, items->offer);
+    if (items->binding || !state_keeps_binding(e->state))
+        set_pool_item(book, &e->binding, items->binding);
+    set_host(e, change, texts->host);
+    if (e->state != MACHINE_FAILED || change->error.len > 0) {
+        free(e->error);
+        e->error = texts->error;
+        e->error_len = (uint16_t)change->error.len;
+    }
+    if (other || texts->pending) set_pending(book, e, texts->pending);
+}
+
+static enum err apply_machine(struct book *book, const struct change *change,
+                              const struct change_items *items)
+{
+    struct entry *e = book_find(book, change->id);
+    bool is_new = !e;
+    struct texts texts;
+    enum err err;
+
+    assert(!is_new || items->offer);
+    assert(!items->binding || state_keeps_binding(change->state));
+    err = make_texts(change, &texts);
+    if (err) return err;
+    if (is_new) err = make_entry(book, change->id, &e);
+    if (err) {
+        free(texts.host);
+        free(texts.error);
+        free(texts.pending);
+        return err;
+    }
+    if (!is_new) {
+        walks_keep(book, e);
+        count_out(book, e);
+        if (book->loaded) table_unlink(book, e);
+        if (entry_under_way(e)) table_end(book, e);
+    }
+    set_entry(book, e, change, items, &texts);
+    count_in(book, e);
+    if (entry_under_way(e)) table_begin(book, e);
+    book->revision = max_u64(book->revision, change->revision);
+    if (book->loaded) table_link_newest(book, e);
+    return ERR_OK;
+}
+
+/* --- a machine goes --- */
+
+static enum err apply_removed(struct book *book, const struct change *change)
+{
+    struct entry *e = book_find(book, change->id);
+    struct tombstone *tombstone = malloc(sizeof *tombstone + change->id.len);
+    struct stranger *s = NULL;
+    enum err err = tombstone ? ERR_OK : ERR_NOMEM;
+
+    if (!err && e && e->fences.count > 0) err = make_stranger(book, change->id, &s);
+    if (err) {
+        free(tombstone);
+        return err;
+    }
+    list_init(&tombstone->link);
+    tombstone->revision = change->revision;
+    tombstone->id_len = (uint8_t)change->id.len;
+    memcpy(tombstone->id, change->id.at, change->id.len);
+    if (e) {
+        walks_keep(book, e);
+        count_out(book, e);
+        if (entry_under_way(e)) table_end(book, e);
+        if (book->loaded) table_unlink(book, e);
+        (void)map_remove(&book->by_id, entry_id(e));
+        if (s) s->fences = e->fences; /* a stale shard stays stale should the id come back */
+        e->fences = (struct fences){0};
+        set_pending(book, e, NULL);
+        clear_entry(book, e);
+        table_give(book, e);
+    }
+    if (map_count(&book->strangers) > BOOK_STRANGERS_MAX)
+        drop_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
+    book->revision = max_u64(book->revision, change->revision);
+    table_bury(book, tombstone);
+    return ERR_OK;
+}
+
+/* --- any change --- */
+
+enum err change_room(const struct change *change, const struct change_items *items,
+                     struct buf *into)
+{
+    size_t room =
+        CHANGE_ROOM + change->id.len + change->host.len + change->error.len + change->blob.len;
+    const struct pool_item *const all[] = {items->offer, items->binding, items->shard};
+    char *at;
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        if (all[i]) room += CHANGE_ROOM + all[i]->len;
+    return buf_reserve(into, room, &at);
+}
+
+/* The journal that is being made hears of what it has told already; the rest it will tell. */
+static bool snapshot_wants(const struct book *book, const struct change *change)
+{
+    const struct entry *e = book_find(book, change->id);
+
+    if (!book->snapshot.active || !book->snapshot.marked) return false;
+    return change->kind == CHANGE_REMOVED || !e || e->slot < book->snapshot.position;
+}
+
+/* A machine that goes before it was told leaves its marks behind, so the new journal must know that
+ * it was there. */
+static enum err tell_before_it_goes(struct book *book, const struct change *change)
+{
+    const struct entry *e = change->kind == CHANGE_REMOVED ? book_find(book, change->id) : NULL;
+
+    if (!e || !book->snapshot.active || !book->snapshot.marked) return ERR_OK;
+    if (e->slot < book->snapshot.position) return ERR_OK;
+    return snapshot_say(book, e, &book->snapshot.changes);
+}
+
+enum err book_apply(struct book *book, const struct change *change,
+                    const struct change_items *items)
+{
+    enum err err = ERR_OK;
+
+    assert(change->kind != CHANGE_ITEM); /* they are the loader's */
+    if (book->loaded) {
+        err = tell_before_it_goes(book, change);
+        if (!err) err = change_room(change, items, &book->changes);
+        if (!err && book->snapshot.active)
+            err = change_room(change, items, &book->snapshot.changes);
+        if (err) return err;
+    }
+    switch (change->kind) {
+    case CHANGE_MACHINE: err = apply_machine(book, change, items); break;
+    case CHANGE_FENCE: err = apply_fence(book, change, items); break;
+    case CHANGE_REMOVED: err = apply_removed(book, change); break;
+    case CHANGE_MARKS:
+        book->identity = change->identity;
+        book->revision = max_u64(book->revision, change->revision);
+        book->operation = max_u64(book->operation, change->operation);
+        book->forgotten = max_u64(book->forgotten, change->forgotten);
+        book->pool.next_number = max_u64(book->pool.next_number, change->item);
+        break;
+    case CHANGE_ITEM: break;
+    }
+    if (err || !book->loaded) return err;
+    tell_change(change, items, book->file, &book->changes);
+    if (snapshot_wants(book, change))
+        tell_change(change, items, book->snapshot.file, &book->snapshot.changes);
+    return ERR_OK;
+}

@@ -1,0 +1,439 @@
+/* Requests, ends of operations and sightings: each is judged here and becomes changes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/ids.h"
+#include "provider/host/book_internal.h"
+#include "provider/host/offer.h"
+#include "wire/field.h"
+#include "wire/pack.h"
+
+enum {
+    ACK_OPERATION = 1,
+    ACK_MACHINE = 2,
+    BINDING_BYTES_MAX = BOOK_METADATA_BYTES_MAX * 2,
+    OPERATION_NAME_CAP = 24,
+};
+
+const char *book_outcome_name(enum book_outcome outcome)
+{
+    static const char *const names[BOOK_OUTCOMES] = {
+        [BOOK_ACCEPTED] = "accepted",   [BOOK_REPEATED] = "repeated",
+        [BOOK_INVALID] = "invalid",     [BOOK_FENCED] = "fenced",
+        [BOOK_NOT_FOUND] = "not_found", [BOOK_WRONG_STATE] = "wrong_state",
+        [BOOK_REFUSED] = "refused",
+    };
+
+    assert(outcome < BOOK_OUTCOMES);
+    return names[outcome];
+}
+
+static struct backend_machine machine_of(const struct entry *e, const struct offer *offer,
+                                         char room[ENTRY_HOST_CAP])
+{
+    struct backend_machine machine = {
+        .id = entry_id(e),
+        .state = e->state,
+        .host = entry_host(e, room),
+        .cluster = STR_EMPTY,
+        .offer = offer,
+    };
+    struct fields fields = fields_of(pool_text(e->binding));
+    struct field field;
+
+    if (fields_next(&fields, &field) && field.number == MACHINE_CLUSTER)
+        machine.cluster = field.bytes;
+    return machine;
+}
+
+/* --- arguments --- */
+
+static enum err check_metadata(const struct book_request *request, struct note *note)
+{
+    size_t bytes = 0;
+
+    if (request->metadata_count > BOOK_METADATA_MAX) {
+        note_set(note, "shard_metadata: more than %d entries", BOOK_METADATA_MAX);
+        return ERR_TOO_LARGE;
+    }
+    for (size_t i = 0; i < request->metadata_count; i++) {
+        bytes += request->metadata[i].key.len + request->metadata[i].value.len;
+        if (bytes <= BOOK_METADATA_BYTES_MAX) continue;
+        note_set(note, "shard_metadata: more than %d bytes", BOOK_METADATA_BYTES_MAX);
+        return ERR_TOO_LARGE;
+    }
+    return ERR_OK;
+}
+
+static enum err check_arguments(const struct book_request *request, struct note *note)
+{
+    enum err err;
+
+    if (request->machine_id.len == 0) {
+        note_set(note, "machine_id required");
+        return ERR_INVALID;
+    }
+    err = id_check("machine_id", request->machine_id, ID_MAX, note);
+    if (!err) err = text_check("shard_id", request->shard, ID_MAX, note);
+    if (err || request->kind != OPERATION_CONFIGURE) return err;
+    err = id_check("cluster_id", request->cluster, ID_MAX, note);
+    if (!err) err = check_metadata(request, note);
+    if (!err && request->blob.len > BOOK_BLOB_MAX) {
+        note_set(note, "bootstrap_blob: more than %d bytes", BOOK_BLOB_MAX);
+        err = ERR_TOO_LARGE;
+    }
+    return err;
+}
+
+/* --- the fence --- */
+
+static struct book_answer answer(enum book_outcome outcome, enum grpc_status status)
+{
+    return (struct book_answer){.outcome = outcome, .status = status};
+}
+
+static struct book_answer refuse(enum err err, struct note *note)
+{
+    if (note && !note->text[0]) note_set(note, "%s", err_text(err));
+    return answer(BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED);
+}
+
+/* True: it may pass, and its token is recorded. */
+static bool pass_fence(struct book *book, const struct book_request *request,
+                       struct book_answer *ret_answer, struct note *note)
+{
+    const struct fences *fences = book_fences(book, request->machine_id);
+    const struct fence *mark = fences ? fences_find(fences, request->shard) : NULL;
+    struct change change = {.kind = CHANGE_FENCE,
+                            .id = request->machine_id,
+                            .epoch = request->epoch,
+                            .sequence = request->sequence};
+    struct change_items items = {0};
+    enum err err;
+
+    if (request->shard.len == 0) return true;
+    if (mark && (request->epoch < mark->epoch ||
+                 (request->epoch == mark->epoch && request->sequence <= mark->sequence))) {
+        note_set(note, "shard %.*s on %.*s: token (%lld, %lld) is not newer than (%lld, %lld)",
+                 STR_ARG(request->shard), STR_ARG(request->machine_id), (long long)request->epoch,
+                 (long long)request->sequence, (long long)mark->epoch, (long long)mark->sequence);
+        *ret_answer = answer(BOOK_FENCED, GRPC_FAILED_PRECONDITION);
+        return false;
+    }
+    if (!mark && fences && fences->count >= BOOK_FENCES_PER_MACHINE_MAX) {
+        note_set(note, "%.*s: too many shards have commanded it", STR_ARG(request->machine_id));
+        *ret_answer = refuse(ERR_FULL, note);
+        return false;
+    }
+    err = pool_take(&book->pool, request->shard, 0, &items.shard);
+    if (!err) {
+        change.shard = items.shard->number;
+        err = book_apply(book, &change, &items);
+        pool_drop(&book->pool, items.shard);
+    }
+    if (err) *ret_answer = refuse(err, note);
+    return !err;
+}
+
+/* --- acceptance --- */
+
+static enum err check_backend(struct book *book, const struct book_request *request,
+                              const struct entry *e, book_check_fn *check, void *context,
+                              struct note *note)
+{
+    char room[ENTRY_HOST_CAP];
+    struct backend_machine machine;
+    struct offer offer;
+    struct arena arena;
+    enum err err;
+
+    if (request->kind == OPERATION_CONFIGURE && book->options.keeps_blobs &&
+        book->blob_bytes + request->blob.len > BOOK_BLOBS_MAX) {
+        note_set(note, "too many bootstrap blobs are under way");
+        return ERR_FULL;
+    }
+    if (!check) return ERR_OK;
+    arena_init(&arena, OFFER_ARENA_MAX);
+    err = offer_read(pool_text(e->offer), &arena, &offer);
+    if (!err) {
+        machine = machine_of(e, &offer, room);
+        err = check(context, request->kind, &machine, note);
+    }
+    arena_deinit(&arena);
+    assert(err != ERR_PRECONDITION && err != ERR_FENCED);
+    return err;
+}
+
+static enum err make_binding(struct book *book, const struct book_request *request,
+                             struct pool_item **ret_item)
+{
+    struct buf bytes;
+    enum err err;
+
+    buf_init(&bytes, BINDING_BYTES_MAX);
+    err = binding_write(request, &bytes);
+    if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, ret_item);
+    buf_deinit(&bytes);
+    return err;
+}
+
+static enum err accept(struct book *book, const struct book_request *request, struct entry *e)
+{
+    struct change_items items = {0};
+    struct change change = {
+        .kind = CHANGE_MACHINE,
+        .id = entry_id(e),
+        .revision = book->revision + 1,
+        .state = operation_moves[request->kind].passing,
+        .grace_ms = request->kind == OPERATION_DRAIN ? request->grace_ms : 0,
+    };
+    enum err err = ERR_OK;
+
+    change.operations[request->kind] = book->operation + 1;
+    if (request->kind == OPERATION_CONFIGURE) {
+        if (book->options.keeps_blobs) change.blob = request->blob;
+        err = make_binding(book, request, &items.binding);
+        if (!err) change.binding = items.binding->number;
+    }
+    if (!err) err = book_apply(book, &change, &items);
+    pool_drop(&book->pool, items.binding);
+    return err;
+}
+
+static enum err write_ack(const struct book *book, const struct entry *e, uint64_t operation,
+                          struct buf *into)
+{
+    struct pack pack = {into, ERR_OK};
+    char name[OPERATION_NAME_CAP];
+
+    snprintf(name, sizeof name, "op-%llu", (unsigned long long)operation);
+    pack_text(&pack, ACK_OPERATION, str_from(name));
+    return pack.err ? pack.err : entry_write(book, e, ACK_MACHINE, into);
+}
+
+/* A shard gives a machine that failed back by Delete: what is left of its host goes. */
+static bool may_begin(enum operation_kind kind, enum machine_state state)
+{
+    return state == operation_moves[kind].from ||
+           (kind == OPERATION_DELETE && state == MACHINE_FAILED);
+}
+
+/* The machine is there, and the token is good. */
+static struct book_answer judge(struct book *book, const struct book_request *request,
+                                struct entry *e, book_check_fn *check, void *context,
+                                struct note *note)
+{
+    const struct operation_move *move = &operation_moves[request->kind];
+    uint64_t before = e->operations[request->kind];
+    char name[MACHINE_NAME_CAP];
+    enum err err;
+
+    if (before && (e->state == move->passing || e->state == move->final))
+        return (struct book_answer){BOOK_REPEATED, GRPC_OK, before};
+    if (!may_begin(request->kind, e->state)) {
+        note_set(note, "%s of a machine that is %s", move->name,
+                 machine_state_name(e->state, name));
+        return answer(BOOK_WRONG_STATE, GRPC_INTERNAL);
+    }
+    err = check_backend(book, request, e, check, context, note);
+    if (err) return answer(BOOK_REFUSED, err_grpc_status(err));
+    err = accept(book, request, e);
+    if (err) return refuse(err, note);
+    return (struct book_answer){BOOK_ACCEPTED, GRPC_OK, e->operations[request->kind]};
+}
+
+struct book_answer book_ask(struct book *book, const struct book_request *request,
+                            book_check_fn *check, void *context, struct buf *into,
+                            struct note *note)
+{
+    struct book_answer said = {0};
+    size_t before = into->len;
+    struct entry *e;
+    enum err err;
+
+    assert(book->loaded);
+    if (check_arguments(request, note)) return answer(BOOK_INVALID, GRPC_INVALID_ARGUMENT);
+    if (!pass_fence(book, request, &said, note)) return said;
+    e = book_find(book, request->machine_id);
+    if (!e) {
+        note_set(note, "no machine %.*s", STR_ARG(request->machine_id));
+        return answer(BOOK_NOT_FOUND, GRPC_NOT_FOUND);
+    }
+    said = judge(book, request, e, check, context, note);
+    if (said.status != GRPC_OK) return said;
+    err = write_ack(book, e, said.operation, into);
+    if (err) { /* done, and not to be told: the caller must not hear that it was not */
+        into->len = before;
+        note_set(note, "%s", err_text(err));
+        said.status = GRPC_UNKNOWN;
+    }
+    return said;
+}
+
+/* --- operations --- */
+
+bool book_operation(struct book *book, uint64_t number, struct arena *arena,
+                    struct backend_operation *ret_operation, enum err *ret_err)
+{
+    const struct entry *e = book_find_operation(book, number);
+    struct backend_operation operation = {.number = number, .blob = STR_EMPTY};
+    struct offer *offer = arena_alloc(arena, sizeof *offer);
+    char *room = arena_alloc(arena, ENTRY_HOST_CAP);
+    enum err err = offer && room ? ERR_OK : ERR_NOMEM;
+
+    *ret_err = ERR_OK;
+    if (!e) return false;
+    operation.kind = operation_passing(e->state);
+    if (!err) err = offer_read(pool_text(e->offer), arena, offer);
+    if (!err && operation.kind == OPERATION_CONFIGURE)
+        err = pairs_read(pool_text(e->binding), MACHINE_METADATA, BOOK_METADATA_MAX, arena,
+                         &operation.metadata, &operation.metadata_count);
+    *ret_err = err;
+    if (err) return false;
+    operation.machine = machine_of(e, offer, room);
+    if (e->pending) {
+        operation.grace_ms = e->pending->grace_ms;
+        operation.blob = str_of(e->pending->blob, e->pending->blob_len);
+    }
+    *ret_operation = operation;
+    return true;
+}
+
+/* What may stand in last_error: UTF-8 in one line, not too long, never empty. */
+static struct str clean_error(struct str error, char room[ERROR_TEXT_MAX])
+{
+    size_t len = min_size(error.len, ERROR_TEXT_MAX);
+
+    if (len < error.len) /* not in the middle of a character */
+        while (len > 0 && (error.at[len] & 0xc0) == 0x80) len--;
+    if (len == 0) return STR("failed without a word");
+    memcpy(room, error.at, len);
+    if (!str_is_utf8(str_of(room, len)))
+        for (size_t i = 0; i < len; i++)
+            if (room[i] & 0x80) room[i] = '?';
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)room[i] < 0x20 || room[i] == 0x7f) room[i] = ' ';
+    return str_of(room, len);
+}
+
+static struct change move_to(const struct book *book, const struct entry *e,
+                             enum machine_state state)
+{
+    return (struct change){
+        .kind = CHANGE_MACHINE, .id = entry_id(e), .revision = book->revision + 1, .state = state};
+}
+
+bool book_end(struct book *book, uint64_t number, const struct operation_end *end,
+              enum err *ret_err)
+{
+    const struct entry *e = book_find_operation(book, number);
+    char room[ERROR_TEXT_MAX];
+    enum operation_kind kind;
+    struct change change;
+    struct note note;
+
+    *ret_err = ERR_OK;
+    if (!e) return false;
+    kind = operation_passing(e->state);
+    change = move_to(book, e, operation_moves[kind].final);
+    if (end->failed) {
+        change.state = MACHINE_FAILED;
+        change.error = clean_error(end->error, room);
+    } else if (kind == OPERATION_CREATE && end->host.len > 0) {
+        change.host = end->host;
+        if (id_check("host", end->host, ID_MAX, &note)) {
+            change.host = STR_EMPTY;
+            change.state = MACHINE_FAILED;
+            change.error = STR("create: the host has a name that cannot be told");
+        }
+    }
+    *ret_err = book_apply(book, &change, &(struct change_items){0});
+    return true;
+}
+
+/* --- sightings --- */
+
+static enum err see_offer(struct book *book, struct entry *e, struct str id,
+                          const struct offer *offer, struct note *note)
+{
+    struct change change = {.kind = CHANGE_MACHINE,
+                            .id = id,
+                            .revision = book->revision + 1,
+                            .state = e ? (enum machine_state)e->state : MACHINE_SPECULATIVE};
+    struct change_items items = {0};
+    struct buf bytes;
+    enum err err;
+
+    buf_init(&bytes, OFFER_BYTES_MAX);
+    err = offer_write(offer, &bytes);
+    /* One that is known was looked at when it came first. */
+    if (!err && !map_get(&book->pool.items, buf_peek(&bytes))) err = offer_check(offer, note);
+    if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &items.offer);
+    buf_deinit(&bytes);
+    if (err) return err == ERR_TOO_LARGE || err == ERR_PARSE ? ERR_INVALID : err;
+    change.offer = items.offer->number;
+    if (!e || e->offer != items.offer) err = book_apply(book, &change, &items);
+    pool_drop(&book->pool, items.offer);
+    return err;
+}
+
+enum err book_see(struct book *book, enum sighting what, struct str id, const struct offer *offer,
+                  struct str why, struct note *note)
+{
+    struct entry *e = book_find(book, id);
+    char room[ERROR_TEXT_MAX];
+    struct change change;
+    enum err err;
+
+    assert(book->loaded);
+    if (what == SEEN_OFFERED) {
+        err = e ? ERR_OK : id_check("id", id, ID_MAX, note);
+        return err ? ERR_INVALID : see_offer(book, e, id, offer, note);
+    }
+    if (!e) return ERR_OK;
+    change = move_to(book, e, what == SEEN_FAILED ? MACHINE_FAILED : MACHINE_SPECULATIVE);
+    if (what == SEEN_REMOVED) {
+        change.kind = CHANGE_REMOVED;
+        change.id = id; /* its own goes with it */
+        change.state = MACHINE_UNSPECIFIED;
+    } else if (e->state == change.state) {
+        return ERR_OK;
+    }
+    if (what == SEEN_FAILED) change.error = clean_error(why, room);
+    return book_apply(book, &change, &(struct change_items){0});
+}
+
+enum err book_each(struct book *book, book_each_fn *each, void *context)
+{
+    struct map_entry *at;
+    struct arena arena;
+    size_t cursor = 0;
+    enum err err = ERR_OK;
+
+    arena_init(&arena, OFFER_ARENA_MAX);
+    while (!err && (at = map_next(&book->by_id, &cursor)) != NULL) {
+        const struct entry *e = at->value;
+        char room[ENTRY_HOST_CAP];
+        struct backend_machine machine;
+        struct offer offer;
+
+        if (e->state == MACHINE_SPECULATIVE) continue;
+        arena_reset(&arena);
+        err = offer_read(pool_text(e->offer), &arena, &offer);
+        if (err) break;
+        machine = machine_of(e, &offer, room);
+        err = each(context, &machine, entry_under_way(e));
+    }
+    arena_deinit(&arena);
+    return err;
+}
+
+/* --- Get --- */
+
+enum err book_get(struct book *book, struct str id, struct buf *into)
+{
+    const struct entry *e = book_find(book, id);
+
+    if (id.len == 0) return ERR_INVALID;
+    return e ? entry_write_plain(book, e, into) : ERR_NOT_FOUND;
+}

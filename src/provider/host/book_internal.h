@@ -1,0 +1,159 @@
+/* What the files of the book share and nobody else sees. */
+#ifndef PROVIDER_HOST_BOOK_INTERNAL_H
+#define PROVIDER_HOST_BOOK_INTERNAL_H
+#include "base/list.h"
+#include "base/map.h"
+#include "provider/host/book.h"
+#include "provider/host/change.h"
+#include "provider/host/operation.h"
+#include "provider/host/pool.h"
+
+enum {
+    CHUNK = 4096, /* entries of the table are made so many at a time, and never move */
+    CHUNKS_MAX = BOOK_MACHINES_MAX / CHUNK,
+    CHANGES_BYTES_MAX = INT32_MAX,
+    LIST_MACHINES = 1, /* fields of a MachineList and of a Machine */
+    MACHINE_CLUSTER = 14,
+    MACHINE_METADATA = 15,
+    ENTRY_HOST_CAP = 264,
+};
+
+struct fence {
+    struct pool_item *shard;
+    int64_t epoch, sequence;
+};
+struct fences { /* nearly every machine has one shard, so the first needs no memory of its own */
+    struct fence first;
+    struct fence *more;
+    uint32_t count; /* with the first */
+};
+struct pending { /* what a machine has only while its operation is under way */
+    uint64_t grace_ms;
+    size_t blob_len;
+    char blob[];
+};
+struct entry {
+    char *id;                             /* NULL: the slot is free */
+    char *host;                           /* NULL: "host-<id>" in the states that have one */
+    char *error;                          /* Failed */
+    uint64_t revision;                    /* of its last change */
+    uint64_t operations[OPERATION_KINDS]; /* the last accepted of each kind; 0: none */
+    struct pool_item *offer, *binding;
+    struct pending *pending;
+    struct fences fences;
+    struct entry *newer, *older; /* by revision; `newer` chains free slots */
+    struct entry *under_way;     /* the next of its bucket, while an operation is under way */
+    uint32_t slot;
+    uint32_t wire_len; /* in a List, with its own tag and length */
+    uint16_t host_len, error_len;
+    uint8_t id_len, state;
+    bool has_host; /* Failed ones may have one or not; the other states say it themselves */
+};
+struct stranger {     /* an id that is no machine, and the marks of who named it */
+    struct list link; /* by age */
+    struct fences fences;
+    uint8_t id_len;
+    char id[];
+};
+struct tombstone {
+    struct list link;
+    uint64_t revision;
+    uint8_t id_len;
+    char id[];
+};
+
+struct book {
+    struct book_options options;
+    struct entry **chunks;
+    uint32_t slots; /* in use or free, below this */
+    struct entry *free;
+    struct map by_id;         /* struct entry */
+    struct entry **under_way; /* buckets by the number of the operation; as many as slots, so that
+                                 entering one never needs memory */
+    uint32_t buckets;         /* a power of two */
+    uint64_t operations;      /* under way */
+    struct map strangers;     /* struct stranger */
+    struct list strangers_by_age, tombstones;
+    struct entry *newest, *oldest;
+    struct pool pool;
+    struct map loading; /* struct loaded, by number; while a journal is read */
+    uint64_t identity, revision, operation, forgotten;
+    uint64_t blob_bytes;
+    uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: of a List */
+    size_t tombstone_count;
+    struct buf changes;
+    uint64_t file; /* number of the journal that is written; items say in which they stand */
+    bool loaded;
+    struct list walks;
+    struct {
+        bool active, marked;
+        uint32_t position; /* slots below it are told */
+        struct buf changes;
+        uint64_t file;
+    } snapshot;
+};
+
+static inline struct str entry_id(const struct entry *e)
+{
+    return str_of(e->id, e->id_len);
+}
+static inline struct entry *book_slot(const struct book *book, uint32_t slot)
+{
+    return &book->chunks[slot / CHUNK][slot % CHUNK];
+}
+/* Of the operation that is under way; 0: none is. */
+static inline uint64_t entry_under_way(const struct entry *e)
+{
+    enum operation_kind kind = operation_passing(e->state);
+    return kind < OPERATION_KINDS ? e->operations[kind] : 0;
+}
+
+/* -- book.c: the only place that changes anything -- */
+struct change_items { /* what the numbers of a change stand for; borrowed */
+    struct pool_item *offer, *binding, *shard;
+};
+/* Applies one change; after an error nothing has changed. A book that is loaded appends it to its
+ * journals. ERR_NOMEM, ERR_FULL. */
+enum err book_apply(struct book *book, const struct change *change,
+                    const struct change_items *items);
+struct entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
+struct entry *book_find_operation(const struct book *book, uint64_t number); /* NULL: over */
+const struct fences *book_fences(const struct book *book, struct str id);    /* NULL: none */
+/* NULL past the last. */
+struct fence *fences_at(const struct fences *fences, uint32_t place);
+struct fence *fences_find(const struct fences *fences, struct str shard);
+/* Room for a change and all items it names. ERR_FULL, ERR_NOMEM. */
+enum err change_room(const struct change *change, const struct change_items *items,
+                     struct buf *into);
+
+/* -- book_table.c -- */
+void table_begin(struct book *book, struct entry *e); /* its operation is under way */
+void table_end(struct book *book, struct entry *e);   /* ... and no longer */
+void table_link_newest(struct book *book, struct entry *e);
+void table_unlink(struct book *book, struct entry *e);
+/* A slot for one more. ERR_FULL, ERR_NOMEM. */
+enum err table_take(struct book *book, struct entry **ret_entry);
+void table_give(struct book *book, struct entry *e);
+/* The newest of those that are gone; past BOOK_TOMBSTONES_MAX the oldest is forgotten. */
+void table_bury(struct book *book, struct tombstone *own_tombstone);
+
+/* -- book_wire.c -- */
+/* As element of a list: with tag and length. */
+uint32_t entry_wire_len(const struct book *book, const struct entry *e);
+/* As element `field` of a message, e->wire_len bytes. */
+enum err entry_write(const struct book *book, const struct entry *e, uint32_t field,
+                     struct buf *into);
+enum err entry_write_plain(const struct book *book, const struct entry *e, struct buf *into);
+struct str entry_host(const struct entry *e, char room[ENTRY_HOST_CAP]); /* empty: none */
+enum err binding_write(const struct book_request *request, struct buf *into);
+
+/* -- book_list.c: before an entry changes or goes -- */
+void walks_keep(struct book *book, const struct entry *e);
+/* -- book_snapshot.c -- */
+/* All there is to say of a machine, for the new journal. ERR_FULL, ERR_NOMEM. */
+enum err snapshot_say(struct book *book, const struct entry *e, struct buf *into);
+/* Appends the items a change names, where this file does not have them, then the change. Room was
+ * made for it: it cannot fail. */
+void tell_change(const struct change *change, const struct change_items *items, uint64_t file,
+                 struct buf *into);
+#endif

@@ -1,0 +1,351 @@
+/* Lists: the book as it was at one moment, told in pieces while it goes on changing.
+ *
+ * The length of an answer stands in front of it, so what is told must be what was counted. A walk
+ * goes over the slots of the table; an entry that changes or goes before the walk came by is copied
+ * aside as it was (walks_keep), and what is new since is left out by its revision.
+ *
+ * Cursor:      <identity, 16 hex>-<revision>           of a book, for its whole life
+ * Page token:  <boot, 16 hex>-<revision>-<slot>        of a process: slots are its own affair
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "provider/host/book_internal.h"
+#include "wire/pack.h"
+
+enum {
+    LIST_REVISION = 2,
+    LIST_REMOVED = 100,
+    LIST_TOMBSTONES = 101,
+    LIST_MORE = 102,
+    LIST_NEXT_PAGE = 103,
+    TOKEN_CAP = 64,
+    TAIL_BYTES_MAX = 64 << 20,
+    SMALL_DELTA = 4096, /* changes that are encoded at once, without a walk over the table */
+    ASIDE_BYTES_MAX = 256 << 20,
+};
+
+struct aside { /* an entry as it was */
+    uint32_t slot, len;
+    char bytes[];
+};
+struct book_walk {
+    struct list link;
+    struct book *book;
+    uint32_t states;          /* a bit for each */
+    uint64_t since, revision; /* told is what last changed after `since`, up to `revision` */
+    uint64_t cursor;          /* the revision that the answer names: of the first page */
+    uint32_t position, end;   /* slots */
+    uint64_t total;
+    struct map aside;
+    size_t aside_bytes;
+    struct buf small; /* a small delta, encoded; or empty */
+    struct buf tail;
+    bool told_tail;
+    enum err broken; /* something could not be copied aside */
+};
+
+/* --- tokens --- */
+
+static void write_token(uint64_t name, uint64_t revision, const uint32_t *slot,
+                        char text[TOKEN_CAP])
+{
+    int len = snprintf(text, TOKEN_CAP, "%016" PRIx64 "-%" PRIu64, name, revision);
+
+    if (slot) snprintf(text + len, TOKEN_CAP - (size_t)len, "-%" PRIu32, *slot);
+}
+
+/* "<name>-<number>[-<number>]"; false: none of ours. */
+static bool read_token(struct str token, uint64_t name, uint64_t *ret_revision, uint64_t *ret_slot)
+{
+    char wanted[TOKEN_CAP];
+    struct str rest, part;
+
+    snprintf(wanted, sizeof wanted, "%016" PRIx64 "-", name);
+    if (!str_starts(token, str_from(wanted))) return false;
+    rest = str_tail(token, strlen(wanted));
+    if (rest.len == 0 || !str_split(&rest, '-', &part) || str_to_u64(part, ret_revision))
+        return false;
+    if (!ret_slot) return rest.at == NULL;
+    return rest.at != NULL && str_to_u64(rest, ret_slot) == ERR_OK;
+}
+
+/* What a cursor means: false, it is not understood or older than our memory of removals. */
+static bool read_cursor(const struct book *book, struct str cursor, uint64_t *ret_since)
+{
+    uint64_t since;
+
+    if (!read_token(cursor, book->identity, &since, NULL)) return false;
+    if (since == 0 || since > book->revision || since < book->forgotten) return false;
+    *ret_since = since;
+    return true;
+}
+
+/* --- what is told --- */
+
+static bool is_told(const struct book_walk *walk, const struct entry *e)
+{
+    return e->id && (walk->states & BIT(e->state)) && e->revision > walk->since &&
+           e->revision <= walk->revision;
+}
+
+static struct aside *aside_of(const struct book_walk *walk, uint32_t slot)
+{
+    return map_get(&walk->aside, str_of(&slot, sizeof slot));
+}
+
+static enum err keep(struct book_walk *walk, const struct entry *e)
+{
+    struct aside *aside = malloc(sizeof *aside + e->wire_len);
+    struct buf bytes;
+    enum err err;
+
+    if (!aside || walk->aside_bytes + e->wire_len > ASIDE_BYTES_MAX) {
+        free(aside);
+        return ERR_NOMEM;
+    }
+    buf_init(&bytes, e->wire_len);
+    err = entry_write(walk->book, e, LIST_MACHINES, &bytes);
+    aside->slot = e->slot;
+    aside->len = e->wire_len;
+    if (!err) {
+        assert(bytes.len == e->wire_len);
+        memcpy(aside->bytes, bytes.data, bytes.len);
+        err = map_put(&walk->aside, str_of(&aside->slot, sizeof aside->slot), aside);
+    }
+    buf_deinit(&bytes);
+    if (err)
+        free(aside);
+    else
+        walk->aside_bytes += e->wire_len;
+    return err;
+}
+
+void walks_keep(struct book *book, const struct entry *e)
+{
+    LIST_EACH(&book->walks, node)
+    {
+        struct book_walk *walk = CONTAINER_OF(node, struct book_walk, link);
+
+        if (walk->broken || e->slot < walk->position || e->slot >= walk->end) continue;
+        /* Once aside, its newer revision keeps it from being told again. */
+        if (is_told(walk, e)) walk->broken = keep(walk, e);
+    }
+}
+
+/* --- counting --- */
+
+/* The slots from `position` on, up to `most` machines; 0: no limit. */
+static void count_slots(struct book_walk *walk, uint64_t most)
+{
+    const struct book *book = walk->book;
+    uint64_t count = 0;
+    uint32_t slot = walk->position;
+
+    for (; slot < book->slots && (most == 0 || count < most); slot++) {
+        const struct entry *e = book_slot(book, slot);
+
+        if (!is_told(walk, e)) continue;
+        walk->total += e->wire_len;
+        count++;
+    }
+    walk->end = slot;
+}
+
+/* Whether anything is left to tell behind the last slot: only then there is a next page. */
+static bool is_more_behind(const struct book_walk *walk)
+{
+    for (uint32_t slot = walk->end; slot < walk->book->slots; slot++)
+        if (is_told(walk, book_slot(walk->book, slot))) return true;
+    return false;
+}
+
+static void count_all(struct book_walk *walk)
+{
+    for (int state = 0; state < MACHINE_STATE_COUNT; state++)
+        if (walk->states & BIT(state)) walk->total += walk->book->bytes[state];
+    walk->end = walk->book->slots;
+}
+
+/* Few changes: they are encoded now, oldest first. True: it was so. */
+static enum err encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
+{
+    const struct book *book = walk->book;
+    const struct entry *e = book->newest;
+    uint64_t count = 0, told = 0;
+    enum err err = ERR_OK;
+
+    *ret_done = false;
+    if (!e || e->revision <= walk->since) {
+        *ret_done = true;
+        return ERR_OK;
+    }
+    for (; e->older && e->older->revision > walk->since; e = e->older)
+        if (++count >= SMALL_DELTA) return ERR_OK;
+    *ret_done = true;
+    for (; e && !err; e = e->newer) {
+        if (!is_told(walk, e)) continue;
+        err = entry_write(book, e, LIST_MACHINES, &walk->small);
+        if (++told == results_max && e->newer) { /* the rest is in the delta after this one */
+            walk->cursor = e->revision;
+            break;
+        }
+    }
+    walk->total = walk->small.len;
+    return err;
+}
+
+/* --- the tail --- */
+
+static void put_removed(struct book_walk *walk, struct pack *pack)
+{
+    LIST_EACH(&walk->book->tombstones, node)
+    {
+        const struct tombstone *t = CONTAINER_OF(node, struct tombstone, link);
+        struct str id = str_of(t->id, t->id_len);
+
+        if (t->revision <= walk->since || t->revision > walk->revision) continue;
+        if (!book_find(walk->book, id)) pack_text(pack, LIST_REMOVED, id);
+    }
+}
+
+struct tail {
+    bool no_revision; /* the answer was cut, and a cursor would lose the rest */
+    bool no_tombstones;
+    bool removed;
+    bool more;
+};
+
+static enum err write_tail(struct book_walk *walk, struct tail tail)
+{
+    struct pack pack = {&walk->tail, ERR_OK};
+    char token[TOKEN_CAP];
+
+    write_token(walk->book->identity, walk->cursor, NULL, token);
+    if (!tail.no_revision) pack_text(&pack, LIST_REVISION, str_from(token));
+    if (tail.removed && !tail.more) put_removed(walk, &pack);
+    pack_u64(&pack, LIST_TOMBSTONES, !tail.no_tombstones);
+    pack_u64(&pack, LIST_MORE, tail.more);
+    write_token(walk->book->options.boot, walk->cursor, &walk->end, token);
+    if (tail.more) pack_text(&pack, LIST_NEXT_PAGE, str_from(token));
+    walk->total += walk->tail.len;
+    return pack.err;
+}
+
+/* --- the walk --- */
+
+/* What is counted and told by slots: everything, a page, a part, or too many changes. */
+static void plan_slots(struct book_walk *walk, const struct book_filter *filter, struct tail *tail)
+{
+    uint64_t most = filter->results_max;
+
+    if (filter->page_size > 0) most = most ? min_u64(most, filter->page_size) : filter->page_size;
+    if (most == 0 && walk->since == 0 && walk->position == 0)
+        count_all(walk);
+    else
+        count_slots(walk, most);
+    if (most == 0 || !is_more_behind(walk)) return;
+    tail->more = most == filter->page_size;
+    tail->no_revision = !tail->more;
+}
+
+static enum err plan(struct book_walk *walk, const struct book_filter *filter, struct note *note)
+{
+    struct book *book = walk->book;
+    bool delta = filter->since.len > 0 && read_cursor(book, filter->since, &walk->since);
+    struct tail tail = {.no_tombstones = filter->since.len > 0 && !delta, .removed = delta};
+    uint64_t slot = 0;
+    bool done = false;
+    enum err err = ERR_OK;
+
+    if (filter->page_token.len > 0) {
+        if (!read_token(filter->page_token, book->options.boot, &walk->cursor, &slot) ||
+            slot > book->slots || walk->cursor > book->revision) {
+            note_set(note, "page_token: not of this provider, or of before its restart; begin "
+                           "again without one");
+            return ERR_INVALID;
+        }
+        walk->position = (uint32_t)slot;
+    } else if (delta) {
+        err = encode_delta(walk, filter->results_max, &done);
+    }
+    if (!err && !done) plan_slots(walk, filter, &tail);
+    return err ? err : write_tail(walk, tail);
+}
+
+enum err book_walk_open(struct book *book, const struct book_filter *filter,
+                        struct book_walk **ret_walk, struct note *note)
+{
+    struct book_walk *walk;
+    size_t count = 0;
+    enum err err;
+
+    LIST_EACH(&book->walks, node) count++;
+    if (count >= BOOK_WALKS_MAX) return ERR_BUSY;
+    walk = calloc(1, sizeof *walk);
+    if (!walk) return ERR_NOMEM;
+    list_init(&walk->link);
+    walk->book = book;
+    walk->states = filter->states ? filter->states : UINT32_MAX;
+    walk->revision = walk->cursor = book->revision;
+    map_init(&walk->aside, BOOK_MACHINES_MAX, book->options.seed);
+    buf_init(&walk->small, CHANGES_BYTES_MAX);
+    buf_init(&walk->tail, TAIL_BYTES_MAX);
+    list_append(&book->walks, &walk->link);
+    err = plan(walk, filter, note);
+    if (err) {
+        book_walk_close(walk);
+        return err;
+    }
+    *ret_walk = walk;
+    return ERR_OK;
+}
+
+uint64_t book_walk_total(const struct book_walk *walk)
+{
+    return walk->total;
+}
+
+static enum err tell_slot(struct book_walk *walk, uint32_t slot, struct buf *into)
+{
+    const struct entry *e = book_slot(walk->book, slot);
+    const struct aside *aside;
+
+    if (is_told(walk, e)) return entry_write(walk->book, e, LIST_MACHINES, into);
+    if (map_count(&walk->aside) == 0) return ERR_OK;
+    aside = aside_of(walk, slot);
+    return aside ? buf_append(into, str_of(aside->bytes, aside->len)) : ERR_OK;
+}
+
+enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into)
+{
+    size_t before = into->len;
+    enum err err = walk->broken;
+
+    if (!err && walk->small.len > 0) {
+        err = buf_append(into, buf_peek(&walk->small));
+        buf_deinit(&walk->small);
+    }
+    while (!err && walk->position < walk->end && into->len - before < budget)
+        err = tell_slot(walk, walk->position++, into);
+    if (!err && walk->position >= walk->end && !walk->told_tail) {
+        walk->told_tail = true;
+        err = buf_append(into, buf_peek(&walk->tail));
+    }
+    return err;
+}
+
+void book_walk_close(struct book_walk *walk)
+{
+    struct map_entry *at;
+    size_t cursor = 0;
+
+    if (!walk) return;
+    list_remove(&walk->link);
+    while ((at = map_next(&walk->aside, &cursor)) != NULL) free(at->value);
+    map_deinit(&walk->aside);
+    buf_deinit(&walk->small);
+    buf_deinit(&walk->tail);
+    free(walk);
+}

@@ -1,0 +1,165 @@
+/* The book from its journal: the changes in order, then a look at what came of them. */
+#include <stdlib.h>
+
+#include "provider/host/book_internal.h"
+
+struct loaded { /* an item under the number the file calls it by; held until all is read */
+    uint64_t number;
+    struct pool_item *item;
+};
+
+static struct loaded *find_loaded(const struct book *book, uint64_t number)
+{
+    return map_get(&book->loading, str_of(&number, sizeof number));
+}
+
+static enum err load_item(struct book *book, const struct change *change, struct note *note)
+{
+    struct loaded *l = find_loaded(book, change->number);
+    enum err err;
+
+    if (l && str_equal(pool_text(l->item), change->bytes)) return ERR_OK;
+    if (l) {
+        note_set(note, "text %llu is given twice", (unsigned long long)change->number);
+        return ERR_CORRUPT;
+    }
+    l = calloc(1, sizeof *l);
+    if (!l) return ERR_NOMEM;
+    l->number = change->number;
+    err = pool_take(&book->pool, change->bytes, change->number, &l->item);
+    if (!err) {
+        err = map_put(&book->loading, str_of(&l->number, sizeof l->number), l);
+        if (err) pool_drop(&book->pool, l->item);
+    }
+    if (err)
+        free(l);
+    else
+        l->item->written = book->file;
+    return err;
+}
+
+/* False: it names an item that the file does not have. */
+static bool resolve(const struct book *book, uint64_t number, struct pool_item **ret_item)
+{
+    const struct loaded *l = number ? find_loaded(book, number) : NULL;
+
+    *ret_item = l ? l->item : NULL;
+    return l || number == 0;
+}
+
+static enum err load_change(struct book *book, const struct change *change, struct note *note)
+{
+    struct change_items items;
+
+    if (change->kind == CHANGE_ITEM) return load_item(book, change, note);
+    if (!resolve(book, change->offer, &items.offer) ||
+        !resolve(book, change->binding, &items.binding) ||
+        !resolve(book, change->shard, &items.shard)) {
+        note_set(note, "%.*s: refers to a text that is not there", STR_ARG(change->id));
+        return ERR_CORRUPT;
+    }
+    if (change->kind == CHANGE_MACHINE &&
+        ((!items.offer && !book_find(book, change->id)) ||
+         (items.binding &&
+          (change->state < MACHINE_CONFIGURING || change->state == MACHINE_DELETING)))) {
+        note_set(note, "%.*s: cannot become what its change says", STR_ARG(change->id));
+        return ERR_CORRUPT;
+    }
+    return book_apply(book, change, &items);
+}
+
+enum err book_replay(struct book *book, struct str changes, struct note *note)
+{
+    assert(!book->loaded);
+    while (changes.len > 0) {
+        struct change change;
+        size_t size;
+        enum err err = change_read(changes, &change, &size);
+
+        if (err) {
+            note_set(note, "a change cannot be read");
+            return ERR_CORRUPT;
+        }
+        note->text[0] = '\0';
+        err = load_change(book, &change, note);
+        if (err && !note->text[0])
+            note_set(note, "change of '%.*s': %s", STR_ARG(change.id), err_text(err));
+        if (err) return err == ERR_FULL ? ERR_CORRUPT : err;
+        changes = str_tail(changes, size);
+    }
+    return ERR_OK;
+}
+
+/* What every entry must be after all changes; a file of ours cannot break it. */
+static const char *fault_of(const struct entry *e)
+{
+    enum machine_state state = e->state;
+    bool bound =
+        state == MACHINE_CONFIGURING || state == MACHINE_CONFIGURED || state == MACHINE_DRAINING;
+
+    if (bound && !e->binding) return "has no cluster";
+    if (state == MACHINE_FAILED && !e->error) return "failed without an error";
+    if (operation_passing(state) < OPERATION_KINDS && !entry_under_way(e))
+        return "is under way without an operation";
+    return NULL;
+}
+
+static int by_revision(const void *a, const void *b)
+{
+    uint64_t left = (*(struct entry *const *)a)->revision;
+    uint64_t right = (*(struct entry *const *)b)->revision;
+
+    return left < right ? -1 : left > right;
+}
+
+static enum err link_all(struct book *book, struct note *note)
+{
+    struct entry **all = calloc(map_count(&book->by_id) + 1, sizeof(struct entry *));
+    struct map_entry *at;
+    size_t cursor = 0, count = 0;
+
+    if (!all) return ERR_NOMEM;
+    while ((at = map_next(&book->by_id, &cursor)) != NULL) {
+        const char *fault;
+
+        all[count++] = at->value;
+        fault = fault_of(at->value);
+        if (!fault) continue;
+        note_set(note, "%.*s: %s", STR_ARG(at->key), fault);
+        free(all);
+        return ERR_CORRUPT;
+    }
+    qsort(all, count, sizeof(struct entry *), by_revision);
+    for (size_t i = 0; i < count; i++) table_link_newest(book, all[i]);
+    free(all);
+    return ERR_OK;
+}
+
+static void let_items_go(struct book *book)
+{
+    struct map_entry *at;
+    size_t cursor = 0;
+
+    while ((at = map_next(&book->loading, &cursor)) != NULL) {
+        struct loaded *l = at->value;
+
+        pool_drop(&book->pool, l->item);
+        free(l);
+    }
+    map_deinit(&book->loading);
+    map_init(&book->loading, 0, 0);
+}
+
+enum err book_loaded(struct book *book, struct note *note)
+{
+    bool is_new = book->revision == 0;
+    struct change marks = {.kind = CHANGE_MARKS, .revision = 1, .identity = book->identity};
+    enum err err = link_all(book, note);
+
+    if (err) return err;
+    let_items_go(book);
+    book->loaded = true;
+    /* Revision 0 means "everything" on the wire, so a book begins at 1, and says so at once: its
+     * identity stands in every cursor. */
+    return is_new ? book_apply(book, &marks, &(struct change_items){0}) : ERR_OK;
+}

@@ -1,0 +1,39 @@
+/* What a cloud keeps of the machines of one pool in one zone: who has a host, and what is to happen
+ * to each. */
+#ifndef PROVIDER_HOST_CLOUD_SHELF_H
+#define PROVIDER_HOST_CLOUD_SHELF_H
+#include "base/heap.h"
+#include "provider/host/catalogue.h"
+
+struct shelf;
+struct errand { /* something that happens later: an operation ends, a failed machine is repaired */
+    struct heap_node node;
+    struct shelf *shelf;
+    uint32_t unit;
+    uint64_t operation; /* 0: a repair */
+    enum operation_kind kind;
+};
+struct unit {              /* one machine, and a place in the list of those that have a host */
+    struct errand *errand; /* NULL: none */
+    uint32_t place;        /* where it is listed, from 1; 0: it has no host */
+    uint32_t listed;       /* who is listed here; below shelf->host_count, in no order */
+    bool known;            /* it was offered, and not removed */
+    bool failed;
+};
+struct shelf {                         /* a pool in a zone */
+    char *key;                         /* "<pool>-<zone>" */
+    const struct catalogue_pool *pool; /* NULL: no longer sold */
+    struct str zone;
+    struct unit *units;
+    uint32_t unit_count, unit_cap, host_count, creating;
+    uint32_t wanted; /* units below it are sold */
+    bool mentioned;  /* by the catalogue that is taken over */
+};
+
+struct errand *errand_dup(const struct errand *errand); /* NULL: no memory */
+void errand_free(struct errand *errand);                /* NULL is fine */
+/* Units up to `count`, those that are new without anything. ERR_NOMEM. */
+enum err shelf_grow(struct shelf *shelf, uint32_t count);
+void shelf_add_host(struct shelf *shelf, uint32_t unit);  /* fine when it has one */
+void shelf_drop_host(struct shelf *shelf, uint32_t unit); /* fine when it has none */
+#endif

@@ -1,0 +1,560 @@
+#include "provider/host/command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "conf/printable.h"
+#include "provider/host/environment.h"
+#include "provider/host/script.h"
+#include "text/base64.h"
+#include "text/json.h"
+
+enum {
+    RUNNING_MAX = 16,
+    TIMEOUT_MS = 10 * 60 * 1000,
+    LIST_EVERY_MS = 30 * 1000,
+    ANSWER_MAX = 1 << 20, /* bytes a script may print */
+    LIST_MAX = 64 << 20,
+    TASK_MAX = 64 << 20, /* a blob, in base64 */
+    HOST_MAX = 253,
+    STARVED_MAX = 64,
+    WORDS_MAX = 4096, /* an error, every byte of it escaped */
+    SHOWN_MAX = 80,   /* of what is no JSON */
+};
+
+struct errand {
+    struct list link; /* in waiting or running */
+    struct command *command;
+    uint64_t number;
+    enum operation_kind kind;
+    uint64_t timeout_ms;
+    struct buf task;
+    struct environment env; /* the same in short, for who has nothing to read JSON with */
+    struct script *script;  /* while it runs */
+    struct note refused;    /* why it could not be run */
+};
+struct command {
+    struct backend backend;
+    struct io *io;
+    struct log_source log;
+    bool has_log;
+    char *program;
+    uint32_t running_max, running_count;
+    uint64_t timeout_ms, list_every_ms;
+    struct list waiting, running;
+    struct task work; /* starts what waits */
+    struct timer again;
+    struct script *listing;        /* a list that runs */
+    uint64_t starved[STARVED_MAX]; /* operations there was no memory for */
+    size_t starved_count;
+};
+
+static struct command *command_from(struct backend *backend)
+{
+    return CONTAINER_OF(backend, struct command, backend);
+}
+
+static void errand_free(struct errand *e)
+{
+    buf_deinit(&e->task);
+    environment_deinit(&e->env);
+    free(e);
+}
+
+/* --- the task --- */
+
+static void put_pairs(struct ndjson *json, struct str key, const struct label *pairs, size_t count)
+{
+    ndjson_open_object(json, key);
+    for (size_t i = 0; i < count; i++) ndjson_string(json, pairs[i].key, pairs[i].value);
+    ndjson_close_object(json);
+}
+
+static void put_machine(struct ndjson *json, const struct backend_machine *machine)
+{
+    const struct offer *offer = machine->offer;
+    char name[MACHINE_NAME_CAP];
+
+    ndjson_open_object(json, STR("machine"));
+    ndjson_string(json, STR("id"), machine->id);
+    ndjson_string(json, STR("host"), machine->host);
+    ndjson_string(json, STR("cluster"), machine->cluster);
+    ndjson_string(json, STR("instance_type"), offer->instance_type);
+    ndjson_string(json, STR("zone"), offer->zone);
+    ndjson_c_string(json, STR("capacity_type"), capacity_type_name(offer->capacity_type, name));
+    put_pairs(json, STR("resources"), offer->resources, offer->resource_count);
+    put_pairs(json, STR("labels"), offer->labels, offer->label_count);
+    ndjson_close_object(json);
+}
+
+static enum err put_task(const struct backend_operation *operation, struct buf *into)
+{
+    struct ndjson json;
+    struct buf blob;
+    enum err err;
+
+    buf_init(&blob, TASK_MAX);
+    err = base64_encode(operation->blob, &blob);
+    ndjson_begin(&json, into, NDJSON_LINE);
+    ndjson_c_string(&json, STR("operation"), operation_kind_name(operation->kind));
+    ndjson_u64(&json, STR("number"), operation->number);
+    ndjson_bool(&json, STR("again"), operation->again);
+    put_machine(&json, &operation->machine);
+    if (operation->kind == OPERATION_CONFIGURE) {
+        ndjson_string(&json, STR("blob_base64"), buf_peek(&blob));
+        put_pairs(&json, STR("metadata"), operation->metadata, operation->metadata_count);
+    }
+    if (operation->kind == OPERATION_DRAIN)
+        ndjson_double(&json, STR("grace_seconds"), (double)operation->grace_ms / 1000);
+    enum err written = ndjson_end(&json);
+    buf_deinit(&blob);
+    return err ? err : written;
+}
+
+static void put_environment(const struct backend_operation *operation, struct environment *env)
+{
+    const struct backend_machine *machine = &operation->machine;
+    char grace[24];
+
+    snprintf(grace, sizeof grace, "%" PRIu64, operation->grace_ms / 1000);
+    environment_put(env, "MUSTER_OPERATION", str_from(operation_kind_name(operation->kind)));
+    environment_put(env, "MUSTER_AGAIN", str_from(operation->again ? "1" : ""));
+    environment_put(env, "MUSTER_MACHINE_ID", machine->id);
+    environment_put(env, "MUSTER_MACHINE_HOST", machine->host);
+    environment_put(env, "MUSTER_MACHINE_TYPE", machine->offer->instance_type);
+    environment_put(env, "MUSTER_ZONE", machine->offer->zone);
+    environment_put(env, "MUSTER_CLUSTER", machine->cluster);
+    environment_put(env, "MUSTER_GRACE_SECONDS", str_from(grace));
+}
+
+/* --- the answer --- */
+
+/* What a script printed, as an object; NULL: nothing, which is fine. */
+static enum err read_answer(struct str output, size_t max, struct json **ret_json,
+                            struct note *note)
+{
+    struct str text = str_trim(output);
+    struct json *json;
+    enum err err;
+
+    *ret_json = NULL;
+    if (text.len == 0) return ERR_OK;
+    err = json_open(text, max, &json, note);
+    if (!err && json_kind(json) != JSON_KIND_OBJECT) {
+        json_close(json);
+        note_set(note, "no object");
+        err = ERR_INVALID;
+    }
+    if (err) {
+        note_prefix(note, "printed what is no JSON object ('%.*s')",
+                    (int)min_size(text.len, SHOWN_MAX), text.at);
+        return err;
+    }
+    *ret_json = json;
+    return ERR_OK;
+}
+
+/* An error of its own words beats what we saw of it. */
+static void judge(const struct errand *e, const struct script_end *end, const struct json *answer,
+                  struct note *error, struct operation_end *ret_end)
+{
+    struct str text = STR_EMPTY;
+
+    if (answer && json_get_string(answer, "error", &text, NULL) == ERR_OK && text.len > 0)
+        note_set(error, "%.*s", (int)min_size(text.len, NOTE_CAP), text.at);
+    else if (end->error.text[0])
+        *error = end->error;
+    text = STR_EMPTY;
+    if (!error->text[0] && answer && json_find(answer, "host") &&
+        (json_get_string(answer, "host", &text, error) || text.len > HOST_MAX ||
+         !str_is_utf8(text)) &&
+        !error->text[0])
+        note_set(error, "field 'host': more than %d bytes, or no text", HOST_MAX);
+    if (error->text[0]) {
+        note_prefix(error, "%s", operation_kind_name(e->kind));
+        *ret_end = (struct operation_end){.failed = true, .error = str_from(error->text)};
+    } else {
+        *ret_end = (struct operation_end){.host = text};
+    }
+}
+
+static void tell(struct errand *e, const struct script_end *end)
+{
+    struct command *c = e->command;
+    struct note error = {""};
+    struct operation_end told;
+    struct json *answer = NULL;
+    struct buf words;
+
+    if (read_answer(end->output, ANSWER_MAX, &answer, &error) && end->error.text[0])
+        error = end->error; /* how it died says more than what it left */
+    judge(e, end, answer, &error, &told);
+    buf_init(&words, WORDS_MAX);
+    if (told.failed && printable_append(told.error, &words) == ERR_OK)
+        told.error = buf_peek(&words); /* a script may print anything; an error is text */
+    c->backend.host->done(c->backend.host, e->number, &told);
+    buf_deinit(&words);
+    json_close(answer);
+}
+
+/* --- running --- */
+
+static void on_done(void *owner, const struct script_end *end)
+{
+    struct errand *e = owner;
+    struct command *c = e->command;
+
+    list_remove(&e->link);
+    c->running_count--;
+    tell(e, end);
+    errand_free(e);
+    loop_defer(c->io->loop, &c->work);
+}
+
+/* False: it does not run, and `refused` says why. */
+static bool run(struct command *c, struct errand *e)
+{
+    const struct script_options options = {
+        .loop = c->io->loop,
+        .program = c->program,
+        .argument = operation_kind_name(e->kind),
+        .input = buf_peek(&e->task),
+        .env = e->env.all,
+        .timeout_ms = e->timeout_ms,
+        .output_max = ANSWER_MAX,
+        .done = on_done,
+        .owner = e,
+    };
+    enum err err = e->env.err;
+
+    if (!err) err = script_start(&options, &e->script, &e->refused);
+    buf_deinit(&e->task);
+    if (err && !e->refused.text[0])
+        note_set(&e->refused, "start %s: %s", c->program, err_text(err));
+    return !err;
+}
+
+static void tell_refused(struct list *errands)
+{
+    struct list *node;
+
+    while ((node = list_pop(errands)) != NULL) {
+        struct errand *e = CONTAINER_OF(node, struct errand, link);
+        const struct script_end end = {.error = e->refused, .output = STR_EMPTY};
+        tell(e, &end);
+        errand_free(e);
+    }
+}
+
+static void work(struct task *task)
+{
+    struct command *c = CONTAINER_OF(task, struct command, work);
+    const struct operation_end starved = {.failed = true, .error = STR("out of memory")};
+    struct list refused, *node;
+
+    while (c->starved_count > 0)
+        c->backend.host->done(c->backend.host, c->starved[--c->starved_count], &starved);
+    list_init(&refused);
+    while (c->running_count < c->running_max && (node = list_pop(&c->waiting)) != NULL) {
+        bool runs = run(c, CONTAINER_OF(node, struct errand, link));
+        list_append(runs ? &c->running : &refused, node);
+        c->running_count += runs;
+    }
+    tell_refused(&refused);
+}
+
+static void start(struct backend *backend, const struct backend_operation *operation)
+{
+    struct command *c = command_from(backend);
+    struct errand *e = calloc(1, sizeof *e);
+
+    if (!e) {
+        if (c->starved_count < STARVED_MAX) c->starved[c->starved_count++] = operation->number;
+        loop_defer(c->io->loop, &c->work);
+        return;
+    }
+    e->command = c;
+    e->number = operation->number;
+    e->kind = operation->kind;
+    e->timeout_ms = c->timeout_ms;
+    if (operation->kind == OPERATION_DRAIN) e->timeout_ms += operation->grace_ms;
+    buf_init(&e->task, TASK_MAX);
+    list_init(&e->link);
+    environment_init(&e->env);
+    put_environment(operation, &e->env);
+    if (!e->env.err) e->env.err = put_task(operation, &e->task);
+    list_append(&c->waiting, &e->link);
+    loop_defer(c->io->loop, &c->work);
+}
+
+static enum err check(struct backend *backend, enum operation_kind kind,
+                      const struct backend_machine *machine, struct note *note)
+{
+    (void)backend;
+    if (kind != OPERATION_DELETE || machine->offer->capacity_type != CAPACITY_BARE_METAL)
+        return ERR_OK;
+    note_set(note, "bare metal stays");
+    return ERR_UNSUPPORTED;
+}
+
+/* --- list --- */
+
+struct pairs {
+    struct label *list;
+    size_t count;
+};
+
+static enum err take_pairs(const struct json *machine, const char *field, size_t max,
+                           struct arena *arena, struct pairs *ret_pairs, struct note *note)
+{
+    const struct json *object = json_find(machine, field), *value;
+    void *cursor = NULL;
+    struct str key;
+    enum err err = ERR_OK;
+
+    *ret_pairs = (struct pairs){0};
+    if (!object) return ERR_OK;
+    err = json_get_object(machine, field, &object, note);
+    if (err) return err;
+    if (json_count(object) > max) {
+        note_set(note, "field '%s': more than %zu entries", field, max);
+        return ERR_TOO_LARGE;
+    }
+    ret_pairs->list = arena_calloc(arena, json_count(object), sizeof *ret_pairs->list);
+    if (!ret_pairs->list) return ERR_NOMEM;
+    while (!err && json_next(object, &cursor, &key, &value)) {
+        struct label *pair = &ret_pairs->list[ret_pairs->count++];
+        pair->key = key;
+        err = json_get_string(value, "", &pair->value, note);
+        if (err) note_prefix(note, "field '%s.%.*s'", field, STR_ARG(key));
+    }
+    return err;
+}
+
+/* A field that may be absent. */
+static enum err take_text(const struct json *machine, const char *field, struct str *text,
+                          struct note *note)
+{
+    return json_find(machine, field) ? json_get_string(machine, field, text, note) : ERR_OK;
+}
+
+static enum err take_double(const struct json *machine, const char *field, double *number,
+                            struct note *note)
+{
+    return json_find(machine, field) ? json_get_double(machine, field, number, note) : ERR_OK;
+}
+
+static enum err take_offer(const struct json *machine, struct arena *arena, struct offer *offer,
+                           struct note *note)
+{
+    struct str type = STR("OnDemand");
+    struct pairs resources, allocatable, labels;
+    enum err err = json_get_string(machine, "instance_type", &offer->instance_type, note);
+
+    if (!err) err = take_text(machine, "zone", &offer->zone, note);
+    if (!err) err = take_text(machine, "capacity_type", &type, note);
+    if (!err && !capacity_type_read(type, &offer->capacity_type)) {
+        note_set(note, "field 'capacity_type': BareMetal, Reserved, OnDemand or Spot");
+        err = ERR_INVALID;
+    }
+    if (!err) err = take_double(machine, "price_per_hour", &offer->price_per_hour, note);
+    if (!err)
+        err = take_double(machine, "interruption_probability", &offer->interruption_probability,
+                          note);
+    if (!err) err = take_pairs(machine, "resources", OFFER_RESOURCES_MAX, arena, &resources, note);
+    if (!err)
+        err = take_pairs(machine, "allocatable", OFFER_RESOURCES_MAX, arena, &allocatable, note);
+    if (!err) err = take_pairs(machine, "labels", OFFER_LABELS_MAX, arena, &labels, note);
+    if (err) return err;
+    offer->resources = resources.list;
+    offer->resource_count = resources.count;
+    offer->allocatable = allocatable.list;
+    offer->allocatable_count = allocatable.count;
+    offer->labels = labels.list;
+    offer->label_count = labels.count;
+    return ERR_OK;
+}
+
+/* Here it is; and if it broke or its host is gone, that too. */
+static enum err see(struct command *c, const struct json *machine, struct arena *arena,
+                    struct str *ret_id, struct note *note)
+{
+    struct backend_host *host = c->backend.host;
+    struct offer offer = {0};
+    struct str failed = STR_EMPTY;
+    bool lost = false;
+    enum err err = json_get_string(machine, "id", ret_id, note);
+
+    if (!err) err = take_offer(machine, arena, &offer, note);
+    if (!err) err = take_text(machine, "failed", &failed, note);
+    if (!err && json_find(machine, "lost")) err = json_get_bool(machine, "lost", &lost, note);
+    if (!err) err = host->seen(host, SEEN_OFFERED, *ret_id, &offer, STR_EMPTY, note);
+    if (!err && failed.len > 0) err = host->seen(host, SEEN_FAILED, *ret_id, NULL, failed, note);
+    if (!err && lost)
+        err = host->seen(host, SEEN_RECLAIMED, *ret_id, NULL, STR("its host is gone"), note);
+    return err;
+}
+
+static void complain(struct command *c, struct str id, enum err err, const struct note *note)
+{
+    if (c->has_log)
+        LOG_WARN(&c->log, "the script's list", log_str("machine", id),
+                 log_text("why", note->text[0] ? note->text : err_text(err)));
+}
+
+static void see_all(struct command *c, const struct json *answer)
+{
+    const struct json *machines = json_find(answer, "machines"),
+                      *removed = json_find(answer, "removed");
+    struct backend_host *host = c->backend.host;
+    struct arena arena;
+
+    arena_init(&arena, ANSWER_MAX);
+    for (size_t i = 0; machines && i < json_count(machines); i++) {
+        struct str id = STR_EMPTY;
+        struct note note = {""};
+        enum err err = see(c, json_item(machines, i), &arena, &id, &note);
+        if (err) complain(c, id, err, &note);
+        arena_reset(&arena);
+    }
+    for (size_t i = 0; removed && i < json_count(removed); i++) {
+        struct str id = STR_EMPTY;
+        struct note note = {""};
+        enum err err = json_get_string(json_item(removed, i), "", &id, &note);
+        if (!err) err = host->seen(host, SEEN_REMOVED, id, NULL, STR("the script says so"), &note);
+        if (err) complain(c, id, err, &note);
+    }
+    arena_deinit(&arena);
+}
+
+static void on_listed(void *owner, const struct script_end *end)
+{
+    struct command *c = owner;
+    struct note note = {""};
+    struct json *answer = NULL;
+    enum err err = ERR_OK;
+
+    c->listing = NULL;
+    if (end->error.text[0])
+        note = end->error;
+    else
+        err = read_answer(end->output, LIST_MAX, &answer, &note);
+    if (note.text[0])
+        complain(c, STR_EMPTY, err, &note);
+    else if (answer)
+        see_all(c, answer);
+    json_close(answer);
+    timer_start_in(&c->again, c->list_every_ms);
+}
+
+static void list_again(struct timer *timer)
+{
+    struct command *c = CONTAINER_OF(timer, struct command, again);
+    const struct script_options options = {
+        .loop = c->io->loop,
+        .program = c->program,
+        .argument = "list",
+        .input = STR("{\"operation\":\"list\"}\n"),
+        .timeout_ms = c->timeout_ms,
+        .output_max = LIST_MAX,
+        .done = on_listed,
+        .owner = c,
+    };
+    struct note note = {""};
+    enum err err;
+
+    if (c->listing) return;
+    err = script_start(&options, &c->listing, &note);
+    if (!err) return;
+    c->listing = NULL;
+    complain(c, STR_EMPTY, err, &note);
+    timer_start_in(&c->again, c->list_every_ms);
+}
+
+static void ready(struct backend *backend)
+{
+    timer_start_in(&command_from(backend)->again, 0);
+}
+
+static enum err reload(struct backend *backend, struct note *note)
+{
+    (void)note;
+    ready(backend); /* the script may know of others now */
+    return ERR_OK;
+}
+
+/* --- life --- */
+
+static void drop_all(struct list *errands)
+{
+    struct list left, *node;
+
+    list_init(&left);
+    list_splice(&left, errands);
+    while ((node = list_pop(&left)) != NULL) {
+        struct errand *e = CONTAINER_OF(node, struct errand, link);
+        if (e->script) script_abandon(e->script);
+        errand_free(e);
+    }
+}
+
+static void command_free(struct command *c)
+{
+    task_cancel(&c->work);
+    timer_deinit(&c->again);
+    if (c->listing) script_abandon(c->listing);
+    drop_all(&c->running);
+    drop_all(&c->waiting);
+    free(c->program);
+    free(c);
+}
+
+static void close_backend(struct backend *backend)
+{
+    command_free(command_from(backend));
+}
+
+static const struct backend_ops ops = {
+    .name = "command",
+    .keeps_blobs = true,
+    .check = check,
+    .start = start,
+    .ready = ready,
+    .reload = reload,
+    .close = close_backend,
+};
+
+enum err command_backend_open(const struct command_options *options, struct backend **ret_backend,
+                              struct note *note)
+{
+    struct command *c;
+    enum err err;
+
+    if (!options->script || !options->script[0]) {
+        note_set(note, "the command backend needs a script");
+        return ERR_INVALID;
+    }
+    c = calloc(1, sizeof *c);
+    if (!c) return ERR_NOMEM;
+    c->backend.ops = &ops;
+    c->io = options->io;
+    c->has_log = options->log != NULL;
+    if (options->log) c->log = *options->log;
+    c->running_max = options->running_max ? options->running_max : RUNNING_MAX;
+    c->timeout_ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_MS;
+    c->list_every_ms = options->list_every_ms ? options->list_every_ms : LIST_EVERY_MS;
+    list_init(&c->waiting);
+    list_init(&c->running);
+    task_init(&c->work, work);
+    c->program = str_dup(str_from(options->script));
+    err = timer_init(&c->again, c->io->loop, list_again);
+    if (!err && !c->program) err = ERR_NOMEM;
+    if (err)
+        command_free(c);
+    else
+        *ret_backend = &c->backend;
+    return err;
+}

@@ -1,0 +1,43 @@
+#include "provider/host/environment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OURS "MUSTER_"
+
+void environment_init(struct environment *env)
+{
+    size_t count = 0;
+
+    *env = (struct environment){.count = 0};
+    while (environ[count]) count++;
+    env->all = calloc(count + ENVIRONMENT_OURS_MAX + 1, sizeof *env->all);
+    if (!env->all) {
+        env->err = ERR_NOMEM;
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], OURS, strlen(OURS)) != 0) env->all[env->count++] = environ[i];
+}
+
+void environment_put(struct environment *env, const char *name, struct str value)
+{
+    char *text;
+
+    assert(env->ours < ENVIRONMENT_OURS_MAX);
+    if (env->err) return;
+    if (asprintf(&text, "%s=%.*s", name, STR_ARG(value)) < 0) {
+        env->err = ERR_NOMEM;
+        return;
+    }
+    env->texts[env->ours++] = text;
+    env->all[env->count++] = text;
+}
+
+void environment_deinit(struct environment *env)
+{
+    for (size_t i = 0; i < env->ours; i++) free(env->texts[i]);
+    free(env->all);
+}

@@ -1,0 +1,497 @@
+#include "provider/host/host.h"
+
+#include <stdlib.h>
+
+#include "provider/host/host_metrics.h"
+#include "provider/host/operation.h"
+
+enum {
+    COMPACT_BYTES = 64 << 20,
+    COMPACT_FACTOR = 4,      /* a file so many times what it said when it was new is made anew */
+    PIECE_BYTES = 256 << 10, /* of a new file, per sync: a turn stays short */
+    CHANGES_MAX = INT32_MAX,
+    OPERATION_BYTES_MAX = 4 << 20,
+    SEAL_AFTER_MS = 1000,
+};
+
+struct write_job { /* one at a time; the worker's while it runs */
+    struct job job;
+    struct journal *journal;
+    struct clock *clock;
+    struct buf changes, piece;
+    uint64_t salt; /* of a new file, to begin; 0: none */
+    bool has_piece, publish, seal;
+    enum err err, next_err;
+    uint64_t sync_ns, size;
+    struct note note;
+};
+struct start { /* an operation that is accepted and not yet durable */
+    uint64_t until, number;
+};
+struct host {
+    struct backend_host face; /* what the backend sees */
+    struct host_options options;
+    struct log_source log;
+    struct book *book;
+    struct backend *backend;
+    struct host_metrics *metrics;
+    struct journal *journal; /* NULL: nothing is kept */
+    struct journal_report loaded;
+    struct worker *worker;
+    struct write_job job;
+    struct turn_hook hook;
+    struct timer seal_timer;
+    struct list waiting; /* struct host_wait, in order */
+    struct buf starts;   /* struct start, in order */
+    uint64_t written;    /* turns whose changes are durable */
+    uint64_t writing;    /* ... are on their way; == written: no job runs */
+    uint64_t compact_at;
+    bool compacting, starting, failed, closing;
+    bool busy;     /* the worker has the job */
+    bool orphaned; /* closed while it had: freed when it comes back */
+};
+
+static void fail(struct host *host, enum err err, const struct note *note)
+{
+    if (host->failed) return;
+    host->failed = true;
+    if (host->options.on_failed) host->options.on_failed(host->options.owner, err, note);
+}
+
+/* --- waiting --- */
+
+void host_wait_init(struct host_wait *wait, host_wait_fn *fn)
+{
+    list_init(&wait->link);
+    wait->fn = fn;
+}
+
+/* The turn after whose sync all that the book says is durable; 0: it is. */
+static uint64_t durable_after(const struct host *host)
+{
+    if (book_changes(host->book)->len > 0) return host->writing + 1;
+    return host->writing > host->written ? host->writing : 0;
+}
+
+bool host_wait(struct host *host, struct host_wait *wait)
+{
+    wait->until = durable_after(host);
+    if (wait->until > 0) list_append(&host->waiting, &wait->link);
+    return wait->until > 0;
+}
+
+void host_wait_stop(struct host_wait *wait)
+{
+    list_remove(&wait->link);
+}
+
+static void start_operation(struct host *host, uint64_t number, bool again);
+
+/* What has become durable: operations begin, and answers go out. */
+static void wake(struct host *host)
+{
+    struct start start;
+    size_t at = 0;
+
+    for (; at < host->starts.len; at += sizeof start) {
+        memcpy(&start, host->starts.data + at, sizeof start);
+        if (start.until > host->written) break;
+        start_operation(host, start.number, false);
+    }
+    buf_consume(&host->starts, at);
+    while (!list_empty(&host->waiting)) {
+        struct host_wait *wait = CONTAINER_OF(host->waiting.next, struct host_wait, link);
+
+        if (wait->until > host->written) return;
+        list_remove(&wait->link);
+        wait->fn(wait);
+    }
+}
+
+/* --- writing --- */
+
+static void run_next(struct write_job *w)
+{
+    if (w->salt) w->next_err = journal_next_begin(w->journal, w->salt, &w->note);
+    if (!w->next_err && w->has_piece)
+        w->next_err = journal_next_append(w->journal, buf_peek(&w->piece), &w->note);
+    if (!w->next_err && w->publish) w->next_err = journal_next_publish(w->journal, &w->note);
+    if (w->next_err) journal_next_drop(w->journal);
+}
+
+/* On the worker's thread. */
+static void run_write(struct job *job)
+{
+    struct write_job *w = CONTAINER_OF(job, struct write_job, job);
+    uint64_t begin = clock_mono_ns(w->clock).ns;
+
+    w->err = w->next_err = ERR_OK;
+    if (w->changes.len > 0) w->err = journal_append(w->journal, buf_peek(&w->changes), &w->note);
+    if (!w->err && w->seal) w->err = journal_seal(w->journal, &w->note);
+    w->sync_ns = clock_mono_ns(w->clock).ns - begin;
+    if (!w->err && w->has_piece) run_next(w);
+    w->size = journal_size(w->journal);
+}
+
+static void end_compaction(struct host *host, const struct write_job *w)
+{
+    bool published = w->publish && !w->next_err;
+
+    if (!w->has_piece || (!w->next_err && !w->publish)) return;
+    book_snapshot_end(host->book, published);
+    host->compacting = false;
+    host->compact_at = max_u64(host->options.compact_bytes, w->size * COMPACT_FACTOR);
+    host_metrics_compacted(host->metrics, published);
+    if (published)
+        LOG_INFO(&host->log, "state file written anew", log_u64("bytes", w->size));
+    else
+        LOG_WARN(&host->log, "state file could not be written anew; it grows",
+                 log_err("err", w->next_err), log_text("why", w->note.text));
+}
+
+static void host_free(struct host *host);
+
+static void on_written(struct job *job, enum err err)
+{
+    struct write_job *w = CONTAINER_OF(job, struct write_job, job);
+    struct host *host = CONTAINER_OF(w, struct host, job);
+
+    host->busy = false;
+    if (host->closing) { /* nobody is told any more */
+        if (host->orphaned) host_free(host);
+        return;
+    }
+    assert(!err);
+    if (w->err) {
+        fail(host, w->err, &w->note);
+        return;
+    }
+    host_metrics_written(host->metrics, w->changes.len, w->size, w->sync_ns);
+    end_compaction(host, w);
+    host->written = host->writing;
+    buf_clear(&w->changes);
+    buf_clear(&w->piece);
+    if (w->next_err && journal_failed(host->journal)) fail(host, w->next_err, &w->note);
+    if (!w->seal) timer_start_in(&host->seal_timer, SEAL_AFTER_MS);
+    wake(host);
+}
+
+static void swap_bufs(struct buf *a, struct buf *b)
+{
+    struct buf held = *a;
+
+    *a = *b;
+    *b = held;
+}
+
+/* The next piece of the new file, if one is being made or should be. */
+static void take_piece(struct host *host, struct write_job *w)
+{
+    bool more = true;
+    enum err err;
+
+    w->has_piece = w->publish = false;
+    w->salt = 0;
+    if (!host->compacting) {
+        if (w->size < host->compact_at) return;
+        host->compacting = true;
+        book_snapshot_begin(host->book);
+        w->salt = entropy_u64(host->options.io->entropy) | 1;
+    }
+    err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
+    if (err) { /* no memory for a piece: another time */
+        LOG_WARN(&host->log, "state file is not written anew", log_err("err", err));
+        book_snapshot_end(host->book, false);
+        host->compacting = false;
+        host->compact_at = w->size * 2;
+        buf_clear(&w->piece);
+        w->salt = 0;
+        return;
+    }
+    w->has_piece = true;
+    w->publish = !more;
+}
+
+static void submit(struct host *host, bool seal)
+{
+    struct write_job *w = &host->job;
+    enum err err;
+
+    assert(host->writing == host->written);
+    swap_bufs(&w->changes, book_changes(host->book));
+    w->seal = seal;
+    take_piece(host, w);
+    host->writing++;
+    host->busy = true;
+    err = worker_submit(host->worker, &w->job);
+    assert(!err); /* one job at a time always fits */
+}
+
+/* At the end of a turn: what it changed goes out together. */
+static void on_turn(struct turn_hook *hook)
+{
+    struct host *host = CONTAINER_OF(hook, struct host, hook);
+    struct buf *changes = book_changes(host->book);
+
+    if (host->failed || host->closing) return;
+    if (changes->len > 0) host_metrics_refresh(host->metrics);
+    if (!host->journal) {
+        if (changes->len == 0) return;
+        buf_clear(changes);
+        host->written = ++host->writing;
+        wake(host);
+        return;
+    }
+    if (host->writing == host->written && (changes->len > 0 || host->compacting))
+        submit(host, false);
+}
+
+/* It was quiet for a while. */
+static void on_seal(struct timer *timer)
+{
+    struct host *host = CONTAINER_OF(timer, struct host, seal_timer);
+
+    if (host->failed || host->closing || host->writing > host->written) return;
+    if (book_changes(host->book)->len == 0 && !host->compacting) submit(host, true);
+}
+
+/* --- the backend's side --- */
+
+static void start_operation(struct host *host, uint64_t number, bool again)
+{
+    struct backend_operation operation;
+    struct arena arena;
+    struct note note;
+    enum err err;
+
+    arena_init(&arena, OPERATION_BYTES_MAX);
+    if (book_operation(host->book, number, &arena, &operation, &err)) {
+        operation.again = again;
+        host->backend->ops->start(host->backend, &operation);
+    } else if (err) {
+        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)number);
+        fail(host, err, &note);
+    }
+    arena_deinit(&arena);
+}
+
+static void on_done(struct backend_host *face, uint64_t number, const struct operation_end *end)
+{
+    struct host *host = CONTAINER_OF(face, struct host, face);
+    struct note note;
+    enum err err;
+
+    assert(!host->starting);
+    if (!book_end(host->book, number, end, &err)) {
+        LOG_DEBUG(&host->log, "end of an operation that is over", log_u64("operation", number));
+        return;
+    }
+    host_metrics_ended(host->metrics, end->failed);
+    if (!err) return;
+    note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)number);
+    fail(host, err, &note);
+}
+
+static enum err on_seen(struct backend_host *face, enum sighting what, struct str id,
+                        const struct offer *offer, struct str why, struct note *note)
+{
+    struct host *host = CONTAINER_OF(face, struct host, face);
+    enum err err = book_see(host->book, what, id, offer, why, note);
+
+    if (!err) host_metrics_seen(host->metrics, what);
+    return err;
+}
+
+static enum err check(void *context, enum operation_kind kind,
+                      const struct backend_machine *machine, struct note *note)
+{
+    struct host *host = context;
+
+    if (!host->backend->ops->check) return ERR_OK;
+    return host->backend->ops->check(host->backend, kind, machine, note);
+}
+
+struct book_answer host_ask(struct host *host, const struct book_request *request, struct buf *into,
+                            struct note *note)
+{
+    struct book_answer answer = {BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED, 0};
+    struct start start;
+    char *room;
+    enum err err = buf_reserve(&host->starts, sizeof start, &room);
+
+    note->text[0] = '\0';
+    if (err) {
+        note_set(note, "%s", err_text(err));
+        return answer;
+    }
+    answer = book_ask(host->book, request, check, host, into, note);
+    host_metrics_asked(host->metrics, request->kind, answer.outcome);
+    if (answer.outcome != BOOK_ACCEPTED) return answer;
+    start = (struct start){durable_after(host), answer.operation};
+    assert(start.until > 0); /* what was accepted is a change */
+    err = buf_append(&host->starts, str_of(&start, sizeof start));
+    assert(!err);
+    return answer;
+}
+
+/* --- life --- */
+
+static enum err replay(void *context, struct str payload, struct note *note)
+{
+    return book_replay(context, payload, note);
+}
+
+static enum err open_state(struct host *host, struct note *note)
+{
+    struct io *io = host->options.io;
+    const struct journal_options options = {
+        .fs = io->fs, .path = host->options.state, .salt = entropy_u64(io->entropy)};
+    enum err err = ERR_OK;
+
+    if (host->options.state)
+        err = journal_open(&options, replay, host->book, &host->journal, &host->loaded, note);
+    if (!err) err = book_loaded(host->book, note);
+    if (err || !host->journal) return err;
+    host->job.journal = host->journal;
+    host->job.size = journal_size(host->journal);
+    if (host->loaded.torn_bytes > 0)
+        LOG_WARN(&host->log, "state file: a torn end was cut; nobody was told of it",
+                 log_u64("bytes", host->loaded.torn_bytes));
+    return worker_open(io->loop, &(struct worker_options){.name = "state", .jobs_max = 1},
+                       &host->worker);
+}
+
+enum err host_open(const struct host_options *options, struct host **ret_host, struct note *note)
+{
+    struct host *host = calloc(1, sizeof *host);
+    struct io *io = options->io;
+    struct book_options book = {
+        .seed = entropy_u64(io->entropy),
+        .identity = entropy_u64(io->entropy),
+        .boot = entropy_u64(io->entropy),
+        .provider = options->name,
+        .machines_max = options->machines_max,
+        .keeps_blobs = options->own_backend->ops->keeps_blobs,
+    };
+    enum err err;
+
+    if (!host) {
+        options->own_backend->ops->close(options->own_backend);
+        return ERR_NOMEM;
+    }
+    host->options = *options;
+    if (host->options.compact_bytes == 0) host->options.compact_bytes = COMPACT_BYTES;
+    host->compact_at = host->options.compact_bytes;
+    if (options->log) host->log = *options->log;
+    host->backend = options->own_backend;
+    host->face = (struct backend_host){on_done, on_seen};
+    host->backend->host = &host->face;
+    list_init(&host->waiting);
+    buf_init(&host->starts, CHANGES_MAX);
+    job_init(&host->job.job, run_write, on_written);
+    host->job.clock = io->clock;
+    buf_init(&host->job.changes, CHANGES_MAX);
+    buf_init(&host->job.piece, CHANGES_MAX);
+    err = timer_init(&host->seal_timer, io->loop, on_seal);
+    if (!err) err = book_open(&book, &host->book);
+    if (!err) err = host_metrics_open(options->metrics, host->book, &host->metrics, note);
+    if (!err) err = open_state(host, note);
+    if (err) {
+        host_close(host);
+        return err;
+    }
+    turn_hook_add(io->loop, &host->hook, on_turn);
+    *ret_host = host;
+    return ERR_OK;
+}
+
+struct pending_list { /* of operations to be started again */
+    struct host *host;
+    struct buf numbers;
+};
+
+static enum err adopt(void *context, const struct backend_machine *machine, uint64_t operation)
+{
+    struct pending_list *pending = context;
+    struct backend *backend = pending->host->backend;
+
+    if (backend->ops->adopt) backend->ops->adopt(backend, machine);
+    if (!operation) return ERR_OK;
+    return buf_append(&pending->numbers, str_of(&operation, sizeof operation));
+}
+
+enum err host_start(struct host *host, struct note *note)
+{
+    struct pending_list pending = {.host = host};
+    enum err err;
+
+    host->starting = true;
+    buf_init(&pending.numbers, CHANGES_MAX);
+    err = book_each(host->book, adopt, &pending);
+    for (size_t i = 0; !err && i + sizeof(uint64_t) <= pending.numbers.len; i += sizeof(uint64_t)) {
+        uint64_t number;
+
+        memcpy(&number, pending.numbers.data + i, sizeof number);
+        start_operation(host, number, true);
+    }
+    buf_deinit(&pending.numbers);
+    host->starting = false;
+    if (err) note_set(note, "adopting: %s", err_text(err));
+    if (!err && host->backend->ops->ready) host->backend->ops->ready(host->backend);
+    return err;
+}
+
+enum err host_reload(struct host *host, struct note *note)
+{
+    const struct backend_ops *ops = host->backend->ops;
+
+    return ops->reload ? ops->reload(host->backend, note) : ERR_OK;
+}
+
+struct book *host_book(struct host *host)
+{
+    return host->book;
+}
+
+struct io *host_io(struct host *host)
+{
+    return host->options.io;
+}
+
+struct host_metrics *host_metrics(struct host *host)
+{
+    return host->metrics;
+}
+
+const struct journal_report *host_loaded(const struct host *host)
+{
+    return &host->loaded;
+}
+
+static void host_free(struct host *host)
+{
+    journal_close(host->journal);
+    host_metrics_close(host->metrics);
+    book_close(host->book);
+    buf_deinit(&host->job.changes);
+    buf_deinit(&host->job.piece);
+    buf_deinit(&host->starts);
+    free(host);
+}
+
+/* What was never written was never told to anybody: it may go. */
+void host_close(struct host *host)
+{
+    if (!host) return;
+    host->closing = true;
+    turn_hook_remove(&host->hook);
+    timer_deinit(&host->seal_timer);
+    host->backend->ops->close(host->backend);
+    assert(list_empty(&host->waiting)); /* whoever answers calls has stopped its own */
+    worker_close(host->worker);
+    /* A worker may bring its job back later than this: in the simulator, after its host died. */
+    if (host->busy)
+        host->orphaned = true;
+    else
+        host_free(host);
+}

@@ -1,0 +1,61 @@
+/* The reference provider without its listener: book, state file and backend joined on one loop.
+ *
+ * The rule that everything here serves: the book is ahead of the disk, and nobody hears of what is
+ * not durable. Answers wait for the sync that covers what they say (all of a turn share one), an
+ * operation is given to the backend only after it, and so nothing is lost that anybody was told,
+ * whenever the process dies.
+ *
+ * The state file is written on a thread of its own; when it has grown to several times what it says
+ * it is written anew beside, in small pieces. A disk that fails ends the provider: on_failed. */
+#ifndef PROVIDER_HOST_HOST_H
+#define PROVIDER_HOST_HOST_H
+#include "io/io.h"
+#include "obs/log.h"
+#include "obs/metrics.h"
+#include "provider/host/book.h"
+#include "provider/host/journal.h"
+
+struct host;
+struct host_options {
+    struct io *io;
+    const struct log_source *log; /* may be NULL; copied */
+    struct metrics *metrics;      /* may be NULL */
+    const char *state;            /* a path; NULL: nothing is kept, for trials */
+    const char *name;             /* HostRef.provider */
+    size_t machines_max;          /* 0: BOOK_MACHINES_MAX */
+    uint64_t compact_bytes;       /* a state file below this is not written anew; 0: 64 MiB */
+    struct backend *own_backend;  /* closed by host_close, also after a host_open that failed */
+    void (*on_failed)(void *owner, enum err err, const struct note *note);
+    void *owner;
+};
+/* Loads the state: blocking. What journal_open and book_loaded answer. */
+enum err host_open(const struct host_options *options, struct host **ret_host, struct note *note);
+/* The backend adopts what there is and begins. */
+enum err host_start(struct host *host, struct note *note);
+/* Waits for the sync under way; what nobody was told may be lost. Whoever waits has stopped.
+ * NULL is fine. */
+void host_close(struct host *host);
+enum err host_reload(struct host *host, struct note *note); /* the backend's configuration */
+
+struct book *host_book(struct host *host);
+struct io *host_io(struct host *host);
+struct host_metrics *host_metrics(struct host *host);
+const struct journal_report *host_loaded(const struct host *host);
+/* As book_ask; an operation that is accepted starts by itself when it is durable. */
+struct book_answer host_ask(struct host *host, const struct book_request *request, struct buf *into,
+                            struct note *note);
+
+/* -- waiting for the disk -- */
+struct host_wait;
+typedef void host_wait_fn(struct host_wait *wait);
+struct host_wait { /* embedded; the caller's again when fn runs, or after host_wait_stop */
+    struct list link;
+    uint64_t until;
+    host_wait_fn *fn;
+};
+void host_wait_init(struct host_wait *wait, host_wait_fn *fn);
+/* False: all that the book says is durable, go ahead. True: fn comes once it is, never from
+ * inside. */
+bool host_wait(struct host *host, struct host_wait *wait);
+void host_wait_stop(struct host_wait *wait); /* fine when it does not wait */
+#endif

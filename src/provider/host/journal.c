@@ -1,0 +1,424 @@
+#include "provider/host/journal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+
+enum {
+    VERSION = 1,
+    BATCH_MAGIC = 0x68637442, /* "Btch" */
+    STATE_MODE = 0600,        /* bootstrap blobs stand in it */
+    WINDOW = 1 << 20,         /* of a look for what follows damage */
+    PAYLOAD_MAX = INT32_MAX,
+};
+static const char file_magic[16] = "muster provider\n";
+
+struct source { /* where bytes come from: a file, or memory for the fuzzer */
+    struct fs *fs;
+    struct fs_file *file;
+    struct str bytes;
+    uint64_t size;
+};
+struct part { /* a file that is appended to */
+    struct fs_file *file;
+    uint64_t salt, at, synced;
+    bool sealed; /* the last batch says that all before it is durable, and holds nothing itself */
+};
+struct journal {
+    struct fs *fs;
+    char path[FS_PATH_CAP], next_path[FS_PATH_CAP];
+    struct part now, next;
+    enum err failed;
+};
+
+/* --- bytes --- */
+
+static uint32_t checksum(uint64_t salt, const void *bytes, size_t len)
+{
+    char begin[8];
+
+    store_le64(begin, salt);
+    return crc32c(crc32c(0, begin, sizeof begin), bytes, len);
+}
+
+static void write_head(uint64_t salt, char head[JOURNAL_HEAD])
+{
+    memcpy(head, file_magic, sizeof file_magic);
+    store_le32(head + 16, VERSION);
+    store_le64(head + 24, salt);
+    store_le32(head + 20, checksum(salt, head, 20));
+}
+
+static enum err read_head(const char head[JOURNAL_HEAD], uint64_t *ret_salt)
+{
+    uint64_t salt = load_le64(head + 24);
+
+    if (memcmp(head, file_magic, sizeof file_magic) != 0) return ERR_CORRUPT;
+    if (load_le32(head + 20) != checksum(salt, head, 20)) return ERR_CORRUPT;
+    if (load_le32(head + 16) != VERSION) return ERR_VERSION;
+    *ret_salt = salt;
+    return ERR_OK;
+}
+
+struct batch {
+    uint64_t offset, synced;
+    uint32_t len, payload_sum;
+};
+
+static void write_batch(const struct part *part, struct str payload, char head[JOURNAL_BATCH_HEAD])
+{
+    store_le32(head, BATCH_MAGIC);
+    store_le32(head + 4, (uint32_t)payload.len);
+    store_le64(head + 8, part->at);
+    store_le64(head + 16, part->synced);
+    store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
+    store_le32(head + 28, checksum(part->salt, head, 28));
+}
+
+static bool read_batch(const char *head, uint64_t salt, uint64_t offset, struct batch *ret_batch)
+{
+    if (load_le32(head) != BATCH_MAGIC || load_le64(head + 8) != offset) return false;
+    if (load_le32(head + 28) != checksum(salt, head, 28)) return false;
+    *ret_batch =
+        (struct batch){offset, load_le64(head + 16), load_le32(head + 4), load_le32(head + 24)};
+    return true;
+}
+
+/* --- reading --- */
+
+static enum err read_at(const struct source *source, uint64_t offset, void *into, size_t len)
+{
+    size_t got = 0;
+    enum err err = ERR_OK;
+
+    if (source->file)
+        err = fs_read_at(source->fs, source->file, offset, into, len, &got);
+    else if (offset <= source->bytes.len) {
+        got = min_size(len, source->bytes.len - offset);
+        if (got > 0) memcpy(into, source->bytes.at + offset, got);
+    }
+    if (err) return err;
+    return got == len ? ERR_OK : ERR_CORRUPT;
+}
+
+/* A batch behind `bad` that says `bad` was durable. */
+static enum err look_behind(const struct source *source, uint64_t salt, uint64_t bad,
+                            bool *ret_found)
+{
+    char *window = malloc(WINDOW);
+    uint64_t at = bad + 1;
+    enum err err = window ? ERR_OK : ERR_NOMEM;
+
+    *ret_found = false;
+    while (!err && !*ret_found && at + JOURNAL_BATCH_HEAD <= source->size) {
+        size_t len = (size_t)min_u64(WINDOW, source->size - at);
+
+        err = read_at(source, at, window, len);
+        for (size_t i = 0; !err && !*ret_found && i + JOURNAL_BATCH_HEAD <= len; i++) {
+            struct batch batch;
+            *ret_found = read_batch(window + i, salt, at + i, &batch) && batch.synced > bad;
+        }
+        at += len - JOURNAL_BATCH_HEAD + 1;
+    }
+    free(window);
+    return err;
+}
+
+/* The batch at `offset`. ERR_CORRUPT: there is none that is whole. */
+static enum err load_batch(const struct source *source, uint64_t salt, uint64_t offset,
+                           struct buf *payload, struct batch *ret_batch)
+{
+    char head[JOURNAL_BATCH_HEAD], *room;
+    enum err err;
+
+    if (offset + JOURNAL_BATCH_HEAD > source->size) return ERR_CORRUPT;
+    err = read_at(source, offset, head, sizeof head);
+    if (err) return err;
+    if (!read_batch(head, salt, offset, ret_batch)) return ERR_CORRUPT;
+    if (ret_batch->len > source->size - offset - JOURNAL_BATCH_HEAD) return ERR_CORRUPT;
+    buf_clear(payload);
+    err = buf_reserve(payload, ret_batch->len, &room);
+    if (!err && ret_batch->len > 0)
+        err = read_at(source, offset + JOURNAL_BATCH_HEAD, room, ret_batch->len);
+    if (err) return err;
+    buf_commit(payload, ret_batch->len);
+    return checksum(salt, payload->data, payload->len) == ret_batch->payload_sum ? ERR_OK
+                                                                                 : ERR_CORRUPT;
+}
+
+static enum err refuse_at(uint64_t offset, struct note *note)
+{
+    if (note->text[0])
+        note_prefix(note, "damaged at offset %llu", (unsigned long long)offset);
+    else
+        note_set(note, "damaged at offset %llu", (unsigned long long)offset);
+    return ERR_CORRUPT;
+}
+
+/* All batches; `part` is where the next one goes. */
+static enum err read_all(const struct source *source, journal_batch_fn *each, void *context,
+                         struct part *part, struct journal_report *report, struct note *note)
+{
+    char head[JOURNAL_HEAD];
+    struct buf payload;
+    struct batch batch;
+    bool found = false;
+    enum err err;
+
+    if (source->size < JOURNAL_HEAD || read_at(source, 0, head, sizeof head)) {
+        note_set(note, "not the state of a provider: shorter than its head");
+        return ERR_CORRUPT;
+    }
+    err = read_head(head, &part->salt);
+    if (err) {
+        note_set(note, "not the state of a provider%s", err == ERR_VERSION ? " we know" : "");
+        return err;
+    }
+    buf_init(&payload, PAYLOAD_MAX);
+    part->at = JOURNAL_HEAD;
+    while (part->at < source->size) {
+        err = load_batch(source, part->salt, part->at, &payload, &batch);
+        if (err) break;
+        err = each(context, buf_peek(&payload), note);
+        if (err == ERR_CORRUPT) (void)refuse_at(part->at, note);
+        if (err) goto out;
+        part->sealed = batch.len == 0;
+        part->at += JOURNAL_BATCH_HEAD + batch.len;
+        report->batches++;
+    }
+    if (err == ERR_CORRUPT) err = look_behind(source, part->salt, part->at, &found);
+    if (found) err = refuse_at(part->at, note);
+    if (!err) {
+        report->torn_bytes = source->size - part->at;
+        report->bytes = part->at;
+    }
+out:
+    buf_deinit(&payload);
+    return err;
+}
+
+enum err journal_read(struct str file, journal_batch_fn *each, void *context,
+                      struct journal_report *ret_report, struct note *note)
+{
+    struct source source = {.bytes = file, .size = file.len};
+    struct part part = {0};
+
+    *ret_report = (struct journal_report){0};
+    note->text[0] = '\0';
+    return read_all(&source, each, context, &part, ret_report, note);
+}
+
+/* --- opening --- */
+
+static enum err sync_dir_of(struct journal *j)
+{
+    char dir[FS_PATH_CAP], temp[FS_PATH_CAP];
+    enum err err = fs_temp_for(j->path, 0, dir, temp);
+
+    return err ? err : fs_sync_dir(j->fs, dir);
+}
+
+/* What was read may be in this machine's memory only: of a process that was killed before its sync,
+ * or between a rename and the sync of the directory. From here on it is answered for. */
+static enum err settle(struct journal *j, uint64_t size)
+{
+    enum err err = size > j->now.at ? fs_truncate(j->fs, j->now.file, j->now.at) : ERR_OK;
+
+    if (!err) err = fs_sync(j->fs, j->now.file);
+    if (!err) err = sync_dir_of(j);
+    j->now.synced = j->now.at;
+    return err;
+}
+
+static enum err load(struct journal *j, journal_batch_fn *each, void *context,
+                     struct journal_report *report, struct note *note)
+{
+    struct source source = {.fs = j->fs, .file = j->now.file};
+    enum err err = fs_file_size(j->fs, j->now.file, &source.size);
+
+    if (!err) err = read_all(&source, each, context, &j->now, report, note);
+    return err ? err : settle(j, source.size);
+}
+
+enum err journal_open(const struct journal_options *options, journal_batch_fn *each, void *context,
+                      struct journal **ret_journal, struct journal_report *ret_report,
+                      struct note *note)
+{
+    struct journal *j = calloc(1, sizeof *j);
+    struct journal_report report = {0};
+    struct fs_info info;
+    enum err err;
+
+    if (!j) return ERR_NOMEM;
+    note->text[0] = '\0';
+    j->fs = options->fs;
+    if (snprintf(j->path, sizeof j->path, "%s", options->path) >= (int)sizeof j->path ||
+        snprintf(j->next_path, sizeof j->next_path, "%s.next", options->path) >=
+            (int)sizeof j->next_path)
+        err = ERR_INVALID;
+    else
+        err = fs_stat(j->fs, j->path, &info);
+    if (err == ERR_NOT_FOUND) {
+        report.made = true;
+        err = journal_next_begin(j, options->salt, note);
+        if (!err) err = journal_next_publish(j, note);
+    } else if (!err) {
+        err = fs_open(j->fs, j->path, FS_READ | FS_WRITE, 0, &j->now.file);
+        if (!err) err = load(j, each, context, &report, note);
+    }
+    if (!err) {
+        err = fs_remove(j->fs, j->next_path); /* of a process that died over it */
+        if (err == ERR_NOT_FOUND) err = ERR_OK;
+    }
+    if (err) {
+        if (note->text[0])
+            note_prefix(note, "%s", options->path);
+        else
+            note_set(note, "%s: %s", options->path, err_text(err));
+        j->failed = err;
+        journal_close(j);
+        return err;
+    }
+    *ret_journal = j;
+    *ret_report = report;
+    return ERR_OK;
+}
+
+void journal_close(struct journal *j)
+{
+    struct note note;
+
+    if (!j) return;
+    if (!j->failed) (void)journal_seal(j, &note);
+    journal_next_drop(j);
+    fs_close(j->fs, j->now.file);
+    free(j);
+}
+
+uint64_t journal_size(const struct journal *j)
+{
+    return j->now.at;
+}
+
+bool journal_failed(const struct journal *j)
+{
+    return j->failed != ERR_OK;
+}
+
+/* --- appending --- */
+
+static enum err fail(struct journal *j, enum err err, const char *path, struct note *note)
+{
+    j->failed = err;
+    note_set(note, "%s: %s", path, err_text(err));
+    return err;
+}
+
+static enum err write_part(struct journal *j, struct part *part, struct str payload)
+{
+    char head[JOURNAL_BATCH_HEAD];
+    enum err err;
+
+    if (payload.len > PAYLOAD_MAX) return ERR_TOO_LARGE;
+    write_batch(part, payload, head);
+    /* The head last would not help: without its payload it is as torn as the other way round. */
+    err = fs_write_at(j->fs, part->file, part->at, str_of(head, sizeof head));
+    if (!err && payload.len > 0)
+        err = fs_write_at(j->fs, part->file, part->at + sizeof head, payload);
+    if (!err) part->at += sizeof head + payload.len;
+    return err;
+}
+
+enum err journal_append(struct journal *j, struct str payload, struct note *note)
+{
+    enum err err = j->failed;
+
+    if (!err) err = write_part(j, &j->now, payload);
+    if (!err) err = fs_sync(j->fs, j->now.file);
+    if (err) return fail(j, err, j->path, note);
+    j->now.synced = j->now.at;
+    j->now.sealed = payload.len == 0;
+    return ERR_OK;
+}
+
+enum err journal_seal(struct journal *j, struct note *note)
+{
+    if (j->now.sealed || j->now.at == JOURNAL_HEAD) return j->failed;
+    return journal_append(j, STR_EMPTY, note);
+}
+
+/* --- the next file --- */
+
+enum err journal_next_begin(struct journal *j, uint64_t salt, struct note *note)
+{
+    char head[JOURNAL_HEAD];
+    enum err err = j->failed;
+
+    assert(!j->next.file);
+    if (!err)
+        err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
+                      &j->next.file);
+    if (!err) {
+        write_head(salt, head);
+        err = fs_write_at(j->fs, j->next.file, 0, str_of(head, sizeof head));
+    }
+    if (err) {
+        note_set(note, "%s: %s", j->next_path, err_text(err));
+        journal_next_drop(j);
+        return err;
+    }
+    j->next.salt = salt;
+    j->next.at = JOURNAL_HEAD;
+    j->next.synced = 0;
+    j->next.sealed = false;
+    return ERR_OK;
+}
+
+/* A next file that cannot be made costs nothing but disk: it is no failure of the journal. */
+enum err journal_next_append(struct journal *j, struct str payload, struct note *note)
+{
+    enum err err = j->failed;
+
+    assert(j->next.file);
+    if (!err) err = write_part(j, &j->next, payload);
+    if (err) note_set(note, "%s: %s", j->next_path, err_text(err));
+    return err;
+}
+
+enum err journal_next_publish(struct journal *j, struct note *note)
+{
+    enum err err = j->failed;
+
+    assert(j->next.file);
+    /* Sealed, so that damage in it is never taken for a torn tail; nobody reads it before it has
+     * the name, so one sync is enough. */
+    j->next.synced = j->next.at;
+    if (!err) err = write_part(j, &j->next, STR_EMPTY);
+    if (!err) err = fs_sync(j->fs, j->next.file);
+    j->next.sealed = true;
+    if (err) {
+        note_set(note, "%s: %s", j->next_path, err_text(err));
+        return err;
+    }
+    err = fs_rename(j->fs, j->next_path, j->path);
+    if (!err) {
+        fs_close(j->fs, j->now.file);
+        j->now = j->next;
+        j->next = (struct part){0};
+        j->now.synced = j->now.at;
+        err = sync_dir_of(j);
+    }
+    /* After a rename that may or may not be durable nobody knows which file the next start finds.
+     */
+    return err ? fail(j, err, j->path, note) : ERR_OK;
+}
+
+void journal_next_drop(struct journal *j)
+{
+    if (!j->next.file) return;
+    fs_close(j->fs, j->next.file);
+    j->next = (struct part){0};
+    (void)fs_remove(j->fs, j->next_path);
+}

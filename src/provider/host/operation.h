@@ -1,0 +1,14 @@
+/* The four operations as data: which state each needs, passes through and ends in. */
+#ifndef PROVIDER_HOST_OPERATION_H
+#define PROVIDER_HOST_OPERATION_H
+#include "provider/host/backend.h"
+
+struct operation_move {
+    const char *name; /* "create" */
+    enum machine_state from, passing, final;
+};
+extern const struct operation_move operation_moves[OPERATION_KINDS];
+
+/* Which operation passes through this state; OPERATION_KINDS: none, it is no passing state. */
+enum operation_kind operation_passing(enum machine_state state);
+#endif

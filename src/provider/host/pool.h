@@ -1,0 +1,33 @@
+/* Texts that many machines share, kept once: what they are, whom they work for, which shard spoke.
+ *
+ * Half a million machines are a few thousand offers and a few thousand bindings. An item lives
+ * while somebody holds it; its number is never given out twice, so a file may name an item by it.
+ * Pure. */
+#ifndef PROVIDER_HOST_POOL_H
+#define PROVIDER_HOST_POOL_H
+#include "base/map.h"
+
+struct pool_item {
+    uint64_t number;
+    uint64_t written; /* the owner's: in which file it stands already */
+    uint32_t refs;
+    uint32_t len;
+    char bytes[];
+};
+struct pool {
+    struct map items; /* by content */
+    uint64_t next_number;
+};
+void pool_init(struct pool *pool, size_t max, uint64_t seed);
+void pool_deinit(struct pool *pool); /* every item was dropped before, or dies here */
+/* One more holder of this text. `number`: what a new item is called, as an earlier process did; 0:
+ * the next. A text that is there keeps its own. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
+enum err pool_take(struct pool *pool, struct str bytes, uint64_t number,
+                   struct pool_item **ret_item);
+struct pool_item *pool_hold(struct pool_item *item);       /* one more; NULL is fine */
+void pool_drop(struct pool *pool, struct pool_item *item); /* NULL is fine */
+static inline struct str pool_text(const struct pool_item *item)
+{
+    return item ? str_of(item->bytes, item->len) : STR_EMPTY;
+}
+#endif

@@ -1,0 +1,642 @@
+#include "provider/host/process.h"
+
+#include <ftw.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "provider/host/environment.h"
+#include "provider/host/hosted.h"
+#include "provider/host/operation.h"
+#include "text/ndjson.h"
+
+enum {
+    TICK_MS = 20,       /* while something is asked for */
+    TICK_IDLE_MS = 200, /* while processes run that may end */
+    STOP_WITHIN_MS = 5000,
+    READY_WITHIN_MS = 5 * 60 * 1000,
+    MACHINES_MAX = 1000 * 1000,
+    UNIT_ID_MAX = 200, /* a name of a file, with what we add to it */
+    METADATA_MAX = 4 << 20,
+    STARVED_MAX = 64,
+    OFFER_MAX = 1 << 20,
+    WIPE_FILES = 16, /* open at once while a directory is emptied */
+};
+static const char sleep_command[] = "exec sleep infinity";
+
+enum role { HOST, NODE, ROLES };
+static const char *const role_names[ROLES] = {"host", "node"};
+
+struct unit { /* a machine that has, or had, a process */
+    struct list link;
+    char id[UNIT_ID_MAX + 1];
+    struct hosted processes[ROLES];
+    bool wanted[ROLES]; /* its end is a surprise */
+    bool clean[ROLES];  /* nothing is left of it */
+    char how[ROLES][PROCESS_END_CAP];
+    /* An operation under way. */
+    bool busy, killed;
+    uint64_t number;
+    enum operation_kind kind;
+    mono_time until;
+    struct note error;  /* it has failed already */
+    struct note broken; /* to be told as a machine that failed */
+};
+struct local {
+    struct backend backend;
+    struct process_backend_options options;
+    struct log_source log;
+    char *directory, *commands[ROLES], *ready_file;
+    char cgroup_root[FS_PATH_CAP];
+    uint64_t salt;       /* of the directory: two providers may use the same ids */
+    struct arena memory; /* of the offer */
+    struct map units;
+    struct list order;
+    struct timer tick;
+    bool telling;                  /* sightings may come */
+    uint64_t starved[STARVED_MAX]; /* operations there was no memory for */
+    size_t starved_count;
+};
+
+static struct local *local_from(struct backend *backend)
+{
+    return CONTAINER_OF(backend, struct local, backend);
+}
+
+static mono_time now(const struct local *l)
+{
+    return loop_now(l->options.io->loop);
+}
+
+/* -- where things are -- */
+
+/* An id that is safe as the name of a directory. */
+static bool id_fits(struct str id)
+{
+    if (id.len == 0 || id.len > UNIT_ID_MAX || id.at[0] == '.') return false;
+    for (size_t i = 0; i < id.len; i++) {
+        char c = id.at[i];
+        bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '-' || c == '_' || c == '.';
+        if (!fine) return false;
+    }
+    return true;
+}
+
+static struct hosted_place place_of(const struct local *l, const struct unit *unit, enum role role)
+{
+    struct hosted_place place = {.role = role_names[role]};
+
+    /* The directory was checked to leave room for an id and a name below it. */
+    snprintf(place.directory, sizeof place.directory, "%.*s/%s", FS_PATH_CAP - 2 * UNIT_ID_MAX,
+             l->directory, unit->id);
+    if (l->cgroup_root[0])
+        snprintf(place.cgroup, sizeof place.cgroup, "%.*s/muster-%08x-%s-%s",
+                 FS_PATH_CAP - 2 * UNIT_ID_MAX, l->cgroup_root, (unsigned)(uint32_t)l->salt,
+                 unit->id, role_names[role]);
+    return place;
+}
+
+static void path_of(const struct local *l, const struct unit *unit, const char *name,
+                    char path[FS_PATH_CAP])
+{
+    snprintf(path, FS_PATH_CAP, "%.*s/%s/%.*s", FS_PATH_CAP - 2 * UNIT_ID_MAX, l->directory,
+             unit->id, UNIT_ID_MAX / 2, name);
+}
+
+/* -- units -- */
+
+static struct unit *unit_of(struct local *l, struct str id, struct note *note)
+{
+    struct unit *unit = map_get(&l->units, id);
+
+    if (unit) return unit;
+    if (!id_fits(id)) {
+        note_set(note, "the id is no name for a directory");
+        return NULL;
+    }
+    unit = calloc(1, sizeof *unit);
+    if (unit) {
+        memcpy(unit->id, id.at, id.len);
+        list_init(&unit->link);
+        for (enum role role = HOST; role < ROLES; role++) unit->processes[role] = hosted_none;
+    }
+    if (!unit || map_put(&l->units, str_from(unit->id), unit)) {
+        note_set(note, "out of memory");
+        free(unit);
+        return NULL;
+    }
+    list_append(&l->order, &unit->link);
+    return unit;
+}
+
+static void unit_free(struct local *l, struct unit *unit)
+{
+    for (enum role role = HOST; role < ROLES; role++) hosted_let_go(&unit->processes[role]);
+    list_remove(&unit->link);
+    (void)map_remove(&l->units, str_from(unit->id));
+    free(unit);
+}
+
+/* -- starting a process -- */
+
+static void put_environment(const struct local *l, const struct unit *unit, enum role role,
+                            const struct backend_machine *machine, struct environment *env)
+{
+    struct hosted_place place = place_of(l, unit, role);
+    char path[FS_PATH_CAP];
+
+    environment_put(env, "MUSTER_MACHINE_ID", machine->id);
+    environment_put(env, "MUSTER_MACHINE_DIR", str_from(place.directory));
+    environment_put(env, "MUSTER_MACHINE_TYPE", machine->offer->instance_type);
+    environment_put(env, "MUSTER_ZONE", machine->offer->zone);
+    if (role == HOST) return;
+    environment_put(env, "MUSTER_CLUSTER", machine->cluster);
+    path_of(l, unit, "blob", path);
+    environment_put(env, "MUSTER_BLOB_FILE", str_from(path));
+    path_of(l, unit, "metadata.json", path);
+    environment_put(env, "MUSTER_METADATA_FILE", str_from(path));
+}
+
+/* One that runs already is what was asked for: the provider died after it had started it. */
+static void start_process(struct local *l, struct unit *unit, enum role role,
+                          const struct backend_machine *machine)
+{
+    struct hosted_place place = place_of(l, unit, role);
+    struct environment env;
+    enum err err;
+
+    unit->wanted[role] = true;
+    if (hosted_runs(&unit->processes[role])) return;
+    hosted_let_go(&unit->processes[role]);
+    unit->clean[role] = false;
+    environment_init(&env);
+    put_environment(l, unit, role, machine, &env);
+    err = env.err;
+    if (!err)
+        err = hosted_start(l->options.io, &place, l->commands[role], env.all,
+                           &unit->processes[role], &unit->error);
+    environment_deinit(&env);
+    if (!err) return;
+    unit->wanted[role] = false;
+    if (!unit->error.text[0]) note_set(&unit->error, "%s", err_text(err));
+}
+
+/* -- the operations -- */
+
+static void begin_create(struct local *l, struct unit *unit,
+                         const struct backend_operation *operation)
+{
+    struct hosted_place place = place_of(l, unit, HOST);
+    enum err err = fs_make_dirs(l->options.io->fs, place.directory, 0700);
+
+    if (err && err != ERR_UNKNOWN)
+        note_set(&unit->error, "%s: %s", place.directory, err_text(err));
+    else
+        start_process(l, unit, HOST, &operation->machine);
+}
+
+static enum err write_file(struct local *l, const struct unit *unit, const char *name,
+                           struct str content)
+{
+    char path[FS_PATH_CAP];
+
+    path_of(l, unit, name, path);
+    return fs_publish(l->options.io->fs, path, content, 0600, entropy_u64(l->options.io->entropy));
+}
+
+static enum err write_metadata(struct local *l, const struct unit *unit,
+                               const struct backend_operation *operation)
+{
+    struct ndjson json;
+    struct buf text;
+    enum err err;
+
+    buf_init(&text, METADATA_MAX);
+    ndjson_begin(&json, &text, NDJSON_LINE);
+    for (size_t i = 0; i < operation->metadata_count; i++)
+        ndjson_string(&json, operation->metadata[i].key, operation->metadata[i].value);
+    err = ndjson_end(&json);
+    if (!err) err = write_file(l, unit, "metadata.json", buf_peek(&text));
+    buf_deinit(&text);
+    return err;
+}
+
+static void remove_file(struct local *l, const struct unit *unit, const char *name)
+{
+    char path[FS_PATH_CAP];
+
+    if (!name) return;
+    path_of(l, unit, name, path);
+    (void)fs_remove(l->options.io->fs, path);
+}
+
+static void begin_configure(struct local *l, struct unit *unit,
+                            const struct backend_operation *operation)
+{
+    enum err err;
+
+    if (!hosted_runs(&unit->processes[HOST])) {
+        note_set(&unit->error, "its host does not run");
+        return;
+    }
+    if (!hosted_runs(&unit->processes[NODE])) remove_file(l, unit, l->ready_file);
+    err = write_file(l, unit, "blob", operation->blob);
+    if (!err) err = write_metadata(l, unit, operation);
+    if (err && err != ERR_UNKNOWN)
+        note_set(&unit->error, "its directory: %s", err_text(err));
+    else
+        start_process(l, unit, NODE, &operation->machine);
+    unit->until = mono_after(now(l), l->options.ready_within_ms);
+}
+
+static void end_process(struct unit *unit, enum role role, int signal)
+{
+    unit->wanted[role] = false;
+    hosted_signal(&unit->processes[role], signal);
+}
+
+static void begin(struct local *l, struct unit *unit, const struct backend_operation *operation)
+{
+    unit->busy = true;
+    unit->killed = false;
+    unit->number = operation->number;
+    unit->kind = operation->kind;
+    unit->error.text[0] = unit->broken.text[0] = '\0';
+    switch (operation->kind) {
+    case OPERATION_CREATE: begin_create(l, unit, operation); break;
+    case OPERATION_CONFIGURE: begin_configure(l, unit, operation); break;
+    case OPERATION_DRAIN:
+        end_process(unit, NODE, SIGTERM);
+        unit->until = mono_after(now(l), operation->grace_ms);
+        break;
+    case OPERATION_DELETE:
+        end_process(unit, NODE, SIGKILL);
+        end_process(unit, HOST, SIGTERM);
+        unit->until = mono_after(now(l), STOP_WITHIN_MS);
+        break;
+    case OPERATION_KINDS: assert(!"no operation");
+    }
+}
+
+static void start(struct backend *backend, const struct backend_operation *operation)
+{
+    struct local *l = local_from(backend);
+    struct note note = {""};
+    struct unit *unit = unit_of(l, operation->machine.id, &note);
+
+    if (unit)
+        begin(l, unit, operation);
+    else if (l->starved_count < STARVED_MAX)
+        l->starved[l->starved_count++] = operation->number;
+    timer_start_in(&l->tick, 0); /* never from in here */
+}
+
+/* -- how it goes on -- */
+
+static void tell_done(struct local *l, struct unit *unit)
+{
+    struct backend_host *host = l->backend.host;
+    struct operation_end end = {0};
+    char name[64];
+
+    unit->busy = false;
+    if (unit->error.text[0]) {
+        note_prefix(&unit->error, "%s", operation_kind_name(unit->kind));
+        end = (struct operation_end){.failed = true, .error = str_from(unit->error.text)};
+        for (enum role role = HOST; role < ROLES; role++) end_process(unit, role, SIGKILL);
+    } else if (unit->kind == OPERATION_CREATE) {
+        snprintf(name, sizeof name, "pid-%d", unit->processes[HOST].pid);
+        end.host = str_from(name);
+    }
+    host->done(host, unit->number, &end);
+}
+
+static int wipe_one(const char *path, const struct stat *info, int flag, struct FTW *where)
+{
+    (void)info, (void)flag, (void)where;
+    return remove(path);
+}
+
+/* Nothing in it is needed when it cannot be emptied either. */
+static void wipe(struct local *l, const struct unit *unit)
+{
+    struct hosted_place place = place_of(l, unit, HOST);
+
+    if (nftw(place.directory, wipe_one, WIPE_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 ||
+        access(place.directory, F_OK))
+        return;
+    if (l->options.log)
+        LOG_WARN(&l->log, "a machine's directory could not be removed",
+                 log_text("path", place.directory));
+}
+
+static bool is_ready(struct local *l, struct unit *unit)
+{
+    struct fs_info info;
+    char path[FS_PATH_CAP];
+
+    if (!l->ready_file) return true;
+    path_of(l, unit, l->ready_file, path);
+    return fs_stat(l->options.io->fs, path, &info) == ERR_OK;
+}
+
+static bool role_gone(struct local *l, struct unit *unit, enum role role)
+{
+    struct hosted_place place = place_of(l, unit, role);
+
+    if (!unit->clean[role])
+        unit->clean[role] =
+            hosted_gone(l->options.io, &place, &unit->processes[role], unit->how[role]);
+    return unit->clean[role];
+}
+
+/* What was asked to end and does not. */
+static void insist(struct local *l, struct unit *unit, enum role role)
+{
+    if (unit->killed || !mono_due(unit->until, now(l))) return;
+    unit->killed = true;
+    hosted_signal(&unit->processes[role], SIGKILL);
+}
+
+static bool is_over(struct local *l, struct unit *unit)
+{
+    if (unit->error.text[0]) return true;
+    switch (unit->kind) {
+    case OPERATION_CREATE: return true;
+    case OPERATION_CONFIGURE:
+        if (is_ready(l, unit)) return true;
+        if (!mono_due(unit->until, now(l))) return false;
+        note_set(&unit->error, "the node did not say that it is ready (%s)", l->ready_file);
+        end_process(unit, NODE, SIGKILL);
+        return true;
+    case OPERATION_DRAIN:
+        insist(l, unit, NODE);
+        if (!role_gone(l, unit, NODE)) return false;
+        remove_file(l, unit, "blob");
+        remove_file(l, unit, "metadata.json");
+        remove_file(l, unit, l->ready_file);
+        return true;
+    case OPERATION_DELETE:
+        insist(l, unit, HOST);
+        if (!role_gone(l, unit, NODE) || !role_gone(l, unit, HOST)) return false;
+        wipe(l, unit);
+        return true;
+    case OPERATION_KINDS: break;
+    }
+    return true;
+}
+
+/* Ends that nobody asked for. */
+static void look_after(struct local *l, struct unit *unit)
+{
+    for (enum role role = HOST; role < ROLES; role++) {
+        if (!unit->wanted[role]) {
+            if (!unit->busy) (void)role_gone(l, unit, role);
+            continue;
+        }
+        int pid = unit->processes[role].pid;
+        if (hosted_runs(&unit->processes[role])) continue;
+        unit->wanted[role] = false;
+        (void)role_gone(l, unit, role);
+        note_set(&unit->broken, "the process of its %s (%d) ended: %s", role_names[role], pid,
+                 unit->how[role]);
+    }
+}
+
+static void tell_broken(struct local *l, struct unit *unit)
+{
+    struct backend_host *host = l->backend.host;
+    struct note note = {""};
+
+    unit->busy = false;
+    for (enum role role = HOST; role < ROLES; role++) end_process(unit, role, SIGKILL);
+    (void)host->seen(host, SEEN_FAILED, str_from(unit->id), NULL, str_from(unit->broken.text),
+                     &note);
+    unit->broken.text[0] = '\0';
+}
+
+static bool is_done_with(const struct unit *unit)
+{
+    return !unit->busy && !unit->broken.text[0] && !unit->wanted[HOST] && !unit->wanted[NODE] &&
+           unit->clean[HOST] && unit->clean[NODE];
+}
+
+static void tell_starved(struct local *l)
+{
+    const struct operation_end end = {
+        .failed = true, .error = STR("its id is no name for a directory, or there is no memory")};
+
+    while (l->starved_count > 0)
+        l->backend.host->done(l->backend.host, l->starved[--l->starved_count], &end);
+}
+
+static void on_tick(struct timer *timer)
+{
+    struct local *l = CONTAINER_OF(timer, struct local, tick);
+    bool busy = false;
+
+    tell_starved(l);
+    LIST_EACH_SAFE(&l->order, node, following)
+    {
+        struct unit *unit = CONTAINER_OF(node, struct unit, link);
+        look_after(l, unit);
+        if (unit->broken.text[0] && l->telling) tell_broken(l, unit);
+        if (unit->busy && is_over(l, unit)) tell_done(l, unit);
+        busy |= unit->busy;
+        if (is_done_with(unit)) unit_free(l, unit);
+    }
+    if (busy)
+        timer_start_in(&l->tick, TICK_MS);
+    else if (!list_empty(&l->order))
+        timer_start_in(&l->tick, TICK_IDLE_MS);
+}
+
+/* -- a new provider over old processes -- */
+
+static void adopt(struct backend *backend, const struct backend_machine *machine)
+{
+    struct local *l = local_from(backend);
+    struct note note = {""};
+    struct unit *unit = unit_of(l, machine->id, &note);
+    bool host = machine->state == MACHINE_IDLE || machine->state == MACHINE_CONFIGURING ||
+                machine->state == MACHINE_CONFIGURED || machine->state == MACHINE_DRAINING;
+
+    if (!unit) {
+        if (l->options.log)
+            LOG_WARN(&l->log, "a machine is left alone", log_str("machine", machine->id),
+                     log_text("why", note.text));
+        return;
+    }
+    unit->wanted[HOST] = host;
+    unit->wanted[NODE] = machine->state == MACHINE_CONFIGURED;
+    for (enum role role = HOST; role < ROLES; role++) {
+        struct hosted_place place = place_of(l, unit, role);
+        if (hosted_find(l->options.io, &place, &unit->processes[role]) == ERR_OK) continue;
+        if (!unit->wanted[role]) continue;
+        unit->wanted[role] = false;
+        note_set(&unit->broken, "the process of its %s is gone: it ended while no provider looked",
+                 role_names[role]);
+    }
+    if (operation_passing(machine->state) != OPERATION_KINDS)
+        return; /* its operation is started again */
+    for (enum role role = HOST; role < ROLES; role++)
+        if (!unit->wanted[role]) end_process(unit, role, SIGKILL);
+}
+
+static void ready(struct backend *backend)
+{
+    struct local *l = local_from(backend);
+    struct backend_host *host = l->backend.host;
+
+    l->telling = true;
+    for (uint32_t i = 1; i <= l->options.machines; i++) {
+        struct note note = {""};
+        char id[32];
+        snprintf(id, sizeof id, "local-%" PRIu32, i);
+        if (host->seen(host, SEEN_OFFERED, str_from(id), &l->options.offer, STR_EMPTY, &note) &&
+            l->options.log)
+            LOG_WARN(&l->log, "a machine is not offered", log_text("machine", id),
+                     log_text("why", note.text));
+    }
+    timer_start_in(&l->tick, 0);
+}
+
+/* -- life -- */
+
+static void local_free(struct local *l)
+{
+    struct list *node;
+
+    timer_deinit(&l->tick);
+    while ((node = l->order.next) != NULL && node != &l->order)
+        unit_free(l, CONTAINER_OF(node, struct unit, link));
+    map_deinit(&l->units);
+    arena_deinit(&l->memory);
+    free(l->directory);
+    for (enum role role = HOST; role < ROLES; role++) free(l->commands[role]);
+    free(l->ready_file);
+    free(l);
+}
+
+static void close_backend(struct backend *backend)
+{
+    local_free(local_from(backend));
+}
+
+static const struct backend_ops ops = {
+    .name = "process",
+    .keeps_blobs = true,
+    .start = start,
+    .adopt = adopt,
+    .ready = ready,
+    .close = close_backend,
+};
+
+/* An absolute path: the processes work in theirs, and find their files by it. */
+static enum err settle_directory(struct local *l, const char *directory, struct note *note)
+{
+    enum err err = fs_make_dirs(l->options.io->fs, directory, 0700);
+
+    if (err && err != ERR_UNKNOWN) {
+        note_set(note, "%s: %s", directory, err_text(err));
+        return err;
+    }
+    l->directory = realpath(directory, NULL);
+    if (!l->directory || strlen(l->directory) > FS_PATH_CAP - 3 * UNIT_ID_MAX) {
+        note_set(note, "%s: too long a path", directory);
+        return ERR_INVALID;
+    }
+    l->salt = str_hash(str_from(l->directory), 0);
+    return ERR_OK;
+}
+
+static bool copy_text(struct arena *memory, struct str *text)
+{
+    char *copy = arena_dup(memory, *text);
+
+    *text = str_of(copy, text->len);
+    return copy != NULL;
+}
+
+/* What a process has is its type, its zone and its resources. */
+static bool copy_offer(struct local *l, const struct offer *given)
+{
+    struct label *resources =
+        arena_calloc(&l->memory, given->resource_count + 1, sizeof *resources);
+    bool fine = resources != NULL;
+
+    l->options.offer = (struct offer){
+        .instance_type = given->instance_type,
+        .zone = given->zone,
+        .capacity_type = given->capacity_type,
+        .price_per_hour = given->price_per_hour,
+        .interruption_probability = given->interruption_probability,
+        .resources = resources,
+        .resource_count = given->resource_count,
+    };
+    for (size_t i = 0; fine && i < given->resource_count; i++) {
+        resources[i] = given->resources[i];
+        fine =
+            copy_text(&l->memory, &resources[i].key) && copy_text(&l->memory, &resources[i].value);
+    }
+    return fine && copy_text(&l->memory, &l->options.offer.instance_type) &&
+           copy_text(&l->memory, &l->options.offer.zone);
+}
+
+static bool copy_texts(struct local *l, const struct process_backend_options *options)
+{
+    const char *host = options->host_command ? options->host_command : sleep_command;
+    const char *node = options->node_command ? options->node_command : sleep_command;
+
+    l->commands[HOST] = str_dup(str_from(host));
+    l->commands[NODE] = str_dup(str_from(node));
+    if (options->ready_file) l->ready_file = str_dup(str_from(options->ready_file));
+    return l->commands[HOST] && l->commands[NODE] && (l->ready_file || !options->ready_file);
+}
+
+enum err process_backend_open(const struct process_backend_options *options,
+                              struct backend **ret_backend, struct note *note)
+{
+    struct process_name self;
+    struct local *l;
+    enum err err;
+
+    if (!options->directory || !options->directory[0]) {
+        note_set(note, "the process backend needs a directory");
+        return ERR_INVALID;
+    }
+    err = process_name_of((int)getpid(), &self);
+    if (err) {
+        note_set(note, "the process backend needs /proc");
+        return ERR_UNSUPPORTED;
+    }
+    l = calloc(1, sizeof *l);
+    if (!l) return ERR_NOMEM;
+    l->backend.ops = &ops;
+    l->options = *options;
+    if (options->log) l->log = *options->log;
+    if (!l->options.ready_within_ms) l->options.ready_within_ms = READY_WITHIN_MS;
+    arena_init(&l->memory, OFFER_MAX);
+    list_init(&l->order);
+    map_init(&l->units, MACHINES_MAX, entropy_u64(options->io->entropy));
+    err = timer_init(&l->tick, options->io->loop, on_tick);
+    if (!err && (!copy_texts(l, options) || !copy_offer(l, &options->offer))) err = ERR_NOMEM;
+    if (!err) err = settle_directory(l, options->directory, note);
+    if (err) {
+        local_free(l);
+        return err;
+    }
+    if (options->cgroups) hosted_cgroup_root(l->cgroup_root);
+    if (options->log)
+        LOG_INFO(&l->log, "machines are processes", log_text("directory", l->directory),
+                 log_text("cgroup", l->cgroup_root[0] ? l->cgroup_root : "none"));
+    *ret_backend = &l->backend;
+    return ERR_OK;
+}

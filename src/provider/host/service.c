@@ -1,0 +1,413 @@
+#include "provider/host/service.h"
+
+#include <stdlib.h>
+
+#include "provider/host/host_metrics.h"
+#include "wire/pb/bigfleet_v1alpha1_provider.pb-c.h"
+
+#define SERVICE "/bigfleet.v1alpha1.CapacityProvider/"
+enum {
+    ANSWER_MAX = 1 << 20,
+    REQUEST_MAX = 64 << 10,
+    CONFIGURE_MAX = BOOK_BLOB_MAX + BOOK_METADATA_BYTES_MAX * 4, /* more is refused by its length */
+    PIECE = 64 << 10,
+    PIECES_A_TURN = 8, /* of one List, then others have their turn */
+    LIST_MAX = INT32_MAX,
+    ARENA_MAX = 16 << 20,
+};
+
+struct host_service {
+    struct host *host;
+    struct list calls; /* struct answer: those that wait, and Lists on their way */
+};
+struct answer {
+    struct list link;
+    struct host_service *service;
+    struct rpc_call *call;
+    struct host_wait wait;
+    struct buf bytes;
+    enum grpc_status status;
+    struct note note;
+    /* of a List */
+    struct book_walk *walk;
+    struct timer timer;
+};
+
+/* --- answers --- */
+
+static struct answer *answer_new(struct host_service *service, struct rpc_call *call,
+                                 host_wait_fn *fn)
+{
+    struct answer *a = malloc(sizeof *a);
+
+    if (!a) {
+        rpc_fail(call, ERR_NOMEM, NULL);
+        return NULL;
+    }
+    a->service = service;
+    a->call = call;
+    a->status = GRPC_OK;
+    a->walk = NULL;
+    a->note.text[0] = '\0';
+    a->timer = (struct timer){0};
+    list_init(&a->link);
+    list_append(&service->calls, &a->link);
+    host_wait_init(&a->wait, fn);
+    buf_init(&a->bytes, ANSWER_MAX);
+    rpc_call_set_data(call, a);
+    return a;
+}
+
+static void answer_free(struct answer *a)
+{
+    if (a->call) rpc_call_set_data(a->call, NULL);
+    host_wait_stop(&a->wait);
+    timer_deinit(&a->timer);
+    book_walk_close(a->walk);
+    buf_deinit(&a->bytes);
+    list_remove(&a->link);
+    free(a);
+}
+
+static void on_call_done(void *service, struct rpc_call *call)
+{
+    struct answer *a = rpc_call_data(call);
+
+    (void)service;
+    if (!a) return;
+    a->call = NULL;
+    answer_free(a);
+}
+
+static void answer_now(struct answer *a)
+{
+    struct rpc_call *call = a->call;
+
+    if (a->status == GRPC_OK)
+        rpc_reply_bytes(call, buf_peek(&a->bytes));
+    else
+        rpc_finish(call, a->status, str_from(a->note.text), STR_EMPTY);
+    answer_free(a);
+}
+
+static void on_durable(struct host_wait *wait)
+{
+    answer_now(CONTAINER_OF(wait, struct answer, wait));
+}
+
+static void answer_when_durable(struct answer *a)
+{
+    if (!host_wait(a->service->host, &a->wait)) answer_now(a);
+}
+
+/* --- the mutating calls --- */
+
+/* Under TLS a shard speaks for itself, and only so: without a token anybody could pass the fence of
+ * another. */
+static enum err check_speaker(struct rpc_call *call, struct str shard, struct note *note)
+{
+    return rpc_access_is(rpc_call_identity(call), STR("bigfleet://shard/"), shard, note);
+}
+
+static void ask(struct host_service *service, struct rpc_call *call,
+                const struct book_request *request)
+{
+    struct answer *a;
+    struct note note;
+
+    if (check_speaker(call, request->shard, &note)) {
+        rpc_fail(call, ERR_DENIED, &note);
+        return;
+    }
+    a = answer_new(service, call, on_durable);
+    if (!a) return;
+    a->status = host_ask(service->host, request, &a->bytes, &a->note).status;
+    answer_when_durable(a);
+}
+
+static void on_create(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                      struct str bytes)
+{
+    const Bigfleet__V1alpha1__CreateRequest *r = (const void *)message;
+
+    (void)bytes;
+    ask(service, call,
+        &(struct book_request){.kind = OPERATION_CREATE,
+                               .machine_id = str_from(r->machine_id),
+                               .shard = str_from(r->shard_id),
+                               .epoch = r->shard_epoch,
+                               .sequence = r->sequence_number});
+}
+
+static void on_delete(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                      struct str bytes)
+{
+    const Bigfleet__V1alpha1__DeleteRequest *r = (const void *)message;
+
+    (void)bytes;
+    ask(service, call,
+        &(struct book_request){.kind = OPERATION_DELETE,
+                               .machine_id = str_from(r->machine_id),
+                               .shard = str_from(r->shard_id),
+                               .epoch = r->shard_epoch,
+                               .sequence = r->sequence_number});
+}
+
+static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                     struct str bytes)
+{
+    const Bigfleet__V1alpha1__DrainRequest *r = (const void *)message;
+    uint64_t seconds = r->grace_period_seconds > 0 ? (uint64_t)r->grace_period_seconds : 0;
+
+    (void)bytes;
+    ask(service, call,
+        &(struct book_request){.kind = OPERATION_DRAIN,
+                               .machine_id = str_from(r->machine_id),
+                               .shard = str_from(r->shard_id),
+                               .epoch = r->shard_epoch,
+                               .sequence = r->sequence_number,
+                               .grace_ms = min_u64(seconds, UINT32_MAX) * MS_PER_SECOND});
+}
+
+/* The entries of a map on the wire; of a key given twice the last counts, as everywhere. */
+static size_t take_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struct label *pairs)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < r->n_shard_metadata; i++) {
+        const Bigfleet__V1alpha1__ConfigureRequest__ShardMetadataEntry *entry =
+            r->shard_metadata[i];
+        struct label pair = {str_from(entry->key), str_of(entry->value.data, entry->value.len)};
+        size_t place = 0;
+
+        while (place < count && !str_equal(pairs[place].key, pair.key)) place++;
+        if (place == BOOK_METADATA_MAX) return BOOK_METADATA_MAX + 1; /* refused for its number */
+        pairs[place] = pair;
+        if (place == count) count++;
+    }
+    return count;
+}
+
+static void on_configure(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                         struct str bytes)
+{
+    const Bigfleet__V1alpha1__ConfigureRequest *r = (const void *)message;
+    struct label metadata[BOOK_METADATA_MAX];
+
+    (void)bytes;
+    ask(service, call,
+        &(struct book_request){
+            .kind = OPERATION_CONFIGURE,
+            .machine_id = str_from(r->machine_id),
+            .shard = str_from(r->shard_id),
+            .epoch = r->shard_epoch,
+            .sequence = r->sequence_number,
+            .cluster = str_from(r->cluster_id),
+            .blob = str_of(r->bootstrap_blob.data, r->bootstrap_blob.len),
+            .metadata = metadata,
+            .metadata_count = take_metadata(r, metadata),
+        });
+}
+
+/* --- Get --- */
+
+static void on_get(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                   struct str bytes)
+{
+    const Bigfleet__V1alpha1__MachineRef *r = (const void *)message;
+    struct host_service *s = service;
+    struct answer *a = answer_new(s, call, on_durable);
+    enum err err;
+
+    (void)bytes;
+    if (!a) return;
+    err = book_get(host_book(s->host), str_from(r->id), &a->bytes);
+    if (err) {
+        a->status = err_grpc_status(err);
+        note_set(&a->note, err == ERR_INVALID ? "id required" : "no machine %.200s", r->id);
+    }
+    answer_when_durable(a);
+}
+
+/* --- List --- */
+
+static void fail_list(struct answer *a, enum err err)
+{
+    struct rpc_call *call = a->call;
+
+    answer_free(a);
+    rpc_fail(call, err, NULL);
+}
+
+/* Pieces as long as the reader keeps up; then on_writable, or the next turn. */
+static void push_list(struct answer *a)
+{
+    for (int i = 0; i < PIECES_A_TURN; i++) {
+        enum err err;
+
+        if (rpc_reply_waits(a->call)) return;
+        buf_clear(&a->bytes);
+        err = book_walk_next(a->walk, PIECE, &a->bytes);
+        if (!err && a->bytes.len == 0) { /* all was given: the call ends by itself */
+            answer_free(a);
+            return;
+        }
+        if (!err) err = rpc_reply_more(a->call, buf_peek(&a->bytes));
+        if (err) {
+            fail_list(a, err);
+            return;
+        }
+    }
+    if (!rpc_reply_waits(a->call)) timer_start_in(&a->timer, 0);
+}
+
+static void on_list_timer(struct timer *timer)
+{
+    push_list(CONTAINER_OF(timer, struct answer, timer));
+}
+
+static void on_list_writable(void *service, struct rpc_call *call)
+{
+    struct answer *a = rpc_call_data(call);
+
+    (void)service;
+    if (a && a->walk) push_list(a);
+}
+
+static void begin_list(struct answer *a)
+{
+    enum err err = rpc_reply_begin(a->call, book_walk_total(a->walk));
+
+    if (err)
+        fail_list(a, err);
+    else
+        push_list(a);
+}
+
+static void on_list_durable(struct host_wait *wait)
+{
+    begin_list(CONTAINER_OF(wait, struct answer, wait));
+}
+
+static bool read_filter(const Bigfleet__V1alpha1__ListFilter *r, struct book_filter *ret_filter)
+{
+    *ret_filter = (struct book_filter){
+        .results_max = r->max_results > 0 ? (uint64_t)r->max_results : 0,
+        .page_size = r->page_size > 0 ? (uint64_t)r->page_size : 0,
+        .since = str_of(r->since_revision.data, r->since_revision.len),
+        .page_token = str_of(r->page_token.data, r->page_token.len),
+    };
+    for (size_t i = 0; i < r->n_states; i++) {
+        int state = (int)r->states[i];
+        if (state < 0 || state >= MACHINE_STATE_COUNT) return false;
+        ret_filter->states |= BIT(state);
+    }
+    return true;
+}
+
+static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                    struct str bytes)
+{
+    struct host_service *s = service;
+    struct book_filter filter;
+    struct answer *a;
+    struct note note = {.text = ""};
+    enum err err;
+
+    (void)bytes;
+    if (!read_filter((const void *)message, &filter)) {
+        rpc_finish(call, GRPC_INVALID_ARGUMENT, STR("states: a number that is no state"),
+                   STR_EMPTY);
+        return;
+    }
+    a = answer_new(s, call, on_list_durable);
+    if (!a) return;
+    err = timer_init(&a->timer, host_io(s->host)->loop, on_list_timer);
+    if (!err) err = book_walk_open(host_book(s->host), &filter, &a->walk, &note);
+    if (err == ERR_BUSY) {
+        note_set(&note, "too many Lists are under way");
+        err = ERR_FULL;
+    }
+    if (err) {
+        answer_free(a);
+        rpc_fail(call, err, note.text[0] ? &note : NULL);
+        return;
+    }
+    host_metrics_listed(host_metrics(s->host), book_walk_total(a->walk), filter.since.len > 0);
+    rpc_call_waits(call);
+    if (!host_wait(s->host, &a->wait)) begin_list(a);
+}
+
+/* --- registering --- */
+
+#define UNARY(name)                                                                                \
+    {                                                                                              \
+        .on_message = on_##name, .on_done = on_call_done                                           \
+    }
+static const struct rpc_handler create_handler = UNARY(create),
+                                configure_handler = UNARY(configure), drain_handler = UNARY(drain),
+                                delete_handler = UNARY(delete), get_handler = UNARY(get);
+static const struct rpc_handler list_handler = {
+    .on_message = on_list, .on_writable = on_list_writable, .on_done = on_call_done};
+
+static const struct {
+    const char *path;
+    const ProtobufCMessageDescriptor *input;
+    const struct rpc_handler *handler;
+    size_t request_max, response_max;
+} methods[] = {
+    {SERVICE "Create", &bigfleet__v1alpha1__create_request__descriptor, &create_handler,
+     REQUEST_MAX, ANSWER_MAX},
+    {SERVICE "Configure", &bigfleet__v1alpha1__configure_request__descriptor, &configure_handler,
+     CONFIGURE_MAX, ANSWER_MAX},
+    {SERVICE "Drain", &bigfleet__v1alpha1__drain_request__descriptor, &drain_handler, REQUEST_MAX,
+     ANSWER_MAX},
+    {SERVICE "Delete", &bigfleet__v1alpha1__delete_request__descriptor, &delete_handler,
+     REQUEST_MAX, ANSWER_MAX},
+    {SERVICE "Get", &bigfleet__v1alpha1__machine_ref__descriptor, &get_handler, REQUEST_MAX,
+     ANSWER_MAX},
+    {SERVICE "List", &bigfleet__v1alpha1__list_filter__descriptor, &list_handler, REQUEST_MAX,
+     LIST_MAX},
+};
+
+enum err host_service_open(struct host *host, struct rpc_server *server,
+                           struct host_service **ret_service, struct note *note)
+{
+    struct host_service *s = calloc(1, sizeof *s);
+    enum err err = ERR_OK;
+
+    if (!s) return ERR_NOMEM;
+    s->host = host;
+    list_init(&s->calls);
+    for (size_t i = 0; !err && i < ARRAY_LEN(methods); i++) {
+        const struct rpc_method method = {
+            .path = methods[i].path,
+            .kind = RPC_UNARY,
+            .input = methods[i].input, /* answers are bytes: machines are kept as such */
+            .request_max = methods[i].request_max,
+            .response_max = methods[i].response_max,
+            .arena_max = ARENA_MAX,
+            .handler = methods[i].handler,
+            .service = s,
+        };
+        err = rpc_server_add(server, &method, note);
+    }
+    *ret_service = s; /* the server may hold some of it */
+    return err;
+}
+
+void host_service_close(struct host_service *service)
+{
+    if (!service) return;
+    assert(list_empty(&service->calls)); /* every call has ended with the server */
+    free(service);
+}
+
+void host_server_limits(struct rpc_server_limits *limits)
+{
+    limits->streams_per_connection_max = 8192; /* a shard has as many calls at once */
+    limits->calls_max = 200000;
+    limits->stream_output_max = 256 << 10;
+    limits->output_max = 4 << 20;
+    limits->socket_output_max = 1 << 20;
+}

@@ -1,0 +1,123 @@
+/* Pages of plain HTTP beside the calls, for probes: /health and the like.
+ *
+ * By HTTP/2 a GET is a request among others. By HTTP/1.1 it is the first bytes of a connection that
+ * tell: a gRPC client begins with "PRI", a probe with "GET" or "HEAD". Such a connection gets one
+ * answer and ends. Until the first byte is there we say nothing ourselves, for who speaks HTTP/1.1
+ * could not read our SETTINGS. */
+#include <stdio.h>
+#include <string.h>
+
+#include "rpc/server_internal.h"
+
+enum { HEAD_MAX = 8 << 10, ANSWER_HEAD_MAX = 256 };
+
+void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner)
+{
+    assert(server->listener_count == 0);
+    server->page = page;
+    server->page_owner = owner;
+}
+
+/* False: there is no such page. */
+static bool find(const struct rpc_server *s, struct str path, struct rpc_page *page)
+{
+    struct str query = path;
+
+    *page = (struct rpc_page){.status = 200, .type = "text/plain"};
+    if (!s->page || !str_split(&query, '?', &path)) return false;
+    return s->page(s->page_owner, path, page);
+}
+
+bool page_answer(struct connection *c, int32_t stream, struct str path, bool head)
+{
+    struct rpc_page page;
+    char status[4];
+    struct h2_header headers[] = {{STR(":status"), {status, 3}}, {STR("content-type"), STR_EMPTY}};
+    const struct h2_header trailers[] = {{STR("grpc-status"), STR("0")}};
+    struct str body;
+    enum err err;
+
+    if (!find(c->server, path, &page)) return false;
+    (void)snprintf(status, sizeof status, "%03u", page.status % 1000);
+    headers[1].value = str_from(page.type);
+    body = str_of(page.body, page.len);
+    err = h2_respond(c->h2, stream, headers, ARRAY_LEN(headers), head);
+    if (!err && !head) err = h2_send(c->h2, stream, &body, 1);
+    if (!err && !head) err = h2_send_trailers(c->h2, stream, trailers, ARRAY_LEN(trailers));
+    if (err) h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
+    c->answers++;
+    return true;
+}
+
+/* -- HTTP/1.1 -- */
+
+bool page_is_http1(const struct connection *c, struct str bytes)
+{
+    if (!c->server->page) return false;
+    if (c->plain || c->page_head.len > 0) return true;
+    return c->pace.preface_left == PACE_PREFACE && bytes.len > 0 &&
+           (bytes.at[0] == 'G' || bytes.at[0] == 'H');
+}
+
+static const char *reason_of(unsigned status)
+{
+    return status == 200   ? "OK"
+           : status == 503 ? "Service Unavailable"
+           : status == 404 ? "Not Found"
+           : status == 405 ? "Method Not Allowed"
+                           : "Bad Request";
+}
+
+static void send_answer(struct connection *c, const struct rpc_page *page, bool head)
+{
+    char top[ANSWER_HEAD_MAX];
+    int len = snprintf(top, sizeof top,
+                       "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+                       "Connection: close\r\n\r\n",
+                       page->status, reason_of(page->status), page->type, page->len);
+    struct str parts[] = {str_of(top, (size_t)len), str_of(page->body, head ? 0 : page->len)};
+
+    assert(len > 0 && len < ANSWER_HEAD_MAX);
+    (void)stream_write(c->stream, parts, parts[1].len > 0 ? 2 : 1);
+    connection_end(c);
+}
+
+static void answer_status(struct connection *c, unsigned status)
+{
+    send_answer(c, &(struct rpc_page){.status = status, .type = "text/plain"}, false);
+}
+
+static void answer_request(struct connection *c, struct str request)
+{
+    struct str line, method, path, version;
+    struct rpc_page page;
+    bool head;
+
+    (void)str_split(&request, '\r', &line);
+    if (!str_split(&line, ' ', &method) || !str_split(&line, ' ', &path) ||
+        !str_split(&line, ' ', &version) || !str_starts(version, STR("HTTP/1.")) || line.at) {
+        answer_status(c, 400);
+        return;
+    }
+    head = str_equal(method, STR("HEAD"));
+    if (!head && !str_equal(method, STR("GET")))
+        answer_status(c, 405);
+    else if (!find(c->server, path, &page))
+        answer_status(c, 404);
+    else
+        send_answer(c, &page, head);
+}
+
+void page_feed(struct connection *c, struct str bytes)
+{
+    struct buf *head = &c->page_head;
+    struct str all;
+
+    if (!head->max) buf_init(head, HEAD_MAX);
+    if (buf_append(head, bytes)) {
+        answer_status(c, 400);
+        return;
+    }
+    all = buf_peek(head);
+    if (memmem(all.at, all.len, "\r\n\r\n", 4)) answer_request(c, all);
+}

@@ -1,0 +1,321 @@
+/* How tasks go: answers find their task, and every way a task can end is here, so that none ends
+ * without being counted, audited and closed, nor leaves a passing machine without a concern. */
+#include <stdio.h>
+
+#include "shard/core/hands.h"
+
+/* --- the record --- */
+
+void machine_take(struct machine *machine, const struct machine *said)
+{
+    machine->attributes = said->attributes;
+    machine->capacity_type = said->capacity_type;
+    machine->resources = said->resources;
+    machine->allocatable = said->allocatable;
+    machine->price_per_hour = said->price_per_hour;
+    machine->interruption_probability = said->interruption_probability;
+    if (said->host_provider.len + said->host_ref.len) {
+        machine->host_provider = said->host_provider;
+        machine->host_ref = said->host_ref;
+    }
+    machine->last_error = STR_EMPTY;
+}
+
+void machine_unbind(struct machine *machine)
+{
+    machine->cluster = machine->destination = STR_EMPTY;
+    machine->stamp = (struct machine_stamp){0};
+}
+
+struct machine_stamp task_stamp(const struct task *task)
+{
+    return (struct machine_stamp){.priority = task->priority,
+                                  .interruption_dollars = task->interruption_dollars,
+                                  .reclamation_dollars = task->reclamation_dollars,
+                                  .fingerprint = task->key.fingerprint,
+                                  .group = task->key.group};
+}
+
+bool task_machine(struct core *core, struct task *task, struct machine *ret_machine, mono_time now,
+                  struct effects *out)
+{
+    struct inventory_entry entry;
+    enum err err = core_get(core, task->machine, &entry);
+
+    if (!err) {
+        *ret_machine = entry.machine;
+        return true;
+    }
+    task_end(core, task, err == ERR_NOT_FOUND ? OUTCOME_INVENTORY_MISS : OUTCOME_OTHER,
+             str_from(err_text(err)), now, out);
+    return false;
+}
+
+bool task_ours(struct core *core, struct task *task, const struct machine *machine, mono_time now,
+               struct effects *out)
+{
+    if (task->cause != CAUSE_DECIDED || scope_has(core, &machine->attributes)) return true;
+    task_end(core, task, OUTCOME_STALE_STATE, STR("its domain is not this shard's any more"), now,
+             out);
+    return false;
+}
+
+bool task_move(struct core *core, struct task *task, const struct machine *to, bool asked,
+               mono_time now, struct effects *out)
+{
+    struct note note = {""};
+    enum err err = core_move(core, to, INVENTORY_DRIVEN, now, NULL, out, &note);
+
+    if (!err) return true;
+    if (asked) concern_doubt(core, task, now, out);
+    task_end(core, task, err == ERR_NOMEM ? OUTCOME_OTHER : OUTCOME_TRANSITION_ERROR,
+             note.text[0] ? str_from(note.text) : str_from(err_text(err)), now, out);
+    return false;
+}
+
+/* --- effects --- */
+
+struct effect *task_effect(struct task *task, enum effect_kind kind, uint64_t timeout_ms,
+                           struct effects *out)
+{
+    struct str machine, cluster;
+    struct effect *effect;
+
+    if (effects_text(out, task->machine, &machine) || effects_text(out, task->cluster, &cluster))
+        return NULL;
+    effect = effects_add(out, kind);
+    if (!effect) return NULL;
+    effect->action = task->number;
+    effect->machine = machine;
+    effect->cluster = cluster;
+    effect->timeout_ms = timeout_ms;
+    return effect;
+}
+
+struct effect *task_call(struct core *core, struct task *task, enum effect_kind kind, mono_time now,
+                         struct effects *out)
+{
+    static const enum task_step steps[] = {[EFFECT_CREATE] = STEP_CREATE,
+                                           [EFFECT_CONFIGURE] = STEP_CONFIGURE,
+                                           [EFFECT_DRAIN] = STEP_DRAIN,
+                                           [EFFECT_DELETE] = STEP_DELETE};
+    uint64_t timeout_ms = core->options.execute_timeout_ms;
+    struct effect *effect = task_effect(task, kind, timeout_ms, out);
+
+    if (effect) {
+        task_await(core, task, steps[kind], timeout_ms, now);
+    } else {
+        concern_doubt(core, task, now, out);
+        task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+    }
+    return effect;
+}
+
+/* --- ends --- */
+
+static const char *task_reason(const struct task *task)
+{
+    static const char *const reasons[] = {
+        [CAUSE_STUCK] = "stuck.again",
+        [CAUSE_FAILED] = "failed.release",
+    };
+
+    return task->cause == CAUSE_DECIDED ? action_reason(task->action) : reasons[task->cause];
+}
+
+static void task_audit(struct core *core, struct task *task, enum action_outcome outcome,
+                       struct str error, struct effects *out)
+{
+    struct effect *effect;
+    struct str text;
+
+    if (effects_text(out, error, &text)) text = STR_EMPTY;
+    effect = task_effect(task, EFFECT_AUDIT, 0, out);
+    if (!effect) return;
+    effect->audit.cycle = core->counts.cycles;
+    effect->audit.kind = task->action;
+    effect->audit.outcome = outcome;
+    effect->audit.grace_ms = task->grace_ms;
+    effect->audit.reason = task_reason(task);
+    effect->audit.error = text;
+}
+
+void task_end(struct core *core, struct task *task, enum action_outcome outcome, struct str error,
+              mono_time now, struct effects *out)
+{
+    core->counts.outcomes[task->action][outcome]++;
+    task_audit(core, task, outcome, error, out);
+    if (outcome != OUTCOME_SUCCESS) {
+        bool fenced = outcome == OUTCOME_FENCED;
+        core_log(out, fenced ? CORE_ERROR : CORE_WARN,
+                 fenced ? "provider fenced this shard's mutation" : "action failed",
+                 "kind=%s machine=%.*s cluster=%.*s outcome=%s error=%.*s",
+                 action_kind_name(task->action), STR_ARG(task->machine), STR_ARG(task->cluster),
+                 action_outcome_name(outcome), STR_ARG(error));
+    }
+    assert(core->hands->running > 0);
+    core->counts.inflight = --core->hands->running;
+    task_close(core, task, now);
+}
+
+void task_done(struct core *core, struct task *task, bool good, mono_time now, struct effects *out)
+{
+    if (good) concern_good(core, task->machine);
+    task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
+}
+
+void task_goes_on(struct core *core, struct task *task, mono_time now, struct effects *out)
+{
+    concern_passing(core, task, now);
+    task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
+}
+
+void task_believe(struct core *core, struct task *task, const struct call_answer *answer,
+                  enum action_outcome outcome, mono_time now, struct effects *out)
+{
+    const struct machine *said = answer->machine;
+    char text[MACHINE_NAME_CAP + 64], name[MACHINE_NAME_CAP];
+
+    if (reconcile_got(core, said, answer->metadata, answer->metadata_count, now, out)) {
+        concern_doubt(core, task, now, out);
+        task_end(core, task, OUTCOME_PROVIDER_ERROR, STR("the ack's record was refused"), now, out);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "the provider says %s",
+                   machine_state_name(said->state, name));
+    if (said->state == MACHINE_FAILED) outcome = OUTCOME_PROVIDER_ERROR;
+    task_end(core, task, outcome, outcome == OUTCOME_SUCCESS ? STR_EMPTY : str_from(text), now,
+             out);
+}
+
+void task_refuse(struct core *core, struct task *task, const char *word, struct str text,
+                 enum action_outcome outcome, bool most, mono_time now, struct effects *out)
+{
+    char error[ERROR_TEXT_MAX];
+    struct machine m;
+    int len = snprintf(error, sizeof error, "%s: %.*s", word,
+                       (int)min_size(text.len, sizeof error - 32), text.len ? text.at : "");
+
+    if (!task_machine(core, task, &m, now, out)) return;
+    m.last_error = str_of(error, (size_t)len);
+    if (task->cause == CAUSE_FAILED) { /* as it was: why it failed says more than this */
+        concern_failed(core, task->machine, most, now);
+    } else {
+        m.state = MACHINE_FAILED;
+        if (!task_move(core, task, &m, true, now, out)) return;
+        concern_refused(core, task->machine, most, now);
+    }
+    task_end(core, task, outcome, str_of(error, (size_t)len), now, out);
+}
+
+/* --- answers --- */
+
+static void task_unknown(struct core *core, struct task *task, struct str text, mono_time now,
+                         struct effects *out)
+{
+    concern_doubt(core, task, now, out);
+    task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"), now, out);
+}
+
+/* An ack whose record nobody can use. Of Create it is a refusal: what we would buy is not sound. */
+static void task_garbled(struct core *core, struct task *task, enum machine_fault fault,
+                         struct note *note, mono_time now, struct effects *out)
+{
+    core->counts.machines_rejected[fault]++;
+    core_log(out, CORE_WARN, "provider machine rejected at ingest", "machine=%.*s why=%s",
+             STR_ARG(task->machine), note->text);
+    if (task->step == STEP_CREATE) {
+        note_prefix(note, "ack rejected");
+        task_refuse(core, task, "create", str_from(note->text), OUTCOME_PROVIDER_ERROR, false, now,
+                    out);
+        return;
+    }
+    concern_doubt(core, task, now, out);
+    task_end(core, task, OUTCOME_PROVIDER_ERROR, str_from(note->text), now, out);
+}
+
+static const struct {
+    const char *word;
+    void (*answered)(struct core *core, struct task *task, const struct call_answer *answer,
+                     mono_time now, struct effects *out);
+} calls[] = {
+    [STEP_CREATE] = {"create", provision_answered},
+    [STEP_CONFIGURE] = {"configure", bootstrap_answered},
+    [STEP_DRAIN] = {"drain", drain_answered},
+    [STEP_DELETE] = {"delete", delete_answered},
+    [STEP_ENDED] = {NULL, NULL},
+};
+
+static void task_answered(struct core *core, struct task *task, const struct call_answer *answer,
+                          mono_time now, struct effects *out)
+{
+    const struct machine *said = answer->machine;
+    enum machine_fault fault = MACHINE_FAULT_STRUCTURAL;
+    const char *word = calls[task->step].word;
+    struct note note = {"id: not the one that was asked for"};
+
+    switch (answer->end) {
+    case CALL_DONE:
+        if (!said)
+            task_unknown(core, task, answer->text, now, out);
+        else if (!str_equal(said->id, task->machine) || machine_check(said, &fault, &note))
+            task_garbled(core, task, fault, &note, now, out);
+        else
+            calls[task->step].answered(core, task, answer, now, out);
+        break;
+    case CALL_UNKNOWN: task_unknown(core, task, answer->text, now, out); break;
+    case CALL_UNSENT:
+        concern_unsent(core, task, now);
+        task_end(core, task, OUTCOME_PROVIDER_ERROR,
+                 answer->text.len ? answer->text : STR("not sent"), now, out);
+        break;
+    case CALL_FENCED: /* nobody tries again before the longest rest */
+        task_refuse(core, task, word, answer->text, OUTCOME_FENCED, true, now, out);
+        break;
+    case CALL_NOT_SUPPORTED:
+        if (task->step == STEP_DELETE) core->counts.delete_unsupported++;
+        task_refuse(core, task, word, answer->text.len ? answer->text : STR("not supported"),
+                    OUTCOME_PROVIDER_ERROR, true, now, out);
+        break;
+    case CALL_NOT_FOUND:
+        task_refuse(core, task, word, answer->text.len ? answer->text : STR("not found"),
+                    OUTCOME_PROVIDER_ERROR, false, now, out);
+        break;
+    case CALL_REFUSED:
+        task_refuse(core, task, word, answer->text, OUTCOME_PROVIDER_ERROR, false, now, out);
+        break;
+    }
+}
+
+void core_answered(struct core *core, uint64_t action, const struct call_answer *answer,
+                   mono_time now, wall_time wall, struct effects *out)
+{
+    struct task *task = task_numbered(core, action);
+
+    core_begin(core);
+    if (task && calls[task->step].word) task_answered(core, task, answer, now, out);
+    hands_run(core, now, wall, out);
+}
+
+void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
+               mono_time now, wall_time wall, struct effects *out)
+{
+    struct task *task = task_numbered(core, action);
+
+    core_begin(core);
+    if (task && task->step == STEP_BLOB) bootstrap_blob(core, task, end, text, now, out);
+    hands_run(core, now, wall, out);
+}
+
+void tasks_overdue(struct core *core, mono_time now, struct effects *out)
+{
+    struct heap_node *node;
+
+    while ((node = heap_pop_due(&core->hands->overdue, now.ms))) {
+        struct task *task = CONTAINER_OF(node, struct task, overdue);
+        if (task->step == STEP_BLOB)
+            bootstrap_blob(core, task, BLOB_TIMEOUT, STR("never answered"), now, out);
+        else
+            task_unknown(core, task, STR("never answered"), now, out);
+    }
+}

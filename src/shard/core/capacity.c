@@ -1,0 +1,295 @@
+/* Hints to operators: if you asked for this profile now, would there be machines?
+ *
+ * Coarse on purpose: machines of the types that the profile names (or all, when it names none) that
+ * are Idle or could be created, whoever else wants them. HIGH: some are Idle. MEDIUM: some could be
+ * created. NONE: neither; a cost only where it is known, the cheapest Idle one. Said again only
+ * when it changed, and not more often than capacity_interval_ms. What there is changes with every
+ * cycle, and where fifty thousand profiles are wanted all would be said again at once and hold up
+ * what is urgent: so it is said by turns, hints_most in a cycle.
+ *
+ * What a cluster wants seldom changes, what there is changes all the time: so the Needs of a
+ * cluster are walked when its demand is new, and else only what was last said is compared, set of
+ * requirements by set. Whether gangs fold depends on machines, so those of clusters with gangs are
+ * walked every HINTS_ANEW_EVERY cycles, other clusters in each of them: all in one cycle took
+ * twenty milliseconds. */
+#include <stdlib.h>
+
+#include "shard/core/core_internal.h"
+
+enum {
+    HINTS_FIRST = 8,
+    HINTS_NEW_MOST = 20 * 1000, /* first words in a cycle; more wait for the next */
+    HINTS_ANEW_EVERY = 16,
+};
+
+/* The same for every profile with these requirements. */
+struct answer {
+    bool known;
+    uint32_t count;
+    enum confidence confidence;
+    double cost_per_hour;
+};
+
+/* --- what was said --- */
+
+void hints_forget(struct client *client)
+{
+    free(client->hints.at);
+    client->hints = (struct hints){0};
+}
+
+/* Where it is, or where it would be. */
+static struct hint *hint_place(const struct hints *hints, const struct kind *kind)
+{
+    uint32_t at = kind->slot * 2654435761u;
+
+    for (;; at++) {
+        struct hint *hint = &hints->at[at & (hints->size - 1)];
+        if (!hint->kind_slot || hint->kind_slot == kind->slot + 1) return hint;
+    }
+}
+
+/* Another size, without those that `round` did not meet; 0: with all. */
+static enum err hints_resize(struct hints *hints, uint32_t size, uint32_t round)
+{
+    struct hints next = {.at = calloc(size, sizeof *next.at),
+                         .size = size,
+                         .met = hints->met,
+                         .version = hints->version};
+
+    if (!next.at) return ERR_NOMEM;
+    for (uint32_t i = 0; i < hints->size; i++) {
+        const struct hint *hint = &hints->at[i];
+        if (!hint->kind_slot || (round && hint->round != round)) continue;
+        *hint_place(&next, &(struct kind){.slot = hint->kind_slot - 1}) = *hint;
+        next.unsaid += !hint->confidence;
+        next.count++;
+    }
+    free(hints->at);
+    *hints = next;
+    return ERR_OK;
+}
+
+static enum err hint_make(struct hints *hints, const struct kind *kind, struct hint **ret_hint)
+{
+    struct hint *hint;
+
+    if (hints->count * 2 >= hints->size) { /* at most half full: a search is short */
+        enum err err = hints_resize(hints, hints->size ? hints->size * 2 : HINTS_FIRST, 0);
+        if (err) return err;
+    }
+    hint = hint_place(hints, kind);
+    if (!hint->kind_slot) hints->count++;
+    if (!hint->kind_slot || hint->kind_birth != kind->birth) {
+        if (!hint->kind_slot || hint->confidence) hints->unsaid++;
+        *hint = (struct hint){.kind_slot = kind->slot + 1, .kind_birth = kind->birth};
+    }
+    *ret_hint = hint;
+    return ERR_OK;
+}
+
+/* --- what is so --- */
+
+static struct answer answer_find(struct core *core, const struct profile *profile)
+{
+    uint32_t idle = 0, speculative = 0;
+    struct answer a = {.known = true};
+    size_t type_count;
+    const struct str *types = profile_pinned_types(profile, &type_count);
+
+    if (!types) {
+        struct inventory_counts counts = inventory_counts(core->inventory);
+        for (int type = 0; type < CAPACITY_TYPE_COUNT; type++) {
+            idle += counts.by_state[MACHINE_IDLE][type];
+            speculative += counts.by_state[MACHINE_SPECULATIVE][type];
+        }
+    }
+    for (size_t i = 0; types && i < type_count; i++) {
+        const struct tally_entry *entry = tally_type(&core->tally, types[i]);
+        double cost;
+        if (!entry) continue;
+        speculative += entry->speculative;
+        if (!entry->idle) continue;
+        cost = tally_cheapest(&core->tally, core->inventory, types[i]);
+        if (!idle || cost < a.cost_per_hour) a.cost_per_hour = cost;
+        idle += entry->idle;
+    }
+    a.count = idle + speculative;
+    a.confidence = idle ? CONFIDENCE_HIGH : speculative ? CONFIDENCE_MEDIUM : CONFIDENCE_NONE;
+    return a;
+}
+
+/* --- saying it --- */
+
+struct saying {
+    struct core *core;
+    struct answer *answers;        /* by slot of the set */
+    const struct profile **copies; /* by slot of the kind: in the effects; NULL: not copied yet */
+    struct client **anew; /* by slot of the demand's cluster: whose demand is new; NULL: nobody */
+    mono_time now;
+    struct effects *out;
+    uint32_t round;
+    size_t first, again; /* so many were said */
+};
+
+static enum err hint_send(struct saying *s, struct client *client, const struct kind *kind,
+                          const struct answer *a)
+{
+    struct effect *effect;
+    struct str cluster;
+    enum err err = effects_text(s->out, client->name, &cluster);
+
+    if (err) return err;
+    if (!s->copies[kind->slot]) s->copies[kind->slot] = effects_profile(s->out, &kind->profile);
+    if (!s->copies[kind->slot]) return ERR_NOMEM;
+    effect = effects_add(s->out, EFFECT_CAPACITY);
+    if (!effect) return ERR_NOMEM;
+    effect->cluster = cluster;
+    effect->capacity.profile = s->copies[kind->slot];
+    effect->capacity.count = a->count;
+    effect->capacity.confidence = a->confidence;
+    effect->capacity.cost_per_hour = a->cost_per_hour;
+    return ERR_OK;
+}
+
+static bool hint_due(const struct saying *s, const struct hint *hint, const struct answer *a)
+{
+    if (!hint->confidence) return true;
+    if (hint->count == a->count && hint->confidence == (uint32_t)a->confidence &&
+        hint->cost_per_hour == a->cost_per_hour)
+        return false;
+    return mono_elapsed_ms(hint->sent, s->now) >= s->core->options.capacity_interval_ms;
+}
+
+/* Its turn is over; what is due beyond it waits for the next cycle. */
+static bool is_full(const struct saying *s)
+{
+    return s->again >= s->core->options.hints_most;
+}
+
+static enum err hint_say(struct saying *s, struct client *client, struct hint *hint)
+{
+    size_t *said = hint->confidence ? &s->again : &s->first;
+    struct answer *a = &s->answers[hint->set_slot];
+    const struct kind *kind;
+    enum err err;
+
+    if (a->known && !hint_due(s, hint, a)) return ERR_OK;
+    kind = rooms_get(&s->core->needs->kind_slots, hint->kind_slot - 1);
+    if (!kind || kind->birth != hint->kind_birth) return ERR_OK; /* nobody wants it any more */
+    if (!a->known) *a = answer_find(s->core, &kind->profile);
+    if (!hint_due(s, hint, a)) return ERR_OK;
+    if (hint->confidence ? is_full(s) : s->first >= HINTS_NEW_MOST) return ERR_OK;
+    err = hint_send(s, client, kind, a);
+    if (err) return err;
+    ++*said;
+    client->hints.unsaid -= !hint->confidence;
+    hint->count = a->count;
+    hint->confidence = (uint32_t)a->confidence;
+    hint->cost_per_hour = a->cost_per_hour;
+    hint->sent = s->now;
+    return ERR_OK;
+}
+
+/* What is wanted is what was wanted. */
+static enum err client_say(struct saying *s, struct client *client)
+{
+    struct hints *hints = &client->hints;
+    uint32_t from = hints->from;
+    bool open = !is_full(s);
+    enum err err = ERR_OK;
+
+    if (!open && !hints->unsaid) return ERR_OK; /* its turn is to come */
+    for (uint32_t i = 0; i < hints->size && !err; i++) {
+        uint32_t at = (from + i) & (hints->size - 1);
+        if (hints->at[at].kind_slot) err = hint_say(s, client, &hints->at[at]);
+        if (!open || !is_full(s)) continue;
+        hints->from = at + 1;
+        open = false;
+    }
+    return err;
+}
+
+static enum err need_say(struct saying *s, const struct demand *need)
+{
+    struct client *client = s->anew[need->cluster->slot];
+    struct hint *hint;
+    enum err err;
+
+    if (!client) return ERR_OK;
+    err = hint_make(&client->hints, need->kind, &hint);
+    if (err) return err;
+    if (hint->round == s->round) return ERR_OK; /* another row of the same profile */
+    hint->round = s->round;
+    hint->set_slot = need->kind->set->slot;
+    client->hints.met++;
+    return hint_say(s, client, hint);
+}
+
+/* Those with new demand are noted in `anew`, the others said at once. */
+static enum err clients_say(struct saying *s, bool *ret_any_anew)
+{
+    const struct map *clients = &s->core->clients.by_name;
+    bool open = true;
+    size_t cursor = s->core->capacity_from;
+    enum err err = ERR_OK;
+
+    *ret_any_anew = false;
+    for (size_t left = map_count(clients); left && !err; left--) {
+        struct map_entry *entry = map_next(clients, &cursor);
+        const struct demand_cluster *demand;
+        struct client *client;
+        if (!entry) { /* from the first again */
+            cursor = 0;
+            entry = map_next(clients, &cursor);
+        }
+        client = entry->value;
+        demand = client->session ? needs_cluster(s->core->needs, client->name) : NULL;
+        if (!demand) continue;
+        if (client->hints.version != demand->set.version ||
+            (demand->set.gangs_count && (cursor + s->round) % HINTS_ANEW_EVERY == 0)) {
+            client->hints.met = 0;
+            s->anew[demand->slot] = client;
+            *ret_any_anew = true;
+        } else {
+            err = client_say(s, client);
+        }
+        if (!open || !is_full(s)) continue;
+        s->core->capacity_from = cursor;
+        open = false;
+    }
+    return err;
+}
+
+/* Drops what nobody wants any more. Without memory for that, or for all of it, it is done again. */
+static void clients_settle(struct saying *s)
+{
+    struct needs *needs = s->core->needs;
+
+    for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
+        const struct demand_cluster *demand = rooms_get(&needs->cluster_slots, i);
+        struct hints *hints = s->anew[i] ? &s->anew[i]->hints : NULL;
+        if (!hints) continue;
+        if (hints->met < hints->count && hints_resize(hints, hints->size, s->round)) continue;
+        hints->version = demand->set.version;
+    }
+}
+
+void capacity_note(struct core *core, const struct decision *decision, mono_time now,
+                   struct effects *out)
+{
+    const struct needs *needs = core->needs;
+    struct saying s = {.core = core, .now = now, .out = out, .round = ++core->capacity_round};
+    bool any_anew;
+    enum err err;
+
+    s.anew = arena_calloc(&core->scratch, needs->cluster_slots.used, sizeof(struct client *));
+    s.answers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.answers);
+    s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
+    if (!s.anew || !s.answers || !s.copies) return; /* the next cycle says it */
+    err = clients_say(&s, &any_anew);
+    if (err || !any_anew) return;
+    for (size_t i = 0; i < decision->verdict_count && !err; i++)
+        err = need_say(&s, decision->verdicts[i].need);
+    if (!err) clients_settle(&s);
+}

@@ -1,0 +1,92 @@
+/* The promises of hands.h against a walk, for tests. */
+#include "shard/core/hands.h"
+#include "shard/state/cohort.h"
+
+static bool tasks_check(const struct core *core, struct note *note)
+{
+    const struct hands *h = core->hands;
+    uint32_t waiting = 0, live = 0;
+
+    for (uint32_t i = 0; i < h->slots.used; i++) {
+        const struct task *task = rooms_get(&h->slots, i);
+        if (!task) continue;
+        live++;
+        waiting += task->step == STEP_WAITING;
+        if (task->step == STEP_ENDED || task_find(core, task->machine) != task) {
+            note_set(note, "two tasks of machine %.*s, or an ended one", STR_ARG(task->machine));
+            return false;
+        }
+        if (task->step != STEP_WAITING && !task->overdue.place) {
+            note_set(note, "nobody waits for an answer of %.*s", STR_ARG(task->machine));
+            return false;
+        }
+    }
+    if (waiting == h->queued && live - waiting == h->running &&
+        h->running <= core->options.concurrency && core->counts.queued == h->queued &&
+        core->counts.inflight == h->running) {
+        return true;
+    }
+    note_set(note, "tasks: %u live, %u waiting; counted %u queued, %u running", live, waiting,
+             h->queued, h->running);
+    return false;
+}
+
+static bool concerns_check(const struct core *core, struct note *note)
+{
+    const struct hands *h = core->hands;
+    uint32_t asking = 0, in_doubt = 0;
+
+    for (uint32_t i = 0; i < h->concerns.bucket_count; i++) {
+        for (const struct table_link *link = h->concerns.buckets[i]; link; link = link->next) {
+            const struct concern *c = CONTAINER_OF(link, struct concern, link);
+            struct str id = str_of(c->id, c->id_len);
+            asking += c->asked;
+            in_doubt += c->kind == CONCERN_DOUBT;
+            if (!c->due.place || !inventory_row(core->inventory, id)) {
+                note_set(note, "a concern of %.*s that is never due, or of no machine",
+                         STR_ARG(id));
+                return false;
+            }
+        }
+    }
+    if (asking == h->asking && in_doubt == core->counts.in_doubt &&
+        h->due.count == h->concerns.count) {
+        return true;
+    }
+    note_set(note, "concerns: %u ask, counted %u; %zu due of %u", asking, h->asking, h->due.count,
+             h->concerns.count);
+    return false;
+}
+
+/* Nobody is left alone in a state that is not stable, and a plan is somebody's. */
+static bool machine_check_care(const struct core *core, const struct machine_row *row,
+                               struct note *note)
+{
+    enum machine_state state = (enum machine_state)row_actual(core->inventory, row)->traits.state;
+    const struct task *task = task_find(core, row_id(row));
+    const struct concern *c = concern_find(core, row_id(row));
+    char name[MACHINE_NAME_CAP];
+
+    if (row->planned && (!task || task->step != STEP_WAITING)) {
+        note_set(note, "machine %.*s is planned for nothing", STR_ARG(row_id(row)));
+        return false;
+    }
+    if (machine_state_stable(state) || task || (c && c->kind != CONCERN_QUIET)) return true;
+    note_set(note, "machine %.*s is %s and nobody cares", STR_ARG(row_id(row)),
+             machine_state_name(state, name));
+    return false;
+}
+
+bool hands_check(const struct core *core, struct note *note)
+{
+    const struct table *rows = &core->inventory->rows;
+
+    if (!tasks_check(core, note) || !concerns_check(core, note)) return false;
+    if (core->hands->lost) return true; /* the next cycle finds them */
+    for (uint32_t i = 0; i < rows->bucket_count; i++) {
+        for (struct table_link *link = rows->buckets[i]; link; link = link->next)
+            if (!machine_check_care(core, CONTAINER_OF(link, struct machine_row, link), note))
+                return false;
+    }
+    return true;
+}

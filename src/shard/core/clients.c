@@ -1,0 +1,165 @@
+#include "shard/core/clients.h"
+
+#include <stdlib.h>
+
+#include "shard/core/core_internal.h"
+
+void clients_init(struct clients *clients, size_t max, uint64_t seed)
+{
+    map_init(&clients->by_name, max, seed);
+}
+
+static void client_free(struct client *client)
+{
+    hints_forget(client);
+    free(client->waits.at);
+    free(client);
+}
+
+void clients_deinit(struct clients *clients)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    while ((entry = map_next(&clients->by_name, &cursor))) client_free(entry->value);
+    map_deinit(&clients->by_name);
+}
+
+struct client *client_find(const struct clients *clients, struct str name)
+{
+    return map_get(&clients->by_name, name);
+}
+
+enum err client_make(struct clients *clients, struct str name, mono_time now,
+                     struct client **ret_client)
+{
+    struct client *client = client_find(clients, name);
+    enum err err;
+
+    if (!client) {
+        client = calloc(1, sizeof *client + name.len);
+        if (!client) return ERR_NOMEM;
+        if (name.len) memcpy(client->text, name.at, name.len);
+        client->name = str_of(client->text, name.len);
+        client->seen = now;
+        err = map_put(&clients->by_name, client->name, client);
+        if (err) {
+            free(client);
+            return err;
+        }
+    }
+    *ret_client = client;
+    return ERR_OK;
+}
+
+void client_drop(struct clients *clients, struct client *client)
+{
+    map_remove(&clients->by_name, client->name);
+    client_free(client);
+}
+
+bool core_has_session(const struct core *core, struct str cluster)
+{
+    const struct client *client = cluster.len ? client_find(&core->clients, cluster) : NULL;
+
+    return client && client->session;
+}
+
+static bool has_machines(const struct core *core, struct str cluster)
+{
+    for (int state = 1; state < MACHINE_STATE_COUNT; state++)
+        if (inventory_cluster_count(core->inventory, cluster, (enum machine_state)state))
+            return true;
+    return false;
+}
+
+void clients_sweep(struct core *core, mono_time now)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    if (mono_elapsed_ms(core->clients.swept, now) < CLIENTS_SWEEP_MS) return;
+    /* The views point to names of clusters: only of ones that the last cycle saw without demand. */
+    if (core->views.cycle + 1 < core->counts.cycles) return;
+    core->clients.swept = now;
+    while ((entry = map_next(&core->clients.by_name, &cursor))) {
+        struct client *client = entry->value;
+        if (client->session || client->quarantine.accepted_rows ||
+            has_machines(core, client->name)) {
+            client->seen = now;
+        } else if (mono_elapsed_ms(client->seen, now) >= CLIENT_FORGET_MS) {
+            needs_forget(core->needs, client->name);
+            client_drop(&core->clients, client);
+        }
+    }
+}
+
+/* The state of every machine that is bound to the cluster: a new session knows nothing. */
+static enum err resync(struct core *core, struct str cluster, struct effects *out)
+{
+    struct inventory_entry entry;
+    struct str *ids;
+    size_t count;
+    enum err err = inventory_bound(core->inventory, cluster, &core->scratch, &ids, &count);
+
+    for (size_t i = 0; i < count && !err; i++) {
+        err = core_get(core, ids[i], &entry);
+        if (!err) err = core_tell(core, cluster, &entry.machine, out);
+    }
+    return err;
+}
+
+enum err core_session(struct core *core, struct str cluster, bool open, mono_time now,
+                      struct effects *out)
+{
+    size_t before = out->count;
+    struct client *client = client_find(&core->clients, cluster);
+    bool known = client != NULL, had = known && client->session;
+    enum err err = ERR_OK;
+
+    core_begin(core);
+    if (!open && !known) return ERR_OK;
+    if (!known) err = client_make(&core->clients, cluster, now, &client);
+    if (err) return err;
+    client->seen = now;
+    client->session = open;
+    if (open) err = resync(core, cluster, out);
+    if (err) { /* it did not happen */
+        out->count = before;
+        client->session = had;
+        if (!known) client_drop(&core->clients, client);
+        return err;
+    }
+    hints_forget(client); /* another stream: what the last one heard does not count */
+    return ERR_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct cluster_counts *x = a, *y = b;
+
+    return str_compare(x->cluster, y->cluster);
+}
+
+enum err core_clusters(const struct core *core, struct arena *arena,
+                       struct cluster_counts **ret_clusters, size_t *ret_count)
+{
+    size_t count = 0, cursor = 0;
+    struct cluster_counts *all =
+        arena_alloc(arena, map_count(&core->clients.by_name) * sizeof *all);
+    struct map_entry *entry;
+
+    if (!all) return ERR_NOMEM;
+    while ((entry = map_next(&core->clients.by_name, &cursor))) {
+        const struct client *client = entry->value;
+        char *name = arena_dup(arena, client->name);
+        if (!name) return ERR_NOMEM;
+        all[count++] = (struct cluster_counts){.cluster = str_of(name, client->name.len),
+                                               .holds = client->quarantine.holds,
+                                               .rejected = client->rejected};
+    }
+    if (count) qsort(all, count, sizeof *all, compare_names);
+    *ret_clusters = all;
+    *ret_count = count;
+    return ERR_OK;
+}

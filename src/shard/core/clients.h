@@ -1,0 +1,77 @@
+/* The clusters this shard serves: who has a session, what was last accepted of whom, since when
+ * each profile waits, what was last said about capacity.
+ *
+ * Bounded by clusters_max. A cluster without session, demand and machines is forgotten after an
+ * hour, so that clusters that come and go leave nothing behind. */
+#ifndef SHARD_CORE_CLIENTS_H
+#define SHARD_CORE_CLIENTS_H
+#include "base/map.h"
+#include "shard/core/core.h"
+#include "shard/state/demand.h"
+
+enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
+
+/* One profile of the last roll-up, told by its place in the needs table (slot and birth), which is
+ * never looked into: the profile may be gone. */
+struct wait {
+    uint32_t kind_slot;
+    bool ended; /* a machine came; the next roll-up begins anew */
+    uint64_t kind_birth;
+    mono_time since;
+};
+struct waits { /* by slot, each once */
+    struct wait *at;
+    uint32_t count;
+};
+/* The last word about one profile. */
+struct hint {
+    uint32_t kind_slot; /* + 1; 0: free */
+    uint32_t set_slot;  /* of its requirements, which decide what there is to say */
+    uint64_t kind_birth;
+    uint32_t round; /* of capacity_note() that last met the profile in the demand */
+    uint32_t count;
+    double cost_per_hour;
+    mono_time sent;
+    uint32_t confidence; /* enum confidence; 0: nothing said yet */
+};
+struct hints { /* open addressing by slot; size: a power of two, or 0 */
+    struct hint *at;
+    uint32_t count, size;
+    uint32_t met;     /* in this round */
+    uint32_t from;    /* whose turn is next */
+    uint32_t unsaid;  /* nothing was said of so many yet */
+    uint64_t version; /* of the demand they are for */
+};
+
+struct client {
+    struct str name;
+    bool session;
+    struct quarantine quarantine;
+    uint64_t rejected; /* roll-ups */
+    mono_time seen;    /* the last time it had a session, demand or machines */
+    struct waits waits;
+    struct hints hints;
+    char text[];
+};
+struct clients {
+    struct map by_name;
+    mono_time swept;
+};
+void clients_init(struct clients *clients, size_t max, uint64_t seed);
+void clients_deinit(struct clients *clients);
+
+struct client *client_find(const struct clients *clients, struct str name); /* NULL: none */
+/* ERR_FULL, ERR_NOMEM. */
+enum err client_make(struct clients *clients, struct str name, mono_time now,
+                     struct client **ret_client);
+void client_drop(struct clients *clients, struct client *client);
+
+/* demand.c: a roll-up was applied. New profiles wait since now, known ones as they did, absent ones
+ * no more. ERR_NOMEM: as it was. */
+enum err waits_update(struct core *core, struct client *client, mono_time now);
+/* A machine that was bought for this profile is a node now: its wait is observed, once. */
+void waits_over(struct core *core, const struct machine *machine, mono_time now,
+                struct effects *out);
+/* capacity.c */
+void hints_forget(struct client *client);
+#endif

@@ -1,0 +1,171 @@
+#include "shard/core/core_internal.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { DETAILS_MAX = 1024 }; /* bytes of one line of the log; more is cut */
+#define SCRATCH_BYTES_MAX ((size_t)1 << 30)
+
+static void default_u32(uint32_t *option, uint32_t value)
+{
+    if (!*option) *option = value;
+}
+
+static void default_ms(uint64_t *option, uint64_t ms)
+{
+    if (!*option) *option = ms;
+}
+
+static struct core_options options_filled(const struct core_options *given)
+{
+    struct core_options o = *given;
+
+    default_u32(&o.machines_max, INVENTORY_MACHINES_MOST);
+    default_u32(&o.rows_max, NEEDS_ROWS_MOST);
+    default_u32(&o.clusters_max, 10 * 1000);
+    default_u32(&o.concurrency, 80 * 1000);
+    default_u32(&o.queue_max, 64 << 10);
+    default_ms(&o.execute_timeout_ms, 30 * MS_PER_SECOND);
+    default_ms(&o.bootstrap_timeout_ms, 30 * MS_PER_SECOND);
+    default_ms(&o.capacity_interval_ms, 5 * MS_PER_SECOND);
+    default_u32(&o.hints_most, 2500);
+    default_ms(&o.rest_first_ms, 30 * MS_PER_SECOND);
+    default_ms(&o.rest_most_ms, 3600 * MS_PER_SECOND);
+    default_ms(&o.stuck_ms, 600 * MS_PER_SECOND);
+    for (int type = 0; type < CAPACITY_TYPE_COUNT; type++)
+        default_ms(&o.idle_hold_ms[type], capacity_type_idle_hold_ms((enum capacity_type)type));
+    if (o.removal_fraction == 0) o.removal_fraction = 0.1;
+    if (o.weights.priority == 0 && o.weights.drain == 0 && o.weights.interruption == 0 &&
+        o.weights.reclamation == 0 && o.weights.drain_ms == 0) {
+        struct decide_input usual;
+        decide_input_init(&usual, (mono_time){0});
+        o.weights = usual.weights;
+    }
+    return o;
+}
+
+static enum err options_check(const struct core_options *o, struct note *note)
+{
+    const double weights[] = {o->weights.priority, o->weights.drain, o->weights.interruption,
+                              o->weights.reclamation};
+
+    if (!(o->removal_fraction > 0 && o->removal_fraction <= 1)) {
+        note_set(note, "removal_fraction: not in (0,1]");
+        return ERR_INVALID;
+    }
+    if (!(o->rails.reclaim_fraction >= 0 && o->rails.reclaim_fraction <= 1)) {
+        note_set(note, "reclaim_fraction: not in [0,1]");
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(weights); i++) {
+        if (isfinite(weights[i]) && weights[i] >= 0) continue;
+        note_set(note, "victim weights: %g is not finite and at least 0", weights[i]);
+        return ERR_INVALID;
+    }
+    if (o->rest_first_ms > o->rest_most_ms) {
+        note_set(note, "rest_first_ms: more than rest_most_ms");
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
+static enum err parts_open(struct core *core)
+{
+    const struct core_options *o = &core->options;
+    struct inventory_options inventory = {.machines_max = o->machines_max, .seed = o->seed};
+    struct needs_options needs = {
+        .rows_max = o->rows_max, .seed = o->seed, .dimensions = &core->dimensions};
+    struct decider_options decider;
+    enum err err = inventory_open(&inventory, &core->inventory);
+
+    if (!err) err = needs_open(&needs, &core->needs);
+    if (err) return err;
+    decider = (struct decider_options){
+        .inventory = core->inventory, .needs = core->needs, .dimensions = &core->dimensions};
+    err = decider_open(&decider, &core->decider);
+    if (!err) err = parking_open(o->seed, &core->parking);
+    if (!err) err = ledger_open(o->seed, &core->ledger);
+    if (!err) err = hands_open(core);
+    return err;
+}
+
+enum err core_open(const struct core_options *options, struct core **ret_core, struct note *note)
+{
+    struct core *core;
+    struct core_options filled = options_filled(options);
+    enum err err = options_check(&filled, note);
+
+    if (err) return err;
+    core = calloc(1, sizeof *core);
+    if (!core) return ERR_NOMEM;
+    core->options = filled;
+    dimensions_init(&core->dimensions);
+    arena_init(&core->scratch, SCRATCH_BYTES_MAX);
+    clients_init(&core->clients, filled.clusters_max, filled.seed);
+    tally_init(&core->tally, filled.seed);
+    scope_init(&core->scope, filled.seed);
+    err = parts_open(core);
+    if (err) {
+        core_close(core);
+        return err;
+    }
+    *ret_core = core;
+    return ERR_OK;
+}
+
+void core_close(struct core *core)
+{
+    if (!core) return;
+    hands_close(core);
+    ledger_close(core->ledger);
+    parking_close(core->parking);
+    decider_close(core->decider);
+    needs_close(core->needs);
+    inventory_close(core->inventory);
+    views_deinit(&core->views);
+    scope_deinit(&core->scope);
+    tally_deinit(&core->tally);
+    clients_deinit(&core->clients);
+    arena_deinit(&core->scratch);
+    dimensions_deinit(&core->dimensions);
+    free(core);
+}
+
+struct dimensions *core_dimensions(struct core *core)
+{
+    return &core->dimensions;
+}
+
+const struct core_counts *core_counts(const struct core *core)
+{
+    return &core->counts;
+}
+
+void core_begin(struct core *core)
+{
+    arena_reset(&core->scratch);
+}
+
+void core_log(struct effects *out, enum core_level level, const char *text, const char *format, ...)
+{
+    char details[DETAILS_MAX];
+    struct effect *line;
+    va_list args;
+    char *copy;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(details, sizeof details, format, args);
+    va_end(args);
+    if (len < 0) return;
+    if (len >= (int)sizeof details) len = (int)sizeof details - 1;
+    copy = arena_dup(&out->arena, str_of(details, (size_t)len));
+    if (!copy) return;
+    line = effects_add(out, EFFECT_LOG);
+    if (!line) return;
+    line->log.level = level;
+    line->log.text = text;
+    line->log.details = str_of(copy, (size_t)len);
+}

@@ -1,0 +1,278 @@
+/* The shard as a state machine: (state, event, time) in, effects out.
+ *
+ * Everything a shard knows and every choice it makes is here: machines, demand, decisions, which
+ * actions are queued and under way, which sessions exist, what is reported. No clock, no I/O, no
+ * thread. The driver feeds it events, one at a time, on the decide thread, and carries out the
+ * effects on the loop; the simulator and the tests drive the very same code.
+ *
+ *   provider  List records, tombstones, the end of a List     core_list_*
+ *             how a call of an action ended, what Get said     core_answered, core_got
+ *   operator  a session began or ended, a roll-up, a blob      core_session, core_rollup, core_blob
+ *   time      the cycle                                        core_cycle
+ *   above     which domains are ours                           core_scope
+ *
+ * The surprising rules:
+ *   - one action per machine: from the moment it is queued until its last effect was answered the
+ *     machine is *pending*, and what a List says of it is not looked at;
+ *   - a call that was not answered in time is "don't know", never "failed": the machine keeps its
+ *     passing state, is asked for by Get, and whatever the provider then says is believed; one that
+ *     was not even sent needs no asking, and is made again after a while;
+ *   - a machine of which something was said that we could not look at is asked for, too, and is not
+ *     acted on until somebody told what it is;
+ *   - a queued action counts as begun in the next decision (inventory_plan);
+ *   - nothing is retried inside: what was dropped or undone the next cycle derives again;
+ *   - a machine whose action was refused rests before anybody tries again (`rest_*`), and one that
+ *     the provider itself calls Failed is given back by Delete, with growing pauses.
+ *
+ * Any ERR_NOMEM leaves the core consistent: the event did not happen, or what it could not do is
+ * derived again by a later cycle. */
+#ifndef SHARD_CORE_CORE_H
+#define SHARD_CORE_CORE_H
+#include "model/need.h"
+#include "model/penalty.h"
+#include "shard/core/effects.h"
+#include "shard/decide/ledger.h"
+#include "shard/decide/rails.h"
+
+struct core; /* opaque, one owner */
+
+struct core_options {
+    uint32_t machines_max, rows_max; /* 0: INVENTORY_MACHINES_MOST, NEEDS_ROWS_MOST */
+    uint32_t clusters_max;           /* with a session or demand; 0: 10,000 */
+    uint64_t seed;                   /* of the hash tables */
+    bool paused, dry_run;            /* the kill switch wins over shadow mode */
+    bool rollup_guard;               /* the quarantine of rails.h */
+    struct rails_options rails;
+    struct victim_weights weights; /* all zero: those of docs/decision.md */
+    uint32_t concurrency; /* actions under way at once; 0: 80,000, which is 5,000 purchases a
+                             second at a provider that takes 7 s for each of the two calls */
+    uint32_t queue_max;   /* actions that wait for their turn; 0: 65,536. At the bound the rest is
+                             dropped, counted, and derived again by a cycle that follows soon */
+    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* 0: 30 s each */
+    uint64_t capacity_interval_ms;                     /* 0: 5 s */
+    uint32_t hints_most;                        /* of capacity, said again in one cycle; 0: 2,500 */
+    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the kind's own */
+    uint64_t rest_first_ms, rest_most_ms;       /* 0: 30 s, 1 h */
+    /* A machine that stays in a passing state longer than this is asked for by Get, then its call
+     * is made again. 0: 10 min (Creating, Configuring, Deleting), 20 min beyond its grace
+     * (Draining). */
+    uint64_t stuck_ms;
+    /* A full List that would remove more than this share of the machines (and at least 10) is
+     * held until it was said three times in a row. 0: 0.1 */
+    double removal_fraction;
+    bool attribution; /* --phase-attribution-log */
+};
+
+enum err core_open(const struct core_options *options, struct core **ret_core, struct note *note);
+void core_close(struct core *core); /* NULL is fine */
+/* The resource names of this shard: whoever builds machines and needs for the core uses it. */
+struct dimensions *core_dimensions(struct core *core);
+
+/* -- List: reconcile.c -- */
+enum list_kind {
+    LIST_FULL,  /* every machine: what is not in it is gone (guarded) */
+    LIST_DELTA, /* what changed: only tombstones remove */
+};
+void core_list_begin(struct core *core, enum list_kind kind);
+/* One record; `metadata` is its shard_metadata. A record that is refused is counted and logged, and
+ * the old one stays; it still counts as seen. ERR_NOMEM, ERR_FULL (machines_max): the List is to be
+ * given up. */
+enum err core_list_machine(struct core *core, const struct machine *machine,
+                           const struct label *metadata, size_t metadata_count, mono_time now,
+                           struct effects *out);
+/* A record that could not even be read as a machine; `id` may be empty. */
+void core_list_refused(struct core *core, struct str id, const char *why, struct effects *out);
+void core_list_gone(struct core *core, struct str id, mono_time now, struct effects *out);
+/* Whole: what a full List left out goes, unless that is suspiciously much. Not whole (the call
+ * failed or was cut): nothing goes. */
+void core_list_end(struct core *core, bool whole, mono_time now, struct effects *out);
+bool core_listed(const struct core *core); /* a List was whole at least once: readiness */
+/* A delta would not do next time: something it told was not taken, or more machines are ours. */
+bool core_wants_full_list(const struct core *core);
+
+/* -- demand: demand.c -- */
+enum rollup_verdict { ROLLUP_APPLIED, ROLLUP_HELD };
+/* The rows were built with core_dimensions(). A row that contradicts itself is left out, counted
+ * and logged; the others count. ERR_FULL (rows_max, clusters_max), ERR_INVALID (a row of another
+ * cluster), ERR_NOMEM: the last good demand stays; counted and logged, so not by the caller. */
+enum err core_rollup(struct core *core, struct str cluster, const struct need *rows, size_t count,
+                     mono_time now, enum rollup_verdict *ret_verdict, struct effects *out,
+                     struct note *note);
+/* One that could not be read. */
+void core_rollup_refused(struct core *core, struct str cluster, const char *why,
+                         struct effects *out);
+/* A session was installed (the state of every machine bound to the cluster follows) or is gone
+ * (its waiting blobs were answered by the driver). */
+enum err core_session(struct core *core, struct str cluster, bool open, mono_time now,
+                      struct effects *out);
+
+/* -- the cycle: cycle.c -- */
+enum cycle_phase {
+    PHASE_SNAPREAD, /* demand normalised: DECIDE_READ of decide.h, and the next three likewise */
+    PHASE_1,
+    PHASE_2,
+    PHASE_3,
+    PHASE_EMIT,    /* hints, views */
+    PHASE_EXECUTE, /* rails, queue */
+    PHASE_COUNT
+};
+/* Decides, passes the rails, queues, starts what there is room for. `mark` (may be NULL) is called
+ * at the end of each part: the driver's clock, for the histograms. */
+typedef void core_mark_fn(void *context, enum cycle_phase phase);
+enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_fn *mark,
+                    void *context, struct effects *out);
+
+/* -- how effects ended: actions.c -- */
+enum call_end {
+    CALL_DONE,          /* `machine` is what the ack carried */
+    CALL_UNKNOWN,       /* no answer in time, lost, or one that cannot be read */
+    CALL_REFUSED,       /* a definite no; `text` says why */
+    CALL_FENCED,        /* a newer epoch of this shard exists */
+    CALL_NOT_FOUND,     /* the provider does not know the machine */
+    CALL_NOT_SUPPORTED, /* the provider does not offer the call */
+    CALL_UNSENT,        /* the provider never heard of it: no connection, or no turn in time */
+};
+struct call_answer {
+    enum call_end end;
+    struct str text;               /* for last_error and the audit */
+    const struct machine *machine; /* CALL_DONE; NULL: the ack carried none that can be read */
+    const struct label *metadata;
+    size_t metadata_count;
+};
+void core_answered(struct core *core, uint64_t action, const struct call_answer *answer,
+                   mono_time now, wall_time wall, struct effects *out);
+void core_got(struct core *core, struct str machine, const struct call_answer *answer,
+              mono_time now, struct effects *out);
+enum blob_end {
+    BLOB_READY,      /* the driver keeps it for the Configure that follows */
+    BLOB_NO_SESSION, /* none, or it ended while we waited */
+    BLOB_TIMEOUT,
+    BLOB_ERROR,   /* the operator said why */
+    BLOB_NO_ROOM, /* it came, and the driver holds as many bytes of others as it may */
+};
+void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
+               mono_time now, wall_time wall, struct effects *out);
+
+/* -- which machines are ours: scope.c -- */
+/* Domains (label key, value). Not `given`: no domain ever was, and everything is ours. Given, and
+ * none: the last one was taken away, and nothing is. A machine outside is neither counted nor
+ * bought; one that is bound to a cluster already stays until it is drained. */
+struct domain {
+    struct str key, value;
+};
+enum err core_scope(struct core *core, bool given, const struct domain *domains, size_t count,
+                    mono_time now, struct effects *out);
+
+/* -- reading: view.c -- */
+struct need_view { /* one Need of the last cycle; owned by the core until the next one */
+    struct str cluster, group;
+    const struct profile *profile;
+    const struct resource_sum *aggregate, *deficit; /* deficit: NULL when satisfied */
+    const struct resources *min_unit;
+    int64_t arrival_unix_ns;
+    bool satisfied, parked, satisfiable;
+    struct str domain;
+    uint32_t claimed, bootstraps, provisions, parked_age, unmet_age;
+    enum verdict_reason reason;
+    uint32_t idle, speculative, configured; /* capped at VERDICT_COUNT_MOST */
+    uint32_t victims;
+    const struct resource_sum *freed;
+    const struct domain_coverage *domains;
+    uint32_t domain_count;
+};
+struct needs_view {
+    uint64_t cycle; /* 0: nothing computed yet */
+    wall_time at;
+    uint64_t total; /* before the limit */
+    const struct need_view *needs;
+    size_t count;
+};
+/* By priority descending, arrival, cluster. Stands in the arena. `cluster` empty: all; limit 0: no
+ * limit. ERR_NOMEM. */
+enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
+                      struct arena *arena, struct needs_view *ret_view);
+
+/* Machines that nobody acts on for now. */
+enum resting_why {
+    RESTING_REFUSED, /* an action of it was; nobody tries again before its rest is over */
+    RESTING_DOUBT,   /* a call was not answered: the provider is being asked */
+    RESTING_FAILED,  /* the provider calls it so; Delete is tried when its rest is over */
+};
+struct resting {
+    struct str machine, cluster, error; /* error: of the record */
+    enum machine_state state;
+    enum resting_why why;
+    uint32_t refusals; /* in a row */
+    uint32_t asked;    /* Gets in a row that said nothing */
+    uint64_t left_ms;  /* until somebody looks at it again */
+};
+struct resting_view {               /* in the arena */
+    const struct resting *machines; /* by id */
+    size_t count;                   /* at most as many as were asked for */
+    uint64_t total;
+    bool all; /* false: there are very many, and a part of them was looked at */
+};
+/* ERR_NOMEM. */
+enum err core_resting(struct core *core, size_t most, mono_time now, struct arena *arena,
+                      struct resting_view *ret_view);
+
+struct count_by_name {
+    struct str name;
+    uint32_t count;
+};
+struct core_summary { /* in the arena */
+    uint32_t machines, free;
+    const struct count_by_name *types, *zones; /* by name */
+    size_t type_count, zone_count;
+    const struct shortfall *const *shortfalls; /* worst first, at most LEDGER_TOP */
+    size_t shortfall_count;
+};
+enum err core_summary(const struct core *core, struct arena *arena,
+                      struct core_summary *ret_summary);
+
+/* Machines that are alike in all of this, sorted; texts are borrowed until the next change. */
+struct holding {
+    enum machine_state state; /* as planned */
+    enum capacity_type capacity_type;
+    struct str type, zone; /* may be empty */
+    double price;          /* of one, an hour */
+    uint32_t count;
+};
+/* In the arena. ERR_TOO_LARGE: more cohorts than that have to be looked at. ERR_NOMEM. */
+enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena *arena,
+                       struct holding **ret_rows, size_t *ret_count);
+
+/* Plain numbers since the start; the driver copies them to the metrics after every event. */
+struct core_counts {
+    uint64_t cycles;
+    uint64_t actions[ACTION_DELETE + 1]; /* after the guards: queued */
+    uint64_t outcomes[ACTION_DELETE + 1][OUTCOME_COUNT];
+    uint64_t suppressed[ACTION_DELETE + 1], dryrun[ACTION_DELETE + 1];
+    uint64_t deferred, dropped, deduped, capped, idle_releases;
+    uint64_t machines_rejected[MACHINE_FAULT_PRICE + 1];
+    uint64_t duplicate_records; /* also rejected as structural */
+    uint64_t rollups_rejected, rows_refused;
+    uint64_t observed_edges, foreign_edges, lists_held;
+    uint64_t doubts;             /* calls of which nobody knew how they ended */
+    uint64_t called_again;       /* calls made again because a passing state lasted */
+    uint64_t given_back;         /* Failed machines that Delete was tried on */
+    uint64_t delete_unsupported; /* of those and of releases: the provider does not offer it */
+    uint32_t queued, inflight;
+    uint32_t in_doubt; /* machines that the provider is asked for */
+    /* gauges, of the last cycle */
+    uint32_t shortfalls; /* all; the next two of the first LEDGER_TOP */
+    uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];
+    uint32_t demand_rows[PENALTY_BUCKET_COUNT]; /* by interruption bucket */
+    struct inventory_counts inventory;
+    uint32_t inventory_by_bucket[MACHINE_STATE_COUNT][CAPACITY_TYPE_COUNT][PENALTY_BUCKET_COUNT];
+};
+const struct core_counts *core_counts(const struct core *core);
+/* Per cluster, for `rollup_quarantined` and `rollups_rejected_total`. */
+struct cluster_counts {
+    struct str cluster;
+    uint32_t holds;
+    uint64_t rejected;
+};
+enum err core_clusters(const struct core *core, struct arena *arena,
+                       struct cluster_counts **ret_clusters, size_t *ret_count);
+#endif

@@ -1,0 +1,261 @@
+/* The cycle: what is due, decide, the rails, and into the queue. Nothing here waits for anything.
+ *
+ * A decision is borrowed until the inventory changes, so all that reads it (ages, views, hints,
+ * gauges, the copies of actions) comes first, and machines move after that.
+ *
+ * Before the first whole List nothing is decided: the machines that serve may be in the part that
+ * did not come, and would be bought a second time. */
+#include "shard/core/hands.h"
+#include "shard/state/cohort.h"
+
+struct turn { /* one cycle */
+    const struct decision *decision;
+    struct rails_passed passed;
+    mono_time now;
+    wall_time wall;
+    struct effects *out;
+    core_mark_fn *mark; /* the driver's clock; NULL: nobody measures */
+    void *mark_context;
+};
+
+static void mark_end(const struct turn *turn, enum cycle_phase phase)
+{
+    if (turn->mark) turn->mark(turn->mark_context, phase);
+}
+
+static void mark_decide(void *context, enum decide_part part)
+{
+    static const enum cycle_phase phases[] = {[DECIDE_READ] = PHASE_SNAPREAD,
+                                              [DECIDE_PHASE1] = PHASE_1,
+                                              [DECIDE_PHASE2] = PHASE_2,
+                                              [DECIDE_PHASE3] = PHASE_3};
+
+    mark_end(context, phases[part]);
+}
+
+static bool acts(const struct core *core)
+{
+    return !core->options.paused && !core->options.dry_run;
+}
+
+static enum err decide_now(struct core *core, struct turn *turn)
+{
+    struct decide_input input;
+    enum err err;
+
+    decide_input_init(&input, turn->now);
+    memcpy(input.idle_hold_ms, core->options.idle_hold_ms, sizeof input.idle_hold_ms);
+    input.weights = core->options.weights;
+    input.mark = mark_decide;
+    input.mark_context = turn;
+    input.parked = parking_parked(core->parking, &input.parked_count);
+    err = decide(core->decider, &input, &turn->decision);
+    /* Without memory for them ages stay what they were: a cycle late, nothing worse. */
+    if (!err) (void)parking_note(core->parking, turn->decision);
+    if (!err) (void)ledger_note(core->ledger, turn->decision);
+    return err;
+}
+
+/* --- the rails --- */
+
+/* Nothing is held back where nothing is done: a held action would ask for a cycle without end. */
+static enum err rails_now(struct core *core, struct turn *turn)
+{
+    static const struct rails_options open = {0};
+    enum err err =
+        rails_pass(turn->decision, core->inventory, acts(core) ? &core->options.rails : &open,
+                   &core->scratch, &turn->passed);
+
+    if (err) return err;
+    if (turn->passed.reclaims_held) {
+        core->counts.capped += turn->passed.reclaims_held;
+        core_log(turn->out, CORE_WARN, "reclaim blast-radius cap engaged",
+                 "deferred=%zu cycle=%llu", turn->passed.reclaims_held,
+                 (unsigned long long)core->counts.cycles);
+    }
+    return ERR_OK;
+}
+
+/* What the limit cut may go as soon as anybody looks again. What the cap cut may not: its whole
+ * purpose is that time passes. */
+static void deferral_note(struct core *core, struct turn *turn)
+{
+    if (!turn->passed.actions_held) return;
+    core->counts.deferred += turn->passed.actions_held;
+    (void)effects_add(turn->out, EFFECT_CYCLE_SOON);
+}
+
+/* --- nothing is done: paused, shadow mode --- */
+
+static void action_audit(struct core *core, const struct action *action,
+                         enum action_outcome outcome, struct effects *out)
+{
+    struct str machine, cluster;
+    struct effect *effect;
+
+    if (effects_text(out, action->machine, &machine) ||
+        effects_text(out, action->cluster, &cluster))
+        return;
+    effect = effects_add(out, EFFECT_AUDIT);
+    if (!effect) return;
+    effect->machine = machine;
+    effect->cluster = cluster;
+    effect->audit.cycle = core->counts.cycles;
+    effect->audit.kind = action->kind;
+    effect->audit.outcome = outcome;
+    effect->audit.grace_ms = action->grace_ms;
+    effect->audit.reason = action_reason(action->kind);
+}
+
+static void suppress(struct core *core, struct turn *turn)
+{
+    for (size_t i = 0; i < turn->passed.action_count; i++) {
+        const struct action *action = turn->passed.actions[i];
+        core->counts.suppressed[action->kind]++;
+        action_audit(core, action, OUTCOME_SUPPRESSED, turn->out);
+    }
+    if (turn->passed.action_count)
+        core_log(turn->out, CORE_WARN, "actuation paused: decided actions suppressed",
+                 "actions=%zu cycle=%llu", turn->passed.action_count,
+                 (unsigned long long)core->counts.cycles);
+}
+
+static void rehearse(struct core *core, struct turn *turn)
+{
+    for (size_t i = 0; i < turn->passed.action_count; i++) {
+        const struct action *action = turn->passed.actions[i];
+        core->counts.dryrun[action->kind]++;
+        core_log(turn->out, CORE_INFO, "dry-run: would execute action",
+                 "kind=%s machine=%.*s cluster=%.*s reason=%s", action_kind_name(action->kind),
+                 STR_ARG(action->machine), STR_ARG(action->cluster), action_reason(action->kind));
+        action_audit(core, action, OUTCOME_DRYRUN, turn->out);
+    }
+}
+
+/* --- into the queue --- */
+
+/* The machine is not any more, or not yet again, what the action begins with, nobody knows whether
+ * it is, or it rests. An unknown one passes: the executor has the last word. */
+static bool moot(struct core *core, const struct action *action, mono_time now)
+{
+    static const enum machine_state wanted[] = {
+        [ACTION_BOOTSTRAP] = MACHINE_IDLE,     [ACTION_PROVISION] = MACHINE_SPECULATIVE,
+        [ACTION_PREEMPT] = MACHINE_CONFIGURED, [ACTION_RECLAIM] = MACHINE_CONFIGURED,
+        [ACTION_DELETE] = MACHINE_IDLE,
+    };
+    const struct machine_row *row = inventory_row(core->inventory, action->machine);
+    const struct concern *c = concern_find(core, action->machine);
+
+    if (c && (c->kind == CONCERN_DOUBT || !mono_due(c->until, now))) return true;
+    return task_find(core, action->machine) ||
+           (row && row_actual(core->inventory, row)->traits.state != wanted[action->kind]);
+}
+
+/* Phase 1 lists its actions Need by Need, as many of each as its verdict counts: `end` is where the
+ * actions of verdict `at` - 1 end. */
+struct buyers {
+    size_t at, end;
+};
+
+static const struct profile *buyer_of(const struct decision *decision, struct buyers *b,
+                                      const struct action *action)
+{
+    const struct verdict *v;
+
+    if (action->kind != ACTION_BOOTSTRAP && action->kind != ACTION_PROVISION) return NULL;
+    while (b->end <= (size_t)(action - decision->actions)) {
+        assert(b->at < decision->verdict_count);
+        v = &decision->verdicts[b->at++];
+        b->end += (size_t)v->bootstraps + v->provisions;
+    }
+    v = &decision->verdicts[b->at - 1];
+    assert(str_equal(v->need->key.fingerprint, action->key.fingerprint));
+    return v->need->profile;
+}
+
+static void enqueue(struct core *core, struct turn *turn)
+{
+    struct buyers buyers = {0};
+
+    for (size_t i = 0; i < turn->passed.action_count; i++) {
+        const struct action *action = turn->passed.actions[i];
+        const struct profile *profile = buyer_of(turn->decision, &buyers, action);
+        struct task *task;
+        if (moot(core, action, turn->now)) {
+            core->counts.deduped++;
+        } else if (task_open(core, action, profile, CAUSE_DECIDED, turn->now, &task)) {
+            core->counts.dropped++;
+            core->hands->dropped = true;
+        }
+    }
+}
+
+/* --- to people --- */
+
+static void shortfalls_warn(struct core *core, struct effects *out)
+{
+    enum { NAMED = 3 };
+    size_t count;
+    const struct shortfall *const *all = ledger_shortfalls(core->ledger, &count);
+    struct str top[NAMED] = {STR_EMPTY, STR_EMPTY, STR_EMPTY};
+
+    if (!count) return;
+    for (size_t i = 0; i < NAMED && i < count; i++) {
+        top[i] = all[i]->profile.fingerprint;
+        top[i].len = min_size(top[i].len, 256); /* room for three in a line */
+    }
+    core_log(out, CORE_WARN, "shortfalls detected", "count=%zu top=%.*s %.*s %.*s", count,
+             STR_ARG(top[0]), STR_ARG(top[1]), STR_ARG(top[2]));
+}
+
+/* --- all of it --- */
+
+static enum err dispatch(struct core *core, struct turn *turn)
+{
+    enum err err = rails_now(core, turn);
+
+    if (err) return err;
+    if (core->options.paused)
+        suppress(core, turn);
+    else if (core->options.dry_run)
+        rehearse(core, turn);
+    else
+        enqueue(core, turn);
+    deferral_note(core, turn);
+    return ERR_OK;
+}
+
+enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_fn *mark,
+                    void *context, struct effects *out)
+{
+    struct turn turn = {
+        .now = now, .wall = wall, .out = out, .mark = mark, .mark_context = context};
+    enum err err;
+
+    core_begin(core);
+    core->counts.cycles++;
+    tasks_overdue(core, now, out);
+    concerns_run(core, now, out);
+    clients_sweep(core, now);
+    scope_sweep(core, now, out);
+    if (reconcile_is_blind(core)) {
+        hands_run(core, now, wall, out);
+        return ERR_OK;
+    }
+    err = decide_now(core, &turn);
+    if (!err) {
+        attribution_note(core, turn.decision, out);
+        capacity_note(core, turn.decision, now, out);
+    }
+    mark_end(&turn, PHASE_EMIT);
+    if (!err) err = dispatch(core, &turn);
+    if (!err) {
+        (void)view_note(core, turn.decision, wall);
+        gauges_note(core);
+        shortfalls_warn(core, out);
+    }
+    hands_run(core, now, wall, out);
+    tasks_plan(core, now);
+    mark_end(&turn, PHASE_EXECUTE);
+    return err;
+}

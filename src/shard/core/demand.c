@@ -1,0 +1,194 @@
+/* Roll-ups: what a cluster wants, its whole demand at once, and for how long it has wanted it. */
+#include <stdlib.h>
+
+#include "shard/core/core_internal.h"
+#include "shard/state/kinds.h"
+
+static void reject(struct core *core, struct client *client, struct str cluster, const char *why,
+                   struct effects *out)
+{
+    core->counts.rollups_rejected++;
+    if (client) client->rejected++;
+    core_log(out, CORE_ERROR, "rollup rejected at ingest validation", "cluster=%.*s error=\"%s\"",
+             STR_ARG(cluster), why);
+}
+
+void core_rollup_refused(struct core *core, struct str cluster, const char *why,
+                         struct effects *out)
+{
+    core_begin(core);
+    reject(core, client_find(&core->clients, cluster), cluster, why, out);
+}
+
+/* One pod can contradict itself; that must not freeze the demand of its whole cluster. */
+static enum err rows_possible(struct core *core, struct str cluster, const struct need *rows,
+                              size_t count, const struct need **ret_rows, size_t *ret_count,
+                              struct effects *out)
+{
+    struct need *kept = NULL;
+    struct note note = {{0}};
+    size_t possible = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct profile *p = &rows[i].profile;
+        if (!requirements_contradict(p->requirements, p->requirement_count, &note)) {
+            if (kept) kept[possible] = rows[i];
+            possible++;
+            continue;
+        }
+        core->counts.rows_refused++;
+        if (!kept) { /* the first: from here on what is good is copied */
+            core_log(out, CORE_WARN, "need that no machine can satisfy left out",
+                     "cluster=%.*s row=%zu error=\"%s\"", STR_ARG(cluster), i, note.text);
+            kept = arena_alloc(&core->scratch, count * sizeof *kept);
+            if (!kept) return ERR_NOMEM;
+            memcpy(kept, rows, i * sizeof *kept);
+        }
+    }
+    *ret_rows = kept ? kept : rows;
+    *ret_count = possible;
+    return ERR_OK;
+}
+
+/* Takes the rows that passed the quarantine. */
+static enum err apply(struct core *core, struct client *client, const struct need *rows,
+                      size_t count, mono_time now, struct effects *out, struct note *note)
+{
+    const struct need *possible;
+    size_t possible_count;
+    enum err err = rows_possible(core, client->name, rows, count, &possible, &possible_count, out);
+
+    if (!err) err = needs_replace(core->needs, client->name, possible, possible_count, note);
+    /* Without it a wait may go unobserved until the next roll-up; the demand stands. */
+    if (!err && waits_update(core, client, now)) return ERR_OK;
+    return err;
+}
+
+static enum quarantine_verdict admit(const struct core *core, struct quarantine *q, size_t count)
+{
+    if (core->options.rollup_guard) return quarantine_admit(q, (uint32_t)count);
+    *q = (struct quarantine){.accepted_rows = (uint32_t)count};
+    return QUARANTINE_ACCEPTED;
+}
+
+static enum err rows_check(struct str cluster, const struct need *rows, size_t count,
+                           struct note *note)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (str_equal(rows[i].cluster, cluster)) continue;
+        note_set(note, "row %zu: of cluster %.*s", i, STR_ARG(rows[i].cluster));
+        return ERR_INVALID;
+    }
+    if (count > NEEDS_ROWS_MOST) {
+        note_set(note, "%zu rows", count);
+        return ERR_FULL;
+    }
+    return ERR_OK;
+}
+
+enum err core_rollup(struct core *core, struct str cluster, const struct need *rows, size_t count,
+                     mono_time now, enum rollup_verdict *ret_verdict, struct effects *out,
+                     struct note *note)
+{
+    struct client *client = client_find(&core->clients, cluster);
+    enum quarantine_verdict verdict;
+    struct quarantine before, after;
+    struct note own = {{0}};
+    enum err err = rows_check(cluster, rows, count, &own);
+
+    core_begin(core);
+    if (!err && !client) err = client_make(&core->clients, cluster, now, &client);
+    if (err) goto rejected;
+    client->seen = now;
+    before = after = client->quarantine;
+    verdict = admit(core, &after, count);
+    if (verdict == QUARANTINE_HELD) {
+        err = needs_greet(core->needs, cluster); /* it has reported all the same */
+    } else {
+        err = apply(core, client, rows, count, now, out, &own);
+    }
+    if (err) goto rejected;
+    client->quarantine = after;
+    if (verdict == QUARANTINE_HELD)
+        core_log(out, CORE_WARN, "rollup quarantined: full-replacement demand drop held",
+                 "cluster=%.*s rows=%zu accepted=%u said=%u of=%d", STR_ARG(cluster), count,
+                 before.accepted_rows, after.holds, QUARANTINE_CONFIRMATIONS);
+    if (verdict == QUARANTINE_CONFIRMED)
+        core_log(out, CORE_WARN, "quarantined rollup accepted", "cluster=%.*s rows=%zu was=%u",
+                 STR_ARG(cluster), count, before.accepted_rows);
+    *ret_verdict = verdict == QUARANTINE_HELD ? ROLLUP_HELD : ROLLUP_APPLIED;
+    return ERR_OK;
+
+rejected:
+    if (!own.text[0]) note_set(&own, "%s", err_text(err));
+    reject(core, client, cluster, own.text, out);
+    if (note) *note = own;
+    return err;
+}
+
+/* --- how long profiles wait for a machine --- */
+
+static int compare_waits(const void *a, const void *b)
+{
+    const struct wait *x = a, *y = b;
+
+    return x->kind_slot < y->kind_slot ? -1 : x->kind_slot > y->kind_slot;
+}
+
+static struct wait *wait_find(const struct waits *waits, const struct kind *kind)
+{
+    struct wait key = {.kind_slot = kind->slot};
+    struct wait *found =
+        waits->count ? bsearch(&key, waits->at, waits->count, sizeof key, compare_waits) : NULL;
+
+    return found && found->kind_birth == kind->birth ? found : NULL;
+}
+
+enum err waits_update(struct core *core, struct client *client, mono_time now)
+{
+    const struct demand_cluster *demand = needs_cluster(core->needs, client->name);
+    uint32_t rows = demand ? demand->set.row_count : 0, count = 0;
+    struct wait *next = rows ? malloc(rows * sizeof *next) : NULL;
+
+    if (rows && !next) return ERR_NOMEM;
+    for (uint32_t i = 0; i < rows; i++) {
+        const struct kind *kind = demand->set.rows[i].kind;
+        const struct wait *old = wait_find(&client->waits, kind);
+        bool waits_on = old && !old->ended;
+        next[i] = (struct wait){.kind_slot = kind->slot,
+                                .kind_birth = kind->birth,
+                                .since = waits_on ? old->since : now};
+    }
+    if (rows) qsort(next, rows, sizeof *next, compare_waits);
+    for (uint32_t i = 0; i < rows; i++)
+        if (!count || next[i].kind_slot != next[count - 1].kind_slot) next[count++] = next[i];
+    free(client->waits.at);
+    client->waits = (struct waits){next, count};
+    return ERR_OK;
+}
+
+static void wait_end(struct wait *wait, mono_time now, struct effects *out)
+{
+    if (wait->ended) return;
+    wait->ended = true;
+    effects_observe(out, OBSERVE_PROVISIONING_LATENCY, wait->since, now);
+}
+
+void waits_over(struct core *core, const struct machine *machine, mono_time now,
+                struct effects *out)
+{
+    struct client *client = client_find(&core->clients, machine->cluster);
+    const struct kind *kind =
+        client && client->waits.count ? kind_find(core->needs, machine->stamp.fingerprint) : NULL;
+    struct wait *direct = kind ? wait_find(&client->waits, kind) : NULL;
+
+    if (direct) wait_end(direct, now, out);
+    if (!kind || kind->same) return;
+    /* Gangs that were folded: the machine was bought for their profile without Same. */
+    for (uint32_t i = 0; i < client->waits.count; i++) {
+        struct wait *wait = &client->waits.at[i];
+        const struct kind *gang = rooms_get(&core->needs->kind_slots, wait->kind_slot);
+        if (gang && gang->birth == wait->kind_birth && gang->stripped == kind)
+            wait_end(wait, now, out);
+    }
+}

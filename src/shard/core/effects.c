@@ -1,0 +1,204 @@
+#include "shard/core/effects.h"
+
+#include <stdlib.h>
+
+#define EFFECTS_BYTES_MAX ((size_t)1 << 30)
+enum { EFFECTS_FIRST = 16 };
+
+const char *action_outcome_name(enum action_outcome outcome)
+{
+    static const char *const names[OUTCOME_COUNT] = {
+        [OUTCOME_SUCCESS] = "success",
+        [OUTCOME_CTX_CANCELED] = "ctx_canceled",
+        [OUTCOME_FENCED] = "fenced",
+        [OUTCOME_NO_SESSION] = "no_session",
+        [OUTCOME_RACED_TO_IDLE] = "transition_raced_to_idle",
+        [OUTCOME_TRANSITION_ERROR] = "transition_error",
+        [OUTCOME_BLOB_ERROR] = "blob_error",
+        [OUTCOME_PROVIDER_ERROR] = "provider_error",
+        [OUTCOME_STALE_STATE] = "stale_state",
+        [OUTCOME_INVENTORY_MISS] = "inventory_miss",
+        [OUTCOME_MISSING_PROFILE] = "missing_profile",
+        [OUTCOME_OTHER] = "other",
+        [OUTCOME_SUPPRESSED] = "suppressed",
+        [OUTCOME_DRYRUN] = "dryrun",
+    };
+
+    assert(outcome < OUTCOME_COUNT);
+    return names[outcome];
+}
+
+void effects_init(struct effects *effects)
+{
+    *effects = (struct effects){0};
+    arena_init(&effects->arena, EFFECTS_BYTES_MAX);
+}
+
+void effects_deinit(struct effects *effects)
+{
+    free(effects->items);
+    arena_deinit(&effects->arena);
+    *effects = (struct effects){0};
+}
+
+struct effect *effects_add(struct effects *effects, enum effect_kind kind)
+{
+    struct effect *effect;
+
+    if (effects->count == effects->capacity) {
+        size_t capacity = effects->capacity ? effects->capacity * 2 : EFFECTS_FIRST;
+        struct effect *items = realloc(effects->items, capacity * sizeof *items);
+        if (!items) return NULL;
+        effects->items = items;
+        effects->capacity = capacity;
+    }
+    effect = &effects->items[effects->count++];
+    *effect = (struct effect){.kind = kind};
+    return effect;
+}
+
+/* --- copies into the list's arena --- */
+
+enum err effects_text(struct effects *effects, struct str text, struct str *ret_text)
+{
+    char *copy;
+
+    if (!text.len) {
+        *ret_text = STR_EMPTY;
+        return ERR_OK;
+    }
+    copy = arena_dup(&effects->arena, text);
+    if (!copy) return ERR_NOMEM;
+    *ret_text = str_of(copy, text.len);
+    return ERR_OK;
+}
+
+/* Each view becomes one of a copy. */
+static enum err texts_own(struct effects *effects, struct str *const *texts, size_t count)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < count && !err; i++) err = effects_text(effects, *texts[i], texts[i]);
+    return err;
+}
+
+static bool labels_equal(const struct effects_labels *kept, const struct label *labels,
+                         size_t count)
+{
+    if (!kept->at || kept->count != count) return false;
+    for (size_t i = 0; i < count; i++)
+        if (!str_equal(kept->at[i].key, labels[i].key) ||
+            !str_equal(kept->at[i].value, labels[i].value))
+            return false;
+    return true;
+}
+
+enum err effects_labels(struct effects *effects, const struct label *labels, size_t count,
+                        const struct label **ret_labels)
+{
+    struct label *copy;
+
+    for (size_t i = 0; i < ARRAY_LEN(effects->labels); i++) {
+        if (!labels_equal(&effects->labels[i], labels, count)) continue;
+        *ret_labels = effects->labels[i].at;
+        return ERR_OK;
+    }
+    copy = arena_calloc(&effects->arena, count, sizeof *copy);
+    if (!copy) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        struct str *const texts[] = {&copy[i].key, &copy[i].value};
+        enum err err;
+        copy[i] = labels[i];
+        err = texts_own(effects, texts, ARRAY_LEN(texts));
+        if (err) return err;
+    }
+    effects->labels[effects->labels_next++ % ARRAY_LEN(effects->labels)] =
+        (struct effects_labels){copy, count};
+    *ret_labels = copy;
+    return ERR_OK;
+}
+
+const struct machine *effects_machine(struct effects *effects, const struct machine *machine)
+{
+    struct machine *m = ARENA_NEW(&effects->arena, struct machine);
+    enum err err;
+
+    if (!m) return NULL;
+    *m = *machine;
+    struct str *const texts[] = {
+        &m->id,
+        &m->host_provider,
+        &m->host_ref,
+        &m->cluster,
+        &m->attributes.instance_type,
+        &m->attributes.zone,
+        &m->last_error,
+        &m->stamp.fingerprint,
+        &m->stamp.group,
+        &m->destination,
+        &m->promised.cluster,
+        &m->promised.fingerprint,
+        &m->promised.group,
+    };
+    err = texts_own(effects, texts, ARRAY_LEN(texts));
+    if (!err)
+        err = effects_labels(effects, machine->attributes.labels, machine->attributes.label_count,
+                             &m->attributes.labels);
+    return err ? NULL : m;
+}
+
+static enum err requirement_own(struct effects *effects, struct requirement *r)
+{
+    struct str *values = arena_calloc(&effects->arena, r->value_count, sizeof *values);
+    enum err err = values ? effects_text(effects, r->key, &r->key) : ERR_NOMEM;
+
+    for (size_t i = 0; i < r->value_count && !err; i++)
+        err = effects_text(effects, r->values[i], &values[i]);
+    r->values = values;
+    return err;
+}
+
+static const struct profile *profile_copy(struct effects *effects, const struct profile *profile)
+{
+    struct profile *p = ARENA_NEW(&effects->arena, struct profile);
+    struct requirement *requirements =
+        arena_calloc(&effects->arena, profile->requirement_count, sizeof *requirements);
+    struct spread *spreads = arena_calloc(&effects->arena, profile->spread_count, sizeof *spreads);
+    enum err err = p && requirements && spreads ? ERR_OK : ERR_NOMEM;
+
+    if (err) return NULL;
+    *p = *profile;
+    for (size_t i = 0; i < profile->requirement_count && !err; i++) {
+        requirements[i] = profile->requirements[i];
+        err = requirement_own(effects, &requirements[i]);
+    }
+    for (size_t i = 0; i < profile->spread_count && !err; i++) {
+        spreads[i] = profile->spreads[i];
+        err = effects_text(effects, profile->spreads[i].key, &spreads[i].key);
+    }
+    if (!err) err = effects_text(effects, profile->fingerprint, &p->fingerprint);
+    p->requirements = requirements;
+    p->spreads = spreads;
+    return err ? NULL : p;
+}
+
+const struct profile *effects_profile(struct effects *effects, const struct profile *profile)
+{
+    const struct profile *last = effects->profile;
+
+    if (!last || !str_equal(last->fingerprint, profile->fingerprint)) {
+        last = profile_copy(effects, profile);
+        if (last) effects->profile = last;
+    }
+    return last;
+}
+
+void effects_observe(struct effects *effects, enum core_histogram histogram, mono_time since,
+                     mono_time now)
+{
+    struct effect *effect = effects_add(effects, EFFECT_OBSERVE);
+
+    if (!effect) return;
+    effect->observe.histogram = histogram;
+    effect->observe.seconds = (double)mono_elapsed_ms(since, now) / (double)MS_PER_SECOND;
+}

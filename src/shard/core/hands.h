@@ -1,0 +1,212 @@
+/* The half of the core that acts: what is under way, and what somebody must come back to.
+ *
+ *   task      an action, from the moment it is queued until its last effect was answered. At most
+ *             one per machine; meanwhile the machine is *pending*
+ *   concern   why a machine that is not pending is to be looked at again, and when. At most one per
+ *             machine
+ *
+ * A machine in a passing state or Failed always has one of the two, so that none is stuck for ever
+ * (hands_check()). Where memory was lacking for a concern, `lost` is set and the next cycle looks
+ * through all machines.
+ *
+ *   queue.c    tasks: made, waiting, started, closed          provision.c, bootstrap.c, drain.c,
+ *   actions.c  how a task ends; answers find their task       delete.c: the steps of each kind
+ *   rest.c     concerns */
+#ifndef SHARD_CORE_HANDS_H
+#define SHARD_CORE_HANDS_H
+#include "base/heap.h"
+#include "base/list.h"
+#include "shard/core/core_internal.h"
+#include "shard/state/kinds.h"
+
+/* --- tasks: queue.c --- */
+
+enum task_step {
+    STEP_WAITING,
+    STEP_CREATE, /* asked for, not answered, and so on */
+    STEP_BLOB,
+    STEP_CONFIGURE,
+    STEP_DRAIN,
+    STEP_DELETE,
+    STEP_ENDED, /* while a List is read: what it says of the machine may be older */
+};
+enum task_cause {
+    CAUSE_DECIDED,
+    CAUSE_STUCK,  /* its passing state lasts: the call is made again */
+    CAUSE_FAILED, /* the provider calls it Failed: it is given back by Delete */
+};
+struct task {
+    struct table_link link;   /* by machine */
+    struct list place;        /* among the waiting or the ended; alone while it runs */
+    struct heap_node overdue; /* when not even the driver's deadline was heard of */
+    uint64_t number;          /* the action of its effects */
+    struct kind *kind;        /* Bootstrap, Provision: the profile of the Need; held */
+    enum action_kind action;
+    enum task_step step;
+    enum task_cause cause;
+    enum machine_state passed_over; /* what a List said of it meanwhile; 0: nothing */
+    bool planned;                   /* the inventory counts it as begun, or need not */
+    int32_t priority;
+    double interruption_dollars, reclamation_dollars;
+    uint64_t grace_ms;
+    mono_time since, asked; /* its passing state began; the step's effect was made */
+    struct str machine, cluster;
+    struct need_key key; /* as in struct action */
+    size_t size;         /* of the block all of this stands in */
+};
+
+enum { OVERDUE_MS = 60 * 1000 }; /* beyond an effect's own deadline */
+
+/* Makes a task that waits, or says why not: ERR_FULL, ERR_NOMEM. Texts are copied. */
+enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
+                   enum task_cause cause, mono_time now, struct task **ret_task);
+/* The plan for it, if there is one, and the task itself go; the machine is not pending any more. */
+void task_close(struct core *core, struct task *task, mono_time now);
+struct task *task_find(const struct core *core, struct str machine); /* not ended; NULL */
+struct task *task_numbered(const struct core *core, uint64_t number);
+/* Get told of it while a List is read, whose record may be older. Without memory for that the List
+ * is believed, and the next one corrects it. */
+void task_shield(struct core *core, struct str machine);
+/* Tells the inventory what the newest of those that wait will make of their machines. */
+void tasks_plan(struct core *core, mono_time now);
+/* Starts what there is room for. The last thing in every event that may have ended a task. */
+void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out);
+/* The next answer of this task is due in `timeout_ms`. */
+void task_await(struct core *core, struct task *task, enum task_step step, uint64_t timeout_ms,
+                mono_time now);
+
+/* --- how they go: actions.c --- */
+
+/* Counts, audits and closes. `error` is empty on success. */
+void task_end(struct core *core, struct task *task, enum action_outcome outcome, struct str error,
+              mono_time now, struct effects *out);
+/* An effect of the task: NULL when out of memory. */
+struct effect *task_effect(struct task *task, enum effect_kind kind, uint64_t timeout_ms,
+                           struct effects *out);
+/* A call of the provider, whose answer is awaited. NULL: without memory for it the task is ended,
+ * the machine waits in its passing state, and Get brings it back. */
+struct effect *task_call(struct core *core, struct task *task, enum effect_kind kind, mono_time now,
+                         struct effects *out);
+/* The live record of the task's machine. When there is none the task is ended: false. */
+bool task_machine(struct core *core, struct task *task, struct machine *ret_machine, mono_time now,
+                  struct effects *out);
+/* What was decided before its machine's domain was taken away is not begun any more: the machine is
+ * another shard's. Then the task is ended: false. */
+bool task_ours(struct core *core, struct task *task, const struct machine *machine, mono_time now,
+               struct effects *out);
+/* Moves the machine by our own hand. When that cannot be done the task is ended, and if `asked` is
+ * set the machine is in doubt, because the provider has heard of it: false. */
+bool task_move(struct core *core, struct task *task, const struct machine *to, bool asked,
+               mono_time now, struct effects *out);
+/* What the provider owns of a record. */
+void machine_take(struct machine *machine, const struct machine *said);
+void machine_unbind(struct machine *machine); /* no cluster, no destination, no stamp */
+/* What was bought for whom. */
+struct machine_stamp task_stamp(const struct task *task);
+/* The machine is as wished now. `good`: what was refused before is forgotten. */
+void task_done(struct core *core, struct task *task, bool good, mono_time now, struct effects *out);
+/* The provider goes on with it by itself; reconciling finishes it. */
+void task_goes_on(struct core *core, struct task *task, mono_time now, struct effects *out);
+/* The state of an ack that no step of ours leads to: it is believed. */
+void task_believe(struct core *core, struct task *task, const struct call_answer *answer,
+                  enum action_outcome outcome, mono_time now, struct effects *out);
+/* A definite no before or from the provider: Failed with "<word>: <text>", and it rests. */
+void task_refuse(struct core *core, struct task *task, const char *word, struct str text,
+                 enum action_outcome outcome, bool most, mono_time now, struct effects *out);
+
+/* Those whose answer never came end as not known. */
+void tasks_overdue(struct core *core, mono_time now, struct effects *out);
+
+/* The steps: each ends the task or asks for the next effect. */
+void provision_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
+void provision_answered(struct core *core, struct task *task, const struct call_answer *answer,
+                        mono_time now, struct effects *out);
+void bootstrap_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
+void bootstrap_blob(struct core *core, struct task *task, enum blob_end end, struct str text,
+                    mono_time now, struct effects *out);
+void bootstrap_answered(struct core *core, struct task *task, const struct call_answer *answer,
+                        mono_time now, struct effects *out);
+void drain_begin(struct core *core, struct task *task, mono_time now, wall_time wall,
+                 struct effects *out);
+void drain_answered(struct core *core, struct task *task, const struct call_answer *answer,
+                    mono_time now, struct effects *out);
+void delete_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
+void delete_answered(struct core *core, struct task *task, const struct call_answer *answer,
+                     mono_time now, struct effects *out);
+
+/* --- concerns: rest.c --- */
+
+enum concern_kind {
+    CONCERN_QUIET,   /* nothing to do but to remember refusals for a while */
+    CONCERN_PASSING, /* the provider works on it; when that lasts, Get, then the call again */
+    CONCERN_DOUBT,   /* nobody knows how a call ended: Get until somebody does */
+    CONCERN_REFUSED, /* rests; then Get, and what it says is believed */
+    CONCERN_FAILED,  /* the provider calls it Failed: Delete, with growing pauses */
+};
+struct concern {
+    struct table_link link; /* by machine */
+    struct heap_node due;
+    struct kind *kind_held; /* Configuring: the profile to ask a blob for; NULL: not known */
+    mono_time since;        /* the passing state began */
+    mono_time until;        /* REFUSED: rests */
+    uint64_t grace_ms;      /* Draining */
+    enum concern_kind kind;
+    uint8_t refusals; /* in a row */
+    uint8_t tries;    /* Gets in a row that said nothing */
+    bool measured;    /* `since` is ours, not when we first saw it */
+    bool asked;       /* a Get is under way ... */
+    bool stale;       /* ... and an action began or a List named it since: it may be older */
+    bool again;       /* it still passes, or was not asked for: the call is to be made again */
+    uint8_t id_len;
+    char id[];
+};
+enum {
+    ASKING_MOST = 4096,         /* Gets under way at once; the rest waits for a cycle */
+    DOUBT_FIRST_MS = 5 * 1000,  /* between Gets that said nothing, doubling ... */
+    DOUBT_MOST_MS = 300 * 1000, /* ... up to here */
+    LIST_LATE_CYCLES = 3,       /* a List takes longer: what passes is asked for by Get meanwhile */
+    DOUBT_TRIES_MOST = 5,       /* of a machine that does not pass; then a full List is to tell */
+};
+
+struct concern *concern_find(const struct core *core, struct str machine); /* NULL */
+/* A task begins: what was to be done about the machine is moot. */
+void concern_yield(struct core *core, struct str machine, mono_time now);
+/* How a task left its machine. */
+void concern_passing(struct core *core, const struct task *task, mono_time now);
+void concern_doubt(struct core *core, const struct task *task, mono_time now, struct effects *out);
+/* The provider was not asked at all: the call is made again, without a Get. */
+void concern_unsent(struct core *core, const struct task *task, mono_time now);
+void concern_refused(struct core *core, struct str machine, bool most, mono_time now);
+void concern_failed(struct core *core, struct str machine, bool most, mono_time now);
+void concern_good(struct core *core, struct str machine);
+/* A List said this of it while it was pending. If that differs: Get, when there is time. */
+void concern_look(struct core *core, struct str machine, enum machine_state said, mono_time now);
+void concern_free(struct core *core, struct concern *c);
+/* What is due, and machines that lost their concern. Before the decision of a cycle. */
+void concerns_run(struct core *core, mono_time now, struct effects *out);
+
+/* --- all of it --- */
+
+struct hands {
+    uint64_t bytes;
+    struct table tasks; /* by machine, the ended ones too */
+    struct rooms slots; /* by the low half of a task's number */
+    struct list waiting, ended;
+    struct heap overdue;
+    uint32_t serial; /* the high half of the last number */
+    uint32_t queued, running;
+    bool dropped; /* an action found the queue full: a cycle is to follow when it has drained */
+    bool list_open;
+    uint32_t list_cycles; /* since the List that is read began */
+    bool deltas;          /* Lists are deltas, but for some */
+    bool overlooked;      /* a List named a pending machine */
+    struct table concerns;
+    struct heap due;
+    uint32_t asking;
+    bool lost;
+};
+
+/* For tests: at most one task per machine, every count right, and nobody in a passing state or
+ * Failed without a task or a concern. */
+bool hands_check(const struct core *core, struct note *note);
+#endif

@@ -1,0 +1,149 @@
+/* The only door to a machine. What it becomes, that it appears or goes, is told from here to its
+ * operator, to the counts and to the half that acts, so that no change can forget one of them.
+ *
+ * All or nothing: what may run out of memory is done before the inventory changes. */
+#include "shard/core/core_internal.h"
+
+enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_entry)
+{
+    return inventory_get(core->inventory, id, &core->scratch, ret_entry);
+}
+
+enum err core_tell(struct core *core, struct str cluster, const struct machine *machine,
+                   struct effects *out)
+{
+    const struct machine *node;
+    struct effect *effect;
+    struct str name;
+    enum err err;
+
+    /* To an operator who is away the resync will tell what is bound; what left meanwhile is told
+     * now, and kept for it. */
+    if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
+    err = effects_text(out, cluster, &name);
+    if (err) return err;
+    node = effects_machine(out, machine);
+    if (!node) return ERR_NOMEM;
+    effect = effects_add(out, EFFECT_NODE_STATE);
+    if (!effect) return ERR_NOMEM;
+    effect->machine = node->id;
+    effect->cluster = name;
+    effect->node = node;
+    return ERR_OK;
+}
+
+/* What of a record means something in its state; the inventory keeps no more. */
+static struct machine meaning(const struct machine *given)
+{
+    struct machine m = *given;
+
+    if (!machine_state_keeps_stamp(m.state) && m.state != MACHINE_CREATING)
+        m.stamp = (struct machine_stamp){0};
+    if (m.state != MACHINE_CREATING) m.destination = STR_EMPTY;
+    if (m.state != MACHINE_DRAINING && m.state != MACHINE_IDLE)
+        m.promised = (struct machine_promise){0};
+    return m;
+}
+
+static bool attributes_same(const struct attributes *a, const struct attributes *b)
+{
+    if (!str_equal(a->instance_type, b->instance_type) || !str_equal(a->zone, b->zone) ||
+        a->label_count != b->label_count)
+        return false;
+    for (size_t i = 0; i < a->label_count; i++)
+        if (!str_equal(a->labels[i].key, b->labels[i].key) ||
+            !str_equal(a->labels[i].value, b->labels[i].value))
+            return false;
+    return true;
+}
+
+/* What an operator is shown of a machine is as before: prices change all day. */
+static bool shows_same(const struct machine *a, const struct machine *b)
+{
+    return a->state == b->state && str_equal(a->cluster, b->cluster) &&
+           str_equal(a->host_ref, b->host_ref) && str_equal(a->last_error, b->last_error) &&
+           resources_equal(machine_capacity(a), machine_capacity(b)) &&
+           attributes_same(&a->attributes, &b->attributes);
+}
+
+enum err core_move(struct core *core, const struct machine *to, enum inventory_source source,
+                   mono_time now, enum machine_edge *ret_edge, struct effects *out,
+                   struct note *note)
+{
+    size_t before = out->count;
+    struct tally_place from_place, to_place;
+    struct machine m = meaning(to);
+    struct inventory_entry was;
+    enum machine_state from;
+    const char *host_ref, *id;
+    bool inside = scope_has(core, &m.attributes); /* views of what is replaced, perhaps */
+    enum err err = core_get(core, m.id, &was);
+
+    if (err) return err;
+    from = was.machine.state;
+    host_ref = arena_dup(&core->scratch, m.host_ref); /* may be views of what is replaced */
+    id = arena_dup(&core->scratch, m.id);
+    if (!host_ref || !id) return ERR_NOMEM;
+    m.host_ref.at = host_ref;
+    m.id.at = id;
+    err = tally_find(&core->tally, &was.machine, &from_place);
+    if (err) return err;
+    err = tally_find(&core->tally, &m, &to_place);
+    if (err) return err;
+    if (!shows_same(&was.machine, &m))
+        err = core_tell(core, m.cluster.len ? m.cluster : was.machine.cluster, &m, out);
+    if (!err) err = inventory_apply(core->inventory, &m, source, now, ret_edge, note);
+    if (err) {
+        tally_leave(&core->tally, &to_place);
+        out->count = before;
+        return err;
+    }
+    tally_move(&core->tally, &from_place, &to_place);
+    scope_note(core, m.id, inside);
+    if (from == m.state) return ERR_OK;
+    if (m.state == MACHINE_CONFIGURED) waits_over(core, &m, now, out);
+    if (source == INVENTORY_OBSERVED) hands_seen(core, &m, from, now, out);
+    return ERR_OK;
+}
+
+enum err core_admit(struct core *core, const struct machine *machine, mono_time now,
+                    struct effects *out, struct note *note)
+{
+    size_t before = out->count;
+    struct machine m = meaning(machine);
+    struct tally_place place;
+    enum err err = tally_find(&core->tally, &m, &place);
+
+    if (err) return err;
+    err = core_tell(core, m.cluster, &m, out);
+    if (!err) err = inventory_insert(core->inventory, &m, now, note);
+    if (err) {
+        tally_leave(&core->tally, &place);
+        out->count = before;
+        return err;
+    }
+    tally_move(&core->tally, NULL, &place);
+    hands_seen(core, &m, MACHINE_UNSPECIFIED, now, out);
+    return ERR_OK;
+}
+
+enum err core_drop(struct core *core, struct str id, const char *why, struct effects *out)
+{
+    struct tally_place place;
+    struct inventory_entry was;
+    struct machine told;
+    enum err err = core_get(core, id, &was);
+
+    if (!err) err = tally_find(&core->tally, &was.machine, &place);
+    if (err) return err;
+    told = was.machine; /* its operator would wait for it for ever */
+    told.state = MACHINE_FAILED;
+    told.last_error = str_from(why);
+    err = core_tell(core, told.cluster, &told, out);
+    if (err) return err;
+    hands_gone(core, id);
+    tally_move(&core->tally, &place, NULL);
+    err = inventory_remove(core->inventory, id);
+    assert(!err); /* it was there */
+    return ERR_OK;
+}

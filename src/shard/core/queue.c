@@ -1,0 +1,335 @@
+/* Tasks: made, waiting, started, closed. A bounded queue, first in first out; nothing in it is ever
+ * tried again by itself, because the next cycle derives anew what was dropped. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "shard/core/hands.h"
+
+enum err hands_open(struct core *core)
+{
+    struct hands *h = calloc(1, sizeof *h);
+
+    if (!h) return ERR_NOMEM;
+    list_init(&h->waiting);
+    list_init(&h->ended);
+    heap_init(&h->overdue, (size_t)core->options.concurrency);
+    heap_init(&h->due, core->options.machines_max);
+    core->hands = h;
+    return ERR_OK;
+}
+
+static uint32_t id_hash(const struct core *core, struct str machine)
+{
+    return (uint32_t)str_hash(machine, core->options.seed);
+}
+
+static void task_free(struct core *core, struct task *task) /* it is in no list */
+{
+    table_remove(&core->hands->tasks, &task->link);
+    kind_release(core->needs, task->kind);
+    memory_give(&core->hands->bytes, task, task->size);
+}
+
+void hands_close(struct core *core)
+{
+    struct hands *h = core->hands;
+
+    if (!h) return;
+    heap_deinit(&h->overdue);
+    heap_deinit(&h->due);
+    for (uint32_t i = 0; i < h->tasks.bucket_count; i++)
+        while (h->tasks.buckets[i])
+            task_free(core, CONTAINER_OF(h->tasks.buckets[i], struct task, link));
+    for (uint32_t i = 0; i < h->concerns.bucket_count; i++)
+        while (h->concerns.buckets[i])
+            concern_free(core, CONTAINER_OF(h->concerns.buckets[i], struct concern, link));
+    table_deinit(&h->tasks, &h->bytes);
+    table_deinit(&h->concerns, &h->bytes);
+    rooms_deinit(&h->slots, &h->bytes);
+    assert(h->bytes == 0);
+    free(h);
+    core->hands = NULL;
+}
+
+/* --- finding --- */
+
+struct task *task_find(const struct core *core, struct str machine)
+{
+    uint32_t hash = id_hash(core, machine);
+
+    TABLE_EACH(&core->hands->tasks, hash, link)
+    {
+        struct task *task = CONTAINER_OF(link, struct task, link);
+        if (task->step != STEP_ENDED && str_equal(task->machine, machine)) return task;
+    }
+    return NULL;
+}
+
+struct task *task_numbered(const struct core *core, uint64_t number)
+{
+    const struct rooms *slots = &core->hands->slots;
+    uint32_t slot = (uint32_t)number;
+    struct task *task = slot < slots->used ? rooms_get(slots, slot) : NULL;
+
+    return task && task->number == number ? task : NULL;
+}
+
+bool core_is_pending(const struct core *core, struct str machine)
+{
+    uint32_t hash = id_hash(core, machine);
+
+    TABLE_EACH(&core->hands->tasks, hash, link)
+    if (str_equal(CONTAINER_OF(link, struct task, link)->machine, machine)) return true;
+    return false;
+}
+
+void hands_told(struct core *core, struct str machine, enum machine_state said)
+{
+    uint32_t hash = id_hash(core, machine);
+    struct concern *c = concern_find(core, machine);
+
+    if (c) c->stale = c->asked;
+    TABLE_EACH(&core->hands->tasks, hash, link)
+    {
+        struct task *task = CONTAINER_OF(link, struct task, link);
+        if (!str_equal(task->machine, machine)) continue;
+        task->passed_over = said;
+        core->hands->overlooked = true;
+    }
+}
+
+/* --- making --- */
+
+static struct str text_put(char **at, struct str text)
+{
+    struct str copy = str_of(*at, text.len);
+
+    if (text.len) memcpy(*at, text.at, text.len);
+    *at += text.len;
+    return copy;
+}
+
+/* A block with the task and its texts; in no table yet. */
+static struct task *task_make(struct core *core, const struct action *action)
+{
+    size_t size = sizeof(struct task) + action->machine.len + action->cluster.len +
+                  action->key.cluster.len + action->key.fingerprint.len + action->key.group.len;
+    struct task *task = memory_take(&core->hands->bytes, size);
+    char *at;
+
+    if (!task) return NULL;
+    at = (char *)(task + 1);
+    *task = (struct task){.action = action->kind,
+                          .priority = action->priority,
+                          .interruption_dollars = action->interruption_dollars,
+                          .reclamation_dollars = action->reclamation_dollars,
+                          .grace_ms = action->grace_ms,
+                          .size = size};
+    task->machine = text_put(&at, action->machine);
+    task->cluster = text_put(&at, action->cluster);
+    task->key.cluster = text_put(&at, action->key.cluster);
+    task->key.fingerprint = text_put(&at, action->key.fingerprint);
+    task->key.group = text_put(&at, action->key.group);
+    list_init(&task->place);
+    return task;
+}
+
+/* What starts at once need not find room among those that wait. */
+static bool queue_full(const struct core *core)
+{
+    const struct hands *h = core->hands;
+    uint64_t room = (uint64_t)core->options.queue_max;
+
+    if (h->running < core->options.concurrency) room += core->options.concurrency - h->running;
+    return h->queued >= room;
+}
+
+enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
+                   enum task_cause cause, mono_time now, struct task **ret_task)
+{
+    struct hands *h = core->hands;
+    struct task *task;
+    uint32_t slot;
+    enum err err;
+
+    assert(!task_find(core, action->machine));
+    if (queue_full(core)) return ERR_FULL;
+    err = table_reserve(&h->tasks, &h->bytes);
+    if (err) return err;
+    task = task_make(core, action);
+    if (!task) return ERR_NOMEM;
+    if (profile) err = kind_hold(core->needs, profile, &task->kind);
+    if (!err) err = rooms_take(&h->slots, task, &slot, &h->bytes);
+    if (err) {
+        kind_release(core->needs, task->kind);
+        memory_give(&h->bytes, task, task->size);
+        return err;
+    }
+    h->serial += h->serial == UINT32_MAX ? 2 : 1; /* never 0: no action has the number 0 */
+    task->number = (uint64_t)h->serial << 32 | slot;
+    task->cause = cause;
+    task->planned = cause != CAUSE_DECIDED; /* it is in a passing state, or Failed */
+    table_add(&h->tasks, &task->link, id_hash(core, task->machine));
+    list_append(&h->waiting, &task->place);
+    core->counts.queued = ++h->queued;
+    core->counts.actions[task->action]++;
+    concern_yield(core, task->machine, now);
+    *ret_task = task;
+    return ERR_OK;
+}
+
+void task_shield(struct core *core, struct str machine)
+{
+    struct hands *h = core->hands;
+    struct action nothing = {.machine = machine};
+    struct task *task;
+
+    if (!h->list_open || core_is_pending(core, machine)) return;
+    if (table_reserve(&h->tasks, &h->bytes)) return;
+    task = task_make(core, &nothing);
+    if (!task) return;
+    task->step = STEP_ENDED;
+    table_add(&h->tasks, &task->link, id_hash(core, task->machine));
+    list_append(&h->ended, &task->place);
+}
+
+static struct plan task_plan(const struct task *task)
+{
+    static const enum planned_action plans[] = {
+        [ACTION_BOOTSTRAP] = PLANNED_BOOTSTRAP, [ACTION_PROVISION] = PLANNED_PROVISION,
+        [ACTION_PREEMPT] = PLANNED_DRAIN,       [ACTION_RECLAIM] = PLANNED_DRAIN,
+        [ACTION_DELETE] = PLANNED_DELETE,
+    };
+    struct plan plan = {.action = plans[task->action]};
+
+    if (plan.action == PLANNED_DRAIN) {
+        plan.promised = (struct machine_promise){.cluster = task->key.cluster,
+                                                 .fingerprint = task->key.fingerprint,
+                                                 .group = task->key.group,
+                                                 .priority = task->priority};
+    } else if (plan.action != PLANNED_DELETE) {
+        plan.cluster = task->cluster;
+        plan.stamp = task_stamp(task);
+    }
+    return plan;
+}
+
+void tasks_plan(struct core *core, mono_time now)
+{
+    struct hands *h = core->hands;
+
+    for (struct list *place = h->waiting.prev, *next; place != &h->waiting; place = next) {
+        struct task *task = CONTAINER_OF(place, struct task, place);
+        struct plan plan = task_plan(task);
+        if (task->planned) break; /* all before it are */
+        next = place->prev;
+        task->planned = true;
+        if (inventory_plan(core->inventory, task->machine, &plan, NULL) == ERR_OK) continue;
+        /* Not counted as begun the next decision would plan it twice: derived again instead. */
+        core->counts.dropped++;
+        core->counts.actions[task->action]--;
+        h->queued--;
+        h->dropped = true;
+        task_close(core, task, now);
+    }
+    core->counts.queued = h->queued;
+}
+
+/* --- closing --- */
+
+/* Of one that ended: nothing that a List says of its machine is older than its end. */
+static void task_forget(struct core *core, struct task *task, mono_time now)
+{
+    /* Where all Lists are full the next one says it again. */
+    if (task->passed_over && core->hands->deltas && !task_find(core, task->machine))
+        concern_look(core, task->machine, task->passed_over, now);
+    task_free(core, task);
+}
+
+void task_close(struct core *core, struct task *task, mono_time now)
+{
+    struct hands *h = core->hands;
+
+    /* Usually nothing is planned any more. Without memory it stays planned until a cycle looks
+     * through all machines. */
+    if (inventory_unplan(core->inventory, task->machine) == ERR_NOMEM) h->lost = true;
+    rooms_give(&h->slots, (uint32_t)task->number);
+    heap_remove(&h->overdue, &task->overdue);
+    list_remove(&task->place);
+    task->step = STEP_ENDED;
+    if (h->list_open) {
+        list_append(&h->ended, &task->place);
+        return;
+    }
+    task_forget(core, task, now);
+}
+
+void hands_list_begin(struct core *core, enum list_kind kind)
+{
+    struct hands *h = core->hands;
+
+    h->list_open = true;
+    h->list_cycles = 0;
+    if (kind == LIST_FULL || h->deltas) return;
+    h->deltas = true;
+    /* What full Lists said of pending machines was left to the next, and that is no full one. */
+    if (h->overlooked) core->full_list_wanted = true;
+}
+
+void hands_list_end(struct core *core, mono_time now)
+{
+    struct hands *h = core->hands;
+
+    h->list_open = false;
+    LIST_EACH_SAFE(&h->ended, place, next)
+    {
+        task_forget(core, CONTAINER_OF(place, struct task, place), now);
+    }
+    list_init(&h->ended);
+}
+
+/* --- running --- */
+
+void task_await(struct core *core, struct task *task, enum task_step step, uint64_t timeout_ms,
+                mono_time now)
+{
+    task->step = step;
+    task->asked = now;
+    /* Room was taken when it began; see task_begin. */
+    (void)heap_put(&core->hands->overdue, &task->overdue,
+                   add_sat_u64(now.ms, timeout_ms + OVERDUE_MS));
+}
+
+static void task_begin(struct core *core, struct task *task, mono_time now, wall_time wall,
+                       struct effects *out)
+{
+    switch (task->action) {
+    case ACTION_PROVISION: provision_begin(core, task, now, out); break;
+    case ACTION_BOOTSTRAP: bootstrap_begin(core, task, now, out); break;
+    case ACTION_PREEMPT:
+    case ACTION_RECLAIM: drain_begin(core, task, now, wall, out); break;
+    case ACTION_DELETE: delete_begin(core, task, now, out); break;
+    }
+}
+
+void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out)
+{
+    struct hands *h = core->hands;
+
+    while (h->running < core->options.concurrency && !list_empty(&h->waiting)) {
+        struct task *task = CONTAINER_OF(h->waiting.next, struct task, place);
+        if (heap_reserve(&h->overdue, (size_t)h->running + 1)) break; /* the next event tries */
+        list_remove(&task->place);
+        h->queued--;
+        h->running++;
+        core_begin(core); /* thousands may begin in one event */
+        task_begin(core, task, now, wall, out);
+    }
+    core->counts.queued = h->queued;
+    core->counts.inflight = h->running;
+    /* A quarter, so that a cycle has refilled it before it runs dry. */
+    if (h->dropped && h->queued <= core->options.queue_max / 4 &&
+        effects_add(out, EFFECT_CYCLE_SOON)) {
+        h->dropped = false;
+    }
+}

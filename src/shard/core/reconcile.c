@@ -1,0 +1,417 @@
+/* What the provider says is so: a List record by record, and single machines (Get).
+ *
+ * Most records say what is known, and cost one look (inventory_see). The others, in this order:
+ *
+ *   1. a machine with an action of ours is not looked at: a List lags behind the calls it runs
+ *      beside, and what it says of the machine is older than what the answer will say;
+ *   2. a record that breaks its invariant is refused and counted; the old one stays;
+ *   3. a machine that rests after a refusal is not made available again before its time;
+ *   4. a known machine takes what the provider owns, and keeps what is ours as long as the binding
+ *      is the same. Any change of state is believed; one that is not ours is counted and logged;
+ *   5. an unknown one, if it is in our domains, is inserted with what its metadata says.
+ *
+ * What a full List leaves out goes, unless that is suspiciously much: a provider that lost its
+ * table, or a List cut short, must not take the fleet. Then it goes when three whole Lists in a row
+ * have left it out. */
+#include <stdio.h>
+
+#include "model/metadata.h"
+#include "shard/core/core_internal.h"
+
+enum {
+    REMOVALS_MIN = 10,         /* fewer than this and any share is taken */
+    REMOVAL_CONFIRMATIONS = 3, /* as of roll-ups */
+    LIST_LINES_MOST = 20,      /* of each kind and List that are logged one by one */
+    SPOILT_MOST = 6,           /* 64 Lists between full ones, of a provider that errs for ever */
+};
+
+void core_list_begin(struct core *core, enum list_kind kind)
+{
+    struct listing *l = &core->listing;
+
+    core_begin(core);
+    l->number = inventory_list_begin(core->inventory, kind == LIST_FULL);
+    l->kind = kind;
+    l->failed = false;
+    l->records = l->refused = l->surprises = l->nameless = l->untaken = 0;
+    if (kind == LIST_FULL) { /* wanted anew until its end: the domains may change meanwhile */
+        l->owed = l->owed || core->full_list_wanted;
+        core->full_list_wanted = false;
+    }
+    hands_list_begin(core, kind);
+}
+
+bool core_listed(const struct core *core)
+{
+    return core->listing.listed;
+}
+
+static bool is_bare(const struct core *core)
+{
+    return inventory_counts(core->inventory).machines == 0;
+}
+
+/* After a List without any machine the next one is as the first: who knows a part of it buys the
+ * rest again. */
+bool reconcile_is_blind(const struct core *core)
+{
+    return !core->listing.listed || (core->listing.empty && !is_bare(core));
+}
+
+bool core_wants_full_list(const struct core *core)
+{
+    return core->full_list_wanted;
+}
+
+/* --- refusals --- */
+
+static void refuse(struct core *core, struct str id, enum machine_fault fault, const char *why,
+                   struct effects *out)
+{
+    core->counts.machines_rejected[fault]++;
+    if (core->listing.refused++ < LIST_LINES_MOST)
+        core_log(out, CORE_WARN, "provider machine rejected at ingest",
+                 "machine=%.*s reason=%s error=\"%s\"", STR_ARG(id), machine_fault_name(fault),
+                 why);
+}
+
+void core_list_refused(struct core *core, struct str id, const char *why, struct effects *out)
+{
+    struct machine named = {.id = id};
+
+    core_begin(core);
+    core->listing.records++;
+    core->listing.untaken++;
+    if (id.len && id.len <= ID_MAX)
+        (void)inventory_see(core->inventory, &named); /* garbled, but there */
+    else
+        core->listing.nameless++;
+    refuse(core, id.len <= ID_MAX ? id : STR_EMPTY, MACHINE_FAULT_STRUCTURAL, why, out);
+}
+
+static bool sound(struct core *core, const struct machine *machine, struct effects *out)
+{
+    enum machine_fault fault;
+    struct note note;
+
+    if (!machine_check(machine, &fault, &note)) return true;
+    core->listing.untaken++;
+    refuse(core, machine->id.len <= ID_MAX ? machine->id : STR_EMPTY, fault, note.text, out);
+    return false;
+}
+
+/* --- one record --- */
+
+/* What its metadata says it was bought for. Bad entries are left out. */
+static void restore(struct core *core, struct machine *machine, const struct label *metadata,
+                    size_t count, struct effects *out)
+{
+    struct metadata ours = {0};
+    struct note note;
+
+    if (metadata_decode(metadata, count, &ours, &note) && core->listing.refused++ < LIST_LINES_MOST)
+        core_log(out, CORE_WARN, "shard_metadata decode failed at ingest",
+                 "machine=%.*s error=\"%s\"", STR_ARG(machine->id), note.text);
+    machine->stamp = ours.stamp;
+    machine->destination = ours.destination;
+    machine->promised = ours.promised;
+}
+
+/* A move of a machine without an action of ours that we did not order: it is believed, and said. */
+static void surprise(struct core *core, const struct machine *is, enum machine_state was,
+                     enum machine_edge edge, const char *cluster_was, struct effects *out)
+{
+    /* A stable state is left by an order only, and we gave none. */
+    bool foreign = edge == EDGE_FOREIGN || (edge == EDGE_DRIVEN && machine_state_stable(was));
+    char from[MACHINE_NAME_CAP], to[MACHINE_NAME_CAP];
+
+    if (!foreign && edge != EDGE_OBSERVED) return;
+    if (foreign)
+        core->counts.foreign_edges++;
+    else
+        core->counts.observed_edges++;
+    if (core->listing.surprises++ >= LIST_LINES_MOST) return;
+    core_log(out, CORE_WARN,
+             foreign ? "somebody else acts on a machine of this shard"
+                     : "provider reports a change that was not ordered",
+             "machine=%.*s from=%s to=%s cluster_was=%s cluster=%.*s error=\"%.*s\"",
+             STR_ARG(is->id), machine_state_name(was, from), machine_state_name(is->state, to),
+             cluster_was, STR_ARG(is->cluster), (int)min_size(is->last_error.len, 200),
+             is->last_error.at);
+}
+
+struct record { /* as it was said */
+    const struct machine *machine;
+    const struct label *metadata;
+    size_t metadata_count;
+    bool got; /* by Get, which is asked when a rest is over */
+};
+
+/* What makes a machine available again: a refusal would come at once. */
+static bool is_free(enum machine_state state)
+{
+    return state == MACHINE_IDLE || state == MACHINE_SPECULATIVE;
+}
+
+/* What is ours of the new record. True when the binding is not the one we know. */
+static bool binding(struct core *core, const struct record *record, const struct machine *was,
+                    struct machine *to, struct effects *out)
+{
+    bool rebound, kept;
+
+    /* A provider may show the cluster of a Configure only when it is done. */
+    if (to->state == MACHINE_CONFIGURING && was->state == MACHINE_CONFIGURING && !to->cluster.len)
+        to->cluster = was->cluster;
+    rebound = to->cluster.len && !str_equal(to->cluster, was->cluster);
+    kept = machine_state_keeps_stamp(was->state) && !rebound;
+    if (machine_state_keeps_stamp(to->state) && !kept) {
+        /* Ours, from before an answer was lost, or another's: what was written with it tells. */
+        restore(core, to, record->metadata, record->metadata_count, out);
+    } else {
+        to->stamp = was->stamp;
+        to->destination = was->destination;
+        to->promised = was->promised;
+    }
+    /* Created, and the answer did not wait for it: kept for whom it was bought (decision.md §
+     * 2). */
+    if (was->state == MACHINE_CREATING && to->state == MACHINE_IDLE)
+        to->promised = (struct machine_promise){.cluster = was->destination,
+                                                .fingerprint = was->stamp.fingerprint,
+                                                .group = was->stamp.group,
+                                                .priority = was->stamp.priority};
+    return rebound && was->cluster.len;
+}
+
+static enum err known(struct core *core, const struct record *record, mono_time now,
+                      struct effects *out)
+{
+    struct machine to = *record->machine;
+    struct inventory_entry was;
+    enum machine_edge edge;
+    char cluster_was[ID_MAX + 1];
+    struct note note;
+    bool rebound;
+    enum err err = core_get(core, to.id, &was);
+
+    if (err) return err;
+    if (!record->got && was.machine.state == MACHINE_FAILED && is_free(to.state) &&
+        core_rests(core, to.id, now))
+        return ERR_OK;
+    rebound = binding(core, record, &was.machine, &to, out);
+    if (!sound(core, &to, out)) return ERR_OK; /* what metadata says is from outside too */
+    (void)snprintf(cluster_was, sizeof cluster_was, "%.*s", STR_ARG(was.machine.cluster));
+    err = core_move(core, &to, INVENTORY_OBSERVED, now, &edge, out, &note);
+    if (err) return err;
+    if (rebound && edge == EDGE_REFUSED) edge = EDGE_FOREIGN; /* the state stayed */
+    if (edge != EDGE_REFUSED) surprise(core, &to, was.machine.state, edge, cluster_was, out);
+    return ERR_OK;
+}
+
+static enum err unknown(struct core *core, const struct record *record, mono_time now,
+                        struct effects *out)
+{
+    struct machine to = *record->machine;
+
+    if (!scope_has(core, &to.attributes)) return ERR_OK;
+    restore(core, &to, record->metadata, record->metadata_count, out);
+    if (!sound(core, &to, out)) return ERR_OK;
+    return core_admit(core, &to, now, out, NULL);
+}
+
+/* The rules leave the cluster of an Idle and of a Deleting machine open, but nobody is served by
+ * one: then the record is of a copy without, in `room`. */
+static struct record record_of(const struct machine *said, const struct label *metadata,
+                               size_t metadata_count, bool got, struct machine *room)
+{
+    if (said->cluster.len && (said->state == MACHINE_IDLE || said->state == MACHINE_DELETING)) {
+        *room = *said;
+        room->cluster = STR_EMPTY;
+        said = room;
+    }
+    return (struct record){said, metadata, metadata_count, got};
+}
+
+enum err core_list_machine(struct core *core, const struct machine *machine,
+                           const struct label *metadata, size_t metadata_count, mono_time now,
+                           struct effects *out)
+{
+    struct machine unbound;
+    struct record record = record_of(machine, metadata, metadata_count, false, &unbound);
+    enum inventory_sight sight;
+    enum err err;
+
+    core_begin(core);
+    core->listing.records++;
+    if (core->listing.kind == LIST_DELTA) hands_told(core, machine->id, machine->state);
+    sight = inventory_see(core->inventory, record.machine);
+    if (sight == SIGHT_SAME) return ERR_OK;
+    if (sight == SIGHT_AGAIN) {
+        core->counts.duplicate_records++;
+        refuse(core, machine->id, MACHINE_FAULT_STRUCTURAL, "this List named it before", out);
+        return ERR_OK;
+    }
+    if (core_is_pending(core, machine->id)) {
+        hands_told(core, machine->id, machine->state);
+        return ERR_OK;
+    }
+    if (sight != SIGHT_NEW && !sound(core, record.machine, out)) return ERR_OK;
+    err = sight == SIGHT_NEW ? unknown(core, &record, now, out) : known(core, &record, now, out);
+    if (!err && sight == SIGHT_NEW) (void)inventory_see(core->inventory, record.machine);
+    if (err) core->listing.failed = true;
+    return err;
+}
+
+enum err reconcile_got(struct core *core, const struct machine *machine,
+                       const struct label *metadata, size_t metadata_count, mono_time now,
+                       struct effects *out)
+{
+    struct machine unbound;
+    struct record record = record_of(machine, metadata, metadata_count, true, &unbound);
+    struct inventory_entry was;
+    enum err err;
+
+    if (!sound(core, record.machine, out)) return ERR_INVALID;
+    err = core_get(core, machine->id, &was);
+    if (err == ERR_NOT_FOUND) return unknown(core, &record, now, out);
+    return err ? err : known(core, &record, now, out);
+}
+
+/* --- machines that are gone --- */
+
+void reconcile_gone(struct core *core, struct str machine, mono_time now, struct effects *out)
+{
+    (void)now;
+    (void)core_drop(core, machine, "gone: the provider does not know it any more", out);
+}
+
+void core_list_gone(struct core *core, struct str id, mono_time now, struct effects *out)
+{
+    core_begin(core);
+    core->listing.records++;
+    if (core_is_pending(core, id)) {
+        core->full_list_wanted = true; /* a delta says it once; a full List says it again */
+        return;
+    }
+    reconcile_gone(core, id, now, out);
+}
+
+/* Those that may go: without an action of ours. */
+static enum err missing(struct core *core, uint32_t since, struct str **ret_ids, size_t *ret_count)
+{
+    struct str *ids;
+    size_t count, kept = 0;
+    enum err err = inventory_unseen(core->inventory, since, &core->scratch, &ids, &count);
+
+    if (err) return err;
+    for (size_t i = 0; i < count; i++)
+        if (!core_is_pending(core, ids[i])) ids[kept++] = ids[i];
+    *ret_ids = ids;
+    *ret_count = kept;
+    return ERR_OK;
+}
+
+static bool suspicious(const struct core *core, size_t count)
+{
+    uint32_t machines = inventory_counts(core->inventory).machines;
+
+    if (!count) return false;
+    if (!core->listing.records) return true;
+    return count >= REMOVALS_MIN && (double)count > core->options.removal_fraction * machines;
+}
+
+static void remove_all(struct core *core, const struct str *ids, size_t count, struct effects *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i < LIST_LINES_MOST)
+            core_log(out, CORE_INFO, "machine gone from the provider's List", "machine=%.*s",
+                     STR_ARG(ids[i]));
+        if (core_drop(core, ids[i], "gone: the provider does not list it any more", out)) {
+            core_log(out, CORE_WARN, "inventory remove failed", "left=%zu", count - i);
+            return; /* the next List finds them missing again */
+        }
+    }
+    if (count > LIST_LINES_MOST)
+        core_log(out, CORE_INFO, "machines gone from the provider's List", "count=%zu", count);
+}
+
+/* A full List was read to its end. */
+static void remove_missing(struct core *core, struct effects *out)
+{
+    struct listing *l = &core->listing;
+    struct str *ids = NULL;
+    size_t count = 0;
+
+    if (l->nameless) {
+        core_log(out, CORE_WARN, "provider List names machines that cannot be read",
+                 "records=%u: nothing is removed", l->nameless);
+        return;
+    }
+    if (inventory_unseen_count(core->inventory) && missing(core, l->number, &ids, &count)) {
+        core_log(out, CORE_WARN, "inventory remove failed", "out of memory");
+        core->full_list_wanted = true;
+        return;
+    }
+    if (!suspicious(core, count)) {
+        l->holds = 0;
+        remove_all(core, ids, count, out);
+        return;
+    }
+    if (l->holds++ == 0) l->first_held = l->number;
+    if (l->holds < REMOVAL_CONFIRMATIONS) {
+        core->counts.lists_held++;
+        core->full_list_wanted = true; /* a delta would neither say it again nor take it back */
+        core_log(out, CORE_WARN, "provider List held: it leaves out too many machines",
+                 "missing=%zu machines=%u records=%u said=%u of=%d", count,
+                 inventory_counts(core->inventory).machines, l->records, l->holds,
+                 REMOVAL_CONFIRMATIONS);
+        return;
+    }
+    l->holds = 0;
+    if (missing(core, l->first_held, &ids, &count)) return;
+    core_log(out, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d", count,
+             REMOVAL_CONFIRMATIONS);
+    remove_all(core, ids, count, out);
+}
+
+/* What was refused may be sound next time, but only a full List says it again: the next one, and
+ * ever more rarely while full Lists have such records, too. */
+static void ask_again(struct core *core)
+{
+    struct listing *l = &core->listing;
+
+    if (l->kind == LIST_FULL) {
+        l->full_in = 0;
+        if (!l->untaken)
+            l->spoilt = 0;
+        else if (l->spoilt <= SPOILT_MOST)
+            l->spoilt++;
+    }
+    if (l->untaken && !l->full_in) l->full_in = l->spoilt ? 1u << (l->spoilt - 1) : 1;
+    if (l->full_in && --l->full_in == 0) core->full_list_wanted = true;
+}
+
+void core_list_end(struct core *core, bool whole, mono_time now, struct effects *out)
+{
+    struct listing *l = &core->listing;
+
+    core_begin(core);
+    if (l->refused > LIST_LINES_MOST)
+        core_log(out, CORE_WARN, "provider machines rejected at ingest", "count=%u", l->refused);
+    if (l->surprises > LIST_LINES_MOST)
+        core_log(out, CORE_WARN, "provider reports changes that were not ordered", "count=%u",
+                 l->surprises);
+    inventory_list_end(core->inventory, whole && !l->failed);
+    if (whole && !l->failed) {
+        if (l->kind == LIST_FULL) remove_missing(core, out);
+        if (l->kind == LIST_FULL) l->owed = false;
+        if (l->kind == LIST_FULL) l->empty = !l->records && is_bare(core);
+        /* A provider that has not found its table yet has nothing to say; what changed since then
+         * would never be all of it. */
+        if (l->empty) core->full_list_wanted = true;
+        ask_again(core);
+        if (!l->holds) l->listed = true; /* else it is not believed yet */
+    } else if (l->owed) {
+        core->full_list_wanted = true; /* still */
+    }
+    hands_list_end(core, now);
+}

@@ -1,0 +1,198 @@
+/* Which machines are this shard's: those in any of the domains it was given; all, as long as it
+ * never was given one.
+ *
+ * A machine outside is neither inserted nor decided over. One that serves a cluster when its domain
+ * is taken away goes on serving it; once it is free it is dropped, before the next decision. So
+ * that this costs nothing while all is quiet, the machines outside are kept by name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/core/core_internal.h"
+#include "shard/state/cohort.h"
+
+void scope_init(struct scope *scope, uint64_t seed)
+{
+    map_init(&scope->outside, MAP_MOST, seed);
+}
+
+static void outside_clear(struct map *outside)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    while ((entry = map_next(outside, &cursor))) free(entry->value);
+    map_deinit(outside);
+}
+
+void scope_deinit(struct scope *scope)
+{
+    outside_clear(&scope->outside);
+    arena_deinit(&scope->arena);
+}
+
+static int compare_domains(const void *a, const void *b)
+{
+    const struct domain *x = a, *y = b;
+    int by_key = str_compare(x->key, y->key);
+
+    return by_key ? by_key : str_compare(x->value, y->value);
+}
+
+static bool is_ours(const struct scope *scope, struct str key, struct str value)
+{
+    struct domain domain = {key, value};
+
+    return bsearch(&domain, scope->domains, scope->count, sizeof domain, compare_domains) != NULL;
+}
+
+bool scope_has(const struct core *core, const struct attributes *attributes)
+{
+    const struct scope *scope = &core->scope;
+
+    for (size_t i = 0; i < scope->key_count; i++) {
+        const struct str *value = attributes_find(attributes, scope->keys[i]);
+        if (value && is_ours(scope, scope->keys[i], *value)) return true;
+    }
+    return !scope->given;
+}
+
+static bool look_inside(const struct scope *scope, const struct look *look)
+{
+    for (size_t i = 0; i < scope->key_count; i++) {
+        const struct posting *found = look_find(look, scope->keys[i]);
+        if (found && is_ours(scope, scope->keys[i], posting_value(found))) return true;
+    }
+    return !scope->given;
+}
+
+static enum err outside_add(struct map *outside, struct str id)
+{
+    char *name;
+    enum err err;
+
+    if (map_get(outside, id)) return ERR_OK;
+    name = str_dup(id);
+    if (!name) return ERR_NOMEM;
+    err = map_put(outside, str_of(name, id.len), name);
+    if (err) free(name);
+    return err;
+}
+
+void scope_note(struct core *core, struct str id, bool inside)
+{
+    struct map *outside = &core->scope.outside;
+
+    if (!core->scope.given) return;
+    if (inside) {
+        free(map_remove(outside, id));
+    } else if (outside_add(outside, id)) {
+        core->scope.incomplete = true;
+    }
+}
+
+static enum err outside_find(const struct core *core, const struct scope *scope,
+                             struct map *outside)
+{
+    const struct rooms *cohorts = &core->inventory->cohort_slots;
+
+    for (uint32_t i = 0; scope->given && i < cohorts->used; i++) {
+        const struct cohort *cohort = rooms_get(cohorts, i);
+        struct member_place place;
+        const struct machine_row *row;
+        if (!cohort || look_inside(scope, cohort->traits.look)) continue;
+        place = cohort_begin(cohort);
+        while ((row = cohort_next(&place))) {
+            enum err err = outside_add(outside, row_id(row));
+            if (err) return err;
+        }
+    }
+    return ERR_OK;
+}
+
+static bool scope_same(const struct scope *a, const struct scope *b)
+{
+    if (a->given != b->given || a->count != b->count) return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (compare_domains(&a->domains[i], &b->domains[i])) return false;
+    return true;
+}
+
+static enum err domains_copy(struct scope *scope, const struct domain *domains, size_t count)
+{
+    struct domain *copies = arena_calloc(&scope->arena, count, sizeof *copies);
+    struct str *keys = arena_calloc(&scope->arena, count, sizeof *keys);
+
+    if (!copies || !keys) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const char *key = arena_dup(&scope->arena, domains[i].key);
+        const char *value = arena_dup(&scope->arena, domains[i].value);
+        if (!key || !value) return ERR_NOMEM;
+        copies[i] =
+            (struct domain){str_of(key, domains[i].key.len), str_of(value, domains[i].value.len)};
+    }
+    if (count) qsort(copies, count, sizeof *copies, compare_domains);
+    for (size_t i = 0; i < count; i++)
+        if (!i || !str_equal(copies[i].key, copies[i - 1].key))
+            keys[scope->key_count++] = copies[i].key;
+    scope->domains = copies;
+    scope->keys = keys;
+    scope->count = count;
+    return ERR_OK;
+}
+
+enum err core_scope(struct core *core, bool given, const struct domain *domains, size_t count,
+                    mono_time now, struct effects *out)
+{
+    struct scope next = {.given = given};
+    enum err err;
+
+    assert(given || !count);
+    core_begin(core);
+    arena_init(&next.arena, SCOPE_BYTES_MAX);
+    scope_init(&next, core->options.seed);
+    err = domains_copy(&next, domains, count);
+    if (err || scope_same(&core->scope, &next)) goto discard;
+    err = outside_find(core, &next, &next.outside);
+    if (err) goto discard;
+    scope_deinit(&core->scope);
+    core->scope = next;
+    core->full_list_wanted = true; /* what is ours now may be known to the provider only */
+    core_log(out, CORE_INFO, "domains of this shard changed", "domains=%zu outside=%zu", count,
+             map_count(&core->scope.outside));
+    if (given && !count)
+        core_log(out, CORE_WARN, "this shard has no domain left: it buys nothing",
+                 "serving=%zu: each goes on until it is drained", map_count(&core->scope.outside));
+    scope_sweep(core, now, out);
+    return ERR_OK;
+
+discard:
+    scope_deinit(&next);
+    return err;
+}
+
+/* Serves nobody and is not on its way to. */
+static bool is_free(const struct core *core, const struct machine_row *row)
+{
+    uint32_t state = row_actual(core->inventory, row)->traits.state;
+
+    return state == MACHINE_SPECULATIVE || state == MACHINE_IDLE || state == MACHINE_FAILED;
+}
+
+void scope_sweep(struct core *core, mono_time now, struct effects *out)
+{
+    struct scope *scope = &core->scope;
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    (void)now;
+    if (scope->incomplete) scope->incomplete = outside_find(core, scope, &scope->outside) != ERR_OK;
+    while ((entry = map_next(&scope->outside, &cursor))) {
+        const struct machine_row *row = inventory_row(core->inventory, entry->key);
+        char *name = entry->value;
+        if (row && (!is_free(core, row) || core_is_pending(core, entry->key))) continue;
+        if (row && core_drop(core, entry->key, "gone: its domain is not this shard's", out))
+            continue;
+        map_remove(&scope->outside, entry->key);
+        free(name);
+    }
+}

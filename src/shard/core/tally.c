@@ -1,0 +1,157 @@
+#include "shard/core/tally.h"
+
+#include <stdlib.h>
+
+#include "shard/state/cohort.h"
+
+void tally_init(struct tally *tally, uint64_t seed)
+{
+    map_init(&tally->types, MAP_MOST, seed);
+    map_init(&tally->zones, MAP_MOST, seed);
+}
+
+static void entries_free(struct map *map)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    while ((entry = map_next(map, &cursor))) free(entry->value);
+    map_deinit(map);
+}
+
+void tally_deinit(struct tally *tally)
+{
+    entries_free(&tally->types);
+    entries_free(&tally->zones);
+}
+
+/* As requirements see it: the field, or the label of its name. */
+static struct str attribute(const struct machine *machine, struct str key)
+{
+    const struct str *value = attributes_find(&machine->attributes, key);
+
+    return value ? *value : STR_EMPTY;
+}
+
+static enum err entry_find(struct map *map, struct str name, struct tally_entry **ret_entry)
+{
+    struct tally_entry *entry = name.len ? map_get(map, name) : NULL;
+    enum err err;
+
+    if (name.len && !entry) {
+        entry = calloc(1, sizeof *entry + name.len);
+        if (!entry) return ERR_NOMEM;
+        memcpy(entry->text, name.at, name.len);
+        entry->name = str_of(entry->text, name.len);
+        err = map_put(map, entry->name, entry);
+        if (err) {
+            free(entry);
+            return err;
+        }
+    }
+    *ret_entry = entry;
+    return ERR_OK;
+}
+
+static void entry_trim(struct map *map, struct tally_entry *entry)
+{
+    if (!entry || entry->machines) return;
+    map_remove(map, entry->name);
+    free(entry);
+}
+
+enum err tally_find(struct tally *tally, const struct machine *machine,
+                    struct tally_place *ret_place)
+{
+    struct tally_place place = {.state = machine->state, .price = machine->price_per_hour};
+    uint8_t bucket = PENALTY_ZERO;
+    enum err err = entry_find(&tally->types, attribute(machine, LABEL_INSTANCE_TYPE), &place.type);
+
+    if (err) return err;
+    err = entry_find(&tally->zones, attribute(machine, LABEL_ZONE), &place.zone);
+    if (err) {
+        entry_trim(&tally->types, place.type);
+        return err;
+    }
+    /* ERR_INVALID is for NaN, which machine_check() keeps out. */
+    (void)penalty_from_dollars(machine->stamp.interruption_dollars, &bucket);
+    place.bucket = &tally->by_bucket[machine->state][machine->capacity_type][bucket];
+    *ret_place = place;
+    return ERR_OK;
+}
+
+static void entry_add(struct tally_entry *entry, const struct tally_place *place)
+{
+    entry->machines++;
+    entry->speculative += place->state == MACHINE_SPECULATIVE;
+    if (place->state != MACHINE_IDLE) return;
+    if (entry->idle == 0 || (entry->cheapest_count && place->price < entry->cheapest)) {
+        entry->cheapest = place->price;
+        entry->cheapest_count = 1;
+    } else if (entry->cheapest_count && place->price == entry->cheapest) {
+        entry->cheapest_count++;
+    }
+    entry->idle++;
+}
+
+static void entry_remove(struct tally_entry *entry, const struct tally_place *place)
+{
+    entry->machines--;
+    entry->speculative -= place->state == MACHINE_SPECULATIVE;
+    if (place->state != MACHINE_IDLE) return;
+    entry->idle--;
+    if (entry->cheapest_count && place->price == entry->cheapest) entry->cheapest_count--;
+}
+
+void tally_move(struct tally *tally, const struct tally_place *from, const struct tally_place *to)
+{
+    if (to) {
+        ++*to->bucket;
+        if (to->type) entry_add(to->type, to);
+        if (to->zone) entry_add(to->zone, to);
+    }
+    if (from) {
+        --*from->bucket;
+        if (from->type) entry_remove(from->type, from);
+        if (from->zone) entry_remove(from->zone, from);
+        tally_leave(tally, from);
+    }
+}
+
+void tally_leave(struct tally *tally, const struct tally_place *place)
+{
+    entry_trim(&tally->types, place->type);
+    entry_trim(&tally->zones, place->zone);
+}
+
+const struct tally_entry *tally_type(const struct tally *tally, struct str type)
+{
+    return map_get(&tally->types, type);
+}
+
+/* Over the cohorts of Idle machines that carry the type; one that is left without members stands
+ * for machines with an action queued, which are Idle still. */
+static void cheapest_find(struct tally_entry *entry, const struct inventory *inventory)
+{
+    const struct posting *posting = inventory_posting(inventory, LABEL_INSTANCE_TYPE, entry->name);
+
+    for (uint32_t i = 0; posting && i < posting->count; i++) {
+        const struct bag *idle = &posting_look(inventory, posting, i)->pools[POOL_IDLE];
+        for (uint32_t k = 0; k < idle->count; k++) {
+            double price = idle->at[k].cohort->traits.price;
+            if (entry->cheapest_count && price > entry->cheapest) continue;
+            if (!entry->cheapest_count || price < entry->cheapest) entry->cheapest_count = 0;
+            entry->cheapest = price;
+            entry->cheapest_count += idle->at[k].cohort->link.refs;
+        }
+    }
+}
+
+double tally_cheapest(struct tally *tally, const struct inventory *inventory, struct str type)
+{
+    struct tally_entry *entry = map_get(&tally->types, type);
+
+    if (!entry || !entry->idle) return 0;
+    if (!entry->cheapest_count) cheapest_find(entry, inventory);
+    return entry->cheapest;
+}

@@ -1,0 +1,308 @@
+#include "shard/core/view.h"
+
+#include <stdlib.h>
+
+#include "shard/core/core_internal.h"
+
+#define VIEW_BYTES_MAX ((size_t)1 << 30)
+
+void views_deinit(struct views *views)
+{
+    arena_deinit(&views->arena);
+    *views = (struct views){0};
+}
+
+/* --- after a decision --- */
+
+static bool text_keep(struct arena *arena, struct str text, struct str *ret_text)
+{
+    const char *copy = text.len ? arena_dup(arena, text) : "";
+
+    if (copy) *ret_text = str_of(copy, text.len);
+    return copy != NULL;
+}
+
+static bool amounts_copy(struct arena *arena, const struct amounts *from, struct amounts *ret_to)
+{
+    size_t size = resource_bits(from->mask) * sizeof *from->milli;
+    int128 *milli = arena_alloc(arena, size);
+
+    if (!milli) return false;
+    if (size) memcpy(milli, from->milli, size);
+    *ret_to = *from;
+    ret_to->milli = milli;
+    return true;
+}
+
+/* The row itself when the needs table has it; a folded one is the engine's, and is copied. */
+static const struct demand *need_keep(struct arena *arena, const struct demand *need)
+{
+    const struct demand_set *set = &need->cluster->set;
+    struct demand *copy;
+
+    if ((uintptr_t)need >= (uintptr_t)set->demands &&
+        (uintptr_t)need < (uintptr_t)(set->demands + set->demand_count))
+        return need;
+    copy = arena_alloc(arena, sizeof *copy);
+    if (!copy) return NULL;
+    *copy = *need;
+    return amounts_copy(arena, &need->aggregate, &copy->aggregate) ? copy : NULL;
+}
+
+static const struct shortage *shortage_keep(struct arena *arena, const struct shortage *from)
+{
+    struct shortage *to = arena_alloc(arena, sizeof *to);
+
+    if (!to) return NULL;
+    *to = *from;
+    for (uint32_t i = 0; i < from->domain_count; i++)
+        if (!text_keep(arena, from->domains[i].value, &to->domains[i].value)) return NULL;
+    return amounts_copy(arena, &from->deficit, &to->deficit) &&
+                   amounts_copy(arena, &from->freed, &to->freed) &&
+                   amounts_copy(arena, &from->unresolved, &to->unresolved)
+               ? to
+               : NULL;
+}
+
+static bool row_keep(struct arena *arena, const struct verdict *v, struct view_row *row)
+{
+    *row = (struct view_row){.need = need_keep(arena, v->need),
+                             .claimed = v->claimed,
+                             .bootstraps = v->bootstraps,
+                             .provisions = v->provisions,
+                             .satisfied = v->satisfied,
+                             .parked = v->parked,
+                             .satisfiable = v->satisfiable};
+    if (!row->need || !text_keep(arena, v->domain, &row->domain)) return false;
+    if (v->shortage) row->shortage = shortage_keep(arena, v->shortage);
+    return !v->shortage || row->shortage;
+}
+
+enum err view_note(struct core *core, const struct decision *decision, wall_time wall)
+{
+    struct views next = {
+        .count = decision->verdict_count, .cycle = core->counts.cycles, .at = wall};
+    bool kept;
+
+    arena_init(&next.arena, VIEW_BYTES_MAX);
+    next.rows = arena_alloc(&next.arena, next.count * sizeof *next.rows);
+    kept = next.rows != NULL;
+    for (size_t i = 0; i < next.count && kept; i++) {
+        kept = row_keep(&next.arena, &decision->verdicts[i], &next.rows[i]);
+        next.by_bucket[demand_interruption_bucket(decision->verdicts[i].need)]++;
+    }
+    if (!kept) {
+        views_deinit(&next);
+        return ERR_NOMEM;
+    }
+    needs_keep(core->needs);
+    views_deinit(&core->views);
+    core->views = next;
+    return ERR_OK;
+}
+
+/* --- gauges --- */
+
+void gauges_note(struct core *core)
+{
+    struct core_counts *counts = &core->counts;
+    size_t count;
+    const struct shortfall *const *all = ledger_shortfalls(core->ledger, &count);
+
+    counts->shortfalls = (uint32_t)count;
+    memset(counts->shortfalls_aged, 0, sizeof counts->shortfalls_aged);
+    memset(counts->shortfalls_by_class, 0, sizeof counts->shortfalls_by_class);
+    for (size_t i = 0; i < count && i < LEDGER_TOP; i++) {
+        counts->shortfalls_aged[shortfall_age_index(all[i]->age)]++;
+        counts->shortfalls_by_class[shortfall_class_index(all[i]->profile.priority)]++;
+    }
+    memcpy(counts->demand_rows, core->views.by_bucket, sizeof counts->demand_rows);
+    counts->inventory = inventory_counts(core->inventory);
+    memcpy(counts->inventory_by_bucket, core->tally.by_bucket, sizeof counts->inventory_by_bucket);
+}
+
+/* --- InspectNeeds --- */
+
+struct found {
+    const struct view_row *row;
+    size_t place; /* in the order of Needs */
+};
+
+static int compare_found(const void *left, const void *right)
+{
+    const struct found *a = left, *b = right;
+    const struct demand *x = a->row->need, *y = b->row->need;
+    int order;
+
+    if (x->profile->priority != y->profile->priority)
+        return x->profile->priority > y->profile->priority ? -1 : 1;
+    if (x->arrival_unix_ns != y->arrival_unix_ns)
+        return x->arrival_unix_ns < y->arrival_unix_ns ? -1 : 1;
+    order = str_compare(x->key.cluster, y->key.cluster);
+    if (order) return order;
+    return a->place < b->place ? -1 : 1;
+}
+
+static const struct resource_sum *sum_show(struct arena *arena, const struct amounts *amounts)
+{
+    struct resource_sum *sum = arena_alloc(arena, sizeof *sum);
+
+    if (sum) amounts_sum(amounts, sum);
+    return sum;
+}
+
+static bool shortage_show(const struct shortage *s, struct arena *arena, struct need_view *view)
+{
+    struct domain_coverage *domains = arena_calloc(arena, s->domain_count, sizeof *domains);
+
+    view->deficit = sum_show(arena, &s->deficit);
+    view->freed = sum_show(arena, &s->freed);
+    if (!domains || !view->deficit || !view->freed) return false;
+    for (uint32_t i = 0; i < s->domain_count; i++) {
+        domains[i].per_mille = s->domains[i].per_mille;
+        if (!text_keep(arena, s->domains[i].value, &domains[i].value)) return false;
+    }
+    view->domains = domains;
+    view->domain_count = s->domain_count;
+    view->victims = s->victims;
+    view->idle = s->idle_count;
+    view->speculative = s->speculative_count;
+    view->configured = s->configured_count;
+    view->reason = s->reason;
+    return true;
+}
+
+/* One copy of a profile serves all rows of its kind. */
+static const struct profile *profile_show(const struct kind *kind, struct arena *arena,
+                                          const struct profile **copies)
+{
+    if (!copies[kind->slot]) {
+        struct profile *copy = ARENA_NEW(arena, struct profile);
+        if (!copy || profile_build(arena, &kind->profile, copy, NULL)) return NULL;
+        copies[kind->slot] = copy;
+    }
+    return copies[kind->slot];
+}
+
+static bool need_show(const struct core *core, const struct view_row *row, struct arena *arena,
+                      const struct profile **copies, struct need_view *view)
+{
+    const struct demand *need = row->need;
+    struct resources *unit = arena_alloc(arena, sizeof *unit);
+
+    *view = (struct need_view){.arrival_unix_ns = need->arrival_unix_ns,
+                               .satisfied = row->satisfied,
+                               .parked = row->parked,
+                               .satisfiable = row->satisfiable,
+                               .claimed = row->claimed,
+                               .bootstraps = row->bootstraps,
+                               .provisions = row->provisions};
+    if (!unit) return false;
+    *unit = *need->unit;
+    view->min_unit = unit;
+    view->profile = profile_show(need->kind, arena, copies);
+    view->aggregate = sum_show(arena, &need->aggregate);
+    if (!view->profile || !view->aggregate ||
+        !text_keep(arena, need->key.cluster, &view->cluster) ||
+        !text_keep(arena, need->key.group, &view->group) ||
+        !text_keep(arena, row->domain, &view->domain))
+        return false;
+    if (need->gang) view->parked_age = parking_age(core->parking, &need->key);
+    if (!row->shortage) return true;
+    view->unmet_age = ledger_age(core->ledger, need->key.fingerprint);
+    return shortage_show(row->shortage, arena, view);
+}
+
+enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
+                      struct arena *arena, struct needs_view *ret_view)
+{
+    const struct views *v = &core->views;
+    struct found *found = arena_alloc(arena, v->count * sizeof *found);
+    const struct profile **copies =
+        arena_calloc(arena, core->needs->kind_slots.used, sizeof(struct profile *));
+    struct needs_view view = {.cycle = v->cycle, .at = v->at};
+    struct need_view *needs;
+    size_t count = 0;
+
+    if (!found || !copies) return ERR_NOMEM;
+    for (size_t i = 0; i < v->count; i++)
+        if (!cluster.len || str_equal(v->rows[i].need->key.cluster, cluster))
+            found[count++] = (struct found){&v->rows[i], i};
+    if (count) qsort(found, count, sizeof *found, compare_found);
+    view.total = count;
+    if (limit) count = min_size(count, limit);
+    needs = arena_alloc(arena, count * sizeof *needs);
+    if (!needs) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        if (!need_show(core, found[i].row, arena, copies, &needs[i])) return ERR_NOMEM;
+    view.needs = needs;
+    view.count = count;
+    *ret_view = view;
+    return ERR_OK;
+}
+
+/* --- Summary --- */
+
+static int compare_counts(const void *a, const void *b)
+{
+    const struct count_by_name *x = a, *y = b;
+
+    return str_compare(x->name, y->name);
+}
+
+static bool names_show(const struct map *map, struct arena *arena,
+                       const struct count_by_name **ret_names, size_t *ret_count)
+{
+    struct count_by_name *names = arena_alloc(arena, map_count(map) * sizeof *names);
+    size_t count = 0, cursor = 0;
+    struct map_entry *entry;
+
+    if (!names) return false;
+    while ((entry = map_next(map, &cursor))) {
+        const struct tally_entry *tally = entry->value;
+        names[count].count = tally->machines;
+        if (!text_keep(arena, tally->name, &names[count++].name)) return false;
+    }
+    if (count) qsort(names, count, sizeof *names, compare_counts);
+    *ret_names = names;
+    *ret_count = count;
+    return true;
+}
+
+static bool shortfalls_show(const struct core *core, struct arena *arena,
+                            struct core_summary *summary)
+{
+    size_t count;
+    const struct shortfall *const *all = ledger_shortfalls(core->ledger, &count);
+    const struct shortfall **shown;
+
+    count = min_size(count, LEDGER_TOP);
+    shown = arena_calloc(arena, count, sizeof(struct shortfall *));
+    if (!shown) return false;
+    for (size_t i = 0; i < count; i++) {
+        struct shortfall *copy = ARENA_NEW(arena, struct shortfall);
+        if (!copy || profile_build(arena, &all[i]->profile, &copy->profile, NULL)) return false;
+        resource_sum_copy(&copy->lacking, &all[i]->lacking);
+        copy->age = all[i]->age;
+        shown[i] = copy;
+    }
+    summary->shortfalls = shown;
+    summary->shortfall_count = count;
+    return true;
+}
+
+enum err core_summary(const struct core *core, struct arena *arena,
+                      struct core_summary *ret_summary)
+{
+    struct inventory_counts counts = inventory_counts(core->inventory);
+    struct core_summary s = {.machines = counts.machines};
+
+    for (int type = 0; type < CAPACITY_TYPE_COUNT; type++)
+        s.free += counts.by_state[MACHINE_IDLE][type] + counts.by_state[MACHINE_SPECULATIVE][type];
+    if (!names_show(&core->tally.types, arena, &s.types, &s.type_count) ||
+        !names_show(&core->tally.zones, arena, &s.zones, &s.zone_count) ||
+        !shortfalls_show(core, arena, &s))
+        return ERR_NOMEM;
+    *ret_summary = s;
+    return ERR_OK;
+}

@@ -1,0 +1,278 @@
+/* One decision: the phases in their order, each on what the ones before it left. */
+#include "shard/decide/decider.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+void decide_input_init(struct decide_input *input, mono_time now)
+{
+    memset(input, 0, sizeof *input);
+    input->now = now;
+    input->weights = (struct victim_weights){.priority = 1.0,
+                                             .drain = 0.1,
+                                             .interruption = 0.1,
+                                             .reclamation = 0.1,
+                                             .drain_ms = 30 * MS_PER_SECOND};
+    for (int type = 0; type < CAPACITY_TYPE_COUNT; type++) {
+        input->idle_hold_ms[type] = capacity_type_idle_hold_ms((enum capacity_type)type);
+    }
+}
+
+enum err decider_open(const struct decider_options *options, struct decider **ret_engine)
+{
+    struct decider *e;
+
+    if (!options->inventory || !options->needs || !options->dimensions) return ERR_INVALID;
+    e = calloc(1, sizeof *e);
+    if (!e) return ERR_NOMEM;
+    e->options = *options;
+    e->inventory = options->inventory;
+    e->needs = options->needs;
+    arena_init(&e->arena, options->scratch_max ? options->scratch_max : SIZE_MAX);
+    arena_init(&e->rows_arena, SIZE_MAX);
+    *ret_engine = e;
+    return ERR_OK;
+}
+
+static void set_forget(struct set_memory *memory)
+{
+    free(memory->terms);
+    free(memory->values);
+    free(memory->answers);
+    free(memory->looks);
+    *memory = (struct set_memory){0};
+}
+
+void decider_close(struct decider *engine)
+{
+    if (!engine) return;
+    for (uint32_t i = 0; i < engine->set_cap; i++) set_forget(&engine->sets[i]);
+    arena_deinit(&engine->arena);
+    arena_deinit(&engine->rows_arena);
+    table_deinit(&engine->pools, &engine->pools_bytes);
+    table_deinit(&engine->racks, &engine->pools_bytes);
+    free(engine->sources);
+    free(engine->emptied);
+    free(engine->key_states);
+    free(engine->sets);
+    free(engine->shapes);
+    free(engine->memory);
+    free(engine->wants);
+    free(engine->standing);
+    free(engine->verdicts);
+    free(engine->told);
+    free(engine->parked);
+    free(engine->levels);
+    free(engine->gang_rows);
+    free(engine->gang_places);
+    free(engine->stander);
+    free(engine->births);
+    free(engine->victims);
+    free(engine->victim_types);
+    lanes_forget(engine, true);
+    free(engine->gangs);
+    free(engine->rows);
+    free(engine->folded);
+    replay_close(engine);
+    free(engine);
+}
+
+void *decider_alloc(struct decider *e, size_t count, size_t size)
+{
+    return arena_calloc(&e->arena, count ? count : 1, size);
+}
+
+enum err kept_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
+{
+    /* A quarter more, not twice as much: at half a million machines these are most of what an
+     * engine keeps. */
+    uint64_t more = max_u64(count, (uint64_t)*cap + *cap / 4);
+    char *items, *grown;
+
+    if (count <= *cap) return ERR_OK;
+    memcpy(&items, items_pointer, sizeof items);
+    grown = realloc(items, more * size);
+    if (!grown) return ERR_NOMEM;
+    items = grown;
+    memset(items + *cap * size, 0, (more - *cap) * size);
+    memcpy(items_pointer, &items, sizeof items);
+    *cap = (uint32_t)more;
+    return ERR_OK;
+}
+
+enum err decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
+                      size_t size)
+{
+    uint32_t more = *cap ? *cap * 2 : 16;
+    void *old, *items;
+
+    if (count < *cap) return ERR_OK;
+    if (*cap > UINT32_MAX / 2) return ERR_FULL;
+    items = arena_alloc(&e->arena, more * size);
+    if (!items) return ERR_FULL;
+    memcpy(&old, items_pointer, sizeof old);
+    if (count) memcpy(items, old, count * size);
+    memcpy(items_pointer, &items, sizeof items);
+    *cap = more;
+    return ERR_OK;
+}
+
+enum err action_add(struct decider *e, const struct action *action)
+{
+    enum err err =
+        decider_grow(e, &e->actions, e->action_count, &e->action_cap, sizeof *e->actions);
+
+    if (!err) e->actions[e->action_count++] = *action;
+    return err;
+}
+
+/* Arrays beside the tables, as long as the tables have grown. */
+static enum err start_kept(struct decider *e)
+{
+    const struct inventory *inv = e->inventory;
+    enum err err =
+        kept_room(&e->sources, inv->cohort_slots.used, &e->source_cap, sizeof *e->sources);
+
+    if (!err) {
+        err = kept_room(&e->emptied, inv->cohort_slots.used, &e->emptied_cap, sizeof *e->emptied);
+    }
+    if (!err) {
+        err = kept_room(&e->key_states, inv->key_slots.used, &e->key_state_cap,
+                        sizeof *e->key_states);
+    }
+    if (!err) {
+        err = kept_room(&e->stander, inv->key_slots.used, &e->stander_cap, sizeof *e->stander);
+    }
+    if (!err) {
+        err = kept_room(&e->key_marks, inv->key_slots.used, &e->key_mark_cap, sizeof *e->key_marks);
+    }
+    if (!err) {
+        err = kept_room(&e->key_kept, inv->key_slots.used, &e->key_kept_cap, sizeof *e->key_kept);
+    }
+    if (!err) {
+        err = kept_room(&e->family_marks, inv->family_slots.used, &e->family_mark_cap,
+                        sizeof *e->family_marks);
+    }
+    if (!err) {
+        err = kept_room(&e->mark_of, inv->cohort_slots.used, &e->mark_of_cap, sizeof *e->mark_of);
+    }
+    if (!err) {
+        err = kept_room(&e->cluster_marks, inv->cluster_slots.used, &e->cluster_mark_cap,
+                        sizeof *e->cluster_marks);
+    }
+    if (!err) {
+        err = kept_room(&e->lane_orders, inv->cluster_slots.used * LANE_STATES, &e->lane_orders_cap,
+                        sizeof *e->lane_orders);
+    }
+    if (!err) {
+        err = kept_room(&e->victims, inv->look_slots.used, &e->victims_cap, sizeof *e->victims);
+    }
+    if (!err) {
+        err = kept_room(&e->victim_types, inv->posting_slots.used + 1, &e->victim_type_cap,
+                        sizeof *e->victim_types);
+    }
+    if (!err) { err = kept_room(&e->sets, e->needs->set_slots.used, &e->set_cap, sizeof *e->sets); }
+    if (!err) {
+        err = kept_room(&e->shapes, inv->shape_slots.used, &e->shape_cap, sizeof *e->shapes);
+    }
+    return err;
+}
+
+/* Every decision must come out the same without what is remembered: a test asks for that. */
+static void forget(struct decider *e)
+{
+    for (uint32_t i = 0; i < e->set_cap; i++) set_forget(&e->sets[i]);
+    lanes_forget(e, false);
+    e->memory_count = 0;
+    if (e->memory) memset(e->memory, 0, e->memory_cap * sizeof *e->memory);
+    if (e->gangs) memset(e->gangs, 0, e->gangs_cap * sizeof *e->gangs);
+    e->rows_version = 0;
+}
+
+/* Everything of the last decision is gone; what is remembered stays. */
+static enum err start(struct decider *e, const struct decide_input *input)
+{
+    const struct inventory *inv = e->inventory;
+    enum err err;
+
+    e->number++;
+    if (e->options.forget) forget(e);
+    err = start_kept(e);
+    if (err) return err;
+    arena_reset(&e->arena);
+    table_deinit(&e->pools, &e->pools_bytes);
+    table_deinit(&e->racks, &e->pools_bytes);
+    e->input = *input;
+    e->log = (struct log){0};
+    e->acquired = NULL;
+    e->acquired_count = e->acquired_cap = 0;
+    e->actions = NULL;
+    e->action_count = e->action_cap = 0;
+    e->own_pool = (struct pool){0};
+    e->buckets = NULL;
+    e->heap = NULL;
+    e->heap_cap = 0;
+    e->walks[0] = e->walks[1] = (struct spread_walk){0};
+    e->spread_spare = NULL;
+    e->tails = (struct runs){0};
+    e->victim_shelves = (struct victim_shelves){0};
+    e->restless = NULL;
+    e->restless_count = e->restless_cap = 0;
+    e->turns = NULL;
+    e->turn_count = e->turn_cap = 0;
+    e->marks = NULL;
+    e->mark_count = e->mark_cap = 0;
+    e->decision = (struct decision){0};
+    e->key_last = decider_alloc(e, inv->key_slots.used, sizeof *e->key_last);
+    e->claimed = decider_alloc(e, inv->cluster_slots.used, sizeof *e->claimed);
+    e->ready = decider_alloc(e, inv->cluster_slots.used, sizeof *e->ready);
+    e->bucket_of = decider_alloc(e, inv->posting_slots.used, sizeof *e->bucket_of);
+    e->cluster_of = decider_alloc(e, e->needs->cluster_slots.used, sizeof(struct cluster *));
+    e->touched = decider_alloc(e, inv->cohort_slots.used / 64 + 1, sizeof *e->touched);
+    if (!e->touched) return ERR_FULL;
+    if (!e->key_last || !e->claimed || !e->ready || !e->bucket_of || !e->cluster_of) {
+        return ERR_FULL;
+    }
+    for (uint32_t i = 0; i < inv->cluster_slots.used; i++) {
+        const struct cluster *cluster = rooms_get(&inv->cluster_slots, i);
+        if (cluster) e->ready[i] = needs_reported(e->needs, cluster_text(cluster));
+    }
+    for (uint32_t i = 0; i < e->needs->cluster_slots.used; i++) {
+        const struct demand_cluster *cluster = rooms_get(&e->needs->cluster_slots, i);
+        if (cluster) e->cluster_of[i] = inventory_cluster(inv, cluster->name);
+    }
+    return ERR_OK;
+}
+
+static void mark(const struct decide_input *input, enum decide_part part)
+{
+    if (input->mark) input->mark(input->mark_context, part);
+}
+
+enum err decide(struct decider *engine, const struct decide_input *input,
+                const struct decision **ret_decision)
+{
+    enum err err = needs_order(engine->needs);
+
+    if (!err) err = start(engine, input);
+    if (!err) err = normalise(engine);
+    if (!err) err = standing_refresh(engine);
+    mark(input, DECIDE_READ);
+    if (!err) err = assign(engine);
+    if (!err) err = emit_phase1(engine);
+    mark(input, DECIDE_PHASE1);
+    if (!err) err = preempt(engine);
+    mark(input, DECIDE_PHASE2);
+    if (!err) err = release(engine);
+    if (!err) err = verdicts_make(engine);
+    mark(input, DECIDE_PHASE3);
+    if (err == ERR_FULL && !engine->options.scratch_max) err = ERR_NOMEM; /* no ceiling to reach */
+    if (err) return err;
+    replay_end(engine);
+    engine->decision.actions = engine->actions;
+    engine->decision.action_count = engine->action_count;
+    *ret_decision = &engine->decision;
+    return ERR_OK;
+}

@@ -1,0 +1,632 @@
+/* The engine from the inside: what one decision works on. One file per idea:
+ *
+ *   decider.c    open, close, the phases in their order        spread.c   strict spread
+ *   normalise.c  which gangs fold; the rows in their order     preempt.c  Phase 2
+ *   match.c      which looks a requirement set accepts         release.c  Phase 3
+ *   pool.c       sources in an order, ties by id               verdict.c  why a Need is unsatisfied
+ *   shelves.c    what can be acquired, in the order it is taken
+ *   assign.c     Phase 1: own first, then the rest             print.c    the transcript
+ *   gang.c       domains of a gang                             chains.c   the same by key value
+ *   racks.c      what gangs could acquire, by domain
+ *   lanes.c      a cluster's machines in keep order            victims.c  who could give way
+ *   standing.c   rows that take just their own, decision after decision
+ *   replay.c     rows that take what they took in the last decision
+ *
+ * Nothing here walks machines where cohorts will do. A *source* is a run of members of one cohort
+ * of which a prefix is taken: rules pick among equal machines by id, so what is taken of a cohort
+ * is always a prefix. Machines are named only where a choice between cohorts comes down to the id,
+ * and in actions. */
+#ifndef SHARD_DECIDE_DECIDER_H
+#define SHARD_DECIDE_DECIDER_H
+#include "model/penalty.h"
+#include "shard/decide/decide.h"
+#include "shard/state/cohort.h"
+
+struct source { /* what every walk asks stands first */
+    const struct cohort *cohort;
+    uint64_t decision;     /* the number of the one it was made for; older: not made yet */
+    uint32_t first, count; /* members [first, first + count) of the cohort ... */
+    uint32_t taken;        /* ... of which so many, from the front */
+    uint32_t log;          /* newest entry of the log that took from here; LOG_NONE */
+    uint32_t key;          /* slot of the key whose own it is; KEY_NONE */
+    int32_t priority;      /* a victim's: what a preemptor must exceed */
+    bool victim;
+    uint32_t passed;          /* members of the cohort behind `place`, when `next` is set */
+    struct machine_row *next; /* the member number `passed`; NULL: not looked at yet */
+    struct member_place place;
+};
+#define KEY_NONE SLOT_NONE
+#define LOG_NONE UINT32_MAX
+struct machine_row *source_next(struct source *s); /* the first that is left; there is one */
+/* Member `number` of the cohort; going back starts from the front again. */
+struct machine_row *source_at(struct source *s, uint32_t number);
+
+/* Who took what, in the order it was taken. */
+struct log_entry {
+    struct source *source;
+    uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
+    uint32_t earlier;           /* the entry before it that took from the same source; LOG_NONE */
+};
+struct log {
+    struct log_entry *at;
+    uint32_t count, cap;
+};
+
+/* Sources in an order: ascending first, then second, then by the id that is next. */
+struct pool_entry {
+    double first, second;
+    struct source *source;
+};
+struct shelf;
+struct shelf_cursor;
+struct set_memory;
+struct shelves {       /* of one pool state: shelves.h */
+    struct shelf **at; /* by type */
+    uint32_t count, cap;
+    struct shelf **by_outfit; /* hashed */
+    uint32_t by_outfit_mask;
+    uint64_t decision; /* the number of the one they were made for; older: not made yet */
+};
+struct pool {
+    struct pool_entry *at;
+    uint32_t count, cap;
+    uint32_t head; /* entries before it are used up */
+    /* Where more comes from, as it is read. */
+    uint32_t cursor_count;        /* 0: that is all */
+    struct shelf_cursor *cursors; /* the one whose entry comes next first: a heap */
+    struct victim_walk *victims;  /* likewise; NULL: that is all */
+    const struct want *want;      /* the first that asked for these victims */
+    struct set_memory *memory;
+    struct shelf_order *order; /* its entries, for strict spreads; NULL: nobody asked */
+    bool kept;                 /* for other Needs, too */
+    /* Entries before `ordered` stand by id within their class; `firsts`: by entry, whose id. */
+    uint32_t ordered, first_cap;
+    struct machine_row **firsts;
+};
+
+/* Runs of machines that Phase 2 takes from. */
+struct runs {
+    struct source *at;
+    uint32_t count, cap;
+};
+struct victims_at { /* of one look: victims.h */
+    struct victim *first;
+    uint64_t decision; /* the number of the one they were made for; older: none */
+};
+struct victim_shelves {
+    struct victim_shelf **at;
+    uint32_t count, cap;
+};
+
+/* A strict spread: the domains of a Need and how many machines it has in each. */
+struct spread_domain {
+    const struct posting *value;
+    uint32_t held;
+    bool joined; /* it counts; not yet: Phase 2 only could use it */
+};
+struct spread_state {
+    struct spread_domain *at;
+    uint32_t count, cap;
+    uint32_t least, at_least; /* machines in the emptiest, and how many domains are as empty */
+};
+struct strand {             /* what one side of a walk has for one domain */
+    uint32_t domain, entry; /* entry: where its next class begins */
+    uint32_t from, count;   /* the class that is open: among the walk's sources */
+    uint32_t side;
+    double first, second; /* what the order says of that class */
+};
+struct spread_side { /* Phase 1: an order to take from, and its chains that are not opened yet */
+    const struct shelf_order *order;
+    struct chains *chains;
+    uint32_t *link; /* where the number of the next chain stands */
+    double more;    /* than what the entries say */
+};
+struct spread_walk {         /* arrays are kept from Need to Need */
+    const struct pool *pool; /* Phase 2; NULL: Phase 1 */
+    struct set_memory *memory;
+    struct spread_side *sides;
+    uint32_t side_count, side_cap;
+    uint32_t nearest;       /* side whose next chain begins first; side_count: all are opened */
+    uint32_t *heads, *next; /* Phase 2, entries: by domain the first, by entry the next */
+    struct source **sources;
+    struct strand *strands;
+    uint32_t *heap, *aside; /* numbers of strands */
+    uint32_t head_count, source_count, strand_count, heap_count, aside_count;
+    uint32_t head_cap, next_cap, source_cap, strand_cap, heap_cap, aside_cap;
+    uint32_t least; /* of the domains when it was last looked at */
+};
+
+/* A row of the normalised demand while it is decided in full. */
+struct want {
+    const struct demand *demand;
+    const struct cluster *cluster; /* in the inventory; NULL: it has no machine there */
+    const struct family *family;   /* machines stamped for or promised to it; NULL: none */
+    const struct key *key;         /* a gang's, likewise */
+    uint64_t live;                 /* dimensions that rem still lacks */
+    int128 *rem;                   /* by ascending dimension of the aggregate's mask; NULL: all */
+    uint32_t claimed, bootstraps, provisions;
+    uint32_t own_from, own_to, rest_from, rest_to; /* what it claimed, in the log */
+    bool gang, parked, has_domain, satisfiable;
+    /* A gang: what can be acquired changes nothing about its domain, but for what there is of that
+     * in these (values of K, by slot). */
+    bool secure;
+    uint32_t *ties, tie_count;
+    const struct posting *domain;
+    struct spread_state *spread;
+    struct shortage *shortage;
+};
+
+/* A requirement as it is asked of a look: which attributes it may, must or must not carry. */
+struct match_term {
+    const struct word *key; /* NULL: no machine has it */
+    uint32_t from, count;   /* its values that some machine has, in the memory's */
+    uint64_t marks;         /* of those */
+    bool of_zone;           /* key: then a brief tells all */
+    enum match_ask { ASK_ONE_OF, ASK_NONE_OF, ASK_KEY, ASK_NO_KEY } ask;
+};
+
+/* What is remembered of a requirement set while it and the looks stay. */
+struct set_memory {
+    uint64_t birth, looks_version; /* when it was made; 0: never */
+    struct match_term *terms;      /* but for the types */
+    const struct posting **values;
+    uint32_t term_count, term_cap, value_count, value_cap;
+    uint8_t *answers;          /* by slot of the look: 0 not asked, 1 no, 2 yes; NULL: too many */
+    const struct look **looks; /* that it accepts */
+    uint32_t answer_cap, look_count, look_cap;
+    uint64_t looks_least; /* that a requirement leaves, types left aside; UINT64_MAX: all */
+    uint32_t types[8];    /* postings of the instance types it names; none of another matches */
+    uint8_t type_count;   /* TYPES_ANY: it names none, or too many */
+    uint64_t type_bits;   /* of the types it names, whether there are any of them or not */
+    bool looks_known;
+};
+#define TYPES_ANY UINT8_MAX
+enum { ANSWERS_MOST = 128 << 20 }; /* bytes of all sets; else a look is asked every time */
+
+/* A row that takes all machines of a key and then lacks nothing. */
+struct standing {
+    uint32_t key;     /* its slot; KEY_NONE: the row is decided in full */
+    uint32_t cluster; /* its slot; SLOT_NONE: it has no machine there */
+    uint32_t machines, configured;
+    uint32_t
+        memory; /* where the row is remembered; MEMORY_NONE: not asked since the rows changed */
+};
+#define MEMORY_NONE UINT32_MAX
+
+struct own_cohort { /* of a row's own that match and fit, and what it takes of it by itself */
+    uint32_t cohort, claimed;
+};
+enum { OWN_LISTED_MOST = 8 };
+enum own_known { OWN_UNKNOWN, OWN_LISTED, OWN_TOO_MANY };
+
+/* What is remembered of a row: what its own machines come to when nobody else took of them. Valid
+ * while the version of its family (a gang: its key) stands. */
+struct row_memory {
+    uint64_t row;        /* birth of the row; 0: free */
+    uint64_t birth;      /* of its family or key; 0: it has none */
+    uint64_t version;    /* of its family or key; keys_born when it has none */
+    uint32_t slot;       /* of its family or key */
+    uint32_t key;        /* slot of the key whose machines are all its own; KEY_NONE: several */
+    uint32_t machines;   /* that it takes when it takes all */
+    uint32_t configured; /* of those */
+    bool takes_all;      /* all of them, and then lacks nothing */
+    bool domain_known;   /* a gang: the next one was asked */
+    const struct posting *domain;            /* under which its own cover it; NULL: none */
+    uint8_t own, own_count;                  /* enum own_known */
+    bool claims_known;                       /* what it takes when nobody took of them */
+    struct own_cohort owns[OWN_LISTED_MOST]; /* as it takes them: by state, in keep order */
+};
+
+/* Machines that a row took in Phase 1: replay.c. */
+struct take {
+    uint32_t cohort, birth, count; /* its slot; the lower half of its birth */
+};
+struct takes {
+    struct take *at;
+    uint32_t count, cap;
+};
+
+/* How a row fared in Phase 1 of the last decision, as far as its cluster's machines go; from its
+ * turn in A on, in this one. */
+enum course_kind { COURSE_NONE, COURSE_STOOD, COURSE_TOOK };
+struct course {
+    uint8_t kind;       /* enum course_kind; NONE: not known */
+    bool settled;       /* took machines of its cluster only, and lacks nothing */
+    bool known;         /* how it fared then, so the two can be compared */
+    bool again;         /* it is not decided in full so far, and its turn in B is to come */
+    bool gang;          /* `own` is the slot of a key, else of a family */
+    uint8_t stop_state; /* in B it went through Configured ones up to the stop, or through all of
+                         * them and Configuring ones up to it */
+    float stop_less;
+    double stop_price;
+    uint64_t types;    /* type_bits() it looks at in B */
+    uint32_t own, key; /* SLOT_NONE: none; key: the only one of the family; KEY_NONE */
+    uint32_t cluster;  /* its slot; SLOT_NONE: it has no machine there */
+    uint32_t own_from, own_count, rest_from, rest_count; /* what it took in A and B: in takes */
+    uint32_t own_configured, rest_configured;            /* machines, of those */
+    uint32_t claimed;
+    uint32_t tie_from, tie_count; /* a gang's in B: what there was in want.ties, in ties */
+};
+
+/* A cohort that is not, or may not be, as it was at the same turn of the last decision. */
+struct mark {
+    uint32_t cohort, birth;
+    const struct cohort *live; /* NULL: gone */
+    uint32_t key, family;
+    int32_t change, ahead; /* members more than then; more of them taken than then */
+    bool members;          /* not the same ones */
+    uint8_t type, state;   /* as in struct change, like the next two */
+    float less_dollars;
+    double price;
+    uint32_t next, older; /* of its cluster; of its slot, with another birth; MARK_NONE */
+};
+#define MARK_NONE UINT32_MAX
+struct cluster_marks {
+    uint64_t decision; /* the number of the one they are of; older: none */
+    uint32_t first;
+    uint32_t others; /* the decision before which its rows became others */
+};
+
+struct lane_orders { /* of one cluster and state */
+    struct lane_order *at;
+    uint32_t cap;
+};
+
+/* Does a shape cover a vector? Asked once per shape and question. */
+struct shape_answer {
+    uint32_t question;
+    bool covers;
+};
+
+/* What is remembered of gangs that fold together: a machine that could hold one whole. */
+struct gang_memory {
+    uint64_t birth; /* of its cohort; 0: none was found */
+    uint32_t slot;
+};
+
+struct decider {
+    struct decider_options options;
+    const struct inventory *inventory;
+    struct needs *needs;
+    struct arena arena; /* of one decision */
+    struct decide_input input;
+    struct decision decision;
+    uint64_t number; /* of the decision, from 1 */
+
+    /* Kept between decisions; made anew where what it stands on has changed. */
+    struct source *sources; /* by slot of the cohort */
+    uint32_t *emptied;      /* by slot of the cohort: the decision that took the last of it */
+    uint64_t *key_states;   /* by slot of the key: key_state() of when something was taken of it */
+    uint32_t source_cap, emptied_cap, key_state_cap, set_cap;
+    struct set_memory *sets;    /* by slot of the set */
+    struct victims_at *victims; /* by slot of the look: Configured machines that are no excess */
+    uint64_t *victim_types;     /* by slot of the posting + 1: the decision they were made for */
+    uint32_t victims_cap, victim_type_cap;
+    struct lane_orders *lane_orders; /* by slot of the cluster and state: lanes.c */
+    struct shape_answer *shapes;     /* by slot of the shape */
+    uint32_t lane_orders_cap, folded_cap, shape_cap, shapes_question;
+    struct row_memory *memory; /* by demand->memory */
+    uint32_t memory_count, memory_cap;
+    struct gang_memory *gangs; /* by number */
+    struct demand **rows;      /* the normalised rows in their order */
+    uint32_t row_count, row_cap, folded_rows, gangs_cap;
+    uint8_t *folded;         /* by place in the order of the needs table: it was folded */
+    struct arena rows_arena; /* of folded rows */
+    uint64_t rows_version;   /* of the needs table that rows were made from; 0: never */
+    uint64_t rows_made;      /* grows when rows are made anew */
+    uint32_t *gang_places, gang_place_count, gang_place_cap; /* in the order of the needs table */
+
+    /* By place of the row, for as long as the rows stay: standing.c. */
+    uint64_t rows_read, changes_read; /* of rows_made; of the inventory's changes */
+    uint64_t *births, births_last;    /* of the rows; of the needs table when they were read */
+    uint32_t birth_count, birth_cap;
+    uint64_t swept; /* the decision in which memories were dropped */
+    struct standing *standing;
+    struct want *wants;       /* set when the row is decided in full */
+    struct verdict *verdicts; /* of rows that stand: from the decision that first told it */
+    bool *told;               /* its verdict says that it stands */
+    bool *parked;
+    uint32_t standing_cap, want_cap, verdict_cap, told_cap, parked_cap;
+    uint32_t *levels, level_count, level_cap; /* where each ends */
+    uint32_t *gang_rows, gang_row_count, gang_row_cap;
+    uint32_t *stander; /* by slot of the key: the row that stands on it, if one does */
+    uint32_t stander_cap;
+    bool any_parked;
+    bool keys_same;        /* replay.c: none appeared since the last decision */
+    bool nobodys_creating; /* there are such machines */
+
+    /* replay.c. By place of the row: */
+    struct course *courses;
+    uint32_t course_cap;
+    uint64_t courses_of;                /* the decision they are of, when it was one */
+    uint64_t keys_born_read;            /* keys_born of then */
+    struct takes takes, before;         /* of this decision, and of the last */
+    struct takes ties, ties_before;     /* what could be acquired, likewise */
+    uint32_t *key_marks, *family_marks; /* by slot: the decision in which one was made */
+    uint32_t *mark_of;                  /* by slot of the cohort: where its newest may be */
+    struct cluster_marks *cluster_marks;
+    uint32_t *key_kept; /* by slot: the decision that last saw an Idle machine promised to it */
+    uint32_t key_kept_cap, key_mark_cap, family_mark_cap, mark_of_cap, cluster_mark_cap;
+
+    /* Of one decision. */
+    uint32_t *restless; /* rows decided in full, in the order of Needs */
+    uint32_t restless_count, restless_cap;
+    struct turn { /* in B, of one level */
+        uint32_t row, own_from, own_to;
+    } * turns;
+    uint32_t turn_count, turn_cap;
+    struct mark *marks;
+    uint32_t mark_count, mark_cap;
+    struct log log;
+    uint32_t *acquired; /* numbers of entries that took Idle or Speculative machines */
+    uint32_t acquired_count, acquired_cap;
+    uint32_t *key_last; /* by slot of the key: its last row + 1; 0: not in the demand */
+    uint32_t *claimed;  /* by slot of the cluster: Configured machines claimed */
+    bool *ready;        /* by slot of the cluster */
+    const struct cluster **cluster_of; /* by slot in the needs table; NULL: it has no machine */
+    uint32_t *bucket_of;               /* by slot of the posting: where a gang's bucket may be */
+    struct shelves shelves[POOL_COUNT];
+    uint64_t *touched;  /* by slot of the cohort, a bit each: something of it was taken */
+    struct table pools; /* by kind, set, unit and so on */
+    struct table racks; /* by base of the set, unit and so on: racks.h */
+    uint64_t pools_bytes;
+    struct pool own_pool;    /* for one walk */
+    struct buckets *buckets; /* for one gang: gang.c */
+    struct source **heap;    /* for one class */
+    struct spread_walk walks[2];
+    struct spread_state *spread_spare; /* of a Need that does not need it any more; NULL */
+    struct runs tails;                 /* excess: Configured machines that nobody claimed */
+    uint32_t *tails_by_look;           /* numbers of tails, grouped by slot of the look ... */
+    uint32_t *tails_from;              /* ... each group from here to where the next begins */
+    uint32_t phase1_log;               /* entries of Phase 1 end here */
+    struct victim_shelves victim_shelves;
+    int32_t victims_floor; /* no victim has a lower priority */
+    struct action *actions;
+    uint32_t action_count, action_cap, heap_cap;
+};
+
+/* A row that stands takes all of a key of which nothing was taken; nobody takes of it after
+ * that. */
+static inline uint64_t key_state(const struct decider *e, bool all)
+{
+    return e->number * 2 + all;
+}
+static inline bool key_all(const struct decider *e, uint32_t slot)
+{
+    return e->key_states[slot] == key_state(e, true);
+}
+static inline bool key_touched(const struct decider *e, uint32_t slot) /* some or all */
+{
+    return e->key_states[slot] >= key_state(e, false);
+}
+
+static inline uint32_t source_left(const struct decider *e, const struct source *s)
+{
+    return s->key != KEY_NONE && key_all(e, s->key) ? 0 : s->count - s->taken;
+}
+struct source *source_make(struct decider *e, const struct cohort *c);
+static inline struct source *source_of(struct decider *e, const struct cohort *c)
+{
+    struct source *s = &e->sources[c->slot];
+
+    return s->decision == e->number ? s : source_make(e, c);
+}
+
+void shapes_ask(struct decider *e); /* begins a new question */
+static inline bool shape_covers(struct decider *e, uint32_t slot, const struct resources *wanted)
+{
+    struct shape_answer *a = &e->shapes[slot];
+
+    if (a->question != e->shapes_question) {
+        const struct shape *shape = rooms_held(&e->inventory->shape_slots, slot);
+        *a = (struct shape_answer){e->shapes_question, resources_covers(shape->alloc, wanted)};
+    }
+    return a->covers;
+}
+
+/* normalise.c */
+enum err normalise(struct decider *e); /* the rows in their order. ERR_NOMEM */
+/* What is remembered of the row, as of the inventory now; until another is asked. ERR_NOMEM. */
+enum err memory_of(struct decider *e, struct demand *demand, struct row_memory **ret_memory);
+/* Sets out a want with what it has in the inventory. ERR_NOMEM. */
+enum err want_find(struct decider *e, struct want *w, struct demand *demand);
+
+/* standing.c */
+/* Which rows stand and what the others have, as of the inventory now. ERR_NOMEM. */
+enum err standing_refresh(struct decider *e);
+/* The row's turn: it stands and takes its key. False: it is to be decided in full. */
+bool standing_takes(struct decider *e, uint32_t row);
+/* It took all of its own and lacks nothing: it stands from now on, if it may. */
+enum err standing_begin(struct decider *e, uint32_t row);
+enum err want_begin(struct decider *e, uint32_t row); /* a row is decided in full */
+static inline struct row_memory *want_memory(const struct decider *e, const struct want *w)
+{
+    return &e->memory[e->standing[w - e->wants].memory];
+}
+
+/* replay.c */
+enum err replay_start(struct decider *e);                             /* ERR_NOMEM */
+enum err replay_note(struct decider *e, const struct change *change); /* since then. ERR_FULL */
+/* Its own machines are those it had then, and it need not be asked what else it could do. */
+bool replay_expects(const struct decider *e, uint32_t row);
+/* A: takes what it took, or says that it is to be decided anew. ERR_FULL, ERR_NOMEM. */
+enum err replay_own(struct decider *e, uint32_t row, bool *ret_done);
+/* A: it stood, or was decided in full. */
+enum err replay_stood(struct decider *e, uint32_t row);
+enum err replay_owned(struct decider *e, struct want *w);
+/* B, likewise; the former sets the want out when it is to be decided anew. */
+enum err replay_rest(struct decider *e, const struct turn *turn, bool *ret_done);
+enum err replay_rested(struct decider *e, struct want *w);
+/* There may be Idle machines that are kept for the gang, taken or not. */
+bool replay_may_be_kept_for(const struct decider *e, const struct want *w);
+/* Asks for what a turn, in B or in A, will read if it is replayed. */
+static inline void replay_fetch(const struct decider *e, uint32_t row, bool rest)
+{
+    const struct course *c = &e->courses[row];
+    const struct take *takes = e->before.at;
+
+    if (c->kind != COURSE_TOOK || !(rest ? c->again : c->settled)) return;
+    for (uint32_t i = 0; i < (rest ? c->rest_count : c->own_count); i++) {
+        __builtin_prefetch(&e->sources[takes[(rest ? c->rest_from : c->own_from) + i].cohort], 1);
+    }
+}
+void replay_forget(struct decider *e); /* nothing is known of the last decision */
+void replay_end(struct decider *e);    /* the decision is one */
+void replay_close(struct decider *e);
+
+static inline bool cohort_fits(const struct cohort *c, const struct resources *unit)
+{
+    return resources_covers(c->traits.shape->alloc, unit);
+}
+
+/* match.c */
+/* What is remembered of the set, brought up to date. ERR_NOMEM. */
+enum err set_recall(struct decider *e, const struct requirement_set *set,
+                    struct set_memory **ret_memory);
+bool set_accepts(struct decider *e, struct set_memory *memory, uint32_t look);
+static inline bool set_names_type(const struct set_memory *memory, uint32_t type)
+{
+    if (memory->type_count == TYPES_ANY) return true;
+    for (uint32_t i = 0; i < memory->type_count; i++)
+        if (memory->types[i] == type) return true;
+    return false;
+}
+static inline bool set_matches(struct decider *e, struct set_memory *memory, uint32_t look)
+{
+    if (!set_names_type(memory, e->inventory->look_briefs[look].type)) return false;
+    if (memory->answers && memory->answers[look]) return memory->answers[look] == 2;
+    return set_accepts(e, memory, look);
+}
+/* A set without the values it refuses (NotIn) is its *base*: many that differ have one base. */
+uint32_t set_base_hash(const struct set_memory *memory);
+bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
+bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
+/* As set_recall, and fills in the looks it accepts. ERR_NOMEM. */
+enum err set_looks(struct decider *e, const struct requirement_set *set,
+                   struct set_memory **ret_memory);
+
+/* decider.c */
+void *decider_alloc(struct decider *e, size_t count, size_t size); /* cleared; NULL: full */
+/* Room for one more in an array of the decision's; ERR_FULL. */
+enum err decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
+                      size_t size);
+enum err action_add(struct decider *e, const struct action *action);
+/* Room for `count` items in an array that is kept between decisions; new ones are cleared.
+ * ERR_NOMEM. */
+enum err kept_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size);
+
+/* want.c */
+/* Sets out what it lacks; the rest of this file wants that done. ERR_FULL. */
+enum err want_start(struct decider *e, struct want *w);
+void want_take(struct want *w, const struct shape *shape, uint32_t count);
+/* How many machines of this shape it takes until they help no more, at most `most`; 0: they do not
+ * help. */
+uint32_t want_needs(const struct want *w, const struct shape *shape, uint32_t most);
+enum err want_rest(struct decider *e, const struct want *w, struct amounts *ret_amounts);
+static inline bool want_helped(const struct want *w, const struct shape *shape)
+{
+    return (w->live & shape->positive) != 0;
+}
+bool want_has_key(const struct want *w, const struct key *key);
+/* Takes `count` for the Need and writes it down; want_claim also counts it as claimed. */
+enum err source_give(struct decider *e, uint32_t want, struct source *s, uint32_t slot,
+                     uint32_t count); /* writes it down only; slot: of the cohort */
+typedef enum err pool_take(struct decider *e, struct want *w, struct source *s, uint32_t count);
+pool_take source_take, want_claim;
+bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and for somebody */
+bool source_open(const struct decider *e, const struct want *w,
+                 const struct cohort *c);                            /* shield */
+bool source_in_domain(const struct want *w, const struct cohort *c); /* if it has one */
+
+/* lanes.c */
+enum lane_state { LANE_CONFIGURED, LANE_CONFIGURING, LANE_STATES };
+/* Claims machines of the Need's cluster in that state, in keep order. ERR_FULL, ERR_NOMEM. */
+enum err lanes_credit(struct decider *e, struct want *w, enum lane_state state);
+void lanes_fetch(const struct decider *e);
+void lanes_forget(struct decider *e, bool all); /* all: and their memory */
+
+/* pool.c */
+enum pool_kind {
+    POOL_OF_IDLE,        /* price */
+    POOL_OF_SPECULATIVE, /* effective cost */
+    POOL_OF_CONFIGURED,  /* of the Need's cluster: keep order */
+    POOL_OF_CONFIGURING,
+    POOL_OF_EXCESS,   /* price */
+    POOL_OF_VICTIMS,  /* score */
+    POOL_OF_CREATING, /* that are nobody's: by id, like the next */
+    POOL_OF_DRAINING,
+};
+static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w) /* likewise */
+{
+    return kind == POOL_OF_IDLE ? 0 : w->demand->profile->interruption_bucket;
+}
+static inline enum pool_state pool_state_of(enum pool_kind kind) /* of what can be acquired */
+{
+    return kind == POOL_OF_IDLE ? POOL_IDLE : POOL_SPECULATIVE;
+}
+/* Every source of that kind that matches and fits; made once per decision. Of what can be acquired
+ * it may hold the first ones only: pool_take_all() fetches more. */
+enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
+                 struct pool **ret_pool);
+enum err pool_add(struct decider *e, struct pool *pool, struct source *source, double first,
+                  double second);
+/* Adds under what the order of that kind looks at. */
+enum err pool_add_in_order(struct decider *e, struct pool *pool, enum pool_kind kind,
+                           const struct want *w, struct source *s);
+void pool_sort(struct pool *pool);
+void pool_sort_from(struct pool *pool, uint32_t from);     /* the entries from there on */
+enum err pool_fetch(struct decider *e, struct pool *pool); /* all that it is filled with as read */
+/* Takes in the pool's order until nothing lacks: what helps, is open to the Need and lies in its
+ * domain, if it has one. */
+enum err pool_take_all(struct decider *e, struct want *w, struct pool *pool, pool_take *take);
+/* Sources by their next id, for heaps of them; source_next() was called on each. */
+bool source_before(const struct source *a, const struct source *b);
+void source_sink(struct source **heap, uint32_t count, uint32_t at);
+
+/* assign.c */
+enum err assign(struct decider *e);
+/* The states in which machines are credited to the Need whose own they are, in their order. */
+enum own_state { OWN_CONFIGURED, OWN_CONFIGURING, OWN_CREATING, OWN_COUNT };
+static inline uint32_t own_machine_state(enum own_state state)
+{
+    static const uint8_t states[] = {MACHINE_CONFIGURED, MACHINE_CONFIGURING, MACHINE_CREATING};
+    return states[state];
+}
+/* The Need's own machines in one state that are left, match and fit, into `pool`. */
+enum err own_add(struct decider *e, const struct want *w, enum own_state state, struct pool *pool);
+enum err own_claim(struct decider *e, struct want *w);
+enum err credit(struct decider *e, struct want *w);
+enum err acquire(struct decider *e, struct want *w);
+
+/* gang.c */
+/* The value of K under which its own machines alone cover it; NULL: none. */
+enum err gang_served(struct decider *e, const struct want *w, const struct posting **ret_domain);
+enum err gang_own_first(struct decider *e, struct want *w);
+enum err gang_assign(struct decider *e, struct want *w);
+
+/* spread.c */
+enum err spread_acquire(struct decider *e, struct want *w);
+/* Phase 2: takes, again and again, the first of the pool that its spread allows now. */
+enum err spread_take(struct decider *e, struct want *w, const struct pool *pool);
+
+/* preempt.c */
+enum err preempt(struct decider *e);
+/* Adds the excess or victims with this look that fit and give way to the Need. */
+enum err runs_add(struct decider *e, const struct want *w, enum pool_kind kind,
+                  const struct look *look, struct pool *pool);
+/* Adds the excess that matches, fits and is left, whatever its look. */
+enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
+                   struct pool *pool);
+double victim_score(const struct victim_weights *weights, int32_t preemptor,
+                    const struct source *victim);
+void action_for(struct action *action, const struct want *w);
+
+/* release.c */
+enum err emit_phase1(struct decider *e);
+enum err release(struct decider *e);
+
+/* verdict.c */
+enum err shortage_start(struct decider *e, struct want *w);
+void verdict_stands(struct decider *e, uint32_t row);
+enum err verdicts_make(struct decider *e);
+#endif

@@ -1,0 +1,496 @@
+/* Gangs: all machines of one value of K, and which value that is. */
+#include <string.h>
+
+#include "shard/decide/racks.h"
+
+struct bucket { /* a domain */
+    const struct posting *value;
+    int64_t count;                /* machines; none: it does not exist */
+    int128 *total, *credit, *own; /* by ascending dimension of the aggregate's mask */
+    bool satisfiable;
+    double total_score, credit_score, own_score;
+};
+struct buckets {
+    struct bucket *at;
+    uint32_t count, cap;
+    uint32_t made, made_dimensions; /* so many have room for that many amounts, of a gang before */
+    uint64_t mask;
+    const int128 *aggregate;
+};
+
+static enum err bucket_of(struct decider *e, struct buckets *b, const struct posting *value,
+                          struct bucket **ret_bucket)
+{
+    uint32_t known =
+        e->bucket_of[value->slot]; /* may be of another gang: looked at, not believed */
+    uint32_t dimensions = resource_bits(b->mask);
+    struct bucket *bucket;
+    int128 *sums;
+    enum err err;
+
+    if (known < b->count && b->at[known].value == value) {
+        *ret_bucket = &b->at[known];
+        return ERR_OK;
+    }
+    err = decider_grow(e, &b->at, b->count, &b->cap, sizeof *b->at);
+    if (err) return err;
+    bucket = &b->at[b->count];
+    if (b->count < b->made) {
+        sums = memset(bucket->total, 0, 3 * (size_t)dimensions * sizeof *sums);
+    } else {
+        sums = decider_alloc(e, 3 * (size_t)b->made_dimensions, sizeof *sums);
+        if (!sums) return ERR_FULL;
+        b->made++;
+    }
+    *bucket = (struct bucket){.value = value,
+                              .total = sums,
+                              .credit = sums + dimensions,
+                              .own = sums + 2 * (size_t)dimensions};
+    e->bucket_of[value->slot] = b->count++;
+    *ret_bucket = bucket;
+    return ERR_OK;
+}
+
+static void buckets_start(struct buckets *b, const struct want *w)
+{
+    uint32_t dimensions;
+
+    b->mask = w->demand->aggregate.mask;
+    b->aggregate = w->demand->aggregate.milli;
+    dimensions = resource_bits(b->mask);
+    b->count = 0;
+    if (dimensions <= b->made_dimensions) return;
+    b->made = 0;
+    b->made_dimensions = dimensions;
+}
+
+static void amounts_add(uint64_t mask, int128 *sums, const struct shape *shape, int64_t machines)
+{
+    uint32_t i = 0;
+
+    for (uint64_t left = mask; left; left &= left - 1, i++) {
+        sums[i] += (int128)resources_get(shape->alloc, (uint32_t)__builtin_ctzll(left)) * machines;
+    }
+}
+
+enum member { MEMBER_ACQUIRABLE, MEMBER_CREDITABLE, MEMBER_OWN, MEMBER_ALL /* claimed or not */ };
+
+static enum err bucket_add(struct decider *e, const struct want *w, struct buckets *b,
+                           const struct source *s, enum member member)
+{
+    const struct posting *value = look_find(s->cohort->traits.look, w->demand->kind->same->key);
+    const struct shape *shape = s->cohort->traits.shape;
+    uint32_t left = member == MEMBER_ALL ? s->count : source_left(e, s);
+    struct bucket *bucket;
+    enum err err;
+
+    if (!value || !left) return ERR_OK;
+    err = bucket_of(e, b, value, &bucket);
+    if (err) return err;
+    bucket->count += left;
+    amounts_add(b->mask, bucket->total, shape, left);
+    if (member >= MEMBER_CREDITABLE) amounts_add(b->mask, bucket->credit, shape, left);
+    if (member == MEMBER_OWN) amounts_add(b->mask, bucket->own, shape, left);
+    return ERR_OK;
+}
+
+/* --- ranking --- */
+
+static bool covers(const struct buckets *b, const int128 *have)
+{
+    for (uint32_t i = 0; i < resource_bits(b->mask); i++)
+        if (have[i] < b->aggregate[i]) return false;
+    return true;
+}
+
+/* By name: adding doubles in another order gives another sum. */
+static double score(const struct decider *e, const struct buckets *b, const int128 *have,
+                    bool capped)
+{
+    const struct dimensions *d = e->options.dimensions;
+    double sum = 0;
+
+    for (uint32_t i = 0; i < d->count; i++) {
+        uint64_t bit = (uint64_t)1 << d->by_name[i];
+        uint32_t at = resource_bits(b->mask & (bit - 1));
+        double ratio;
+        if (!(b->mask & bit)) continue;
+        ratio = (double)have[at] / (double)b->aggregate[at];
+        sum += capped && ratio > 1 ? 1 : ratio;
+    }
+    return sum;
+}
+
+static void bucket_score(const struct decider *e, const struct buckets *b, struct bucket *bucket)
+{
+    bucket->satisfiable = covers(b, bucket->total);
+    bucket->total_score = score(e, b, bucket->total, !bucket->satisfiable);
+    bucket->credit_score = score(e, b, bucket->credit, true);
+    bucket->own_score = score(e, b, bucket->own, true);
+}
+
+/* The numbers are those of the rule book. >0: a is better, <0: b is; 0: only the value tells. */
+static int bucket_rank(const struct bucket *a, const struct bucket *b)
+{
+    if (a->satisfiable != b->satisfiable) return a->satisfiable ? 1 : -1; /* 1 */
+    if (a->satisfiable) {
+        if (a->credit_score != b->credit_score) { /* 2 */
+            return a->credit_score > b->credit_score ? 1 : -1;
+        }
+        if (a->own_score != b->own_score) return a->own_score > b->own_score ? 1 : -1; /* 2b */
+        if (a->total_score != b->total_score) {                                        /* 3 */
+            return a->total_score < b->total_score ? 1 : -1;
+        }
+    } else {
+        if (a->total_score != b->total_score) { /* 4 */
+            return a->total_score > b->total_score ? 1 : -1;
+        }
+        if (a->credit_score != b->credit_score) { /* 5 */
+            return a->credit_score > b->credit_score ? 1 : -1;
+        }
+    }
+    if (a->count != b->count) return a->count > b->count ? 1 : -1; /* 6 */
+    return 0;
+}
+
+static bool bucket_ranks(const struct bucket *a, const struct bucket *b) /* as good, or better */
+{
+    return bucket_rank(a, b) >= 0;
+}
+
+static bool bucket_beats(const struct bucket *a, const struct bucket *b)
+{
+    int rank = bucket_rank(a, b);
+
+    if (rank) return rank > 0;
+    return str_compare(posting_value(a->value), posting_value(b->value)) < 0; /* 7 */
+}
+
+/* --- own first --- */
+
+static enum err add_own(struct decider *e, const struct want *w, struct buckets *b,
+                        enum own_state from, enum member member)
+{
+    struct pool *pool = &e->own_pool;
+    enum err err = ERR_OK;
+
+    pool->count = pool->head = 0;
+    for (int state = (int)from; !err && state < OWN_COUNT; state++) {
+        err = own_add(e, w, (enum own_state)state, pool);
+    }
+    for (uint32_t i = 0; !err && i < pool->count; i++) {
+        err = bucket_add(e, w, b, pool->at[i].source, member);
+    }
+    return err;
+}
+
+static enum err served_by(struct decider *e, const struct want *w, enum member member,
+                          const struct posting **ret_domain)
+{
+    struct buckets b = {0};
+    const struct bucket *best = NULL;
+    enum err err;
+
+    *ret_domain = NULL;
+    if (!w->key) return ERR_OK;
+    buckets_start(&b, w);
+    err = add_own(e, w, &b, OWN_CONFIGURED, member);
+    for (uint32_t i = 0; !err && i < b.count; i++) {
+        struct bucket *bucket = &b.at[i];
+        bucket_score(e, &b, bucket);
+        if (!bucket->satisfiable) continue;
+        if (!best || bucket->total_score < best->total_score ||
+            (bucket->total_score == best->total_score &&
+             str_compare(posting_value(bucket->value), posting_value(best->value)) < 0)) {
+            best = bucket;
+        }
+    }
+    if (best) *ret_domain = best->value;
+    return err;
+}
+
+enum err gang_served(struct decider *e, const struct want *w, const struct posting **ret_domain)
+{
+    return served_by(e, w, MEMBER_ALL, ret_domain);
+}
+
+enum err gang_own_first(struct decider *e, struct want *w)
+{
+    const struct posting *domain;
+    enum err err = served_by(e, w, MEMBER_OWN, &domain);
+
+    if (err || !domain) return err;
+    w->has_domain = w->satisfiable = true;
+    w->domain = domain;
+    return own_claim(e, w);
+}
+
+/* --- the rest --- */
+
+static enum err add_pool(struct decider *e, const struct want *w, struct buckets *b,
+                         enum pool_kind kind)
+{
+    struct pool *pool;
+    enum err err = pool_of(e, kind, w, &pool);
+
+    for (uint32_t i = 0; !err && i < pool->count; i++) {
+        const struct source *s = pool->at[i].source;
+        bool acquirable = kind == POOL_OF_IDLE || kind == POOL_OF_SPECULATIVE;
+        if (acquirable && !source_open(e, w, s->cohort)) continue;
+        err = bucket_add(e, w, b, s,
+                         acquirable                                 ? MEMBER_ACQUIRABLE
+                         : w->key && s->cohort->own == w->key->slot ? MEMBER_OWN
+                                                                    : MEMBER_CREDITABLE);
+    }
+    return err;
+}
+
+/* What its racks hold and its set refuses is taken off. */
+static enum err subtract_refused(struct decider *e, const struct set_memory *memory,
+                                 struct buckets *b, struct racks *racks)
+{
+    uint32_t *members, count;
+    enum err err = racks_refused(e, racks, memory, &members, &count);
+
+    for (uint32_t i = 0; !err && i < count; i++) {
+        const struct rack_member *m = &racks->members[members[i]];
+        const struct shape *shape = rooms_held(&e->inventory->shape_slots, m->shape);
+        int64_t left = rack_member_left(e, m);
+        struct bucket *bucket;
+        err = bucket_of(e, b, m->value, &bucket);
+        if (err) return err;
+        bucket->count -= left;
+        amounts_add(b->mask, bucket->total, shape, -left);
+    }
+    return err;
+}
+
+/* Machines of its cluster, its own, what is kept for somebody but open to it, and racks with
+ * machines that it refuses: these are looked at one by one, together with what the racks have to
+ * acquire. */
+static enum err add_members(struct decider *e, const struct want *w, struct buckets *b,
+                            struct racks *racks)
+{
+    struct set_memory *memory;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    if (err) return err;
+
+    if (w->cluster) {
+        err = add_pool(e, w, b, POOL_OF_CONFIGURED);
+        if (!err) err = add_pool(e, w, b, POOL_OF_CONFIGURING);
+    }
+    if (!err) err = add_own(e, w, b, OWN_CREATING, MEMBER_OWN);
+    if (!err && e->inventory->nobodys.count) err = add_pool(e, w, b, POOL_OF_CREATING);
+    if (err || !racks) return err;
+    for (uint32_t i = 0; !err && i < racks->kept_count; i++) {
+        const struct source *s = racks->kept[i];
+        bool own =
+            want_has_key(w, s->cohort->traits.promise->key); /* kept for it: there it stays */
+        if (!source_open(e, w, s->cohort)) continue;
+        if (!set_matches(e, memory, s->cohort->traits.look->slot)) continue;
+        err = bucket_add(e, w, b, s, own ? MEMBER_OWN : MEMBER_ACQUIRABLE);
+    }
+    if (!err) err = subtract_refused(e, memory, b, racks);
+    for (uint32_t i = 0; i < b->count; i++) {
+        uint32_t number = racks_find(racks, b->at[i].value);
+        if (number == RACK_NONE) continue;
+        b->at[i].count += racks->at[number].count;
+        for (uint32_t k = 0; k < racks->dimensions; k++) {
+            b->at[i].total[k] += racks_total(racks, number)[k];
+        }
+    }
+    return err;
+}
+
+struct elsewhere { /* than in the buckets looked at one by one */
+    const struct decider *engine;
+    const struct buckets *buckets;
+};
+
+static bool is_elsewhere(const void *context, const struct rack *rack)
+{
+    const struct elsewhere *all = context;
+    uint32_t known = all->engine->bucket_of[rack->value->slot];
+
+    return known >= all->buckets->count || all->buckets->at[known].value != rack->value;
+}
+
+static struct bucket class_bucket(const struct decider *e, const struct buckets *b,
+                                  const struct rack_class *c, const int128 *zero)
+{
+    struct bucket bucket = {.count = c->machines};
+
+    bucket.satisfiable = covers(b, c->total);
+    bucket.total_score = score(e, b, c->total, !bucket.satisfiable);
+    bucket.credit_score = bucket.own_score = score(e, b, zero, true);
+    return bucket;
+}
+
+/* The best of the racks it has nothing in, one per class; better than `best` or NULL. */
+static enum err best_class(struct decider *e, const struct buckets *b, struct racks *racks,
+                           const struct bucket *best, struct bucket *room, bool *ret_better)
+{
+    static const int128 zero[DIMENSIONS_MAX];
+    struct elsewhere elsewhere = {e, b};
+    enum err err = ERR_OK;
+
+    *ret_better = false;
+    for (uint32_t i = 0; !err && i < racks->class_count; i++) {
+        struct bucket bucket;
+        uint32_t rack, count;
+        if (!racks->classes[i].count) continue; /* all have left it */
+        bucket = class_bucket(e, b, &racks->classes[i], zero);
+        if (best && !bucket_ranks(&bucket, best)) continue;
+        err = racks_smallest(e, racks, i, is_elsewhere, &elsewhere, &rack, 1, &count);
+        if (err || !count) continue;
+        bucket.value = racks->at[rack].value;
+        if (best && !bucket_beats(&bucket, best)) continue;
+        *room = bucket;
+        best = room;
+        *ret_better = true;
+    }
+    return err;
+}
+
+static uint32_t per_mille(const struct buckets *b, const int128 *have)
+{
+    int128 least = 1000;
+
+    for (uint32_t i = 0; i < resource_bits(b->mask); i++) {
+        int128 want = b->aggregate[i];
+        int128 part = (have[i] < want ? have[i] : want) * 1000 / want;
+        if (part < least) least = part;
+    }
+    return (uint32_t)least;
+}
+
+static void name_domain(struct shortage *s, const struct posting *value, uint32_t permille)
+{
+    struct domain_coverage this = {posting_value(value), permille};
+    uint32_t at = s->domain_count;
+
+    while (at > 0 && (this.per_mille > s->domains[at - 1].per_mille ||
+                      (this.per_mille == s->domains[at - 1].per_mille &&
+                       str_compare(this.value, s->domains[at - 1].value) < 0))) {
+        if (at < VERDICT_DOMAINS_MOST) s->domains[at] = s->domains[at - 1];
+        at--;
+    }
+    if (at < VERDICT_DOMAINS_MOST) s->domains[at] = this;
+    if (s->domain_count < VERDICT_DOMAINS_MOST) s->domain_count++;
+}
+
+/* The best covered domains, for the person who asks why; as they were before it claimed. */
+static enum err name_domains(struct decider *e, struct shortage *s, const struct buckets *b,
+                             struct racks *racks)
+{
+    struct elsewhere elsewhere = {e, b};
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (b->at[i].count == 0) continue;
+        name_domain(s, b->at[i].value, per_mille(b, b->at[i].total));
+    }
+    for (uint32_t i = 0; !err && racks && i < racks->class_count; i++) {
+        uint32_t permille = per_mille(b, racks->classes[i].total), count;
+        uint32_t found[VERDICT_DOMAINS_MOST];
+        if (s->domain_count == VERDICT_DOMAINS_MOST &&
+            permille < s->domains[VERDICT_DOMAINS_MOST - 1].per_mille) {
+            continue;
+        }
+        err = racks_smallest(e, racks, i, is_elsewhere, &elsewhere, found, VERDICT_DOMAINS_MOST,
+                             &count);
+        for (uint32_t k = 0; !err && k < count; k++) {
+            name_domain(s, racks->at[found[k]].value, permille);
+        }
+    }
+    return err;
+}
+
+/* Acquires in its domain: Idle in pool order, then Speculative. */
+static enum err acquire_there(struct decider *e, struct want *w, const struct racks *racks)
+{
+    uint32_t number = racks_find(racks, w->domain);
+    struct set_memory *memory;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    for (int kind = POOL_OF_IDLE; !err && kind <= POOL_OF_SPECULATIVE && w->live; kind++) {
+        uint32_t state = kind == POOL_OF_IDLE ? MACHINE_IDLE : MACHINE_SPECULATIVE;
+        struct pool *pool = &e->own_pool;
+        pool->count = pool->head = 0;
+        for (uint32_t i = number == RACK_NONE ? RACK_NONE : racks->at[number].member;
+             !err && i != RACK_NONE; i = racks->members[i].next) {
+            const struct cohort *c =
+                rooms_get(&e->inventory->cohort_slots, racks->members[i].cohort);
+            if (c->traits.state != state) continue;
+            if (!set_matches(e, memory, c->traits.look->slot)) continue;
+            err = pool_add_in_order(e, pool, (enum pool_kind)kind, w, source_of(e, c));
+        }
+        for (uint32_t i = 0; !err && i < racks->kept_count; i++) {
+            const struct traits *t = &racks->kept[i]->cohort->traits;
+            if (t->state != state || !set_matches(e, memory, t->look->slot)) continue;
+            err = pool_add_in_order(e, pool, (enum pool_kind)kind, w, racks->kept[i]);
+        }
+        if (err) return err;
+        pool_sort(pool);
+        err = pool_take_all(e, w, pool, want_claim);
+    }
+    return err;
+}
+
+/* Do its cluster's machines alone make that domain the best, whatever can be acquired elsewhere?
+ * Where several are as good but for what there is in all, what can be acquired in those decides. */
+static enum err find_secure(struct decider *e, struct want *w, const struct buckets *b,
+                            const struct bucket *best, const struct racks *racks)
+{
+    uint32_t count = 0;
+
+    if (!racks || e->inventory->nobodys.count || !covers(b, best->credit)) return ERR_OK;
+    if (replay_may_be_kept_for(e, w)) return ERR_OK;
+    w->ties = decider_alloc(e, b->count, sizeof *w->ties);
+    if (!w->ties) return ERR_FULL;
+    for (uint32_t i = 0; i < b->count; i++) {
+        const struct bucket *bucket = &b->at[i];
+        if (!bucket->count || bucket->credit_score != best->credit_score) continue;
+        if (bucket->own_score == best->own_score) w->ties[count++] = bucket->value->slot;
+    }
+    w->secure = true;
+    w->tie_count = count > 1 ? count : 0; /* itself is one */
+    return ERR_OK;
+}
+
+enum err gang_assign(struct decider *e, struct want *w)
+{
+    struct buckets *b = e->buckets ? e->buckets : decider_alloc(e, 1, sizeof *b);
+    const struct bucket *best = NULL;
+    struct racks *racks = NULL;
+    struct bucket room;
+    bool better = false;
+    enum err err = w->parked ? ERR_OK : racks_of(e, w, &racks);
+
+    if (!b) return ERR_FULL;
+    e->buckets = b;
+    buckets_start(b, w);
+    if (!err) err = add_members(e, w, b, racks);
+    for (uint32_t i = 0; !err && i < b->count; i++) {
+        if (b->at[i].count == 0) continue;
+        bucket_score(e, b, &b->at[i]);
+        if (!best || bucket_beats(&b->at[i], best)) best = &b->at[i];
+    }
+    if (!err && racks) err = best_class(e, b, racks, best, &room, &better);
+    if (better) best = &room;
+    if (err || !best) return err;
+    w->has_domain = true;
+    w->domain = best->value;
+    w->satisfiable = best->satisfiable;
+    if (!best->satisfiable) { /* it will lack: what it could have had is told as it is now */
+        w->shortage = decider_alloc(e, 1, sizeof *w->shortage);
+        err = w->shortage ? name_domains(e, w->shortage, b, racks) : ERR_FULL;
+    }
+    if (!err && !better) err = find_secure(e, w, b, best, racks);
+    if (!err) err = own_claim(e, w);
+    if (!err) err = credit(e, w);
+    if (!err && racks) err = acquire_there(e, w, racks);
+    assert(err || !w->live == best->satisfiable); /* all that covers it is there to be claimed */
+    return err;
+}

@@ -1,0 +1,225 @@
+/* Crediting a plain Need with machines of its cluster, whosever they are, in keep order.
+ *
+ * Each lane (one cluster, state and instance type) is put in keep order when somebody asks after
+ * its cohorts changed, and stays so between decisions. A Need walks the lanes of the types it names
+ * side by side and stops when it lacks nothing: what it takes stands near the front, so most of a
+ * cluster is not looked at. What is used up is passed over at once by all who come later. */
+#include <stdlib.h>
+
+#include "shard/decide/decider.h"
+
+struct lane_entry {
+    double price, less_dollars;
+    const struct cohort *cohort;
+    uint32_t slot, look, shape, key; /* its own; the others as in the bag */
+    /* In the decision with that number it was found to have nothing left, nor has any from it to
+     * `next`. */
+    uint32_t used_up, next;
+};
+struct lane_order {
+    uint64_t version; /* of the lane when it was put in order; 0: never */
+    struct lane_entry *at;
+    uint32_t count, cap;
+};
+struct lane_cursor {
+    struct lane_order *order;
+    uint32_t at; /* the entry that is next; count: none */
+};
+
+void lanes_forget(struct decider *e, bool all)
+{
+    for (uint32_t i = 0; i < e->lane_orders_cap; i++) {
+        struct lane_orders *orders = &e->lane_orders[i];
+        for (uint32_t k = 0; k < orders->cap; k++) {
+            orders->at[k].version = 0;
+            if (all) free(orders->at[k].at);
+        }
+        if (all) free(orders->at);
+    }
+    if (all) free(e->lane_orders);
+}
+
+/* --- one lane in order --- */
+
+static int entry_compare(const void *left, const void *right)
+{
+    const struct lane_entry *a = left, *b = right;
+
+    if (a->price != b->price) return a->price < b->price ? -1 : 1;
+    if (a->less_dollars != b->less_dollars) return a->less_dollars < b->less_dollars ? -1 : 1;
+    return 0; /* ids decide, when it comes to it */
+}
+
+static enum err lane_sort(struct lane_order *o, const struct lane *lane)
+{
+    const struct bag *bag = &lane->bag;
+    enum err err = kept_room(&o->at, bag->count, &o->cap, sizeof *o->at);
+
+    if (err) return err;
+    for (uint32_t i = 0; i < bag->count; i++) {
+        const struct bag_item *item = &bag->at[i];
+        o->at[i] = (struct lane_entry){.price = item->cohort->traits.price,
+                                       .less_dollars = -cohort_reclamation_dollars(item->cohort),
+                                       .cohort = item->cohort,
+                                       .slot = item->cohort->slot,
+                                       .look = item->look,
+                                       .shape = item->shape,
+                                       .key = item->key};
+    }
+    if (bag->count > 1) qsort(o->at, bag->count, sizeof *o->at, entry_compare);
+    o->count = bag->count;
+    o->version = lane->version;
+    return ERR_OK;
+}
+
+static bool is_used_up(const struct decider *e, const struct lane_order *o, uint32_t at)
+{
+    return at < o->count && o->at[at].used_up == (uint32_t)e->number;
+}
+
+/* The first from `at` on that was not found to be used up. */
+static uint32_t lane_next(const struct decider *e, struct lane_order *o, uint32_t at)
+{
+    while (is_used_up(e, o, at)) {
+        struct lane_entry *entry = &o->at[at];
+        if (is_used_up(e, o, entry->next)) entry->next = o->at[entry->next].next;
+        at = entry->next; /* and whoever comes here again has half the way */
+    }
+    return at;
+}
+
+/* --- walking --- */
+
+static bool is_gone(const struct decider *e, const struct lane_entry *entry)
+{
+    if (entry->key != SLOT_NONE && key_all(e, entry->key)) return true;
+    return e->emptied[entry->slot] == (uint32_t)e->number;
+}
+
+/* To the next from `at` on that matches, fits and may have something left. */
+static void cursor_move(struct decider *e, const struct want *w, struct set_memory *memory,
+                        struct lane_cursor *c, uint32_t at)
+{
+    struct lane_order *o = c->order;
+
+    for (at = lane_next(e, o, at); at < o->count; at = lane_next(e, o, at + 1)) {
+        struct lane_entry *entry = &o->at[at];
+        if (is_gone(e, entry)) {
+            entry->used_up = (uint32_t)e->number;
+            entry->next = at + 1;
+            continue;
+        }
+        if (!shape_covers(e, entry->shape, w->demand->unit)) continue;
+        if (!set_matches(e, memory, entry->look)) continue;
+        __builtin_prefetch(&e->sources[entry->slot], 1); /* while the other lanes are asked */
+        __builtin_prefetch(entry->cohort);
+        break;
+    }
+    c->at = at;
+}
+
+static enum err cursors_make(struct decider *e, const struct want *w, const struct lanes *lanes,
+                             enum lane_state state, struct set_memory *memory,
+                             struct lane_cursor **ret_cursors, uint32_t *ret_count)
+{
+    struct lane_orders *orders = &e->lane_orders[(size_t)w->cluster->slot * LANE_STATES + state];
+    struct lane_cursor *cursors = decider_alloc(e, lanes->count, sizeof *cursors);
+    uint32_t count = 0;
+    enum err err = kept_room(&orders->at, lanes->count, &orders->cap, sizeof *orders->at);
+
+    if (!cursors) return ERR_FULL;
+    for (uint32_t i = 0; !err && i < lanes->count; i++) {
+        const struct lane *lane = &lanes->at[i];
+        if (!set_names_type(memory, lane->type) || !lane->bag.count) continue;
+        if (orders->at[i].version != lane->version) err = lane_sort(&orders->at[i], lane);
+        cursors[count++].order = &orders->at[i];
+    }
+    for (uint32_t i = 0; !err && i < count; i++) cursor_move(e, w, memory, &cursors[i], 0);
+    *ret_cursors = cursors;
+    *ret_count = count;
+    return err;
+}
+
+static const struct lane_entry *cursor_entry(const struct lane_cursor *c)
+{
+    return c->at < c->order->count ? &c->order->at[c->at] : NULL;
+}
+
+static const struct lane_entry *cursors_first(const struct lane_cursor *cursors, uint32_t count)
+{
+    const struct lane_entry *first = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lane_entry *entry = cursor_entry(&cursors[i]);
+        if (entry && (!first || entry_compare(entry, first) < 0)) first = entry;
+    }
+    return first;
+}
+
+/* All entries that the order does not tell from the first, of every lane. */
+static enum err class_collect(struct decider *e, const struct want *w, struct set_memory *memory,
+                              struct lane_cursor *cursors, uint32_t count, struct pool *class)
+{
+    const struct lane_entry *first = cursors_first(cursors, count), *entry;
+    enum err err = ERR_OK;
+
+    class->count = class->head = 0;
+    for (uint32_t i = 0; first && i < count; i++) {
+        struct lane_cursor *c = &cursors[i];
+        while (!err && (entry = cursor_entry(c)) && entry_compare(entry, first) == 0) {
+            err =
+                pool_add(e, class, source_of(e, entry->cohort), entry->price, entry->less_dollars);
+            cursor_move(e, w, memory, c, c->at + 1);
+        }
+    }
+    return err;
+}
+
+/* As level_fetch(), for those of a level that are going to be credited. */
+void lanes_fetch(const struct decider *e)
+{
+    for (uint32_t i = 0; i < e->turn_count; i++) {
+        const struct want *w = &e->wants[e->turns[i].row];
+        replay_fetch(e, e->turns[i].row, true);
+        if (e->courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
+        __builtin_prefetch(&e->sets[w->demand->kind->set->slot]);
+        __builtin_prefetch(&e->lane_orders[(size_t)w->cluster->slot * LANE_STATES]);
+        __builtin_prefetch(w->cluster->configured.at);
+    }
+    for (uint32_t i = 0; i < e->turn_count; i++) {
+        const struct want *w = &e->wants[e->turns[i].row];
+        const struct set_memory *memory;
+        const struct lane_orders *orders;
+        if (e->courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
+        memory = &e->sets[w->demand->kind->set->slot];
+        if (memory->type_count == TYPES_ANY) continue;
+        orders = &e->lane_orders[(size_t)w->cluster->slot * LANE_STATES];
+        for (uint32_t k = 0; k < orders->cap && k < w->cluster->configured.count; k++) {
+            if (!set_names_type(memory, w->cluster->configured.at[k].type)) continue;
+            if (!orders->at[k].at) continue; /* not made yet */
+            __builtin_prefetch(orders->at[k].at);
+            __builtin_prefetch(orders->at[k].at + 1);
+            __builtin_prefetch(orders->at[k].at + 2);
+        }
+    }
+}
+
+enum err lanes_credit(struct decider *e, struct want *w, enum lane_state state)
+{
+    const struct lanes *lanes =
+        state == LANE_CONFIGURED ? &w->cluster->configured : &w->cluster->configuring;
+    struct pool *class = &e->own_pool;
+    struct lane_cursor *cursors;
+    struct set_memory *memory;
+    uint32_t count;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    shapes_ask(e);
+    if (!err) err = cursors_make(e, w, lanes, state, memory, &cursors, &count);
+    while (!err && w->live) {
+        err = class_collect(e, w, memory, cursors, count, class);
+        if (err || !class->count) break;
+        err = pool_take_all(e, w, class, want_claim);
+    }
+    return err;
+}

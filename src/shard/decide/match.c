@@ -1,0 +1,316 @@
+/* Which looks a requirement set accepts. Texts are looked up once per set: what is left to ask of a
+ * look is whether it carries this attribute or that. Neither ever changes, so where there are few
+ * sets and looks the answers are remembered by slot of the look, while no look comes or goes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/decide/decider.h"
+
+/* The postings of the types it names, when they are few. False: it is no such requirement. */
+static bool types_recall(const struct decider *e, const struct requirement *r, struct set_memory *m)
+{
+    if (m->type_count != TYPES_ANY || r->op != OPERATOR_IN ||
+        r->value_count > ARRAY_LEN(m->types) || !str_equal(r->key, LABEL_INSTANCE_TYPE)) {
+        return false;
+    }
+    m->type_count = 0;
+    m->type_bits = 0;
+    for (size_t k = 0; k < r->value_count; k++) {
+        const struct posting *p = inventory_posting(e->inventory, r->key, r->values[k]);
+        if (p) m->types[m->type_count++] = p->slot;
+        m->type_bits |= type_bits(type_bit(r->values[k]));
+    }
+    return true;
+}
+
+static enum match_ask ask_of(const struct requirement *r)
+{
+    switch (r->op) {
+    case OPERATOR_NOT_IN: return ASK_NONE_OF;
+    case OPERATOR_EXISTS: return ASK_KEY;
+    case OPERATOR_DOES_NOT_EXIST: return ASK_NO_KEY;
+    case OPERATOR_SAME: return r->value_count ? ASK_ONE_OF : ASK_KEY;
+    default: return ASK_ONE_OF; /* of nothing, when nobody knows the operator */
+    }
+}
+
+static enum err term_recall(const struct decider *e, const struct requirement *r,
+                            struct set_memory *m)
+{
+    bool known = r->op > OPERATOR_UNSPECIFIED && r->op < OPERATOR_COUNT;
+    struct match_term term = {
+        .from = m->value_count, .ask = ask_of(r), .of_zone = str_equal(r->key, LABEL_ZONE)};
+    enum err err = kept_room(&m->terms, m->term_count + 1, &m->term_cap, sizeof *m->terms);
+
+    term.key = inventory_word(e->inventory, r->key);
+    for (size_t i = 0; !err && term.key && known && i < r->value_count; i++) {
+        const struct posting *p = inventory_posting(e->inventory, r->key, r->values[i]);
+        if (!p) continue;
+        err = kept_room(&m->values, m->value_count + 1, &m->value_cap, sizeof(struct posting *));
+        if (!err) m->values[m->value_count++] = p;
+        term.marks |= posting_mark(p);
+    }
+    term.count = m->value_count - term.from;
+    if (err) return err;
+    m->terms[m->term_count++] = term;
+    return ERR_OK;
+}
+
+static enum err answers_recall(struct decider *e, struct set_memory *m)
+{
+    uint32_t looks = e->inventory->look_slots.used;
+    enum err err;
+
+    if (e->options.forget || (uint64_t)looks * e->needs->sets.count > ANSWERS_MOST) {
+        free(m->answers);
+        m->answers = NULL;
+        m->answer_cap = 0;
+        return ERR_OK;
+    }
+    err = kept_room(&m->answers, looks, &m->answer_cap, sizeof *m->answers);
+    if (!err && m->answers) memset(m->answers, 0, m->answer_cap);
+    return err;
+}
+
+/* How many looks are left to try when the narrowest requirement is asked first. */
+static uint64_t looks_least(const struct set_memory *m)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t i = 0; i < m->term_count; i++) {
+        const struct match_term *t = &m->terms[i];
+        uint64_t looks = 0;
+        if (t->ask != ASK_ONE_OF) continue;
+        for (uint32_t k = 0; k < t->count; k++) looks += m->values[t->from + k]->count;
+        least = min_u64(least, looks);
+    }
+    return least;
+}
+
+enum err set_recall(struct decider *e, const struct requirement_set *set,
+                    struct set_memory **ret_memory)
+{
+    struct set_memory *m = &e->sets[set->slot];
+    enum err err = ERR_OK;
+
+    *ret_memory = m;
+    if (m->birth == set->birth && m->looks_version == e->inventory->looks_version) return ERR_OK;
+    m->birth = 0; /* until it is done */
+    m->looks_known = false;
+    m->term_count = m->value_count = 0;
+    m->type_count = TYPES_ANY;
+    m->type_bits = UINT64_MAX;
+    for (size_t i = 0; !err && i < set->count; i++) {
+        if (types_recall(e, &set->requirements[i], m)) continue;
+        err = term_recall(e, &set->requirements[i], m);
+    }
+    if (!err) err = answers_recall(e, m);
+    if (err) return err;
+    m->looks_least = looks_least(m);
+    m->birth = set->birth;
+    m->looks_version = e->inventory->looks_version;
+    return ERR_OK;
+}
+
+/* --- one look --- */
+
+static bool carries_one_of(const struct look *look, const struct posting *const *values,
+                           uint32_t count)
+{
+    for (uint32_t i = 0; i < look->attribute_count; i++) {
+        for (uint32_t k = 0; k < count; k++) {
+            if (look->postings[i] == values[k] && look_places(look)[i] != LOOK_HIDDEN) return true;
+        }
+    }
+    return false;
+}
+
+static bool carries_key(const struct look *look, const struct word *key)
+{
+    for (uint32_t i = 0; key && i < look->attribute_count; i++) {
+        if (look->postings[i] && look->postings[i]->key == key) return true;
+    }
+    return false;
+}
+
+static bool term_holds(const struct set_memory *m, const struct match_term *t,
+                       const struct look *look)
+{
+    switch (t->ask) {
+    case ASK_ONE_OF: return t->count && carries_one_of(look, m->values + t->from, t->count);
+    case ASK_NONE_OF: return !t->count || !carries_one_of(look, m->values + t->from, t->count);
+    case ASK_KEY: return carries_key(look, t->key);
+    case ASK_NO_KEY: return !carries_key(look, t->key);
+    }
+    return false;
+}
+
+enum brief_answer { BRIEF_NO, BRIEF_YES, BRIEF_UNSURE };
+
+static enum brief_answer zone_answers(const struct set_memory *m, const struct match_term *t,
+                                      uint32_t zone)
+{
+    bool one = false;
+
+    if (t->ask == ASK_KEY || t->ask == ASK_NO_KEY) {
+        return (zone != SLOT_NONE) == (t->ask == ASK_KEY) ? BRIEF_YES : BRIEF_NO;
+    }
+    for (uint32_t i = 0; i < t->count; i++) one |= m->values[t->from + i]->slot == zone;
+    return one == (t->ask == ASK_ONE_OF) ? BRIEF_YES : BRIEF_NO;
+}
+
+static enum brief_answer brief_answers(const struct set_memory *m, const struct match_term *t,
+                                       const struct look_brief *brief)
+{
+    if (t->of_zone) return zone_answers(m, t, brief->zone);
+    if (t->ask == ASK_KEY || t->ask == ASK_NO_KEY || (brief->marks & t->marks)) return BRIEF_UNSURE;
+    return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
+}
+
+/* The look is fetched only where its brief does not tell. `base`: what the set refuses is left
+ * aside. */
+static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
+                          bool base)
+{
+    const struct look_brief *brief = &e->inventory->look_briefs[slot];
+    enum brief_answer all = BRIEF_YES;
+    const struct look *look;
+
+    for (uint32_t i = 0; all != BRIEF_NO && i < m->term_count; i++) {
+        enum brief_answer one;
+        if (base && m->terms[i].ask == ASK_NONE_OF) continue;
+        one = brief_answers(m, &m->terms[i], brief);
+        if (one != BRIEF_YES) all = one;
+    }
+    if (all != BRIEF_UNSURE) return all == BRIEF_YES;
+    look = rooms_held(&e->inventory->look_slots, slot);
+    for (uint32_t i = 0; i < m->term_count; i++) {
+        if (base && m->terms[i].ask == ASK_NONE_OF) continue;
+        if (!term_holds(m, &m->terms[i], look)) return false;
+    }
+    return true;
+}
+
+bool set_accepts(struct decider *e, struct set_memory *memory, uint32_t slot)
+{
+    bool accepts = look_accepted(e, memory, slot, false);
+
+    if (memory->answers) memory->answers[slot] = accepts ? 2 : 1;
+    return accepts;
+}
+
+/* --- bases --- */
+
+bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look)
+{
+    return set_names_type(memory, e->inventory->look_briefs[look].type) &&
+           look_accepted(e, memory, look, true);
+}
+
+/* The first term from `from` on that a base keeps; term_count: none. */
+static uint32_t base_term(const struct set_memory *m, uint32_t from)
+{
+    while (from < m->term_count && m->terms[from].ask == ASK_NONE_OF) from++;
+    return from;
+}
+
+uint32_t set_base_hash(const struct set_memory *m)
+{
+    uint64_t hash = m->type_count;
+
+    for (uint32_t i = 0; m->type_count != TYPES_ANY && i < m->type_count; i++) {
+        hash = hash * 0x9E3779B97F4A7C15 + m->types[i];
+    }
+    for (uint32_t i = base_term(m, 0); i < m->term_count; i = base_term(m, i + 1)) {
+        hash = hash * 0x9E3779B97F4A7C15 + m->terms[i].marks + (uint64_t)m->terms[i].ask;
+    }
+    return (uint32_t)((hash * 0x9E3779B97F4A7C15) >> 32);
+}
+
+static bool terms_equal(const struct set_memory *a, const struct match_term *left,
+                        const struct set_memory *b, const struct match_term *right)
+{
+    if (left->ask != right->ask || left->key != right->key || left->count != right->count)
+        return false;
+    for (uint32_t i = 0; i < left->count; i++) {
+        if (a->values[left->from + i] != b->values[right->from + i]) return false;
+    }
+    return true;
+}
+
+/* Requirements and their values stand in the order of their texts, in both. */
+bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
+{
+    uint32_t i = base_term(a, 0), k = base_term(b, 0);
+
+    if (a->type_count != b->type_count) return false;
+    for (uint32_t n = 0; a->type_count != TYPES_ANY && n < a->type_count; n++) {
+        if (a->types[n] != b->types[n]) return false;
+    }
+    while (i < a->term_count && k < b->term_count) {
+        if (!terms_equal(a, &a->terms[i], b, &b->terms[k])) return false;
+        i = base_term(a, i + 1);
+        k = base_term(b, k + 1);
+    }
+    return i >= a->term_count && k >= b->term_count;
+}
+
+/* --- all looks of a set --- */
+
+/* The requirement that leaves the fewest looks to try; NULL: all have to be. */
+static const struct requirement *narrowest(const struct decider *e,
+                                           const struct requirement_set *set)
+{
+    const struct requirement *best = NULL;
+    uint64_t least = 0;
+
+    for (size_t i = 0; i < set->count; i++) {
+        const struct requirement *r = &set->requirements[i];
+        uint64_t count = 0;
+        if (r->op != OPERATOR_IN && (r->op != OPERATOR_SAME || r->value_count == 0)) continue;
+        for (size_t k = 0; k < r->value_count; k++) {
+            const struct posting *p = inventory_posting(e->inventory, r->key, r->values[k]);
+            if (p) count += p->count;
+        }
+        if (best && count >= least) continue;
+        best = r;
+        least = count;
+    }
+    return best;
+}
+
+static enum err try_look(struct decider *e, const struct look *look, struct set_memory *m)
+{
+    enum err err;
+
+    if (!look || !set_matches(e, m, look->slot)) return ERR_OK;
+    err = kept_room(&m->looks, m->look_count + 1, &m->look_cap, sizeof(struct look *));
+    if (!err) m->looks[m->look_count++] = look;
+    return err;
+}
+
+enum err set_looks(struct decider *e, const struct requirement_set *set,
+                   struct set_memory **ret_memory)
+{
+    struct set_memory *m;
+    const struct requirement *r;
+    enum err err = set_recall(e, set, &m);
+
+    if (err) return err;
+    *ret_memory = m;
+    if (m->looks_known) return ERR_OK;
+    m->look_count = 0;
+    r = narrowest(e, set);
+    for (size_t k = 0; r && k < r->value_count; k++) {
+        const struct posting *p = inventory_posting(e->inventory, r->key, r->values[k]);
+        if (k > 0 && str_equal(r->values[k], r->values[k - 1])) continue; /* named twice */
+        for (uint32_t i = 0; !err && p && i < p->count; i++) {
+            err = try_look(e, posting_look(e->inventory, p, i), m);
+        }
+    }
+    for (uint32_t i = 0; !err && !r && i < e->inventory->look_slots.used; i++) {
+        err = try_look(e, rooms_get(&e->inventory->look_slots, i), m);
+    }
+    if (!err) m->looks_known = true;
+    return err;
+}

@@ -1,0 +1,499 @@
+/* Sources in an order. A *class* is a run of entries that the order does not tell apart: there the
+ * smaller id comes first, which is found by merging the members of its cohorts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/decide/shelves.h"
+#include "shard/decide/victims.h"
+
+enum err pool_add(struct decider *e, struct pool *pool, struct source *source, double first,
+                  double second)
+{
+    enum err err = decider_grow(e, &pool->at, pool->count, &pool->cap, sizeof *pool->at);
+
+    if (!err) pool->at[pool->count++] = (struct pool_entry){first, second, source};
+    return err;
+}
+
+static int entry_compare(const void *left, const void *right)
+{
+    const struct pool_entry *a = left, *b = right;
+
+    if (a->first != b->first) return a->first < b->first ? -1 : 1;
+    if (a->second != b->second) return a->second < b->second ? -1 : 1;
+    return 0; /* ids decide, when it comes to it */
+}
+
+void pool_sort_from(struct pool *pool, uint32_t from)
+{
+    uint32_t count = pool->count - from;
+
+    if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, entry_compare);
+}
+
+void pool_sort(struct pool *pool)
+{
+    pool_sort_from(pool, 0);
+}
+
+/* Is there an entry of that number, fetched now or before? */
+static enum err pool_reaches(struct decider *e, struct pool *pool, uint32_t number, bool *ret_does)
+{
+    *ret_does = number < pool->count;
+    if (*ret_does) return ERR_OK;
+    if (pool->cursor_count) return shelves_pull(e, pool, ret_does);
+    return pool->victims ? victims_pull(e, pool, ret_does) : ERR_OK;
+}
+
+enum err pool_fetch(struct decider *e, struct pool *pool)
+{
+    bool more = true;
+    enum err err = ERR_OK;
+
+    while (!err && more) err = pool_reaches(e, pool, pool->count, &more);
+    return err;
+}
+
+/* Behind the entries like `from`: all of them are fetched, and then found without a walk. */
+static enum err class_end(struct decider *e, struct pool *pool, uint32_t from, uint32_t *ret_end)
+{
+    uint32_t low = from, high;
+    bool more = true;
+    enum err err = ERR_OK;
+
+    while (!err && more && !entry_compare(&pool->at[from], &pool->at[pool->count - 1])) {
+        err = pool_reaches(e, pool, pool->count, &more);
+    }
+    for (high = pool->count; high - low > 1;) {
+        uint32_t middle = low + (high - low) / 2;
+        if (entry_compare(&pool->at[from], &pool->at[middle]) == 0)
+            low = middle;
+        else
+            high = middle;
+    }
+    *ret_end = high;
+    return err;
+}
+
+/* --- walking --- */
+
+static bool may_take(const struct decider *e, const struct want *w, const struct source *s)
+{
+    return source_left(e, s) && want_helped(w, s->cohort->traits.shape) &&
+           source_in_domain(w, s->cohort) && source_open(e, w, s->cohort);
+}
+
+/* A heap of sources by their next id. */
+bool source_before(const struct source *a, const struct source *b)
+{
+    return str_compare(row_id(a->next), row_id(b->next)) < 0;
+}
+
+void source_sink(struct source **heap, uint32_t count, uint32_t at)
+{
+    for (;;) {
+        uint32_t least = at, left = 2 * at + 1;
+        struct source *moved = heap[at];
+        if (left < count && source_before(heap[left], heap[least])) least = left;
+        if (left + 1 < count && source_before(heap[left + 1], heap[least])) least = left + 1;
+        if (least == at) return;
+        heap[at] = heap[least];
+        heap[least] = moved;
+        at = least;
+    }
+}
+
+/* The sources of a class that the Need may take from. */
+static enum err class_open(struct decider *e, const struct want *w, const struct pool *pool,
+                           uint32_t from, uint32_t end, uint32_t *ret_count)
+{
+    uint32_t count = 0;
+
+    while (e->heap_cap < end - from) {
+        enum err err =
+            decider_grow(e, &e->heap, e->heap_cap, &e->heap_cap, sizeof(struct source *));
+        if (err) return err;
+    }
+    for (uint32_t i = from; i < end; i++) {
+        if (may_take(e, w, pool->at[i].source)) e->heap[count++] = pool->at[i].source;
+    }
+    *ret_count = count;
+    return ERR_OK;
+}
+
+/* Is every machine of the class taken? Then ids decide nothing; but what is acquired is told in the
+ * order it was taken. */
+static bool class_whole(const struct decider *e, const struct want *w, uint32_t count)
+{
+    const struct traits *t = &e->heap[0]->cohort->traits;
+    uint64_t left = 0;
+
+    if (t->state == MACHINE_IDLE || t->state == MACHINE_SPECULATIVE) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (e->heap[i]->cohort->traits.shape != t->shape) return false;
+        left += source_left(e, e->heap[i]);
+    }
+    return left <= UINT32_MAX && want_needs(w, t->shape, (uint32_t)left) == left;
+}
+
+/* --- large classes: a fleet of machines that differ in their labels and not in their price --- */
+
+enum { CLASS_LARGE = 16 };
+
+struct placed {
+    struct pool_entry entry;
+    struct machine_row *first;
+};
+
+static int placed_compare(const void *left, const void *right)
+{
+    const struct placed *a = left, *b = right;
+    int order = entry_compare(&a->entry, &b->entry);
+
+    return order ? order : str_compare(row_id(a->first), row_id(b->first));
+}
+
+/* Puts the classes up to `end` in the order of the first id of each cohort, once. */
+static enum err pool_order(struct decider *e, struct pool *pool, uint32_t end)
+{
+    uint32_t from = pool->head > pool->ordered ? pool->head : pool->ordered;
+    struct placed *items;
+    enum err err = ERR_OK;
+
+    if (from >= end) return ERR_OK;
+    while (!err && pool->first_cap < end) {
+        err = decider_grow(e, &pool->firsts, pool->first_cap, &pool->first_cap,
+                           sizeof(struct machine_row *));
+    }
+    items = arena_alloc(&e->arena, (end - from) * sizeof *items);
+    if (err || !items) return ERR_FULL;
+    for (uint32_t i = from; i < end; i++) {
+        struct member_place place = cohort_begin(pool->at[i].source->cohort);
+        items[i - from] = (struct placed){pool->at[i], cohort_next(&place)};
+    }
+    qsort(items, end - from, sizeof *items, placed_compare);
+    for (uint32_t i = from; i < end; i++) {
+        pool->at[i] = items[i - from].entry;
+        pool->firsts[i] = items[i - from].first;
+    }
+    pool->ordered = end;
+    return ERR_OK;
+}
+
+static void source_rise(struct source **heap, uint32_t at)
+{
+    while (at > 0 && source_before(heap[at], heap[(at - 1) / 2])) {
+        struct source *moved = heap[at];
+        heap[at] = heap[(at - 1) / 2];
+        heap[(at - 1) / 2] = moved;
+        at = (at - 1) / 2;
+    }
+}
+
+/* As class_take, of a class that stands in order: a cohort is looked at when its first id could be
+ * the next, so a Need reads what it takes and not the class. */
+static enum err class_merge(struct decider *e, struct want *w, struct pool *pool, uint32_t from,
+                            uint32_t end, pool_take *take)
+{
+    uint32_t count = 0;
+    enum err err = ERR_OK;
+
+    while (!err && w->live) {
+        struct source *s;
+        uint32_t wanted;
+        while (from < end &&
+               (!count || str_compare(row_id(pool->firsts[from]), row_id(e->heap[0]->next)) < 0)) {
+            s = pool->at[from++].source;
+            if (!may_take(e, w, s)) continue;
+            err = decider_grow(e, &e->heap, count, &e->heap_cap, sizeof(struct source *));
+            if (err) return err;
+            (void)source_next(s);
+            e->heap[count] = s;
+            source_rise(e->heap, count++);
+        }
+        if (!count) break;
+        s = e->heap[0];
+        wanted = want_needs(w, s->cohort->traits.shape, source_left(e, s));
+        if ((count > 1 || from < end) && wanted > 1) wanted = 1;
+        if (wanted > 0) err = take(e, w, s, wanted);
+        if (wanted == 0 || source_left(e, s) == 0)
+            e->heap[0] = e->heap[--count];
+        else if (count > 1 || from < end)
+            (void)source_next(s);
+        if (count > 1) source_sink(e->heap, count, 0);
+    }
+    return err;
+}
+
+static bool class_is_large(const struct pool *pool, uint32_t from, uint32_t end)
+{
+    uint32_t state = pool->at[from].source->cohort->traits.state;
+
+    return pool->kept && end - from > CLASS_LARGE &&
+           (state == MACHINE_IDLE || state == MACHINE_SPECULATIVE);
+}
+
+/* `take` is want_claim in Phase 1 and source_take in Phase 2. */
+static enum err class_take(struct decider *e, struct want *w, struct pool *pool, uint32_t from,
+                           uint32_t end, pool_take *take)
+{
+    struct source **heap;
+    uint32_t count;
+    enum err err;
+
+    if (class_is_large(pool, from, end)) {
+        err = pool_order(e, pool, end);
+        return err ? err : class_merge(e, w, pool, from, end, take);
+    }
+    err = class_open(e, w, pool, from, end, &count);
+    heap = e->heap;
+    if (!err && count > 1 && take == want_claim && class_whole(e, w, count)) {
+        for (uint32_t i = 0; !err && i < count; i++) {
+            err = take(e, w, heap[i], source_left(e, heap[i]));
+        }
+        return err;
+    }
+    if (!err && count > 1) { /* the smallest next id on top */
+        for (uint32_t i = 0; i < count; i++) (void)source_next(heap[i]);
+        for (uint32_t i = count / 2; i-- > 0;) source_sink(heap, count, i);
+    }
+    while (!err && count > 0 && w->live) {
+        struct source *s = heap[0];
+        uint32_t wanted = want_needs(w, s->cohort->traits.shape, source_left(e, s));
+        if (count > 1 && wanted > 1) wanted = 1; /* the next id may be another cohort's */
+        if (wanted > 0) err = take(e, w, s, wanted);
+        if (wanted == 0 || source_left(e, s) == 0)
+            heap[0] = heap[--count];
+        else if (count > 1)
+            (void)source_next(s);
+        if (count > 1) source_sink(heap, count, 0);
+    }
+    return err;
+}
+
+enum err pool_take_all(struct decider *e, struct want *w, struct pool *pool, pool_take *take)
+{
+    uint32_t end;
+
+    bool more;
+    enum err err = ERR_OK;
+
+    while (pool->head < pool->count && source_left(e, pool->at[pool->head].source) == 0)
+        pool->head++;
+    for (uint32_t i = pool->head; !err && w->live; i = end) {
+        err = pool_reaches(e, pool, i, &more);
+        if (err || !more) break;
+        err = class_end(e, pool, i, &end);
+        if (!err) err = class_take(e, w, pool, i, end, take);
+    }
+    return err;
+}
+
+/* --- making them --- */
+
+struct kept_pool { /* a pool under what it depends on */
+    struct table_link link;
+    enum pool_kind kind;
+    const struct requirement_set *set;
+    const struct resources *unit;
+    uint64_t extra; /* bucket, slot of the cluster, or priority */
+    struct pool pool;
+};
+
+static uint32_t kept_hash(enum pool_kind kind, const struct requirement_set *set,
+                          const struct resources *unit, uint64_t extra)
+{
+    uint64_t hash = (uint64_t)kind * 31 + set->slot;
+
+    hash = hash * 0x9E3779B97F4A7C15 + extra;
+    hash = hash * 0x9E3779B97F4A7C15 + unit->mask;
+    for (uint32_t i = 0; i < resource_bits(unit->mask); i++) {
+        hash = hash * 0x9E3779B97F4A7C15 + (uint64_t)unit->milli[i];
+    }
+    hash *= 0x9E3779B97F4A7C15;
+    return (uint32_t)(hash >> 32);
+}
+
+/* What the order of a kind looks at. */
+enum err pool_add_in_order(struct decider *e, struct pool *pool, enum pool_kind kind,
+                           const struct want *w, struct source *s)
+{
+    const struct traits *t = &s->cohort->traits;
+    double first = t->price, second = 0;
+
+    if (kind == POOL_OF_SPECULATIVE) {
+        first = effective_cost(t->price, t->probability,
+                               penalty_dollars(w->demand->profile->interruption_bucket));
+    } else if (kind == POOL_OF_CONFIGURED || kind == POOL_OF_CONFIGURING) {
+        second = -cohort_reclamation_dollars(s->cohort);
+    } else if (kind == POOL_OF_VICTIMS) {
+        first = -victim_score(&e->input.weights, w->demand->profile->priority, s);
+    }
+    return pool_add(e, pool, s, first, second);
+}
+
+static enum err fill_from_looks(struct decider *e, struct pool *pool, enum pool_kind kind,
+                                const struct want *w)
+{
+    enum pool_state state = pool_state_of(kind);
+    struct set_memory *memory;
+    enum err err = set_looks(e, w->demand->kind->set, &memory);
+
+    shapes_ask(e);
+    for (uint32_t i = 0; !err && i < memory->look_count; i++) {
+        const struct bag *bag = &memory->looks[i]->pools[state];
+        for (uint32_t k = 0; !err && k < bag->count; k++) {
+            const struct bag_item *item = &bag->at[k];
+            if (!shape_covers(e, item->shape, w->demand->unit) || !item->cohort->count) continue;
+            err = pool_add_in_order(e, pool, kind, w, source_of(e, item->cohort));
+        }
+    }
+    return err;
+}
+
+static enum err fill_from_pools(struct decider *e, struct pool *pool, enum pool_kind kind,
+                                const struct want *w)
+{
+    enum pool_state state = pool_state_of(kind);
+    struct set_memory *memory;
+    bool serve = false;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    if (!err) err = shelves_serve(e, state, memory, w->demand->unit, &serve);
+    if (err) return err;
+    return serve ? shelves_open(e, kind, w, memory, pool) : fill_from_looks(e, pool, kind, w);
+}
+
+static enum err fill_from_lane(struct decider *e, struct pool *pool, enum pool_kind kind,
+                               const struct want *w, struct set_memory *memory,
+                               const struct bag *bag)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; !err && i < bag->count; i++) {
+        const struct bag_item *item = &bag->at[i];
+        struct source *s;
+        if (item->key != SLOT_NONE && key_all(e, item->key)) continue;
+        if (!shape_covers(e, item->shape, w->demand->unit) || !set_matches(e, memory, item->look)) {
+            continue;
+        }
+        s = source_of(e, item->cohort);
+        if (source_left(e, s)) err = pool_add_in_order(e, pool, kind, w, s);
+    }
+    return err;
+}
+
+static enum err fill_from_cluster(struct decider *e, struct pool *pool, enum pool_kind kind,
+                                  const struct want *w, const struct lanes *lanes)
+{
+    struct set_memory *memory;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    for (uint32_t i = 0; !err && i < lanes->count; i++) {
+        if (!set_names_type(memory, lanes->at[i].type)) continue;
+        err = fill_from_lane(e, pool, kind, w, memory, &lanes->at[i].bag);
+    }
+    return err;
+}
+
+/* Few, and none in most decisions. */
+static enum err fill_from_nobodys(struct decider *e, struct pool *pool, enum pool_kind kind,
+                                  const struct want *w)
+{
+    uint32_t state = kind == POOL_OF_CREATING ? MACHINE_CREATING : MACHINE_DRAINING;
+    const struct bag *bag = &e->inventory->nobodys;
+    struct set_memory *memory;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    for (uint32_t i = 0; !err && i < bag->count; i++) {
+        const struct bag_item *item = &bag->at[i];
+        if (item->state != state || !item->cohort->count) continue;
+        if (!shape_covers(e, item->shape, w->demand->unit)) continue;
+        if (!set_matches(e, memory, item->look)) continue;
+        err = pool_add(e, pool, source_of(e, item->cohort), 0, 0);
+    }
+    return err;
+}
+
+static enum err fill_from_runs(struct decider *e, struct pool *pool, enum pool_kind kind,
+                               const struct want *w)
+{
+    struct set_memory *memory;
+    bool serve = false;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    if (!err && kind == POOL_OF_VICTIMS) err = victims_serve(e, w, memory, &serve);
+    if (!err && serve) return victims_open(e, w, memory, pool);
+    if (!err && kind == POOL_OF_EXCESS && !memory->looks_known &&
+        memory->looks_least > e->tails.count) {
+        return tails_add(e, w, memory, pool); /* fewer than looks that it accepts */
+    }
+    if (!err) err = set_looks(e, w->demand->kind->set, &memory);
+    for (uint32_t i = 0; !err && i < memory->look_count; i++) {
+        err = runs_add(e, w, kind, memory->looks[i], pool);
+    }
+    return err;
+}
+
+static enum err fill(struct decider *e, struct pool *pool, enum pool_kind kind,
+                     const struct want *w)
+{
+    shapes_ask(e);
+    switch (kind) {
+    case POOL_OF_IDLE:
+    case POOL_OF_SPECULATIVE: return fill_from_pools(e, pool, kind, w);
+    case POOL_OF_CONFIGURED: return fill_from_cluster(e, pool, kind, w, &w->cluster->configured);
+    case POOL_OF_CONFIGURING: return fill_from_cluster(e, pool, kind, w, &w->cluster->configuring);
+    case POOL_OF_EXCESS:
+    case POOL_OF_VICTIMS: return fill_from_runs(e, pool, kind, w);
+    case POOL_OF_CREATING:
+    case POOL_OF_DRAINING: return fill_from_nobodys(e, pool, kind, w);
+    }
+    return ERR_INTERNAL;
+}
+
+static uint64_t extra_of(enum pool_kind kind, const struct want *w)
+{
+    switch (kind) {
+    case POOL_OF_SPECULATIVE: return w->demand->profile->interruption_bucket;
+    case POOL_OF_CONFIGURED:
+    case POOL_OF_CONFIGURING: return w->cluster->slot;
+    case POOL_OF_VICTIMS: return (uint32_t)w->demand->profile->priority;
+    default: return 0;
+    }
+}
+
+enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
+                 struct pool **ret_pool)
+{
+    const struct requirement_set *set = w->demand->kind->set;
+    uint64_t extra = extra_of(kind, w);
+    uint32_t hash = kept_hash(kind, set, w->demand->unit, extra);
+    struct kept_pool *kept;
+    enum err err;
+
+    TABLE_EACH(&e->pools, hash, link)
+    {
+        kept = CONTAINER_OF(link, struct kept_pool, link);
+        if (kept->kind == kind && kept->set == set && kept->extra == extra &&
+            resources_equal(kept->unit, w->demand->unit)) {
+            *ret_pool = &kept->pool;
+            return ERR_OK;
+        }
+    }
+    err = table_reserve(&e->pools, &e->pools_bytes);
+    if (err) return err;
+    kept = decider_alloc(e, 1, sizeof *kept);
+    if (!kept) return ERR_FULL;
+    kept->kind = kind;
+    kept->set = set;
+    kept->unit = w->demand->unit;
+    kept->extra = extra;
+    kept->pool.kept = true;
+    err = fill(e, &kept->pool, kind, w);
+    if (err) return err;
+    pool_sort(&kept->pool);
+    table_add(&e->pools, &kept->link, hash);
+    *ret_pool = &kept->pool;
+    return ERR_OK;
+}

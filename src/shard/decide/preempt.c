@@ -1,0 +1,265 @@
+/* Phase 2: who gives way. First what comes back anyway, then what Phase 3 frees anyway, and only
+ * then machines of Needs that matter less. */
+#include "shard/decide/victims.h"
+
+static uint64_t grace_ms(int64_t gap)
+{
+    if (gap > 900000) return 10 * MS_PER_SECOND;
+    if (gap > 500000) return 30 * MS_PER_SECOND;
+    if (gap > 100000) return 120 * MS_PER_SECOND;
+    return 600 * MS_PER_SECOND;
+}
+
+/* --- what there is to take from --- */
+
+/* Groups the tails by look: a walk over the looks a set accepts then meets only what matches. */
+static enum err tails_group(struct decider *e)
+{
+    uint32_t looks = e->inventory->look_slots.used, sum = 0;
+    const struct runs *tails = &e->tails;
+    uint32_t *from = decider_alloc(e, (size_t)looks + 1, sizeof *from);
+    uint32_t *by_look = arena_alloc(&e->arena, tails->count * sizeof *by_look);
+
+    if (!from || !by_look) return ERR_FULL;
+    for (uint32_t i = 0; i < tails->count; i++) from[tails->at[i].cohort->traits.look->slot]++;
+    for (uint32_t i = 0; i <= looks; i++) { /* where each group ends */
+        sum += from[i];
+        from[i] = sum;
+    }
+    for (uint32_t i = tails->count; i-- > 0;) { /* and, filled from behind, where it begins */
+        by_look[--from[tails->at[i].cohort->traits.look->slot]] = i;
+    }
+    e->tails_from = from;
+    e->tails_by_look = by_look;
+    return ERR_OK;
+}
+
+/* What is left of a cohort. */
+static enum err tail_add(struct decider *e, const struct cohort *c)
+{
+    const struct source *s = source_of(e, c);
+    struct runs *tails = &e->tails;
+    uint32_t left = source_left(e, s);
+    enum err err =
+        left ? decider_grow(e, &tails->at, tails->count, &tails->cap, sizeof *tails->at) : ERR_OK;
+
+    if (err || !left) return err;
+    tails->at[tails->count++] = (struct source){
+        .cohort = c, .first = s->taken, .count = left, .log = LOG_NONE, .key = KEY_NONE};
+    return ERR_OK;
+}
+
+static enum err tails_make(struct decider *e)
+{
+    const struct rooms *clusters = &e->inventory->cluster_slots;
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < clusters->used; i++) {
+        const struct cluster *cluster = rooms_get(clusters, i);
+        if (!cluster || !e->ready[i]) continue;
+        if (cluster->machines[MACHINE_CONFIGURED] == e->claimed[i]) continue; /* none is left */
+        e->decision.excess += cluster->machines[MACHINE_CONFIGURED] - e->claimed[i];
+        for (uint32_t k = 0; k < cluster->configured.count; k++) {
+            const struct bag *bag = &cluster->configured.at[k].bag;
+            for (uint32_t m = 0; !err && m < bag->count; m++) {
+                err = tail_add(e, bag->at[m].cohort);
+            }
+        }
+    }
+    if (!err && e->tails.count) err = tails_group(e);
+    return err;
+}
+
+static enum err tail_offer(struct decider *e, const struct want *w, struct source *tail,
+                           struct pool *pool)
+{
+    if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) return ERR_OK;
+    return pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);
+}
+
+enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
+                   struct pool *pool)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; !err && i < e->tails.count; i++) {
+        struct source *tail = &e->tails.at[i];
+        if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
+        err = tail_offer(e, w, tail, pool);
+    }
+    return err;
+}
+
+enum err runs_add(struct decider *e, const struct want *w, enum pool_kind kind,
+                  const struct look *look, struct pool *pool)
+{
+    uint32_t slot = look->slot;
+    enum err err = ERR_OK;
+
+    if (kind == POOL_OF_VICTIMS) return victims_of_look(e, w, look, pool);
+    for (uint32_t i = e->tails_from[slot]; !err && i < e->tails_from[slot + 1]; i++) {
+        err = tail_offer(e, w, &e->tails.at[e->tails_by_look[i]], pool);
+    }
+    return err;
+}
+
+/* A victim is claimed by a row, or nobody's in a cluster that has not reported. */
+static int32_t victims_floor(const struct decider *e)
+{
+    const struct rooms *clusters = &e->inventory->cluster_slots;
+
+    for (uint32_t i = 0; i < clusters->used; i++) {
+        const struct cluster *cluster = rooms_get(clusters, i);
+        if (cluster && !e->ready[i] && cluster->machines[MACHINE_CONFIGURED]) return INT32_MIN;
+    }
+    return e->row_count ? e->rows[e->row_count - 1]->profile->priority : INT32_MAX;
+}
+
+/* --- one Need --- */
+
+static enum err take_from(struct decider *e, struct want *w, struct pool *pool)
+{
+    enum err err;
+
+    if (!w->spread) return pool_take_all(e, w, pool, source_take);
+    err = pool_fetch(e, pool);
+    return err ? err : spread_take(e, w, pool);
+}
+
+static enum err add_draining(struct decider *e, const struct want *w, const struct key *key)
+{
+    const struct requirement_set *set = w->demand->kind->set;
+    struct set_memory *memory;
+    enum err err = set_recall(e, set, &memory);
+
+    for (uint32_t i = 0; !err && i < key->cohorts.count; i++) {
+        const struct bag_item *item = &key->cohorts.at[i];
+        if (item->state != MACHINE_DRAINING || !set_matches(e, memory, item->look) ||
+            !cohort_fits(item->cohort, w->demand->unit)) {
+            continue;
+        }
+        err = pool_add(e, &e->own_pool, source_of(e, item->cohort), 0, 0);
+    }
+    return err;
+}
+
+/* What is drained for it, then what is drained for nobody. */
+static enum err coming_back(struct decider *e, struct want *w)
+{
+    struct pool *nobodys;
+    enum err err = ERR_OK;
+
+    e->own_pool.count = e->own_pool.head = 0;
+    if (w->gang && w->key) err = add_draining(e, w, w->key);
+    for (uint32_t i = 0; !err && !w->gang && w->family && i < w->family->count; i++) {
+        err = add_draining(e, w, w->family->keys[i]);
+    }
+    if (!err) err = take_from(e, w, &e->own_pool);
+    if (err || !w->live || !e->inventory->nobodys.count) return err;
+    err = pool_of(e, POOL_OF_DRAINING, w, &nobodys);
+    return err ? err : take_from(e, w, nobodys);
+}
+
+/* A gang's: only looks of its domain are walked, and the pool is for it alone. */
+static enum err pool_there(struct decider *e, const struct want *w, enum pool_kind kind,
+                           struct pool **ret_pool)
+{
+    const struct requirement_set *set = w->demand->kind->set;
+    struct pool *pool = &e->own_pool;
+    struct set_memory *memory;
+    enum err err = set_recall(e, set, &memory);
+
+    pool->count = pool->head = 0;
+    for (uint32_t i = 0; !err && i < w->domain->count; i++) {
+        const struct look *look = posting_look(e->inventory, w->domain, i);
+        if (!set_matches(e, memory, look->slot)) continue;
+        err = runs_add(e, w, kind, look, pool);
+    }
+    pool_sort(pool);
+    *ret_pool = pool;
+    return err;
+}
+
+static enum err take_kind(struct decider *e, struct want *w, enum pool_kind kind)
+{
+    struct pool *pool;
+    enum err err;
+
+    if (!w->live) return ERR_OK;
+    if (kind == POOL_OF_EXCESS && !e->tails.count) return ERR_OK;
+    err = w->gang ? pool_there(e, w, kind, &pool) : pool_of(e, kind, w, &pool);
+    if (!err) err = take_from(e, w, pool);
+    return err;
+}
+
+void action_for(struct action *action, const struct want *w)
+{
+    const struct profile *p = w->demand->profile;
+
+    action->key = w->demand->key;
+    action->priority = p->priority;
+    action->interruption_dollars = penalty_dollars(p->interruption_bucket);
+    action->reclamation_dollars = penalty_dollars(p->reclamation_bucket);
+}
+
+static enum err emit_victim(struct decider *e, struct want *w, const struct log_entry *entry)
+{
+    const struct traits *t = &entry->source->cohort->traits;
+    struct action action = {
+        .kind = ACTION_PREEMPT,
+        .cluster = cluster_text(t->cluster),
+        .grace_ms = grace_ms((int64_t)w->demand->profile->priority - entry->source->priority)};
+    struct resource_sum sum, more;
+    enum err err = ERR_OK;
+
+    action_for(&action, w);
+    for (uint32_t k = 0; !err && k < entry->count; k++) {
+        action.machine = row_id(source_at(entry->source, entry->from + k));
+        err = action_add(e, &action);
+    }
+    if (err) return err;
+    amounts_sum(&w->shortage->freed, &sum);
+    resource_sum_scale(&more, t->shape->alloc, entry->count);
+    resource_sum_add_sum(&sum, &more);
+    w->shortage->victims += entry->count;
+    return amounts_keep(&e->arena, &sum, &w->shortage->freed);
+}
+
+/* After all of Phase 2: of each run what one Need took follows what the one before it took, so its
+ * machines are read once, from the front. */
+static enum err emit_victims(struct decider *e)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t i = e->phase1_log; !err && i < e->log.count; i++) {
+        const struct log_entry *entry = &e->log.at[i];
+        if (entry->source->victim) err = emit_victim(e, &e->wants[entry->want], entry);
+    }
+    return err;
+}
+
+static enum err give_way(struct decider *e, struct want *w)
+{
+    enum err err = coming_back(e, w);
+
+    if (!err) err = take_kind(e, w, POOL_OF_EXCESS);
+    if (err || !w->live || w->demand->profile->priority <= e->victims_floor) return err;
+    return take_kind(e, w, POOL_OF_VICTIMS);
+}
+
+enum err preempt(struct decider *e)
+{
+    enum err err = tails_make(e);
+
+    e->phase1_log = e->log.count;
+    e->victims_floor = victims_floor(e);
+    for (uint32_t i = 0; !err && i < e->restless_count; i++) {
+        struct want *w = &e->wants[e->restless[i]];
+        if (!w->live) continue;
+        err = shortage_start(e, w);
+        if (err || w->parked || (w->gang && !w->has_domain)) continue;
+        err = give_way(e, w);
+    }
+    if (!err) err = emit_victims(e);
+    return err;
+}

@@ -1,0 +1,77 @@
+/* What gangs of one base and unit could acquire, by domain; see racks.c. */
+#ifndef SHARD_DECIDE_RACKS_H
+#define SHARD_DECIDE_RACKS_H
+#include "shard/decide/decider.h"
+
+#define RACK_NONE  UINT32_MAX
+#define CLASS_NONE UINT32_MAX
+enum { RACK_CLASS_SLOTS = 64 };
+
+struct rack_member { /* Idle or Speculative; of one rack they are chained */
+    const struct posting *value;
+    uint32_t cohort, shape; /* slots */
+    uint32_t left;          /* machines, when it was added */
+    uint32_t next;          /* RACK_NONE ends it */
+};
+struct rack {
+    const struct posting *value;
+    uint32_t count; /* machines left */
+    uint32_t class_number, member;
+};
+struct rack_class { /* racks with the same machines and amounts left */
+    const int128 *total;
+    uint32_t machines, next;
+    uint32_t *heap; /* racks, the smallest value on top; some may have left */
+    uint32_t count, cap;
+};
+struct rack_label { /* which members carry it */
+    const struct posting *posting;
+    uint32_t tag; /* the first */
+};
+struct rack_tag {
+    uint32_t member, next;
+};
+struct racks {
+    struct table_link link;
+    struct set_memory *memory; /* of a set with that base */
+    bool shared;               /* by all sets with that base; else members match the set */
+    const struct resources *unit;
+    struct str key;                /* K */
+    uint64_t mask;                 /* of the aggregate: which amounts are counted */
+    uint32_t dimensions, log_read; /* log_read: of e->acquired */
+    struct rack *at;
+    int128 *totals;
+    uint32_t count;
+    struct rack_member *members;
+    uint32_t member_count, member_cap;
+    struct source **kept; /* for somebody */
+    uint32_t kept_count, kept_cap;
+    uint32_t *by_value, by_value_mask;
+    struct rack_class *classes;
+    uint32_t class_count, class_cap;
+    uint32_t class_of[RACK_CLASS_SLOTS];
+    /* Members by what they carry; NULL: nobody asked yet. */
+    struct rack_label *labels;
+    uint32_t label_mask;
+    struct rack_tag *tags;
+    uint32_t tag_count, tag_cap;
+    uint32_t *refused, refused_number; /* by member: the question it was last the answer to */
+};
+
+static inline int128 *racks_total(const struct racks *r, uint32_t number)
+{
+    return r->totals + (size_t)number * r->dimensions;
+}
+/* Those for the Need's base and unit, as of now. ERR_FULL, ERR_NOMEM. */
+enum err racks_of(struct decider *e, const struct want *w, struct racks **ret_racks);
+/* Members of which something is left though the set refuses them; the array is the caller's. */
+enum err racks_refused(struct decider *e, struct racks *r, const struct set_memory *memory,
+                       uint32_t **ret_members, uint32_t *ret_count);
+uint32_t rack_member_left(const struct decider *e, const struct rack_member *member);
+uint32_t racks_find(const struct racks *r, const struct posting *value); /* RACK_NONE */
+/* Up to `most` racks of a class that pass the filter, smallest value first. */
+typedef bool rack_filter(const void *context, const struct rack *rack);
+enum err racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
+                        rack_filter *filter, const void *context, uint32_t *found, uint32_t most,
+                        uint32_t *ret_count);
+#endif

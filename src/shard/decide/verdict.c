@@ -1,0 +1,154 @@
+/* What is said about every Need, and why some got less than they asked for. */
+#include "shard/decide/shelves.h"
+
+const char *verdict_reason_name(enum verdict_reason reason)
+{
+    switch (reason) {
+    case REASON_TOPOLOGY_UNSATISFIABLE: return "TOPOLOGY_UNSATISFIABLE";
+    case REASON_NO_MATCHING_SUPPLY: return "NO_MATCHING_SUPPLY";
+    case REASON_PREEMPTION_EXHAUSTED: return "PREEMPTION_EXHAUSTED";
+    case REASON_PRIORITY_STARVED: return "PRIORITY_STARVED";
+    case REASON_NONE: break;
+    }
+    return "";
+}
+
+enum err shortage_start(struct decider *e, struct want *w)
+{
+    if (!w->shortage) w->shortage = decider_alloc(e, 1, sizeof *w->shortage);
+    if (!w->shortage) return ERR_FULL;
+    return want_rest(e, w, &w->shortage->deficit);
+}
+
+static uint32_t count_most(uint64_t machines)
+{
+    return (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
+}
+
+static enum err count_pool(struct decider *e, const struct want *w, enum pool_kind kind,
+                           uint32_t *ret_count)
+{
+    enum pool_state state = pool_state_of(kind);
+    struct set_memory *memory;
+    struct pool *pool;
+    uint64_t machines = 0;
+    bool serve = false;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    if (!err) err = shelves_serve(e, state, memory, w->demand->unit, &serve);
+    if (!err && serve) { return shelves_count(e, state, w, memory, VERDICT_COUNT_MOST, ret_count); }
+    if (!err) err = pool_of(e, kind, w, &pool);
+    if (err) return err;
+    for (uint32_t i = 0; i < pool->count && machines < VERDICT_COUNT_MOST; i++) {
+        machines += pool->at[i].source->count;
+    }
+    *ret_count = count_most(machines);
+    return ERR_OK;
+}
+
+static uint64_t count_lane(struct decider *e, const struct want *w, struct set_memory *memory,
+                           const struct lane *lane, uint64_t machines)
+{
+    const struct bag *bag = &lane->bag;
+
+    if (!set_names_type(memory, lane->type)) return machines;
+    for (uint32_t i = 0; i < bag->count && machines < VERDICT_COUNT_MOST; i++) {
+        if (!shape_covers(e, bag->at[i].shape, w->demand->unit)) continue;
+        if (!set_matches(e, memory, bag->at[i].look)) continue;
+        machines += bag->at[i].cohort->count;
+    }
+    return machines;
+}
+
+/* Whoever's they are, so all clusters are asked, until there are enough. */
+static enum err count_configured(struct decider *e, const struct want *w, uint32_t *ret_count)
+{
+    const struct rooms *clusters = &e->inventory->cluster_slots;
+    struct set_memory *memory;
+    uint64_t machines = 0;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    if (err) return err;
+    shapes_ask(e);
+    for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
+        const struct cluster *cluster = rooms_get(clusters, i);
+        for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
+            machines = count_lane(e, w, memory, &cluster->configured.at[k], machines);
+        }
+    }
+    *ret_count = count_most(machines);
+    return ERR_OK;
+}
+
+static enum verdict_reason reason_of(const struct want *w)
+{
+    const struct shortage *s = w->shortage;
+
+    if (w->gang && (w->parked || !w->has_domain || !w->satisfiable)) {
+        return REASON_TOPOLOGY_UNSATISFIABLE;
+    }
+    if (!w->claimed && !s->idle_count && !s->speculative_count && !s->configured_count) {
+        return REASON_NO_MATCHING_SUPPLY;
+    }
+    if (w->live && s->victims) return REASON_PREEMPTION_EXHAUSTED;
+    return REASON_PRIORITY_STARVED;
+}
+
+static enum err shortage_finish(struct decider *e, struct want *w)
+{
+    struct shortage *s = w->shortage;
+    enum err err = count_pool(e, w, POOL_OF_IDLE, &s->idle_count);
+
+    if (!err) err = count_pool(e, w, POOL_OF_SPECULATIVE, &s->speculative_count);
+    if (!err) err = count_configured(e, w, &s->configured_count);
+    if (!err) err = want_rest(e, w, &s->unresolved);
+    if (!err) s->reason = reason_of(w);
+    return err;
+}
+
+void verdict_stands(struct decider *e, uint32_t row)
+{
+    const struct demand *demand = e->rows[row];
+    const struct row_memory *m = &e->memory[e->standing[row].memory];
+
+    e->verdicts[row] =
+        (struct verdict){.need = demand,
+                         .parked = e->parked[row],
+                         .satisfied = true,
+                         .satisfiable = true,
+                         .has_domain = demand->gang,
+                         .domain = demand->gang ? posting_value(m->domain) : STR_EMPTY,
+                         .claimed = m->machines};
+    e->told[row] = true;
+}
+
+static enum err verdict_make(struct decider *e, uint32_t row)
+{
+    struct want *w = &e->wants[row];
+    enum err err = w->shortage ? shortage_finish(e, w) : ERR_OK;
+
+    e->verdicts[row] =
+        (struct verdict){.need = w->demand,
+                         .parked = w->parked,
+                         .satisfied = !w->shortage,
+                         .satisfiable = !w->shortage || w->satisfiable,
+                         .has_domain = w->has_domain,
+                         .domain = w->has_domain ? posting_value(w->domain) : STR_EMPTY,
+                         .claimed = w->claimed,
+                         .bootstraps = w->bootstraps,
+                         .provisions = w->provisions,
+                         .shortage = w->shortage};
+    e->decision.claimed += w->claimed;
+    e->told[row] = e->courses[row].settled;
+    return err;
+}
+
+enum err verdicts_make(struct decider *e)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; !err && i < e->restless_count; i++) err = verdict_make(e, e->restless[i]);
+    e->decision.verdicts = e->verdicts;
+    e->decision.verdict_count = e->row_count;
+    return err;
+}

@@ -1,0 +1,412 @@
+/* Effects carried out. A provider call becomes an errand: it goes out, its answer comes back as a
+ * thought, read on the decide thread, where the resource names are.
+ *
+ * A blob is kept here from the operator's answer until the core has heard of it: the Configure it
+ * was fetched for is sent by then, or never will be. From there it waits in the provider's client
+ * for its turn. All of them together have a bound: past it a blob is not taken, and its action ends
+ * by name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/shard_internal.h"
+#include "text/utf8.h"
+
+enum {
+    BLOBS_MAX = 1 << 20,
+    BLOB_BYTES_MAX = 256 << 20,
+    SITES_MAX = 128,
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* of a provider, so that a line of the audit has room for it */
+};
+
+struct errands {
+    struct map asks, blobs; /* by action */
+    size_t blob_bytes, blob_bytes_max;
+    uint64_t blobs_refused;
+    size_t under_way;
+};
+
+struct blob {
+    uint64_t action;
+    size_t len;
+    char bytes[];
+};
+
+static struct str key_of(const uint64_t *action)
+{
+    return str_of((const char *)action, sizeof *action);
+}
+
+static void drop_blob(struct shard *shard, uint64_t action)
+{
+    struct blob *blob = map_remove(&shard->errands->blobs, key_of(&action));
+
+    if (blob) shard->errands->blob_bytes -= blob->len;
+    free(blob);
+}
+
+/* -- provider calls -- */
+
+struct errand {
+    struct thought thought;
+    struct shard *shard;
+    uint64_t action;               /* 0: a Get */
+    struct provider_answer answer; /* its texts are `held` */
+    char *held;
+    size_t len;
+    char machine[];
+};
+
+static enum call_end end_of(enum provider_end end)
+{
+    static const enum call_end ends[] = {
+        [PROVIDER_DONE] = CALL_DONE,           [PROVIDER_UNKNOWN] = CALL_UNKNOWN,
+        [PROVIDER_REFUSED] = CALL_REFUSED,     [PROVIDER_FENCED] = CALL_FENCED,
+        [PROVIDER_NOT_FOUND] = CALL_NOT_FOUND, [PROVIDER_NOT_SUPPORTED] = CALL_NOT_SUPPORTED,
+        [PROVIDER_UNSENT] = CALL_UNSENT,
+    };
+    return ends[end];
+}
+
+/* An answer that cannot be read says nothing about what was done. */
+static void read_record(const struct errand *errand, struct mind *mind,
+                        struct machine_record *record, struct call_answer *answer,
+                        struct note *note)
+{
+    struct str operation;
+    enum err err = errand->action ? machine_read_ack(mind->reader, errand->answer.bytes, &operation,
+                                                     record, note)
+                                  : machine_read(mind->reader, errand->answer.bytes, record, note);
+
+    if (err) {
+        note_prefix(note, "the answer cannot be read");
+        answer->end = CALL_UNKNOWN;
+        answer->text = str_from(note->text);
+        return;
+    }
+    answer->machine = &record->machine;
+    answer->metadata = record->metadata;
+    answer->metadata_count = record->metadata_count;
+}
+
+static void think_answer(struct thought *thought, struct mind *mind, struct effects *out)
+{
+    struct errand *errand = CONTAINER_OF(thought, struct errand, thought);
+    struct call_answer answer = {.end = end_of(errand->answer.end), .text = errand->answer.text};
+    struct machine_record record;
+    struct note note = {""};
+
+    if (answer.end == CALL_DONE) read_record(errand, mind, &record, &answer, &note);
+    if (errand->action)
+        core_answered(mind->core, errand->action, &answer, mind->now, mind->wall, out);
+    else
+        core_got(mind->core, str_of(errand->machine, errand->len), &answer, mind->now, out);
+}
+
+static void errand_done(struct thought *thought, enum err err)
+{
+    struct errand *errand = CONTAINER_OF(thought, struct errand, thought);
+
+    (void)err;
+    free(errand->held);
+    free(errand);
+}
+
+/* The answer's bytes are the call's; one that finds no memory to be kept is not known. */
+static void keep_answer(struct errand *errand, const struct provider_answer *answer)
+{
+    struct str text = utf8_clip(answer->text, TEXT_MAX);
+    size_t len = text.len + answer->bytes.len;
+
+    errand->answer = *answer;
+    errand->answer.text = text;
+    errand->held = len ? malloc(len) : NULL;
+    if (len && !errand->held) {
+        errand->answer = (struct provider_answer){.end = PROVIDER_UNKNOWN,
+                                                  .text = STR("out of memory for the answer")};
+        return;
+    }
+    if (len == 0) return;
+    put_text(errand->held, text);
+    put_text(errand->held + text.len, answer->bytes);
+    errand->answer.text = str_of(errand->held, text.len);
+    errand->answer.bytes = str_of(errand->held + text.len, answer->bytes.len);
+}
+
+static void on_answer(void *context, const struct provider_answer *answer)
+{
+    struct errand *errand = context;
+
+    errand->shard->errands->under_way--;
+    keep_answer(errand, answer);
+    thinker_submit(errand->shard->thinker, &errand->thought);
+}
+
+static struct provider_request request_of(struct shard *shard, const struct effect *effect)
+{
+    static const enum provider_verb verbs[] = {[EFFECT_CREATE] = PROVIDER_CREATE,
+                                               [EFFECT_CONFIGURE] = PROVIDER_CONFIGURE,
+                                               [EFFECT_DRAIN] = PROVIDER_DRAIN,
+                                               [EFFECT_DELETE] = PROVIDER_DELETE,
+                                               [EFFECT_GET] = PROVIDER_GET};
+    struct provider_request request = {
+        .verb = verbs[effect->kind], .machine = effect->machine, .timeout_ms = effect->timeout_ms};
+    const struct blob *blob;
+
+    if (effect->kind == EFFECT_DRAIN) request.grace_seconds = effect->drain.grace_ms / 1000;
+    if (effect->kind != EFFECT_CONFIGURE) return request;
+    blob = map_get(&shard->errands->blobs, key_of(&effect->action));
+    if (blob) request.blob = str_of(blob->bytes, blob->len);
+    request.cluster = effect->cluster;
+    request.metadata = effect->configure.metadata;
+    request.metadata_count = effect->configure.metadata_count;
+    return request;
+}
+
+static bool call_provider(struct shard *shard, const struct effect *effect)
+{
+    struct errand *errand = calloc(1, sizeof *errand + effect->machine.len);
+    struct provider_request request;
+    enum err err;
+
+    if (!errand) return false;
+    errand->thought = (struct thought){.think = think_answer, .done = errand_done};
+    errand->shard = shard;
+    errand->action = effect->kind == EFFECT_GET ? 0 : effect->action;
+    errand->len = effect->machine.len;
+    put_text(errand->machine, effect->machine);
+    request = request_of(shard, effect);
+    err = provider_call(shard->options.provider, &request, on_answer, errand);
+    if (!err) {
+        if (effect->kind == EFFECT_CONFIGURE) drop_blob(shard, effect->action);
+        shard->errands->under_way++;
+        return true;
+    }
+    if (err == ERR_FULL || err == ERR_NOMEM) {
+        free(errand);
+        return false;
+    }
+    shard->errands->under_way++;
+    on_answer(errand,
+              &(struct provider_answer){.end = PROVIDER_REFUSED, .text = str_from(err_text(err))});
+    return true;
+}
+
+/* -- operators -- */
+
+/* Made with the question, so that no answer finds no memory: its action would never end, and its
+ * machine be lost to everybody. */
+struct blob_thought {
+    struct thought thought;
+    struct shard *shard;
+    uint64_t action;
+    enum blob_end end;
+    size_t len;
+    char *text; /* of an error; NULL: none, or no memory for it */
+};
+
+static void think_blob(struct thought *thought, struct mind *mind, struct effects *out)
+{
+    struct blob_thought *t = CONTAINER_OF(thought, struct blob_thought, thought);
+
+    core_blob(mind->core, t->action, t->end, str_of(t->text, t->len), mind->now, mind->wall, out);
+}
+
+static void blob_thought_done(struct thought *thought, enum err err)
+{
+    struct blob_thought *t = CONTAINER_OF(thought, struct blob_thought, thought);
+
+    (void)err;
+    drop_blob(t->shard, t->action);
+    free(t->text);
+    free(t);
+}
+
+static bool ask_blob(struct shard *shard, const struct effect *effect)
+{
+    struct blob_thought *t = calloc(1, sizeof *t);
+
+    if (!t) return false;
+    t->thought = (struct thought){.think = think_blob, .done = blob_thought_done};
+    t->shard = shard;
+    t->action = effect->action;
+    if (!map_put(&shard->errands->asks, key_of(&t->action), t)) {
+        if (!sessions_ask_blob(shard->sessions, effect->cluster, effect->action, effect->profile,
+                               effect->timeout_ms))
+            return true;
+        (void)map_remove(&shard->errands->asks, key_of(&t->action));
+    }
+    free(t);
+    return false;
+}
+
+/* The client of a shard that stops may be gone. */
+static size_t blob_bytes(const struct shard *shard)
+{
+    size_t held = shard->errands->blob_bytes;
+
+    if (shard->stopping) return held;
+    return held + provider_stats(shard->options.provider).waiting_bytes;
+}
+
+static enum err keep_blob(struct shard *shard, uint64_t action, struct str content)
+{
+    struct blob *blob;
+    enum err err;
+
+    if (content.len > shard->errands->blob_bytes_max ||
+        blob_bytes(shard) > shard->errands->blob_bytes_max - content.len) {
+        shard->errands->blobs_refused++;
+        return ERR_FULL;
+    }
+    blob = malloc(sizeof *blob + content.len);
+    if (!blob) return ERR_NOMEM;
+    blob->action = action;
+    blob->len = content.len;
+    put_text(blob->bytes, content);
+    err = map_put(&shard->errands->blobs, key_of(&blob->action), blob);
+    if (err)
+        free(blob);
+    else
+        shard->errands->blob_bytes += content.len;
+    return err;
+}
+
+void errands_blob(struct shard *shard, uint64_t action, enum blob_end end, struct str content)
+{
+    struct blob_thought *t = map_remove(&shard->errands->asks, key_of(&action));
+
+    assert(t); /* asked once, answered once */
+    t->end = end;
+    if (end == BLOB_READY && keep_blob(shard, action, content)) t->end = BLOB_NO_ROOM;
+    if (end == BLOB_ERROR && content.len) t->text = malloc(content.len);
+    if (t->text) {
+        put_text(t->text, content);
+        t->len = content.len;
+    }
+    thinker_submit(shard->thinker, &t->thought);
+}
+
+static void send_node_state(struct shard *shard, const struct effect *effect,
+                            const struct str *frame)
+{
+    bool departed = !str_equal(effect->node->cluster, effect->cluster);
+
+    if (frame)
+        sessions_node_state(shard->sessions, effect->cluster, effect->machine, departed, *frame);
+}
+
+/* -- people -- */
+
+/* Repeats are counted by what is said: each text of the core is a place of its own. Static, as the
+ * places in source code are: the log knows them until it is closed. */
+static struct log_site *site_of(const char *text)
+{
+    static struct {
+        const char *text;
+        struct log_site site;
+    } sites[SITES_MAX];
+    size_t i = 0;
+
+    while (i < SITES_MAX - 1 && sites[i].text && sites[i].text != text) i++;
+    sites[i].text = text;
+    return &sites[i].site;
+}
+
+static void say(struct shard *shard, const struct effect *effect)
+{
+    static const enum log_level levels[] = {
+        [CORE_INFO] = LOG_LEVEL_INFO, [CORE_WARN] = LOG_LEVEL_WARN, [CORE_ERROR] = LOG_LEVEL_ERROR};
+    enum log_level level = levels[effect->log.level];
+    const struct log_field fields[] = {log_str("details", effect->log.details), LOG_END};
+
+    if (log_enabled(&shard->log, level))
+        log_write(&shard->log, site_of(effect->log.text), level, effect->log.text, fields);
+}
+
+static void write_audit(struct shard *shard, const struct effect *effect)
+{
+    (void)audit_write(shard->audit, effect);
+}
+
+/* -- all of them -- */
+
+const struct str *errands_prepare(const struct effect *effect, struct mind *mind,
+                                  struct arena *arena)
+{
+    struct str *frame;
+    char *bytes;
+
+    if (effect->kind != EFFECT_NODE_STATE) return NULL;
+    if (frame_write_node_state(&mind->frames, effect->cluster, effect->node,
+                               core_dimensions(mind->core)))
+        return NULL;
+    frame = ARENA_NEW(arena, struct str);
+    bytes = arena_dup(arena, buf_peek(&mind->frames.frame));
+    if (!frame || !bytes) return NULL;
+    *frame = str_of(bytes, mind->frames.frame.len);
+    return frame;
+}
+
+/* A shard that stops begins nothing: nobody would hear the answer, and the provider's client is
+ * closed before the decide thread is. */
+bool errands_carry_out(void *owner, const struct effect *effect, const struct str *prepared)
+{
+    struct shard *shard = owner;
+
+    switch (effect->kind) {
+    case EFFECT_CREATE:
+    case EFFECT_CONFIGURE:
+    case EFFECT_DRAIN:
+    case EFFECT_DELETE:
+    case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
+    case EFFECT_ASK_BLOB: return shard->stopping || ask_blob(shard, effect);
+    case EFFECT_RECLAIM:
+        (void)sessions_reclaim(shard->sessions, effect->cluster, effect->machine,
+                               effect->drain.grace_ms, effect->drain.preemptor_priority);
+        return true;
+    case EFFECT_NODE_STATE: send_node_state(shard, effect, prepared); return true;
+    case EFFECT_CAPACITY:
+        sessions_capacity(shard->sessions, effect->cluster, effect->capacity.profile,
+                          effect->capacity.count, effect->capacity.confidence,
+                          effect->capacity.cost_per_hour);
+        return true;
+    case EFFECT_AUDIT: write_audit(shard, effect); return true;
+    case EFFECT_LOG: say(shard, effect); return true;
+    case EFFECT_OBSERVE:
+        shard_metrics_observe(shard->metrics, effect->observe.histogram, effect->observe.seconds);
+        return true;
+    case EFFECT_CYCLE_SOON: cycles_wake(shard); return true;
+    }
+    return true;
+}
+
+struct blob_stats errands_blobs(const struct shard *shard)
+{
+    return (struct blob_stats){blob_bytes(shard), shard->errands->blobs_refused};
+}
+
+enum err errands_open(struct shard *shard)
+{
+    shard->errands = calloc(1, sizeof *shard->errands);
+    if (!shard->errands) return ERR_NOMEM;
+    shard->errands->blob_bytes_max =
+        shard->options.blob_bytes_max ? shard->options.blob_bytes_max : BLOB_BYTES_MAX;
+    map_init(&shard->errands->asks, BLOBS_MAX, entropy_u64(shard->io->entropy));
+    map_init(&shard->errands->blobs, BLOBS_MAX, entropy_u64(shard->io->entropy));
+    return ERR_OK;
+}
+
+void errands_close(struct shard *shard)
+{
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    if (!shard->errands) return;
+    assert(shard->errands->under_way == 0);         /* the provider's client is closed first */
+    assert(map_count(&shard->errands->blobs) == 0); /* none outlives its thought */
+    map_deinit(&shard->errands->blobs);
+    while ((entry = map_next(&shard->errands->asks, &cursor))) free(entry->value);
+    map_deinit(&shard->errands->asks);
+    free(shard->errands);
+    shard->errands = NULL;
+}

@@ -1,0 +1,381 @@
+#include "shard/need_wire.h"
+
+#include "model/penalty.h"
+#include "wire/field.h"
+#include "wire/message.h"
+#include "wire/pb/bigfleet_v1alpha1_capacity.pb-c.h"
+
+enum {
+    SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* of one row, decoded */
+    ENTRIES_MAX = 4 * RESOURCES_MAX,         /* of one map; a key may come again */
+    WRITER_MAX = 8 << 20, /* 64 KiB of requirements, 256 labels, 64 resources thrice are less */
+    SHOWN = 80,           /* bytes of a strange id in a note */
+};
+
+/* -- a roll-up -- */
+
+struct top { /* what stands beside the rows */
+    struct str cluster;
+    int64_t at_unix_ns;
+    size_t rows;
+};
+
+static enum err refuse(struct note *note, enum err err, const char *problem)
+{
+    note_set(note, "%s", problem);
+    return err;
+}
+
+/* As protobuf has it: of a field that comes twice the last one counts. */
+static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top, struct note *note)
+{
+    struct fields fields = fields_of(bytes);
+    struct top top = {.cluster = STR_EMPTY};
+    struct field field;
+
+    while (fields_next(&fields, &field)) {
+        bool is_known = field.number >= 1 && field.number <= 3;
+        if (is_known && field.wire != (field.number == 2 ? WIRE_VARINT : WIRE_LEN)) {
+            note_set(note, "field %u: wrong wire type", field.number);
+            return ERR_PARSE;
+        }
+        if (field.number == 1) top.cluster = field.bytes;
+        if (field.number == 2) top.at_unix_ns = (int64_t)field.value;
+        if (field.number == 3 && top.rows++ == rows_max) {
+            note_set(note, "needs: more than %zu rows", rows_max);
+            return ERR_TOO_LARGE;
+        }
+    }
+    if (fields.problem) return refuse(note, ERR_PARSE, fields.problem);
+    *ret_top = top;
+    return ERR_OK;
+}
+
+/* Pairs of a map; a key that comes again replaces the earlier one. */
+static enum err take_pairs(struct arena *scratch, const char *field,
+                           ProtobufCMessage *const *entries, size_t count, struct label **ret_pairs,
+                           size_t *ret_count, struct note *note)
+{
+    struct label *pairs = arena_calloc(scratch, count, sizeof *pairs);
+    size_t kept = 0;
+
+    if (!pairs) return ERR_NOMEM;
+    if (count > ENTRIES_MAX) {
+        note_set(note, "%s: %zu names, at most %d are allowed", field, count, RESOURCES_MAX);
+        return ERR_TOO_LARGE;
+    }
+    for (size_t i = 0; i < count; i++) {
+        /* The entries of all maps from text to text have the same shape. */
+        const Bigfleet__V1alpha1__CapacityNeed__MinUnitEntry *entry = (const void *)entries[i];
+        struct label pair = {str_from(entry->key), str_from(entry->value)};
+        size_t at = 0;
+        while (at < kept && !str_equal(pairs[at].key, pair.key)) at++;
+        pairs[at] = pair;
+        kept = max_size(kept, at + 1);
+    }
+    *ret_pairs = pairs;
+    *ret_count = kept;
+    return ERR_OK;
+}
+
+static enum err take_spreads(struct arena *scratch, const Bigfleet__V1alpha1__CapacityNeed *row,
+                             struct profile *profile, struct note *note)
+{
+    struct spread *spreads = arena_calloc(scratch, row->n_spread, sizeof *spreads);
+
+    if (!spreads) return ERR_NOMEM;
+    for (size_t i = 0; i < row->n_spread; i++) {
+        const Bigfleet__V1alpha1__TopologySpread *given = row->spread[i];
+        if ((uint32_t)given->when_unsatisfiable >= SPREAD_WHEN_COUNT) {
+            note_set(note, "spread[%zu].when_unsatisfiable: unknown number %d", i,
+                     (int)given->when_unsatisfiable);
+            return ERR_INVALID;
+        }
+        spreads[i] = (struct spread){.key = str_from(given->topology_key),
+                                     .max_skew = given->max_skew,
+                                     .when = (enum spread_when)given->when_unsatisfiable};
+    }
+    profile->spreads = spreads;
+    profile->spread_count = row->n_spread;
+    return ERR_OK;
+}
+
+static enum err take_profile(struct arena *scratch, const Bigfleet__V1alpha1__CapacityNeed *row,
+                             struct profile *profile, struct note *note)
+{
+    uint32_t interruption = (uint32_t)row->interruption_penalty_bucket;
+    uint32_t reclamation = (uint32_t)row->reclamation_penalty_bucket;
+    enum err err = penalty_check("interruption_penalty_bucket", interruption, note);
+
+    if (!err) err = penalty_check("reclamation_penalty_bucket", reclamation, note);
+    if (!err)
+        err = read_requirements(scratch, row->requirements, row->n_requirements,
+                                &profile->requirements, note);
+    if (!err) err = take_spreads(scratch, row, profile, note);
+    if (err) return err;
+    profile->requirement_count = row->n_requirements;
+    profile->priority = row->priority;
+    profile->interruption_bucket = (uint8_t)interruption;
+    profile->reclamation_bucket = (uint8_t)reclamation;
+    return ERR_OK;
+}
+
+struct reading {
+    const struct top *top;
+    struct arena *arena;
+    struct arena scratch;         /* of the row that is read */
+    struct dimensions dimensions; /* the shard's, and the names that are new */
+};
+
+static enum err read_row(struct reading *r, struct str bytes, struct need *ret_need,
+                         struct note *note)
+{
+    struct need_input input = {.cluster = r->top->cluster, .arrival_unix_ns = r->top->at_unix_ns};
+    const Bigfleet__V1alpha1__CapacityNeed *row;
+    ProtobufCMessage *message;
+    struct label *pairs = NULL;
+    enum err err;
+
+    if (bytes.len > ROLLUP_ROW_BYTES_MAX) {
+        note_set(note, "%zu bytes, at most %d are allowed", bytes.len, ROLLUP_ROW_BYTES_MAX);
+        return ERR_TOO_LARGE;
+    }
+    err = message_read(&bigfleet__v1alpha1__capacity_need__descriptor, bytes, NULL, &r->scratch,
+                       &message, note);
+    if (err) return err;
+    row = (const Bigfleet__V1alpha1__CapacityNeed *)message;
+    err = take_profile(&r->scratch, row, &input.profile, note);
+    if (!err) {
+        err = take_pairs(&r->scratch, "aggregate_resources",
+                         (ProtobufCMessage *const *)row->aggregate_resources,
+                         row->n_aggregate_resources, &pairs, &input.aggregate_count, note);
+        input.aggregate = pairs;
+    }
+    if (!err) {
+        err = take_pairs(&r->scratch, "min_unit", (ProtobufCMessage *const *)row->min_unit,
+                         row->n_min_unit, &pairs, &input.min_unit_count, note);
+        input.min_unit = pairs;
+    }
+    if (err) return err;
+    input.group = str_of(row->group.data, row->group.len);
+    return need_build(r->arena, &r->dimensions, &input, ret_need, note);
+}
+
+/* One that no machine can satisfy is left out. */
+static enum err read_rows(struct reading *r, struct str bytes, struct need *rows,
+                          struct rollup_rows *ret_rows, struct note *note)
+{
+    struct fields fields = fields_of(bytes);
+    struct field field;
+    size_t index = 0;
+
+    while (fields_next(&fields, &field)) {
+        enum err err;
+        if (field.number != 3) continue;
+        err = read_row(r, field.bytes, &rows[ret_rows->count], note);
+        arena_reset(&r->scratch);
+        if (err) note_prefix(note, "needs[%zu]", index);
+        if (err && err != ERR_UNSUPPORTED) return err;
+        if (!err)
+            ret_rows->count++;
+        else if (ret_rows->contradictions++ == 0 && note)
+            ret_rows->contradiction = *note;
+        index++;
+    }
+    return ERR_OK;
+}
+
+/* The names that were new, now that nothing can be refused any more; in the same order they get the
+ * same numbers. */
+static enum err keep_names(struct dimensions *into, const struct dimensions *from,
+                           struct note *note)
+{
+    uint32_t index, before = into->count;
+    enum err err = ERR_OK;
+
+    if (from->count > before && from->count > DIMENSIONS_MAX - ROLLUP_DIMENSIONS_SPARED) {
+        note_set(note, "resource %.*s: the shard knows %u names, demand may add no more",
+                 STR_ARG(from->names[before]), before);
+        return ERR_FULL;
+    }
+    for (uint32_t i = before; i < from->count && !err; i++) {
+        err = dimensions_index(into, from->names[i], &index, note);
+        assert(err || index == i);
+    }
+    return err;
+}
+
+enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, struct arena *arena,
+                     struct dimensions *dimensions, struct rollup_rows *ret_rows, struct note *note)
+{
+    struct reading r = {.arena = arena, .dimensions = *dimensions};
+    struct rollup_rows rows = {0};
+    struct need *room;
+    struct top top;
+    enum err err = read_top(bytes, rows_max ? rows_max : ROLLUP_ROWS_MAX, &top, note);
+
+    if (err) return err;
+    if (!str_equal(top.cluster, cluster)) {
+        note_set(note, "cluster_id: \"%.*s\" in a session of \"%.*s\"",
+                 (int)min_size(top.cluster.len, SHOWN), top.cluster.at, STR_ARG(cluster));
+        return ERR_INVALID;
+    }
+    room = arena_alloc(arena, top.rows * sizeof *room);
+    if (!room) return refuse(note, ERR_NOMEM, "needs: no memory for the rows");
+    r.top = &top;
+    arena_init(&r.scratch, SCRATCH_MAX);
+    arena_init(&r.dimensions.arena, dimensions->arena.max);
+    err = read_rows(&r, bytes, room, &rows, note);
+    if (!err) err = keep_names(dimensions, &r.dimensions, note);
+    arena_deinit(&r.dimensions.arena);
+    arena_deinit(&r.scratch);
+    if (err) return err;
+    rows.rows = room;
+    *ret_rows = rows;
+    return ERR_OK;
+}
+
+enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
+                      struct arena *scratch, mono_time now, enum rollup_verdict *ret_verdict,
+                      struct rollup_rows *ret_rows, struct effects *out)
+{
+    struct note note = {""};
+    enum err err = rollup_read(bytes, cluster, 0, scratch, core_dimensions(core), ret_rows, &note);
+
+    if (err) {
+        core_rollup_refused(core, cluster, note.text, out);
+        return err;
+    }
+    return core_rollup(core, cluster, ret_rows->rows, ret_rows->count, now, ret_verdict, out,
+                       &note);
+}
+
+/* -- the other direction -- */
+
+void frame_writer_init(struct frame_writer *writer)
+{
+    buf_init(&writer->frame, WRITER_MAX);
+    buf_init(&writer->body, WRITER_MAX);
+    buf_init(&writer->part, WRITER_MAX);
+    buf_init(&writer->piece, WRITER_MAX);
+}
+
+void frame_writer_deinit(struct frame_writer *writer)
+{
+    buf_deinit(&writer->frame);
+    buf_deinit(&writer->body);
+    buf_deinit(&writer->part);
+    buf_deinit(&writer->piece);
+}
+
+/* The wire counts in int32. */
+static void pack_count(struct pack *pack, uint32_t field, uint64_t count)
+{
+    pack_u64(pack, field, min_u64(count, INT32_MAX));
+}
+
+enum err need_write_header(struct frame_writer *w, const struct needs_view *view)
+{
+    struct pack header = pack_begin(&w->body), frame = pack_begin(&w->frame);
+
+    pack_u64(&header, 1, view->cycle);
+    if (view->cycle > 0) pack_u64(&header, 2, view->at.ms * NS_PER_MS);
+    pack_count(&header, 3, view->total);
+    pack_row(&frame, 1, &header);
+    return frame.err;
+}
+
+/* The CapacityNeed, in writer->part. */
+static struct pack pack_need(struct frame_writer *w, const struct need_view *view,
+                             const struct dimensions *dimensions)
+{
+    struct pack need = pack_begin(&w->part);
+
+    pack_capacity_need(&need, view->profile, view->group, view->aggregate, view->min_unit,
+                       dimensions, &w->piece);
+    return need;
+}
+
+static uint32_t wire_reason(enum verdict_reason reason)
+{
+    switch (reason) {
+    case REASON_NONE: break;
+    case REASON_PRIORITY_STARVED: return 1;
+    case REASON_NO_MATCHING_SUPPLY: return 2;
+    case REASON_TOPOLOGY_UNSATISFIABLE: return 3;
+    case REASON_PREEMPTION_EXHAUSTED: return 4;
+    }
+    return 0;
+}
+
+static void pack_supply(struct pack *pack, uint32_t field, const struct need_view *view,
+                        struct buf *scratch)
+{
+    struct pack supply = pack_begin(scratch);
+
+    pack_count(&supply, 1, view->idle);
+    pack_count(&supply, 2, view->configured);
+    pack_count(&supply, 3, view->speculative);
+    pack_u64(&supply, 4,
+             view->idle >= VERDICT_COUNT_MOST || view->configured >= VERDICT_COUNT_MOST ||
+                 view->speculative >= VERDICT_COUNT_MOST);
+    pack_row(pack, field, &supply);
+}
+
+static void pack_preemption(struct pack *pack, uint32_t field, const struct need_view *view,
+                            const struct dimensions *dimensions, struct frame_writer *w)
+{
+    struct pack freed = {&w->part, ERR_OK}; /* the amounts first: a message of one field */
+    struct pack preemption;
+
+    buf_clear(&w->part);
+    if (view->freed) pack_amounts(&freed, 1, view->freed, dimensions, &w->piece);
+    preemption = pack_begin(&w->piece);
+    pack_count(&preemption, 1, view->victims);
+    if (view->freed && view->freed->mask) pack_row(&preemption, 2, &freed);
+    pack_row(pack, field, &preemption);
+}
+
+static void pack_domains(struct pack *pack, uint32_t field, const struct need_view *view,
+                         struct buf *scratch)
+{
+    for (uint32_t i = 0; i < view->domain_count; i++) {
+        const struct domain_coverage *domain = &view->domains[i];
+        struct pack row = pack_begin(scratch);
+        pack_text(&row, 1, domain->value);
+        pack_count(&row, 2, domain->per_mille);
+        pack_u64(&row, 3, domain->per_mille >= 1000);
+        pack_row(pack, field, &row);
+    }
+}
+
+enum err need_write_view(struct frame_writer *w, const struct need_view *view,
+                         const struct dimensions *dimensions)
+{
+    struct pack need = pack_need(w, view, dimensions), out = pack_begin(&w->body);
+    struct pack frame = pack_begin(&w->frame);
+
+    pack_row(&out, 1, &need);
+    pack_text(&out, 2, view->cluster);
+    pack_i64(&out, 3, view->arrival_unix_ns);
+    pack_text(&out, 4, view->profile->fingerprint);
+    pack_u64(&out, 5, view->satisfied);
+    if (!view->satisfied && view->deficit && !resource_sum_is_zero(view->deficit))
+        pack_resources(&out, 6, view->deficit, dimensions, &w->part, &w->piece);
+    pack_count(&out, 7, view->claimed);
+    pack_count(&out, 8, view->bootstraps);
+    pack_count(&out, 9, view->provisions);
+    pack_text(&out, 10, view->domain);
+    pack_u64(&out, 11, view->satisfiable);
+    pack_u64(&out, 12, view->parked);
+    pack_count(&out, 13, view->parked_age);
+    pack_count(&out, 14, view->unmet_age);
+    if (!view->satisfied) {
+        pack_u64(&out, 15, wire_reason(view->reason));
+        pack_supply(&out, 16, view, &w->piece);
+    }
+    if (view->victims > 0) pack_preemption(&out, 17, view, dimensions, w);
+    pack_domains(&out, 18, view, &w->piece);
+    pack_row(&frame, 2, &out);
+    return frame.err;
+}

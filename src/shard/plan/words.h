@@ -1,0 +1,10 @@
+/* A decision in sentences, for people who ask "what would you do, and why?" */
+#ifndef SHARD_PLAN_WORDS_H
+#define SHARD_PLAN_WORDS_H
+#include "shard/decide/decide.h"
+
+/* One line without its end. ERR_FULL, ERR_NOMEM of `out`. */
+enum err words_action(const struct action *action, struct buf *out);
+enum err words_verdict(const struct verdict *verdict, const struct dimensions *dimensions,
+                       struct buf *out);
+#endif

@@ -1,0 +1,41 @@
+#include "shard/rests.h"
+
+#include "text/ndjson.h"
+#include "text/utf8.h"
+
+enum { ERROR_SHOWN = 512 }; /* so that a thousand fit, whatever is in them */
+
+static void write_machine(struct ndjson *json, const struct resting *r)
+{
+    static const char *const why[] = {
+        [RESTING_REFUSED] = "refused", [RESTING_DOUBT] = "doubt", [RESTING_FAILED] = "failed"};
+    char state[MACHINE_NAME_CAP];
+
+    ndjson_open_object(json, NDJSON_ITEM);
+    ndjson_string(json, STR("machine"), r->machine);
+    ndjson_c_string(json, STR("state"), machine_state_name(r->state, state));
+    ndjson_string(json, STR("cluster"), r->cluster);
+    ndjson_c_string(json, STR("why"), why[r->why]);
+    ndjson_string(json, STR("error"), utf8_clip(r->error, ERROR_SHOWN));
+    ndjson_u64(json, STR("refusals"), r->refusals);
+    ndjson_u64(json, STR("asked"), r->asked);
+    ndjson_double(json, STR("left_seconds"), (double)r->left_ms / 1000);
+    ndjson_close_object(json);
+}
+
+enum err rests_write(struct core *core, mono_time now, struct arena *arena, struct buf *into)
+{
+    struct resting_view view;
+    struct ndjson json;
+    enum err err = core_resting(core, RESTS_SHOWN, now, arena, &view);
+
+    if (err) return err;
+    ndjson_begin(&json, into, NDJSON_LINE);
+    ndjson_u64(&json, STR("cycle"), core_counts(core)->cycles);
+    ndjson_u64(&json, STR("resting"), view.total);
+    ndjson_bool(&json, STR("all"), view.all);
+    ndjson_open_array(&json, STR("machines"));
+    for (size_t i = 0; i < view.count; i++) write_machine(&json, &view.machines[i]);
+    ndjson_close_array(&json);
+    return ndjson_end(&json);
+}

@@ -1,0 +1,416 @@
+/* The life of one stream: Hello, identity, replacement, frames in, frames out, its end. */
+#include "shard/sessions_internal.h"
+
+#include <stdlib.h>
+
+/* -- the end -- */
+
+void session_due(struct session *session)
+{
+    if (!list_empty(&session->due)) return;
+    list_append(&session->sessions->due, &session->due);
+    sessions_wake(session->sessions);
+}
+
+/* What waited and no resync repeats is kept for the next session. */
+static void drop_outbox(struct session *session)
+{
+    struct sessions *s = session->sessions;
+    struct outbox *box = &session->outbox;
+
+    s->stats.outbox_bytes -= box->bytes;
+    LIST_EACH(&box->frames, node)
+    {
+        struct out_frame *frame = CONTAINER_OF(node, struct out_frame, link);
+        if (frame->departed) cluster_keep_departed(s, session->cluster, frame->key, frame->bytes);
+    }
+    outbox_deinit(box);
+}
+
+/* For its cluster it is over; the call may still be there. */
+static void session_over(struct session *session)
+{
+    struct sessions *s = session->sessions;
+    struct cluster *cluster = session->cluster;
+
+    if (session->over) return;
+    session->over = true;
+    timer_stop(&session->timer);
+    lane_over(session);
+    blobs_over(session);
+    drop_outbox(session);
+    if (cluster && cluster->session == session) { /* else its successor stands there */
+        cluster->session = NULL;
+        s->stats.active--;
+        s->stats.removed++;
+    }
+    session_due(session);
+}
+
+void session_end(struct session *session, enum grpc_status status, const char *text)
+{
+    if (session->over) return;
+    if (session->call) rpc_finish(session->call, status, str_from(text), STR_EMPTY);
+    session_over(session);
+}
+
+static void session_free(struct session *session)
+{
+    struct sessions *s = session->sessions;
+
+    assert(session->over && !session->call);
+    list_remove(&session->link);
+    list_remove(&session->due);
+    timer_deinit(&session->timer);
+    s->stats.streams--;
+    if (session->cluster) {
+        session->cluster->sessions--;
+        cluster_settle(s, session->cluster);
+    }
+    free(session);
+}
+
+void session_look(struct session *session)
+{
+    struct sessions *s = session->sessions;
+
+    if (session->over && session->opened && !session->closed_told) {
+        session->closed_told = true;
+        LOG_INFO(&s->log, "operator session closed", log_str("cluster", session->cluster->id));
+        s->events->on_close(s->owner, session->cluster->id);
+    }
+    lane_next(session);
+    if (session->over && !session->call) session_free(session);
+}
+
+/* -- frames out -- */
+
+static void end_unread(struct session *session)
+{
+    struct note note;
+
+    note_set(&note, "the operator does not read: %zu frames (%zu bytes) wait for it",
+             session->outbox.count, session->outbox.bytes);
+    session->sessions->stats.unread++;
+    LOG_WARN(&session->sessions->log, "operator does not read, session closed",
+             log_str("cluster", session->cluster->id), log_u64("frames", session->outbox.count));
+    session_end(session, GRPC_RESOURCE_EXHAUSTED, note.text);
+}
+
+/* Past what all of them may hold together the one that holds most goes. */
+static void end_longest(struct sessions *s)
+{
+    struct session *longest = NULL;
+
+    LIST_EACH(&s->all, node)
+    {
+        struct session *session = CONTAINER_OF(node, struct session, link);
+        if (session->over) continue;
+        if (!longest || session->outbox.bytes > longest->outbox.bytes) longest = session;
+    }
+    if (longest) end_unread(longest);
+}
+
+static enum err queue(struct session *session, struct str key, bool departed, struct str frame)
+{
+    struct sessions *s = session->sessions;
+    struct outbox *box = &session->outbox;
+    size_t bytes = box->bytes;
+    uint64_t superseded = box->superseded;
+    enum err err = outbox_put(box, key, frame, departed);
+
+    s->stats.outbox_bytes += box->bytes - bytes; /* modulo: it may have shrunk */
+    s->stats.superseded += box->superseded - superseded;
+    return err;
+}
+
+void session_send(struct session *session, struct str key, bool departed, struct str frame)
+{
+    struct sessions *s = session->sessions;
+    enum err err = ERR_FULL;
+
+    if (session->over) return;
+    if (session->outbox.count == 0) err = rpc_send_bytes(session->call, frame);
+    if (!err) {
+        s->stats.frames_out++;
+        return;
+    }
+    /* ERR_CLOSED: its end is on the way, and knows what to keep. */
+    if (err == ERR_FULL || err == ERR_CLOSED) err = queue(session, key, departed, frame);
+    if (err == ERR_FULL)
+        end_unread(session);
+    else if (err)
+        session_end(session, GRPC_UNAVAILABLE, "no memory for the frame");
+    else if (s->stats.outbox_bytes > s->limits.outboxes_bytes_max)
+        end_longest(s);
+    if (err && departed) cluster_keep_departed(s, session->cluster, key, frame);
+}
+
+void session_send_written(struct session *session, struct str key, enum err err)
+{
+    if (err)
+        session_end(session, GRPC_UNAVAILABLE, "no memory for the frame");
+    else
+        session_send(session, key, false, buf_peek(&session->sessions->writer.frame));
+}
+
+static void pump(struct session *session)
+{
+    struct sessions *s = session->sessions;
+    struct outbox *box = &session->outbox;
+    struct out_frame *frame;
+
+    while (!session->over && (frame = outbox_first(box))) {
+        size_t bytes = box->bytes;
+        enum err err = rpc_send_bytes(session->call, frame->bytes);
+        if (err == ERR_FULL || err == ERR_CLOSED) return;
+        if (err) {
+            session_end(session, GRPC_UNAVAILABLE, "no memory for the frame");
+            return;
+        }
+        outbox_drop(box, frame);
+        s->stats.outbox_bytes -= bytes - box->bytes;
+        s->stats.frames_out++;
+    }
+}
+
+/* -- Hello -- */
+
+void session_refuse(struct session *session, enum grpc_status status, const char *why)
+{
+    session->sessions->stats.refused++;
+    LOG_WARN(&session->sessions->log, "operator stream refused",
+             log_text("peer", rpc_call_peer(session->call)), log_text("why", why));
+    session_end(session, status, why);
+}
+
+static bool is_cluster(struct session *session, struct str cluster)
+{
+    struct sessions *s = session->sessions;
+    struct note note = {""};
+
+    if (id_check("cluster_id", cluster, ID_MAX, &note)) {
+        session_refuse(session, GRPC_INVALID_ARGUMENT, note.text);
+        return false;
+    }
+    if (rpc_access_is(rpc_call_identity(session->call), STR("bigfleet://cluster/"), cluster,
+                      &note)) {
+        s->stats.identity_rejected++;
+        LOG_ERROR(&s->log, "operator session identity rejected", log_str("cluster", cluster),
+                  log_text("peer", rpc_call_peer(session->call)), log_text("why", note.text));
+        session_end(session, GRPC_PERMISSION_DENIED, note.text);
+        return false;
+    }
+    return true;
+}
+
+static void acknowledge_hello(struct session *session)
+{
+    struct sessions *s = session->sessions;
+
+    session_send_written(session, STR_EMPTY,
+                         frame_write_ack(&s->writer, STR("hello"), s->term, s->limits.epoch));
+}
+
+/* The old one's end is told before the new one's beginning. */
+static void replace(struct sessions *s, struct cluster *cluster)
+{
+    struct session *old = cluster->session;
+
+    cluster->session = NULL; /* so that it is not counted as removed */
+    s->stats.active--;
+    s->stats.replaced++;
+    session_end(old, GRPC_ABORTED, "replaced by a new session of the cluster");
+    sessions_tell(s);
+}
+
+static void install(struct session *session, const struct frame *hello)
+{
+    struct sessions *s = session->sessions;
+    struct cluster *cluster = known_cluster(s, hello->cluster);
+
+    if (!cluster) {
+        session_end(session, GRPC_RESOURCE_EXHAUSTED, "too many clusters");
+        return;
+    }
+    cluster->sessions++;
+    session->cluster = cluster;
+    timer_stop(&session->timer);
+    if (cluster->session)
+        replace(s, cluster);
+    else
+        s->stats.installed++;
+    sessions_tell(s); /* an earlier one may have ended in this very turn */
+    if (session->over) return;
+    cluster->session = session;
+    s->stats.active++;
+    LOG_INFO(&s->log, "operator session opened", log_str("cluster", cluster->id),
+             log_text("peer", rpc_call_peer(session->call)), log_str("version", hello->version));
+    acknowledge_hello(session);
+    if (session->over) return;
+    session->opened = true;
+    s->events->on_open(s->owner, cluster->id);
+}
+
+static void on_hello(struct session *session, const struct frame *frame)
+{
+    if (!is_cluster(session, frame->cluster)) return;
+    if (!session->cluster)
+        install(session, frame);
+    else if (str_equal(frame->cluster, session->cluster->id))
+        acknowledge_hello(session);
+    else
+        session_refuse(session, GRPC_INVALID_ARGUMENT,
+                       "hello names another cluster than the first one");
+}
+
+/* -- frames in -- */
+
+static void on_frame(struct session *session, const struct frame *frame)
+{
+    struct sessions *s = session->sessions;
+
+    if (!session->cluster && frame->kind != FRAME_HELLO) {
+        session_refuse(session, GRPC_INVALID_ARGUMENT, "the first frame must be hello");
+        return;
+    }
+    switch (frame->kind) {
+    case FRAME_HELLO: on_hello(session, frame); break;
+    case FRAME_ROLLUP: lane_rollup(session, frame); return; /* keeps what was reserved */
+    case FRAME_BLOB: blobs_answer(session, frame); break;
+    case FRAME_RECLAIM_ACK: s->stats.reclaim_acks++; break;
+    case FRAME_UNSET:
+        s->stats.unset++;
+        LOG_WARN(&s->log, "operator sent a frame without payload",
+                 log_str("cluster", session->cluster->id));
+        break;
+    }
+}
+
+static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes)
+{
+    struct session *session = rpc_call_data(call);
+    struct note note = {""};
+    struct frame frame;
+
+    (void)service;
+    (void)message;
+    if (!session || session->over) return;
+    session->sessions->stats.frames_in++;
+    if (frame_read(bytes, &frame, &note)) {
+        note_prefix(&note, "unreadable frame");
+        session_refuse(session, GRPC_INVALID_ARGUMENT, note.text);
+        return;
+    }
+    on_frame(session, &frame);
+    if (!session->over && session->lane.reserved > 0) lane_release(session);
+}
+
+/* -- the stream -- */
+
+static void on_hello_timeout(struct timer *timer)
+{
+    struct session *session = CONTAINER_OF(timer, struct session, timer);
+
+    session_refuse(session, GRPC_DEADLINE_EXCEEDED, "no hello");
+}
+
+static struct session *session_new(struct sessions *s, struct rpc_call *call)
+{
+    struct session *session = calloc(1, sizeof *session);
+
+    if (!session) return NULL;
+    if (timer_init(&session->timer, s->io->loop, on_hello_timeout)) {
+        free(session);
+        return NULL;
+    }
+    list_init(&session->link);
+    list_init(&session->due);
+    list_init(&session->blobs);
+    session->sessions = s;
+    session->call = call;
+    outbox_init(&session->outbox,
+                (struct outbox_limits){s->limits.outbox_frames_max, s->limits.outbox_bytes_max},
+                s->seed);
+    lane_init(&session->lane);
+    list_append(&s->all, &session->link);
+    s->stats.streams++;
+    return session;
+}
+
+static void on_start(void *service, struct rpc_call *call)
+{
+    struct sessions *s = service;
+    struct session *session = NULL;
+
+    if (s->draining) {
+        rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
+    } else if (s->stats.streams / 2 >= s->limits.sessions_max) { /* a reconnect counts twice */
+        rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many sessions"), STR_EMPTY);
+    } else {
+        session = session_new(s, call);
+        if (!session) rpc_finish(call, GRPC_UNAVAILABLE, STR("no memory"), STR_EMPTY);
+    }
+    rpc_call_set_data(call, session);
+    if (!session) return;
+    rpc_call_waits(call);
+    timer_start_in(&session->timer, s->limits.hello_timeout_ms);
+}
+
+static void on_announced(void *service, struct rpc_call *call, size_t bytes)
+{
+    struct session *session = rpc_call_data(call);
+
+    (void)service;
+    if (session && !session->over) lane_announced(session, bytes);
+}
+
+static void on_half_closed(void *service, struct rpc_call *call)
+{
+    struct session *session = rpc_call_data(call);
+
+    (void)service;
+    if (!session) return;
+    if (session->cluster)
+        session_end(session, GRPC_OK, "");
+    else
+        session_refuse(session, GRPC_INVALID_ARGUMENT, "the first frame must be hello");
+}
+
+static void on_writable(void *service, struct rpc_call *call)
+{
+    struct session *session = rpc_call_data(call);
+
+    (void)service;
+    if (session) pump(session);
+}
+
+static void on_drain(void *service, struct rpc_call *call)
+{
+    struct session *session = rpc_call_data(call);
+
+    (void)service;
+    if (session) session_end(session, GRPC_UNAVAILABLE, "the shard is stopping");
+}
+
+static void on_done(void *service, struct rpc_call *call)
+{
+    struct session *session = rpc_call_data(call);
+
+    (void)service;
+    if (!session) return;
+    session->call = NULL;
+    session_over(session);
+    session_due(session);
+}
+
+const struct rpc_handler session_handler = {
+    .on_start = on_start,
+    .on_message = on_message,
+    .on_announced = on_announced,
+    .on_half_closed = on_half_closed,
+    .on_writable = on_writable,
+    .on_drain = on_drain,
+    .on_done = on_done,
+};

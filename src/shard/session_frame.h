@@ -1,0 +1,44 @@
+/* The frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) as bytes.
+ *
+ * Reading never decodes a roll-up: it finds which payload a frame carries and, of a roll-up, the
+ * cluster it names, without looking past its first fields. Whoever reads the rows compares again.
+ * Writing appends by hand (wire/pack.h), since texts are views and frames are many. Pure. */
+#ifndef SHARD_SESSION_FRAME_H
+#define SHARD_SESSION_FRAME_H
+#include "model/machine.h"
+#include "shard/need_wire.h"
+
+enum {
+    /* Fields of one level that are looked at on the loop: no encoder writes as many, and skipping
+     * millions of tiny ones would hold everybody up. */
+    FRAME_FIELDS_MAX = 64,
+    REQUEST_ID_LEN = 16, /* hex digits */
+};
+
+enum frame_kind { FRAME_UNSET, FRAME_HELLO, FRAME_ROLLUP, FRAME_BLOB, FRAME_RECLAIM_ACK };
+struct frame { /* views of the bytes that were read */
+    enum frame_kind kind;
+    struct str cluster;    /* HELLO; ROLLUP when `named` */
+    bool named;            /* ROLLUP: its cluster stands among the first fields */
+    struct str version;    /* HELLO */
+    struct str rollup;     /* ROLLUP: the encoded ClusterCapacityNeeds */
+    struct str request_id; /* BLOB; RECLAIM_ACK: the instruction's */
+    struct str user_data;  /* BLOB */
+    struct str error;      /* BLOB; empty: there is a blob */
+};
+/* ERR_PARSE: no OperatorMessage, two payloads, text that is not UTF-8; ERR_TOO_LARGE: past
+ * FRAME_FIELDS_MAX. */
+enum err frame_read(struct str bytes, struct frame *ret_frame, struct note *note);
+
+/* -- to the operator: a whole ShardMessage in writer->frame, until the next one -- */
+/* All of them: ERR_FULL (a frame past 8 MiB), ERR_NOMEM. */
+enum err frame_write_ack(struct frame_writer *writer, struct str echo, int64_t term, int64_t epoch);
+enum err frame_write_blob_request(struct frame_writer *writer, struct str request_id,
+                                  struct str cluster, const struct profile *profile);
+enum err frame_write_reclaim(struct frame_writer *writer, struct str instruction_id,
+                             struct str machine, uint64_t grace_ms, int32_t preemptor_priority);
+enum err frame_write_node_state(struct frame_writer *writer, struct str cluster,
+                                const struct machine *machine, const struct dimensions *dimensions);
+enum err frame_write_capacity(struct frame_writer *writer, const struct profile *profile,
+                              uint32_t count, enum confidence confidence, double cost_per_hour);
+#endif

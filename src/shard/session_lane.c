@@ -1,0 +1,219 @@
+/* Roll-ups of a session: read, waiting, at work, all of them under one budget.
+ *
+ * A message is charged with its announced size before a byte of it is kept. One that does not fit
+ * waits unread at its peer, in turn with others that wait; small ones are let in past the budget,
+ * so that an answer to a blob request never stands behind somebody's roll-up. Who was let in and
+ * does not send what was announced, while others wait, is ended: a minute, and a second more for
+ * each MiB. That some of it came in between gives no more time, or a byte a minute would hold the
+ * budget for ever. */
+#include <stdlib.h>
+
+#include "shard/sessions_internal.h"
+
+enum { SMALL = 16 << 10, MIB = 1 << 20 };
+
+void lane_init(struct lane *lane)
+{
+    *lane = (struct lane){0};
+    list_init(&lane->queue);
+}
+
+/* -- the budget -- */
+
+static bool fits(const struct sessions *s, size_t bytes)
+{
+    size_t used = s->stats.rollup_bytes, max = s->limits.rollup_budget;
+
+    return used <= max && bytes <= max - used;
+}
+
+static void reserve(struct session *session, size_t bytes)
+{
+    struct sessions *s = session->sessions;
+
+    assert(session->lane.reserved == 0);
+    s->stats.rollup_bytes += bytes;
+    session->lane.reserved = bytes;
+    session->lane.reserved_at = loop_now(s->io->loop);
+}
+
+/* In turn: a large one must not wait for ever behind smaller ones that came later. */
+static void let_in(struct sessions *s)
+{
+    while (!list_empty(&s->starved)) {
+        struct session *session = CONTAINER_OF(s->starved.next, struct session, lane.queue);
+        size_t wanted = session->lane.wanted;
+        if (!fits(s, wanted)) return;
+        list_remove(&session->lane.queue);
+        session->lane.wanted = 0;
+        reserve(session, wanted);
+        rpc_resume(session->call);
+    }
+    timer_stop(&s->stall);
+}
+
+static void give_back(struct sessions *s, size_t bytes)
+{
+    assert(s->stats.rollup_bytes >= bytes);
+    s->stats.rollup_bytes -= bytes;
+    let_in(s);
+}
+
+void lane_announced(struct session *session, size_t bytes)
+{
+    struct sessions *s = session->sessions;
+
+    if (!session->cluster && bytes > SMALL) { /* nobody is let in to the budget before Hello */
+        session_refuse(session, GRPC_INVALID_ARGUMENT, "the first frame must be hello");
+        return;
+    }
+    if (bytes <= SMALL || (list_empty(&s->starved) && fits(s, bytes))) {
+        reserve(session, bytes);
+        return;
+    }
+    rpc_pause(session->call);
+    session->lane.wanted = bytes;
+    list_append(&s->starved, &session->lane.queue);
+    s->stats.rollups_paused++;
+    if (!timer_running(&s->stall)) timer_start_in(&s->stall, s->limits.rollup_timeout_ms);
+}
+
+void lane_release(struct session *session)
+{
+    size_t reserved = session->lane.reserved;
+
+    session->lane.reserved = 0;
+    give_back(session->sessions, reserved);
+}
+
+static bool is_stalled(const struct session *session, mono_time now)
+{
+    const struct lane *lane = &session->lane;
+    uint64_t ms = session->sessions->limits.rollup_timeout_ms;
+
+    if (lane->reserved <= SMALL) return false;
+    return mono_elapsed_ms(lane->reserved_at, now) >= ms + lane->reserved * 1000ull / MIB;
+}
+
+void lane_on_stall(struct timer *timer)
+{
+    struct sessions *s = CONTAINER_OF(timer, struct sessions, stall);
+    mono_time now = loop_now(s->io->loop);
+
+    LIST_EACH_SAFE(&s->all, node, following)
+    {
+        struct session *session = CONTAINER_OF(node, struct session, link);
+        if (!is_stalled(session, now)) continue;
+        s->stats.stalled++;
+        session_end(session, GRPC_DEADLINE_EXCEEDED,
+                    "a message was announced and not sent while others wait");
+    }
+    if (!list_empty(&s->starved)) timer_start_in(&s->stall, s->limits.rollup_timeout_ms);
+}
+
+/* -- roll-ups -- */
+
+static void rollup_free(struct sessions *s, struct own_rollup *own)
+{
+    size_t bytes = own->message.len;
+
+    buf_deinit(&own->message);
+    free(own);
+    give_back(s, bytes);
+}
+
+/* Takes the message that is being delivered, and turns its reservation into what it really has. */
+static struct own_rollup *rollup_take(struct session *session, const struct frame *frame)
+{
+    struct sessions *s = session->sessions;
+    struct str id = session->cluster->id;
+    struct own_rollup *own = malloc(sizeof *own + id.len);
+
+    if (!own) return NULL;
+    memcpy(own->cluster, id.at, id.len);
+    own->session = session;
+    own->rollup = (struct rollup){str_of(own->cluster, id.len), frame->rollup};
+    own->message = rpc_take_message(session->call);
+    s->stats.rollup_bytes += own->message.len;
+    lane_release(session);
+    return own;
+}
+
+static void refuse_foreign(struct session *session, struct str named)
+{
+    struct sessions *s = session->sessions;
+
+    LOG_ERROR(&s->log, "roll-up of another cluster refused",
+              log_str("cluster", session->cluster->id), log_str("named", named));
+    s->stats.rollups_foreign++;
+    lane_release(session);
+    s->events->on_rollup_refused(s->owner, session->cluster->id,
+                                 "cluster_id: not the session's cluster");
+}
+
+void lane_rollup(struct session *session, const struct frame *frame)
+{
+    struct sessions *s = session->sessions;
+    struct lane *lane = &session->lane;
+    struct own_rollup *own;
+
+    if (frame->named && !str_equal(frame->cluster, session->cluster->id)) {
+        refuse_foreign(session, frame->cluster);
+        return;
+    }
+    own = rollup_take(session, frame);
+    if (!own) {
+        session_end(session, GRPC_UNAVAILABLE, "no memory for the roll-up");
+        return;
+    }
+    if (lane->waiting) {
+        rollup_free(s, lane->waiting); /* the newer one is all of the demand */
+        s->stats.rollups_superseded++;
+    }
+    lane->waiting = own;
+    lane_next(session);
+}
+
+void lane_next(struct session *session)
+{
+    struct sessions *s = session->sessions;
+    struct lane *lane = &session->lane;
+
+    if (session->over || lane->working || !lane->waiting) return;
+    lane->working = lane->waiting;
+    lane->waiting = NULL;
+    s->stats.rollups++;
+    s->events->on_rollup(s->owner, &lane->working->rollup);
+}
+
+void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end)
+{
+    struct own_rollup *own = CONTAINER_OF(rollup, struct own_rollup, rollup);
+    struct session *session = own->session;
+
+    if (session) {
+        assert(session->lane.working == own);
+        session->lane.working = NULL;
+        if (end == ROLLUP_ACKNOWLEDGED)
+            session_send_written(
+                session, STR_EMPTY,
+                frame_write_ack(&s->writer, STR("rollup"), s->term, s->limits.epoch));
+        session_due(session);
+    }
+    rollup_free(s, own);
+}
+
+/* What is at work stays the owner's, and charged, until it is done. */
+void lane_over(struct session *session)
+{
+    struct sessions *s = session->sessions;
+    struct lane *lane = &session->lane;
+
+    if (lane->working) lane->working->session = NULL;
+    lane->working = NULL;
+    if (lane->waiting) rollup_free(s, lane->waiting);
+    lane->waiting = NULL;
+    list_remove(&lane->queue);
+    lane->wanted = 0;
+    lane_release(session);
+}

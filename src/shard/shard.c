@@ -1,0 +1,153 @@
+#include "shard/shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/shard_internal.h"
+
+enum { METRICS_MS = 250 };
+
+static void on_counts(void *owner, const struct core_counts *counts)
+{
+    struct shard *shard = owner;
+
+    shard_metrics_take(shard->metrics, counts);
+}
+
+/* The sessions count themselves, and come and go without a thought. */
+static void on_metrics(struct timer *timer)
+{
+    struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);
+    struct sessions_stats stats = sessions_stats(shard->sessions);
+    struct blob_stats blobs = errands_blobs(shard);
+
+    shard_metrics_sessions(shard->metrics, &stats);
+    shard_metrics_blobs(shard->metrics, &blobs);
+    report_scope_owed(shard);
+    timer_start_in(&shard->metrics_timer, METRICS_MS);
+}
+
+static enum err copy_texts(struct shard *shard, const struct shard_options *options)
+{
+    shard->id = strdup(options->id);
+    shard->provider_address = strdup(options->provider_address);
+    return shard->id && shard->provider_address ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err open_thinker(struct shard *shard, struct note *note)
+{
+    struct thinker_options options = {
+        .io = shard->io,
+        .prepare = errands_prepare,
+        .carry_out = errands_carry_out,
+        .on_counts = on_counts,
+        .owner = shard,
+    };
+    enum err err = core_open(&shard->options.core, &options.core, note);
+
+    if (err) return err;
+    err = thinker_open(&options, &shard->thinker);
+    if (err) core_close(options.core);
+    return err;
+}
+
+static enum err open_audit(struct shard *shard)
+{
+    struct audit_options options = {.clock = shard->io->clock,
+                                    .events = shard->options.audit,
+                                    .shard_id = shard->id,
+                                    .epoch = shard->options.epoch};
+
+    return audit_open(&options, &shard->audit);
+}
+
+static enum err open_sessions(struct shard *shard, struct note *note)
+{
+    struct sessions_options options = {
+        .io = shard->io,
+        .log = &shard->log,
+        .events = &operators_events,
+        .owner = shard,
+        .epoch = (int64_t)shard->options.epoch,
+        .blobs_max =
+            shard->options.core.concurrency, /* an action asks for one at most; 0: theirs */
+    };
+    return sessions_open(&options, &shard->sessions, note);
+}
+
+enum err shard_open(const struct shard_options *options, struct shard **ret_shard,
+                    struct note *note)
+{
+    struct shard *shard = calloc(1, sizeof *shard);
+    enum err err;
+
+    if (!shard) return ERR_NOMEM;
+    shard->options = *options;
+    shard->io = options->io;
+    if (options->log) shard->log = *options->log;
+    if (!shard->options.cycle_ms) shard->options.cycle_ms = SHARD_CYCLE_MS;
+    err = copy_texts(shard, options);
+    if (!err) err = shard_metrics_open(options->metrics, &shard->metrics, note);
+    if (!err) err = open_audit(shard);
+    if (!err) err = errands_open(shard);
+    if (!err) err = cycles_open(shard);
+    if (!err) err = inspect_open(shard);
+    if (!err) err = status_open(shard);
+    if (!err) err = open_sessions(shard, note);
+    if (!err) err = open_thinker(shard, note);
+    if (!err) err = report_scope(shard, ERR_OK, NULL, NULL);
+    if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);
+    if (err) {
+        shard_close(shard);
+        return err;
+    }
+    shard_metrics_paused(shard->metrics, options->core.paused);
+    timer_start_in(&shard->metrics_timer, METRICS_MS);
+    *ret_shard = shard;
+    return ERR_OK;
+}
+
+void shard_server_limits(const struct shard *shard, struct rpc_server_limits *limits)
+{
+    sessions_server_limits(shard->sessions, limits);
+}
+
+enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note)
+{
+    enum err err = sessions_serve(shard->sessions, server, note);
+
+    if (!err) err = inspections_serve(shard->inspections, server, note);
+    return err ? err : status_serve(shard, server, note);
+}
+
+void shard_start(struct shard *shard)
+{
+    shard->started = true;
+    cycles_start(shard);
+}
+
+void shard_stop(struct shard *shard)
+{
+    if (shard->stopping) return;
+    shard->stopping = true;
+    cycles_stop(shard);
+    sessions_drain(shard->sessions);
+}
+
+void shard_close(struct shard *shard)
+{
+    if (!shard) return;
+    shard->stopping = true;
+    timer_deinit(&shard->metrics_timer);
+    thinker_close(shard->thinker);
+    errands_close(shard);
+    cycles_close(shard);
+    inspections_close(shard->inspections);
+    status_close(shard);
+    sessions_close(shard->sessions);
+    audit_close(shard->audit);
+    shard_metrics_close(shard->metrics);
+    free(shard->id);
+    free(shard->provider_address);
+    free(shard);
+}

@@ -1,0 +1,92 @@
+/* The shard from the inside: one file for each neighbour.
+ *
+ *   shard.c      open, close, start, stop
+ *   cycle.c      when a cycle begins; List; the cycle itself as a thought
+ *   errands.c    effects carried out: provider calls, what operators are sent, audit, log
+ *   operators.c  what operators say, as thoughts
+ *   report.c     the view: report, domains, term
+ *   inspect.c    ShardRead
+ *   status.c     ShardView: the last cycle, for people */
+#ifndef SHARD_SHARD_INTERNAL_H
+#define SHARD_SHARD_INTERNAL_H
+#include "base/map.h"
+#include "shard/audit.h"
+#include "shard/metrics.h"
+#include "shard/read.h"
+#include "shard/sessions.h"
+#include "shard/shard.h"
+#include "shard/thinker.h"
+
+struct cycles;  /* cycle.c */
+struct errands; /* errands.c */
+
+struct shard {
+    struct shard_options options;
+    struct log_source log;
+    struct io *io;
+    char *id, *provider_address;
+    struct thinker *thinker;
+    struct sessions *sessions;
+    struct inspections *inspections;
+    struct shard_metrics *metrics;
+    struct audit *audit;
+    struct status *status;
+    struct timer metrics_timer;
+    struct cycles *cycles;
+    struct errands *errands;
+    bool started, stopping;
+    bool scope_owed; /* the core has not heard of the domains that are on disk */
+};
+
+/* Copies the bytes to where there is room for them; of an empty text, which may be NULL, none. */
+static inline void put_text(char *to, struct str text)
+{
+    if (text.len) memcpy(to, text.at, text.len);
+}
+
+/* -- cycle.c -- */
+enum err cycles_open(struct shard *shard);
+void cycles_close(struct shard *shard);
+void cycles_start(struct shard *shard);
+void cycles_stop(struct shard *shard);
+/* Demand changed, or something was held back: one cycle soon, however often it is asked for. */
+void cycles_wake(struct shard *shard);
+
+/* -- errands.c -- */
+enum err errands_open(struct shard *shard);
+void errands_close(struct shard *shard);
+/* As thinker_options wants them; the owner is the shard. */
+const struct str *errands_prepare(const struct effect *effect, struct mind *mind,
+                                  struct arena *arena);
+bool errands_carry_out(void *owner, const struct effect *effect, const struct str *prepared);
+struct blob_stats errands_blobs(const struct shard *shard);
+void errands_blob(struct shard *shard, uint64_t action, enum blob_end end, struct str content);
+
+/* -- report.c -- */
+/* Tells the core which domains are ours; `done` may be NULL. ERR_NOMEM: then it never comes. */
+enum err report_scope(struct shard *shard, enum err written, shard_domain_fn *done, void *context);
+void report_scope_owed(struct shard *shard); /* tries it again, if it is owed */
+
+/* -- inspect.c -- */
+enum err inspect_open(struct shard *shard);
+
+/* -- status.c -- */
+struct status_cycle { /* what a cycle leaves behind for it */
+    double seconds, phases[SHARD_PHASES];
+    struct core_counts counts;
+    struct buf inventory; /* rows on the wire */
+    bool left_out;
+};
+enum err status_open(struct shard *shard);
+void status_close(struct shard *shard);
+enum err status_serve(struct shard *shard, struct rpc_server *server, struct note *note);
+bool status_wanted(const struct shard *shard); /* somebody asked not long ago */
+/* On the decide thread: writes the inventory into a zeroed one. */
+void status_look(const struct core *core, bool wanted, struct arena *arena,
+                 struct status_cycle *ret_cycle);
+/* On the loop: takes over what `own_cycle` holds. */
+void status_take(struct shard *shard, struct status_cycle *own_cycle);
+
+/* -- operators.c -- */
+extern const struct sessions_events operators_events;
+#endif

@@ -1,0 +1,346 @@
+#include "shard/state/cohorts.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+/* --- traits --- */
+
+void traits_give(struct inventory *inv, struct traits *traits)
+{
+    cluster_give(inv, traits->cluster);
+    look_give(inv, traits->look);
+    shape_give(inv, traits->shape);
+    stamp_give(inv, traits->stamp);
+    promise_give(inv, traits->promise);
+    memset(traits, 0, sizeof *traits);
+}
+
+void traits_share(const struct traits *traits)
+{
+    if (traits->cluster) traits->cluster->link.refs++;
+    traits->look->link.refs++;
+    traits->shape->link.refs++;
+    if (traits->stamp) traits->stamp->link.refs++;
+    if (traits->promise) traits->promise->link.refs++;
+}
+
+enum err traits_take(struct inventory *inv, const struct machine *machine, mono_time idle_since,
+                     struct traits *ret_traits)
+{
+    enum machine_state state = machine->state;
+    struct traits t;
+    enum err err;
+
+    memset(&t, 0, sizeof t);
+    t.state = (uint8_t)state;
+    t.capacity_type = (uint8_t)machine->capacity_type;
+    t.price = machine->price_per_hour == 0 ? 0 : machine->price_per_hour; /* -0 is 0 */
+    t.probability = machine->interruption_probability == 0 ? 0 : machine->interruption_probability;
+    /* No machine is bound while it is being created (machine_invariant). */
+    err = cluster_take(inv, state == MACHINE_CREATING ? machine->destination : machine->cluster,
+                       &t.cluster);
+    if (!err) err = look_take(inv, &machine->attributes, &t.look);
+    if (!err) err = shape_take(inv, machine, &t.shape);
+    if (!err && (machine_state_keeps_stamp(state) || state == MACHINE_CREATING)) {
+        err = stamp_take(inv, &machine->stamp, &t.stamp);
+    }
+    if (!err && (state == MACHINE_DRAINING || state == MACHINE_IDLE)) {
+        err = promise_take(inv, &machine->promised, state == MACHINE_IDLE ? idle_since.ms : 0,
+                           &t.promise);
+    }
+    if (err) {
+        traits_give(inv, &t);
+        return err;
+    }
+    *ret_traits = t;
+    return ERR_OK;
+}
+
+static bool traits_equal(const struct traits *a, const struct traits *b)
+{
+    return a->state == b->state && a->capacity_type == b->capacity_type &&
+           a->cluster == b->cluster && a->look == b->look && a->shape == b->shape &&
+           a->stamp == b->stamp && a->promise == b->promise && a->price == b->price &&
+           a->probability == b->probability;
+}
+
+static uint32_t traits_hash(const struct inventory *inv, const struct traits *t)
+{
+    struct { /* no padding */
+        const void *shared[5];
+        double price, probability;
+        uint64_t kind;
+    } all = {{t->cluster, t->look, t->shape, t->stamp, t->promise},
+             t->price,
+             t->probability,
+             (uint64_t)t->state << 8 | t->capacity_type};
+
+    return bytes_hash(inv, &all, sizeof all);
+}
+
+/* --- bags --- */
+
+/* Whose own a machine is; NULL: nobody's. */
+static struct cluster *own_cluster(const struct traits *t)
+{
+    if (!t->stamp || !t->stamp->fingerprint) return NULL;
+    switch (t->state) {
+    case MACHINE_CONFIGURED:
+    case MACHINE_CONFIGURING:
+    case MACHINE_CREATING: return t->cluster;
+    default: return NULL;
+    }
+}
+
+static struct lanes *cohort_lanes(const struct cohort *cohort)
+{
+    const struct traits *t = &cohort->traits;
+
+    if (!t->cluster) return NULL;
+    if (t->state == MACHINE_CONFIGURED) return &t->cluster->configured;
+    return t->state == MACHINE_CONFIGURING ? &t->cluster->configuring : NULL;
+}
+
+static struct bag *lane_find(const struct inventory *inv, const struct cohort *cohort)
+{
+    struct lanes *lanes = cohort_lanes(cohort);
+
+    for (uint32_t i = 0; lanes && i < lanes->count; i++) {
+        if (lanes->at[i].type == inv->look_briefs[cohort->traits.look->slot].type) {
+            return &lanes->at[i].bag;
+        }
+    }
+    return NULL;
+}
+
+/* A lane that was left empty is as good as a new one, so a failure later on undoes nothing. */
+static enum err lane_make(struct inventory *inv, const struct cohort *cohort)
+{
+    struct lanes *lanes = cohort_lanes(cohort);
+    enum err err;
+
+    if (!lanes || lane_find(inv, cohort)) return ERR_OK;
+    err = array_reserve(&lanes->at, lanes->count, &lanes->cap, sizeof *lanes->at, &inv->bytes);
+    if (err) return err;
+    lanes->at[lanes->count++] =
+        (struct lane){.type = inv->look_briefs[cohort->traits.look->slot].type};
+    return ERR_OK;
+}
+
+struct bag *cohort_bag_of(const struct inventory *inv, const struct cohort *cohort,
+                          enum cohort_bag kind)
+{
+    const struct traits *t = &cohort->traits;
+
+    switch (kind) {
+    case BAG_CLUSTER:
+        if (cohort_lanes(cohort)) return lane_find(inv, cohort);
+        return traits_bound(t) ? &t->cluster->others : NULL;
+    case BAG_KEY:
+        if (t->state == MACHINE_DRAINING && t->promise) return &t->promise->key->cohorts;
+        if (t->state == MACHINE_DRAINING || (t->state == MACHINE_CREATING && !t->cluster)) {
+            return (struct bag *)&inv->nobodys;
+        }
+        return cohort->own == SLOT_NONE ? NULL : &cohort_key(inv, cohort)->cohorts;
+    case BAG_LOOK:
+        if (t->state == MACHINE_IDLE) return &t->look->pools[POOL_IDLE];
+        if (t->state == MACHINE_SPECULATIVE) return &t->look->pools[POOL_SPECULATIVE];
+        return NULL;
+    default: return NULL;
+    }
+}
+
+uint32_t *cohort_place(struct cohort *cohort, enum cohort_bag kind)
+{
+    return &cohort->places[kind == BAG_CLUSTER ? PLACE_CLUSTER : PLACE_LOOK_OR_KEY];
+}
+
+static void bag_changed(struct inventory *inv, const struct cohort *cohort, struct bag *bag,
+                        int kind)
+{
+    if (kind != BAG_CLUSTER || !cohort_lanes(cohort)) return;
+    CONTAINER_OF(bag, struct lane, bag)->version = ++inv->births;
+}
+
+static void bags_leave(struct inventory *inv, struct cohort *cohort, int kinds)
+{
+    for (int kind = 0; kind < kinds; kind++) {
+        struct bag *bag = cohort_bag_of(inv, cohort, (enum cohort_bag)kind);
+        uint32_t place = *cohort_place(cohort, (enum cohort_bag)kind);
+        if (!bag) continue;
+        assert(bag->at[place].cohort == cohort);
+        bag->at[place] = bag->at[--bag->count];
+        *cohort_place(bag->at[place].cohort, (enum cohort_bag)kind) = place;
+        bag_changed(inv, cohort, bag, kind);
+    }
+}
+
+static enum err bags_enter(struct inventory *inv, struct cohort *cohort)
+{
+    enum err made = lane_make(inv, cohort);
+
+    if (made) return made;
+    for (int kind = 0; kind < BAG_COUNT; kind++) {
+        struct bag *bag = cohort_bag_of(inv, cohort, (enum cohort_bag)kind);
+        enum err err;
+        if (!bag) continue;
+        err = array_reserve(&bag->at, bag->count, &bag->cap, sizeof *bag->at, &inv->bytes);
+        if (err) {
+            bags_leave(inv, cohort, kind);
+            return err;
+        }
+        *cohort_place(cohort, (enum cohort_bag)kind) = bag->count;
+        bag->at[bag->count++] =
+            (struct bag_item){cohort, cohort->traits.look->slot, cohort->traits.shape->slot,
+                              cohort->own, cohort->traits.state};
+        bag_changed(inv, cohort, bag, kind);
+    }
+    return ERR_OK;
+}
+
+/* --- outfits --- */
+
+static uint32_t outfit_hash(uint32_t type, const struct shape *shape)
+{
+    return (type * 31 + shape->slot) * 2654435761u;
+}
+
+static struct outfit *outfit_find(const struct inventory *inv, const struct traits *t)
+{
+    uint32_t type = inv->look_briefs[t->look->slot].type;
+
+    TABLE_EACH(&inv->outfits, outfit_hash(type, t->shape), link)
+    {
+        struct outfit *outfit = CONTAINER_OF(link, struct outfit, link);
+        if (outfit->type == type && outfit->shape == t->shape) return outfit;
+    }
+    return NULL;
+}
+
+static enum err outfit_take(struct inventory *inv, const struct traits *t)
+{
+    uint32_t type = inv->look_briefs[t->look->slot].type;
+    struct outfit *outfit = outfit_find(inv, t);
+    enum err err;
+
+    if (outfit) {
+        outfit->link.refs++;
+        return ERR_OK;
+    }
+    err = table_reserve(&inv->outfits, &inv->bytes);
+    if (err) return err;
+    outfit = memory_take(&inv->bytes, sizeof *outfit);
+    if (!outfit) return ERR_NOMEM;
+    *outfit = (struct outfit){.link.refs = 1, .shape = t->shape, .type = type};
+    err = rooms_take(&inv->outfit_slots, outfit, &outfit->slot, &inv->bytes);
+    if (err) {
+        memory_give(&inv->bytes, outfit, sizeof *outfit);
+        return err;
+    }
+    table_add(&inv->outfits, &outfit->link, outfit_hash(type, t->shape));
+    return ERR_OK;
+}
+
+static void outfit_give(struct inventory *inv, const struct traits *t)
+{
+    struct outfit *outfit = outfit_find(inv, t);
+
+    assert(outfit); /* it was taken */
+    if (--outfit->link.refs) return;
+    table_remove(&inv->outfits, &outfit->link);
+    rooms_give(&inv->outfit_slots, outfit->slot);
+    memory_give(&inv->bytes, outfit, sizeof *outfit);
+}
+
+/* --- cohorts --- */
+
+static enum err own_key_take(struct inventory *inv, struct cohort *cohort)
+{
+    const struct traits *t = &cohort->traits;
+    const struct cluster *own = own_cluster(t);
+    struct key *key;
+    enum err err;
+
+    cohort->own = SLOT_NONE;
+    if (!own) return ERR_OK;
+    err = key_take(inv, cluster_text(own), word_text(t->stamp->fingerprint),
+                   word_text(t->stamp->group), &key);
+    if (!err) cohort->own = key->slot;
+    return err;
+}
+
+/* Takes over the counts of `own_traits`, on success only. */
+static enum err cohort_make(struct inventory *inv, const struct traits *own_traits, uint32_t hash,
+                            struct cohort **ret_cohort)
+{
+    struct cohort *cohort;
+    enum err err = table_reserve(&inv->cohorts, &inv->bytes);
+
+    if (err) return err;
+    cohort = memory_take(&inv->bytes, sizeof *cohort);
+    if (!cohort) return ERR_NOMEM;
+    memset(cohort, 0, sizeof *cohort);
+    cohort->traits = *own_traits;
+    err = rooms_take(&inv->cohort_slots, cohort, &cohort->slot, &inv->bytes);
+    if (err) goto free_cohort;
+    err = own_key_take(inv, cohort);
+    if (err) goto give_slot;
+    err = outfit_take(inv, own_traits);
+    if (err) goto give_key;
+    err = bags_enter(inv, cohort);
+    if (err) goto give_outfit;
+    cohort->birth = ++inv->births;
+    table_add(&inv->cohorts, &cohort->link, hash);
+    *ret_cohort = cohort;
+    return ERR_OK;
+
+give_outfit:
+    outfit_give(inv, own_traits);
+give_key:
+    key_give(inv, cohort_key(inv, cohort));
+give_slot:
+    rooms_give(&inv->cohort_slots, cohort->slot);
+free_cohort:
+    memory_give(&inv->bytes, cohort, sizeof *cohort);
+    return err;
+}
+
+enum err cohort_take(struct inventory *inv, struct traits *own_traits, struct cohort **ret_cohort)
+{
+    uint32_t hash = traits_hash(inv, own_traits);
+    struct cohort *cohort;
+    enum err err;
+
+    TABLE_EACH(&inv->cohorts, hash, link)
+    {
+        cohort = CONTAINER_OF(link, struct cohort, link);
+        if (traits_equal(&cohort->traits, own_traits)) {
+            traits_give(inv, own_traits);
+            cohort->link.refs++;
+            *ret_cohort = cohort;
+            return ERR_OK;
+        }
+    }
+    err = cohort_make(inv, own_traits, hash, &cohort);
+    if (err) {
+        traits_give(inv, own_traits);
+        return err;
+    }
+    cohort->link.refs++;
+    *ret_cohort = cohort;
+    return ERR_OK;
+}
+
+void cohort_give(struct inventory *inv, struct cohort *cohort)
+{
+    if (!cohort || --cohort->link.refs) return;
+    assert(cohort->count == 0);
+    table_remove(&inv->cohorts, &cohort->link);
+    bags_leave(inv, cohort, BAG_COUNT);
+    outfit_give(inv, &cohort->traits);
+    rooms_give(&inv->cohort_slots, cohort->slot);
+    key_give(inv, cohort_key(inv, cohort));
+    traits_give(inv, &cohort->traits);
+    memory_give(&inv->bytes, cohort, sizeof *cohort);
+}

@@ -1,0 +1,580 @@
+/* The verbs: every change finds or makes what the new record needs first, then moves the row, then
+ * lets go of what it left, so a change that runs out of memory leaves the inventory as it was. */
+#include "shard/state/inventory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "shard/state/cohorts.h"
+
+enum err inventory_open(const struct inventory_options *options, struct inventory **ret_inventory)
+{
+    struct inventory *inv;
+
+    if (options->machines_max == 0 || options->machines_max > INVENTORY_MACHINES_MOST) {
+        return ERR_INVALID;
+    }
+    inv = calloc(1, sizeof *inv);
+    if (!inv) return ERR_NOMEM;
+    inv->options = *options;
+    inv->bytes = 0;
+    inv->members_kind = (struct order_kind){row_order_key, &inv->bytes};
+    *ret_inventory = inv;
+    return ERR_OK;
+}
+
+size_t row_size(const struct machine_row *row)
+{
+    return sizeof *row + row->id_len + row->room;
+}
+
+static void row_free(struct inventory *inv, struct machine_row *row)
+{
+    origin_give(inv, row->origin);
+    row_bury(inv, row);
+}
+
+static void count(struct inventory *inv, const struct machine_row *row, bool in)
+{
+    const struct traits *t = &row_actual(inv, row)->traits;
+    uint32_t one = in ? 1u : UINT32_MAX;
+
+    inv->counts.machines += one;
+    inv->counts.by_state[t->state][t->capacity_type] += one;
+    if (row->planned) inv->counts.planned += one;
+}
+
+/* Out of its cohorts and the counts; the row itself stays. */
+static void row_leave(struct inventory *inv, struct machine_row *row)
+{
+    struct cohort *cohort = row_cohort(inv, row), *actual = row_actual(inv, row);
+
+    count(inv, row, false);
+    cohort_remove(inv, cohort, row);
+    if (actual != cohort) cohort_give(inv, actual);
+    cohort_give(inv, cohort);
+    row->cohort = row->actual = SLOT_NONE;
+}
+
+static void row_drop(struct inventory *inv, struct machine_row *row)
+{
+    row_leave(inv, row);
+    if (inv->list && row->link.refs == inv->list) inv->listed--;
+    table_remove(&inv->rows, &row->link);
+    row_free(inv, row);
+}
+
+void inventory_close(struct inventory *inventory)
+{
+    if (!inventory) return;
+    list_orders_free(inventory);
+    for (uint32_t i = 0; i < inventory->rows.bucket_count; i++) {
+        while (inventory->rows.buckets[i]) {
+            row_drop(inventory, CONTAINER_OF(inventory->rows.buckets[i], struct machine_row, link));
+        }
+    }
+    struct table *tables[] = {&inventory->rows,     &inventory->words,    &inventory->origins,
+                              &inventory->clusters, &inventory->keys,     &inventory->families,
+                              &inventory->stamps,   &inventory->promises, &inventory->shapes,
+                              &inventory->postings, &inventory->looks,    &inventory->cohorts,
+                              &inventory->outfits};
+    struct rooms *slots[] = {
+        &inventory->origin_slots, &inventory->cluster_slots, &inventory->key_slots,
+        &inventory->family_slots, &inventory->posting_slots, &inventory->look_slots,
+        &inventory->shape_slots,  &inventory->cohort_slots,  &inventory->outfit_slots};
+    inventory->bytes += inventory->label_bytes; /* one end for all tables */
+    inventory->label_bytes = 0;
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+        assert(tables[i]->count == 0); /* nothing shared outlives its last user */
+        table_deinit(tables[i], &inventory->bytes);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(slots); i++) rooms_deinit(slots[i], &inventory->bytes);
+    array_free(inventory->nobodys.at, inventory->nobodys.cap, sizeof *inventory->nobodys.at,
+               &inventory->bytes);
+    array_free(inventory->look_briefs, inventory->look_briefs_cap, sizeof *inventory->look_briefs,
+               &inventory->bytes);
+    assert(inventory->bytes == 0);
+    free(inventory);
+}
+
+struct machine_row *inventory_row(const struct inventory *inventory, struct str id)
+{
+    uint32_t hash = bytes_hash(inventory, id.at, id.len);
+
+    TABLE_EACH(&inventory->rows, hash, link)
+    {
+        struct machine_row *row = CONTAINER_OF(link, struct machine_row, link);
+        if (str_equal(row_id(row), id)) return row;
+    }
+    return NULL;
+}
+
+/* A row of its own for `machine`, in nothing yet; `origin` is taken over on success. NULL: no
+ * memory. */
+static struct machine_row *row_make(struct inventory *inv, const struct machine *machine,
+                                    uint32_t own_origin)
+{
+    struct machine_row *row =
+        memory_take(&inv->bytes, sizeof *row + machine->id.len + machine->host_ref.len);
+
+    if (!row) return NULL;
+    *row = (struct machine_row){.cohort = SLOT_NONE,
+                                .actual = SLOT_NONE,
+                                .origin = own_origin,
+                                .id_len = (uint8_t)machine->id.len,
+                                .room = (uint8_t)machine->host_ref.len};
+    memcpy(row->id, machine->id.at, machine->id.len);
+    return row;
+}
+
+/* What is kept of a record beside its traits. Filled in whole or not at all. */
+struct row_rest {
+    uint32_t origin;
+    struct machine_row *larger; /* has room for a host_ref that the row has not; NULL: it has */
+};
+
+static void rest_give(struct inventory *inv, struct row_rest *rest)
+{
+    origin_give(inv, rest->origin);
+    if (rest->larger) memory_give(&inv->bytes, rest->larger, row_size(rest->larger));
+}
+
+static enum err rest_take(struct inventory *inv, const struct machine *m,
+                          const struct machine_row *row, struct row_rest *ret_rest)
+{
+    struct machine_row *larger = NULL;
+    uint32_t origin;
+    enum err err = origin_take(inv, m->host_provider, m->last_error, &origin);
+
+    if (err) return err;
+    if (m->host_ref.len > row->room) {
+        larger = row_make(inv, m, SLOT_NONE);
+        if (!larger) {
+            origin_give(inv, origin);
+            return ERR_NOMEM;
+        }
+    }
+    ret_rest->origin = origin;
+    ret_rest->larger = larger;
+    return ERR_OK;
+}
+
+/* The larger row in the place of the one it was made for, wherever that is known. */
+static void row_replace(struct inventory *inv, struct machine_row *row, struct machine_row *larger)
+{
+    larger->idle_since_ms = row->idle_since_ms;
+    larger->cohort = row->cohort;
+    larger->actual = row->actual;
+    larger->origin = row->origin;
+    larger->planned = row->planned;
+    cohort_replace(row_cohort(inv, row), row, larger);
+    table_remove(&inv->rows, &row->link);
+    table_add(&inv->rows, &larger->link, row->link.hash);
+    larger->link.refs = row->link.refs;
+    row_bury(inv, row);
+}
+
+static void host_ref_put(struct machine_row *row, struct str host_ref)
+{
+    assert(host_ref.len <= row->room);
+    if (host_ref.len) memmove(row->id + row->id_len, host_ref.at, host_ref.len);
+    row->host_ref_len = (uint8_t)host_ref.len;
+}
+
+/* Puts the rest into the row, in the place of what was there; which `host_ref` may be a view of. */
+static void rest_put(struct inventory *inv, struct machine_row *row, const struct row_rest *rest,
+                     struct str host_ref)
+{
+    origin_give(inv, row->origin);
+    row->origin = rest->origin;
+    if (rest->larger) {
+        host_ref_put(rest->larger, host_ref);
+        row_replace(inv, row, rest->larger);
+    } else {
+        host_ref_put(row, host_ref);
+    }
+}
+
+static enum err record_check(const struct machine *m, struct note *note)
+{
+    if (machine_invariant(m, note) != MACHINE_SOUND) return ERR_INVALID;
+    if (!m->id.len || m->id.len > ID_MAX || m->host_ref.len > ID_MAX) {
+        note_set(note, "id or host_ref: empty or too long");
+        return ERR_INVALID;
+    }
+    if ((unsigned)m->capacity_type >= CAPACITY_TYPE_COUNT) {
+        note_set(note, "capacity_type: unknown");
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
+enum err inventory_insert(struct inventory *inventory, const struct machine *machine, mono_time now,
+                          struct note *note)
+{
+    struct machine_row *row;
+    struct cohort *cohort;
+    struct traits traits;
+    uint32_t origin;
+    enum err err = record_check(machine, note);
+
+    if (err) return err;
+    if (inventory_row(inventory, machine->id)) {
+        note_set(note, "machine %.*s: exists already", STR_ARG(machine->id));
+        return ERR_EXISTS;
+    }
+    if (inventory->rows.count >= inventory->options.machines_max) {
+        note_set(note, "more than %u machines", inventory->options.machines_max);
+        return ERR_FULL;
+    }
+    err = table_reserve(&inventory->rows, &inventory->bytes);
+    if (err) return err;
+    err = origin_take(inventory, machine->host_provider, machine->last_error, &origin);
+    if (err) return err;
+    row = row_make(inventory, machine, origin);
+    if (!row) {
+        origin_give(inventory, origin);
+        return ERR_NOMEM;
+    }
+    host_ref_put(row, machine->host_ref);
+    row->idle_since_ms = machine->state == MACHINE_IDLE ? now.ms : 0;
+    err = traits_take(inventory, machine, now, &traits);
+    if (!err) err = cohort_take(inventory, &traits, &cohort);
+    if (err) goto free_row;
+    err = cohort_add(inventory, cohort, row);
+    if (err) {
+        cohort_give(inventory, cohort);
+        goto free_row;
+    }
+    row->cohort = row->actual = cohort->slot;
+    table_add(&inventory->rows, &row->link, bytes_hash(inventory, machine->id.at, machine->id.len));
+    count(inventory, row, true);
+    return ERR_OK;
+
+free_row:
+    row_free(inventory, row);
+    return err;
+}
+
+/* Moves the row where it counts to `own_to`, whose count it takes over on success; what it really
+ * is stays or, when `actual` is set, becomes the same. */
+static enum err row_move(struct inventory *inv, struct machine_row *row, struct cohort *own_to,
+                         bool actual)
+{
+    struct cohort *from = row_cohort(inv, row), *was = row_actual(inv, row);
+
+    if (own_to != from) {
+        enum err err = cohort_add(inv, own_to, row);
+        if (err) return err;
+        cohort_remove(inv, from, row);
+    }
+    row->cohort = own_to->slot;
+    if (actual) {
+        row->actual = own_to->slot;
+        if (was != from) cohort_give(inv, was);
+        cohort_give(inv, from);
+    } else if (was != from) {
+        cohort_give(inv, from);
+    }
+    return ERR_OK;
+}
+
+static enum err move_check(enum machine_state from, enum machine_state to,
+                           enum inventory_source source, enum machine_edge *ret_edge,
+                           struct note *note)
+{
+    enum machine_edge edge = machine_edge(from, to);
+    char from_text[MACHINE_NAME_CAP], to_text[MACHINE_NAME_CAP];
+
+    if (edge == EDGE_REFUSED || (source == INVENTORY_DRIVEN && edge != EDGE_DRIVEN)) {
+        note_set(note, "no move from %s to %s", machine_state_name(from, from_text),
+                 machine_state_name(to, to_text));
+        return ERR_PRECONDITION;
+    }
+    *ret_edge = edge;
+    return ERR_OK;
+}
+
+/* The traits a row counts with while something is planned, now that its real ones are `actual`.
+ * ERR_NOMEM; the counts are the caller's. */
+static enum err planned_traits(struct inventory *inv, const struct traits *actual,
+                               const struct plan *plan, struct traits *ret_traits);
+
+static struct machine_stamp stamp_view(const struct stamp *stamp) /* NULL: nothing */
+{
+    if (!stamp) return (struct machine_stamp){0};
+    return (struct machine_stamp){.priority = stamp->priority,
+                                  .interruption_dollars = stamp->interruption_dollars,
+                                  .reclamation_dollars = stamp->reclamation_dollars,
+                                  .fingerprint = word_text(stamp->fingerprint),
+                                  .group = word_text(stamp->group)};
+}
+
+static struct machine_promise promise_view(const struct promise *promise) /* NULL: to nobody */
+{
+    if (!promise) return (struct machine_promise){0};
+    return (struct machine_promise){.cluster = cluster_text(promise->key->family->cluster),
+                                    .fingerprint = word_text(promise->key->family->fingerprint),
+                                    .group = word_text(promise->key->group),
+                                    .priority = promise->priority,
+                                    .at = promise->at};
+}
+
+/* The plan that a planned cohort shows. */
+static struct plan plan_of(const struct inventory *inv, const struct machine_row *row)
+{
+    const struct traits *t = &row_cohort(inv, row)->traits;
+    struct plan plan = {.action = (enum planned_action)row->planned};
+
+    plan.cluster = cluster_text(t->cluster);
+    plan.stamp = stamp_view(t->stamp);
+    plan.promised = promise_view(t->promise);
+    return plan;
+}
+
+/* Same state, other fields: the plan goes on with the new ones. */
+static enum err row_refresh(struct inventory *inv, struct machine_row *row, struct cohort *own_to)
+{
+    struct plan plan = plan_of(inv, row);
+    struct traits traits;
+    struct cohort *planned;
+    enum err err = planned_traits(inv, &own_to->traits, &plan, &traits);
+
+    if (!err) err = cohort_take(inv, &traits, &planned);
+    if (err) return err;
+    err = row_move(inv, row, planned, false);
+    if (err) {
+        cohort_give(inv, planned);
+        return err;
+    }
+    cohort_give(inv, row_actual(inv, row));
+    row->actual = own_to->slot;
+    return ERR_OK;
+}
+
+enum err inventory_apply(struct inventory *inventory, const struct machine *machine,
+                         enum inventory_source source, mono_time now, enum machine_edge *ret_edge,
+                         struct note *note)
+{
+    enum machine_edge edge = EDGE_REFUSED;
+    mono_time idle_since = now;
+    struct machine_row *row;
+    struct row_rest rest;
+    struct cohort *cohort = NULL;
+    struct traits traits;
+    enum machine_state from;
+    bool keep_plan;
+    enum err err = record_check(machine, note);
+
+    if (err) return err;
+    row = inventory_row(inventory, machine->id);
+    if (!row) return ERR_NOT_FOUND;
+    from = (enum machine_state)row_actual(inventory, row)->traits.state;
+    if (machine->state != from) err = move_check(from, machine->state, source, &edge, note);
+    if (err) return err;
+    if (from == MACHINE_IDLE) idle_since.ms = row->idle_since_ms; /* staying keeps the stamp */
+    err = rest_take(inventory, machine, row, &rest);
+    if (err) return err;
+    err = traits_take(inventory, machine, idle_since, &traits);
+    if (!err) err = cohort_take(inventory, &traits, &cohort);
+    if (err) goto give_rest;
+    keep_plan = row->planned && machine->state == from;
+    count(inventory, row, false);
+    err = keep_plan ? row_refresh(inventory, row, cohort) : row_move(inventory, row, cohort, true);
+    if (!err && !keep_plan) row->planned = PLANNED_NOTHING;
+    count(inventory, row, true);
+    if (err) {
+        cohort_give(inventory, cohort);
+        goto give_rest;
+    }
+    row->idle_since_ms = machine->state == MACHINE_IDLE ? idle_since.ms : 0;
+    rest_put(inventory, row, &rest, machine->host_ref); /* may make another row of it */
+    if (ret_edge) *ret_edge = edge;
+    return ERR_OK;
+
+give_rest:
+    rest_give(inventory, &rest);
+    return err;
+}
+
+enum err inventory_remove(struct inventory *inventory, struct str id)
+{
+    struct machine_row *row = inventory_row(inventory, id);
+
+    if (!row) return ERR_NOT_FOUND;
+    row_drop(inventory, row);
+    return ERR_OK;
+}
+
+/* --- plans --- */
+
+static const struct plan_rule { /* what each queued action begins in and makes of the machine */
+    enum machine_state from, to;
+} plan_rules[] = {
+    [PLANNED_BOOTSTRAP] = {MACHINE_IDLE, MACHINE_CONFIGURING},
+    [PLANNED_PROVISION] = {MACHINE_SPECULATIVE, MACHINE_CREATING},
+    [PLANNED_DRAIN] = {MACHINE_CONFIGURED, MACHINE_DRAINING},
+    [PLANNED_DELETE] = {MACHINE_IDLE, MACHINE_DELETING},
+};
+
+static enum err planned_traits(struct inventory *inv, const struct traits *actual,
+                               const struct plan *plan, struct traits *ret_traits)
+{
+    struct cluster *cluster = NULL;
+    struct stamp *stamp = NULL;
+    struct promise *promise = NULL;
+    struct traits t = *actual;
+    enum err err = ERR_OK;
+
+    t.state = (uint8_t)plan_rules[plan->action].to;
+    if (plan->action == PLANNED_DRAIN) {
+        err = promise_take(inv, &plan->promised, 0, &promise);
+    } else if (plan->action != PLANNED_DELETE) {
+        err = cluster_take(inv, plan->cluster, &cluster);
+        if (!err) err = stamp_take(inv, &plan->stamp, &stamp);
+    }
+    if (err) {
+        cluster_give(inv, cluster);
+        return err;
+    }
+    if (cluster) t.cluster = cluster;
+    if (plan->action != PLANNED_DRAIN) t.stamp = stamp;
+    t.promise = promise;
+    traits_share(&t);
+    cluster_give(inv, cluster); /* counted twice: taken above, shared here */
+    stamp_give(inv, stamp);
+    promise_give(inv, promise);
+    *ret_traits = t;
+    return ERR_OK;
+}
+
+static enum err plan_check(const struct inventory *inv, const struct machine_row *row,
+                           const struct plan *plan, struct note *note)
+{
+    enum machine_state state = (enum machine_state)row_actual(inv, row)->traits.state;
+    bool buys = plan->action == PLANNED_BOOTSTRAP || plan->action == PLANNED_PROVISION;
+    char text[MACHINE_NAME_CAP];
+
+    if (plan->action <= PLANNED_NOTHING || plan->action > PLANNED_DELETE) return ERR_INVALID;
+    if (buys && !plan->cluster.len) {
+        note_set(note, "plan: no destination cluster");
+        return ERR_INVALID;
+    }
+    if (row->planned) {
+        note_set(note, "plan: an action is queued already");
+        return ERR_PRECONDITION;
+    }
+    if (state != plan_rules[plan->action].from) {
+        note_set(note, "plan: the machine is %s", machine_state_name(state, text));
+        return ERR_PRECONDITION;
+    }
+    return ERR_OK;
+}
+
+enum err inventory_plan(struct inventory *inventory, struct str id, const struct plan *plan,
+                        struct note *note)
+{
+    struct machine_row *row = inventory_row(inventory, id);
+    struct cohort *cohort;
+    struct traits traits;
+    enum err err;
+
+    if (!row) return ERR_NOT_FOUND;
+    err = plan_check(inventory, row, plan, note);
+    if (!err) err = planned_traits(inventory, &row_actual(inventory, row)->traits, plan, &traits);
+    if (!err) err = cohort_take(inventory, &traits, &cohort);
+    if (err) return err;
+    err = row_move(inventory, row, cohort, false);
+    if (err) {
+        cohort_give(inventory, cohort);
+        return err;
+    }
+    row->planned = (uint8_t)plan->action;
+    inventory->counts.planned++;
+    return ERR_OK;
+}
+
+enum err inventory_unplan(struct inventory *inventory, struct str id)
+{
+    struct machine_row *row = inventory_row(inventory, id);
+    struct cohort *actual;
+    enum err err;
+
+    if (!row) return ERR_NOT_FOUND;
+    if (!row->planned) return ERR_OK;
+    actual = row_actual(inventory, row);
+    actual->link.refs++; /* for where it counts; row_move gives the one of what it is */
+    err = row_move(inventory, row, actual, true);
+    if (err) {
+        cohort_give(inventory, actual);
+        return err;
+    }
+    row->planned = PLANNED_NOTHING;
+    inventory->counts.planned--;
+    return ERR_OK;
+}
+
+/* --- reading --- */
+
+enum err inventory_get(const struct inventory *inventory, struct str id, struct arena *arena,
+                       struct inventory_entry *ret_entry)
+{
+    const struct machine_row *row = inventory_row(inventory, id);
+    struct inventory_entry e;
+    const struct traits *t;
+    enum err err;
+
+    if (!row) return ERR_NOT_FOUND;
+    t = &row_actual(inventory, row)->traits;
+    memset(&e, 0, sizeof e);
+    err = look_attributes(t->look, arena, &e.machine.attributes);
+    if (err) return err;
+    e.machine.id = row_id(row);
+    e.machine.state = (enum machine_state)t->state;
+    e.machine.host_provider = origin_provider(inventory, row->origin);
+    e.machine.host_ref = row_host_ref(row);
+    e.machine.cluster = cluster_text(traits_bound(t));
+    e.machine.capacity_type = (enum capacity_type)t->capacity_type;
+    e.machine.resources = t->shape->resources;
+    e.machine.allocatable = t->shape->allocatable;
+    e.machine.price_per_hour = t->price;
+    e.machine.interruption_probability = t->probability;
+    e.machine.last_error = origin_error(inventory, row->origin);
+    if (t->state == MACHINE_CREATING) e.machine.destination = cluster_text(t->cluster);
+    e.machine.stamp = stamp_view(t->stamp);
+    e.machine.promised = promise_view(t->promise);
+    e.idle_since.ms = row->idle_since_ms;
+    e.planned = (enum planned_action)row->planned;
+    e.planned_state = (enum machine_state)row_cohort(inventory, row)->traits.state;
+    *ret_entry = e;
+    return ERR_OK;
+}
+
+struct inventory_counts inventory_counts(const struct inventory *inventory)
+{
+    return inventory->counts;
+}
+
+uint32_t inventory_cluster_count(const struct inventory *inventory, struct str cluster,
+                                 enum machine_state state)
+{
+    const struct cluster *found = inventory_cluster(inventory, cluster);
+
+    return found && state < MACHINE_STATE_COUNT ? found->machines[state] : 0;
+}
+
+struct inventory_stats inventory_stats(const struct inventory *inventory)
+{
+    return (struct inventory_stats){.machines = inventory->rows.count,
+                                    .cohorts = inventory->cohorts.count,
+                                    .looks = inventory->looks.count,
+                                    .shapes = inventory->shapes.count,
+                                    .stamps = inventory->stamps.count,
+                                    .keys = inventory->keys.count,
+                                    .clusters = inventory->clusters.count,
+                                    .words = inventory->words.count,
+                                    .bytes = inventory->bytes + inventory->label_bytes +
+                                             sizeof *inventory,
+                                    .label_bytes = inventory->label_bytes};
+}

@@ -1,0 +1,305 @@
+/* Looks: what requirements are matched against, one for all machines with the same instance type,
+ * zone and labels; and postings, from an attribute to the looks that carry it, so that a fleet in
+ * which every machine looks different is searched and not walked. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "shard/state/vocabulary.h"
+
+static uint32_t posting_hash(const struct inventory *inv, const struct word *key, struct str value)
+{
+    return (uint32_t)str_hash(value, inv->options.seed ^ (uintptr_t)key);
+}
+
+static struct posting *posting_find(const struct inventory *inv, const struct word *key,
+                                    struct str value, uint32_t hash)
+{
+    TABLE_EACH(&inv->postings, hash, link)
+    {
+        struct posting *posting = CONTAINER_OF(link, struct posting, link);
+        if (posting->key == key && str_equal(posting_value(posting), value)) return posting;
+    }
+    return NULL;
+}
+
+static void posting_give(struct inventory *inv, struct posting *posting)
+{
+    if (!posting || --posting->link.refs) return;
+    assert(posting->count == 0);
+    table_remove(&inv->postings, &posting->link);
+    rooms_give(&inv->posting_slots, posting->slot);
+    word_give(inv, posting->key);
+    array_free(posting->looks, posting->cap, sizeof *posting->looks, &inv->label_bytes);
+    memory_give(&inv->label_bytes, posting, sizeof *posting + posting->value_len);
+}
+
+/* Takes over one count of `own_key`, on success only. */
+static enum err posting_make(struct inventory *inv, struct word *own_key, struct str value,
+                             uint32_t hash, struct posting **ret_posting)
+{
+    struct posting *posting;
+    enum err err = table_reserve(&inv->postings, &inv->label_bytes);
+
+    if (err) return err;
+    posting = memory_take(&inv->label_bytes, sizeof *posting + value.len);
+    if (!posting) return ERR_NOMEM;
+    memset(posting, 0, sizeof *posting);
+    err = rooms_take(&inv->posting_slots, posting, &posting->slot, &inv->label_bytes);
+    if (err) {
+        memory_give(&inv->label_bytes, posting, sizeof *posting + value.len);
+        return err;
+    }
+    posting->key = own_key;
+    posting->value_len = (uint32_t)value.len;
+    if (value.len) memcpy(posting->value, value.at, value.len);
+    table_add(&inv->postings, &posting->link, hash);
+    *ret_posting = posting;
+    return ERR_OK;
+}
+
+static enum err posting_take(struct inventory *inv, struct str key, struct str value,
+                             struct posting **ret_posting)
+{
+    struct posting *posting;
+    struct word *word;
+    uint32_t hash;
+    enum err err = word_take(inv, key, &word);
+
+    if (err) return err;
+    hash = posting_hash(inv, word, value);
+    posting = posting_find(inv, word, value, hash);
+    if (!posting) err = posting_make(inv, word, value, hash, &posting);
+    if (err || posting->link.refs) word_give(inv, word); /* not handed over */
+    if (err) return err;
+    posting->link.refs++;
+    *ret_posting = posting;
+    return ERR_OK;
+}
+
+const struct posting *inventory_posting(const struct inventory *inventory, struct str key,
+                                        struct str value)
+{
+    const struct word *word = word_find(inventory, key);
+
+    return word ? posting_find(inventory, word, value, posting_hash(inventory, word, value)) : NULL;
+}
+
+/* --- looks --- */
+
+static size_t look_size(uint32_t attribute_count)
+{
+    return sizeof(struct look) + attribute_count * (sizeof(struct posting *) + sizeof(uint32_t));
+}
+
+static uint32_t attribute_at(const struct look *look, const struct posting *posting, uint32_t place)
+{
+    uint32_t i = 0;
+
+    while (look->postings[i] != posting || look_places(look)[i] != place) i++;
+    return i;
+}
+
+static void attribute_unlist(const struct inventory *inv, struct look *look, uint32_t attribute)
+{
+    struct posting *posting = look->postings[attribute];
+    uint32_t place = look_places(look)[attribute], last;
+    const struct look *moved;
+
+    if (!posting || place == LOOK_HIDDEN) return;
+    last = --posting->count;
+    if (place != last) {
+        moved = posting_look(inv, posting, last);
+        posting->looks[place] = posting->looks[last];
+        look_places(moved)[attribute_at(moved, posting, last)] = place;
+    }
+    look_places(look)[attribute] = LOOK_HIDDEN;
+}
+
+static void look_free(struct inventory *inv, struct look *look)
+{
+    for (uint32_t i = 0; i < look->attribute_count; i++) {
+        attribute_unlist(inv, look, i);
+        posting_give(inv, look->postings[i]);
+    }
+    memory_give(&inv->label_bytes, look, look_size(look->attribute_count));
+}
+
+/* A label of the name under which type or zone count stands behind them while they are set. */
+static bool label_hidden(const struct look *look, struct str key)
+{
+    return (look->postings[LOOK_TYPE] && str_equal(key, LABEL_INSTANCE_TYPE)) ||
+           (look->postings[LOOK_ZONE] && str_equal(key, LABEL_ZONE));
+}
+
+static enum err look_fill(struct inventory *inv, const struct attributes *given, struct look *look)
+{
+    struct str type_and_zone[LOOK_LABELS] = {given->instance_type, given->zone};
+    struct str names[LOOK_LABELS] = {LABEL_INSTANCE_TYPE, LABEL_ZONE};
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < look->attribute_count && !err; i++) {
+        bool is_label = i >= LOOK_LABELS;
+        struct str key = is_label ? given->labels[i - LOOK_LABELS].key : names[i];
+        struct str value = is_label ? given->labels[i - LOOK_LABELS].value : type_and_zone[i];
+        struct posting *posting = NULL;
+
+        if (!is_label && !value.len) continue;
+        err = posting_take(inv, key, value, &posting);
+        if (err) break;
+        look->postings[i] = posting;
+        if (is_label && label_hidden(look, key)) continue;
+        err = array_reserve(&posting->looks, posting->count, &posting->cap, sizeof *posting->looks,
+                            &inv->label_bytes);
+        if (err) break;
+        look_places(look)[i] = posting->count;
+        posting->looks[posting->count++] = look->slot;
+    }
+    return err;
+}
+
+bool look_is(const struct look *look, const struct attributes *given)
+{
+    const struct posting *type = look->postings[LOOK_TYPE];
+    const struct posting *zone = look->postings[LOOK_ZONE];
+
+    if (look->attribute_count - LOOK_LABELS != given->label_count ||
+        !str_equal(type ? posting_value(type) : STR_EMPTY, given->instance_type) ||
+        !str_equal(zone ? posting_value(zone) : STR_EMPTY, given->zone)) {
+        return false;
+    }
+    for (size_t i = 0; i < given->label_count; i++) {
+        const struct posting *posting = look->postings[LOOK_LABELS + i];
+        if (!str_equal(word_text(posting->key), given->labels[i].key) ||
+            !str_equal(posting_value(posting), given->labels[i].value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t look_hash(const struct inventory *inv, const struct attributes *given)
+{
+    uint64_t hash = str_hash(given->instance_type, inv->options.seed);
+
+    hash = hash * 31 + str_hash(given->zone, inv->options.seed);
+    for (size_t i = 0; i < given->label_count; i++) {
+        hash = hash * 31 + str_hash(given->labels[i].key, inv->options.seed);
+        hash = hash * 31 + str_hash(given->labels[i].value, inv->options.seed);
+    }
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+struct look_brief look_brief_of(const struct look *look)
+{
+    const struct posting *type = look_find(look, LABEL_INSTANCE_TYPE);
+    const struct posting *zone = look_find(look, LABEL_ZONE);
+    struct look_brief brief = {.type = type ? type->slot : SLOT_NONE,
+                               .zone = zone ? zone->slot : SLOT_NONE};
+
+    for (uint32_t i = 0; i < look->attribute_count; i++) {
+        if (look->postings[i]) brief.marks |= posting_mark(look->postings[i]);
+    }
+    return brief;
+}
+
+enum err look_take(struct inventory *inv, const struct attributes *attributes,
+                   struct look **ret_look)
+{
+    uint32_t hash = look_hash(inv, attributes);
+    uint32_t count = LOOK_LABELS + (uint32_t)attributes->label_count;
+    struct look *look;
+    enum err err;
+
+    TABLE_EACH(&inv->looks, hash, link)
+    {
+        look = CONTAINER_OF(link, struct look, link);
+        if (look_is(look, attributes)) {
+            look->link.refs++;
+            *ret_look = look;
+            return ERR_OK;
+        }
+    }
+    err = table_reserve(&inv->looks, &inv->label_bytes);
+    if (err) return err;
+    look = memory_take(&inv->label_bytes, look_size(count));
+    if (!look) return ERR_NOMEM;
+    memset(look, 0, look_size(count));
+    look->attribute_count = count;
+    for (uint32_t i = 0; i < count; i++) look_places(look)[i] = LOOK_HIDDEN;
+    err = array_reserve(&inv->look_briefs, inv->look_slots.used, &inv->look_briefs_cap,
+                        sizeof *inv->look_briefs, &inv->label_bytes);
+    if (!err) err = rooms_take(&inv->look_slots, look, &look->slot, &inv->label_bytes);
+    if (err) {
+        look_free(inv, look);
+        return err;
+    }
+    err = look_fill(inv, attributes, look);
+    if (err) {
+        rooms_give(&inv->look_slots, look->slot);
+        look_free(inv, look);
+        return err;
+    }
+    look->birth = ++inv->births;
+    inv->looks_version++;
+    inv->look_briefs[look->slot] = look_brief_of(look);
+    look->link.refs = 1;
+    table_add(&inv->looks, &look->link, hash);
+    *ret_look = look;
+    return ERR_OK;
+}
+
+void look_give(struct inventory *inv, struct look *look)
+{
+    if (!look || --look->link.refs) return;
+    table_remove(&inv->looks, &look->link);
+    rooms_give(&inv->look_slots, look->slot);
+    inv->looks_version++;
+    for (int i = 0; i < POOL_COUNT; i++) {
+        assert(look->pools[i].count == 0);
+        array_free(look->pools[i].at, look->pools[i].cap, sizeof *look->pools[i].at, &inv->bytes);
+    }
+    look_free(inv, look);
+}
+
+const struct posting *look_find(const struct look *look, struct str key)
+{
+    uint32_t low = LOOK_LABELS, high = look->attribute_count;
+    const struct posting *found;
+
+    found = look->postings[LOOK_TYPE];
+    if (found && str_equal(key, LABEL_INSTANCE_TYPE)) return found;
+    found = look->postings[LOOK_ZONE];
+    if (found && str_equal(key, LABEL_ZONE)) return found;
+    while (low < high) { /* labels are sorted by key */
+        uint32_t middle = low + (high - low) / 2;
+        int order;
+        found = look->postings[middle];
+        order = str_compare(word_text(found->key), key);
+        if (order == 0) return found;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+enum err look_attributes(const struct look *look, struct arena *arena,
+                         struct attributes *ret_attributes)
+{
+    const struct posting *type = look->postings[LOOK_TYPE];
+    const struct posting *zone = look->postings[LOOK_ZONE];
+    size_t count = look->attribute_count - LOOK_LABELS;
+    struct label *labels = arena_alloc(arena, count * sizeof *labels);
+
+    if (!labels) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const struct posting *posting = look->postings[LOOK_LABELS + i];
+        labels[i] = (struct label){word_text(posting->key), posting_value(posting)};
+    }
+    *ret_attributes = (struct attributes){.instance_type = type ? posting_value(type) : STR_EMPTY,
+                                          .zone = zone ? posting_value(zone) : STR_EMPTY,
+                                          .labels = labels,
+                                          .label_count = count};
+    return ERR_OK;
+}

@@ -1,0 +1,9 @@
+/* From the rows of one roll-up to its demands, gangs and folds: the part of normalising that the
+ * rows alone decide. */
+#ifndef SHARD_STATE_MERGE_H
+#define SHARD_STATE_MERGE_H
+#include "shard/state/demand.h"
+
+/* Fills demands, gangs and folds of `set` from its rows, in its arena. ERR_NOMEM. */
+enum err demand_merge(struct needs *needs, struct demand_cluster *cluster, struct demand_set *set);
+#endif

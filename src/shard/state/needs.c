@@ -1,0 +1,462 @@
+#include "shard/state/needs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "shard/state/kinds.h"
+#include "shard/state/merge.h"
+#include "shard/state/units.h"
+
+enum err needs_open(const struct needs_options *options, struct needs **ret_needs)
+{
+    struct needs *needs;
+
+    if (options->rows_max == 0 || options->rows_max > NEEDS_ROWS_MOST || !options->dimensions) {
+        return ERR_INVALID;
+    }
+    needs = calloc(1, sizeof *needs);
+    if (!needs) return ERR_NOMEM;
+    needs->options = *options;
+    needs->version = 1;
+    *ret_needs = needs;
+    return ERR_OK;
+}
+
+/* --- clusters --- */
+
+static uint32_t text_hash(const struct needs *needs, struct str text)
+{
+    return (uint32_t)str_hash(text, needs->options.seed);
+}
+
+static struct demand_cluster *cluster_find(const struct needs *needs, struct str name)
+{
+    TABLE_EACH(&needs->clusters, text_hash(needs, name), link)
+    {
+        struct demand_cluster *cluster = CONTAINER_OF(link, struct demand_cluster, link);
+        if (str_equal(cluster->name, name)) return cluster;
+    }
+    return NULL;
+}
+
+const struct demand_cluster *needs_cluster(const struct needs *needs, struct str cluster)
+{
+    return cluster_find(needs, cluster);
+}
+
+static void set_free(struct needs *needs, struct demand_set *set)
+{
+    for (uint32_t i = 0; i < set->row_count; i++) {
+        kind_give(needs, set->rows[i].kind);
+        unit_give(needs, set->rows[i].unit);
+    }
+    for (uint32_t i = 0; i < set->fold_count; i++) unit_give(needs, set->folds[i].unit);
+    if (set->block) memory_give(&needs->bytes, set->block, set->block_size);
+    needs->bytes -= set->arena.used;
+    arena_deinit(&set->arena);
+    table_deinit(&set->ages, &needs->bytes);
+    *set = (struct demand_set){0};
+}
+
+/* --- sets that are still read --- */
+
+struct retired {
+    struct retired *next;
+    struct demand_set set;
+};
+
+static bool is_read(const struct needs *needs, const struct demand_set *set)
+{
+    return set->row_count && set->version <= needs->kept;
+}
+
+void needs_keep(struct needs *needs)
+{
+    while (needs->retired) {
+        struct retired *first = needs->retired;
+        needs->retired = first->next;
+        needs->held -= first->set.row_count;
+        set_free(needs, &first->set);
+        memory_give(&needs->bytes, first, sizeof *first);
+    }
+    needs->kept = needs->version;
+}
+
+/* Where the set goes when it is replaced; NULL with ERR_OK: nobody reads it. */
+static enum err retired_make(struct needs *needs, const struct demand_set *set,
+                             struct retired **ret_retired)
+{
+    struct retired *retired = NULL;
+
+    if (is_read(needs, set)) {
+        retired = memory_take(&needs->bytes, sizeof *retired);
+        if (!retired) return ERR_NOMEM;
+    }
+    *ret_retired = retired;
+    return ERR_OK;
+}
+
+static void set_retire(struct needs *needs, struct demand_set *set, struct retired *own_retired)
+{
+    if (!own_retired) {
+        set_free(needs, set);
+        return;
+    }
+    table_deinit(&set->ages, &needs->bytes); /* only the next roll-up asks */
+    *own_retired = (struct retired){needs->retired, *set};
+    needs->retired = own_retired;
+    needs->held += set->row_count;
+}
+
+static size_t cluster_size(const struct demand_cluster *cluster)
+{
+    return sizeof *cluster + cluster->name.len;
+}
+
+static enum err cluster_make(struct needs *needs, struct str name,
+                             struct demand_cluster **ret_cluster)
+{
+    struct demand_cluster *cluster = cluster_find(needs, name);
+    enum err err;
+
+    if (!cluster) {
+        err = table_reserve(&needs->clusters, &needs->bytes);
+        if (err) return err;
+        cluster = memory_take(&needs->bytes, sizeof *cluster + name.len);
+        if (!cluster) return ERR_NOMEM;
+        memset(cluster, 0, sizeof *cluster);
+        cluster->set.version = needs->version + 1; /* its rows are none that were put in order */
+        err = rooms_take(&needs->cluster_slots, cluster, &cluster->slot, &needs->bytes);
+        if (err) {
+            memory_give(&needs->bytes, cluster, sizeof *cluster + name.len);
+            return err;
+        }
+        if (name.len) memcpy(cluster + 1, name.at, name.len);
+        cluster->name = str_of(cluster + 1, name.len);
+        table_add(&needs->clusters, &cluster->link, text_hash(needs, name));
+    }
+    *ret_cluster = cluster;
+    return ERR_OK;
+}
+
+static void cluster_drop(struct needs *needs, struct demand_cluster *cluster)
+{
+    if (cluster->set.row_count) needs->filled_count--;
+    if (cluster->reported) needs->reported_count--;
+    needs->row_count -= cluster->set.row_count;
+    set_free(needs, &cluster->set);
+    table_remove(&needs->clusters, &cluster->link);
+    rooms_give(&needs->cluster_slots, cluster->slot);
+    memory_give(&needs->bytes, cluster, cluster_size(cluster));
+    needs->version++;
+}
+
+void needs_close(struct needs *needs)
+{
+    if (!needs) return;
+    for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
+        struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        if (cluster) cluster_drop(needs, cluster);
+    }
+    needs_keep(needs);
+    assert(needs->kinds.count == 0 && needs->sets.count == 0 && needs->units.count == 0);
+    table_deinit(&needs->clusters, &needs->bytes);
+    table_deinit(&needs->kinds, &needs->bytes);
+    table_deinit(&needs->sets, &needs->bytes);
+    table_deinit(&needs->units, &needs->bytes);
+    rooms_deinit(&needs->cluster_slots, &needs->bytes);
+    rooms_deinit(&needs->kind_slots, &needs->bytes);
+    rooms_deinit(&needs->set_slots, &needs->bytes);
+    array_free(needs->order, needs->order_cap, sizeof(struct demand *), &needs->bytes);
+    array_free(needs->order_from, needs->order_from_cap, sizeof *needs->order_from, &needs->bytes);
+    array_free(needs->gangs, needs->gangs_cap, sizeof(struct gangs *), &needs->bytes);
+    array_free(needs->folds, needs->folds_cap, sizeof(struct fold *), &needs->bytes);
+    assert(needs->bytes == 0);
+    free(needs);
+}
+
+/* --- ages --- */
+
+static uint32_t age_hash(const struct needs *needs, const struct kind *kind, struct str group)
+{
+    return (uint32_t)str_hash(group, needs->options.seed ^ kind->birth);
+}
+
+static struct demand_row *age_find(const struct needs *needs, const struct demand_set *set,
+                                   const struct kind *kind, struct str group)
+{
+    TABLE_EACH(&set->ages, age_hash(needs, kind, group), link)
+    {
+        struct demand_row *row = CONTAINER_OF(link, struct demand_row, link);
+        if (row->kind == kind && str_equal(row->group, group)) return row;
+    }
+    return NULL;
+}
+
+/* All rows of one (kind, group) have the age it was first seen with; a new one's is the earliest
+ * arrival its rows give. */
+static enum err ages_fill(struct needs *needs, const struct demand_set *old, struct demand_set *set)
+{
+    for (uint32_t i = 0; i < set->row_count; i++) {
+        struct demand_row *row = &set->rows[i];
+        struct demand_row *first = age_find(needs, set, row->kind, row->group);
+        enum err err;
+        if (first) {
+            if (row->arrival_unix_ns &&
+                (!first->arrival_unix_ns || row->arrival_unix_ns < first->arrival_unix_ns)) {
+                first->arrival_unix_ns = row->arrival_unix_ns;
+            }
+            continue;
+        }
+        err = table_reserve(&set->ages, &needs->bytes);
+        if (err) return err;
+        table_add(&set->ages, &row->link, age_hash(needs, row->kind, row->group));
+    }
+    for (uint32_t i = 0; i < set->row_count; i++) {
+        struct demand_row *row = &set->rows[i];
+        struct demand_row *first = age_find(needs, set, row->kind, row->group);
+        const struct demand_row *seen = age_find(needs, old, row->kind, row->group);
+        if (row == first && seen) row->arrival_unix_ns = seen->arrival_unix_ns;
+        row->arrival_unix_ns = first->arrival_unix_ns;
+    }
+    return ERR_OK;
+}
+
+/* --- replacing --- */
+
+static enum err row_copy(struct needs *needs, struct demand_set *set, const struct need *from)
+{
+    struct demand_row *row = &set->rows[set->row_count];
+    struct resource_sum unit;
+    char *group = arena_dup(&set->arena, from->group);
+    enum err err;
+
+    if (!group) return ERR_NOMEM;
+    memset(row, 0, sizeof *row);
+    row->group = str_of(group, from->group.len);
+    row->arrival_unix_ns = from->arrival_unix_ns;
+    resource_sum_clear(&unit);
+    resource_sum_add(&unit, &from->min_unit);
+    err = amounts_keep(&set->arena, &from->aggregate, &row->aggregate);
+    if (!err) err = unit_take(needs, &unit, &row->unit);
+    if (err) return err;
+    err = kind_take(needs, &from->profile, &row->kind);
+    if (err) {
+        unit_give(needs, row->unit);
+        return err;
+    }
+    set->row_count++;
+    return ERR_OK;
+}
+
+/* Room for `count` rows and all they can become. */
+static enum err set_room(struct needs *needs, const struct need *rows, size_t count,
+                         struct demand_set *set)
+{
+    size_t gangs = 0;
+
+    if (!count) return ERR_OK;
+    for (size_t i = 0; i < count; i++) gangs += profile_same(&rows[i].profile) != NULL;
+    set->block_size = count * (sizeof *set->rows + sizeof *set->demands) +
+                      gangs * (sizeof *set->gangs + sizeof *set->folds);
+    set->block = memory_take(&needs->bytes, set->block_size);
+    if (!set->block) return ERR_NOMEM;
+    set->rows = set->block;
+    set->demands = (struct demand *)(set->rows + count);
+    set->gangs = (struct gangs *)(set->demands + count);
+    set->folds = (struct fold *)(set->gangs + gangs);
+    return ERR_OK;
+}
+
+static enum err set_fill(struct needs *needs, struct demand_cluster *cluster,
+                         const struct need *rows, size_t count, struct demand_set *set)
+{
+    enum err err = set_room(needs, rows, count, set);
+
+    for (size_t i = 0; i < count && !err; i++) err = row_copy(needs, set, &rows[i]);
+    if (!err) err = ages_fill(needs, &cluster->set, set);
+    if (!err) err = demand_merge(needs, cluster, set);
+    return err;
+}
+
+static bool row_is(const struct demand_row *row, const struct need *need)
+{
+    struct resource_sum unit;
+
+    if (!str_equal(row->kind->profile.fingerprint, need->profile.fingerprint) ||
+        !str_equal(row->group, need->group) || !amounts_are(&row->aggregate, &need->aggregate))
+        return false;
+    resource_sum_clear(&unit);
+    resource_sum_add(&unit, &need->min_unit);
+    return amounts_are(&row->unit->amounts, &unit);
+}
+
+static bool set_is(const struct demand_set *set, const struct need *rows, size_t count)
+{
+    if (set->row_count != count) return false;
+    for (size_t i = 0; i < count; i++)
+        if (!row_is(&set->rows[i], &rows[i])) return false;
+    return true;
+}
+
+enum err needs_replace(struct needs *needs, struct str cluster, const struct need *rows,
+                       size_t count, struct note *note)
+{
+    struct demand_cluster *entry = cluster_find(needs, cluster);
+    size_t others = needs->row_count - (entry ? entry->set.row_count : 0);
+    struct demand_set set = {0};
+    struct retired *retired;
+    enum err err;
+
+    if (count > needs->options.rows_max - others) {
+        note_set(note, "more than %u rows", needs->options.rows_max);
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (str_equal(rows[i].cluster, cluster)) continue;
+        note_set(note, "rows[%zu].cluster: another cluster's", i);
+        return ERR_INVALID;
+    }
+    err = needs_greet(needs, cluster);
+    if (err) return err;
+    entry = cluster_find(needs, cluster);
+    if (set_is(&entry->set, rows, count)) return ERR_OK;
+    err = retired_make(needs, &entry->set, &retired);
+    if (err) return err;
+    arena_init(&set.arena, SIZE_MAX);
+    err = set_fill(needs, entry, rows, count, &set);
+    needs->bytes += set.arena.used;
+    if (err) {
+        if (retired) memory_give(&needs->bytes, retired, sizeof *retired);
+        set_free(needs, &set);
+        return err;
+    }
+    needs->filled_count += (count > 0 ? 1u : 0u) - (entry->set.row_count > 0 ? 1u : 0u);
+    needs->row_count = (uint32_t)(others + count);
+    set_retire(needs, &entry->set, retired);
+    set.version = ++needs->version;
+    entry->set = set;
+    return ERR_OK;
+}
+
+enum err needs_greet(struct needs *needs, struct str cluster)
+{
+    struct demand_cluster *entry;
+    enum err err = cluster_make(needs, cluster, &entry);
+
+    if (err) return err;
+    if (entry->reported) return ERR_OK;
+    entry->reported = true;
+    needs->reported_count++;
+    needs->version++;
+    return ERR_OK;
+}
+
+void needs_forget(struct needs *needs, struct str cluster)
+{
+    struct demand_cluster *entry = cluster_find(needs, cluster);
+
+    if (entry) cluster_drop(needs, entry);
+}
+
+bool needs_reported(const struct needs *needs, struct str cluster)
+{
+    const struct demand_cluster *entry = cluster_find(needs, cluster);
+
+    return entry && entry->reported;
+}
+
+struct needs_stats needs_stats(const struct needs *needs)
+{
+    return (struct needs_stats){.clusters = needs->filled_count,
+                                .rows = needs->row_count,
+                                .reported = needs->reported_count,
+                                .profiles = needs->kinds.count,
+                                .bytes = needs->bytes + sizeof *needs};
+}
+
+/* --- snapshot --- */
+
+struct snapshot_item {
+    const struct demand_row *row;
+    const struct demand_cluster *cluster;
+    uint32_t place;
+};
+
+static int snapshot_compare(const void *left, const void *right)
+{
+    const struct snapshot_item *a = left, *b = right;
+    int32_t a_priority = a->row->kind->profile.priority;
+    int32_t b_priority = b->row->kind->profile.priority;
+    int order;
+
+    if (a_priority != b_priority) return a_priority > b_priority ? -1 : 1;
+    if (a->row->arrival_unix_ns != b->row->arrival_unix_ns) {
+        return a->row->arrival_unix_ns < b->row->arrival_unix_ns ? -1 : 1;
+    }
+    order = str_compare(a->cluster->name, b->cluster->name);
+    if (order) return order;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+static void snapshot_row(const struct snapshot_item *item, struct need *need)
+{
+    need->cluster = item->cluster->name;
+    need->profile = item->row->kind->profile;
+    need->arrival_unix_ns = item->row->arrival_unix_ns;
+    need->group = item->row->group;
+    amounts_sum(&item->row->aggregate, &need->aggregate);
+    need->min_unit = item->row->unit->resources;
+}
+
+enum err needs_snapshot(const struct needs *needs, struct arena *arena, struct need **ret_rows,
+                        size_t *ret_count)
+{
+    size_t count = 0;
+    struct snapshot_item *items = arena_alloc(arena, needs->row_count * sizeof *items);
+    struct need *rows = arena_alloc(arena, needs->row_count * sizeof *rows);
+
+    if (!items || !rows) return ERR_NOMEM;
+    for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
+        const struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        for (uint32_t k = 0; cluster && k < cluster->set.row_count; k++) {
+            items[count++] = (struct snapshot_item){&cluster->set.rows[k], cluster, k};
+        }
+    }
+    assert(count == needs->row_count);
+    if (count) qsort(items, count, sizeof *items, snapshot_compare);
+    for (size_t i = 0; i < count; i++) snapshot_row(&items[i], &rows[i]);
+    *ret_rows = rows;
+    *ret_count = count;
+    return ERR_OK;
+}
+
+bool needs_check(const struct needs *needs, struct note *note)
+{
+    uint32_t rows = 0, filled = 0, reported = 0, clusters = 0;
+    uint64_t refs = 0;
+
+    for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
+        const struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        if (!cluster) continue;
+        clusters++;
+        rows += cluster->set.row_count;
+        filled += cluster->set.row_count > 0;
+        reported += cluster->reported;
+    }
+    for (uint32_t i = 0; i < needs->kind_slots.used; i++) {
+        const struct kind *kind = rooms_get(&needs->kind_slots, i);
+        if (!kind) continue;
+        refs += kind->link.refs;
+        if (kind->stripped) refs--;
+    }
+    if (rows == needs->row_count && filled == needs->filled_count &&
+        reported == needs->reported_count && clusters == needs->clusters.count &&
+        refs == rows + needs->held) {
+        return true;
+    }
+    note_set(note, "needs: rows %u/%u, filled %u/%u, reported %u/%u, references to kinds", rows,
+             needs->row_count, filled, needs->filled_count, reported, needs->reported_count);
+    return false;
+}

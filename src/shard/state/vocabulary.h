@@ -1,0 +1,49 @@
+/* The small shared things that machines are described with, counted: x_take() finds or makes one
+ * and counts it, x_give() uncounts it and frees the last. Takes are all or nothing (ERR_NOMEM); a
+ * give of NULL is fine. */
+#ifndef SHARD_STATE_VOCABULARY_H
+#define SHARD_STATE_VOCABULARY_H
+#include "shard/state/cohort.h"
+
+struct word *word_find(const struct inventory *inv, struct str text); /* NULL: not in use */
+enum err word_take(struct inventory *inv, struct str text, struct word **ret_word); /* "": NULL */
+void word_give(struct inventory *inv, struct word *word);
+/* SLOT_NONE when both are empty. */
+enum err origin_take(struct inventory *inv, struct str host_provider, struct str last_error,
+                     uint32_t *ret_slot);
+void origin_give(struct inventory *inv, uint32_t slot); /* SLOT_NONE is fine */
+struct str origin_provider(const struct inventory *inv, uint32_t slot);
+struct str origin_error(const struct inventory *inv, uint32_t slot);
+enum err cluster_take(struct inventory *inv, struct str text, struct cluster **ret_cluster);
+void cluster_give(struct inventory *inv, struct cluster *cluster);
+enum err key_take(struct inventory *inv, struct str cluster, struct str fingerprint,
+                  struct str group, struct key **ret_key);
+void key_give(struct inventory *inv, struct key *key);
+/* It is new, it goes, or an Idle machine that is kept for it came or went. */
+void key_tell(struct inventory *inv, const struct key *key);
+/* NULL for a stamp that says nothing. */
+enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
+                    struct stamp **ret_stamp);
+void stamp_give(struct inventory *inv, struct stamp *stamp);
+/* NULL for a promise to nobody. */
+enum err promise_take(struct inventory *inv, const struct machine_promise *given,
+                      uint64_t idle_since_ms, struct promise **ret_promise);
+void promise_give(struct inventory *inv, struct promise *promise);
+enum err shape_take(struct inventory *inv, const struct machine *machine, struct shape **ret_shape);
+/* As it is printed again, so formats and named zeroes count. */
+bool resources_same(const struct resources *a, const struct resources *b);
+void shape_give(struct inventory *inv, struct shape *shape);
+enum err look_take(struct inventory *inv, const struct attributes *attributes,
+                   struct look **ret_look);
+bool look_is(const struct look *look, const struct attributes *given);
+struct look_brief look_brief_of(const struct look *look);
+void look_give(struct inventory *inv, struct look *look);
+/* The labels of a look as they were given, into the arena. ERR_NOMEM. */
+enum err look_attributes(const struct look *look, struct arena *arena,
+                         struct attributes *ret_attributes);
+
+static inline uint32_t bytes_hash(const struct inventory *inv, const void *bytes, size_t len)
+{
+    return (uint32_t)str_hash(str_of(bytes, len), inv->options.seed);
+}
+#endif

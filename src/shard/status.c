@@ -1,0 +1,236 @@
+/* ShardView: the last cycle, for people. What the decide thread knows is written down at the end of
+ * each cycle; who asks is answered from that copy, on the loop, at once. Looking at every cohort is
+ * for a shard that has few; one with many looks only while somebody asks. */
+#include <stdlib.h>
+
+#include "shard/shard_internal.h"
+#include "wire/pack.h"
+#include "wire/pb/muster_v1_shard.pb-c.h"
+
+enum {
+    COHORTS_FEW = 2000,
+    COHORTS_MOST = 100000,
+    ROWS_MOST = 2000,
+    WANTED_MS = 60000,
+    INVENTORY_BYTES_MAX = 1 << 20,
+    ANSWER_BYTES_MAX = 3 << 20,
+    ROW_BYTES_MAX = 64 << 10,
+    /* of ShardStatusResponse */
+    FIELD_SHARD = 1,
+    FIELD_EPOCH,
+    FIELD_CYCLE,
+    FIELD_AT,
+    FIELD_MS,
+    FIELD_PHASES,
+    FIELD_MACHINES,
+    FIELD_SESSIONS,
+    FIELD_QUEUED,
+    FIELD_INFLIGHT,
+    FIELD_DOUBT,
+    FIELD_SHORTFALLS,
+    FIELD_STATES,
+    FIELD_ACTIONS,
+    FIELD_PAUSED,
+    FIELD_DRY_RUN,
+    FIELD_ACTIONS_MAX,
+    FIELD_RECLAIM,
+    FIELD_GUARD,
+    FIELD_INTERVAL,
+    FIELD_CAPPED,
+    FIELD_INVENTORY,
+    FIELD_LEFT_OUT,
+    FIELD_AUDIT,
+    /* of Holding */
+    FIELD_STATE = 1,
+    FIELD_TYPE,
+    FIELD_ZONE,
+    FIELD_CAPACITY,
+    FIELD_PRICE,
+    FIELD_COUNT,
+    /* of PhaseTime and NamedCount */
+    FIELD_NAME = 1,
+    FIELD_VALUE,
+};
+
+struct status {
+    struct status_cycle last;
+    wall_time at;
+    mono_time wanted_until;
+    struct buf answer, row;
+};
+
+/* -- on the decide thread -- */
+
+static void pack_holding(struct pack *rows, const struct holding *h, struct buf *scratch)
+{
+    struct pack row = pack_begin(scratch);
+    char name[MACHINE_NAME_CAP];
+
+    pack_text(&row, FIELD_STATE, str_from(machine_state_name(h->state, name)));
+    pack_text(&row, FIELD_TYPE, h->type);
+    pack_text(&row, FIELD_ZONE, h->zone);
+    pack_text(&row, FIELD_CAPACITY, str_from(capacity_type_name(h->capacity_type, name)));
+    pack_double(&row, FIELD_PRICE, h->price);
+    pack_u64(&row, FIELD_COUNT, h->count);
+    pack_row(rows, FIELD_INVENTORY, &row);
+}
+
+void status_look(const struct core *core, bool wanted, struct arena *arena,
+                 struct status_cycle *ret_cycle)
+{
+    struct holding *holdings = NULL;
+    struct pack rows;
+    struct buf scratch;
+    size_t count = 0;
+    enum err err =
+        core_holdings(core, wanted ? COHORTS_MOST : COHORTS_FEW, arena, &holdings, &count);
+
+    buf_init(&ret_cycle->inventory, INVENTORY_BYTES_MAX);
+    buf_init(&scratch, ROW_BYTES_MAX);
+    rows = pack_begin(&ret_cycle->inventory);
+    for (size_t i = 0; !err && i < count && i < ROWS_MOST; i++)
+        pack_holding(&rows, &holdings[i], &scratch);
+    buf_deinit(&scratch);
+    ret_cycle->left_out = err || rows.err || count > ROWS_MOST;
+    if (rows.err) buf_clear(&ret_cycle->inventory); /* a part would look like the whole */
+}
+
+/* -- on the loop -- */
+
+bool status_wanted(const struct shard *shard)
+{
+    return !mono_due(shard->status->wanted_until, loop_now(shard->io->loop));
+}
+
+void status_take(struct shard *shard, struct status_cycle *own_cycle)
+{
+    struct status *s = shard->status;
+
+    buf_deinit(&s->last.inventory);
+    s->last = *own_cycle;
+    own_cycle->inventory = (struct buf){0};
+    s->at = clock_wall(shard->io->clock);
+}
+
+static void pack_named(struct pack *answer, uint32_t field, const char *name, uint64_t count,
+                       struct buf *scratch)
+{
+    struct pack row = pack_begin(scratch);
+
+    pack_text(&row, FIELD_NAME, str_from(name));
+    pack_u64(&row, FIELD_VALUE, count);
+    pack_row(answer, field, &row);
+}
+
+static void pack_phases(struct pack *answer, const struct status *s, struct buf *scratch)
+{
+    for (size_t i = 0; i < SHARD_PHASES; i++) {
+        struct pack row = pack_begin(scratch);
+
+        pack_text(&row, FIELD_NAME, str_from(shard_phase_name((enum shard_phase)i)));
+        pack_double(&row, FIELD_VALUE, s->last.phases[i] * 1000);
+        pack_row(answer, FIELD_PHASES, &row);
+    }
+}
+
+static void pack_counts(struct pack *answer, const struct core_counts *counts, struct buf *scratch)
+{
+    char name[MACHINE_NAME_CAP];
+
+    for (uint32_t state = 0; state < MACHINE_STATE_COUNT; state++) {
+        uint64_t machines = 0;
+        for (size_t type = 0; type < CAPACITY_TYPE_COUNT; type++)
+            machines += counts->inventory.by_state[state][type];
+        if (machines)
+            pack_named(answer, FIELD_STATES, machine_state_name(state, name), machines, scratch);
+    }
+    for (int kind = 0; kind <= ACTION_DELETE; kind++)
+        pack_named(answer, FIELD_ACTIONS, audit_kind_name((enum action_kind)kind),
+                   counts->actions[kind], scratch);
+}
+
+static void pack_rails(struct pack *answer, const struct shard *shard)
+{
+    const struct core_options *core = &shard->options.core;
+
+    pack_u64(answer, FIELD_PAUSED, core->paused);
+    pack_u64(answer, FIELD_DRY_RUN, core->dry_run);
+    pack_u64(answer, FIELD_ACTIONS_MAX, core->rails.actions_max);
+    pack_double(answer, FIELD_RECLAIM, core->rails.reclaim_fraction);
+    pack_u64(answer, FIELD_GUARD, core->rollup_guard);
+    pack_u64(answer, FIELD_INTERVAL, shard->options.cycle_ms);
+}
+
+static void pack_answer(struct pack *answer, const struct shard *shard)
+{
+    struct status *s = shard->status;
+    const struct core_counts *counts = &s->last.counts;
+
+    pack_text(answer, FIELD_SHARD, str_from(shard->id));
+    pack_u64(answer, FIELD_EPOCH, shard->options.epoch);
+    pack_u64(answer, FIELD_CYCLE, counts->cycles);
+    pack_u64(answer, FIELD_AT, s->at.ms * NS_PER_MS);
+    pack_double(answer, FIELD_MS, s->last.seconds * 1000);
+    pack_phases(answer, s, &s->row);
+    pack_u64(answer, FIELD_MACHINES, counts->inventory.machines);
+    pack_u64(answer, FIELD_SESSIONS, sessions_stats(shard->sessions).active);
+    pack_u64(answer, FIELD_QUEUED, counts->queued);
+    pack_u64(answer, FIELD_INFLIGHT, counts->inflight);
+    pack_u64(answer, FIELD_DOUBT, counts->in_doubt);
+    pack_u64(answer, FIELD_SHORTFALLS, counts->shortfalls);
+    pack_counts(answer, counts, &s->row);
+    pack_rails(answer, shard);
+    pack_u64(answer, FIELD_CAPPED, counts->capped);
+    if (!answer->err) answer->err = buf_append(answer->into, buf_peek(&s->last.inventory));
+    pack_u64(answer, FIELD_LEFT_OUT, s->last.left_out);
+    for (size_t i = 0; i < audit_kept(shard->audit); i++)
+        pack_bytes(answer, FIELD_AUDIT, audit_line(shard->audit, i));
+}
+
+static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes)
+{
+    struct shard *shard = service;
+    struct pack answer = pack_begin(&shard->status->answer);
+
+    (void)message, (void)bytes;
+    shard->status->wanted_until = mono_after(loop_now(shard->io->loop), WANTED_MS);
+    pack_answer(&answer, shard);
+    if (answer.err)
+        rpc_fail(call, answer.err, NULL);
+    else
+        rpc_reply_bytes(call, buf_peek(&shard->status->answer));
+}
+
+enum err status_open(struct shard *shard)
+{
+    shard->status = calloc(1, sizeof *shard->status);
+    if (!shard->status) return ERR_NOMEM;
+    buf_init(&shard->status->answer, ANSWER_BYTES_MAX);
+    buf_init(&shard->status->row, ROW_BYTES_MAX);
+    return ERR_OK;
+}
+
+void status_close(struct shard *shard)
+{
+    if (!shard->status) return;
+    buf_deinit(&shard->status->last.inventory);
+    buf_deinit(&shard->status->answer);
+    buf_deinit(&shard->status->row);
+    free(shard->status);
+}
+
+enum err status_serve(struct shard *shard, struct rpc_server *server, struct note *note)
+{
+    static const struct rpc_handler handler = {.on_message = on_message};
+
+    return rpc_server_add(server,
+                          &(struct rpc_method){
+                              .path = "/muster.v1.ShardView/Status",
+                              .kind = RPC_UNARY,
+                              .input = &muster__v1__shard_status_request__descriptor,
+                              .handler = &handler,
+                              .service = shard,
+                          },
+                          note);
+}

@@ -1,0 +1,9 @@
+#include "store/core/must.h"
+
+#include "base/base.h"
+
+void *store_must(void *memory)
+{
+    assert(memory && "out of memory while applying: the replica ends rather than differ");
+    return memory;
+}

@@ -1,0 +1,169 @@
+/* A range of keys at one revision: in order, filtered, cut. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/core/must.h"
+#include "store/core/txn.h"
+
+enum txn_refusal query_check(const struct keys *keys, const struct query *query)
+{
+    if (query->revision <= 0) return TXN_TAKEN;
+    if ((uint64_t)query->revision > keys_revision(keys)) return TXN_FUTURE;
+    return (uint64_t)query->revision < keys_compacted(keys) ? TXN_COMPACTED : TXN_TAKEN;
+}
+
+static bool is_filtered(const struct query *query)
+{
+    return query->min_mod || query->max_mod || query->min_create || query->max_create;
+}
+
+bool query_passes(const struct query *query, const struct key_value *pair)
+{
+    int64_t mod = (int64_t)pair->mod, create = (int64_t)pair->create;
+
+    return (!query->min_mod || mod >= query->min_mod) &&
+           (!query->max_mod || mod <= query->max_mod) &&
+           (!query->min_create || create >= query->min_create) &&
+           (!query->max_create || create <= query->max_create);
+}
+
+static void tell(const struct query *query, const struct key_value *pair, pair_fn *each,
+                 void *owner)
+{
+    struct key_value told = *pair;
+
+    if (query->keys_only) told.value = STR_EMPTY;
+    each(owner, &told);
+}
+
+/* -- sorted -- */
+struct pairs {
+    struct key_value *at;
+    size_t count, cap;
+};
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+#define BY(name, field)                                                                            \
+    static int by_##name(const void *a, const void *b)                                             \
+    {                                                                                              \
+        const struct key_value *left = a, *right = b;                                              \
+        int order = compare_u64(left->field, right->field);                                        \
+                                                                                                   \
+        return order ? order : str_compare(left->key, right->key);                                 \
+    }                                                                                              \
+    static int by_##name##_down(const void *a, const void *b)                                      \
+    {                                                                                              \
+        const struct key_value *left = a, *right = b;                                              \
+        int order = compare_u64(right->field, left->field);                                        \
+                                                                                                   \
+        return order ? order : str_compare(left->key, right->key);                                 \
+    }
+BY(version, version)
+BY(create, create)
+BY(mod, mod)
+
+static int by_value(const void *a, const void *b)
+{
+    const struct key_value *left = a, *right = b;
+    int order = str_compare(left->value, right->value);
+
+    return order ? order : str_compare(left->key, right->key);
+}
+
+static int by_value_down(const void *a, const void *b)
+{
+    const struct key_value *left = a, *right = b;
+    int order = str_compare(right->value, left->value);
+
+    return order ? order : str_compare(left->key, right->key);
+}
+
+static int by_key_down(const void *a, const void *b)
+{
+    return str_compare(((const struct key_value *)b)->key, ((const struct key_value *)a)->key);
+}
+
+typedef int compare_fn(const void *a, const void *b);
+
+/* NULL: as the keys come. */
+static compare_fn *order_of(const struct query *query)
+{
+    bool down = query->order == QUERY_DESCEND;
+
+    switch (query->target) {
+    case QUERY_VERSION: return down ? by_version_down : by_version;
+    case QUERY_CREATE: return down ? by_create_down : by_create;
+    case QUERY_MOD: return down ? by_mod_down : by_mod;
+    case QUERY_VALUE: return down ? by_value_down : by_value;
+    default: return down ? by_key_down : NULL;
+    }
+}
+
+static void pairs_add(struct pairs *pairs, const struct key_value *pair)
+{
+    if (pairs->count == pairs->cap) {
+        pairs->cap = pairs->cap ? pairs->cap * 2 : 64;
+        pairs->at = store_must(realloc(pairs->at, pairs->cap * sizeof *pairs->at));
+    }
+    pairs->at[pairs->count++] = *pair;
+}
+
+static bool run_sorted(const struct query *query, compare_fn *order, struct keys_cursor *cursor,
+                       pair_fn *each, void *owner)
+{
+    struct pairs pairs = {NULL, 0, 0};
+    struct key_value pair;
+    size_t told;
+
+    while (keys_next(cursor, &pair))
+        if (query_passes(query, &pair)) pairs_add(&pairs, &pair);
+    if (pairs.count > 1) qsort(pairs.at, pairs.count, sizeof *pairs.at, order);
+    told = pairs.count;
+    if (query->limit > 0 && (uint64_t)query->limit < told) told = (size_t)query->limit;
+    for (size_t i = 0; i < told; i++) tell(query, &pairs.at[i], each, owner);
+    free(pairs.at);
+    return told < pairs.count;
+}
+
+/* -- as the keys come -- */
+static bool run_plain(const struct query *query, struct keys_cursor *cursor, pair_fn *each,
+                      void *owner, uint64_t *ret_told)
+{
+    struct key_value pair;
+
+    while (keys_next(cursor, &pair)) {
+        if (!query_passes(query, &pair)) continue;
+        if (query->limit > 0 && *ret_told == (uint64_t)query->limit) return true;
+        tell(query, &pair, each, owner);
+        ++*ret_told;
+    }
+    return false;
+}
+
+struct query_end query_run(const struct keys *keys, const struct query *query, pair_fn *each,
+                           void *owner)
+{
+    uint64_t revision = query->revision > 0 ? (uint64_t)query->revision : 0, told = 0;
+    compare_fn *order = order_of(query);
+    struct query_end end = {0, false};
+    struct keys_cursor cursor;
+
+    if (query->count_only) {
+        end.count = keys_count_range(keys, query->range, revision);
+        return end;
+    }
+    keys_seek(keys, query->range, revision, &cursor);
+    if (order)
+        end.more = run_sorted(query, order, &cursor, each, owner);
+    else
+        end.more = run_plain(query, &cursor, each, owner, &told);
+    /* All of it was told: that is how many there are. */
+    end.count = order || end.more || is_filtered(query)
+                    ? keys_count_range(keys, query->range, revision)
+                    : told;
+    return end;
+}

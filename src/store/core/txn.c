@@ -1,0 +1,263 @@
+/* Transactions: first decided, then checked, then done. */
+#include "store/core/txn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/core/internal.h"
+
+/* -- deciding: on the state before it -- */
+static int compare_i64(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static bool holds_for(const struct txn_compare *compare, const struct key_value *pair)
+{
+    int order = 0;
+
+    switch (compare->target) {
+    case COMPARE_VERSION: order = compare_i64((int64_t)pair->version, compare->number); break;
+    case COMPARE_CREATE: order = compare_i64((int64_t)pair->create, compare->number); break;
+    case COMPARE_MOD: order = compare_i64((int64_t)pair->mod, compare->number); break;
+    case COMPARE_LEASE: order = compare_i64((int64_t)pair->lease, compare->number); break;
+    case COMPARE_VALUE: order = str_compare(pair->value, compare->value); break;
+    default: return false;
+    }
+    switch (compare->result) {
+    case COMPARE_EQUAL: return order == 0;
+    case COMPARE_GREATER: return order > 0;
+    case COMPARE_LESS: return order < 0;
+    case COMPARE_NOT_EQUAL: return order != 0;
+    default: return false;
+    }
+}
+
+static bool holds(const struct keys *keys, const struct txn_compare *compare)
+{
+    static const struct key_value missing;
+    struct keys_cursor cursor;
+    struct key_value pair;
+    bool any = false;
+
+    if (compare->range.end.len == 0) {
+        any = keys_get(keys, compare->range.from, 0, &pair);
+        if (any) return holds_for(compare, &pair);
+    } else {
+        keys_seek(keys, compare->range, 0, &cursor);
+        while (keys_next(&cursor, &pair)) {
+            if (!holds_for(compare, &pair)) return false;
+            any = true;
+        }
+    }
+    if (any) return true;
+    /* What is not there has no value that could be compared, not even as different. */
+    return compare->target != COMPARE_VALUE && holds_for(compare, &missing);
+}
+
+static void decide(const struct keys *keys, struct txn *txn)
+{
+    txn->held = true;
+    for (size_t i = 0; txn->held && i < txn->compare_count; i++)
+        txn->held = holds(keys, &txn->compares[i]);
+    for (size_t i = 0; i < txn->op_count[txn->held]; i++)
+        if (txn->ops[txn->held][i].kind == TXN_TXN) decide(keys, txn->ops[txn->held][i].txn);
+}
+
+/* -- checking: what is on the branches taken -- */
+static bool has_claims(const struct keys *keys, struct key_range range)
+{
+    static const struct str first = {STORE_CLAIMS, sizeof STORE_CLAIMS - 1},
+                            behind = {"muster0", 7};
+    bool open = range.end.len == 1 && range.end.at[0] == '\0';
+    struct key_range among = {first, behind};
+
+    if (range.end.len == 0) return str_starts(range.from, first);
+    if (str_compare(range.from, first) > 0) among.from = range.from;
+    if (!open && str_compare(range.end, behind) < 0) among.end = range.end;
+    if (str_compare(among.from, among.end) >= 0) return false;
+    return keys_count_range(keys, among, 0) > 0;
+}
+
+static enum txn_refusal check_put(const struct store *store, const struct txn_put *put,
+                                  uint64_t *bytes)
+{
+    struct key_value now;
+    size_t value_len = put->value.len;
+
+    if (str_starts(put->key, STR(STORE_CLAIMS))) return TXN_CLAIM;
+    if (put->ignore_value || put->ignore_lease) {
+        if (!keys_get(store->keys, put->key, 0, &now)) return TXN_KEY_MISSING;
+        if (put->ignore_value) value_len = now.value.len;
+    }
+    if (put->lease && !lease_plain(store, (uint64_t)put->lease)) return TXN_NO_LEASE;
+    *bytes += keys_cost(put->key.len, value_len, true);
+    return TXN_TAKEN;
+}
+
+static enum txn_refusal check_ops(const struct store *store, const struct txn *txn, bool reads,
+                                  uint64_t *bytes)
+{
+    enum txn_refusal refusal = TXN_TAKEN;
+
+    for (size_t i = 0; !refusal && i < txn->op_count[txn->held]; i++) {
+        const struct txn_op *op = &txn->ops[txn->held][i];
+
+        if (op->kind == TXN_TXN)
+            refusal = check_ops(store, op->txn, reads, bytes);
+        else if (op->kind == TXN_RANGE)
+            refusal = reads ? query_check(store->keys, &op->range) : TXN_TAKEN;
+        else if (!reads && op->kind == TXN_PUT)
+            refusal = check_put(store, &op->put, bytes);
+        else if (!reads && op->kind == TXN_DELETE)
+            refusal = has_claims(store->keys, op->del.range) ? TXN_CLAIM : TXN_TAKEN;
+        else if (!reads)
+            refusal = TXN_NO_OPERATION;
+    }
+    return refusal;
+}
+
+/* What is wrong with a write is told before what is wrong with a read, as etcd does. */
+static enum txn_refusal check_path(const struct store *store, const struct txn *txn,
+                                   uint64_t *bytes)
+{
+    enum txn_refusal refusal = check_ops(store, txn, false, bytes);
+
+    return refusal ? refusal : check_ops(store, txn, true, bytes);
+}
+
+/* -- doing -- */
+struct run {
+    struct store *store; /* NULL: reads only */
+    const struct keys *keys;
+    struct txn_sink *sink;
+    bool wrote;
+};
+
+static void each_pair(void *owner, const struct key_value *pair)
+{
+    struct txn_sink *sink = ((const struct run *)owner)->sink;
+
+    if (sink) sink->pair(sink, pair);
+}
+
+static void run_put(struct run *run, const struct txn_put *put)
+{
+    struct key_value now;
+    bool was = keys_get(run->keys, put->key, 0, &now);
+    struct str value = put->value;
+    uint64_t lease = (uint64_t)put->lease;
+
+    if (was && put->prev) each_pair(run, &now);
+    if (was && put->ignore_value) value = now.value;
+    if (was && put->ignore_lease) lease = now.lease;
+    keys_put(run->store->keys, put->key, value, lease);
+    run->wrote = true;
+}
+
+static uint64_t run_delete(struct run *run, const struct txn_delete *del)
+{
+    struct str *names = NULL;
+    size_t count = 0, cap = 0;
+    struct keys_cursor cursor;
+    struct key_value pair;
+
+    /* First looked up, then deleted: the walk does not outlive a change. Names live in rows, which
+     * a deletion keeps. */
+    keys_seek(run->keys, del->range, 0, &cursor);
+    while (keys_next(&cursor, &pair)) {
+        if (del->prev) each_pair(run, &pair);
+        if (count == cap) {
+            cap = cap ? cap * 2 : 16;
+            names = store_must(realloc(names, cap * sizeof *names));
+        }
+        names[count++] = pair.key;
+    }
+    for (size_t i = 0; i < count; i++) (void)keys_delete(run->store->keys, names[i]);
+    free(names);
+    run->wrote = run->wrote || count > 0;
+    return count;
+}
+
+static void run_txn(struct run *run, const struct txn *txn)
+{
+    struct txn_end end = {.kind = TXN_TXN};
+
+    if (run->sink) run->sink->begin(run->sink, TXN_TXN, txn->held);
+    for (size_t i = 0; i < txn->op_count[txn->held]; i++) {
+        const struct txn_op *op = &txn->ops[txn->held][i];
+        struct txn_end told = {.kind = op->kind};
+
+        if (op->kind == TXN_TXN) {
+            run_txn(run, op->txn);
+            continue;
+        }
+        if (run->sink) run->sink->begin(run->sink, op->kind, false);
+        if (op->kind == TXN_RANGE)
+            told.range = query_run(run->keys, &op->range, each_pair, run);
+        else if (op->kind == TXN_PUT)
+            run_put(run, &op->put);
+        else
+            told.deleted = run_delete(run, &op->del);
+        told.revision = keys_revision(run->keys) + run->wrote;
+        if (run->sink) run->sink->end(run->sink, &told);
+    }
+    end.revision = keys_revision(run->keys) + run->wrote;
+    if (run->sink) run->sink->end(run->sink, &end);
+}
+
+const struct txn_delete *txn_sweeps(const struct txn *txn)
+{
+    const struct txn_op *op = txn->ops[1];
+    bool one = txn->compare_count == 0 && txn->op_count[1] == 1;
+
+    return one && op->kind == TXN_DELETE && !op->del.prev ? &op->del : NULL;
+}
+
+enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del)
+{
+    return has_claims(store->keys, del->range) ? TXN_CLAIM : TXN_TAKEN;
+}
+
+void txn_sweep_tell(struct txn_sink *sink, uint64_t deleted, uint64_t revision)
+{
+    struct txn_end end = {.kind = TXN_DELETE, .deleted = deleted, .revision = revision};
+
+    if (!sink) return;
+    sink->begin(sink, TXN_TXN, true);
+    sink->begin(sink, TXN_DELETE, false);
+    sink->end(sink, &end);
+    end.kind = TXN_TXN;
+    sink->end(sink, &end);
+}
+
+enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn_sink *sink)
+{
+    struct run run = {.keys = store->keys, .sink = sink};
+    uint64_t bytes = 0;
+    enum txn_refusal refusal;
+
+    assert(!txn_writes(txn));
+    decide(store->keys, txn);
+    refusal = check_path(store, txn, &bytes);
+    if (!refusal) run_txn(&run, txn);
+    return refusal;
+}
+
+enum txn_refusal txn_apply(struct store *store, struct txn *txn, struct txn_sink *sink,
+                           uint64_t *ret_revision)
+{
+    struct run run = {.store = store, .keys = store->keys, .sink = sink};
+    uint64_t bytes = 0;
+    enum txn_refusal refusal;
+
+    *ret_revision = keys_revision(store->keys);
+    decide(store->keys, txn);
+    refusal = check_path(store, txn, &bytes);
+    if (!refusal && bytes && !store_has_room(store, bytes)) refusal = TXN_NO_SPACE;
+    if (refusal) return refusal;
+    keys_begin(store->keys);
+    run_txn(&run, txn);
+    *ret_revision = keys_commit(store->keys);
+    return TXN_TAKEN;
+}

@@ -1,0 +1,235 @@
+/* What a transaction's request alone decides: its size, its keys, and whether one path through it
+ * would write a key twice. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/core/must.h"
+#include "store/core/store.h"
+
+bool txn_writes(const struct txn *txn)
+{
+    for (int branch = 0; branch < 2; branch++)
+        for (size_t i = 0; i < txn->op_count[branch]; i++) {
+            const struct txn_op *op = &txn->ops[branch][i];
+
+            if (op->kind == TXN_PUT || op->kind == TXN_DELETE) return true;
+            if (op->kind == TXN_TXN && txn_writes(op->txn)) return true;
+        }
+    return false;
+}
+
+/* -- one operation -- */
+static enum txn_refusal check_range(struct key_range range)
+{
+    if (range.from.len == 0) return TXN_NO_KEY;
+    return range.from.len > STORE_KEY_MAX || range.end.len > STORE_KEY_MAX ? TXN_KEY_TOO_LONG
+                                                                           : TXN_TAKEN;
+}
+
+static enum txn_refusal check_put(const struct txn_put *put)
+{
+    enum txn_refusal refusal = check_range((struct key_range){put->key, STR_EMPTY});
+
+    if (refusal) return refusal;
+    if (put->ignore_value && put->value.len) return TXN_VALUE_PROVIDED;
+    return put->ignore_lease && put->lease ? TXN_LEASE_PROVIDED : TXN_TAKEN;
+}
+
+static enum txn_refusal check_query(const struct query *query)
+{
+    enum txn_refusal refusal = check_range(query->range);
+
+    if (refusal) return refusal;
+    return query->order > QUERY_DESCEND || query->target > QUERY_VALUE ? TXN_BAD_SORT : TXN_TAKEN;
+}
+
+static enum txn_refusal check_txn(const struct txn *txn, size_t left, size_t depth, size_t *total);
+
+static enum txn_refusal check_op(const struct txn_op *op, size_t left, size_t depth, size_t *total)
+{
+    switch (op->kind) {
+    case TXN_RANGE: return check_query(&op->range);
+    case TXN_PUT: return check_put(&op->put);
+    case TXN_DELETE: return check_range(op->del.range);
+    case TXN_TXN: return check_txn(op->txn, left, depth + 1, total);
+    case TXN_NONE: break;
+    }
+    return TXN_NO_OPERATION;
+}
+
+static enum txn_refusal check_txn(const struct txn *txn, size_t left, size_t depth, size_t *total)
+{
+    size_t most = max_size(txn->compare_count, max_size(txn->op_count[0], txn->op_count[1]));
+    enum txn_refusal refusal = TXN_TAKEN;
+
+    *total += txn->op_count[0] + txn->op_count[1];
+    if (most > left || depth > TXN_DEPTH_MAX || *total > TXN_TOTAL_MAX) return TXN_TOO_MANY;
+    for (size_t i = 0; !refusal && i < txn->compare_count; i++) {
+        refusal = check_range(txn->compares[i].range);
+        if (!refusal && (txn->compares[i].result > COMPARE_NOT_EQUAL ||
+                         txn->compares[i].target > COMPARE_LEASE))
+            refusal = TXN_BAD_COMPARE;
+    }
+    for (int branch = 1; branch >= 0; branch--)
+        for (size_t i = 0; !refusal && i < txn->op_count[branch]; i++)
+            refusal = check_op(&txn->ops[branch][i], left - most, depth, total);
+    return refusal;
+}
+
+/* -- keys written twice --
+ * Of every branch: the keys it may put and the ranges it may delete. Two operations of one branch
+ * may not meet in a key that one of them puts; the two branches of a transaction never run both. */
+struct write {
+    struct key_range range; /* of a put: from alone */
+    size_t owner;           /* which operation of the branch */
+};
+struct writes {
+    struct write *at;
+    size_t count, cap;
+};
+struct footprint {
+    struct writes puts, deletes;
+};
+
+static void writes_add(struct writes *writes, struct key_range range, size_t owner)
+{
+    if (writes->count == writes->cap) {
+        writes->cap = writes->cap ? writes->cap * 2 : 8;
+        writes->at = store_must(realloc(writes->at, writes->cap * sizeof *writes->at));
+    }
+    writes->at[writes->count++] = (struct write){range, owner};
+}
+
+static void take_over(struct writes *into, struct writes *from, size_t owner)
+{
+    for (size_t i = 0; i < from->count; i++) writes_add(into, from->at[i].range, owner);
+    free(from->at);
+    *from = (struct writes){NULL, 0, 0};
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct write *left = a, *right = b;
+    int order = str_compare(left->range.from, right->range.from);
+
+    return order ? order : (left->owner > right->owner) - (left->owner < right->owner);
+}
+
+static void sort(struct writes *writes)
+{
+    if (writes->count > 1) qsort(writes->at, writes->count, sizeof *writes->at, by_start);
+}
+
+static bool is_open(struct key_range range)
+{
+    return range.end.len == 1 && range.end.at[0] == '\0';
+}
+
+/* Does the range reach behind `key`, which is not before its start? */
+static bool reaches(const struct write *write, struct str key)
+{
+    struct str end = write->range.end;
+
+    if (end.len == 0) return str_equal(write->range.from, key);
+    return is_open(write->range) || str_compare(end, key) > 0;
+}
+
+/* Where it ends, against where another does; one key ends right behind itself. */
+static int compare_ends(struct key_range a, struct key_range b)
+{
+    bool one_a = a.end.len == 0, one_b = b.end.len == 0;
+    int order;
+
+    if (is_open(a) || is_open(b)) return is_open(a) - is_open(b);
+    order = str_compare(one_a ? a.from : a.end, one_b ? b.from : b.end);
+    if (one_a == one_b) return order;
+    return one_a ? (order < 0 ? -1 : 1) : (order > 0 ? 1 : -1);
+}
+
+/* Of two that both begin before what is asked next: which one covers more of what comes. */
+static const struct write *farther(const struct write *a, const struct write *b)
+{
+    if (!a || !b) return a ? a : b;
+    return compare_ends(b->range, a->range) > 0 ? b : a;
+}
+
+/* Both in order of their starts: for each put the deletion that reaches farthest, and the one that
+ * does so among those of other operations, are all that need to be looked at. */
+static bool meet(const struct footprint *all)
+{
+    const struct write *best = NULL, *second = NULL; /* second: of another owner than best */
+    size_t next = 0;
+
+    for (size_t i = 0; i < all->puts.count; i++) {
+        const struct write *put = &all->puts.at[i];
+
+        if (i > 0 && put[-1].owner != put->owner && str_equal(put[-1].range.from, put->range.from))
+            return true;
+        for (; next < all->deletes.count &&
+               str_compare(all->deletes.at[next].range.from, put->range.from) <= 0;
+             next++) {
+            const struct write *del = &all->deletes.at[next];
+
+            if (!best || del->owner == best->owner) {
+                best = farther(best, del);
+            } else if (farther(best, del) == del) {
+                second = best;
+                best = del;
+            } else {
+                second = farther(second, del);
+            }
+        }
+        const struct write *other = best && best->owner != put->owner ? best : second;
+        if (other && reaches(other, put->range.from)) return true;
+    }
+    return false;
+}
+
+/* True: a key would be written twice. Else what the branch may write, as one operation's. */
+static bool walk(const struct txn_op *ops, size_t count, struct footprint *ret_all)
+{
+    struct footprint all = {{NULL, 0, 0}, {NULL, 0, 0}};
+    bool twice = false;
+
+    for (size_t i = 0; !twice && i < count; i++) {
+        const struct txn_op *op = &ops[i];
+
+        if (op->kind == TXN_PUT)
+            writes_add(&all.puts, (struct key_range){op->put.key, STR_EMPTY}, i);
+        else if (op->kind == TXN_DELETE)
+            writes_add(&all.deletes, op->del.range, i);
+        for (int branch = 0; !twice && op->kind == TXN_TXN && branch < 2; branch++) {
+            struct footprint inner;
+
+            twice = walk(op->txn->ops[branch], op->txn->op_count[branch], &inner);
+            take_over(&all.puts, &inner.puts, i);
+            take_over(&all.deletes, &inner.deletes, i);
+        }
+    }
+    sort(&all.puts);
+    sort(&all.deletes);
+    *ret_all = all;
+    return twice || meet(&all);
+}
+
+static bool writes_twice(const struct txn *txn)
+{
+    bool twice = false;
+
+    for (int branch = 0; !twice && branch < 2; branch++) {
+        struct footprint all;
+
+        twice = walk(txn->ops[branch], txn->op_count[branch], &all);
+        free(all.puts.at);
+        free(all.deletes.at);
+    }
+    return twice;
+}
+
+enum txn_refusal txn_check(const struct txn *txn)
+{
+    size_t total = 0;
+    enum txn_refusal refusal = check_txn(txn, TXN_OPS_MAX, 0, &total);
+
+    return refusal || !txn_writes(txn) ? refusal : writes_twice(txn) ? TXN_DUPLICATE : TXN_TAKEN;
+}

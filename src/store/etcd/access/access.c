@@ -1,0 +1,77 @@
+#include "store/etcd/access/access.h"
+
+enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct note *note)
+{
+    size_t name_len = str_find(text, '='), colon = text.len;
+    struct str word;
+
+    while (colon > name_len && text.at[colon - 1] != ':') colon--;
+    if (name_len == 0 || name_len == text.len || colon == name_len) {
+        note_set(note, "%.*s: NAME=PREFIX:read or NAME=PREFIX:write", (int)min_size(text.len, 128),
+                 text.at);
+        return ERR_INVALID;
+    }
+    word = str_tail(text, colon);
+    *ret_rule = (struct etcd_rule){
+        .name = str_of(text.at, name_len),
+        .prefix = str_of(text.at + name_len + 1, colon - name_len - 2),
+        .write = str_equal(word, STR("write")),
+    };
+    if (ret_rule->write || str_equal(word, STR("read"))) return ERR_OK;
+    note_set(note, "%.*s: a prefix is given to read or to write, not to \"%.*s\"",
+             (int)min_size(ret_rule->name.len, 128), ret_rule->name.at, (int)min_size(word.len, 32),
+             word.at);
+    return ERR_INVALID;
+}
+
+static bool is_named(struct str name, const struct tls_identity *identity)
+{
+    if (identity->common_name.len && str_equal(name, identity->common_name)) return true;
+    for (size_t i = 0; i < identity->uri_count; i++)
+        if (str_equal(name, identity->uris[i])) return true;
+    return false;
+}
+
+/* Is `end` not behind the last key that begins with the prefix? It is behind `prefix` itself. */
+static bool ends_within(struct str prefix, struct str end)
+{
+    size_t last = prefix.len;
+
+    if (str_starts(end, prefix)) return true;
+    /* The first key behind them all: the prefix without the 0xff at its end, and one more. */
+    while (last > 0 && (unsigned char)prefix.at[last - 1] == 0xff) last--;
+    if (last == 0 || end.len != last) return false;
+    return memcmp(end.at, prefix.at, last - 1) == 0 &&
+           (unsigned char)end.at[last - 1] == (unsigned char)prefix.at[last - 1] + 1;
+}
+
+static bool covers(struct str prefix, struct key_range range)
+{
+    if (prefix.len == 0) return true;
+    if (!str_starts(range.from, prefix)) return false;
+    if (range.end.len == 0) return true;
+    if (range.end.len == 1 && range.end.at[0] == '\0') return false;
+    /* A range that ends before it begins has no key. */
+    return str_compare(range.end, range.from) <= 0 || ends_within(prefix, range.end);
+}
+
+bool etcd_allows(const struct etcd_rule *rules, size_t count, const struct tls_identity *identity,
+                 struct key_range range, enum etcd_act act)
+{
+    if (!identity || is_named(STR("bigfleet://admin"), identity)) return true;
+    if (act == ETCD_READ && is_named(STR("bigfleet://readonly"), identity)) return true;
+    for (size_t i = 0; i < count; i++)
+        if ((rules[i].write || act == ETCD_READ) && is_named(rules[i].name, identity) &&
+            covers(rules[i].prefix, range))
+            return true;
+    return false;
+}
+
+bool etcd_allows_any(const struct etcd_rule *rules, size_t count,
+                     const struct tls_identity *identity)
+{
+    if (!identity || is_named(STR("bigfleet://admin"), identity)) return true;
+    for (size_t i = 0; i < count; i++)
+        if (is_named(rules[i].name, identity)) return true;
+    return false;
+}

@@ -1,0 +1,452 @@
+#include "store/etcd/etcd.h"
+
+#include <stdlib.h>
+
+#include "store/etcd/internal.h"
+#include "store/etcd/listing.h"
+
+static const struct etcd_part *const parts[] = {&etcd_kv_part, &etcd_lease_part, &etcd_watch_part,
+                                                &etcd_cluster_part, &etcd_maintenance_part};
+
+/* What a leader that is still there needs beyond its own patience to say so. */
+enum { FORWARD_MS = 2000 };
+
+#define EACH_PART(hook, ...)                                                                       \
+    for (size_t part_ = 0; part_ < ARRAY_LEN(parts); part_++)                                      \
+        if (parts[part_]->hook) parts[part_]->hook(__VA_ARGS__)
+
+/* -- answers -- */
+
+void etcd_header(const struct etcd_api *api, struct pack *pack, uint64_t revision)
+{
+    struct replica_status status = replica_status(api->options.replica);
+    char room[4 * (1 + PACK_VARINT_MAX)];
+    struct buf small = {.data = room, .cap = sizeof room, .max = sizeof room};
+    struct pack header = {&small, ERR_OK};
+
+    pack_u64(&header, 1, status.cluster_id);
+    pack_u64(&header, 2, status.id);
+    pack_u64(&header, 3, revision);
+    pack_u64(&header, 4, status.term);
+    pack_row(pack, 1, &header);
+}
+
+struct pack etcd_answer(struct etcd_api *api)
+{
+    struct pack pack = pack_begin(&api->answer);
+
+    etcd_header(api, &pack, keys_revision(api_keys(api)));
+    return pack;
+}
+
+void etcd_reply(struct etcd_request *request, const struct pack *pack)
+{
+    enum { KEPT_MAX = 1 << 20 };
+    struct etcd_api *api = api_of(request);
+
+    /* What was written was written: only a read can be refused for its answer. */
+    if (pack->err && request->base.step == REQUEST_WRITES)
+        request_refuse_as(&request->base, LEADER_DOUBT);
+    else if (pack->err)
+        etcd_refuse(request, ETCD_TOO_MANY_REQUESTS);
+    else
+        request_reply(&request->base, buf_peek(&api->answer));
+    if (api->answer.cap > KEPT_MAX) {
+        buf_deinit(&api->answer);
+        buf_init(&api->answer, ETCD_ANSWER_MAX);
+    }
+}
+
+void etcd_refuse(struct etcd_request *request, enum etcd_error error)
+{
+    request_refuse(&request->base, etcd_errors[error].status, "%s", etcd_errors[error].text);
+}
+
+void etcd_finish(struct rpc_call *call, enum etcd_error error)
+{
+    rpc_finish(call, etcd_errors[error].status, str_from(etcd_errors[error].text), STR_EMPTY);
+}
+
+/* -- who may -- */
+
+bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
+              enum etcd_act act)
+{
+    return etcd_allows(api->options.rules, api->options.rule_count, rpc_call_identity(call), range,
+                       act);
+}
+
+bool etcd_may_any(const struct etcd_api *api, const struct rpc_call *call)
+{
+    return etcd_allows_any(api->options.rules, api->options.rule_count, rpc_call_identity(call));
+}
+
+bool etcd_may_manage(const struct etcd_request *request)
+{
+    static const struct key_range everything = {{"\0", 1}, {"\0", 1}};
+
+    return etcd_may(api_of(request), request->base.call, everything, ETCD_WRITE);
+}
+
+bool etcd_may_look(const struct etcd_request *request)
+{
+    return etcd_may_any(api_of(request), request->base.call);
+}
+
+/* -- who answers -- */
+
+bool etcd_leader_known(const struct etcd_api *api)
+{
+    return replica_status(api->options.replica).leader_id != 0;
+}
+
+bool etcd_wants_leader(const struct rpc_call *call)
+{
+    struct str asked;
+
+    return rpc_call_metadata(call, STR("hasleader"), &asked) && str_equal(asked, STR("true"));
+}
+
+bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call)
+{
+    return etcd_wants_leader(call) && !etcd_leader_known(api);
+}
+
+bool etcd_is_admin(const struct rpc_call *call)
+{
+    struct note note;
+
+    return !rpc_access_check((struct rpc_access){ACCESS_ADMIN}, rpc_call_identity(call), &note);
+}
+
+static void way_to_leader(struct etcd_api *api)
+{
+    (void)rpc_forwarder_set_leader(api->forwarder, api->options.leader_address(api->options.owner));
+}
+
+bool etcd_stays(void *service, struct rpc_call *call)
+{
+    struct etcd_api *api = service;
+
+    (void)call;
+    if (leader_here(&api->leader)) return true;
+    way_to_leader(api);
+    return false;
+}
+
+static bool binding_stays(void *service, struct rpc_call *call)
+{
+    const struct leader_binding *binding = service;
+
+    return etcd_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
+}
+
+static bool binding_keeps(void *service, const ProtobufCMessage *message)
+{
+    const struct leader_binding *binding = service;
+    const struct etcd_method *method = CONTAINER_OF(binding->method, struct etcd_method, base);
+    const struct etcd_api *api = CONTAINER_OF(binding->leader, struct etcd_api, leader);
+
+    if (!method->serializable || !method->serializable(message)) return false;
+    return !method->newest || method->newest(message) <= (int64_t)keys_revision(api_keys(api));
+}
+
+static void on_lost(struct rpc_call *call, enum rpc_forward_loss loss)
+{
+    etcd_finish(call, loss == RPC_LOST_NO_LEADER     ? ETCD_NO_LEADER
+                      : loss == RPC_LOST_CROWDED     ? ETCD_TOO_MANY_REQUESTS
+                      : loss == RPC_LOST_NOT_APPLIED ? ETCD_LEADER_CHANGED
+                                                     : ETCD_TIMEOUT_CONNECTION);
+}
+
+/* -- requests -- */
+
+static const struct leader_word words[LEADER_REFUSALS] = {
+    [LEADER_ELSEWHERE] = {GRPC_UNAVAILABLE, "etcdserver: leader changed"},
+    [LEADER_CROWDED] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: too many requests"},
+    [LEADER_NOT_READY] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
+    [LEADER_NO_MAJORITY] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
+    [LEADER_DOUBT] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
+    [LEADER_LOG_FULL] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: too many requests"},
+    [LEADER_DISK_FULL] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"},
+    [LEADER_OLD_LEVEL] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
+    [LEADER_FAILED] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
+};
+
+static const struct etcd_method *method_of(const struct request *request)
+{
+    return CONTAINER_OF(request->method, struct etcd_method, base);
+}
+
+static void read(struct request *request)
+{
+    struct etcd_request *mine = etcd_request_of(request);
+
+    if (store_machine_restoring(api_of(mine)->service->machine))
+        etcd_refuse(mine, ETCD_TIMEOUT_APPLIED);
+    else
+        method_of(request)->read(mine);
+}
+
+static bool admit(struct request *request)
+{
+    struct etcd_request *mine = etcd_request_of(request);
+    const struct etcd_method *method = method_of(request);
+    enum etcd_error error = method->check ? method->check(mine) : ETCD_OK;
+
+    if (error)
+        etcd_refuse(mine, error);
+    else if (method->allows && !method->allows(mine))
+        etcd_refuse(mine, ETCD_DENIED);
+    else if (etcd_lacks_leader(api_of(mine), request->call))
+        etcd_refuse(mine, ETCD_NO_LEADER);
+    else if (method->serializable && method->serializable(request->message))
+        read(request);
+    else if (!leader_here(request->leader))
+        request_redirect(request);
+    else
+        return true;
+    return false;
+}
+
+static void propose(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    struct proposal proposal;
+    enum err err;
+
+    buf_clear(&api->command);
+    err = method_of(&request->base)->command(request, &api->command, &request->kind);
+    if (err) {
+        etcd_refuse(request, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
+        return;
+    }
+    proposal = store_proposal(api->service, request->kind, NULL);
+    proposal.command = buf_peek(&api->command);
+    proposal.actor = rpc_access_name(rpc_call_identity(request->base.call));
+    proposal.actor.len = min_size(proposal.actor.len, REPLICA_ACTOR_MAX);
+    request_propose(&request->base, &proposal);
+}
+
+static void begin(struct request *request)
+{
+    const struct etcd_method *method = method_of(request);
+
+    if (!method->command || (method->reads && method->reads(etcd_request_of(request))))
+        request_read(request);
+    else
+        propose(etcd_request_of(request));
+}
+
+static void written(struct request *request, enum err err, struct str reply)
+{
+    if (!request->call)
+        request_free(request);
+    else if (err)
+        request_log_failed(request, err);
+    else
+        method_of(request)->written(etcd_request_of(request), reply);
+}
+
+/* Who is kept is answered by something that is still to come, and not here. */
+static void drain(struct request *request)
+{
+    request_fail(request, etcd_errors[ETCD_STOPPED].status, "%s", etcd_errors[ETCD_STOPPED].text);
+}
+
+static void writable(struct request *request)
+{
+    listing_writable(etcd_request_of(request));
+}
+
+static void freed(struct request *request)
+{
+    listing_freed(etcd_request_of(request));
+}
+
+static const struct leader_rules rules = {
+    .request_size = sizeof(struct etcd_request),
+    .words = words,
+    .full = GRPC_RESOURCE_EXHAUSTED,
+    .doubt = GRPC_UNAVAILABLE,
+    .admit = admit,
+    .begin = begin,
+    .read = read,
+    .written = written,
+    .drain = drain,
+    .writable = writable,
+    .freed = freed,
+};
+
+/* -- methods -- */
+
+enum err etcd_add(struct etcd_api *api, struct rpc_server *server, const struct rpc_method *method,
+                  bool (*stays)(void *service, struct rpc_call *call), struct note *note)
+{
+    struct rpc_method gated = *method;
+    struct rpc_forward_gate *gate = &api->gates[api->gate_count];
+
+    if (!stays) return rpc_server_add(server, method, note);
+    if (api->gate_count == ETCD_GATES_MAX) return ERR_FULL;
+    api->gate_count++;
+    *gate = (struct rpc_forward_gate){.forwarder = api->forwarder,
+                                      .handler = method->handler,
+                                      .service = method->service,
+                                      .kind = method->kind,
+                                      .response_max = method->response_max,
+                                      .stays = stays,
+                                      .lost = on_lost};
+    if (method->kind == RPC_UNARY) gate->timeout_ms = api->leader.wait_ms + FORWARD_MS;
+    if (method->handler == &leader_handler) gate->keeps = binding_keeps;
+    gated.handler = &rpc_forward_handler;
+    gated.service = gate;
+    return rpc_server_add(server, &gated, note);
+}
+
+enum err etcd_add_all(struct etcd_api *api, struct rpc_server *server,
+                      const struct rpc_method *methods, size_t count,
+                      bool (*stays)(void *service, struct rpc_call *call), struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < count; i++) {
+        struct rpc_method method = methods[i];
+
+        method.service = api;
+        err = etcd_add(api, server, &method, stays, note);
+    }
+    return err;
+}
+
+static enum err add_unary(struct etcd_api *api, struct rpc_server *server,
+                          const struct etcd_method *method, struct note *note)
+{
+    const struct leader_method *base = &method->base;
+
+    return etcd_add(api, server,
+                    &(struct rpc_method){
+                        .path = base->path,
+                        .kind = RPC_UNARY,
+                        .input = base->input,
+                        .output = base->output,
+                        .request_max = base->request_max ? base->request_max : ETCD_MESSAGE_MAX,
+                        .response_max = base->response_max ? base->response_max : ETCD_ANSWER_MAX,
+                        .arena_max = (size_t)64 << 20,
+                        .handler = &leader_handler,
+                        .service = leader_bind(&api->leader, base)},
+                    binding_stays, note);
+}
+
+enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < ARRAY_LEN(parts); i++) {
+        for (const struct etcd_method *m = parts[i]->methods; !err && m && m->base.path; m++)
+            err = add_unary(api, server, m, note);
+        if (!err && parts[i]->add) err = parts[i]->add(api, server, note);
+    }
+    return err;
+}
+
+struct rpc_server_limits etcd_server_limits(void)
+{
+    return (struct rpc_server_limits){
+        .streams_per_connection_max = 1000000,
+        .ping_min_interval_ms = 5000,
+    };
+}
+
+/* -- life -- */
+
+static void on_applied(void *owner, const struct store_applied *applied)
+{
+    EACH_PART(applied, owner, applied);
+}
+
+static void on_restored(void *owner)
+{
+    EACH_PART(restored, owner);
+}
+
+static void on_second(void *owner)
+{
+    EACH_PART(second, owner);
+}
+
+void etcd_on_change(struct etcd_api *api, const struct replica_status *status)
+{
+    struct leader *leader = &api->leader;
+
+    (void)leader_over(leader, status);
+    (void)leader_begun(leader, status);
+    (void)leader_ready(leader, status);
+    EACH_PART(changed, api, status);
+    leader_resume(leader);
+}
+
+enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api)
+{
+    struct etcd_api *api = calloc(1, sizeof *api);
+    struct store_service_limits limits;
+    struct replica_status status;
+    enum err err;
+
+    if (!api) return ERR_NOMEM;
+    api->options = *options;
+    api->service = options->store;
+    limits = api->service->limits;
+    if (options->log)
+        api->log = *options->log;
+    else
+        log_source_init(&api->log, NULL, "etcd", NULL);
+    list_init(&api->pruning);
+    buf_init(&api->answer, ETCD_ANSWER_MAX);
+    buf_init(&api->command, REPLICA_COMMAND_MAX);
+    err = leader_open(&api->leader, &(struct leader_options){.rules = &rules,
+                                                             .loop = options->io->loop,
+                                                             .address = options->leader_address,
+                                                             .owner = options->owner,
+                                                             .wait_ms = limits.wait_ms,
+                                                             .requests_max = limits.requests_max});
+    if (!err)
+        err = rpc_forwarder_open(
+            &(struct rpc_forwarder_options){.io = options->io, .tls = options->tls},
+            &api->forwarder);
+    for (size_t i = 0; !err && i < ARRAY_LEN(parts); i++)
+        if (parts[i]->open) err = parts[i]->open(api);
+    if (err) {
+        etcd_stop(api, NULL, NULL);
+        etcd_close(api);
+        return err;
+    }
+    api->leader.replica = options->replica;
+    store_service_follow(api->service,
+                         &(struct store_follower){on_applied, on_restored, on_second, api});
+    status = replica_status(options->replica);
+    etcd_on_change(api, &status);
+    *ret_api = api;
+    return ERR_OK;
+}
+
+void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner)
+{
+    struct rpc_forwarder *forwarder = api->forwarder;
+
+    api->forwarder = NULL;
+    if (forwarder)
+        rpc_forwarder_close(forwarder, done, owner);
+    else if (done)
+        done(owner);
+}
+
+void etcd_close(struct etcd_api *api)
+{
+    if (!api) return;
+    store_service_follow(api->service, &(struct store_follower){NULL, NULL, NULL, NULL});
+    EACH_PART(close, api);
+    leader_close(&api->leader);
+    buf_deinit(&api->answer);
+    buf_deinit(&api->command);
+    free(api);
+}

@@ -1,0 +1,137 @@
+/* The API's parts and who calls whom.
+ *
+ *     call -> rpc/forward.h (etcd.c: stays here?) -> leader/leader.h -> etcd.c: the part's `check`
+ *          -> serializable: the part's `read`, at once
+ *          -> once leadership is proved: `read`; or `command` -> the log -> `written`
+ *     streams -> the part's own handler, registered by etcd_add
+ *     what is applied, a restore, a change of leadership, a second that passed -> every part
+ *
+ * A part is one file: one service of etcd's. */
+#ifndef STORE_ETCD_INTERNAL_H
+#define STORE_ETCD_INTERNAL_H
+#include "leader/leader.h"
+#include "rpc/forward.h"
+#include "store/etcd/errors.h"
+#include "store/etcd/etcd.h"
+#include "store/service_internal.h"
+#include "wire/pb/etcd_rpc.pb-c.h"
+
+enum {
+    ETCD_REQUEST_MAX = 1536 * 1024,                   /* of what is proposed */
+    ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* of what is read */
+    ETCD_ANSWER_MAX = INT32_MAX,
+    ETCD_GATES_MAX = 96,
+};
+
+struct etcd_api;
+struct etcd_request {
+    struct request base;
+    enum store_kind kind;         /* of the command that is on its way */
+    struct txn *txn;              /* Txn: decoded, in the call's arena */
+    struct etcd_listing *listing; /* Range: of very many, while it is told; or NULL */
+};
+struct etcd_method { /* unary */
+    struct leader_method base;
+    /* What is wrong with the request whatever the store holds. May be NULL. */
+    enum etcd_error (*check)(struct etcd_request *request);
+    /* Whether its caller may ask for it, once it is checked: etcd_may, or etcd_may_manage. */
+    bool (*allows)(const struct etcd_request *request);
+    /* Any replica may answer it, from what is applied there. May be NULL: no. Asked of the message
+     * alone, before it is checked. */
+    bool (*serializable)(const ProtobufCMessage *message);
+    /* The newest revision that it names, if it is serializable: a replica that has not got so far
+     * passes it on, rather than call it the future. May be NULL: none. */
+    int64_t (*newest)(const ProtobufCMessage *message);
+    /* It is a read though it has a `command`. May be NULL. */
+    bool (*reads)(const struct etcd_request *request);
+    void (*read)(struct etcd_request *request); /* answers, of one moment */
+    /* Appends the command to `into`, and says its kind. ERR_NOMEM, ERR_FULL (too large). */
+    enum err (*command)(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind);
+    /* What apply replied: answers. */
+    void (*written)(struct etcd_request *request, struct str reply);
+};
+
+struct etcd_part {
+    const struct etcd_method *methods; /* up to a NULL path; or NULL. The rest may be NULL */
+    enum err (*open)(struct etcd_api *api);
+    void (*close)(struct etcd_api *api); /* from a half-opened one too */
+    enum err (*add)(struct etcd_api *api, struct rpc_server *server, struct note *note);
+    void (*applied)(struct etcd_api *api, const struct store_applied *applied);
+    void (*restored)(struct etcd_api *api);
+    void (*changed)(struct etcd_api *api, const struct replica_status *status);
+    void (*second)(struct etcd_api *api);
+};
+extern const struct etcd_part etcd_kv_part, etcd_lease_part, etcd_watch_part, etcd_cluster_part,
+    etcd_maintenance_part;
+
+struct etcd_api {
+    struct etcd_options options;
+    struct log_source log;
+    struct store_service *service;
+    struct leader leader;
+    struct rpc_forwarder *forwarder;
+    struct rpc_forward_gate gates[ETCD_GATES_MAX];
+    size_t gate_count;
+    struct buf answer, command; /* scratch of one call */
+    struct list listings;       /* Ranges of very many keys */
+    struct timer listing_turn;
+    struct list pruning; /* compactions that wait until what they cut off is freed */
+    struct etcd_watches *watches;
+    struct list keepers; /* streams that keep leases alive: lease.c */
+    uint32_t hashings;   /* under way: maintenance.c */
+};
+
+static inline struct etcd_api *api_of(const struct etcd_request *request)
+{
+    return CONTAINER_OF(request->base.leader, struct etcd_api, leader);
+}
+static inline struct etcd_request *etcd_request_of(struct request *request)
+{
+    return CONTAINER_OF(request, struct etcd_request, base);
+}
+static inline const struct store *api_store(const struct etcd_api *api)
+{
+    return service_store(api->service);
+}
+static inline const struct keys *api_keys(const struct etcd_api *api)
+{
+    return store_keys(api_store(api));
+}
+
+/* -- etcd.c -- */
+/* ResponseHeader as field 1 of the message. `revision` 0: none. */
+void etcd_header(const struct etcd_api *api, struct pack *pack, uint64_t revision);
+/* Of now, in the scratch; the header stands there. */
+struct pack etcd_answer(struct etcd_api *api);
+void etcd_reply(struct etcd_request *request, const struct pack *pack);
+/* Nothing was done. */
+void etcd_refuse(struct etcd_request *request, enum etcd_error error);
+void etcd_finish(struct rpc_call *call, enum etcd_error error);
+/* -- who may what, under TLS: whoever answers asks, also before a stream tells anything -- */
+bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
+              enum etcd_act act);
+bool etcd_may_any(const struct etcd_api *api, const struct rpc_call *call); /* he is named */
+bool etcd_may_manage(const struct etcd_request *request); /* an administrator: members, history */
+bool etcd_may_look(const struct etcd_request *request);   /* he is named: how the server is */
+
+bool etcd_leader_known(const struct etcd_api *api);
+bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for */
+/* And nobody leads. */
+bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
+/* Of a stream whose service is the api: true on the leader. */
+bool etcd_stays(void *api, struct rpc_call *call);
+/* Of an administrator, or without TLS: for what is more than keys. */
+bool etcd_is_admin(const struct rpc_call *call);
+const char *etcd_version(const struct etcd_api *api);
+/* Registers a stream, or anything else: with the gate in front that passes it to the leader when
+ * `stays` (the handler's service is what `method` says) is false; NULL: it always stays. */
+enum err etcd_add(struct etcd_api *api, struct rpc_server *server, const struct rpc_method *method,
+                  bool (*stays)(void *service, struct rpc_call *call), struct note *note);
+/* The same for several whose service is the API. */
+enum err etcd_add_all(struct etcd_api *api, struct rpc_server *server,
+                      const struct rpc_method *methods, size_t count,
+                      bool (*stays)(void *service, struct rpc_call *call), struct note *note);
+
+/* -- cluster.c -- */
+size_t etcd_members(const struct etcd_api *api, struct etcd_member members[REPLICA_MEMBERS_MAX]);
+#endif

@@ -1,0 +1,244 @@
+/* etcdserverpb.KV: Range, Put, DeleteRange, Compact. Every write is a transaction of the log, also
+ * when it is one operation; txn.c has those that come as such. */
+#include <muster/coord.h>
+
+#include "store/etcd/listing.h"
+#include "store/etcd/txn.h"
+#include "store/keyvalue.h"
+#include "store/txn_wire.h"
+
+static enum etcd_error check_one(const struct etcd_request *request, const struct txn_op *op)
+{
+    struct txn txn = {.ops = {NULL, op}, .op_count = {0, 1}};
+    enum txn_refusal refusal = txn_check(&txn);
+
+    if (refusal) return etcd_error_of(refusal);
+    return etcd_request_is_large(request) ? ETCD_TOO_LARGE : ETCD_OK;
+}
+
+/* -- Range -- */
+
+static const Etcdserverpb__RangeRequest *range_of(const struct etcd_request *request)
+{
+    return (const Etcdserverpb__RangeRequest *)request->base.message;
+}
+
+static enum etcd_error check_range(struct etcd_request *request)
+{
+    return check_one(request, &(struct txn_op){.kind = TXN_RANGE,
+                                               .range = query_from_message(range_of(request))});
+}
+
+static bool allows_range(const struct etcd_request *request)
+{
+    const Etcdserverpb__RangeRequest *m = range_of(request);
+
+    return etcd_may(api_of(request), request->base.call,
+                    (struct key_range){bytes_str(m->key), bytes_str(m->range_end)}, ETCD_READ);
+}
+
+static bool range_serializable(const ProtobufCMessage *message)
+{
+    return ((const Etcdserverpb__RangeRequest *)message)->serializable;
+}
+
+static int64_t range_newest(const ProtobufCMessage *message)
+{
+    return ((const Etcdserverpb__RangeRequest *)message)->revision;
+}
+
+static void pack_pair(void *owner, const struct key_value *pair)
+{
+    keyvalue_pack(owner, 2, pair);
+}
+
+static void range(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    const struct keys *keys = api_keys(api);
+    struct query query = query_from_message(range_of(request));
+    enum txn_refusal refusal = query_check(keys, &query);
+    struct pack answer;
+    struct query_end end;
+
+    if (refusal) {
+        etcd_refuse(request, etcd_error_of(refusal));
+        return;
+    }
+    if (listing_suits(keys, &query)) {
+        listing_begin(request, &query);
+        return;
+    }
+    /* The present is cheaper than a past that is the same. */
+    if ((uint64_t)query.revision == keys_revision(keys)) query.revision = 0;
+    answer = etcd_answer(api);
+    end = query_run(keys, &query, pack_pair, &answer);
+    pack_u64(&answer, 3, end.more);
+    pack_u64(&answer, 4, end.count);
+    etcd_reply(request, &answer);
+}
+
+/* -- Put, DeleteRange -- */
+
+static enum err command_of(Etcdserverpb__RequestOp *op, struct buf *into, enum store_kind *ret_kind)
+{
+    Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+
+    txn.n_success = 1;
+    txn.success = &op;
+    *ret_kind = STORE_TXN;
+    return store_txn_write(&txn, STORE_TXN_BARE, into);
+}
+
+static enum etcd_error check_put(struct etcd_request *request)
+{
+    const Etcdserverpb__PutRequest *m = (const Etcdserverpb__PutRequest *)request->base.message;
+
+    return check_one(request, &(struct txn_op){.kind = TXN_PUT,
+                                               .put = {.key = bytes_str(m->key),
+                                                       .value = bytes_str(m->value),
+                                                       .lease = m->lease,
+                                                       .ignore_value = m->ignore_value,
+                                                       .ignore_lease = m->ignore_lease}});
+}
+
+static bool allows_put(const struct etcd_request *request)
+{
+    const Etcdserverpb__PutRequest *m = (const Etcdserverpb__PutRequest *)request->base.message;
+
+    return etcd_may(api_of(request), request->base.call,
+                    (struct key_range){bytes_str(m->key), STR_EMPTY}, ETCD_WRITE);
+}
+
+static enum err put_command(struct etcd_request *request, struct buf *into,
+                            enum store_kind *ret_kind)
+{
+    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
+
+    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+    op.request_put = (Etcdserverpb__PutRequest *)request->base.message;
+    return command_of(&op, into, ret_kind);
+}
+
+static enum etcd_error check_delete(struct etcd_request *request)
+{
+    const Etcdserverpb__DeleteRangeRequest *m =
+        (const Etcdserverpb__DeleteRangeRequest *)request->base.message;
+
+    return check_one(
+        request, &(struct txn_op){.kind = TXN_DELETE,
+                                  .del = {.range = {bytes_str(m->key), bytes_str(m->range_end)}}});
+}
+
+static bool allows_delete(const struct etcd_request *request)
+{
+    const Etcdserverpb__DeleteRangeRequest *m =
+        (const Etcdserverpb__DeleteRangeRequest *)request->base.message;
+
+    return etcd_may(api_of(request), request->base.call,
+                    (struct key_range){bytes_str(m->key), bytes_str(m->range_end)}, ETCD_WRITE);
+}
+
+static enum err delete_command(struct etcd_request *request, struct buf *into,
+                               enum store_kind *ret_kind)
+{
+    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
+
+    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+    op.request_delete_range = (Etcdserverpb__DeleteRangeRequest *)request->base.message;
+    return command_of(&op, into, ret_kind);
+}
+
+/* -- Compact -- */
+
+static const Etcdserverpb__CompactionRequest *compact_of(const struct etcd_request *request)
+{
+    return (const Etcdserverpb__CompactionRequest *)request->base.message;
+}
+
+static enum etcd_error check_compact(struct etcd_request *request)
+{
+    return compact_of(request)->revision <= 0 ? ETCD_COMPACTED : ETCD_OK;
+}
+
+static enum err compact_command(struct etcd_request *request, struct buf *into,
+                                enum store_kind *ret_kind)
+{
+    struct store_command command = {.kind = STORE_COMPACT,
+                                    .prefer_slot = STORE_NO_SLOT,
+                                    .expected = (uint64_t)compact_of(request)->revision};
+
+    *ret_kind = command.kind;
+    return store_command_write(&command, into);
+}
+
+static void reply_compacted(struct etcd_request *request)
+{
+    struct pack answer = etcd_answer(api_of(request));
+
+    etcd_reply(request, &answer);
+}
+
+static void compacted(struct etcd_request *request, struct str reply)
+{
+    struct etcd_api *api = api_of(request);
+    struct store_reply answer;
+
+    if (store_reply_parse(reply, &answer))
+        request_refuse_as(&request->base, LEADER_DOUBT);
+    else if (answer.code == COORD_OK && compact_of(request)->physical &&
+             keys_prune_left(api_keys(api)))
+        request_keep(&request->base, &api->pruning);
+    else if (answer.code == COORD_OK)
+        reply_compacted(request);
+    else
+        etcd_refuse(request, answer.code == COORD_CONFLICT ? ETCD_COMPACTED : ETCD_FUTURE);
+}
+
+static void applied(struct etcd_api *api, const struct store_applied *entry)
+{
+    (void)entry;
+    if (list_empty(&api->pruning) || keys_prune_left(api_keys(api))) return;
+    LIST_EACH_SAFE(&api->pruning, node, next)
+    {
+        reply_compacted(etcd_request_of(CONTAINER_OF(node, struct request, link)));
+    }
+}
+
+/* It is compacted; who frees it now is another. */
+static void changed(struct etcd_api *api, const struct replica_status *status)
+{
+    (void)status;
+    if (api->leader.led) return;
+    LIST_EACH_SAFE(&api->pruning, node, next)
+    {
+        request_refuse_as(CONTAINER_OF(node, struct request, link), LEADER_DOUBT);
+    }
+}
+
+#define KV(rpc, request_word, response_word)                                                       \
+    .base = {.path = "/etcdserverpb.KV/" rpc,                                                      \
+             .name = rpc,                                                                          \
+             .input = &etcdserverpb__##request_word##_request__descriptor,                         \
+             .output = &etcdserverpb__##response_word##_response__descriptor}
+static const struct etcd_method methods[] = {
+    {KV("Range", range, range), .check = check_range, .allows = allows_range,
+     .serializable = range_serializable, .newest = range_newest, .read = range},
+    {KV("Put", put, put), .check = check_put, .allows = allows_put, .command = put_command,
+     .written = etcd_txn_written},
+    {KV("DeleteRange", delete_range, delete_range), .check = check_delete, .allows = allows_delete,
+     .command = delete_command, .written = etcd_txn_written},
+    {KV("Txn", txn, txn), .check = etcd_txn_check, .allows = etcd_txn_allows,
+     .serializable = etcd_txn_serializable, .newest = etcd_txn_newest, .reads = etcd_txn_reads,
+     .read = etcd_txn_read, .command = etcd_txn_command, .written = etcd_txn_written},
+    {KV("Compact", compaction, compaction), .check = check_compact, .allows = etcd_may_manage,
+     .command = compact_command, .written = compacted},
+    {.base = {.path = NULL}},
+};
+
+const struct etcd_part etcd_kv_part = {.methods = methods,
+                                       .open = listing_open,
+                                       .close = listing_close,
+                                       .applied = applied,
+                                       .restored = listing_restored,
+                                       .changed = changed};

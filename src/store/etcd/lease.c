@@ -1,0 +1,428 @@
+/* etcdserverpb.Lease: plain leases of the store (store/core/store.h) by their numbers.
+ *
+ * A lease lives on the replicated clock: whoever leads, what is left of it is the same. Keep-alives
+ * of all streams are gathered into entries of the log with those of muster.v1 (service_renew.c); an
+ * answer comes after its entry, so one that says TTL n means that the lease lives n from then on.
+ */
+#include <muster/coord.h>
+#include <stdlib.h>
+
+#include "store/etcd/asks.h"
+#include "store/etcd/internal.h"
+#include "store/keyvalue.h"
+
+enum {
+    PENDING_MAX = 4096, /* of one stream; then its next request waits */
+    PENDING_LOW = 1024,
+};
+
+/* -- LeaseGrant -- */
+
+static const Etcdserverpb__LeaseGrantRequest *grant_of(const struct etcd_request *request)
+{
+    return (const Etcdserverpb__LeaseGrantRequest *)request->base.message;
+}
+
+static enum etcd_error check_grant(struct etcd_request *request)
+{
+    return ask_grant_check(grant_of(request));
+}
+
+static enum err write_command(const struct store_command *command, struct buf *into,
+                              enum store_kind *ret_kind)
+{
+    *ret_kind = command->kind;
+    return store_command_write(command, into);
+}
+
+static enum err grant_command(struct etcd_request *request, struct buf *into,
+                              enum store_kind *ret_kind)
+{
+    struct store_command command;
+    int64_t drawn = 0;
+
+    while (drawn == 0) /* ends: one of 2^63 is zero */
+        drawn = (int64_t)(entropy_u64(api_of(request)->options.io->entropy) & INT64_MAX);
+    command = ask_grant(grant_of(request), drawn);
+    return write_command(&command, into, ret_kind);
+}
+
+static void granted(struct etcd_request *request, struct str reply)
+{
+    struct store_reply answer;
+    struct pack pack;
+
+    if (store_reply_parse(reply, &answer)) {
+        request_refuse_as(&request->base, LEADER_DOUBT);
+    } else if (answer.code != COORD_OK) {
+        etcd_refuse(request, answer.code == COORD_EXISTS ? ETCD_LEASE_EXISTS : ETCD_NO_SPACE);
+    } else {
+        pack = etcd_answer(api_of(request));
+        pack_u64(&pack, 2, store_lease_number(&answer.lease));
+        pack_i64(&pack, 3, ask_grant_ttl(grant_of(request)));
+        etcd_reply(request, &pack);
+    }
+}
+
+static bool allows_any(const struct etcd_request *request)
+{
+    return etcd_may_any(api_of(request), request->base.call);
+}
+
+/* -- LeaseRevoke -- */
+
+/* Every key under the lease is his to read, or to write. */
+static bool may_keys(const struct etcd_request *request, int64_t number, enum etcd_act act)
+{
+    const struct keys *keys = api_keys(api_of(request));
+    size_t count = keys_of_lease_count(keys, (uint64_t)number);
+    struct str *names = count ? malloc(count * sizeof *names) : NULL;
+    bool may = allows_any(request) && (names || !count);
+
+    if (names) (void)keys_of_lease(keys, (uint64_t)number, names, count);
+    for (size_t i = 0; may && i < count; i++)
+        may = etcd_may(api_of(request), request->base.call, (struct key_range){names[i], STR_EMPTY},
+                       act);
+    free(names);
+    return may;
+}
+
+static const Etcdserverpb__LeaseRevokeRequest *revoke_of(const struct etcd_request *request)
+{
+    return (const Etcdserverpb__LeaseRevokeRequest *)request->base.message;
+}
+
+static bool allows_revoke(const struct etcd_request *request)
+{
+    return may_keys(request, revoke_of(request)->id, ETCD_WRITE);
+}
+
+static enum etcd_error check_revoke(struct etcd_request *request)
+{
+    return ask_revoke_check(revoke_of(request));
+}
+
+static enum err revoke_command(struct etcd_request *request, struct buf *into,
+                               enum store_kind *ret_kind)
+{
+    struct store_command command = ask_revoke(revoke_of(request));
+
+    return write_command(&command, into, ret_kind);
+}
+
+static void revoked(struct etcd_request *request, struct str reply)
+{
+    struct store_reply answer;
+    struct pack pack;
+
+    if (store_reply_parse(reply, &answer)) {
+        request_refuse_as(&request->base, LEADER_DOUBT);
+    } else if (answer.code != COORD_OK) {
+        etcd_refuse(request, ETCD_LEASE_NOT_FOUND);
+    } else {
+        pack = etcd_answer(api_of(request));
+        etcd_reply(request, &pack);
+    }
+}
+
+/* -- LeaseTimeToLive, LeaseLeases -- */
+
+/* T stands where the last entry left it; who counts on what remains must not count the time since
+ * then. */
+static uint64_t clock_now(const struct etcd_api *api)
+{
+    uint64_t since_ms = mono_elapsed_ms(api->service->applied_at, loop_now(api->options.io->loop));
+
+    return store_clock_ns(api_store(api)) + since_ms * NS_PER_MS;
+}
+
+static void pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
+{
+    size_t count = keys_of_lease_count(api_keys(api), (uint64_t)number);
+    struct str *names = count ? malloc(count * sizeof *names) : NULL;
+
+    if (count && !names) pack->err = ERR_NOMEM;
+    if (names) (void)keys_of_lease(api_keys(api), (uint64_t)number, names, count);
+    for (size_t i = 0; names && i < count; i++) pack_bytes(pack, 5, names[i]);
+    free(names);
+}
+
+static bool allows_time_to_live(const struct etcd_request *request)
+{
+    const Etcdserverpb__LeaseTimeToLiveRequest *m =
+        (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
+
+    return m->keys ? may_keys(request, m->id, ETCD_READ) : allows_any(request);
+}
+
+static void time_to_live(struct etcd_request *request)
+{
+    const Etcdserverpb__LeaseTimeToLiveRequest *m =
+        (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
+    struct etcd_api *api = api_of(request);
+    struct pack pack = etcd_answer(api);
+    struct store_lease lease;
+
+    pack_i64(&pack, 2, m->id);
+    if (!store_lease_of(api_store(api), m->id, clock_now(api), &lease) || !lease.remaining_ms) {
+        pack_i64(&pack, 3, -1);
+    } else {
+        pack_i64(&pack, 3, lease.remaining_ms / 1000);
+        pack_i64(&pack, 4, lease.ttl_ms / 1000);
+        if (m->keys) pack_keys(api, m->id, &pack);
+    }
+    etcd_reply(request, &pack);
+}
+
+/* Those that are over are not told, though they stand there: nobody could revoke them. */
+static void leases(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    struct order_place place = store_leases(api_store(api));
+    struct pack pack = etcd_answer(api);
+    uint64_t clock_ns = clock_now(api);
+    struct store_lease lease;
+
+    while (!pack.err && store_lease_next(api_store(api), &place, clock_ns, &lease)) {
+        if (!lease.remaining_ms) continue;
+        pack_varint(&pack, 2 << 3 | 2);
+        pack_varint(&pack, 1 + keyvalue_varint((uint64_t)lease.number));
+        pack_i64(&pack, 1, lease.number);
+    }
+    etcd_reply(request, &pack);
+}
+
+/* -- LeaseKeepAlive -- */
+
+struct keeper { /* a stream; lives until nothing of it is on its way */
+    struct list link;
+    struct etcd_api *api;
+    struct rpc_call *call; /* NULL: it is over */
+    uint32_t pending;      /* on their way through the log */
+    struct list unsent;    /* answers without room */
+    bool half_closed, paused;
+};
+struct beat {
+    struct renew_asker asker;
+    struct list link; /* keeper.unsent */
+    struct keeper *keeper;
+    int64_t id, ttl_s;
+    /* As of when it was asked: who is told of a renewal is never told a revision at which the lease
+     * was gone already. */
+    uint64_t revision;
+};
+
+static void keeper_free_if_done(struct keeper *keeper)
+{
+    if (!keeper->call && !keeper->pending) free(keeper);
+}
+
+static void keeper_end(struct keeper *keeper, enum etcd_error error)
+{
+    if (keeper->call) etcd_finish(keeper->call, error);
+}
+
+static enum err beat_send(struct keeper *keeper, const struct beat *beat)
+{
+    struct pack pack = pack_begin(&keeper->api->answer);
+
+    etcd_header(keeper->api, &pack, beat->revision);
+    pack_i64(&pack, 2, beat->id);
+    pack_i64(&pack, 3, beat->ttl_s);
+    return pack.err ? pack.err : rpc_send_bytes(keeper->call, buf_peek(pack.into));
+}
+
+/* Reads on, or ends, when it has room. */
+static void keeper_goes_on(struct keeper *keeper)
+{
+    bool busy = keeper->pending >= PENDING_MAX || !list_empty(&keeper->unsent);
+    bool idle = keeper->pending <= PENDING_LOW && list_empty(&keeper->unsent);
+
+    if (!keeper->call) return;
+    if (busy && !keeper->paused) rpc_pause(keeper->call);
+    if (idle && keeper->paused) rpc_resume(keeper->call);
+    keeper->paused = (keeper->paused || busy) && !idle;
+    if (keeper->half_closed && !keeper->pending && list_empty(&keeper->unsent))
+        rpc_finish(keeper->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
+}
+
+static void on_beat(struct renew_asker *asker, enum err err, const struct store_renewal *renewal)
+{
+    struct beat *beat = CONTAINER_OF(asker, struct beat, asker);
+    struct keeper *keeper = beat->keeper;
+    bool kept = false;
+
+    keeper->pending--;
+    if (keeper->call && !err) {
+        beat->ttl_s = renewal->code == COORD_OK ? renewal->granted_ttl_ms / 1000 : 0;
+        if (list_empty(&keeper->unsent)) err = beat_send(keeper, beat);
+        kept = err == ERR_FULL || !list_empty(&keeper->unsent);
+        if (kept) {
+            list_append(&keeper->unsent, &beat->link);
+            err = ERR_OK;
+        }
+    }
+    if (!kept) free(beat);
+    if (err && err != ERR_CLOSED)
+        keeper_end(keeper, err == ERR_UNKNOWN ? ETCD_TIMEOUT : ETCD_LEADER_CHANGED);
+    keeper_goes_on(keeper);
+    keeper_free_if_done(keeper);
+}
+
+static void on_start(void *service, struct rpc_call *call)
+{
+    struct etcd_api *api = service;
+    struct keeper *keeper = NULL;
+
+    if (!etcd_may_any(api, call))
+        etcd_finish(call, ETCD_DENIED);
+    else if (etcd_lacks_leader(api, call))
+        etcd_finish(call, ETCD_NO_LEADER);
+    else if (!leader_here(&api->leader))
+        etcd_finish(call, ETCD_LEADER_CHANGED);
+    else if (!(keeper = calloc(1, sizeof *keeper)))
+        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
+    rpc_call_set_data(call, keeper);
+    if (!keeper) return;
+    keeper->api = api;
+    keeper->call = call;
+    list_init(&keeper->link);
+    list_init(&keeper->unsent);
+    list_append(&api->keepers, &keeper->link);
+}
+
+static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes)
+{
+    struct etcd_api *api = service;
+    struct keeper *keeper = rpc_call_data(call);
+    struct beat *beat;
+    struct store_id id;
+
+    (void)bytes;
+    if (!keeper) return;
+    beat = calloc(1, sizeof *beat);
+    if (!beat) {
+        keeper_end(keeper, ETCD_TOO_MANY_REQUESTS);
+        return;
+    }
+    beat->keeper = keeper;
+    beat->id = ((const Etcdserverpb__LeaseKeepAliveRequest *)message)->id;
+    beat->revision = keys_revision(api_keys(api));
+    beat->asker.done = on_beat;
+    list_init(&beat->link);
+    id = store_plain_lease(beat->id);
+    keeper->pending++;
+    if (!renew_one(api->service, &id, &beat->asker)) {
+        keeper->pending--;
+        free(beat);
+        keeper_end(keeper, ETCD_TOO_MANY_REQUESTS);
+    }
+    keeper_goes_on(keeper);
+}
+
+static void on_half_closed(void *service, struct rpc_call *call)
+{
+    struct keeper *keeper = rpc_call_data(call);
+
+    (void)service;
+    if (!keeper) return;
+    keeper->half_closed = true;
+    keeper_goes_on(keeper);
+}
+
+static void on_writable(void *service, struct rpc_call *call)
+{
+    struct keeper *keeper = rpc_call_data(call);
+    enum err err = ERR_OK;
+
+    (void)service;
+    if (!keeper) return;
+    LIST_EACH_SAFE(&keeper->unsent, node, next)
+    {
+        struct beat *beat = CONTAINER_OF(node, struct beat, link);
+
+        err = beat_send(keeper, beat);
+        if (err == ERR_FULL) return;
+        list_remove(&beat->link);
+        free(beat);
+        if (err) break;
+    }
+    if (err && err != ERR_CLOSED) keeper_end(keeper, ETCD_UNHEALTHY);
+    keeper_goes_on(keeper);
+}
+
+static void on_drain(void *service, struct rpc_call *call)
+{
+    (void)service;
+    if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
+}
+
+static void on_done(void *service, struct rpc_call *call)
+{
+    struct keeper *keeper = rpc_call_data(call);
+
+    (void)service;
+    if (!keeper) return;
+    LIST_EACH_SAFE(&keeper->unsent, node, next)
+    free(CONTAINER_OF(node, struct beat, link));
+    list_init(&keeper->unsent);
+    list_remove(&keeper->link);
+    keeper->call = NULL;
+    keeper_free_if_done(keeper);
+}
+
+static const struct rpc_handler keep_alive_handler = {.on_start = on_start,
+                                                      .on_message = on_message,
+                                                      .on_half_closed = on_half_closed,
+                                                      .on_writable = on_writable,
+                                                      .on_drain = on_drain,
+                                                      .on_done = on_done};
+
+/* Who led is not asked any more: its streams go on elsewhere. */
+static void changed(struct etcd_api *api, const struct replica_status *status)
+{
+    (void)status;
+    if (leader_here(&api->leader)) return;
+    LIST_EACH(&api->keepers, node)
+    keeper_end(CONTAINER_OF(node, struct keeper, link), ETCD_LEADER_CHANGED);
+}
+
+static enum err open_part(struct etcd_api *api)
+{
+    list_init(&api->keepers);
+    return ERR_OK;
+}
+
+static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
+{
+    return etcd_add(
+        api, server,
+        &(struct rpc_method){.path = "/etcdserverpb.Lease/LeaseKeepAlive",
+                             .kind = RPC_BIDI,
+                             .input = &etcdserverpb__lease_keep_alive_request__descriptor,
+                             .output = &etcdserverpb__lease_keep_alive_response__descriptor,
+                             .request_max = ETCD_MESSAGE_MAX,
+                             .handler = &keep_alive_handler,
+                             .service = api},
+        etcd_stays, note);
+}
+
+#define LEASE(rpc, word)                                                                           \
+    .base = {.path = "/etcdserverpb.Lease/" rpc,                                                   \
+             .name = rpc,                                                                          \
+             .input = &etcdserverpb__##word##_request__descriptor,                                 \
+             .output = &etcdserverpb__##word##_response__descriptor}
+static const struct etcd_method methods[] = {
+    {LEASE("LeaseGrant", lease_grant), .check = check_grant, .allows = allows_any,
+     .command = grant_command, .written = granted},
+    {LEASE("LeaseRevoke", lease_revoke), .check = check_revoke, .allows = allows_revoke,
+     .command = revoke_command, .written = revoked},
+    {LEASE("LeaseTimeToLive", lease_time_to_live), .allows = allows_time_to_live,
+     .read = time_to_live},
+    {LEASE("LeaseLeases", lease_leases), .allows = allows_any, .read = leases},
+    {.base = {.path = NULL}},
+};
+
+const struct etcd_part etcd_lease_part = {
+    .methods = methods, .open = open_part, .add = add, .changed = changed};

@@ -1,0 +1,234 @@
+#include "store/etcd/listing.h"
+
+#include <stdlib.h>
+
+#include "store/keyvalue.h"
+
+enum { SLICE_KEYS = 4096, SLICE_BYTES = 256 << 10 };
+struct etcd_listing {
+    struct query query;
+    bool pinned; /* the revision is ours: the caller asked for now */
+    bool telling, waits;
+    struct str next;           /* the key that comes next, in `at` */
+    uint64_t left, shown, sum; /* left: until the limit; sum: bytes of the pairs */
+    uint64_t count;            /* keys of the range */
+    uint64_t revision;         /* when it began, for the header */
+    bool more;
+    size_t at_len;
+    char at[STORE_KEY_MAX];
+};
+
+bool listing_suits(const struct keys *keys, const struct query *query)
+{
+    uint64_t count;
+
+    if (query->count_only || query->target != QUERY_KEY || query->order == QUERY_DESCEND)
+        return false;
+    if (query->range.end.len == 0 || (query->limit > 0 && query->limit < LISTING_KEYS_MIN))
+        return false;
+    count = keys_count_range(keys, query->range, 0); /* of now; of the past it is a guess */
+    return count >= LISTING_KEYS_MIN;
+}
+
+static void seek(struct etcd_listing *l, struct str from)
+{
+    l->at_len = from.len;
+    memcpy(l->at, from.at, from.len);
+}
+
+static void begin_again(struct etcd_api *api, struct etcd_listing *l)
+{
+    const struct keys *keys = api_keys(api);
+
+    l->revision = keys_revision(keys);
+    if (l->pinned) l->query.revision = (int64_t)l->revision;
+    l->left = l->query.limit > 0 ? (uint64_t)l->query.limit : UINT64_MAX;
+    l->sum = l->shown = 0;
+    l->more = false;
+    seek(l, l->query.range.from);
+}
+
+void listing_begin(struct etcd_request *request, const struct query *query)
+{
+    struct etcd_api *api = api_of(request);
+    struct etcd_listing *l = calloc(1, sizeof *l);
+
+    if (!l) {
+        etcd_refuse(request, ETCD_TOO_MANY_REQUESTS);
+        return;
+    }
+    l->query = *query;
+    l->pinned = query->revision <= 0;
+    begin_again(api, l);
+    request->listing = l;
+    rpc_call_waits(request->base.call);
+    request_keep(&request->base, &api->listings);
+    timer_start_in(&api->listing_turn, 0);
+}
+
+/* Keys of the next slice. `answer` NULL: they are measured. False: there are no more. */
+static bool slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
+{
+    struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
+    size_t bytes = 0;
+    struct keys_cursor cursor;
+    struct key_value pair;
+
+    keys_seek(keys, rest, (uint64_t)l->query.revision, &cursor);
+    cursor.rows_left = SLICE_KEYS;
+    while (keys_next(&cursor, &pair)) {
+        if (!query_passes(&l->query, &pair)) continue;
+        if (l->left == 0 || bytes >= SLICE_BYTES) {
+            l->more = l->left == 0;
+            seek(l, pair.key);
+            return !l->more;
+        }
+        if (l->query.keys_only) pair.value = STR_EMPTY;
+        if (answer) {
+            keyvalue_pack(answer, 2, &pair);
+            bytes = answer->into->len;
+        } else {
+            size_t size = keyvalue_size(&pair);
+
+            l->sum += 1 + keyvalue_varint(size) + size;
+            l->shown++;
+        }
+        l->left--;
+    }
+    if (cursor.next.len) seek(l, cursor.next);
+    return cursor.next.len > 0;
+}
+
+/* The fields around the pairs: the header before them, the rest behind. */
+static void pack_end(const struct etcd_listing *l, struct pack *answer)
+{
+    pack_u64(answer, 3, l->more);
+    pack_u64(answer, 4, l->count);
+}
+
+/* True: it was measured whole, and told its length. */
+static enum err begin_telling(struct etcd_request *request, struct etcd_listing *l)
+{
+    struct etcd_api *api = api_of(request);
+    struct pack answer = pack_begin(&api->answer);
+    size_t header;
+    enum err err;
+
+    l->count = keys_count_range(api_keys(api), l->query.range, (uint64_t)l->query.revision);
+    etcd_header(api, &answer, l->revision);
+    header = api->answer.len;
+    pack_end(l, &answer);
+    if (answer.err) return answer.err;
+    err = rpc_reply_begin(request->base.call, api->answer.len + l->sum);
+    if (!err) err = rpc_reply_more(request->base.call, str_of(api->answer.data, header));
+    l->telling = true;
+    l->left = l->shown;
+    seek(l, l->query.range.from);
+    return err;
+}
+
+static enum err tell(struct etcd_request *request, struct etcd_listing *l, bool *ret_done)
+{
+    struct etcd_api *api = api_of(request);
+    struct pack answer = pack_begin(&api->answer);
+    bool more = l->more; /* what it is cut by was measured */
+
+    *ret_done = !slice(api_keys(api), l, &answer);
+    l->more = more;
+    if (*ret_done) pack_end(l, &answer);
+    return answer.err ? answer.err : rpc_reply_more(request->base.call, buf_peek(&api->answer));
+}
+
+static void end(struct etcd_request *request, enum etcd_error error)
+{
+    request_fail(&request->base, etcd_errors[error].status, "%s", etcd_errors[error].text);
+}
+
+/* What it reads was compacted meanwhile. */
+static void overtaken(struct etcd_request *request, struct etcd_listing *l)
+{
+    if (!l->pinned)
+        end(request, ETCD_COMPACTED);
+    else if (l->telling)
+        end(request, ETCD_TIMEOUT); /* the caller asks again */
+    else
+        begin_again(api_of(request), l);
+}
+
+static void turn(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    struct etcd_listing *l = request->listing;
+    enum err err = ERR_OK;
+    bool done = false;
+
+    if (store_machine_restoring(api->service->machine)) {
+        end(request, ETCD_TIMEOUT_APPLIED);
+        return;
+    }
+    if ((uint64_t)l->query.revision < keys_compacted(api_keys(api))) {
+        overtaken(request, l);
+        return;
+    }
+    if (l->telling)
+        err = tell(request, l, &done);
+    else if (!slice(api_keys(api), l, NULL))
+        err = begin_telling(request, l);
+    if (err)
+        end(request, ETCD_TOO_MANY_REQUESTS);
+    else if (done)
+        request_free(&request->base);
+    else
+        l->waits = rpc_reply_waits(request->base.call);
+}
+
+/* One slice of one of them, in turns. */
+static void on_turn(struct timer *timer)
+{
+    struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, listing_turn);
+    struct etcd_request *request = NULL;
+
+    LIST_EACH(&api->listings, node)
+    {
+        request = etcd_request_of(CONTAINER_OF(node, struct request, link));
+        if (!request->listing->waits) break;
+        request = NULL;
+    }
+    if (!request) return;
+    list_remove(&request->base.link);
+    list_append(&api->listings, &request->base.link);
+    timer_start_in(timer, 0);
+    turn(request);
+}
+
+void listing_writable(struct etcd_request *request)
+{
+    if (!request->listing) return;
+    request->listing->waits = false;
+    timer_start_in(&api_of(request)->listing_turn, 0);
+}
+
+void listing_freed(struct etcd_request *request)
+{
+    free(request->listing);
+    request->listing = NULL;
+}
+
+void listing_restored(struct etcd_api *api)
+{
+    LIST_EACH_SAFE(&api->listings, node, next)
+    {
+        end(etcd_request_of(CONTAINER_OF(node, struct request, link)), ETCD_TIMEOUT);
+    }
+}
+
+enum err listing_open(struct etcd_api *api)
+{
+    list_init(&api->listings);
+    return timer_init(&api->listing_turn, api->options.io->loop, on_turn);
+}
+
+void listing_close(struct etcd_api *api)
+{
+    timer_deinit(&api->listing_turn);
+}

@@ -1,0 +1,19 @@
+/* A Range of very many keys: measured, then told, a slice a turn of the loop, all as of one
+ * revision. Its answer is one message, of which next to nothing is held in memory. */
+#ifndef STORE_ETCD_LISTING_H
+#define STORE_ETCD_LISTING_H
+#include "store/etcd/internal.h"
+
+enum { LISTING_KEYS_MIN = 2048 }; /* fewer are told in one go */
+/* Is it one for here? In the order of keys, after query_check. */
+bool listing_suits(const struct keys *keys, const struct query *query);
+/* Answers, sooner or later. `query`: its views are the message's. */
+void listing_begin(struct etcd_request *request, const struct query *query);
+
+/* -- of the part -- */
+enum err listing_open(struct etcd_api *api);
+void listing_close(struct etcd_api *api);
+void listing_writable(struct etcd_request *request);
+void listing_freed(struct etcd_request *request);
+void listing_restored(struct etcd_api *api); /* another state stands there: all end */
+#endif

@@ -1,0 +1,362 @@
+/* etcdserverpb.Maintenance and what is left of Auth: how a replica is, hashes, another leader.
+ *
+ * There is nothing to defragment: the store lives in memory, and its log is cut by snapshots; the
+ * call says so in its trailer and in the log. Alarms come and go with what they are about. Snapshot
+ * is fleet/service_snapshot.h's: it carries more than the store. */
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "store/etcd/internal.h"
+
+static bool always(const ProtobufCMessage *message)
+{
+    (void)message;
+    return true;
+}
+
+/* -- Status -- */
+
+static void status(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    struct replica_status replica = replica_status(api->options.replica);
+    struct store_sizes sizes = store_sizes(api_store(api));
+    struct pack pack = etcd_answer(api);
+
+    pack_text(&pack, 2, str_from(etcd_version(api)));
+    pack_u64(&pack, 3, max_u64(sizes.bytes, 1)); /* never nothing: clients leave zero out */
+    pack_u64(&pack, 4, replica.leader_id);
+    pack_u64(&pack, 5, replica.commit);
+    pack_u64(&pack, 6, replica.term);
+    pack_u64(&pack, 7, replica.applied);
+    if (!replica.leader_id) pack_text(&pack, 8, STR("etcdserver: no leader"));
+    if (sizes.no_space) pack_text(&pack, 8, STR("alarm: NOSPACE"));
+    pack_u64(&pack, 9, sizes.bytes);
+    pack_u64(&pack, 10, !replica.voter);
+    pack_text(&pack, 11, STR("3.6.0")); /* what later clients expect of such a version */
+    pack_u64(&pack, 12, sizes.quota);
+    etcd_reply(request, &pack);
+}
+
+/* -- Alarm -- */
+
+static enum etcd_error check_alarm(struct etcd_request *request)
+{
+    const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
+
+    return m->action == ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__ACTIVATE ? ETCD_LEFT_OUT
+                                                                            : ETCD_OK;
+}
+
+/* Every replica has the same store: the alarm is told as the leader's. DEACTIVATE ends none: room
+ * does. */
+static void alarm_(struct etcd_request *request)
+{
+    const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
+    struct etcd_api *api = api_of(request);
+    uint64_t leader = replica_status(api->options.replica).leader_id;
+    bool about = (m->memberid == 0 || m->memberid == leader) &&
+                 m->alarm != ETCDSERVERPB__ALARM_TYPE__CORRUPT &&
+                 m->action == ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__GET;
+    struct pack pack = etcd_answer(api);
+
+    if (about && store_sizes(api_store(api)).no_space) {
+        char room[2 * (1 + PACK_VARINT_MAX)];
+        struct buf small = {.data = room, .cap = sizeof room, .max = sizeof room};
+        struct pack row = {&small, ERR_OK};
+
+        pack_u64(&row, 1, leader);
+        pack_u64(&row, 2, ETCDSERVERPB__ALARM_TYPE__NOSPACE);
+        pack_row(&pack, 2, &row);
+    }
+    etcd_reply(request, &pack);
+}
+
+/* -- Hash, Defragment, Auth -- */
+
+static void hash(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    struct pack pack = etcd_answer(api);
+
+    pack_u64(&pack, 2, (uint32_t)keys_hash(api_keys(api)));
+    etcd_reply(request, &pack);
+}
+
+static void defragment(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    struct pack pack = etcd_answer(api);
+
+    LOG_INFO(&api->log, "asked to defragment: there is nothing to do");
+    (void)rpc_add_trailer(request->base.call, STR("x-muster-note"),
+                          STR("nothing to defragment: the store is in memory"));
+    etcd_reply(request, &pack);
+}
+
+static void auth_status(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    struct pack pack = etcd_answer(api);
+
+    pack_u64(&pack, 3, 1); /* `enabled` is false */
+    etcd_reply(request, &pack);
+}
+
+static enum etcd_error check_authenticate(struct etcd_request *request)
+{
+    (void)request;
+    return ETCD_AUTH_DISABLED;
+}
+
+#define SERVED(service, rpc, word)                                                                 \
+    .base = {.path = "/etcdserverpb." service "/" rpc,                                             \
+             .name = rpc,                                                                          \
+             .input = &etcdserverpb__##word##_request__descriptor,                                 \
+             .output = &etcdserverpb__##word##_response__descriptor}
+static const struct etcd_method methods[] = {
+    {SERVED("Maintenance", "Status", status), .allows = etcd_may_look, .serializable = always,
+     .read = status},
+    {SERVED("Maintenance", "Alarm", alarm), .check = check_alarm, .allows = etcd_may_look,
+     .read = alarm_},
+    {SERVED("Maintenance", "Hash", hash), .allows = etcd_may_look, .serializable = always,
+     .read = hash},
+    {SERVED("Maintenance", "Defragment", defragment), .allows = etcd_may_look,
+     .serializable = always, .read = defragment},
+    {SERVED("Auth", "AuthStatus", auth_status), .serializable = always, .read = auth_status},
+    {SERVED("Auth", "Authenticate", authenticate), .check = check_authenticate,
+     .serializable = always, .read = auth_status},
+    {.base = {.path = NULL}},
+};
+
+/* -- HashKV: of this replica's keys as they were at one revision -- */
+
+enum { HASH_ROWS = 4096 /* a turn */, HASHES_MAX = 16 };
+struct hashing {
+    struct etcd_api *api;
+    struct rpc_call *call;
+    struct task next;
+    uint64_t revision, hash;
+    struct buf from; /* where it goes on */
+};
+
+static void hashing_free(struct hashing *hashing)
+{
+    rpc_call_set_data(hashing->call, NULL);
+    task_cancel(&hashing->next);
+    buf_deinit(&hashing->from);
+    hashing->api->hashings--;
+    free(hashing);
+}
+
+static void hashing_fail(struct hashing *hashing, enum etcd_error error)
+{
+    etcd_finish(hashing->call, error);
+    hashing_free(hashing);
+}
+
+static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
+{
+    uint64_t numbers[] = {pair->create, pair->mod, pair->version, pair->lease};
+
+    seed = str_hash(pair->key, seed);
+    seed = str_hash(pair->value, seed);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        char bytes[8];
+
+        store_le64(bytes, numbers[i]);
+        seed = str_hash(str_of(bytes, sizeof bytes), seed);
+    }
+    return seed;
+}
+
+static void hashing_reply(struct hashing *hashing)
+{
+    struct etcd_api *api = hashing->api;
+    struct pack pack = etcd_answer(api);
+
+    pack_u64(&pack, 2, (uint32_t)(hashing->hash ^ hashing->hash >> 32));
+    pack_u64(&pack, 3, keys_compacted(api_keys(api)));
+    pack_u64(&pack, 4, hashing->revision);
+    rpc_reply_bytes(hashing->call, buf_peek(&api->answer));
+    hashing_free(hashing);
+}
+
+static void hash_some(struct task *task)
+{
+    struct hashing *hashing = CONTAINER_OF(task, struct hashing, next);
+    struct etcd_api *api = hashing->api;
+    const struct keys *keys = api_keys(api);
+    struct keys_cursor cursor;
+    struct key_value pair;
+
+    if (store_machine_restoring(api->service->machine)) {
+        hashing_fail(hashing, ETCD_TIMEOUT_APPLIED);
+        return;
+    }
+    if (hashing->revision < keys_compacted(keys)) { /* while it went on */
+        hashing_fail(hashing, ETCD_COMPACTED);
+        return;
+    }
+    keys_seek(keys, (struct key_range){buf_peek(&hashing->from), STR("\0")},
+              hashing->revision == keys_revision(keys) ? 0 : hashing->revision, &cursor);
+    cursor.rows_left = HASH_ROWS;
+    while (keys_next(&cursor, &pair)) hashing->hash = hash_pair(hashing->hash, &pair);
+    if (cursor.next.len == 0) {
+        hashing_reply(hashing);
+        return;
+    }
+    buf_clear(&hashing->from);
+    if (buf_append(&hashing->from, cursor.next))
+        hashing_fail(hashing, ETCD_TOO_MANY_REQUESTS);
+    else
+        loop_defer(api->options.io->loop, &hashing->next);
+}
+
+static void on_hash_kv(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes)
+{
+    struct etcd_api *api = owner;
+    int64_t wanted = ((const Etcdserverpb__HashKVRequest *)message)->revision;
+    uint64_t now = keys_revision(api_keys(api));
+    struct hashing *hashing;
+
+    (void)bytes;
+    if (!etcd_may_any(api, call)) {
+        etcd_finish(call, ETCD_DENIED);
+        return;
+    }
+    if (wanted > 0 && (uint64_t)wanted > now) {
+        etcd_finish(call, ETCD_FUTURE);
+        return;
+    }
+    hashing = api->hashings < HASHES_MAX ? calloc(1, sizeof *hashing) : NULL;
+    if (!hashing) {
+        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
+        return;
+    }
+    api->hashings++;
+    hashing->api = api;
+    hashing->call = call;
+    hashing->hash = 1; /* nothing hashes to something, too: clients leave zero out */
+    hashing->revision = wanted > 0 ? (uint64_t)wanted : now;
+    buf_init(&hashing->from, STORE_KEY_MAX + 1);
+    (void)buf_append_byte(&hashing->from, '\0');
+    task_init(&hashing->next, hash_some);
+    rpc_call_set_data(call, hashing);
+    if (hashing->from.len == 0)
+        hashing_fail(hashing, ETCD_TOO_MANY_REQUESTS);
+    else
+        loop_defer(api->options.io->loop, &hashing->next);
+}
+
+static void on_hash_done(void *owner, struct rpc_call *call)
+{
+    struct hashing *hashing = rpc_call_data(call);
+
+    (void)owner;
+    if (hashing) hashing_free(hashing);
+}
+
+/* -- MoveLeader: asked of the leader, as etcd wants it -- */
+
+struct moving {
+    struct rpc_call *call; /* NULL: gone */
+    struct etcd_api *api;
+    struct transfer transfer;
+};
+
+static void move_reply(struct etcd_api *api, struct rpc_call *call)
+{
+    (void)etcd_answer(api);
+    rpc_reply_bytes(call, buf_peek(&api->answer));
+}
+
+static void moved(struct transfer *transfer, enum err err, const struct note *note)
+{
+    struct moving *moving = CONTAINER_OF(transfer, struct moving, transfer);
+    struct rpc_call *call = moving->call;
+
+    (void)note;
+    if (call) rpc_call_set_data(call, NULL);
+    if (call && !err)
+        move_reply(moving->api, call);
+    else if (call)
+        etcd_finish(call, err == ERR_NOT_LEADER  ? ETCD_NOT_LEADER
+                          : err == ERR_NOT_FOUND ? ETCD_BAD_TRANSFEREE
+                                                 : ETCD_TIMEOUT);
+    free(moving);
+}
+
+static bool is_voter(const struct etcd_api *api, uint64_t id)
+{
+    struct replica_member members[REPLICA_MEMBERS_MAX];
+    size_t count = replica_members(api->options.replica, members);
+
+    for (size_t i = 0; i < count; i++)
+        if (members[i].id == id) return members[i].role == MEMBER_VOTER;
+    return false;
+}
+
+static void on_move(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                    struct str bytes)
+{
+    struct etcd_api *api = owner;
+    uint64_t target = ((const Etcdserverpb__MoveLeaderRequest *)message)->targetid;
+    enum etcd_error error = !etcd_is_admin(call)         ? ETCD_DENIED
+                            : !leader_here(&api->leader) ? ETCD_NOT_LEADER
+                            : !is_voter(api, target)     ? ETCD_BAD_TRANSFEREE
+                                                         : ETCD_OK;
+    struct moving *moving;
+
+    (void)bytes;
+    if (error) {
+        etcd_finish(call, error);
+        return;
+    }
+    if (target == replica_status(api->options.replica).id) { /* it leads already */
+        move_reply(api, call);
+        return;
+    }
+    moving = calloc(1, sizeof *moving);
+    if (!moving) {
+        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
+        return;
+    }
+    *moving = (struct moving){.call = call, .api = api, .transfer = {.to = target, .done = moved}};
+    rpc_call_set_data(call, moving);
+    LOG_INFO(&api->log, "another is to lead", log_u64("id", target),
+             log_str("actor", rpc_access_name(rpc_call_identity(call))));
+    replica_transfer(api->options.replica, &moving->transfer);
+}
+
+static void on_move_done(void *owner, struct rpc_call *call)
+{
+    struct moving *moving = rpc_call_data(call);
+
+    (void)owner;
+    if (moving) moving->call = NULL;
+}
+
+static const struct rpc_handler hash_handler = {.on_message = on_hash_kv, .on_done = on_hash_done};
+static const struct rpc_handler move_handler = {.on_message = on_move, .on_done = on_move_done};
+
+static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
+{
+    static const struct rpc_method calls[] = {
+        {.path = "/etcdserverpb.Maintenance/HashKV",
+         .kind = RPC_UNARY,
+         .input = &etcdserverpb__hash_kvrequest__descriptor,
+         .output = &etcdserverpb__hash_kvresponse__descriptor,
+         .handler = &hash_handler},
+        {.path = "/etcdserverpb.Maintenance/MoveLeader",
+         .kind = RPC_UNARY,
+         .input = &etcdserverpb__move_leader_request__descriptor,
+         .output = &etcdserverpb__move_leader_response__descriptor,
+         .handler = &move_handler},
+    };
+
+    return etcd_add_all(api, server, calls, ARRAY_LEN(calls), NULL, note);
+}
+
+const struct etcd_part etcd_maintenance_part = {.methods = methods, .add = add};

@@ -1,0 +1,227 @@
+/* etcdserverpb.Watch: the requests of streams, from any replica; what they are told is feed.h's.
+ *
+ * A client that says it is done with asking (half-closed) goes on being told, as with etcd. A
+ * stream that asked for a leader (hasleader) ends when none is known for three election timeouts.
+ */
+#include <stdlib.h>
+
+#include "store/etcd/asks.h"
+#include "store/etcd/internal.h"
+#include "store/hub.h"
+
+enum { ELECTION_MS = 250, NO_LEADER_ELECTIONS = 3 };
+
+struct etcd_watches {
+    struct feed *feed;
+    struct list streams;
+    struct timer no_leader; /* runs while nobody leads */
+};
+struct watch_stream {
+    struct feed_stream feed;
+    struct list link;
+    struct etcd_api *api;
+    struct rpc_call *call;
+    bool needs_leader, paused;
+};
+
+static void pause_if_full(struct watch_stream *stream)
+{
+    bool full = feed_stream_full(&stream->feed);
+
+    if (full && !stream->paused) rpc_pause(stream->call);
+    if (!full && stream->paused) rpc_resume(stream->call);
+    stream->paused = full;
+}
+
+/* -- the feed's side -- */
+
+static enum err on_send(struct feed_stream *feed, struct str message)
+{
+    return rpc_send_bytes(CONTAINER_OF(feed, struct watch_stream, feed)->call, message);
+}
+
+static void on_broken(struct feed_stream *feed, enum err err)
+{
+    if (err != ERR_CLOSED)
+        etcd_finish(CONTAINER_OF(feed, struct watch_stream, feed)->call, ETCD_UNHEALTHY);
+}
+
+static void pack_header(void *owner, struct pack *into, uint64_t revision)
+{
+    etcd_header(owner, into, revision);
+}
+
+/* -- the call's side -- */
+
+static void on_start(void *service, struct rpc_call *call)
+{
+    struct etcd_api *api = service;
+    struct watch_stream *stream = NULL;
+
+    if (etcd_lacks_leader(api, call))
+        etcd_finish(call, ETCD_NO_LEADER);
+    else if (!(stream = calloc(1, sizeof *stream)))
+        etcd_finish(call, ETCD_UNHEALTHY);
+    rpc_call_set_data(call, stream);
+    if (!stream) return;
+    stream->api = api;
+    stream->call = call;
+    stream->needs_leader = etcd_wants_leader(call);
+    feed_stream_init(api->watches->feed, &stream->feed);
+    list_init(&stream->link);
+    list_append(&api->watches->streams, &stream->link);
+}
+
+static const char *refusal(void *owner, struct key_range range)
+{
+    const struct watch_stream *stream = owner;
+
+    return etcd_may(stream->api, stream->call, range, ETCD_READ) ? NULL
+                                                                 : etcd_errors[ETCD_DENIED].text;
+}
+
+static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes)
+{
+    struct etcd_api *api = service;
+    struct watch_stream *stream = rpc_call_data(call);
+
+    (void)bytes;
+    if (!stream) return;
+    if (store_machine_restoring(api->service->machine)) {
+        etcd_finish(call, ETCD_TIMEOUT_APPLIED);
+        return;
+    }
+    ask_watch(&stream->feed, (const Etcdserverpb__WatchRequest *)message, refusal, stream);
+    pause_if_full(stream);
+}
+
+static void on_writable(void *service, struct rpc_call *call)
+{
+    struct watch_stream *stream = rpc_call_data(call);
+
+    (void)service;
+    if (!stream) return;
+    (void)feed_stream_writable(&stream->feed);
+    pause_if_full(stream);
+}
+
+static void on_drain(void *service, struct rpc_call *call)
+{
+    (void)service;
+    if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
+}
+
+static void on_done(void *service, struct rpc_call *call)
+{
+    struct watch_stream *stream = rpc_call_data(call);
+
+    (void)service;
+    if (!stream) return;
+    feed_stream_deinit(&stream->feed);
+    list_remove(&stream->link);
+    free(stream);
+}
+
+static const struct rpc_handler handler = {.on_start = on_start,
+                                           .on_message = on_message,
+                                           .on_writable = on_writable,
+                                           .on_drain = on_drain,
+                                           .on_done = on_done};
+
+/* -- the part -- */
+
+static void on_no_leader(struct timer *timer)
+{
+    struct etcd_watches *watches = CONTAINER_OF(timer, struct etcd_watches, no_leader);
+
+    LIST_EACH(&watches->streams, node)
+    {
+        struct watch_stream *stream = CONTAINER_OF(node, struct watch_stream, link);
+
+        if (stream->needs_leader) etcd_finish(stream->call, ETCD_NO_LEADER);
+    }
+}
+
+static void changed(struct etcd_api *api, const struct replica_status *status)
+{
+    uint64_t election_ms = api->options.election_ms ? api->options.election_ms : ELECTION_MS;
+
+    if (status->leader_id)
+        timer_stop(&api->watches->no_leader);
+    else if (!timer_running(&api->watches->no_leader))
+        timer_start_in(&api->watches->no_leader, NO_LEADER_ELECTIONS * election_ms);
+}
+
+static void applied(struct etcd_api *api, const struct store_applied *what)
+{
+    feed_applied(api->watches->feed, what);
+}
+
+static void restored(struct etcd_api *api)
+{
+    feed_restored(api->watches->feed);
+}
+
+/* Those of both APIs are one number. */
+static void second(struct etcd_api *api)
+{
+    struct store_service *service = api->service;
+
+    if (service->metrics.watchers)
+        gauge_set(service->metrics.watchers,
+                  (double)(hub_count(service->hub) + feed_count(api->watches->feed)));
+}
+
+static enum err open_part(struct etcd_api *api)
+{
+    const struct store_service_limits *limits = &api->service->limits;
+    struct etcd_watches *watches = calloc(1, sizeof *watches);
+    enum err err;
+
+    if (!watches) return ERR_NOMEM;
+    api->watches = watches;
+    list_init(&watches->streams);
+    err = timer_init(&watches->no_leader, api->options.io->loop, on_no_leader);
+    if (err) return err;
+    return feed_open(&(struct feed_options){.io = api->options.io,
+                                            .machine = api->service->machine,
+                                            .watches_max = limits->watchers_max,
+                                            .progress_ms = api->options.progress_ms,
+                                            .send = on_send,
+                                            .broken = on_broken,
+                                            .header = pack_header,
+                                            .owner = api,
+                                            .events = api->service->metrics.watch_events},
+                     &watches->feed);
+}
+
+static void close_part(struct etcd_api *api)
+{
+    if (!api->watches) return;
+    timer_deinit(&api->watches->no_leader);
+    feed_close(api->watches->feed);
+    free(api->watches);
+}
+
+static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
+{
+    return etcd_add(api, server,
+                    &(struct rpc_method){.path = "/etcdserverpb.Watch/Watch",
+                                         .kind = RPC_BIDI,
+                                         .input = &etcdserverpb__watch_request__descriptor,
+                                         .output = &etcdserverpb__watch_response__descriptor,
+                                         .request_max = ETCD_MESSAGE_MAX,
+                                         .response_max = ETCD_ANSWER_MAX,
+                                         .handler = &handler,
+                                         .service = api},
+                    NULL, note);
+}
+
+const struct etcd_part etcd_watch_part = {.open = open_part,
+                                          .close = close_part,
+                                          .add = add,
+                                          .applied = applied,
+                                          .restored = restored,
+                                          .changed = changed,
+                                          .second = second};

@@ -1,0 +1,58 @@
+#include "worker/cdylib.h"
+
+#include <dlfcn.h>
+#include <muster/plugin.h>
+
+enum err cdylib_load(const char *path, const char *symbol, const struct muster_plugin **ret_plugin,
+                     struct note *note)
+{
+    const struct muster_plugin *plugin;
+    muster_plugin_factory *factory;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *found;
+
+    if (!library) {
+        const char *why = dlerror();
+        note_set(note, "%s", why ? why : "cannot be loaded");
+        return ERR_NOT_FOUND;
+    }
+    found = dlsym(library, symbol);
+    if (!found) {
+        note_set(note, "%s has no symbol '%s'", path, symbol);
+        return ERR_NOT_FOUND;
+    }
+    memcpy(&factory, &found, sizeof factory); /* ISO C has no cast between the two */
+    plugin = factory();
+    if (!plugin) {
+        note_set(note, "%s: '%s' returned no plugin", path, symbol);
+        return ERR_INVALID;
+    }
+    if (plugin->abi_version != MUSTER_PLUGIN_ABI) {
+        note_set(note, "%s: the plugin has ABI version %u, this worker has %u", path,
+                 (unsigned)plugin->abi_version, MUSTER_PLUGIN_ABI);
+        return ERR_VERSION;
+    }
+    if (!plugin->call || !plugin->free_buf) {
+        note_set(note, "%s: the plugin lacks call or free_buf", path);
+        return ERR_INVALID;
+    }
+    *ret_plugin = plugin;
+    return ERR_OK;
+}
+
+enum err cdylib_call(const struct muster_plugin *plugin, struct str method, struct str payload,
+                     struct buf *answer, struct note *note)
+{
+    struct muster_plugin_buf out = {NULL, 0, 0};
+    int32_t code = plugin->call((const uint8_t *)method.at, method.len, (const uint8_t *)payload.at,
+                                payload.len, &out);
+    enum err err;
+
+    if (code) {
+        note_set(note, "plugin %s: method '%.*s' failed with rc %d",
+                 plugin->name ? plugin->name : "", STR_ARG(method), code);
+        return ERR_INVALID;
+    }
+    err = out.len ? buf_append(answer, str_of(out.ptr, out.len)) : ERR_OK;
+    if (out.ptr) plugin->free_buf(out);
+    return err;
+}

@@ -1,0 +1,429 @@
+/* Checkpoints in an object store that speaks S3: one object for each partition,
+ * s3://BUCKET/PREFIX/<8 digits>.ckpt, replaced by conditional PUTs (If-Match, If-None-Match).
+ *
+ * Without conditions two owners could overwrite each other unseen, so before its first write a
+ * store is asked for something it must refuse: a second creation of one object. A store that
+ * takes it is not used.
+ *
+ * Who we are and where it is comes from the environment, under the names every S3 tool uses:
+ * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3 or
+ * AWS_ENDPOINT_URL. Plain http is taken for this machine only. */
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/clock.h"
+#include "io/net.h"
+#include "worker/checkpoint.h"
+#include "worker/sigv4.h"
+
+enum {
+    CONNECT_TIMEOUT_MS = 5000,
+    CALL_TIMEOUT_MS = 30000,
+    HOST_CAP = 256,
+    KEY_CAP = 256,
+    TOKEN_CAP = 4096,
+    HEADER_MAX = 2 * TOKEN_CAP,
+    PATH_MAX_BYTES = 4096,
+    HTTP_OK = 200,
+    HTTP_DENIED = 403,
+    HTTP_NOT_FOUND = 404,
+    HTTP_CONFLICT = 409,
+    HTTP_PRECONDITION = 412,
+    HTTP_SLOW_DOWN = 503,
+    HTTP_SERVER_FAULT = 500,
+};
+
+struct s3_store {
+    struct checkpoint_store base;
+    CURL *curl;
+    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without its last '/' */
+    char bucket[HOST_CAP], prefix[HOST_CAP], region[64];
+    char access_key[KEY_CAP], secret_key[KEY_CAP], token[TOKEN_CAP];
+    bool probed;
+};
+
+static pthread_once_t curl_started = PTHREAD_ONCE_INIT;
+static void start_curl(void)
+{
+    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* -- one request -- */
+
+struct answer {
+    struct buf *body; /* NULL: thrown away */
+    long status;
+    char etag[CHECKPOINT_VERSION_CAP];
+    bool too_large;
+};
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *context)
+{
+    struct answer *answer = context;
+
+    if (answer->body && buf_append(answer->body, str_of(bytes, size * count))) {
+        answer->too_large = true;
+        return 0;
+    }
+    return size * count;
+}
+
+static size_t on_header(char *bytes, size_t size, size_t count, void *context)
+{
+    struct answer *answer = context;
+    struct str line = str_of(bytes, size * count), name, value;
+    size_t colon = str_find(line, ':');
+
+    if (str_starts(line, STR("HTTP/"))) answer->etag[0] = '\0';
+    name = str_of(line.at, colon);
+    value = str_trim(str_tail(line, colon + 1));
+    if (str_equal_nocase(name, STR("etag")) && value.len < sizeof answer->etag)
+        snprintf(answer->etag, sizeof answer->etag, "%.*s", STR_ARG(value));
+    return size * count;
+}
+
+static enum err add_line(struct curl_slist **list, const char *name, struct str value)
+{
+    struct curl_slist *longer;
+    struct buf line;
+    enum err err;
+
+    buf_init(&line, HEADER_MAX);
+    err = buf_appendf(&line, "%s: %.*s", name, STR_ARG(value));
+    if (!err) err = buf_append_byte(&line, '\0');
+    if (!err) {
+        longer = curl_slist_append(*list, line.data);
+        if (longer)
+            *list = longer;
+        else
+            err = ERR_NOMEM;
+    }
+    buf_deinit(&line);
+    return err;
+}
+
+struct s3_call {
+    const char *method;
+    struct str path; /* encoded, with the endpoint's own */
+    struct str body;
+    const char *condition, *condition_value; /* "if-match"; NULL: none */
+};
+
+/* The headers of the request, signed. */
+static enum err headers_of(const struct s3_store *s, const struct s3_call *call,
+                           struct curl_slist **ret_list)
+{
+    struct sigv4_header headers[SIGV4_HEADERS_MAX];
+    char payload[SIGV4_HEX + 1], date[SIGV4_DATE_CAP];
+    struct sigv4_request request = {.method = call->method,
+                                    .path = call->path,
+                                    .query = STR_EMPTY,
+                                    .headers = headers,
+                                    .payload_hex = payload,
+                                    .date = date,
+                                    .region = s->region,
+                                    .service = "s3",
+                                    .access_key = s->access_key,
+                                    .secret_key = s->secret_key};
+    size_t count = 0;
+    struct buf authorization;
+    enum err err;
+
+    sigv4_sha256(call->body, payload);
+    sigv4_date(clock_wall(clock_real()), date);
+    headers[count++] = (struct sigv4_header){"host", str_from(s->host)};
+    headers[count++] = (struct sigv4_header){"x-amz-content-sha256", str_from(payload)};
+    headers[count++] = (struct sigv4_header){"x-amz-date", str_from(date)};
+    if (s->token[0])
+        headers[count++] = (struct sigv4_header){"x-amz-security-token", str_from(s->token)};
+    if (call->condition)
+        headers[count++] = (struct sigv4_header){call->condition, str_from(call->condition_value)};
+    request.header_count = count;
+    buf_init(&authorization, TOKEN_CAP);
+    err = sigv4_authorization(&request, &authorization);
+    for (size_t i = 0; !err && i < count; i++)
+        err = add_line(ret_list, headers[i].name, headers[i].value);
+    if (!err) err = add_line(ret_list, "authorization", buf_peek(&authorization));
+    if (!err && call->body.len) err = add_line(ret_list, "content-type", STR("application/json"));
+    if (!err) err = add_line(ret_list, "expect", STR_EMPTY);
+    buf_deinit(&authorization);
+    return err;
+}
+
+static bool never_sent(CURLcode code)
+{
+    return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
+           code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION;
+}
+
+/* ERR_OK: there is an answer, whatever it says. */
+static enum err perform(struct s3_store *s, const struct s3_call *call, struct curl_slist *headers,
+                        struct answer *answer, struct note *note)
+{
+    char url[PATH_MAX_BYTES + HOST_CAP];
+    CURLcode code;
+
+    snprintf(url, sizeof url, "%s://%s%.*s", s->scheme, s->host, STR_ARG(call->path));
+    curl_easy_reset(s->curl); /* keeps connections */
+    curl_easy_setopt(s->curl, CURLOPT_URL, url);
+    curl_easy_setopt(s->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(s->curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(s->curl, CURLOPT_CUSTOMREQUEST, call->method);
+    curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(s->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(s->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(s->curl, CURLOPT_TIMEOUT_MS, (long)CALL_TIMEOUT_MS);
+    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, answer);
+    curl_easy_setopt(s->curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(s->curl, CURLOPT_HEADERDATA, answer);
+    if (call->body.len) {
+        curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, call->body.at);
+        curl_easy_setopt(s->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.len);
+    }
+    code = curl_easy_perform(s->curl);
+    if (code == CURLE_OK) {
+        curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &answer->status);
+        return ERR_OK;
+    }
+    note_set(note, "%s %s: %s", call->method, url, curl_easy_strerror(code));
+    if (answer->too_large) return ERR_TOO_LARGE;
+    return never_sent(code) ? ERR_UNAVAILABLE : ERR_UNKNOWN;
+}
+
+static enum err request(struct s3_store *s, const struct s3_call *call, struct answer *answer,
+                        struct note *note)
+{
+    struct curl_slist *headers = NULL;
+    enum err err = headers_of(s, call, &headers);
+
+    if (!err) err = perform(s, call, headers, answer, note);
+    curl_slist_free_all(headers);
+    return err;
+}
+
+/* What a status other than 200 means. */
+static enum err refused(const struct s3_call *call, const struct answer *answer, bool writes,
+                        struct note *note)
+{
+    note_set(note, "%s %.*s: HTTP %ld", call->method, STR_ARG(call->path), answer->status);
+    switch (answer->status) {
+    case HTTP_DENIED: return ERR_DENIED;
+    case HTTP_NOT_FOUND:
+        return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match of what is gone */
+    case HTTP_CONFLICT:
+    case HTTP_PRECONDITION: return ERR_CONFLICT;
+    case HTTP_SLOW_DOWN: return ERR_UNAVAILABLE;
+    default: break;
+    }
+    if (answer->status >= HTTP_SERVER_FAULT) return writes ? ERR_UNKNOWN : ERR_UNAVAILABLE;
+    return ERR_INVALID;
+}
+
+/* -- the two calls -- */
+
+static enum err path_of(const struct s3_store *s, const char *name, struct buf *into)
+{
+    struct buf plain;
+    enum err err;
+
+    buf_init(&plain, PATH_MAX_BYTES);
+    err = buf_appendf(&plain, "%s/%s/%s%s%s", s->path, s->bucket, s->prefix,
+                      s->prefix[0] ? "/" : "", name);
+    if (!err) err = sigv4_encode_path(buf_peek(&plain), into);
+    buf_deinit(&plain);
+    return err;
+}
+
+static enum err put(struct s3_store *s, const char *name, const char *condition, const char *value,
+                    struct str content, struct answer *answer, struct note *note)
+{
+    struct s3_call call = {
+        .method = "PUT", .body = content, .condition = condition, .condition_value = value};
+    struct buf path;
+    enum err err;
+
+    buf_init(&path, PATH_MAX_BYTES);
+    err = path_of(s, name, &path);
+    call.path = buf_peek(&path);
+    if (!err) err = request(s, &call, answer, note);
+    if (!err && answer->status != HTTP_OK) err = refused(&call, answer, true, note);
+    buf_deinit(&path);
+    return err;
+}
+
+static enum err probe(struct s3_store *s, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (int i = 0; i < 2 && (!err || err == ERR_CONFLICT); i++) {
+        struct answer answer = {0};
+        err = put(s, "conditional-writes", "if-none-match", "*", STR("{}"), &answer, note);
+    }
+    if (err == ERR_CONFLICT) { /* refused as it must be */
+        s->probed = true;
+        return ERR_OK;
+    }
+    if (err) return err == ERR_UNKNOWN ? ERR_UNAVAILABLE : err;
+    note_set(note, "%s does not refuse If-None-Match: two owners could overwrite each other",
+             s->host);
+    return ERR_UNSUPPORTED;
+}
+
+static enum err s3_read(struct checkpoint_store *store, uint32_t partition, struct buf *into,
+                        struct checkpoint_version *ret_version, struct note *note)
+{
+    struct s3_store *s = CONTAINER_OF(store, struct s3_store, base);
+    struct s3_call call = {.method = "GET", .body = STR_EMPTY};
+    struct answer answer = {.body = into};
+    char name[32];
+    struct buf path;
+    enum err err;
+
+    ret_version->text[0] = '\0';
+    snprintf(name, sizeof name, "%08" PRIu32 ".ckpt", partition);
+    buf_init(&path, PATH_MAX_BYTES);
+    err = path_of(s, name, &path);
+    call.path = buf_peek(&path);
+    if (!err) err = request(s, &call, &answer, note);
+    if (err == ERR_UNKNOWN) err = ERR_UNAVAILABLE; /* a read did nothing */
+    if (!err && answer.status != HTTP_OK) err = refused(&call, &answer, false, note);
+    if (!err && !answer.etag[0]) {
+        note_set(note, "%s answers without an ETag", s->host);
+        err = ERR_UNSUPPORTED;
+    }
+    if (!err) snprintf(ret_version->text, sizeof ret_version->text, "%s", answer.etag);
+    buf_deinit(&path);
+    return err;
+}
+
+static enum err s3_write(struct checkpoint_store *store, uint32_t partition,
+                         const struct checkpoint_version *expected, struct str content,
+                         struct checkpoint_version *ret_version, struct note *note)
+{
+    struct s3_store *s = CONTAINER_OF(store, struct s3_store, base);
+    bool there = expected->text[0] != '\0';
+    struct answer answer = {0};
+    char name[32];
+    enum err err = s->probed ? ERR_OK : probe(s, note);
+
+    snprintf(name, sizeof name, "%08" PRIu32 ".ckpt", partition);
+    if (!err)
+        err = put(s, name, there ? "if-match" : "if-none-match", there ? expected->text : "*",
+                  content, &answer, note);
+    if (!err && !answer.etag[0]) err = ERR_UNKNOWN; /* done, but not known as what */
+    if (!err) snprintf(ret_version->text, sizeof ret_version->text, "%s", answer.etag);
+    return err;
+}
+
+static void s3_close(struct checkpoint_store *store)
+{
+    struct s3_store *s = CONTAINER_OF(store, struct s3_store, base);
+
+    curl_easy_cleanup(s->curl);
+    memset(s->secret_key, 0, sizeof s->secret_key);
+    free(s);
+}
+
+/* -- where and who -- */
+
+static const char *first_of(const char *name, const char *other)
+{
+    const char *value = getenv(name);
+
+    if ((!value || !value[0]) && other) value = getenv(other);
+    return value && value[0] ? value : NULL;
+}
+
+static bool keep(char *into, size_t cap, struct str text)
+{
+    if (text.len >= cap) return false;
+    snprintf(into, cap, "%.*s", STR_ARG(text));
+    return true;
+}
+
+static enum err set_endpoint(struct s3_store *s, const char *endpoint, struct note *note)
+{
+    struct str rest = str_from(endpoint);
+    bool plain = str_starts(rest, STR("http://"));
+    char authority[HOST_CAP + 4];
+    size_t slash;
+
+    if (!plain && !str_starts(rest, STR("https://"))) {
+        note_set(note, "endpoint '%s' must begin with https://", endpoint);
+        return ERR_INVALID;
+    }
+    snprintf(s->scheme, sizeof s->scheme, "%s", plain ? "http" : "https");
+    rest = str_tail(rest, plain ? sizeof "http://" - 1 : sizeof "https://" - 1);
+    while (str_ends(rest, STR("/"))) rest.len--;
+    slash = str_find(rest, '/');
+    if (slash == 0 || !keep(s->host, sizeof s->host, str_of(rest.at, slash)) ||
+        !keep(s->path, sizeof s->path, str_tail(rest, slash))) {
+        note_set(note, "endpoint '%s' is none", endpoint);
+        return ERR_INVALID;
+    }
+    snprintf(authority, sizeof authority, "%s%s", s->host,
+             str_has(str_from(s->host), ':') ? "" : ":80");
+    if (plain && !address_is_loopback(authority)) {
+        note_set(note, "endpoint '%s': plain http is for this machine only", endpoint);
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
+static enum err set_up(struct s3_store *s, struct str bucket_and_prefix, struct note *note)
+{
+    size_t slash = str_find(bucket_and_prefix, '/');
+    struct str prefix = str_tail(bucket_and_prefix, slash + 1);
+    const char *key = first_of("AWS_ACCESS_KEY_ID", NULL);
+    const char *secret = first_of("AWS_SECRET_ACCESS_KEY", NULL);
+    const char *token = first_of("AWS_SESSION_TOKEN", NULL);
+    const char *region = first_of("AWS_REGION", "AWS_DEFAULT_REGION");
+    const char *endpoint = first_of("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+    char usual[HOST_CAP];
+
+    while (str_ends(prefix, STR("/"))) prefix.len--;
+    if (slash == 0 || !keep(s->bucket, sizeof s->bucket, str_of(bucket_and_prefix.at, slash)) ||
+        !keep(s->prefix, sizeof s->prefix, prefix)) {
+        note_set(note, "a bucket is needed: s3://bucket/prefix");
+        return ERR_INVALID;
+    }
+    if (!key || !secret || !keep(s->access_key, sizeof s->access_key, str_from(key)) ||
+        !keep(s->secret_key, sizeof s->secret_key, str_from(secret)) ||
+        !keep(s->token, sizeof s->token, str_from(token))) {
+        note_set(note, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set");
+        return ERR_INVALID;
+    }
+    if (!keep(s->region, sizeof s->region, str_from(region ? region : "us-east-1"))) {
+        note_set(note, "AWS_REGION is too long");
+        return ERR_INVALID;
+    }
+    snprintf(usual, sizeof usual, "https://s3.%s.amazonaws.com", s->region);
+    return set_endpoint(s, endpoint ? endpoint : usual, note);
+}
+
+enum err checkpoint_s3_open(struct str bucket_and_prefix, struct checkpoint_store **ret_store,
+                            struct note *note)
+{
+    static const struct checkpoint_store_ops ops = {s3_read, s3_write, s3_close};
+    struct s3_store *s = calloc(1, sizeof *s);
+    enum err err;
+
+    if (!s) return ERR_NOMEM;
+    s->base.ops = &ops;
+    err = set_up(s, bucket_and_prefix, note);
+    if (!err) {
+        pthread_once(&curl_started, start_curl);
+        s->curl = curl_easy_init();
+        if (!s->curl) err = ERR_NOMEM;
+    }
+    if (err) {
+        s3_close(&s->base);
+        return err;
+    }
+    *ret_store = &s->base;
+    return ERR_OK;
+}

@@ -1,0 +1,121 @@
+#include "worker/core/life.h"
+
+enum { JITTER_PARTS = 1000, JITTER_SPREAD = 100 }; /* interval x uniform(0.9, 1.0) */
+
+void life_init(struct life *life, const struct life_options *options, boot_time now)
+{
+    assert(options->interval_ms > 0);
+    assert(options->fence_ms > options->interval_ms);
+    *life = (struct life){
+        .options = *options, .seen = now, .next_beat = now, .interval_ms = options->interval_ms};
+    prng_seed(&life->prng, options->seed);
+}
+
+enum life_phase life_phase(const struct life *life)
+{
+    if (life->draining) return LIFE_DRAINING;
+    if (!life->registered) return LIFE_INIT;
+    return life->holding ? LIFE_RUNNING : LIFE_READY;
+}
+
+bool life_fence_falls(struct life *life, boot_time now)
+{
+    assert(now.ms >= life->seen.ms);
+    life->seen = now;
+    if (!life->answered || now.ms <= life->good_until.ms) return false;
+    life->answered = life->registered = life->holding = false;
+    return true;
+}
+
+bool life_may_act(const struct life *life, boot_time now)
+{
+    return life->answered && life->registered && now.ms <= life->good_until.ms;
+}
+
+boot_time life_good_until(const struct life *life)
+{
+    return life->answered && life->registered ? life->good_until : (boot_time){0};
+}
+
+/* -- beats -- */
+
+boot_time life_next_beat(const struct life *life)
+{
+    return life->next_beat;
+}
+
+void life_beat_sent(struct life *life, boot_time now)
+{
+    uint64_t parts = JITTER_PARTS - prng_below(&life->prng, JITTER_SPREAD + 1);
+    uint64_t pause = life->interval_ms * parts / JITTER_PARTS;
+
+    assert(now.ms >= life->seen.ms);
+    life->next_beat.ms = now.ms + (pause ? pause : 1);
+}
+
+void life_beat_now(struct life *life)
+{
+    life->next_beat = life->seen;
+}
+
+uint64_t life_lease_ms(const struct life *life)
+{
+    return 2 * life->interval_ms;
+}
+
+/* A longer lease moves the service's verdict by as much, so the fence may move too; the margin
+ * between the two stays what the configuration made it. */
+static uint64_t fence_ms(const struct life *life, uint64_t lease_ms)
+{
+    uint64_t usual = 2 * life->options.interval_ms;
+    return life->options.fence_ms + (lease_ms > usual ? lease_ms - usual : 0);
+}
+
+enum life_answer life_answered(struct life *life, boot_time sent, uint64_t lease_ms,
+                               uint64_t coord_epoch, boot_time now)
+{
+    uint64_t good_until = sent.ms + fence_ms(life, lease_ms);
+
+    assert(now.ms == life->seen.ms); /* the fence was looked at */
+    assert(sent.ms <= now.ms);
+    if (coord_epoch < life->coord_epoch) return LIFE_STALE;
+    life->coord_epoch = coord_epoch;
+    if (now.ms > good_until) return LIFE_STALE; /* too old to promise anything */
+    if (!life->answered || good_until > life->good_until.ms) life->good_until.ms = good_until;
+    life->answered = true;
+    return life->registered || life->draining ? LIFE_KEPT : LIFE_REGISTER;
+}
+
+bool life_advised(struct life *life, uint64_t interval_ms)
+{
+    uint64_t wanted = max_u64(interval_ms, life->options.interval_ms);
+
+    if (wanted < life->interval_ms) life->interval_ms = wanted; /* shorter is always safe */
+    return wanted > life->interval_ms && life->registered;
+}
+
+/* -- standing with the service -- */
+
+void life_registered(struct life *life, uint64_t interval_ms)
+{
+    life->interval_ms = max_u64(interval_ms, life->options.interval_ms);
+    if (!life->answered) return; /* fenced meanwhile: the next answer asks again */
+    life->registered = true;
+    life_beat_now(life); /* READY */
+}
+
+void life_reset(struct life *life)
+{
+    life->registered = life->holding = false;
+}
+
+void life_set_holding(struct life *life, bool holding)
+{
+    life->holding = holding && life->registered;
+}
+
+void life_drain(struct life *life)
+{
+    life->draining = true;
+    life_beat_now(life);
+}

@@ -1,0 +1,81 @@
+/* What a worker is towards the service: its phase, when it beats next, and whether it may still
+ * act. Pure: keeps no clock and sends nothing.
+ *
+ * An acknowledgement is a promise that nobody else is given our partitions before a certain time;
+ * the service counts that time from when it received the beat, we count from when we SENT it,
+ * which was earlier. So a worker that obeys life_may_act has stopped before anyone replaces it
+ * (workers.md 8.2).
+ *
+ * All times are of the boot-time clock: it goes on while a process is stopped and while the
+ * machine sleeps, when no timer runs. Therefore every call takes the time and looks at the fence
+ * FIRST: whoever wakes after a long pause hears `fenced` before anything else is done with what
+ * woke it, and an answer that was under way during the pause revives nothing. */
+#ifndef WORKER_CORE_LIFE_H
+#define WORKER_CORE_LIFE_H
+#include "base/base.h"
+#include "base/prng.h"
+
+/* Since the machine started; never runs back, never stands still. */
+typedef struct {
+    uint64_t ms;
+} boot_time;
+
+enum life_phase { /* the numbers of the wire */
+                  LIFE_INIT = 1,
+                  LIFE_READY = 2,
+                  LIFE_RUNNING = 3,
+                  LIFE_DRAINING = 4,
+};
+struct life_options {
+    uint64_t interval_ms; /* heartbeat_interval; > 0 */
+    uint64_t fence_ms;    /* worker_self_fence_timeout; > interval_ms */
+    uint64_t seed;        /* of the jitter */
+};
+struct life {
+    struct life_options options;
+    struct prng prng;
+    boot_time seen; /* of the last call */
+    boot_time next_beat;
+    boot_time good_until; /* the last moment at which it may act; nothing before the first answer */
+    uint64_t interval_ms; /* in force: what the service advised, if that is longer */
+    uint64_t coord_epoch; /* the highest seen */
+    bool answered;        /* by somebody whose epoch was acceptable, since the last fence */
+    bool registered, holding, draining;
+};
+
+void life_init(struct life *life, const struct life_options *options, boot_time now);
+enum life_phase life_phase(const struct life *life);
+
+/* True once for each time the fence falls: drop every grant now. To be called with every event,
+ * before anything else is made of it; the calls below assert that it was. */
+bool life_fence_falls(struct life *life, boot_time now);
+/* May something be done that others can see, under grants that are held? */
+bool life_may_act(const struct life *life, boot_time now);
+boot_time life_good_until(const struct life *life); /* 0 while it may not act at all */
+
+/* -- beats -- */
+boot_time life_next_beat(const struct life *life);
+/* One is on its way; the next is due a jittered interval later, without catching up. */
+void life_beat_sent(struct life *life, boot_time now);
+void life_beat_now(struct life *life); /* a phase changed: do not wait for the interval */
+/* What the sender promises: the next one comes before this much time has passed. */
+uint64_t life_lease_ms(const struct life *life);
+enum life_answer {
+    LIFE_STALE,    /* a lower epoch than one we saw: as good as no answer */
+    LIFE_KEPT,     /* acknowledged */
+    LIFE_REGISTER, /* acknowledged, and it is time to register (again) */
+};
+/* `sent` and `lease_ms` are those of the beat that is acknowledged. */
+enum life_answer life_answered(struct life *life, boot_time sent, uint64_t lease_ms,
+                               uint64_t coord_epoch, boot_time now);
+/* The service asks for beats every so often. Longer than what we registered for: LIFE_REGISTER
+ * follows, and only then it is in force. */
+bool life_advised(struct life *life, uint64_t interval_ms); /* true: register anew with it */
+
+/* -- standing with the service -- */
+/* With the interval that the registration was sent with. */
+void life_registered(struct life *life, uint64_t interval_ms);
+void life_reset(struct life *life); /* the service says: drop all, register again */
+void life_set_holding(struct life *life, bool holding); /* READY or RUNNING */
+void life_drain(struct life *life);                     /* for good */
+#endif

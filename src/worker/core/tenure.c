@@ -1,0 +1,185 @@
+#include "worker/core/tenure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tenures_init(struct tenures *t)
+{
+    *t = (struct tenures){0};
+}
+
+void tenures_deinit(struct tenures *t)
+{
+    free(t->rows);
+    tenures_init(t);
+}
+
+/* Where it is, or where it would be. */
+static size_t place_of(const struct tenures *t, uint32_t partition)
+{
+    size_t low = 0, high = t->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->rows[middle].partition < partition)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct tenure *tenures_find(struct tenures *t, uint32_t partition)
+{
+    size_t at = place_of(t, partition);
+    return at < t->count && t->rows[at].partition == partition ? &t->rows[at] : NULL;
+}
+
+static bool holds(const struct tenures *t, uint32_t partition, uint64_t token, unsigned states)
+{
+    size_t at = place_of(t, partition);
+    const struct tenure *row = &t->rows[at];
+
+    return at < t->count && row->partition == partition && row->token == token &&
+           (states & BIT(row->state));
+}
+
+bool tenure_may_work(const struct tenures *t, uint32_t partition, uint64_t token)
+{
+    return holds(t, partition, token, BIT(TENURE_WORK));
+}
+
+bool tenure_may_write(const struct tenures *t, uint32_t partition, uint64_t token)
+{
+    return holds(t, partition, token, BIT(TENURE_WORK) | BIT(TENURE_LEAVE));
+}
+
+struct tenure *tenures_next(struct tenures *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        struct tenure *row = &t->rows[(t->cursor + i) % t->count];
+        if (row->busy || row->state == TENURE_GONE) continue;
+        t->cursor = (size_t)(row - t->rows + 1) % t->count;
+        return row;
+    }
+    return NULL;
+}
+
+void tenure_claimed(struct tenure *row)
+{
+    assert(row->state == TENURE_CLAIM || row->state == TENURE_LEAVE);
+    row->begun = true;
+    if (row->state == TENURE_CLAIM) row->state = TENURE_WORK;
+}
+
+void tenure_left(struct tenure *row)
+{
+    assert(row->state == TENURE_LEAVE);
+    row->state = TENURE_GONE;
+}
+
+size_t tenures_held(const struct tenures *t)
+{
+    size_t held = 0;
+
+    for (size_t i = 0; i < t->count; i++) held += t->rows[i].state != TENURE_GONE;
+    return held;
+}
+
+/* -- the service's word -- */
+
+struct wish {
+    struct grant grant;
+    bool revoking;
+};
+
+static int by_partition(const void *left, const void *right)
+{
+    const struct wish *a = left, *b = right;
+    return (a->grant.partition > b->grant.partition) - (a->grant.partition < b->grant.partition);
+}
+
+static struct tenure row_after(const struct tenure *held, const struct wish *wish)
+{
+    struct tenure row = held ? *held : (struct tenure){.partition = wish->grant.partition};
+    bool newer = !held || wish->grant.token > held->token;
+
+    if (!newer && wish->grant.token < held->token) return row; /* an old message */
+    row.token = wish->grant.token;
+    if (newer) row.begun = false; /* nothing was begun under this one */
+    if (wish->revoking) {
+        if (newer || row.state != TENURE_GONE) row.state = TENURE_LEAVE;
+        return row;
+    }
+    if (newer) row.state = TENURE_CLAIM; /* the store must hear of the token before we write */
+    return row;
+}
+
+static enum err wishes_of(const struct grant *granted, size_t granted_count,
+                          const struct grant *revoking, size_t revoking_count,
+                          struct wish **ret_wishes)
+{
+    size_t count = granted_count + revoking_count;
+    struct wish *wishes;
+
+    if (count > TENURES_MAX) return ERR_FULL;
+    wishes = calloc(count + 1, sizeof *wishes);
+    if (!wishes) return ERR_NOMEM;
+    for (size_t i = 0; i < granted_count; i++) wishes[i].grant = granted[i];
+    for (size_t i = 0; i < revoking_count; i++)
+        wishes[granted_count + i] = (struct wish){.grant = revoking[i], .revoking = true};
+    if (count > 1) qsort(wishes, count, sizeof *wishes, by_partition);
+    for (size_t i = 1; i < count; i++)
+        if (wishes[i - 1].grant.partition == wishes[i].grant.partition) {
+            free(wishes);
+            return ERR_INVALID;
+        }
+    *ret_wishes = wishes;
+    return ERR_OK;
+}
+
+enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, const struct grant *granted,
+                        size_t granted_count, const struct grant *revoking, size_t revoking_count,
+                        tenure_drop_fn *drop, void *owner)
+{
+    size_t count = granted_count + revoking_count, at = 0;
+    struct wish *wishes = NULL;
+    struct tenure *rows;
+    enum err err;
+
+    if (assignment_epoch < t->assignment_epoch) return ERR_CONFLICT;
+    err = wishes_of(granted, granted_count, revoking, revoking_count, &wishes);
+    if (err) return err;
+    rows = calloc(count + 1, sizeof *rows);
+    if (!rows) {
+        free(wishes);
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct tenure *held = tenures_find(t, wishes[i].grant.partition);
+        rows[i] = row_after(held, &wishes[i]);
+    }
+    for (size_t i = 0; i < t->count; i++) { /* both are sorted: who is not among the wishes goes */
+        while (at < count && rows[at].partition < t->rows[i].partition) at++;
+        if (at == count || rows[at].partition != t->rows[i].partition) drop(owner, &t->rows[i]);
+    }
+    free(wishes);
+    free(t->rows);
+    t->rows = rows;
+    t->count = count;
+    if (t->cursor >= count) t->cursor = 0;
+    t->assignment_epoch = assignment_epoch;
+    return ERR_OK;
+}
+
+void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner)
+{
+    for (size_t i = 0; i < t->count; i++) drop(owner, &t->rows[i]);
+    tenures_deinit(t); /* the epoch too: the next word is the first of another admission */
+}
+
+void tenures_leave_all(struct tenures *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->rows[i].state != TENURE_GONE) t->rows[i].state = TENURE_LEAVE;
+}

@@ -1,0 +1,64 @@
+/* Which partitions a worker holds, under which token, and what is to be done with each. Pure.
+ *
+ * The service says the whole truth each time: the partitions that are granted and those that are
+ * being taken back, each with its grant epoch, the token. What is in neither list is not ours any
+ * more: it is dropped without another word and without a last write. A token only ever grows; a
+ * grant that names a lower one than we hold is an old message, and is not looked at.
+ *
+ *     (not held) --granted--> CLAIM --claimed--> WORK --revoking--> LEAVE --ack due--> GONE
+ *                               |                  |  `--higher token--> CLAIM
+ *                               `--revoking--> LEAVE (nothing was begun: nothing to write)
+ *     any --in neither list, fence, reset--> (not held)
+ *
+ * CLAIM: the checkpoint store is told our token, which shuts out whoever had a lower one, and gives
+ * us the newest checkpoint. WORK: input is read. LEAVE: what was begun is finished and written.
+ * GONE: the service is told, and until its next word the row stays so that nothing starts again. */
+#ifndef WORKER_CORE_TENURE_H
+#define WORKER_CORE_TENURE_H
+#include "base/err.h"
+
+enum tenure_state { TENURE_CLAIM, TENURE_WORK, TENURE_LEAVE, TENURE_GONE };
+struct tenure {
+    uint32_t partition;
+    enum tenure_state state;
+    uint64_t token;  /* grant epoch */
+    bool begun;      /* it was claimed: there may be something to write when leaving */
+    bool busy;       /* a job runs for it; the owner's mark */
+    bool want_write; /* a checkpoint was asked for */
+    void *data;      /* the owner's: what was loaded */
+};
+struct grant {
+    uint32_t partition;
+    uint64_t token;
+};
+
+enum { TENURES_MAX = 1 << 20 };
+struct tenures {
+    struct tenure *rows; /* by partition */
+    size_t count;
+    size_t cursor;             /* whose turn it is */
+    uint64_t assignment_epoch; /* the newest that was taken */
+};
+void tenures_init(struct tenures *t);
+void tenures_deinit(struct tenures *t); /* the owner has seen to `data` */
+
+/* Of a row that is dropped; `data` is not looked at again. */
+typedef void tenure_drop_fn(void *owner, struct tenure *row);
+/* Takes the service's word. Lists need not be sorted. ERR_CONFLICT: older than what we know,
+ * nothing changed; ERR_INVALID: a partition twice; ERR_FULL, ERR_NOMEM: nothing changed. */
+enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, const struct grant *granted,
+                        size_t granted_count, const struct grant *revoking, size_t revoking_count,
+                        tenure_drop_fn *drop, void *owner);
+void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner); /* fence, reset */
+void tenures_leave_all(struct tenures *t); /* a drain: as if all were revoked */
+
+struct tenure *tenures_find(struct tenures *t, uint32_t partition); /* NULL */
+/* May work go on for it under that token? And a last write? */
+bool tenure_may_work(const struct tenures *t, uint32_t partition, uint64_t token);
+bool tenure_may_write(const struct tenures *t, uint32_t partition, uint64_t token);
+/* The next row in turn that is not busy and in CLAIM, WORK or LEAVE; NULL: none. */
+struct tenure *tenures_next(struct tenures *t);
+void tenure_claimed(struct tenure *row);
+void tenure_left(struct tenure *row);
+size_t tenures_held(const struct tenures *t); /* CLAIM, WORK and LEAVE */
+#endif

@@ -1,0 +1,434 @@
+#include "worker/host.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/host_internal.h"
+
+enum {
+    BEAT_TIMEOUT_MAX_MS = 1000,
+    FENCE_LOOK_MS = 1, /* past the last good moment */
+    JOBS_MAX = 2,
+    BEHIND_MAX = 4,
+};
+
+/* -- time -- */
+
+boot_time host_now(const struct worker_host *h)
+{
+    return (boot_time){clock_mono(h->options.boot).ms};
+}
+
+void host_pump_soon(struct worker_host *h)
+{
+    if (!h->closing) loop_defer(h->options.io->loop, &h->pump);
+}
+
+static void new_instance(struct worker_host *h)
+{
+    uint64_t high = entropy_u64(h->options.io->entropy), low = entropy_u64(h->options.io->entropy);
+
+    snprintf(h->self.instance, sizeof h->self.instance, "%016" PRIx64 "%016" PRIx64, high, low);
+    h->self.incarnation = h->self.assignment_epoch = 0;
+}
+
+/* All that was ours under the registration there was. */
+static void let_go(struct worker_host *h)
+{
+    parts_drop_all(h);
+    acks_forget(h);
+    link_unwatch(h->link);
+    h->round = h->round_acked = 0;
+    h->round_told = false;
+    new_instance(h);
+    if (h->metrics.partitions) gauge_set(h->metrics.partitions, 0);
+}
+
+bool host_look(struct worker_host *h)
+{
+    boot_time now = host_now(h);
+
+    if (!life_fence_falls(&h->life, now)) return true;
+    LOG_WARN(h->options.log, "fenced: no coordinator answered in time, and all work has stopped",
+             log_u64("timeout_ms", h->options.self_fence_timeout_ms),
+             log_u64("partitions", tenures_held(&h->tenures)));
+    if (h->metrics.fences) counter_inc(h->metrics.fences);
+    let_go(h);
+    if (h->options.plugins) plugins_halt(h->options.plugins);
+    h->options.on_fenced(h->options.owner);
+    host_drain_on(h);
+    return false;
+}
+
+void host_schedule(struct worker_host *h)
+{
+    uint64_t now = host_now(h).ms, next = life_next_beat(&h->life).ms;
+    uint64_t good_until = life_good_until(&h->life).ms;
+
+    if (link_beating(h->link)) next = UINT64_MAX; /* its answer, or its time limit, comes first */
+    if (good_until) next = min_u64(next, good_until + FENCE_LOOK_MS);
+    if (next == UINT64_MAX) next = now + BEAT_TIMEOUT_MAX_MS;
+    timer_start_in(&h->tick, next > now ? next - now : 0);
+}
+
+/* -- beats -- */
+
+static double load_of(struct worker_host *h)
+{
+    mono_time now = loop_now(h->options.io->loop);
+    uint64_t whole = mono_elapsed_ms(h->load_since, now), busy = h->busy_ms;
+
+    if (h->job_runs)
+        busy +=
+            mono_elapsed_ms(h->job_began.ms > h->load_since.ms ? h->job_began : h->load_since, now);
+    h->load_since = now;
+    h->busy_ms = 0;
+    return whole ? (double)min_u64(busy, whole) / (double)whole : 0;
+}
+
+static void beat(struct worker_host *h)
+{
+    boot_time now = host_now(h);
+    enum life_phase phase = life_phase(&h->life);
+
+    if (link_beating(h->link)) return;
+    h->self.coord_epoch = h->life.coord_epoch;
+    life_beat_sent(&h->life, now);
+    if (!link_beat(h->link, &h->self, phase, now, life_lease_ms(&h->life), load_of(h))) return;
+    h->beat_phase = phase;
+    if (h->metrics.beats) counter_inc(h->metrics.beats);
+}
+
+static void on_tick(struct timer *timer)
+{
+    struct worker_host *h = CONTAINER_OF(timer, struct worker_host, tick);
+
+    (void)host_look(h);
+    if (h->closing) return;
+    if (host_now(h).ms >= life_next_beat(&h->life).ms) beat(h);
+    acks_send(h);
+    rounds_look(h);
+    host_schedule(h);
+}
+
+static void register_now(struct worker_host *h, uint64_t interval_ms)
+{
+    h->self.coord_epoch = h->life.coord_epoch;
+    (void)link_register(h->link, &h->self, 2 * interval_ms);
+}
+
+/* The stream tells of changes, and one that broke comes back by itself. One that stays behind
+ * what the beats say hangs at a coordinator that hears nothing: another is asked. */
+static void look_at_stream(struct worker_host *h, const struct link_beat_answer *a)
+{
+    if (h->legacy || !h->life.registered || !h->self.incarnation) return;
+    h->beats_behind = a->assignment_epoch > h->self.assignment_epoch ? h->beats_behind + 1 : 0;
+    if (h->beats_behind >= BEHIND_MAX) {
+        h->beats_behind = 0;
+        link_unwatch(h->link);
+    }
+    link_watch(h->link, &h->self);
+}
+
+static void take_answer(struct worker_host *h, boot_time sent, uint64_t lease_ms,
+                        const struct link_beat_answer *a)
+{
+    uint64_t epoch = a->has_epoch ? a->coord_epoch : h->life.coord_epoch;
+    enum life_answer verdict = life_answered(&h->life, sent, lease_ms, epoch, h->life.seen);
+
+    if (verdict == LIFE_STALE) {
+        LOG_WARN(h->options.log, "an answer does not count: it is too old, or its coordinator is",
+                 log_u64("coord_epoch", a->coord_epoch), log_u64("seen", h->life.coord_epoch));
+        return;
+    }
+    if (a->reset && h->life.registered) { /* else there is nothing to drop */
+        LOG_WARN(h->options.log, "the service says reset: all is dropped, and we register again");
+        life_reset(&h->life);
+        let_go(h);
+        verdict = h->drain ? LIFE_KEPT : LIFE_REGISTER;
+    }
+    if (verdict == LIFE_REGISTER) register_now(h, h->life.interval_ms);
+    if (verdict == LIFE_KEPT && a->next_beat_ms && life_advised(&h->life, a->next_beat_ms))
+        register_now(h, a->next_beat_ms);
+    if (a->checkpoint_round) rounds_begin(h, a->checkpoint_round);
+    look_at_stream(h, a);
+    if (a->drain) worker_host_drain(h);
+}
+
+static void on_beat(void *owner, boot_time sent, uint64_t lease_ms,
+                    const struct link_beat_answer *answer)
+{
+    struct worker_host *h = owner;
+    bool draining = h->beat_phase == LIFE_DRAINING;
+
+    (void)host_look(h);
+    if (h->closing) return;
+    if (answer->err) {
+        LOG_WARN(h->options.log, "a beat was not acknowledged", log_i64("status", answer->status),
+                 log_str("why", answer->text));
+        if (h->metrics.beats_failed) counter_inc(h->metrics.beats_failed);
+        if (answer->reset) { /* not acknowledged, because of what we are */
+            life_reset(&h->life);
+            let_go(h);
+        }
+    } else {
+        take_answer(h, sent, lease_ms, answer);
+    }
+    if (draining && h->drain) {
+        h->drain_beat_over = true;
+        h->drain_beat_ok = !answer->err;
+    }
+    host_drain_on(h);
+    host_pump_soon(h);
+    if (!h->closing) host_schedule(h);
+}
+
+static void on_registered(void *owner, uint64_t lease_ms, const struct link_registration *a)
+{
+    struct worker_host *h = owner;
+    bool foreign = a->err && a->status == GRPC_UNIMPLEMENTED;
+
+    (void)host_look(h);
+    if (h->closing || h->drain) return;
+    if (a->err && !foreign) {
+        LOG_WARN(h->options.log, "not registered", log_i64("status", a->status),
+                 log_str("why", a->text));
+        return; /* the next answer to a beat asks again */
+    }
+    if (!foreign && a->coord_epoch < h->life.coord_epoch) return;
+    h->legacy = foreign;
+    life_registered(&h->life, lease_ms / 2);
+    if (!h->life.registered) return; /* fenced meanwhile */
+    if (!foreign && a->incarnation != h->self.incarnation) {
+        parts_drop_all(h);
+        h->self.incarnation = a->incarnation;
+        h->self.assignment_epoch = 0;
+    }
+    LOG_INFO(h->options.log, "registered", log_u64("incarnation", a->incarnation),
+             log_u64("assignment_epoch", a->assignment_epoch), log_bool("beats_only", foreign),
+             log_text("coordinator", link_peer(h->link)));
+    if (h->options.plugins) plugins_resume(h->options.plugins);
+    if (!foreign) link_watch(h->link, &h->self);
+    host_schedule(h);
+}
+
+static void on_assignment(void *owner, const struct link_assignment *a)
+{
+    struct worker_host *h = owner;
+
+    if (!host_look(h) || h->closing) return;
+    if (!h->life.registered || a->incarnation != h->self.incarnation ||
+        a->coord_epoch < h->life.coord_epoch)
+        return;
+    if (a->reset) {
+        life_reset(&h->life);
+        let_go(h);
+        life_beat_now(&h->life);
+        host_schedule(h);
+        return;
+    }
+    parts_assign(h, a);
+    rounds_begin(h, a->checkpoint_round);
+    link_watch(h->link, &h->self);
+}
+
+static void on_revoke_acked(void *owner, enum err err)
+{
+    struct worker_host *h = owner;
+
+    (void)host_look(h);
+    if (h->closing) return;
+    acks_answered(h, err);
+    if (err && h->drain == DRAIN_ACK) acks_forget(h); /* Leave says it all */
+    host_drain_on(h);
+}
+
+static void on_checkpoint_acked(void *owner, enum err err)
+{
+    struct worker_host *h = owner;
+
+    (void)host_look(h);
+    if (!h->closing) rounds_acked(h, err);
+}
+
+/* -- draining -- */
+
+static void drained(struct worker_host *h, bool in_time)
+{
+    if (h->drain == DRAIN_DONE) return;
+    h->drain = DRAIN_DONE;
+    timer_stop(&h->drain_timer);
+    h->options.on_drained(h->options.owner, in_time);
+}
+
+static void on_left(void *owner, enum err err)
+{
+    struct worker_host *h = owner;
+
+    if (err) LOG_WARN(h->options.log, "our leave was not answered", log_err("err", err));
+    if (!h->closing) drained(h, true);
+}
+
+static void on_drain_deadline(struct timer *timer)
+{
+    drained(CONTAINER_OF(timer, struct worker_host, drain_timer), false);
+}
+
+void host_drain_on(struct worker_host *h)
+{
+    if (h->closing || h->drain == DRAIN_NO || h->drain == DRAIN_DONE) return;
+    if (h->drain == DRAIN_WORK) {
+        if (!h->drain_beat_over || tenures_held(&h->tenures) || h->job_runs) return;
+        if (!h->drain_beat_ok || !h->self.incarnation) { /* nobody there, or nobody to leave */
+            drained(h, true);
+            return;
+        }
+        h->drain = DRAIN_ACK;
+        acks_send(h);
+    }
+    if (h->drain == DRAIN_ACK) {
+        if (h->ack_count) return;
+        h->drain = DRAIN_LEAVE;
+        if (!link_leave(h->link, &h->self, "drained")) drained(h, true);
+    }
+}
+
+void worker_host_drain(struct worker_host *h)
+{
+    (void)host_look(h);
+    if (h->drain) return;
+    LOG_INFO(h->options.log, "draining", log_u64("partitions", tenures_held(&h->tenures)));
+    h->drain = DRAIN_WORK;
+    life_drain(&h->life);
+    tenures_leave_all(&h->tenures);
+    timer_start_in(&h->drain_timer, h->options.drain_deadline_ms);
+    host_pump_soon(h);
+    host_schedule(h);
+}
+
+void worker_host_plugins_changed(struct worker_host *h)
+{
+    host_pump_soon(h);
+}
+
+/* -- life -- */
+
+static enum err open_metrics(struct worker_host *h, struct note *note)
+{
+    struct metrics *metrics = h->options.metrics;
+    struct host_metrics *m = &h->metrics;
+    const struct {
+        struct counter **counter;
+        const char *name, *help;
+    } counters[] = {
+        {&m->records, "muster_worker_records_total", "input records that were read"},
+        {&m->checkpoints, "muster_worker_checkpoints_total", "checkpoints that were written"},
+        {&m->checkpoints_failed, "muster_worker_checkpoints_failed_total",
+         "checkpoints that could not be written"},
+        {&m->claims, "muster_worker_claims_total", "partitions that were taken over"},
+        {&m->fences, "muster_worker_fences_total", "how often the worker fenced itself"},
+        {&m->beats, "muster_worker_beats_total", "beats that were sent"},
+        {&m->beats_failed, "muster_worker_beats_failed_total", "beats that were not acknowledged"},
+    };
+    enum err err = ERR_OK;
+
+    if (!metrics) return ERR_OK;
+    for (size_t i = 0; !err && i < ARRAY_LEN(counters); i++)
+        err = metrics_add_counter(metrics, counters[i].name, counters[i].help, counters[i].counter,
+                                  note);
+    if (!err)
+        err = metrics_add_gauge(metrics, "muster_worker_partitions", "partitions that are held",
+                                &m->partitions, note);
+    return err;
+}
+
+static enum err open_link(struct worker_host *h, struct note *note)
+{
+    static const struct link_events events = {.on_beat = on_beat,
+                                              .on_registered = on_registered,
+                                              .on_assignment = on_assignment,
+                                              .on_revoke_acked = on_revoke_acked,
+                                              .on_checkpoint_acked = on_checkpoint_acked,
+                                              .on_left = on_left};
+    const struct worker_host_options *o = &h->options;
+    struct link_options options = {
+        .io = o->io,
+        .addresses = o->coordinators,
+        .tls = o->tls,
+        .tls_name = o->tls_name,
+        .metrics = o->rpc_metrics,
+        .worker_id = o->worker_id,
+        .run_id = o->run_id,
+        .beat_timeout_ms = min_u64(BEAT_TIMEOUT_MAX_MS, max_u64(o->self_fence_timeout_ms / 4, 1)),
+        .events = &events,
+        .owner = h};
+
+    return link_open(&options, &h->link, note);
+}
+
+static void set_free(void *owner)
+{
+    struct worker_host *h = owner;
+    void (*done)(void *) = h->done;
+    void *done_owner = h->done_owner;
+
+    task_cancel(&h->pump);
+    timer_deinit(&h->tick);
+    timer_deinit(&h->idle);
+    timer_deinit(&h->drain_timer);
+    free(h->acks);
+    free(h);
+    if (done) done(done_owner);
+}
+
+enum err worker_host_open(const struct worker_host_options *options, struct worker_host **ret_host,
+                          struct note *note)
+{
+    struct worker_host *h = calloc(1, sizeof *h);
+    struct worker_options thread = {.name = "process", .jobs_max = JOBS_MAX};
+    struct life_options life = {.interval_ms = options->heartbeat_interval_ms,
+                                .fence_ms = options->self_fence_timeout_ms};
+    struct loop *loop = options->io->loop;
+    enum err err;
+
+    if (!h) return ERR_NOMEM;
+    h->options = *options;
+    life.seed = entropy_u64(options->io->entropy);
+    life_init(&h->life, &life, host_now(h));
+    tenures_init(&h->tenures);
+    task_init(&h->pump, parts_pump);
+    new_instance(h);
+    err = timer_init(&h->tick, loop, on_tick);
+    if (!err) err = timer_init(&h->idle, loop, parts_idle_over);
+    if (!err) err = timer_init(&h->drain_timer, loop, on_drain_deadline);
+    if (!err) err = open_metrics(h, note);
+    if (!err) err = worker_open(loop, &thread, &h->thread);
+    if (!err) err = open_link(h, note);
+    if (err) {
+        h->closing = true;
+        worker_close(h->thread);
+        set_free(h);
+        return err;
+    }
+    host_schedule(h); /* the first beat, at once */
+    *ret_host = h;
+    return ERR_OK;
+}
+
+void worker_host_close(struct worker_host *h, void (*done)(void *owner), void *owner)
+{
+    if (!h) {
+        if (done) done(owner);
+        return;
+    }
+    h->closing = true;
+    h->done = done;
+    h->done_owner = owner;
+    timer_stop(&h->tick);
+    timer_stop(&h->idle);
+    timer_stop(&h->drain_timer);
+    worker_close(h->thread); /* waits for the job; its end frees what it had */
+    parts_drop_all(h);
+    link_close(h->link, set_free, h);
+}

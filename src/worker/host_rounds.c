@@ -1,0 +1,110 @@
+/* What the service is told: which partitions were given back, which checkpoints were written. Both
+ * are told until they are answered; the service knows a repeat. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/host_internal.h"
+
+/* -- partitions that were given back -- */
+
+void acks_add(struct worker_host *h, const struct part *part, uint32_t partition, uint64_t token)
+{
+    struct ack *ack;
+
+    if (h->ack_count == h->ack_cap) {
+        size_t cap = h->ack_cap ? 2 * h->ack_cap : 16;
+        struct ack *acks = cap > ACKS_MAX ? NULL : realloc(h->acks, cap * sizeof *acks);
+        if (!acks) return; /* not told: the service asks again, or waits for our end */
+        h->acks = acks;
+        h->ack_cap = cap;
+    }
+    ack = &h->acks[h->ack_count++];
+    *ack = (struct ack){.partition = partition, .token = token};
+    if (part) part_reference(h, part, ack->reference);
+}
+
+void acks_send(struct worker_host *h)
+{
+    struct link_checkpoint *list;
+
+    if (h->ack_count == 0 || h->acks_sent) return;
+    list = calloc(h->ack_count, sizeof *list);
+    if (!list) return;
+    for (size_t i = 0; i < h->ack_count; i++)
+        list[i] =
+            (struct link_checkpoint){h->acks[i].partition, h->acks[i].token, h->acks[i].reference};
+    if (link_ack_revoke(h->link, &h->self, list, h->ack_count)) h->acks_sent = h->ack_count;
+    free(list);
+}
+
+/* What was refused was told too late, and counts as answered. */
+void acks_answered(struct worker_host *h, enum err err)
+{
+    size_t sent = min_size(h->acks_sent, h->ack_count);
+
+    h->acks_sent = 0;
+    if (err) return; /* the next beat sends them again */
+    memmove(h->acks, h->acks + sent, (h->ack_count - sent) * sizeof *h->acks);
+    h->ack_count -= sent;
+    acks_send(h);
+}
+
+void acks_forget(struct worker_host *h)
+{
+    h->ack_count = h->acks_sent = 0;
+}
+
+/* -- checkpoints that were asked for -- */
+
+void rounds_begin(struct worker_host *h, uint64_t round)
+{
+    if (round == 0 || round <= h->round_acked) return;
+    if (round == h->round) {
+        rounds_look(h); /* asked again: our answer was lost */
+        return;
+    }
+    h->round = round;
+    h->round_told = false;
+    h->round_error[0] = '\0';
+    for (size_t i = 0; i < h->tenures.count; i++)
+        if (h->tenures.rows[i].state == TENURE_WORK) h->tenures.rows[i].want_write = true;
+    rounds_look(h);
+    host_pump_soon(h);
+}
+
+void rounds_failed(struct worker_host *h, const struct note *note)
+{
+    if (!h->round_error[0]) snprintf(h->round_error, sizeof h->round_error, "%s", note->text);
+}
+
+void rounds_look(struct worker_host *h)
+{
+    struct link_checkpoint *list;
+    char(*references)[CHECKPOINT_REFERENCE_CAP];
+    size_t count = 0;
+
+    if (h->round <= h->round_acked || h->round_told) return;
+    for (size_t i = 0; i < h->tenures.count; i++)
+        if (h->tenures.rows[i].want_write) return;
+    list = calloc(h->tenures.count + 1, sizeof *list);
+    references = calloc(h->tenures.count + 1, sizeof *references);
+    for (size_t i = 0; list && references && i < h->tenures.count; i++) {
+        const struct tenure *row = &h->tenures.rows[i];
+        if (row->state != TENURE_WORK || !row->data || row->busy) continue;
+        part_reference(h, row->data, references[count]);
+        if (!references[count][0]) continue; /* nothing was ever read of it */
+        list[count] = (struct link_checkpoint){row->partition, row->token, references[count]};
+        count++;
+    }
+    if (list && references)
+        h->round_told =
+            link_ack_checkpoint(h->link, &h->self, h->round, list, count, h->round_error);
+    free(list);
+    free(references);
+}
+
+void rounds_acked(struct worker_host *h, enum err err)
+{
+    h->round_told = false;
+    if (!err) h->round_acked = h->round;
+}

@@ -1,0 +1,202 @@
+#include "worker/intake.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static_assert(INTAKE_LINE_MAX < INTAKE_CHUNK, "a chunk that starts at a line holds the line");
+
+/* -- which files -- */
+
+struct sources {
+    char prefix[16];
+    char **names;
+    size_t count, cap;
+    enum err err;
+};
+
+static void note_source(void *context, const char *name, enum fs_kind kind)
+{
+    struct sources *s = context;
+    size_t len = strlen(s->prefix);
+
+    if (s->err || kind != FS_REGULAR || strncmp(name, s->prefix, len) != 0) return;
+    if (name[len] != '.' && name[len] != '-') return;
+    if (s->count == s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 8;
+        char **names = s->cap >= TALLY_SOURCES_MAX ? NULL : realloc(s->names, cap * sizeof *names);
+        if (!names) {
+            s->err = s->cap >= TALLY_SOURCES_MAX ? ERR_FULL : ERR_NOMEM;
+            return;
+        }
+        s->names = names;
+        s->cap = cap;
+    }
+    s->names[s->count] = str_dup(str_from(name));
+    if (s->names[s->count])
+        s->count++;
+    else
+        s->err = ERR_NOMEM;
+}
+
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static void sources_deinit(struct sources *s)
+{
+    for (size_t i = 0; i < s->count; i++) free(s->names[i]);
+    free(s->names);
+}
+
+static enum err find_sources(const struct intake_options *options, uint32_t partition,
+                             struct sources *s, struct note *note)
+{
+    enum err err;
+
+    snprintf(s->prefix, sizeof s->prefix, "%08" PRIu32, partition);
+    err = fs_list(options->fs, options->dir, note_source, s);
+    if (!err) err = s->err;
+    if (err) note_set(note, "%s: %s", options->dir, err_text(err));
+    if (s->count > 1) qsort(s->names, s->count, sizeof s->names[0], by_text);
+    return err;
+}
+
+/* -- one batch -- */
+
+struct batch {
+    const struct intake_options *options;
+    struct tally_record *records;
+    size_t count, max; /* records of this batch */
+    size_t lines, rejected;
+    char *chunk;
+    struct buf mapped;
+};
+
+static enum err take_line(struct batch *b, struct str line, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    if (b->options->map) {
+        buf_clear(&b->mapped);
+        err = b->options->map(b->options->owner, line, &b->mapped, note);
+        if (err && err != ERR_INVALID && err != ERR_PARSE) return err;
+        line = buf_peek(&b->mapped);
+    }
+    if (!err) err = tally_parse(line, &b->records[b->count]);
+    if (!err) b->count++;
+    if (err && err != ERR_NOT_FOUND) b->rejected++;
+    b->lines++;
+    return ERR_OK;
+}
+
+/* A line that begins at `offset` and does not end in the first INTAKE_LINE_MAX bytes. *ret_end is
+ * `offset` where its end is not there yet. */
+static enum err skip_line(struct batch *b, struct fs_file *file, uint64_t offset, uint64_t *ret_end)
+{
+    uint64_t at = offset;
+    size_t got;
+
+    *ret_end = offset;
+    for (;;) {
+        enum err err = fs_read_at(b->options->fs, file, at, b->chunk, INTAKE_CHUNK, &got);
+        size_t end;
+        if (err || got == 0) return err;
+        end = str_find(str_of(b->chunk, got), '\n');
+        at += end;
+        if (end == got) continue;
+        *ret_end = at + 1;
+        b->rejected++;
+        b->lines++;
+        return ERR_OK;
+    }
+}
+
+static enum err read_chunk(struct batch *b, struct fs_file *file, uint64_t *offset, bool *ret_more,
+                           struct note *note)
+{
+    size_t got = 0, at = 0;
+    enum err err = fs_read_at(b->options->fs, file, *offset, b->chunk, INTAKE_CHUNK, &got);
+
+    *ret_more = false;
+    while (!err && at < got && b->lines < b->max) {
+        size_t len = str_find(str_of(b->chunk + at, got - at), '\n');
+        if (len > INTAKE_LINE_MAX) {
+            uint64_t end;
+            err = skip_line(b, file, *offset + at, &end);
+            *ret_more = end != *offset + at;
+            *offset = end;
+            return err; /* the chunk was overwritten */
+        }
+        if (at + len == got) break; /* its end is not here */
+        err = take_line(b, str_of(b->chunk + at, len), note);
+        if (!err) at += len + 1;
+    }
+    if (!err) *offset += at;
+    *ret_more = at > 0 && got == INTAKE_CHUNK;
+    return err;
+}
+
+static enum err read_file(struct batch *b, const char *name, uint64_t *offset, struct note *note)
+{
+    struct fs *fs = b->options->fs;
+    char path[FS_PATH_CAP];
+    struct fs_file *file;
+    uint64_t size = 0;
+    bool more = true;
+    enum err err;
+
+    if (snprintf(path, sizeof path, "%s/%s", b->options->dir, name) >= FS_PATH_CAP)
+        return ERR_INVALID;
+    err = fs_open(fs, path, FS_READ, 0, &file);
+    if (err) {
+        note_set(note, "%s: %s", path, err_text(err));
+        return err;
+    }
+    err = fs_file_size(fs, file, &size);
+    if (!err && size < *offset) {
+        note_set(note, "%s has %" PRIu64 " bytes, and %" PRIu64 " were read of it", path, size,
+                 *offset);
+        err = ERR_CORRUPT;
+    }
+    while (!err && more && b->lines < b->max) err = read_chunk(b, file, offset, &more, note);
+    fs_close(fs, file);
+    return err;
+}
+
+static enum err add_batch(struct batch *b, struct tally *tally, const char *name, uint64_t offset)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < b->count; i++) err = tally_add(tally, &b->records[i]);
+    for (size_t i = 0; !err && i < b->rejected; i++) tally_reject(tally);
+    if (!err) err = tally_set_offset(tally, str_from(name), offset);
+    return err;
+}
+
+enum err intake_batch(const struct intake_options *options, uint32_t partition, struct tally *tally,
+                      size_t records_max, size_t *ret_lines, struct note *note)
+{
+    struct batch b = {.options = options, .max = min_size(records_max, INTAKE_BATCH)};
+    struct sources sources = {.count = 0};
+    enum err err;
+
+    *ret_lines = 0;
+    b.records = calloc(b.max + 1, sizeof *b.records);
+    b.chunk = malloc(INTAKE_CHUNK);
+    buf_init(&b.mapped, INTAKE_LINE_MAX);
+    err = b.records && b.chunk ? find_sources(options, partition, &sources, note) : ERR_NOMEM;
+    /* One file each time: what is read of it and its offset change together. */
+    for (size_t i = 0; !err && b.lines == 0 && i < sources.count; i++) {
+        uint64_t before = tally_offset(tally, str_from(sources.names[i])), after = before;
+        err = read_file(&b, sources.names[i], &after, note);
+        if (!err && after != before) err = add_batch(&b, tally, sources.names[i], after);
+    }
+    if (!err) *ret_lines = b.lines;
+    sources_deinit(&sources);
+    buf_deinit(&b.mapped);
+    free(b.records);
+    free(b.chunk);
+    return err;
+}

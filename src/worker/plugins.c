@@ -1,0 +1,439 @@
+#include "worker/plugins.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "member/config/manifest.h"
+#include "worker/cdylib.h"
+#include "worker/sidecar.h"
+#include "worker/sidecar_call.h"
+
+enum {
+    LOOK_MS = 100,
+    FILES_MAX = SIDECAR_WORDS_MAX + 2,
+    MANIFEST_JSON_MAX = 4 * MANIFEST_FILE_MAX,
+};
+#define SOCKET_TEMPLATE "./data/sidecars/{name}-{pid}.sock"
+
+/* What a file looked like; all 0: it is not there. */
+struct looks {
+    uint64_t size, inode;
+    int64_t modified_ns;
+};
+struct watched_file {
+    char *path;
+    struct looks looks;
+};
+struct plugin {
+    struct plugins *set;
+    char *path; /* of the manifest */
+    struct manifest *manifest;
+    const struct manifest_facts *facts;
+    const struct muster_plugin *library; /* a shared object */
+    struct sidecar *sidecar;             /* or a process */
+    struct sidecar_line line;            /* the processing thread's */
+    struct watched_file files[FILES_MAX];
+    size_t file_count;
+    mono_time changed; /* MONO_NEVER: nothing to reload */
+    bool waits;        /* for the end of a job, to be reloaded */
+};
+struct plugins {
+    struct plugins_options options;
+    struct plugin each[PLUGINS_MAX];
+    size_t count, closing;
+    struct timer look;
+    bool busy, halted, closed;
+    void (*done)(void *owner);
+    void *done_owner;
+};
+
+/* -- paths -- */
+
+static enum err replace_all(struct str text, struct str what, const char *with, struct buf *into)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < text.len;) {
+        if (str_starts(str_tail(text, i), what)) {
+            err = buf_append_c(into, with);
+            i += what.len;
+        } else {
+            err = buf_append_byte(into, text.at[i++]);
+        }
+    }
+    return err;
+}
+
+static enum err socket_path(const struct plugin *p, char **ret_path)
+{
+    const struct str name = p->facts->socket_template;
+    struct str text = name.len ? name : STR(SOCKET_TEMPLATE);
+    struct buf half, whole;
+    char pid[24];
+    enum err err;
+
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    buf_init(&half, FS_PATH_CAP);
+    buf_init(&whole, FS_PATH_CAP);
+    err = replace_all(text, STR("{name}"), p->facts->name.at, &half);
+    if (!err) err = replace_all(buf_peek(&half), STR("{pid}"), pid, &whole);
+    if (!err) err = buf_detach(&whole, ret_path);
+    buf_deinit(&half);
+    buf_deinit(&whole);
+    return err;
+}
+
+static enum err make_parent(struct fs *fs, const char *path)
+{
+    char dir[FS_PATH_CAP];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash || slash == path) return ERR_OK;
+    snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
+    return fs_make_dirs(fs, dir, 0755);
+}
+
+/* A shared object is named from its manifest's directory. */
+static void library_path(const struct plugin *p, char path[FS_PATH_CAP])
+{
+    const char *slash = strrchr(p->path, '/');
+
+    if (p->facts->library.at[0] == '/' || !slash)
+        snprintf(path, FS_PATH_CAP, "%s%s", p->facts->library.at[0] == '/' ? "" : "./",
+                 p->facts->library.at);
+    else
+        snprintf(path, FS_PATH_CAP, "%.*s/%s", (int)(slash - p->path), p->path,
+                 p->facts->library.at);
+}
+
+/* -- loading -- */
+
+static enum err read_manifest(struct plugin *p, struct note *note)
+{
+    struct fs *fs = p->set->options.io->fs;
+    struct fs_info info = {.kind = FS_REGULAR};
+    struct buf text;
+    enum err err = fs_stat(fs, p->path, &info);
+
+    if (!err && info.kind != FS_REGULAR) {
+        note_set(note, "%s, not a manifest",
+                 info.kind == FS_DIRECTORY ? "this is a directory" : "this is no regular file");
+        return ERR_INVALID;
+    }
+    buf_init(&text, MANIFEST_FILE_MAX + 1);
+    if (!err) err = fs_read_whole(fs, p->path, MANIFEST_FILE_MAX, &text);
+    if (err)
+        note_set(note, "%s", err_text(err));
+    else
+        err = manifest_open(buf_peek(&text), &p->manifest, note);
+    buf_deinit(&text);
+    if (!err) p->facts = manifest_facts(p->manifest);
+    return err;
+}
+
+static enum err keep_manifest(struct plugin *p, struct note *note)
+{
+    const struct plugins_options *options = &p->set->options;
+    struct buf json;
+    enum err err;
+
+    if (!options->keep) return ERR_OK;
+    buf_init(&json, MANIFEST_JSON_MAX);
+    err = manifest_json(p->manifest, &json);
+    if (!err) err = options->keep(options->owner, p->facts->name.at, buf_peek(&json), note);
+    buf_deinit(&json);
+    return err;
+}
+
+static void sidecar_changed(void *owner)
+{
+    struct plugin *p = owner;
+
+    LOG_INFO(p->set->options.log, "a plugin changed", log_text("plugin", p->facts->name.at),
+             log_bool("ready", sidecar_ready(p->sidecar)), log_i64("pid", sidecar_pid(p->sidecar)));
+    p->set->options.on_change(p->set->options.owner);
+}
+
+static void sidecar_failed(void *owner, enum err err, const struct note *note)
+{
+    struct plugin *p = owner;
+    struct note whole = *note;
+
+    note_prefix(&whole, "%s", p->path);
+    p->set->options.on_failed(p->set->options.owner, err, &whole);
+}
+
+static enum err start_sidecar(struct plugin *p, struct note *note)
+{
+    const struct plugins_options *set = &p->set->options;
+    struct sidecar_options options = {.io = set->io,
+                                      .log = set->log,
+                                      .name = p->facts->name.at,
+                                      .command = p->facts->command,
+                                      .bind_ms = set->bind_ms,
+                                      .on_change = sidecar_changed,
+                                      .on_failed = sidecar_failed,
+                                      .owner = p};
+    char *path = NULL;
+    enum err err;
+
+    if (p->facts->protocol != MANIFEST_FRAMED_JSON_UDS) {
+        note_set(note, "protocol grpc-uds is not spoken by this worker; use framed-json-uds");
+        return ERR_UNSUPPORTED;
+    }
+    err = socket_path(p, &path);
+    if (!err) err = make_parent(set->io->fs, path);
+    options.socket_path = path;
+    if (!err) err = sidecar_open(&options, &p->sidecar, note);
+    if (!err) sidecar_line_init(&p->line, path);
+    free(path);
+    return err;
+}
+
+static enum err start(struct plugin *p, struct note *note)
+{
+    char path[FS_PATH_CAP];
+
+    switch (p->facts->mode) {
+    case MANIFEST_SIDECAR: return start_sidecar(p, note);
+    case MANIFEST_CDYLIB:
+        library_path(p, path);
+        return cdylib_load(path, p->facts->symbol.at, &p->library, note);
+    case MANIFEST_PYO3: break;
+    }
+    note_set(note, "mode pyo3 needs Python inside the worker, and this worker has none: run the "
+                   "plugin as a process, mode = \"sidecar\"");
+    return ERR_UNSUPPORTED;
+}
+
+/* -- watching -- */
+
+static struct looks look_at(struct fs *fs, const char *path)
+{
+    struct fs_info info;
+
+    if (fs_stat(fs, path, &info)) return (struct looks){0};
+    return (struct looks){info.size, info.inode, info.modified_ns};
+}
+
+static enum err watch(struct plugin *p, const char *path)
+{
+    struct watched_file *file = &p->files[p->file_count];
+
+    if (p->file_count == FILES_MAX) return ERR_OK;
+    file->path = str_dup(str_from(path));
+    if (!file->path) return ERR_NOMEM;
+    file->looks = look_at(p->set->options.io->fs, path);
+    p->file_count++;
+    return ERR_OK;
+}
+
+/* The manifest, and the plugin's own file: the library, or each word of a command that is a
+ * file. */
+static enum err watch_files(struct plugin *p)
+{
+    struct fs *fs = p->set->options.io->fs;
+    char path[FS_PATH_CAP];
+    struct fs_info info;
+    enum err err = watch(p, p->path);
+
+    if (!err && p->library) {
+        library_path(p, path);
+        err = watch(p, path);
+    }
+    for (size_t i = 0; !err && p->sidecar && i < p->facts->command_count; i++)
+        if (strchr(p->facts->command[i], '/') && !fs_stat(fs, p->facts->command[i], &info) &&
+            info.kind == FS_REGULAR)
+            err = watch(p, p->facts->command[i]);
+    return err;
+}
+
+static void reload_now(struct plugin *p)
+{
+    const struct log_source *log = p->set->options.log;
+
+    if (p->library) {
+        LOG_ERROR(log, "a plugin is not reloaded: a loaded cdylib is unsupported to reload",
+                  log_text("plugin", p->facts->name.at));
+        return;
+    }
+    LOG_INFO(log, "a plugin is reloaded", log_text("plugin", p->facts->name.at));
+    sidecar_reload(p->sidecar);
+}
+
+static void reload(struct plugin *p)
+{
+    p->changed = MONO_NEVER;
+    if (p->set->busy && p->sidecar)
+        p->waits = true;
+    else
+        reload_now(p);
+}
+
+static void look_at_plugin(struct plugin *p, mono_time now)
+{
+    for (size_t i = 0; i < p->file_count; i++) {
+        struct looks looks = look_at(p->set->options.io->fs, p->files[i].path);
+        if (memcmp(&looks, &p->files[i].looks, sizeof looks) == 0) continue;
+        p->files[i].looks = looks;
+        p->changed = now; /* and wait until it is quiet */
+    }
+    if (p->changed.ms != MONO_NEVER.ms && mono_elapsed_ms(p->changed, now) >= PLUGINS_QUIET_MS)
+        reload(p);
+}
+
+static void on_look(struct timer *timer)
+{
+    struct plugins *set = CONTAINER_OF(timer, struct plugins, look);
+
+    for (size_t i = 0; i < set->count; i++)
+        look_at_plugin(&set->each[i], loop_now(set->options.io->loop));
+    timer_start_in(&set->look, LOOK_MS);
+}
+
+/* -- life -- */
+
+static enum err load(struct plugins *set, const char *path, struct note *note)
+{
+    struct plugin *p = &set->each[set->count];
+    enum err err;
+
+    if (set->count == PLUGINS_MAX) {
+        note_set(note, "more than %d plugins", PLUGINS_MAX);
+        return ERR_INVALID;
+    }
+    *p = (struct plugin){.set = set, .changed = MONO_NEVER, .line = {.fd = -1}};
+    p->path = str_dup(str_from(path));
+    if (!p->path) return ERR_NOMEM;
+    set->count++;
+    err = read_manifest(p, note);
+    if (!err) err = start(p, note);
+    if (!err) err = keep_manifest(p, note);
+    if (!err && set->options.hot_reload) err = watch_files(p);
+    if (!err)
+        LOG_INFO(set->options.log, "a plugin is loaded", log_text("plugin", p->facts->name.at),
+                 log_text("version", p->facts->version.at), log_text("manifest", path));
+    if (err) note_prefix(note, "%s", path);
+    return err && err != ERR_NOMEM ? ERR_INVALID : err;
+}
+
+enum err plugins_open(const struct plugins_options *options, struct plugins **ret_plugins,
+                      struct note *note)
+{
+    struct plugins *set = calloc(1, sizeof *set);
+    enum err err;
+
+    if (!set) return ERR_NOMEM;
+    *ret_plugins = set;
+    set->options = *options;
+    err = timer_init(&set->look, options->io->loop, on_look);
+    for (size_t i = 0; !err && options->manifests[i]; i++)
+        err = load(set, options->manifests[i], note);
+    if (!err && options->hot_reload && set->count) timer_start_in(&set->look, LOOK_MS);
+    return err;
+}
+
+bool plugins_ready(const struct plugins *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (set->each[i].waits || (set->each[i].sidecar && !sidecar_ready(set->each[i].sidecar)))
+            return false;
+    return true;
+}
+
+size_t plugins_count(const struct plugins *set)
+{
+    return set->count;
+}
+
+void plugins_busy(struct plugins *set, bool busy)
+{
+    set->busy = busy;
+    for (size_t i = 0; !busy && i < set->count; i++) {
+        if (!set->each[i].waits) continue;
+        set->each[i].waits = false;
+        reload_now(&set->each[i]);
+    }
+}
+
+void plugins_reload(struct plugins *set)
+{
+    for (size_t i = 0; i < set->count; i++) reload(&set->each[i]);
+}
+
+void plugins_halt(struct plugins *set)
+{
+    set->halted = true;
+    for (size_t i = 0; i < set->count; i++)
+        if (set->each[i].sidecar) sidecar_halt(set->each[i].sidecar);
+}
+
+void plugins_resume(struct plugins *set)
+{
+    if (!set->halted) return;
+    set->halted = false;
+    for (size_t i = 0; i < set->count; i++)
+        if (set->each[i].sidecar) sidecar_resume(set->each[i].sidecar);
+}
+
+static void set_free(struct plugins *set)
+{
+    void (*done)(void *) = set->done;
+    void *owner = set->done_owner;
+
+    for (size_t i = 0; i < set->count; i++) {
+        struct plugin *p = &set->each[i];
+        if (p->line.path[0]) sidecar_line_deinit(&p->line);
+        for (size_t f = 0; f < p->file_count; f++) free(p->files[f].path);
+        manifest_close(p->manifest);
+        free(p->path);
+    }
+    timer_deinit(&set->look);
+    free(set);
+    if (done) done(owner);
+}
+
+static void one_closed(void *owner)
+{
+    struct plugins *set = owner;
+
+    if (--set->closing == 0) set_free(set);
+}
+
+void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
+{
+    if (!set) {
+        if (done) done(owner);
+        return;
+    }
+    set->done = done;
+    set->done_owner = owner;
+    timer_stop(&set->look);
+    set->closing = set->count + 1; /* one for this loop */
+    for (size_t i = 0, count = set->count; i < count; i++) {
+        struct sidecar *sidecar = set->each[i].sidecar;
+        set->each[i].sidecar = NULL;
+        sidecar_close(sidecar, one_closed, set);
+    }
+    one_closed(set);
+}
+
+/* -- the processing thread -- */
+
+enum err plugins_call(struct plugins *set, struct str method, struct str payload,
+                      struct buf *answer, struct note *note)
+{
+    struct plugin *p = &set->each[0];
+    struct buf reply;
+    enum err err;
+
+    assert(set->count > 0);
+    if (p->library) return cdylib_call(p->library, method, payload, answer, note);
+    buf_init(&reply, SIDECAR_FRAME_MAX);
+    err = sidecar_call(&p->line, method, payload, SIDECAR_CALL_MS, &reply, note);
+    if (!err) err = sidecar_reply_payload(buf_peek(&reply), answer, note);
+    buf_deinit(&reply);
+    return err;
+}

@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""The dashboard over plain HTTP: every route, who may act, and what hostile clients get."""
+import http.client
+import json
+import os
+import re
+import socket
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fleet"))
+from coordinators import COORDINATOR, FLEET, PATIENCE, PATIENT, Cluster, check, run_cases, wait_for  # noqa: E402
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../member"))
+from workers import IDS, READY, RUN, Workers, beat_until  # noqa: E402
+
+STORE = "muster.v1.Coordination/"
+VIEWS = ("/", "/fleet", "/shards", "/needs", "/topology", "/workers", "/workers/", "/store", "/raft")
+ASSETS = {"dash.css": "text/css", "icon.svg": "image/svg+xml", **{name + ".js": "text/javascript" for name in (
+    "app", "kit", "chart", "raft", "topology", "fleet", "shards", "needs", "store", "workers")}}
+TOPICS = ("raft", "topology", "fleet", "shards", "needs", "store", "workers")
+TOKEN = "a-token-of-this-test-0123456789"
+
+
+class One(Cluster):
+    """One coordinator with a token of ours, and its HTTP."""
+
+    def __init__(self, *options):
+        super().__init__(1, [*PATIENT, *options], join=False, dashboard=True)
+        path = os.path.join(self.dir, "token")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(TOKEN + "\n")
+        self.nodes[0].options = ["--dashboard-token-file", path]
+
+    def __enter__(self):
+        self.node = self.nodes[0]
+        self.leader()
+        return self
+
+    def ask(self, path, method="GET", body=None, **headers):
+        """Status, headers, body."""
+        line = http.client.HTTPConnection(*split(self.node.http), timeout=PATIENCE)
+        try:
+            line.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+            answer = line.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            line.close()
+
+    def json(self, path, **headers):
+        status, _, body = self.ask(path, **headers)
+        check(status == 200, f"{path}: {status} {body[:200]}")
+        return json.loads(body)
+
+    def act(self, body, **headers):
+        told = {"Content_Type": "application/json", "Authorization": "Bearer " + TOKEN, **headers}
+        text = body if isinstance(body, str) else json.dumps(body)
+        status, _, answer = self.ask("/api/actions", "POST", text, **{k: v for k, v in told.items() if v is not None})
+        return status, json.loads(answer) if answer.startswith(b"{") else {}
+
+    def outcome(self, number):
+        def look():
+            return next((a for a in self.json("/api/actions")["actions"] if a["number"] == number and a["done"]), None)
+        return wait_for(f"the end of action {number}", look)
+
+    def keys(self, prefix, **headers):
+        def look():
+            status, _, body = self.ask("/api/keys?prefix=" + prefix, **headers)
+            check(status in (200, 202), f"{status} {body}")
+            return json.loads(body) if status == 200 else None
+        return wait_for("keys", look)
+
+
+def split(address):
+    host, port = address.rsplit(":", 1)
+    return host, int(port)
+
+
+def raw(node, data, patience=PATIENCE):
+    """What is answered to these bytes; who has heard enough may hang up before they are all out."""
+    answer = b""
+    with socket.create_connection(split(node.http), patience) as line:
+        line.settimeout(patience)
+        try:
+            line.sendall(data)
+            line.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        try:
+            while piece := line.recv(65536):
+                answer += piece
+        except ConnectionError:
+            pass
+    return answer
+
+
+def pages():
+    """Every view and asset is there, with a policy that forbids inline script and style, and keeps to it."""
+    with One().start() as one:
+        for path in VIEWS:
+            status, headers, body = one.ask(path)
+            text = body.decode()
+            check(status == 200 and headers["Content-Type"].startswith("text/html"), f"{path}: {status} {headers}")
+            check("default-src 'self'" in headers["Content-Security-Policy"], headers["Content-Security-Policy"])
+            check("unsafe" not in headers["Content-Security-Policy"], headers["Content-Security-Policy"])
+            check(headers["X-Content-Type-Options"] == "nosniff", f"{headers}")
+            check(not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", text), f"{path} has inline parts")
+            check(not re.search(r"(?:src|href)=\"(?:https?:)?//", text), f"{path} points elsewhere")
+        for name, kind in ASSETS.items():
+            status, headers, body = one.ask("/assets/" + name)
+            check(status == 200 and headers["Content-Type"].startswith(kind), f"{name}: {status} {headers}")
+            check(b"https://" not in body.replace(b"http://www.w3.org/2000/svg", b""), f"{name} points elsewhere")
+            check(one.ask("/assets/" + name, If_None_Match=headers["ETag"])[0] == 304, f"{name} is sent again")
+        check(one.ask("/metrics")[0] == 200 and one.ask("/healthz")[0] == 200, "the probes stay")
+
+
+def data():
+    """Every topic is JSON, with what the coordinator knows; a topic that changed comes as an event."""
+    with One().start() as one:
+        one.node.call(FLEET + "AddShard", shard_id="far", address="127.0.0.1:1")
+        one.node.call(COORDINATOR + "AssignDomain", topology_key="zone", topology_value="z<1>", shard_id="far")
+        for topic in TOPICS:
+            wait_for(topic, lambda topic=topic: "errors" in one.json("/api/" + topic)
+                     or "shards" in one.json("/api/" + topic))
+        self = one.json("/api/raft")["self"]
+        check(self["role"] == "leader" and self["commit"] > 0, f"{self}")
+        wait_for("the replica", lambda: [r["name"] for r in one.json("/api/raft").get("replicas", {}).get(
+            "replicas", ())] == ["node-0"])
+        wait_for("the domain", lambda: one.json("/api/topology").get("domains", {}).get("assignments") == [
+            {"topology_key": "zone", "topology_value": "z<1>", "shard_id": "far"}])
+        # a shard that nobody reaches is said to be so, and holds nothing up
+        wait_for("why", lambda: any(s["shard_id"] == "far" and s["why"] for s in one.json("/api/needs").get("shards", ())))
+        check("not served here" in json.dumps(one.json("/api/workers")) or one.json("/api/workers").get("status"),
+              f"{one.json('/api/workers')}")
+        history = wait_for("samples", lambda: (lambda h: h if len(h["rows"]) > 1 else None)(one.json("/api/history")))
+        check(all(len(row) == len(history["names"]) + 1 for row in history["rows"]), f"{history}")
+        with socket.create_connection(split(one.node.http), PATIENCE) as line:
+            line.sendall(b"GET /api/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")
+            line.settimeout(PATIENCE)
+            seen = b""
+            while b"event: raft" not in seen or b"event: sample" not in seen:
+                piece = line.recv(65536)
+                check(piece, f"the stream ended: {seen[-500:]}")
+                seen += piece
+        check(b"text/event-stream" in seen, f"{seen[:300]}")
+
+
+def actions():
+    """Without the token, from another site, of the wrong type or unconfirmed: refused; else done, and told."""
+    with One().start() as one:
+        one.node.call(FLEET + "AddShard", shard_id="s", address="127.0.0.1:1")
+        good = {"action": "assign-domain", "topology_key": "zone", "topology_value": "a", "shard_id": "s", "confirm": True}
+        host = one.node.http
+        for why, status, body, headers in (
+                ("no token", 401, good, {"Authorization": None}),
+                ("a wrong one", 401, good, {"Authorization": "Bearer " + TOKEN[:-1] + "x"}),
+                ("a shorter one", 401, good, {"Authorization": "Bearer " + TOKEN[:-1]}),
+                ("another scheme", 401, good, {"Authorization": "Basic " + TOKEN}),
+                ("another site", 403, good, {"Origin": "http://evil.example"}),
+                ("a site that looks like ours", 403, good, {"Origin": "http://" + host + ".evil.example"}),
+                ("a form", 415, good, {"Content_Type": "application/x-www-form-urlencoded"}),
+                ("no JSON", 400, "{", {}), ("no object", 400, "[]", {}), ("twice", 400, '{"action":"a","action":"b"}', {}),
+                ("not confirmed", 400, {**good, "confirm": False}, {}),
+                ("no such action", 400, {**good, "action": "format-disk"}, {}),
+                ("a field less", 400, {k: v for k, v in good.items() if k != "shard_id"}, {}),
+                ("an empty field", 400, {**good, "shard_id": ""}, {}),
+                ("too long a field", 400, {**good, "shard_id": "x" * 5000}, {}),
+                ("too long a body", 413, {**good, "shard_id": "x" * 100000}, {})):
+            got, answer = one.act(body, **headers)
+            check(got == status, f"{why}: {got} {answer}")
+        check(not one.node.call(COORDINATOR + "ListDomainAssignments").assignments, "nothing was done")
+        status, answer = one.act(good, Origin="http://" + host)
+        check(status == 202, f"{status} {answer}")
+        check(one.outcome(answer["number"])["ok"], f"{one.json('/api/actions')}")
+        rows = one.node.call(COORDINATOR + "ListDomainAssignments").assignments
+        check([row.topology_value for row in rows] == ["a"], f"{rows}")
+        number = one.act({"action": "retire-replica", "replica": "nobody", "confirm": True})[1]["number"]
+        said = one.outcome(number)
+        check(not said["ok"] and said["said"], f"{said}")
+        check(one.json("/api/session")["admin"] is False, "without the token")
+        check(one.json("/api/session", Authorization="Bearer " + TOKEN)["admin"] is True, "with it")
+
+
+def claims():
+    """A claim is shown with its holder and released by force; values of keys are for who has the token."""
+    with One().start() as one:
+        one.node.call(STORE + "Create", key=b"job", value=b"v", ttl_ms=600000, owner="ann", lease_id=bytes(range(16)))
+        one.node.call(STORE + "Put", key=b"conf/a", value=b"secret")
+        claim = wait_for("the claim", lambda: next(iter(one.json("/api/store").get("claims", {}).get("claims", ())), None))
+        check((claim["key"], claim["owner"]) == ("job", "ann") and claim["token"] > 0, f"{claim}")
+        check(0 < claim["remaining_ms"] <= 600000, f"{claim}")
+        check("lease_id" not in claim, "who knows it could end it")
+        open_keys = one.keys("conf/")
+        check([k["key"] for k in open_keys["keys"]] == ["conf/a"] and "value" not in open_keys["keys"][0], f"{open_keys}")
+        shown = one.keys("conf/", Authorization="Bearer " + TOKEN)
+        check(shown["keys"][0]["value"] == "secret" and shown["keys"][0]["bytes"] == 6, f"{shown}")
+        check({k["key"] for k in one.keys("")["keys"]} >= {"conf/a", "muster/job"}, "all of them")
+        check(one.ask("/api/keys?prefix=%zz")[0] == 400, "a bad prefix")
+        check(one.ask("/api/keys?prefix=" + "a" * 2000)[0] == 400, "too long a prefix")
+        number = one.act({"action": "release-claim", "key": "job", "confirm": True})[1]["number"]
+        check(one.outcome(number)["ok"], f"{one.json('/api/actions')}")
+        check(not one.node.call(STORE + "Get", key=b"job").found, "it is gone")
+        wait_for("it is not shown any more", lambda: not one.json("/api/store")["claims"]["claims"])
+
+
+def over_tls():
+    """Under TLS it asks the coordinators with its own certificate, as a reader who is known; and may act."""
+    cluster = One()
+    cluster.over_tls()
+    with cluster.start() as one:
+        def page(path):
+            status, body = one.node.page(path)
+            return json.loads(body) if status == 200 else {}
+        wait_for("the replica", lambda: page("/api/raft").get("replicas", {}).get("replicas"))
+        wait_for("the tables", lambda: "assignments" in page("/api/topology").get("domains", {}))
+        wait_for("the store", lambda: "keys" in page("/api/store").get("status", {}))
+        check(page("/api/raft")["errors"] == {} == page("/api/topology")["errors"], f"{page('/api/topology')}")
+        check(page("/api/session")["actions"] and not page("/api/session")["warning"], "the token may travel")
+
+
+def workers():
+    """Where workers are served: each with its standing, every partition with its owner; the tools' list stays at /workers."""
+    with Workers(1, dashboard=True).start() as cluster:
+        node = cluster.nodes[0]
+        cluster.leader()
+        for number in range(3):
+            cluster.member("Register", worker_id=IDS[number], run_id=RUN, instance="%032x" % (number + 1), fences_itself=True)
+            beat_until(node.dialed(), IDS[number], state=READY, metadata=[("x-worker-instance", "%032x" % (number + 1))])
+
+        def look():
+            status, body = node.page("/api/workers")
+            told = json.loads(body) if status == 200 else {}
+            owned = [p for p in told.get("partitions", {}).get("partitions", ()) if p["owner"]]
+            return told if told.get("status", {}).get("known") == 3 and owned else None
+        told = wait_for("three workers with partitions", look)
+        wait_for("all of them", lambda: [w["worker_id"] for w in look()["workers"]["workers"]] == IDS[:3])
+        check(told["errors"] == {}, f"{told['errors']}")
+        check("<!doctype html>" in node.page("/workers/")[1], "the view")
+        wait_for("the list for tools", lambda: "<!doctype" not in node.page("/workers")[1])
+
+
+def open_to_the_network():
+    """A listener that is open without TLS shows the warning, and nobody may act, token or not."""
+    everywhere = One("--insecure")
+    # its own port, that nobody else of this machine has on the address of this process
+    everywhere.nodes[0].options += ["--http-listen", "[::]:0"]
+    with everywhere.start() as one:
+        address = re.search(r"http=\S*:(\d+)", one.node.text())
+        one.node.http = "127.0.0.1:" + address[1]
+        session = one.json("/api/session", Authorization="Bearer " + TOKEN)
+        check(session["warning"] and not session["actions"] and not session["admin"], f"{session}")
+        status, answer = one.act({"action": "retire-replica", "replica": "node-0", "confirm": True})
+        check(status == 403 and "TLS" in answer["error"], f"{status} {answer}")
+
+
+def switched_off():
+    """Without the dashboard the plain status page is there, and none of the rest."""
+    with One("--no-dashboard-enabled").start() as one:
+        check(b"Look closer" in one.ask("/")[2], "the status page")
+        for path in ("/raft", "/api/raft", "/api/actions", "/api/events"):
+            check(one.ask(path)[0] == 404, path)
+
+
+def hostile():
+    """Traversal, wrong methods, huge headers, half requests: each gets a refusal, and everybody else their answer."""
+    with One().start() as one:
+        for path in ("/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/assets/../../etc/passwd", "/assets/%2e%2e%2fapp.js",
+                     "/assets/..%5c..%5cetc", "/api/raft/../../x", "/raft%00.html", "/assets/", "/assets/app.js/x",
+                     "/api/", "/api/nothing", "//raft", "/Raft"):
+            status, _, body = one.ask(path)
+            check(status in (400, 404) and b"root:" not in body, f"{path}: {status}")
+        for method, path in (("POST", "/"), ("PUT", "/raft"), ("DELETE", "/api/actions"), ("POST", "/api/raft"),
+                             ("PATCH", "/api/keys"), ("POST", "/api/events"), ("POST", "/api/session"), ("FETCH", "/fleet")):
+            check(one.ask(path, method)[0] in (405, 501), f"{method} {path}: {one.ask(path, method)[0]}")
+        check(one.ask("/raft", "HEAD")[0] == 200 and one.ask("/raft", "HEAD")[2] == b"", "HEAD")
+        host = one.node.http.encode()
+        for what, data, good in (
+                ("a huge header", b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 200000 + b"\r\n\r\n", (b" 431", b" 413", b" 414")),
+                ("a huge line", b"GET /" + b"a" * 200000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", (b" 414", b" 431")),
+                ("no HTTP", b"\x16\x03\x01\x00\x05hello\r\n\r\n", (b" 400", b" 505")),
+                ("a bad length", b"POST /api/actions HTTP/1.1\r\nHost: " + host + b"\r\nContent-Length: -1\r\n\r\n", (b" 400", b" 413")),
+                ("two hosts' worth of lies", b"GET http://evil.example/raft HTTP/1.1\r\nHost: x\r\n\r\n", (b" 400", b" 404", b" 200"))):
+            answer = raw(one.node, data)
+            check(answer == b"" or any(code in answer[:20] for code in good), f"{what}: {answer[:80]}")
+        # slow readers and writers hold their own line and nobody else's
+        slow = []
+        try:
+            for number in range(40):
+                line = socket.create_connection(split(one.node.http), PATIENCE)
+                line.sendall(b"GET /raft HTTP/1.1\r\nHost: x\r\nX-Slow: " if number % 2 else b"GET /api/events HTTP/1.1\r\nHost: x\r\n\r\n")
+                slow.append(line)
+            for _ in range(20):
+                for line in slow[1::2]:
+                    line.sendall(b"a")
+                check(one.ask("/raft")[0] == 200, "others are served")
+            check(one.json("/api/raft")["self"], "and their data")
+        finally:
+            for line in slow:
+                line.close()
+        one.node.stop()
+
+
+run_cases([pages, data, actions, claims, over_tls, workers, open_to_the_network, switched_off, hostile])

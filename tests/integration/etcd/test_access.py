@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Who may what by etcd's API: certificates of an authority of the store's own, mapped to prefixes; on every replica,
+so also of calls that are passed on."""
+import os
+import subprocess
+
+from etcds import (ALL, CHANNEL, DENIED, EQUAL, LEASE, VALUE, VERSION, Client, Etcds, after, check, compare,
+                   coordinators, grpc, op_delete, op_put, op_range, op_txn, patiently, refused, run_cases, wait_for)
+from streams import KeepAlive, Watch
+
+ACCESS = "app-a=/a/:write,app-b=/a/:read,app-b=/b/:write,ops=:read,root=:write"
+
+
+class Doors(Etcds):
+    """Replicas over TLS whose listener for etcd's clients trusts an authority of its own."""
+
+    def __init__(self, count):
+        super().__init__(count, ["--etcd-access", ACCESS])
+        self.over_tls()
+        self.host = self.address(0, 0).split(":")[0]
+        self.store = os.path.join(self.dir, "store-tls")
+        subprocess.run([coordinators.MUSTERCTL, "cert", "ca", "--dir", self.store], check=True, capture_output=True)
+        for node in self.nodes:
+            node.options += ["--etcd-ca-file", self.store + "/ca.pem"]
+
+    def certificate(self, name, kind="store", authority=None):
+        authority = authority or self.store
+        path = os.path.join(self.dir, f"client-{kind}-{name}-{os.path.basename(authority)}")
+        if not os.path.exists(path + ".pem"):
+            identity = [kind, "--id", name] if name else [kind]
+            subprocess.run([coordinators.MUSTERCTL, "cert", "issue", "--dir", authority, "--out", path, *identity],
+                           check=True, capture_output=True)
+        return [open(part, "rb").read() for part in (self.dir + "/tls/ca.pem", path + ".key.pem", path + ".pem")]
+
+    def client(self, node, name, kind="store", authority=None, port="etcd"):
+        """Of this name, at that replica."""
+        credentials = grpc.ssl_channel_credentials(*self.certificate(name, kind, authority))
+        return Client(channel=grpc.secure_channel(getattr(node, port), credentials, options=CHANNEL))
+
+
+def outcome(function):
+    """What it is refused with, when that is not only for now; (0, "") when it is not."""
+    def once():
+        answer = refused(function)
+        return answer if answer[0] != 14 else None
+    return wait_for("an answer", once)
+
+
+def prefixes():
+    """A common name reads and writes what it was given, on every replica, and nothing else"""
+    fine = (0, "")
+    with Doors(3) as cluster:
+        cluster.ready()
+        for node in cluster.nodes:
+            a, b, ops, root, nobody = (cluster.client(node, name) for name in ("app-a", "app-b", "ops", "root", "nobody"))
+            for why, ask, want in (
+                    ("a writes its own", lambda: a.put(b"/a/k", b"v"), fine),
+                    ("b does not", lambda: b.put(b"/a/k", b"w"), DENIED),
+                    ("b reads it", lambda: b.range(b"/a/", after(b"/a/")), fine),
+                    ("one key too far", lambda: b.range(b"/a/", b"/a1"), DENIED),
+                    ("everything from there on", lambda: b.range(b"/a/", ALL), DENIED),
+                    ("the prefix without its end", lambda: a.put(b"/a", b"v"), DENIED),
+                    ("beside it", lambda: a.put(b"/b/k", b"v"), DENIED),
+                    ("a reads nothing else", lambda: a.range(b"/b/k"), DENIED),
+                    ("serializable neither", lambda: a.range(b"/b/k", serializable=True), DENIED),
+                    ("nor counts", lambda: a.range(b"\0", ALL, count_only=True), DENIED),
+                    ("an empty range", lambda: a.range(b"/a/z", b"/a/a"), fine),
+                    ("a deletes its own", lambda: a.delete(b"/a/", after(b"/a/")), fine),
+                    ("and not all", lambda: a.delete(b"/a/", ALL), DENIED),
+                    ("a compare reads", lambda: a.txn([compare(b"/b/k", VALUE, EQUAL, b"v")]), DENIED),
+                    ("a branch that is not taken", lambda: a.txn([compare(b"/a/k", VERSION, EQUAL, 99)],
+                                                                  [op_put(b"/b/k")]), DENIED),
+                    ("inside", lambda: a.txn([], [op_txn([], [], [op_delete(b"/b/k")])]), DENIED),
+                    ("b has two", lambda: b.txn([compare(b"/a/k", VERSION, EQUAL, 0)], [op_put(b"/b/k", b"v")],
+                                                [op_range(b"/a/k")]), fine),
+                    ("ops reads all", lambda: ops.range(b"\0", ALL), fine),
+                    ("ops writes nothing", lambda: ops.put(b"/a/k"), DENIED),
+                    ("ops does not compact", lambda: ops.compact(2), DENIED),
+                    ("root may", lambda: root.put(b"/c/k", b"v"), fine),
+                    ("but claims are claims", lambda: root.put(b"muster/k", b"v"), DENIED),
+                    ("nobody reads", lambda: nobody.range(b"/a/k"), DENIED),
+                    ("nobody writes", lambda: nobody.put(b"/a/k"), DENIED)):
+                check(outcome(ask) == want, f"{node.name}, {why}: {outcome(ask)}")
+        revision = patiently(root.revision)
+        check(outcome(lambda: root.compact(revision)) == fine, "root compacts")
+
+
+def watch_and_lease():
+    """A watch is of keys that may be read, else it is created and canceled as denied; a lease is revoked, and its keys
+    told, by who may do that to every key under it"""
+    fine = (0, "")
+    with Doors(1) as cluster:
+        cluster.ready()
+        a, b, ops, nobody = (cluster.client(cluster.nodes[0], name) for name in ("app-a", "app-b", "ops", "nobody"))
+        patiently(lambda: a.put(b"/a/k"))
+        with Watch(b) as watch:
+            check(not watch.create(b"/a/", after(b"/a/")).canceled, "b reads there")
+            for key, end in ((b"/a/", b"/a1"), (b"/c/k", b""), (b"", ALL)):
+                answer = watch.create(key, end)
+                check(answer.created and answer.canceled and answer.watch_id == -1, answer)
+                check(answer.cancel_reason == DENIED[1], answer)
+            a.put(b"/a/k", b"told")
+            check(watch.events(0, 1)[0].kv.value == b"told", "what may be read is told")
+        lease = a.call(LEASE + "LeaseGrant", TTL=600).ID
+        a.put(b"/a/leased", lease=lease)
+        for why, ask, want in (
+                ("nobody grants", lambda: nobody.call(LEASE + "LeaseGrant", TTL=600), DENIED),
+                ("nobody lists", lambda: nobody.call(LEASE + "LeaseLeases"), DENIED),
+                ("b may not write what is under it", lambda: b.call(LEASE + "LeaseRevoke", ID=lease), DENIED),
+                ("but read", lambda: b.call(LEASE + "LeaseTimeToLive", ID=lease, keys=True), fine),
+                ("nobody not", lambda: nobody.call(LEASE + "LeaseTimeToLive", ID=lease), DENIED),
+                ("ops reads", lambda: ops.call(LEASE + "LeaseTimeToLive", ID=lease, keys=True), fine),
+                ("ops revokes nothing", lambda: ops.call(LEASE + "LeaseRevoke", ID=lease), DENIED),
+                ("a does", lambda: a.call(LEASE + "LeaseRevoke", ID=lease), fine)):
+            check(outcome(ask) == want, f"{why}: {outcome(ask)}")
+        with KeepAlive(nobody) as keep:
+            check(keep.ended() == DENIED, keep.failure)
+
+
+def authorities():
+    """X16: the other authority is refused at either port; the store's cannot name an administrator; the fleet's may all"""
+    with Doors(1) as cluster:
+        cluster.ready()
+        node, fleet = cluster.nodes[0], os.path.join(cluster.dir, "tls")
+        admin = cluster.client(node, "", "admin", fleet, "grpc")
+        patiently(lambda: admin.put(b"/a/k", b"v"))
+        check(outcome(lambda: cluster.client(node, "", "readonly", fleet, "grpc").put(b"/a/k", b"w")) == DENIED, "readers read")
+        check(outcome(lambda: cluster.client(node, "", "readonly", fleet, "grpc").range(b"\0", ALL)) == (0, ""), "all of it")
+        check(outcome(lambda: cluster.client(node, "app-a", port="etcd").range(b"/a/k")) == (0, ""), "its own listener")
+        for why, wrong in (("the store's, at the gRPC port", cluster.client(node, "root", port="grpc")),
+                           ("the fleet's, at the store's", cluster.client(node, "", "admin", fleet, "etcd")),
+                           ("none at all", Client(channel=grpc.secure_channel(node.etcd, grpc.ssl_channel_credentials(
+                               cluster.certificate("root")[0]), options=CHANNEL)))):
+            code, text = refused(lambda: wrong.call("etcdserverpb.KV/Range", timeout=20, key=b"/a/k"))
+            check(code == 14, f"{why}: {code} {text}")
+        forged = cluster.client(node, "", "admin", cluster.store, "etcd")
+        check(refused(lambda: forged.range(b"/a/k"))[0] == 7, "an administrator of the wrong authority")
+
+
+if __name__ == "__main__":
+    run_cases([prefixes, watch_and_lease, authorities])

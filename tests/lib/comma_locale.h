@@ -1,0 +1,7 @@
+/* A locale that writes 1,5: what prints and reads numbers must not care. */
+#ifndef TESTS_LIB_COMMA_LOCALE_H
+#define TESTS_LIB_COMMA_LOCALE_H
+/* Makes de_DE.UTF-8 on the spot and enters it; skips the test where that is not possible. */
+void comma_locale_enter(void);
+void comma_locale_leave(void);
+#endif

@@ -1,0 +1,790 @@
+/* Random writes, watches, blocked streams, compactions and restores against a plain list of all
+ * changes: every watch is told exactly what the list says, in order, each revision in one response
+ * (U01-U06, U08, U09, U13), a progress response never overtakes an event (U11), nobody is cancelled
+ * but by a compaction that passed it (U03), created answers keep the order of requests (U07). */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/prng.h"
+#include "lib/test.h"
+#include "sim/sim.h"
+#include "store/etcd/feed.h"
+#include "wire/message.h"
+#include "wire/pb/etcd_rpc.pb-c.h"
+
+enum {
+    WORLDS = 12,
+    STEPS = 2500,
+    STREAMS = 6,
+    WATCHES = 400, /* of one world, ended ones too */
+    CHANGES = 60000,
+    KEY_NAMES = 24,
+    ASKED = 64,
+};
+
+struct made {
+    uint64_t revision, prev_mod;
+    bool put, had;
+    uint32_t key, value, prev_value;
+};
+struct looker { /* a watch as its client knows it */
+    bool used, created, over, fragment, prev_kv, no_put, no_delete, was_blocked;
+    bool amid; /* the last response was a fragment */
+    int64_t id;
+    uint64_t start; /* the first revision it is told */
+    uint64_t asked_start;
+    char from[8], end[8];
+    size_t at, last_index; /* in the list: the next that may be told */
+};
+struct client {
+    struct feed_stream stream;
+    bool open, door_closed;
+    struct looker *asked[ASKED]; /* whose created answers are to come, in order; NULL: refused */
+    bool asked_cancel[ASKED];
+    int64_t asked_id[ASKED];
+    size_t asked_first, asked_count;
+    uint64_t progress_asked, progress_told;
+};
+static struct {
+    struct prng p;
+    struct sim *sim;
+    struct io *io;
+    struct store_machine *machine,
+        *twin; /* the twin is looked at by nobody, and is ahead at times */
+    struct machine ops, twin_ops;
+    bool lags; /* the machine is not told */
+    bool doors_slam;
+    struct feed *feed;
+    uint64_t index, clock_ns, revision, compacted;
+    struct made *changes;
+    size_t count;
+    struct {
+        bool there;
+        uint32_t value;
+        uint64_t mod;
+    } keys[KEY_NAMES];
+    struct client clients[STREAMS];
+    struct looker lookers[WATCHES];
+    size_t looker_count;
+    uint64_t events, fragments, cancels, progresses;
+    struct buf command, reply;
+} w;
+
+static void key_name(uint32_t key, char name[8])
+{
+    (void)snprintf(name, 8, "%c%u", (char)('a' + key / 8), (unsigned)(key % 8));
+}
+
+/* -- what the list says -- */
+
+static bool in_range(const struct looker *l, uint32_t key)
+{
+    char name[8];
+
+    key_name(key, name);
+    if (l->end[0] == '\0' && l->end[1] == '\0') return strcmp(name, l->from) == 0;
+    if (strcmp(name, l->from) < 0) return false;
+    return l->end[0] == '\0' || strcmp(name, l->end) < 0; /* "\0x": all from there on */
+}
+
+static bool matches(const struct looker *l, const struct made *c)
+{
+    if (c->revision < l->start || !in_range(l, c->key)) return false;
+    return c->put ? !l->no_put : !l->no_delete;
+}
+
+static size_t next_match(const struct looker *l, size_t at)
+{
+    while (at < w.count && !matches(l, &w.changes[at])) at++;
+    return at;
+}
+
+/* Nothing at or below the revision is left to be told. */
+static bool told_up_to(const struct looker *l, uint64_t revision)
+{
+    size_t next = next_match(l, l->at);
+
+    return next == w.count || w.changes[next].revision > revision;
+}
+
+/* -- what is sent -- */
+
+static struct looker *looker_of(const struct client *c, int64_t id)
+{
+    for (size_t i = w.looker_count; i > 0; i--) {
+        struct looker *l = &w.lookers[i - 1];
+        if (l->used && l->created && !l->over && l->id == id &&
+            (size_t)(c - w.clients) == l->last_index)
+            return l;
+    }
+    return NULL;
+}
+
+static void on_events(struct looker *l, const Etcdserverpb__WatchResponse *m)
+{
+    uint64_t revision = 0;
+    size_t revisions = 0;
+
+    for (size_t i = 0; i < m->n_events; i++) {
+        const Mvccpb__Event *e = m->events[i];
+        size_t next = next_match(l, l->at);
+        char name[8], value[16];
+
+        CHECK("an event that happened", next < w.count);
+        const struct made *c = &w.changes[next];
+        key_name(c->key, name);
+        CHECK_STR("its key", str_of(e->kv->key.data, e->kv->key.len), str_from(name));
+        CHECK_I64("its revision", e->kv->mod_revision, (int64_t)c->revision);
+        CHECK("its type", (e->type == MVCCPB__EVENT__EVENT_TYPE__PUT) == c->put);
+        (void)snprintf(value, sizeof value, "%u", (unsigned)c->value);
+        CHECK_STR("its value", str_of(e->kv->value.data, e->kv->value.len),
+                  c->put ? str_from(value) : STR_EMPTY);
+        CHECK("a put has a version, a deletion none", (e->kv->version > 0) == c->put);
+        if (!l->prev_kv || !c->had) {
+            CHECK("no pair before", !e->prev_kv);
+        } else if (c->revision > w.compacted || e->prev_kv) {
+            CHECK("U05 the pair before is there", e->prev_kv != NULL);
+            (void)snprintf(value, sizeof value, "%u", (unsigned)c->prev_value);
+            CHECK_STR("the value before", str_of(e->prev_kv->value.data, e->prev_kv->value.len),
+                      str_from(value));
+            CHECK_I64("when it was", e->prev_kv->mod_revision, (int64_t)c->prev_mod);
+        }
+        revisions += c->revision != revision;
+        revision = c->revision;
+        l->at = next + 1;
+        w.events++;
+    }
+    CHECK("at most 1,000 revisions", revisions <= 1000);
+    CHECK("the header is not behind its events", (uint64_t)m->header->revision >= revision);
+    l->amid = m->fragment;
+    w.fragments += m->fragment != 0;
+    if (m->fragment) {
+        CHECK("only who asked gets fragments", l->fragment);
+        return;
+    }
+    size_t next = next_match(l, l->at);
+    CHECK("a revision is in one response", next == w.count || w.changes[next].revision > revision);
+}
+
+static void on_created(struct client *c, const Etcdserverpb__WatchResponse *m)
+{
+    CHECK("it was asked for", c->asked_count > 0);
+    struct looker *l = c->asked[c->asked_first];
+
+    CHECK("in the order asked", !c->asked_cancel[c->asked_first]);
+    CHECK("refused or not", (l == NULL) == m->canceled);
+    CHECK_I64("the id", m->watch_id, l ? c->asked_id[c->asked_first] : -1);
+    if (l) l->created = true;
+    if (l) l->id = m->watch_id;
+    if (l && !l->asked_start)
+        CHECK_I64("from the revision after it", m->header->revision + 1, (int64_t)l->start);
+    c->asked_first = (c->asked_first + 1) % ASKED;
+    c->asked_count--;
+}
+
+static void on_progress(struct client *c, struct looker *one, uint64_t revision)
+{
+    CHECK("of now", revision == w.revision);
+    for (size_t i = 0; i < w.looker_count; i++) {
+        const struct looker *l = &w.lookers[i];
+        if (!l->used || l->over || l->last_index != (size_t)(c - w.clients)) continue;
+        if (one && l != one) continue;
+        CHECK("U11 progress does not overtake an event", told_up_to(l, revision));
+        CHECK("U04 no progress before a start to come", l->asked_start <= revision);
+        CHECK("not amid fragments", !l->amid);
+    }
+    w.progresses++;
+}
+
+static enum err on_send(struct feed_stream *stream, struct str bytes)
+{
+    struct client *c = CONTAINER_OF(stream, struct client, stream);
+    Etcdserverpb__WatchResponse *m;
+    struct looker *l;
+
+    if (c->door_closed) return ERR_FULL;
+    if (w.doors_slam && prng_chance(&w.p, 30000)) {
+        c->door_closed = true;
+        return ERR_FULL;
+    }
+    m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
+    CHECK("it can be read", m && m->header);
+    l = m->created ? NULL : looker_of(c, m->watch_id);
+    if (m->created) {
+        on_created(c, m);
+    } else if (m->canceled && c->asked_count && c->asked_cancel[c->asked_first] &&
+               c->asked_id[c->asked_first] == m->watch_id && !m->compact_revision) {
+        c->asked_first = (c->asked_first + 1) % ASKED;
+        c->asked_count--;
+    } else if (m->canceled) {
+        CHECK("of a watch", l != NULL);
+        CHECK_I64("up to what is compacted", m->compact_revision, (int64_t)w.compacted);
+        CHECK("without a reason", !m->cancel_reason[0]);
+        CHECK("U03 compaction passed it",
+              !told_up_to(l, w.compacted - 1) || l->start < w.compacted || l->was_blocked);
+        l->over = true;
+        w.cancels++;
+    } else if (m->n_events) {
+        CHECK("events of a watch that is there", l != NULL);
+        on_events(l, m);
+    } else if (m->watch_id == -1) {
+        CHECK("it was asked for", c->progress_told < c->progress_asked);
+        c->progress_told = c->progress_asked;
+        on_progress(c, NULL, (uint64_t)m->header->revision);
+    } else {
+        CHECK("of a watch", l != NULL);
+        on_progress(c, l, (uint64_t)m->header->revision);
+    }
+    etcdserverpb__watch_response__free_unpacked(m, NULL);
+    return ERR_OK;
+}
+
+static void on_broken(struct feed_stream *stream, enum err err)
+{
+    (void)stream;
+    CHECK_OK("no stream breaks", err);
+}
+
+static void header(void *owner, struct pack *into, uint64_t revision)
+{
+    char room[32];
+    struct buf small = {.data = room, .cap = sizeof room, .max = sizeof room};
+    struct pack head = {&small, ERR_OK};
+
+    (void)owner;
+    pack_u64(&head, 3, revision);
+    pack_row(into, 1, &head);
+}
+
+/* -- the store -- */
+
+static void on_applied(void *owner, const struct store_applied *applied)
+{
+    (void)owner;
+    feed_applied(w.feed, applied);
+}
+
+static void on_restored(void *owner)
+{
+    (void)owner;
+    feed_restored(w.feed);
+}
+
+static void note_change(uint32_t key, bool put, uint32_t value, uint64_t revision)
+{
+    CHECK("room in the list", w.count < CHANGES);
+    w.changes[w.count++] = (struct made){.revision = revision,
+                                         .put = put,
+                                         .key = key,
+                                         .value = value,
+                                         .had = w.keys[key].there,
+                                         .prev_value = w.keys[key].value,
+                                         .prev_mod = w.keys[key].mod};
+    w.keys[key].there = put;
+    w.keys[key].value = value;
+    w.keys[key].mod = revision;
+}
+
+static void apply(const struct store_command *command)
+{
+    buf_clear(&w.command);
+    buf_clear(&w.reply);
+    CHECK_OK("write", store_command_write(command, &w.command));
+    struct machine_entry entry = {.index = ++w.index,
+                                  .term = 1,
+                                  .clock_ns = ++w.clock_ns,
+                                  .version = 1,
+                                  .level = 1,
+                                  .command = buf_peek(&w.command)};
+    if (w.twin) w.twin_ops.ops->apply(w.twin_ops.state, &entry, &w.reply);
+    while (w.twin && w.twin_ops.ops->apply_more(w.twin_ops.state, &w.reply)) {}
+    if (w.lags) return;
+    w.ops.ops->apply(w.ops.state, &entry, &w.reply);
+    while (w.ops.ops->apply_more(w.ops.state, &w.reply)) {}
+    CHECK_U64("the store's revision", keys_revision(store_keys(store_machine_store(w.machine))),
+              w.revision);
+}
+
+static void do_put(void)
+{
+    uint32_t key = (uint32_t)prng_below(&w.p, KEY_NAMES), value = (uint32_t)prng_u64(&w.p);
+    char name[8], text[16];
+
+    key_name(key, name);
+    (void)snprintf(text, sizeof text, "%u", (unsigned)value);
+    note_change(key, true, value, ++w.revision);
+    apply(
+        &(struct store_command){.kind = STORE_PUT, .key = str_from(name), .value = str_from(text)});
+}
+
+static void do_delete(void)
+{
+    uint32_t a = (uint32_t)prng_below(&w.p, KEY_NAMES), b = (uint32_t)prng_below(&w.p, KEY_NAMES);
+    char from[8], end[8];
+    bool some = false;
+
+    if (a >= b) return;
+    for (uint32_t i = a; i < b; i++) some = some || w.keys[i].there;
+    w.revision += some;
+    for (uint32_t i = a; i < b; i++)
+        if (w.keys[i].there) note_change(i, false, 0, w.revision);
+    key_name(a, from);
+    key_name(b, end);
+    apply(&(struct store_command){
+        .kind = STORE_DELETE_RANGE, .key = str_from(from), .range_end = str_from(end)});
+}
+
+static void do_compact(void)
+{
+    if (w.revision - w.compacted < 2) return;
+    w.compacted += 1 + prng_below(&w.p, w.revision - w.compacted);
+    apply(&(struct store_command){.kind = STORE_COMPACT, .expected = w.compacted});
+}
+
+/* A snapshot of another replica, which may be ahead of this one. */
+static void do_restore(void)
+{
+    struct machine from = w.twin ? w.twin_ops : w.ops;
+    struct note note = {""};
+    struct buf bytes;
+    void *view;
+    bool done = false;
+
+    buf_init(&bytes, 64 << 20);
+    w.lags = w.twin != NULL;
+    for (uint64_t i = w.twin ? prng_below(&w.p, 12) : 0; i > 0; i--)
+        if (prng_chance(&w.p, 800000))
+            do_put();
+        else
+            do_delete();
+    w.lags = false;
+    CHECK_OK("a snapshot", from.ops->snapshot_begin(from.state, w.index, &view));
+    while (!done) CHECK_OK("more", from.ops->snapshot_next(view, 1 << 20, &bytes, &done));
+    from.ops->snapshot_end(view);
+    CHECK_OK("restore", w.ops.ops->restore_begin(w.ops.state, w.index, &note));
+    CHECK_OK("restore", w.ops.ops->restore_next(w.ops.state, buf_peek(&bytes), &note));
+    CHECK_OK("restore", w.ops.ops->restore_end(w.ops.state, &note));
+    buf_deinit(&bytes);
+}
+
+/* -- the clients -- */
+
+static struct client *any_client(void)
+{
+    struct client *c = &w.clients[prng_below(&w.p, STREAMS)];
+
+    if (c->open) return c;
+    memset(c, 0, sizeof *c);
+    feed_stream_init(w.feed, &c->stream);
+    c->open = true;
+    return c;
+}
+
+static void ask(struct client *c, struct looker *l, bool cancel, int64_t id)
+{
+    size_t at = (c->asked_first + c->asked_count++) % ASKED;
+
+    CHECK("room for what is asked", c->asked_count <= ASKED);
+    c->asked[at] = l;
+    c->asked_cancel[at] = cancel;
+    c->asked_id[at] = id;
+}
+
+static bool in_use(const struct client *c, int64_t id)
+{
+    for (size_t i = 0; i < w.looker_count; i++)
+        if (w.lookers[i].used && !w.lookers[i].over && w.lookers[i].id == id &&
+            w.lookers[i].last_index == (size_t)(c - w.clients))
+            return true;
+    return false;
+}
+
+static void do_watch(void)
+{
+    struct client *c = any_client();
+    uint64_t die = prng_below(&w.p, 100), start = 0;
+    struct looker *l = &w.lookers[w.looker_count];
+    struct feed_create create = {0};
+    uint32_t a = (uint32_t)prng_below(&w.p, KEY_NAMES);
+    bool refused = false;
+
+    if (w.looker_count == WATCHES || c->asked_count + 4 > ASKED) return;
+    memset(l, 0, sizeof *l);
+    key_name(a, l->from);
+    if (die < 20) { /* one key */
+        create.range = (struct key_range){str_from(l->from), STR_EMPTY};
+    } else if (die < 50) { /* a front */
+        l->from[1] = '\0';
+        l->end[0] = (char)(l->from[0] + 1);
+        create.range = (struct key_range){str_from(l->from), str_from(l->end)};
+    } else if (die < 65) { /* everything from there on */
+        l->end[1] = 'x';
+        create.range = (struct key_range){str_from(l->from), str_of("", 1)};
+    } else { /* any two ends, also the wrong way round */
+        key_name((uint32_t)prng_below(&w.p, KEY_NAMES), l->end);
+        refused = strcmp(l->from, l->end) >= 0;
+        create.range = (struct key_range){str_from(l->from), str_from(l->end)};
+    }
+    if (prng_chance(&w.p, 600000)) start = 1 + prng_below(&w.p, w.revision + 8);
+    if (prng_chance(&w.p, 20000)) create.start_revision = INT64_MIN;
+    refused = refused || create.start_revision < 0;
+    if (!refused) create.start_revision = (int64_t)start;
+    l->asked_start = start;
+    l->start = start ? start : w.revision + 1;
+    l->prev_kv = create.prev_kv = prng_chance(&w.p, 500000);
+    l->no_put = create.no_put = prng_chance(&w.p, 100000);
+    l->no_delete = create.no_delete = prng_chance(&w.p, 100000);
+    l->fragment = create.fragment = prng_chance(&w.p, 300000);
+    create.progress_notify = prng_chance(&w.p, 300000);
+    if (prng_chance(&w.p, 300000)) create.id = (int64_t)prng_below(&w.p, 8) - 9;
+    refused = refused || (create.id && in_use(c, create.id));
+    l->last_index = (size_t)(c - w.clients); /* whose it is */
+    if (!refused) {
+        int64_t id = create.id, next = c->stream.next_id;
+
+        while (!create.id && in_use(c, next)) next++;
+        if (!create.id) id = next;
+        l->used = true;
+        l->id = id;
+        w.looker_count++;
+        ask(c, l, false, id);
+    } else {
+        ask(c, NULL, false, -1);
+    }
+    feed_create(&c->stream, &create);
+}
+
+static void do_cancel(void)
+{
+    struct client *c = any_client();
+    struct looker *l = w.looker_count ? &w.lookers[prng_below(&w.p, w.looker_count)] : NULL;
+
+    if (c->asked_count + 4 > ASKED) return;
+    if (!l || l->over || l->last_index != (size_t)(c - w.clients)) {
+        feed_cancel(&c->stream, 12345); /* silence */
+        return;
+    }
+    ask(c, NULL, true, l->id);
+    /* A created answer that still waits is given all the same, before this one. */
+    l->over = true;
+    feed_cancel(&c->stream, l->id);
+}
+
+static void open_door(struct client *c)
+{
+    c->door_closed = false;
+    (void)feed_stream_writable(&c->stream);
+}
+
+static void do_stream(void)
+{
+    struct client *c = &w.clients[prng_below(&w.p, STREAMS)];
+
+    if (!c->open) return;
+    if (prng_chance(&w.p, 50000)) {
+        for (size_t i = 0; i < w.looker_count; i++)
+            if (w.lookers[i].last_index == (size_t)(c - w.clients)) w.lookers[i].over = true;
+        feed_stream_deinit(&c->stream);
+        c->open = false;
+    } else if (c->stream.blocked && prng_chance(&w.p, 500000)) {
+        open_door(c);
+    } else if (prng_chance(&w.p, 500000)) {
+        c->door_closed = true;
+    } else {
+        c->progress_asked++;
+        feed_progress(&c->stream);
+    }
+}
+
+static void note_blocked(void)
+{
+    for (size_t i = 0; i < w.looker_count; i++)
+        if (w.clients[w.lookers[i].last_index].door_closed) w.lookers[i].was_blocked = true;
+}
+
+static bool all_told(void)
+{
+    for (size_t i = 0; i < STREAMS; i++)
+        if (w.clients[i].open && (w.clients[i].door_closed || w.clients[i].asked_count))
+            return false;
+    for (size_t i = 0; i < w.looker_count; i++)
+        if (!w.lookers[i].over && !told_up_to(&w.lookers[i], w.revision)) return false;
+    return true;
+}
+
+/* Every door is opened until nobody waits for anything. */
+static void drain(void)
+{
+    for (int i = 0; i < 10000; i++) {
+        for (size_t k = 0; k < STREAMS; k++)
+            if (w.clients[k].open && w.clients[k].stream.blocked)
+                open_door(&w.clients[k]);
+            else
+                w.clients[k].door_closed = false;
+        (void)sim_run_for(w.sim, 1);
+        if (all_told()) break;
+    }
+    CHECK("everything is told in the end", all_told());
+    for (size_t i = 0; i < w.looker_count; i++) w.lookers[i].was_blocked = false;
+}
+
+static void open_world(uint64_t seed, enum err (*send)(struct feed_stream *, struct str))
+{
+    struct sim_host *host;
+
+    memset(&w, 0, sizeof w);
+    prng_seed(&w.p, seed);
+    w.revision = 1;
+    w.changes = calloc(CHANGES, sizeof *w.changes);
+    buf_init(&w.command, 1 << 20);
+    buf_init(&w.reply, 1 << 20);
+    CHECK_OK("world",
+             sim_open(&(struct sim_options){.seed = seed, .events_max = 20000000}, &w.sim));
+    CHECK_OK("host", sim_host_add(w.sim, &(struct sim_host_options){.name = "h"}, &host));
+    w.io = sim_host_io(host);
+    CHECK_OK("machine", store_machine_open(&(struct store_machine_options){.applied = on_applied,
+                                                                           .restored = on_restored},
+                                           &w.machine));
+    w.ops = store_machine_registration(w.machine);
+    CHECK_OK("feed", feed_open(&(struct feed_options){.io = w.io,
+                                                      .machine = w.machine,
+                                                      .watches_max = 1000,
+                                                      .progress_ms = 20,
+                                                      .send = send,
+                                                      .broken = on_broken,
+                                                      .header = header},
+                               &w.feed));
+}
+
+static void close_world(void)
+{
+    for (size_t k = 0; k < STREAMS; k++)
+        if (w.clients[k].open) feed_stream_deinit(&w.clients[k].stream);
+    CHECK_SIZE("nobody is left", feed_count(w.feed), 0);
+    feed_close(w.feed);
+    store_machine_close(w.machine);
+    store_machine_close(w.twin);
+    sim_close(w.sim);
+    buf_deinit(&w.command);
+    buf_deinit(&w.reply);
+    free(w.changes);
+}
+
+static void run(uint64_t seed)
+{
+    open_world(seed, on_send);
+    w.doors_slam = true;
+    CHECK_OK("twin", store_machine_open(&(struct store_machine_options){0}, &w.twin));
+    w.twin_ops = store_machine_registration(w.twin);
+    for (int step = 0; step < STEPS; step++) {
+        uint64_t die = prng_below(&w.p, 1000);
+
+        if (die < 500)
+            do_put();
+        else if (die < 600)
+            do_delete();
+        else if (die < 605)
+            do_compact();
+        else if (die < 610)
+            do_restore();
+        else if (die < 700)
+            do_watch();
+        else if (die < 740)
+            do_cancel();
+        else if (die < 800)
+            do_stream();
+        else
+            (void)sim_run_for(w.sim, prng_below(&w.p, 4));
+        note_blocked();
+        if (step % 500 == 499) drain();
+    }
+    drain();
+    close_world();
+}
+
+TEST(watches_are_told_what_a_list_of_all_changes_says)
+{
+    uint64_t events = 0, cancels = 0, progresses = 0;
+    struct prng worlds;
+
+    prng_seed(&worlds, test_seed());
+    for (int i = 0; i < WORLDS; i++) {
+        run(prng_u64(&worlds));
+        events += w.events;
+        cancels += w.cancels;
+        progresses += w.progresses;
+    }
+    CHECK("there was something to tell", events > 10000);
+    CHECK("some were passed by compaction", cancels > 0);
+    CHECK("progress was told", progresses > 10);
+}
+
+/* -- one watch on everything -- */
+static struct client *watch_all(uint64_t start)
+{
+    struct client *c = any_client();
+    struct looker *l = &w.lookers[w.looker_count++];
+
+    *l = (struct looker){.used = true,
+                         .start = start ? start : w.revision + 1,
+                         .asked_start = start,
+                         .from = "a",
+                         .end = {'\0', 'x'},
+                         .last_index = (size_t)(c - w.clients)};
+    ask(c, l, false, c->stream.next_id);
+    feed_create(&c->stream, &(struct feed_create){.range = {STR("a"), str_of("", 1)},
+                                                  .start_revision = (int64_t)start,
+                                                  .progress_notify = true});
+    return c;
+}
+
+TEST(u02_u11_a_long_history_is_told_in_portions_and_progress_waits_for_its_end)
+{
+    struct client *c;
+
+    open_world(1, on_send);
+    for (int i = 0; i < 10000; i++) do_put();
+    c = watch_all(1);
+    c->progress_asked++;
+    feed_progress(&c->stream);
+    for (int i = 0; i < 1000 && c->progress_told == 0; i++) {
+        (void)sim_step(w.sim);
+        if (i % 3 == 0) do_put(); /* and it goes on meanwhile */
+    }
+    (void)sim_run_for(w.sim, 10);
+    CHECK("in the end it is told", c->progress_told == 1);
+    CHECK("after everything", told_up_to(&w.lookers[0], w.revision));
+    close_world();
+}
+
+TEST(u04_u10_a_start_to_come_hears_nothing_before_it_and_quiet_is_told_after)
+{
+    struct client *c;
+
+    open_world(1, on_send);
+    c = watch_all(6);
+    c->progress_asked++;
+    feed_progress(&c->stream);
+    for (int i = 0; i < 4; i++) {
+        (void)sim_run_for(w.sim, 100);
+        do_put(); /* revisions 2 to 5 */
+    }
+    (void)sim_run_for(w.sim, 100);
+    CHECK_U64("no event and no progress before it", w.events + w.progresses, 0);
+    do_put();
+    (void)sim_run_for(w.sim, 1);
+    CHECK_U64("the first event", w.events, 1);
+    CHECK_U64("what was asked is answered now", c->progress_told, 1);
+    CHECK_U64("and once", w.progresses, 1);
+    (void)sim_run_for(w.sim, 100);
+    CHECK("quiet is told", w.progresses > 2);
+    close_world();
+}
+
+/* -- a revision that is larger than a turn -- */
+enum { MANY = 10000, MANY_VALUE = 600 };
+
+struct taker {
+    struct feed_stream stream;
+    bool door_closed, whole, amid;
+    size_t events, responses, largest;
+    uint64_t ended; /* revisions that were told to their end */
+};
+static struct taker takers[4];
+
+static enum err on_large(struct feed_stream *stream, struct str bytes)
+{
+    struct taker *t = CONTAINER_OF(stream, struct taker, stream);
+    Etcdserverpb__WatchResponse *m;
+
+    if (t->door_closed || prng_chance(&w.p, 200000)) {
+        t->door_closed = true;
+        return ERR_FULL;
+    }
+    m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
+    CHECK("it can be read", m != NULL);
+    if (!m->created) {
+        for (size_t i = 0; i < m->n_events; i++) {
+            char name[16];
+
+            (void)snprintf(name, sizeof name, "many/%05u", (unsigned)((t->events + i) % MANY));
+            CHECK_STR("in key order, none twice",
+                      str_of(m->events[i]->kv->key.data, m->events[i]->kv->key.len),
+                      str_from(name));
+            CHECK("with the pair before",
+                  m->events[i]->prev_kv && m->events[i]->prev_kv->value.len == MANY_VALUE);
+        }
+        CHECK("fragments only for who asks", !m->fragment || !t->whole);
+        t->events += m->n_events;
+        t->responses++;
+        t->largest = bytes.len > t->largest ? bytes.len : t->largest;
+        t->amid = m->fragment;
+        if (!m->fragment) t->ended++;
+        if (!m->fragment) CHECK_SIZE("a response ends with its revision", t->events % MANY, 0);
+    }
+    etcdserverpb__watch_response__free_unpacked(m, NULL);
+    return ERR_OK;
+}
+
+static bool all_took(uint64_t revisions)
+{
+    for (size_t i = 0; i < ARRAY_LEN(takers); i++)
+        if (takers[i].ended < revisions) return false;
+    return true;
+}
+
+TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
+{
+    static char value[MANY_VALUE];
+
+    memset(takers, 0, sizeof takers);
+    memset(value, 'v', sizeof value);
+    open_world(test_seed(), on_large);
+    for (size_t i = 0; i < ARRAY_LEN(takers); i++) {
+        feed_stream_init(w.feed, &takers[i].stream);
+        takers[i].whole = i % 2;
+        feed_create(&takers[i].stream, &(struct feed_create){.range = {STR("many/"), STR("many0")},
+                                                             .no_put = true,
+                                                             .prev_kv = true,
+                                                             .fragment = !takers[i].whole});
+    }
+    for (uint64_t round = 1; round <= 3; round++) {
+        for (size_t i = 0; i < MANY; i++) {
+            char name[16];
+
+            (void)snprintf(name, sizeof name, "many/%05u", (unsigned)i % 100000u);
+            w.revision++;
+            apply(&(struct store_command){
+                .kind = STORE_PUT, .key = str_from(name), .value = str_of(value, sizeof value)});
+            if (i % 1000 == 0) (void)sim_run_for(w.sim, 1);
+        }
+        w.revision++;
+        struct taker leaver = {.whole = true};
+        feed_stream_init(w.feed, &leaver.stream);
+        feed_create(&leaver.stream,
+                    &(struct feed_create){.range = {STR("many/"), STR("many0")}, .no_put = true});
+        apply(&(struct store_command){
+            .kind = STORE_DELETE_RANGE, .key = STR("many/"), .range_end = STR("many0")});
+        for (uint64_t i = 0; i < round; i++) (void)sim_step(w.sim);
+        feed_stream_deinit(&leaver.stream); /* goes while its response is gathered */
+        for (int i = 0; i < 20000 && !all_took(round); i++) {
+            for (size_t k = 0; k < ARRAY_LEN(takers); k++)
+                if (takers[k].door_closed) {
+                    takers[k].door_closed = false;
+                    (void)feed_stream_writable(&takers[k].stream);
+                }
+            /* Numbers of changes are others after it; who is amid goes on by its place. */
+            if (round == 2 && (takers[0].amid || takers[2].amid) && prng_chance(&w.p, 500000))
+                do_restore();
+            (void)sim_run_for(w.sim, 1);
+        }
+        CHECK("everybody was told all of it", all_took(round));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(takers); i++) {
+        CHECK_SIZE("each event once", takers[i].events, 3 * MANY);
+        CHECK_SIZE("one response, or several", takers[i].responses > 3, !takers[i].whole);
+        if (!takers[i].whole) CHECK("below the limit", takers[i].largest < 2 << 20);
+        feed_stream_deinit(&takers[i].stream);
+    }
+    close_world();
+}

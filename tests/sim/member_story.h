@@ -1,0 +1,93 @@
+/* Worker membership under fire: three replicas with the shipped log, member machine, service and
+ * gRPC servers, and workers that do what a worker must: beat, fence themselves by their own clock,
+ * give back what is revoked.
+ *
+ * What must hold, whatever happens:
+ *   1. no partition is ever one that two workers may process: each has a grant and has not fenced
+ *      itself by its own clock, paused or not;
+ *   2. every replica tells the same events under the same numbers, an incarnation fails once, and
+ *      the tokens of a partition grow;
+ *   3. no replica finds its own disk or state damaged.
+ * And after everything was healed: nobody is failed any more, every partition is owned by the
+ * worker that is to own it and that knows it, and all replicas are in one state.
+ *
+ * Clocks may run fast or slow by 5% (scenario_draw.c), where the specification allows 200 ppm: so
+ * workers here fence at nine tenths of what the coordinators reckon with. */
+#ifndef TESTS_SIM_MEMBER_STORY_H
+#define TESTS_SIM_MEMBER_STORY_H
+#include "log/engine.h"
+#include "member/core/member.h"
+#include "sim/scenario.h"
+
+enum {
+    MEMBER_HOSTS = 3,
+    MEMBER_WORKERS = 5,
+    MEMBER_PARTITIONS = 16,
+    /* Shorter than the shipped ones, so that pauses and partitions of seconds outlast them. */
+    MEMBER_BEAT_MS = 200,
+    MEMBER_SKEW_MS = 150,
+    MEMBER_FAILURE_MS = 1500,
+    MEMBER_FENCE_MS = 1000, /* as the coordinators reckon; a worker here fences at nine tenths */
+    MEMBER_EVENTS_SEEN = 65536,
+    MEMBER_INCARNATIONS = 1024,
+};
+#define MEMBER_RUN "01JFEAVS7C5DE5XEAEAB91EBT5"
+
+/* Planted, one at a time; each must be caught (test_member_bugs.c). Those in the code itself stand
+ * in member_mutants.txt. */
+enum member_bug {
+    MEMBER_NO_BUG,
+    MEMBER_NEVER_FENCES,  /* a worker that goes on without being acknowledged */
+    MEMBER_KEEPS_REVOKED, /* gives a partition back and goes on with it */
+    MEMBER_BUG_COUNT
+};
+extern const char *const member_bug_names[];
+
+struct member_story;
+struct member_process;
+struct member_host {
+    struct member_story *story;
+    size_t number;
+    struct sim_host *host;
+    struct member_process *process;
+    uint64_t read; /* events of it that were looked at */
+};
+/* What a worker's process believes; cleared when it dies, for then it processes nothing. */
+struct member_belief {
+    struct clock *clock; /* NULL: there is no process */
+    uint64_t last_ok_ns; /* by its clock: sending of the last beat that was acknowledged */
+    uint64_t tokens[MEMBER_PARTITIONS]; /* 0: it does not process it */
+};
+struct member_actor {
+    struct member_story *story;
+    size_t number;
+    char id[27];
+    struct sim_host *host;
+    struct member_belief belief;
+};
+struct member_story {
+    struct scenario_world *world;
+    enum member_bug bug;
+    struct member_host hosts[MEMBER_HOSTS];
+    struct member_actor workers[MEMBER_WORKERS];
+    struct members founders;
+    uint64_t *events; /* hashes, by number */
+    uint8_t failed[MEMBER_WORKERS][MEMBER_INCARNATIONS];
+    uint64_t tokens[MEMBER_PARTITIONS];
+    uint64_t newest;
+    bool healed, wrong, evicts; /* evicts: who does not let go in time */
+    sim_time healed_at;
+    struct note why;
+    uint64_t failures, restarts, grants, acks, fences;
+};
+extern const struct sim_process_ops member_process_ops, member_worker_ops;
+extern const struct scenario member_scenario;
+extern const char *const member_addresses[];
+
+void member_wrong(struct member_story *story, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool member_is_fenced(const struct member_actor *actor);
+/* NULL: none runs there. */
+struct replica *member_host_replica(const struct member_host *host);
+const struct membership *member_host_membership(const struct member_host *host);
+#endif

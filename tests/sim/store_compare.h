@@ -1,0 +1,23 @@
+/* The shipped store beside the model of store_model.h, entry by entry, on every replica. */
+#ifndef TESTS_SIM_STORE_COMPARE_H
+#define TESTS_SIM_STORE_COMPARE_H
+#include "base/note.h"
+#include "log/log.h"
+#include "store/core/store.h"
+#include "store_model.h"
+
+enum err compare_command(const struct store_command *command, struct model_command *ret_command);
+/* TXN: into `txns`, which the command then names. */
+enum err compare_txns(const struct txn *txn, struct model_txns *ret_txns);
+/* A reply to it, as text, against what the model told; false: they differ. */
+bool compare_txn(struct str reply, const struct store_command *command, struct str told,
+                 struct note *why);
+/* The shipped state in the words of store_tell.h. */
+void compare_tell(const struct store *store, struct buf *into);
+/* The first line that differs, for a person; false: none does. */
+bool compare_lines(struct str shipped, struct str model, struct note *why);
+/* A reply of the machine against what the model answered; false: they differ. */
+bool compare_reply(struct str reply, const struct store_command *command,
+                   const struct model_answer *answer, const struct model_renewal *renewals,
+                   struct note *why);
+#endif

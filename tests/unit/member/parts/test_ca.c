@@ -1,0 +1,268 @@
+/* member/ca/ca.h: what workers.md 24.13 says, by its numbers. What a certificate holds is looked at
+ * in tests/unit/io/test_cert.c. */
+#include "member/ca/ca.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/cert.h"
+#include "lib/test.h"
+#include "unit/io/tls_pair.h"
+
+#define DAY_MS (86400ull * 1000)
+static const struct ulid workers[] = {{{1, 2, 3}}, {{4, 5, 6}}};
+
+static const char *new_dir(void)
+{
+    static char dir[4200];
+    static int count;
+
+    snprintf(dir, sizeof dir, "%s/tls-%d", test_dir(), count++);
+    return dir;
+}
+
+static wall_time now(void)
+{
+    return (wall_time){(uint64_t)time(NULL) * MS_PER_SECOND};
+}
+
+static struct member_ca *opened(const char *dir, const struct ulid *worker, wall_time at)
+{
+    struct member_ca_options options = {.tls_dir = dir, .worker = worker};
+    struct member_ca *ca = NULL;
+    struct note note = {""};
+
+    CHECK_OK(note.text, member_ca_open(fs_real(), &options, at, &ca, &note));
+    return ca;
+}
+
+static char *content(const char *dir, const char *name)
+{
+    char path[4300], *text;
+    struct buf bytes;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    buf_init(&bytes, CERT_FILE_MAX);
+    CHECK_OK(path, fs_read_whole(fs_real(), path, CERT_FILE_MAX, &bytes));
+    CHECK_OK(path, buf_detach(&bytes, &text));
+    buf_deinit(&bytes);
+    return text;
+}
+
+/* What became of a worker that dials; `who`: is it this one by its certificate? */
+struct meeting {
+    bool both_open, is_who;
+};
+static struct meeting meet(struct member_ca *listener, struct member_ca *worker,
+                           const struct ulid *who)
+{
+    struct tls_end client, server;
+    struct meeting meeting = {0};
+
+    tls_end_open(&client, member_ca_context(worker), "localhost");
+    tls_end_open(&server, member_ca_context(listener), NULL);
+    tls_converse(&client, &server, SIZE_MAX);
+    meeting.both_open = client.open && server.open && !client.err && !server.err;
+    if (meeting.both_open && who)
+        meeting.is_who = member_ca_is_worker(tls_session_identity(server.session), who);
+    tls_end_close(&client);
+    tls_end_close(&server);
+    return meeting;
+}
+
+TEST(case_189_the_first_start_makes_the_ca_and_says_where)
+{
+    const char *dir = new_dir();
+    char wanted[4300], path[4300];
+    struct member_ca *ca = opened(dir, NULL, now());
+    struct stat info;
+
+    snprintf(wanted, sizeof wanted, "Generated dev CA at %s/ca.pem", dir);
+    CHECK_TEXT("one line", member_ca_said(ca), wanted);
+    CHECK_TEXT("nothing else", member_ca_warning(ca), "");
+    snprintf(path, sizeof path, "%s/ca.key.pem", dir);
+    CHECK("there", stat(path, &info) == 0);
+    CHECK_U64("the key is its owner's", info.st_mode & 0777, 0600);
+    CHECK("there", stat(dir, &info) == 0);
+    CHECK_U64("the directory too", info.st_mode & 0777, 0700);
+    member_ca_close(ca);
+    struct cert_description *roots;
+    size_t count;
+    snprintf(path, sizeof path, "%s/ca.pem", dir);
+    CHECK_OK("described", cert_describe(fs_real(), path, now(), &roots, &count, NULL));
+    CHECK_SIZE("one root", count, 1);
+    CHECK_TEXT("17.1: rollout's", roots[0].subject, "CN=rollout-dev-ca");
+    cert_descriptions_free(roots, count);
+}
+
+TEST(case_190_later_starts_find_it_byte_for_byte_and_say_nothing)
+{
+    static const char *const files[] = {"ca.pem", "ca.key.pem"};
+    const char *dir = new_dir();
+    char *before[2];
+
+    member_ca_close(opened(dir, &workers[0], now())); /* a worker may be first */
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) before[i] = content(dir, files[i]);
+    struct member_ca *ca = opened(dir, NULL, now());
+    CHECK_TEXT("silent", member_ca_said(ca), "");
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        char *after = content(dir, files[i]);
+        CHECK_TEXT(files[i], after, before[i]);
+        free(after);
+        free(before[i]);
+    }
+    member_ca_close(ca);
+}
+
+TEST(case_191_workers_and_the_listener_know_each_other_by_the_ca)
+{
+    const char *dir = new_dir();
+    struct member_ca *listener = opened(dir, NULL, now());
+    struct member_ca *worker = opened(dir, &workers[0], now());
+
+    CHECK("they meet", meet(listener, worker, NULL).both_open);
+    CHECK("28: it is who it says", meet(listener, worker, &workers[0]).is_who);
+    CHECK("28: and nobody else", !meet(listener, worker, &workers[1]).is_who);
+    member_ca_close(worker);
+    member_ca_close(listener);
+}
+
+TEST(case_27_a_certificate_of_another_ca_is_refused_by_both)
+{
+    const char *dir = new_dir();
+    struct member_ca *listener = opened(dir, NULL, now());
+    struct member_ca *stranger = opened(new_dir(), &workers[0], now());
+
+    CHECK("refused", !meet(listener, stranger, NULL).both_open);
+    member_ca_close(stranger);
+    member_ca_close(listener);
+}
+
+TEST(case_192_coordinator_and_workers_that_start_together_agree)
+{
+    enum { TOGETHER = 4, ROUNDS = 3 };
+
+    for (int round = 0; round < ROUNDS; round++) {
+        const char *dir = new_dir();
+        pid_t children[TOGETHER];
+
+        for (int i = 0; i < TOGETHER; i++) {
+            children[i] = fork();
+            if (children[i] == 0) {
+                struct member_ca_options options = {.tls_dir = dir,
+                                                    .worker = i ? &workers[0] : NULL};
+                struct member_ca *ca;
+                _exit(member_ca_open(fs_real(), &options, now(), &ca, NULL) ? 1 : 0);
+            }
+            CHECK("begun", children[i] > 0);
+        }
+        for (int i = 0; i < TOGETHER; i++) {
+            int status = 0;
+            CHECK("ended", waitpid(children[i], &status, 0) == children[i]);
+            CHECK_I64("each has it", status, 0);
+        }
+        struct member_ca *listener = opened(dir, NULL, now());
+        struct member_ca *worker = opened(dir, &workers[1], now());
+        CHECK_TEXT("one CA", member_ca_said(listener), "");
+        CHECK("it serves", meet(listener, worker, NULL).both_open);
+        member_ca_close(listener);
+        member_ca_close(worker);
+    }
+}
+
+TEST(case_193_half_a_ca_is_refused_by_the_name_of_what_is_missing)
+{
+    static const char *const files[] = {"ca.pem", "ca.key.pem"};
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        const char *dir = new_dir();
+        struct member_ca_options options = {.tls_dir = dir};
+        struct member_ca *ca = NULL;
+        struct note note = {""};
+        char path[4300];
+
+        member_ca_close(opened(dir, NULL, now()));
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+        CHECK("removed", unlink(path) == 0);
+        CHECK_ERR("refused", member_ca_open(fs_real(), &options, now(), &ca, &note), ERR_CONFLICT);
+        CHECK_HAS("which", note.text, files[i]);
+        CHECK("nothing was made", access(path, F_OK) != 0);
+    }
+}
+
+TEST(case_194_a_key_that_others_may_read_is_told_or_refused)
+{
+    const char *dir = new_dir();
+    struct member_ca_options strict = {.tls_dir = dir, .strict_permissions = true};
+    struct member_ca *ca;
+    mode_t before = umask(0);
+    char path[4300];
+    struct stat info;
+
+    member_ca_close(opened(dir, NULL, now()));
+    umask(before);
+    snprintf(path, sizeof path, "%s/ca.key.pem", dir);
+    CHECK("there", stat(path, &info) == 0);
+    CHECK_U64("an open umask opens nothing", info.st_mode & 0777, 0600);
+    CHECK("opened by hand", chmod(path, 0644) == 0);
+    ca = opened(dir, NULL, now());
+    CHECK_HAS("told", member_ca_warning(ca), "may be read by others");
+    member_ca_close(ca);
+    CHECK_ERR("refused", member_ca_open(fs_real(), &strict, now(), &ca, NULL), ERR_DENIED);
+}
+
+TEST(case_195_a_leaf_is_made_anew_before_it_ends)
+{
+    const char *dir = new_dir();
+    wall_time start = now();
+    struct member_ca *ca = opened(dir, NULL, start), *worker = opened(dir, &workers[0], start);
+    struct tls_info first = tls_context_info(member_ca_context(ca)), next;
+    bool changed = true;
+
+    CHECK("90 days", first.not_after.ms - start.ms == 90 * DAY_MS);
+    CHECK_OK("young", member_ca_refresh(ca, (wall_time){start.ms + 50 * DAY_MS}, &changed, NULL));
+    CHECK("kept", !changed);
+    CHECK_OK("old", member_ca_refresh(ca, (wall_time){start.ms + 61 * DAY_MS}, &changed, NULL));
+    next = tls_context_info(member_ca_context(ca));
+    CHECK("anew", changed);
+    CHECK("for another 90 days", next.not_after.ms == start.ms + 151 * DAY_MS);
+    CHECK("a new one would not be good today, were its root not older",
+          next.not_before.ms > start.ms);
+    member_ca_close(ca);
+    member_ca_close(worker);
+}
+
+TEST(files_of_ones_own_take_the_place_of_the_development_ca)
+{
+    char dir[4200], cert[4300], key[4300], root[4300];
+    struct cert_request request = {.kind = CERT_WORKER_SERVICE};
+    struct cert_leaf_report report;
+    bool changed = true;
+
+    snprintf(dir, sizeof dir, "%s", new_dir());
+    snprintf(cert, sizeof cert, "%s/s.pem", dir);
+    snprintf(key, sizeof key, "%s/s.key.pem", dir);
+    snprintf(root, sizeof root, "%s/ca.pem", dir);
+    struct member_ca *worker = opened(dir, &workers[0], now());
+    struct cert_leaf_options leaf = {.ca_dir = dir, .cert_file = cert, .key_file = key};
+    CHECK_OK("a pair", cert_leaf_ensure(fs_real(), &leaf, &request, now(), &report, NULL));
+    struct member_ca_options options = {
+        .tls_dir = "/nowhere/at/all", .ca_file = root, .cert_file = cert, .key_file = key};
+    struct member_ca *ca = NULL;
+    CHECK_OK("opened", member_ca_open(fs_real(), &options, now(), &ca, NULL));
+    CHECK_TEXT("nothing was made", member_ca_said(ca), "");
+    CHECK("they meet", meet(ca, worker, &workers[0]).is_who);
+    CHECK_OK("looked at", member_ca_refresh(ca, now(), &changed, NULL));
+    CHECK("as it was", !changed);
+    member_ca_close(ca);
+    options.key_file = NULL;
+    struct note note = {""};
+    CHECK_ERR("two of three", member_ca_open(fs_real(), &options, now(), &ca, &note), ERR_INVALID);
+    CHECK_HAS("says so", note.text, "2 of 3");
+    member_ca_close(worker);
+}

@@ -1,0 +1,172 @@
+#include <stdio.h>
+
+#include "lib/test.h"
+#include "operator/frames.h"
+#include "shard/need_wire.h"
+#include "shard/session_frame.h"
+
+static struct frame_parts parts;
+static struct buf out;
+static struct note note;
+
+static void open_all(void)
+{
+    frame_parts_init(&parts);
+    buf_init(&out, FRAMES_ROLLUP_MAX);
+    note.text[0] = '\0';
+}
+
+static void close_all(void)
+{
+    frame_parts_deinit(&parts);
+    buf_deinit(&out);
+}
+
+static struct frame shard_reads(void)
+{
+    struct frame frame;
+
+    CHECK_OK("the shard reads it", frame_read(buf_peek(&out), &frame, &note));
+    return frame;
+}
+
+TEST(the_shard_reads_what_an_operator_says)
+{
+    struct frame frame;
+
+    open_all();
+    CHECK_OK("hello", frames_hello(&parts, STR("cluster-a"), &out));
+    frame = shard_reads();
+    CHECK("hello", frame.kind == FRAME_HELLO && str_equal(frame.cluster, STR("cluster-a")) &&
+                       str_equal(frame.version, STR("v1alpha1")));
+    CHECK_OK("blob", frames_blob(&parts, STR("00ff"), STR("data\0more"), STR_EMPTY, &out));
+    frame = shard_reads();
+    CHECK("blob", frame.kind == FRAME_BLOB && str_equal(frame.request_id, STR("00ff")) &&
+                      str_equal(frame.user_data, STR("data\0more")) && frame.error.len == 0);
+    CHECK_OK("error", frames_blob(&parts, STR("00ff"), STR("data"), STR("no"), &out));
+    frame = shard_reads();
+    CHECK("an error has no blob", str_equal(frame.error, STR("no")) && frame.user_data.len == 0);
+    CHECK_OK("ack", frames_reclaim_ack(&parts, STR("abcd"), &out));
+    frame = shard_reads();
+    CHECK("ack", frame.kind == FRAME_RECLAIM_ACK && str_equal(frame.request_id, STR("abcd")));
+    close_all();
+}
+
+TEST(a_rollup_arrives_as_the_rows_it_was)
+{
+    const struct str types[] = {STR("m5.large")};
+    const struct requirement in = {LABEL_INSTANCE_TYPE, OPERATOR_IN, types, 1};
+    const struct label small[] = {{STR("cpu"), STR("500m")}};
+    const struct label large[] = {{STR("cpu"), STR("2")}, {STR("memory"), STR("1Gi")}};
+    struct request request = {.requirements = &in,
+                              .requirement_count = 1,
+                              .resources = small,
+                              .resource_count = 1,
+                              .count = 3,
+                              .priority = -5,
+                              .has_reclamation_penalty = true,
+                              .reclamation_penalty = 3,
+                              .same_key = STR("rack"),
+                              .group = STR("rack\0g")};
+    struct demand *demand;
+    struct dimensions dimensions;
+    struct rollup_rows rows;
+    struct arena arena;
+    struct frame frame;
+
+    open_all();
+    arena_init(&arena, 1 << 20);
+    dimensions_init(&dimensions);
+    CHECK_OK("open", demand_open(1, &demand));
+    CHECK_OK("put", demand_put(demand, STR("a"), &request, NULL, &note));
+    request.resources = large;
+    request.resource_count = 2;
+    request.count = 1;
+    CHECK_OK("put", demand_put(demand, STR("b"), &request, NULL, &note));
+    CHECK_OK("write", frames_rollup(&parts, STR("c"), (wall_time){1234}, demand, &out));
+    frame = shard_reads();
+    CHECK("roll-up", frame.kind == FRAME_ROLLUP && str_equal(frame.cluster, STR("c")));
+    CHECK_OK("rows", rollup_read(frame.rollup, STR("c"), 0, &arena, &dimensions, &rows, &note));
+    CHECK_SIZE("one row", rows.count, 1);
+    CHECK_STR(
+        "profile", rows.rows[0].profile.fingerprint,
+        STR("p=-5|ipb=0|rpb=5|reqs=node.kubernetes.io/instance-type:1:m5.large;rack:5:;|spr="));
+    CHECK_STR("group", rows.rows[0].group, STR("rack\0g"));
+    CHECK_U64("at", rows.rows[0].arrival_unix_ns, 1234000000);
+    buf_clear(&out);
+    CHECK_OK("text", resource_sum_text(&dimensions, &rows.rows[0].aggregate, &out));
+    CHECK_STR("sum", buf_peek(&out), STR("cpu=3500m,memory=1Gi"));
+    demand_close(demand);
+    dimensions_deinit(&dimensions);
+    arena_deinit(&arena);
+    close_all();
+}
+
+/* What the shard writes, read here; and every byte of it cut or changed is refused or harmless. */
+TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
+{
+    const struct str types[] = {STR("m5.large")};
+    const struct requirement in = {LABEL_INSTANCE_TYPE, OPERATOR_IN, types, 1};
+    const struct profile profile = {
+        .requirements = &in, .requirement_count = 1, .fingerprint = STR("p=0")};
+    const struct label labels[] = {{STR("a"), STR("1")}};
+    struct machine machine = {.id = STR("m-1"),
+                              .state = MACHINE_CONFIGURED,
+                              .host_ref = STR("host-1"),
+                              .attributes = {STR("m5.large"), STR("eu-1"), labels, 1}};
+    struct frame_writer writer;
+    struct dimensions dimensions;
+    struct shard_frame frame;
+    struct arena arena;
+
+    open_all();
+    arena_init(&arena, 1 << 20);
+    dimensions_init(&dimensions);
+    frame_writer_init(&writer);
+    for (int kind = 0; kind < 5; kind++) {
+        switch (kind) {
+        case 0: CHECK_OK("ack", frame_write_ack(&writer, STR("rollup"), 1, 2)); break;
+        case 1:
+            CHECK_OK("blob", frame_write_blob_request(&writer, STR("00ff"), STR("c"), &profile));
+            break;
+        case 2:
+            CHECK_OK("reclaim", frame_write_reclaim(&writer, STR("id"), STR("m-1"), 90000, 7));
+            break;
+        case 3:
+            CHECK_OK("state", frame_write_node_state(&writer, STR("c"), &machine, &dimensions));
+            break;
+        default:
+            CHECK_OK("capacity",
+                     frame_write_capacity(&writer, &profile, 3, (enum confidence)4, 1.5));
+        }
+        CHECK_OK("read", frames_read(buf_peek(&writer.frame), &arena, &frame, &note));
+        if (kind == 0) CHECK_U64("ack", frame.word, SHARD_ROLLUP_ACK);
+        if (kind == 1)
+            CHECK("blob", frame.word == SHARD_BLOB_REQUEST && frame.blob.requirement_count == 1 &&
+                              str_equal(frame.blob.requirements[0].values[0], STR("m5.large")));
+        if (kind == 2)
+            CHECK("reclaim", frame.word == SHARD_RECLAIM && frame.reclaim.grace_seconds == 90 &&
+                                 frame.reclaim.machine_count == 1 &&
+                                 frame.reclaim.preemptor_priority == 7);
+        if (kind == 3)
+            CHECK("state", frame.word == SHARD_NODE_STATE && frame.node.label_count == 3 &&
+                               str_equal(frame.node.provider_id, STR("host-1")));
+        if (kind == 4)
+            CHECK("capacity", frame.word == SHARD_AVAILABLE && frame.available.count == 3 &&
+                                  frame.available.confidence == 4);
+        for (size_t i = 0; i < writer.frame.len; i++) {
+            char before = writer.frame.data[i];
+            frames_read(str_of(writer.frame.data, i), &arena, &frame, &note);
+            for (int bit = 0; bit < 8; bit++) {
+                writer.frame.data[i] = (char)(before ^ 1 << bit);
+                frames_read(buf_peek(&writer.frame), &arena, &frame, &note);
+                arena_reset(&arena);
+            }
+            writer.frame.data[i] = before;
+        }
+    }
+    frame_writer_deinit(&writer);
+    dimensions_deinit(&dimensions);
+    arena_deinit(&arena);
+    close_all();
+}

@@ -1,0 +1,160 @@
+#include "lib/test.h"
+#include "operator/core/nodes.h"
+
+static struct nodes *nodes;
+
+static void tell(const char *machine, enum machine_state state)
+{
+    struct node node = {.machine_id = str_from(machine), .state = state};
+
+    CHECK_OK("tell", nodes_tell(nodes, &node));
+}
+
+static enum node_phase phase_of(const char *machine)
+{
+    const struct node *node = nodes_find(nodes, str_from(machine));
+
+    return node ? node->phase : NODE_PHASE_COUNT;
+}
+
+/* Phases by every state before; PHASE_COUNT: it is gone. */
+TEST(phases_are_those_of_the_table)
+{
+    static const enum node_phase fresh[MACHINE_STATE_COUNT] = {
+        [MACHINE_UNSPECIFIED] = NODE_PROVISIONING,
+        [MACHINE_SPECULATIVE] = NODE_PROVISIONING,
+        [MACHINE_CREATING] = NODE_PROVISIONING,
+        [MACHINE_IDLE] = NODE_LAUNCHED,
+        [MACHINE_CONFIGURING] = NODE_REGISTERED,
+        [MACHINE_CONFIGURED] = NODE_READY,
+        [MACHINE_DRAINING] = NODE_DRAINING,
+        [MACHINE_DELETING] = NODE_PROVISIONING,
+        [MACHINE_FAILED] = NODE_FAILED};
+
+    for (int from = 0; from < MACHINE_STATE_COUNT; from++) {
+        for (int to = 0; to < MACHINE_STATE_COUNT; to++) {
+            bool drained = from == MACHINE_DRAINING && to == MACHINE_IDLE;
+            CHECK_OK("open", nodes_open(1, &nodes));
+            tell("m", (enum machine_state)from);
+            CHECK_U64("alone", phase_of("m"), fresh[from]);
+            tell("m", (enum machine_state)to);
+            CHECK_U64("after another", phase_of("m"), drained ? NODE_PHASE_COUNT : fresh[to]);
+            CHECK_SIZE("counted once", nodes_count(nodes, fresh[to]), drained ? 0 : 1);
+            nodes_close(nodes);
+        }
+    }
+}
+
+TEST(a_drained_machine_is_told_once_more_and_forgotten)
+{
+    struct node node;
+    size_t cursor = 0;
+
+    CHECK_OK("open", nodes_open(1, &nodes));
+    tell("m", MACHINE_DRAINING);
+    CHECK("told", nodes_take(nodes, &node) && node.phase == NODE_DRAINING);
+    tell("m", MACHINE_IDLE);
+    CHECK("not to be found", !nodes_find(nodes, STR("m")) && !nodes_next(nodes, &cursor));
+    CHECK("its end", nodes_take(nodes, &node) && node.gone && node.phase == NODE_DRAINED);
+    CHECK_STR("its name is still there", node.machine_id, STR("m"));
+    CHECK("nothing more", !nodes_take(nodes, &node) && !nodes_changed(nodes));
+    tell("m", MACHINE_CONFIGURING);
+    CHECK("it may come back",
+          nodes_take(nodes, &node) && !node.gone && node.phase == NODE_REGISTERED);
+    nodes_close(nodes);
+}
+
+TEST(what_changed_twice_is_taken_once_as_it_is_now)
+{
+    struct node node;
+
+    CHECK_OK("open", nodes_open(1, &nodes));
+    tell("a", MACHINE_CREATING);
+    tell("b", MACHINE_CREATING);
+    tell("a", MACHINE_CONFIGURED);
+    CHECK("a first, newest word", nodes_take(nodes, &node) && node.phase == NODE_READY &&
+                                      str_equal(node.machine_id, STR("a")));
+    CHECK("then b", nodes_take(nodes, &node) && str_equal(node.machine_id, STR("b")));
+    CHECK("no more", !nodes_take(nodes, &node));
+    tell("a", MACHINE_DRAINING);
+    tell("a", MACHINE_IDLE);
+    tell("a", MACHINE_CONFIGURED); /* back before its end was taken */
+    CHECK("one word", nodes_take(nodes, &node) && !node.gone && node.phase == NODE_READY);
+    CHECK("no more", !nodes_take(nodes, &node));
+    nodes_close(nodes);
+}
+
+TEST(everything_told_is_kept_and_replaced_whole)
+{
+    const struct label labels[] = {{STR("a"), STR("1")}, {STR("b"), STR("2")}};
+    const struct label resources[] = {{STR("cpu"), STR("16")}};
+    const struct taint taints[] = {{STR("t"), STR("v"), STR("NoSchedule")}};
+    struct node told = {.machine_id = STR("m"),
+                        .state = MACHINE_FAILED,
+                        .node_name = STR("n"),
+                        .provider_id = STR("p"),
+                        .last_error = STR("broken"),
+                        .labels = labels,
+                        .label_count = 2,
+                        .resources = resources,
+                        .resource_count = 1,
+                        .taints = taints,
+                        .taint_count = 1};
+    const struct node *node;
+
+    CHECK_OK("open", nodes_open(1, &nodes));
+    CHECK_OK("tell", nodes_tell(nodes, &told));
+    node = nodes_find(nodes, STR("m"));
+    CHECK_STR("name", node->node_name, STR("n"));
+    CHECK_STR("provider", node->provider_id, STR("p"));
+    CHECK_STR("error", node->last_error, STR("broken"));
+    CHECK_STR("label", node->labels[1].value, STR("2"));
+    CHECK_STR("resource", node->resources[0].value, STR("16"));
+    CHECK_STR("taint", node->taints[0].effect, STR("NoSchedule"));
+    CHECK("copied", node->labels != labels && node->node_name.at != told.node_name.at);
+    tell("m", MACHINE_CONFIGURED);
+    node = nodes_find(nodes, STR("m"));
+    CHECK_SIZE("nothing of before", node->label_count + node->taint_count + node->last_error.len,
+               0);
+    nodes_close(nodes);
+}
+
+TEST(what_is_not_told_again_in_a_session_has_left)
+{
+    struct node node;
+    int gone = 0, all = 0;
+
+    CHECK_OK("open", nodes_open(1, &nodes));
+    nodes_session(nodes);
+    tell("stays", MACHINE_CONFIGURED);
+    tell("leaves", MACHINE_CONFIGURED);
+    CHECK_SIZE("all were told", nodes_sweep(nodes), 0);
+    while (nodes_take(nodes, &node)) continue;
+    nodes_session(nodes);
+    tell("stays", MACHINE_CONFIGURED);
+    tell("new", MACHINE_CONFIGURING);
+    CHECK_SIZE("one left", nodes_sweep(nodes), 1);
+    CHECK_SIZE("and is not counted", nodes_count(nodes, NODE_READY), 1);
+    while (nodes_take(nodes, &node)) {
+        all++;
+        gone += node.gone && str_equal(node.machine_id, STR("leaves"));
+    }
+    CHECK_I64("three changes", all, 3);
+    CHECK_I64("one of them an end", gone, 1);
+    nodes_close(nodes);
+}
+
+TEST(a_reclaim_shows_before_the_shard_says_so)
+{
+    CHECK_OK("open", nodes_open(1, &nodes));
+    nodes_reclaim(nodes, STR("m"), NODE_DRAINING);
+    CHECK("not made known by it", !nodes_find(nodes, STR("m")));
+    tell("m", MACHINE_CONFIGURED);
+    nodes_reclaim(nodes, STR("m"), NODE_DRAINING);
+    CHECK_U64("draining", phase_of("m"), NODE_DRAINING);
+    nodes_reclaim(nodes, STR("m"), NODE_DRAINED);
+    CHECK_U64("drained, and still there", phase_of("m"), NODE_DRAINED);
+    tell("m", MACHINE_IDLE);
+    CHECK("then gone", !nodes_find(nodes, STR("m")));
+    nodes_close(nodes);
+}

@@ -1,0 +1,341 @@
+/* A courier's calls over a channel that answers as it is told. */
+#include "prim/courier/op.h"
+
+#include <string.h>
+
+#include "lib/test.h"
+
+enum { START_NS = 1000000000 };
+
+/* -- what the courier stands on -- */
+
+static int64_t now_ns;
+static rpc_unary_fn *answer_fn;
+static void *answer_owner;
+static struct rpc_call_options sent;
+static int sends, moves, cancels;
+static enum err send_err;
+
+void courier_do(struct courier *courier, void (*fn)(void *owner), void *owner)
+{
+    (void)courier;
+    fn(owner);
+}
+
+void latch_init(struct latch *latch)
+{
+    latch->open = false;
+}
+
+void latch_wait(struct latch *latch)
+{
+    CHECK("open", latch->open);
+}
+
+void latch_open(struct latch *latch)
+{
+    latch->open = true;
+}
+
+enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *options,
+                   struct str request, rpc_unary_fn *done, void *owner,
+                   struct rpc_client_call **ret_call)
+{
+    (void)channel, (void)request;
+    if (send_err) return send_err;
+    sends++;
+    sent = *options;
+    answer_fn = done;
+    answer_owner = owner;
+    *ret_call = (struct rpc_client_call *)&sent;
+    return ERR_OK;
+}
+
+void rpc_channel_move_on(struct rpc_channel *channel)
+{
+    (void)channel;
+    moves++;
+}
+
+void rpc_call_cancel(struct rpc_client_call *call)
+{
+    (void)call;
+    cancels++;
+}
+
+static int64_t clock_now(void *unused)
+{
+    (void)unused;
+    return now_ns;
+}
+
+/* -- a store -- */
+
+static struct courier courier;
+static struct courier_op op;
+static int dones, resets;
+static bool is_prepared, understands;
+
+static void done(struct courier_op *one)
+{
+    CHECK("this one", one == &op);
+    dones++;
+}
+
+static void moved(struct courier *one)
+{
+    CHECK("this one", one == &courier);
+    resets++;
+}
+
+static bool prepare(struct courier_op *one, struct rpc_call_options *options)
+{
+    (void)one;
+    options->untraced = true;
+    return is_prepared;
+}
+
+static bool refused(struct courier_op *one, const struct rpc_outcome *outcome)
+{
+    (void)one, (void)outcome;
+    return understands;
+}
+
+static const struct courier_ways plain = {.attempts_max = 3, .moved = moved};
+static const struct courier_ways careful = {
+    .attempts_max = 3, .moved = moved, .prepare = prepare, .refused = refused};
+
+static void start(size_t addresses, int64_t left_ms)
+{
+    now_ns = START_NS;
+    sends = moves = cancels = dones = resets = 0;
+    send_err = ERR_OK;
+    is_prepared = true;
+    understands = false;
+    courier = (struct courier){.ways = &plain, .address_count = addresses};
+    courier.clock.now = clock_now;
+    list_init(&courier.waiting);
+    courier_op_init(&op, "/a.B/Do", START_NS + left_ms * 1000000, 1024, 64);
+    op.idempotent = true;
+    op.done = done;
+}
+
+static void answers(struct rpc_outcome outcome, const char *message)
+{
+    answer_fn(answer_owner, NULL, &outcome, str_from(message));
+}
+
+/* The slice is over and nothing came; `err` says whether it may have been heard. */
+static void silence(enum err err)
+{
+    now_ns += (int64_t)sent.timeout_ms * 1000000;
+    answers((struct rpc_outcome){.err = err, .status = GRPC_DEADLINE_EXCEEDED, .attempts = 1}, "");
+}
+
+static void ends(const char *why, enum err err, int sends_wanted, int moves_wanted)
+{
+    CHECK_I64(why, dones, 1);
+    CHECK_ERR(why, op.err, err);
+    CHECK_I64(why, sends, sends_wanted);
+    CHECK_I64(why, moves, moves_wanted);
+    CHECK_I64(why, resets, moves_wanted);
+    courier_op_deinit(&op);
+}
+
+/* -- tests -- */
+
+TEST(an_answer_is_kept)
+{
+    start(1, 6000);
+    courier_op_begin(&courier, &op);
+    CHECK_U64("half of the time", sent.timeout_ms, 3000);
+    CHECK_SIZE("as much as it may be", sent.response_max, 64);
+    CHECK_U32("as often as the store says", sent.attempts_max, 3);
+    CHECK("waits for a server", sent.wait_for_ready && sent.idempotent);
+    answers((struct rpc_outcome){.answered = true, .text = STR("a\nb\x7f")}, "rows");
+    CHECK_STR("whole", buf_peek(&op.response), STR("rows"));
+    CHECK_TEXT("for people", op.text, "a?b?");
+    ends("done", ERR_OK, 1, 0);
+}
+
+TEST(a_change_goes_out_under_its_number)
+{
+    start(3, 9000);
+    memcpy(op.request_id, "me-7", 5);
+    courier_op_begin(&courier, &op);
+    CHECK_STR("which the server knows", sent.request_id, STR("me-7"));
+    CHECK("so it is not harmless", !sent.idempotent);
+    silence(ERR_UNKNOWN);
+    CHECK_I64("and yet repeated", sends, 2);
+    answers((struct rpc_outcome){.answered = true}, "rows");
+    ends("done", ERR_OK, 2, 1);
+}
+
+TEST(an_answer_without_room_was_done_all_the_same)
+{
+    char message[66] = "";
+
+    memset(message, 'x', sizeof message - 1);
+    start(1, 6000);
+    courier_op_begin(&courier, &op);
+    answers((struct rpc_outcome){.answered = true}, message);
+    CHECK("nobody can say what", !op.answered);
+    ends("unknown", ERR_UNKNOWN, 1, 0);
+}
+
+TEST(a_silent_server_is_left_and_the_next_one_asked)
+{
+    start(3, 9000);
+    courier_op_begin(&courier, &op);
+    CHECK_U64("a third", sent.timeout_ms, 3000);
+    silence(ERR_UNKNOWN);
+    CHECK_U64("of what is left", sent.timeout_ms, 2000);
+    silence(ERR_UNKNOWN);
+    answers((struct rpc_outcome){.answered = true}, "rows");
+    ends("done", ERR_OK, 3, 2);
+}
+
+TEST(what_may_not_be_repeated_is_not)
+{
+    start(3, 9000);
+    op.idempotent = false;
+    courier_op_begin(&courier, &op);
+    silence(ERR_UNKNOWN);
+    ends("in doubt", ERR_UNKNOWN, 1, 1);
+}
+
+TEST(a_doubt_stays)
+{
+    start(3, 9000);
+    courier_op_begin(&courier, &op);
+    silence(ERR_UNKNOWN);
+    answers(
+        (struct rpc_outcome){.answered = true, .err = ERR_DENIED, .status = GRPC_PERMISSION_DENIED},
+        "");
+    CHECK_I64("the last word is kept", op.status, GRPC_PERMISSION_DENIED);
+    CHECK("of a server", op.answered);
+    ends("an earlier slice may have been heard", ERR_UNKNOWN, 2, 1);
+    start(3, 4000);
+    courier_op_begin(&courier, &op);
+    silence(ERR_UNKNOWN);
+    now_ns = START_NS + (int64_t)4000 * 1000000;
+    silence(ERR_TIMEOUT);
+    CHECK_I64("why", courier_op_silence(&op), COORD_R_TIMEOUT);
+    ends("in doubt without time, too", ERR_UNKNOWN, 2, 2);
+    start(3, 9000);
+    courier_op_begin(&courier, &op);
+    send_err = ERR_FULL;
+    silence(ERR_UNKNOWN);
+    ends("and when the next slice cannot even begin", ERR_UNKNOWN, 1, 1);
+}
+
+TEST(without_a_doubt_it_was_not_done)
+{
+    start(3, 9000);
+    courier_op_begin(&courier, &op);
+    silence(ERR_TIMEOUT);
+    answers(
+        (struct rpc_outcome){.answered = true, .err = ERR_DENIED, .status = GRPC_PERMISSION_DENIED},
+        "");
+    ends("said", ERR_DENIED, 2, 1);
+}
+
+TEST(hurry_proves_nothing_about_a_server)
+{
+    start(3, 200);
+    courier_op_begin(&courier, &op);
+    CHECK_U64("all there is", sent.timeout_ms, 200);
+    silence(ERR_TIMEOUT);
+    ends("late", ERR_TIMEOUT, 1, 0);
+    start(3, 0);
+    courier_op_begin(&courier, &op);
+    CHECK_HAS("says so", op.text, "no time left");
+    ends("too late", ERR_TIMEOUT, 0, 0);
+}
+
+TEST(a_server_without_a_leader_is_left_if_there_is_another)
+{
+    for (size_t addresses = 1; addresses <= 2; addresses++) {
+        start(addresses, 6000);
+        courier_op_begin(&courier, &op);
+        answers((struct rpc_outcome){.answered = true,
+                                     .err = ERR_UNAVAILABLE,
+                                     .status = GRPC_UNAVAILABLE},
+                "");
+        ends("told", ERR_UNAVAILABLE, 1, addresses == 2);
+    }
+}
+
+TEST(one_trouble_moves_us_once)
+{
+    start(3, 9000);
+    courier_trouble(&courier, 0);
+    courier_trouble(&courier, 0);
+    CHECK_I64("once", moves, 1);
+    courier_trouble(&courier, 1);
+    CHECK_I64("the next", moves, 2);
+    courier.closing = true;
+    courier_trouble(&courier, 2);
+    CHECK_I64("not while it closes", moves, 2);
+    courier_op_deinit(&op);
+}
+
+TEST(who_waits_goes_along_and_can_be_stopped)
+{
+    struct rpc_outcome cancelled = {.err = ERR_CANCELLED, .status = GRPC_CANCELLED};
+
+    start(3, 9000);
+    op.waits = true;
+    courier_op_begin(&courier, &op);
+    CHECK_U64("all of its time", sent.timeout_ms, 9000);
+    CHECK("it is known", !list_empty(&courier.waiting));
+    courier_trouble(&courier, 0);
+    CHECK_I64("called back", cancels, 1);
+    answers(cancelled, "");
+    CHECK_I64("and asked again", sends, 2);
+    courier_stop_waiting(&courier);
+    CHECK_I64("called back", cancels, 2);
+    answers(cancelled, "");
+    CHECK("stopped", op.stopped && list_empty(&courier.waiting));
+    CHECK_I64("why", courier_op_silence(&op), COORD_R_CLOSED);
+    ends("not again", ERR_CANCELLED, 2, 1);
+}
+
+TEST(who_is_stopped_while_called_back_does_not_go_along)
+{
+    start(3, 9000);
+    op.waits = true;
+    courier_op_begin(&courier, &op);
+    courier_trouble(&courier, 0);
+    courier_stop_waiting(&courier);
+    answers((struct rpc_outcome){.err = ERR_CANCELLED, .status = GRPC_CANCELLED}, "");
+    ends("stopped", ERR_CANCELLED, 1, 1);
+}
+
+TEST(who_waits_to_the_end_says_nothing_about_the_server)
+{
+    start(3, 9000);
+    op.waits = true;
+    courier_op_begin(&courier, &op);
+    silence(ERR_UNKNOWN);
+    ends("over", ERR_UNKNOWN, 1, 0);
+}
+
+TEST(the_store_may_keep_a_call_and_help_it)
+{
+    start(1, 6000);
+    courier.ways = &careful;
+    is_prepared = false;
+    courier_op_begin(&courier, &op);
+    CHECK("kept", sends == 0 && dones == 0);
+    is_prepared = true;
+    courier_op_begin(&courier, &op);
+    CHECK("with what it adds", sent.untraced);
+    understands = true;
+    answers((struct rpc_outcome){.answered = true, .status = GRPC_UNAUTHENTICATED}, "");
+    CHECK("understood", dones == 0);
+    understands = false;
+    courier_op_begin(&courier, &op);
+    answers((struct rpc_outcome){.answered = true}, "rows");
+    ends("done", ERR_OK, 2, 0);
+}

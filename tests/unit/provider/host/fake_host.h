@@ -1,0 +1,182 @@
+/* A host for a backend under test: a real loop, and a list of all that it was told. */
+#ifndef TESTS_UNIT_PROVIDER_FAKE_HOST_H
+#define TESTS_UNIT_PROVIDER_FAKE_HOST_H
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../io/rig.h"
+#include "base/map.h"
+#include "provider/host/operation.h"
+
+enum { TOLD_MAX = 256, FAKE_TRIES = 60000 };
+struct told {
+    uint64_t number; /* 0: a sighting */
+    bool failed;
+    enum sighting what;
+    char id[256], text[400]; /* the error, the why; or the host */
+    char type[64], label[64];
+};
+struct fake_host {
+    struct backend_host face;
+    struct rig rig;
+    struct backend *backend;
+    struct told told[TOLD_MAX];
+    size_t count;
+    bool inside; /* a call of the backend's */
+    uint64_t number;
+};
+
+static inline struct told *fake_next(struct backend_host *face)
+{
+    struct fake_host *host = CONTAINER_OF(face, struct fake_host, face);
+
+    CHECK("never from inside", !host->inside);
+    CHECK("room", host->count < TOLD_MAX);
+    return &host->told[host->count++];
+}
+
+static inline void fake_done(struct backend_host *face, uint64_t number,
+                             const struct operation_end *end)
+{
+    struct told *told = fake_next(face);
+    struct str text = end->failed ? end->error : end->host;
+
+    CHECK("a failure has words", !end->failed || end->error.len > 0);
+    told->number = number;
+    told->failed = end->failed;
+    snprintf(told->text, sizeof told->text, "%.*s", STR_ARG(text));
+}
+
+static inline enum err fake_seen(struct backend_host *face, enum sighting what, struct str id,
+                                 const struct offer *offer, struct str why, struct note *note)
+{
+    struct told *told = fake_next(face);
+
+    (void)note;
+    told->what = what;
+    snprintf(told->id, sizeof told->id, "%.*s", STR_ARG(id));
+    snprintf(told->text, sizeof told->text, "%.*s", STR_ARG(why));
+    if (!offer) return ERR_OK;
+    snprintf(told->type, sizeof told->type, "%.*s", STR_ARG(offer->instance_type));
+    if (offer->label_count > 0)
+        snprintf(told->label, sizeof told->label, "%.*s=%.*s", STR_ARG(offer->labels[0].key),
+                 STR_ARG(offer->labels[0].value));
+    return ERR_OK;
+}
+
+static inline void fake_open(struct fake_host *host)
+{
+    *host = (struct fake_host){.face = {fake_done, fake_seen}};
+    rig_open(&host->rig);
+}
+
+static inline void fake_take(struct fake_host *host, struct backend *backend)
+{
+    host->backend = backend;
+    backend->host = &host->face;
+    host->count = 0;
+}
+
+static inline void fake_close(struct fake_host *host)
+{
+    host->inside = true;
+    if (host->backend) host->backend->ops->close(host->backend);
+    host->backend = NULL;
+    host->inside = false;
+    rig_close(&host->rig);
+}
+
+static const struct offer fake_offer = {.instance_type = {"local", 5},
+                                        .capacity_type = CAPACITY_ON_DEMAND};
+
+/* The number of the operation. */
+static inline uint64_t fake_start(struct fake_host *host, struct backend_operation operation,
+                                  const char *id)
+{
+    operation.number = ++host->number;
+    operation.machine.id = str_from(id);
+    operation.machine.state = operation_moves[operation.kind].passing;
+    if (!operation.machine.offer) operation.machine.offer = &fake_offer;
+    host->inside = true;
+    host->backend->ops->start(host->backend, &operation);
+    host->inside = false;
+    return operation.number;
+}
+
+static inline const struct told *fake_find(const struct fake_host *host, uint64_t number)
+{
+    for (size_t i = 0; i < host->count; i++)
+        if (host->told[i].number == number) return &host->told[i];
+    return NULL;
+}
+
+/* What is waited for may happen outside of the loop, and nobody wakes it then. */
+#define FAKE_UNTIL(why, host, condition)                                                           \
+    do {                                                                                           \
+        const struct timespec pause_ = {.tv_nsec = 1000000};                                       \
+        for (int tries_ = 0; tries_ < FAKE_TRIES && !(condition); tries_++) {                      \
+            real_io_turn((host)->rig.real, false);                                                 \
+            nanosleep(&pause_, NULL);                                                              \
+        }                                                                                          \
+        CHECK(why, condition);                                                                     \
+    } while (0)
+
+/* How it ended. */
+static inline const struct told *fake_await(struct fake_host *host, uint64_t number)
+{
+    FAKE_UNTIL("it is done", host, fake_find(host, number));
+    return fake_find(host, number);
+}
+
+static inline const struct told *fake_do(struct fake_host *host, struct backend_operation operation,
+                                         const char *id)
+{
+    return fake_await(host, fake_start(host, operation, id));
+}
+
+static inline const struct told *fake_sighting(const struct fake_host *host, const char *id,
+                                               enum sighting what)
+{
+    for (size_t i = 0; i < host->count; i++)
+        if (!host->told[i].number && host->told[i].what == what &&
+            strcmp(host->told[i].id, id) == 0)
+            return &host->told[i];
+    return NULL;
+}
+
+/* -- files -- */
+
+static inline const char *in_dir(const char *name)
+{
+    static char paths[8][600];
+    static int turn;
+
+    turn = (turn + 1) % 8;
+    snprintf(paths[turn], sizeof paths[turn], "%s/%s", test_dir(), name);
+    return paths[turn];
+}
+
+static inline void write_text(const char *path, const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "w");
+
+    if (!file) abort();
+    fputs(text, file);
+    fclose(file);
+    chmod(path, mode);
+}
+
+static inline const char *read_text(const char *path)
+{
+    static char text[64 * 1024];
+    FILE *file = fopen(path, "r");
+    size_t len = file ? fread(text, 1, sizeof text - 1, file) : 0;
+
+    if (file) fclose(file);
+    text[len] = '\0';
+    return text;
+}
+#endif

@@ -1,0 +1,74 @@
+/* The table of operations says what model/machine.h draws, and a backend that does nothing fits. */
+#include <string.h>
+
+#include "lib/test.h"
+#include "provider/host/operation.h"
+
+TEST(every_operation_walks_two_edges_of_the_diagram)
+{
+    for (enum operation_kind kind = OPERATION_CREATE; kind < OPERATION_KINDS; kind++) {
+        const struct operation_move *move = &operation_moves[kind];
+
+        CHECK("ends are stable",
+              machine_state_stable(move->from) && machine_state_stable(move->final));
+        CHECK("begins", machine_may_move(move->from, move->passing));
+        CHECK("ends", machine_may_move(move->passing, move->final));
+        CHECK("may fail", machine_may_move(move->passing, MACHINE_FAILED));
+        CHECK_U32(move->name, operation_passing(move->passing), kind);
+        CHECK_U32("stable", operation_passing(move->from), OPERATION_KINDS);
+        CHECK_TEXT("its name", operation_kind_name(kind), move->name);
+    }
+    CHECK_U32("stuck", operation_passing(MACHINE_FAILED), OPERATION_KINDS);
+}
+
+/* A backend in its smallest form: it refuses nothing and everything is done at once, as soon as it
+ * is let. */
+struct eager {
+    struct backend backend;
+    uint64_t waiting;
+};
+
+static void eager_start(struct backend *backend, const struct backend_operation *operation)
+{
+    struct eager *e = CONTAINER_OF(backend, struct eager, backend);
+    e->waiting = operation->number;
+}
+
+static void eager_turn(struct eager *e)
+{
+    const struct operation_end end = {.host = STR("i-1")};
+    e->backend.host->done(e->backend.host, e->waiting, &end);
+}
+
+struct listener {
+    struct backend_host host;
+    uint64_t number;
+    bool failed;
+};
+
+static void on_done(struct backend_host *host, uint64_t number, const struct operation_end *end)
+{
+    struct listener *l = CONTAINER_OF(host, struct listener, host);
+
+    l->number = number;
+    l->failed = end->failed;
+}
+
+TEST(a_backend_is_told_an_operation_and_tells_its_end)
+{
+    static const struct backend_ops ops = {.name = "eager", .start = eager_start};
+    struct listener listener = {.host = {.done = on_done}, .failed = true};
+    struct eager eager = {.backend = {&ops, &listener.host}};
+    const struct offer offer = {.instance_type = STR("m5.large")};
+    const struct backend_operation operation = {
+        .number = 7,
+        .kind = OPERATION_CREATE,
+        .machine = {.id = STR("m-1"), .state = MACHINE_CREATING, .offer = &offer},
+    };
+
+    eager.backend.ops->start(&eager.backend, &operation);
+    CHECK_U64("not from inside", listener.number, 0);
+    eager_turn(&eager);
+    CHECK_U64("told", listener.number, 7);
+    CHECK("well", !listener.failed);
+}

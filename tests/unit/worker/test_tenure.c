@@ -1,0 +1,155 @@
+/* worker/core/tenure.h: the worker's half of workers.md 12.4 and 24.9, by its numbers. */
+#include <stdlib.h>
+
+#include "base/prng.h"
+#include "lib/test.h"
+#include "worker/core/tenure.h"
+
+static size_t dropped;
+static void on_drop(void *owner, struct tenure *row)
+{
+    (void)owner;
+    (void)row;
+    dropped++;
+}
+
+static void assign(struct tenures *t, uint64_t epoch, const struct grant *granted, size_t count,
+                   const struct grant *revoking, size_t revoking_count)
+{
+    dropped = 0;
+    CHECK_OK("taken",
+             tenures_assign(t, epoch, granted, count, revoking, revoking_count, on_drop, NULL));
+}
+
+TEST(a_grant_is_claimed_then_worked_on_and_left_when_it_is_revoked)
+{
+    struct grant grants[] = {{7, 3}, {2, 3}};
+    struct tenures t;
+
+    tenures_init(&t);
+    assign(&t, 3, grants, 2, NULL, 0);
+    CHECK("not before it was claimed", !tenure_may_work(&t, 2, 3));
+    CHECK_U64("lowest first", tenures_next(&t)->partition, 2);
+    CHECK_U64("then the other", tenures_next(&t)->partition, 7);
+    tenure_claimed(tenures_find(&t, 2));
+    CHECK("now", tenure_may_work(&t, 2, 3) && tenure_may_write(&t, 2, 3));
+    CHECK("not under another token", !tenure_may_work(&t, 2, 4) && !tenure_may_write(&t, 2, 2));
+    assign(&t, 4, grants, 1, grants + 1, 1);
+    CHECK("no new work", !tenure_may_work(&t, 2, 3));
+    CHECK("a last write", tenure_may_write(&t, 2, 3));
+    tenure_left(tenures_find(&t, 2));
+    CHECK("nothing any more", !tenure_may_write(&t, 2, 3));
+    assign(&t, 4, grants, 1, grants + 1, 1);
+    CHECK_U64("the same word again starts nothing", tenures_find(&t, 2)->state, TENURE_GONE);
+    CHECK_SIZE("held", tenures_held(&t), 1);
+    assign(&t, 5, grants, 1, NULL, 0);
+    CHECK("gone", !tenures_find(&t, 2));
+    tenures_deinit(&t);
+}
+
+TEST(what_the_service_does_not_name_is_dropped)
+{
+    struct grant grants[] = {{1, 1}, {2, 1}, {3, 1}};
+    struct tenures t;
+
+    tenures_init(&t);
+    assign(&t, 1, grants, 3, NULL, 0);
+    assign(&t, 2, grants + 1, 1, NULL, 0);
+    CHECK_SIZE("two", dropped, 2);
+    CHECK("the named one stays", tenures_find(&t, 2) && !tenures_find(&t, 1));
+    CHECK_ERR("an old word", tenures_assign(&t, 1, grants, 3, NULL, 0, on_drop, NULL),
+              ERR_CONFLICT);
+    CHECK_ERR("twice", tenures_assign(&t, 3, grants, 2, grants, 1, on_drop, NULL), ERR_INVALID);
+    CHECK_SIZE("nothing changed", t.count, 1);
+    dropped = 0;
+    tenures_drop_all(&t, on_drop, NULL);
+    CHECK_SIZE("the fence takes all", dropped, 1);
+    assign(&t, 1, grants, 1, NULL, 0); /* another admission: its first word counts */
+    tenures_deinit(&t);
+}
+
+TEST(a_higher_token_is_claimed_anew_and_a_lower_one_is_not_looked_at) /* 147, 148 */
+{
+    struct grant before = {5, 3}, after = {5, 6}, older = {5, 2};
+    struct tenures t;
+
+    tenures_init(&t);
+    assign(&t, 3, &before, 1, NULL, 0);
+    tenure_claimed(tenures_find(&t, 5));
+    assign(&t, 5, NULL, 0, &before, 1);
+    CHECK_U64("leaving", tenures_find(&t, 5)->state, TENURE_LEAVE);
+    assign(&t, 6, &after, 1, NULL, 0);
+    CHECK_U64("the store has to hear of it first", tenures_find(&t, 5)->state, TENURE_CLAIM);
+    CHECK("the old token writes nothing", !tenure_may_write(&t, 5, 3));
+    tenure_claimed(tenures_find(&t, 5));
+    assign(&t, 6, &older, 1, NULL, 0);
+    CHECK("goes on under its own", tenure_may_work(&t, 5, 6));
+    tenures_deinit(&t);
+}
+
+TEST(a_partition_revoked_before_it_was_claimed_has_nothing_to_write)
+{
+    struct grant grant = {9, 1};
+    struct tenures t;
+
+    tenures_init(&t);
+    assign(&t, 1, &grant, 1, NULL, 0);
+    assign(&t, 2, NULL, 0, &grant, 1);
+    CHECK("nothing begun", !tenures_find(&t, 9)->begun);
+    CHECK_U64("to be told", tenures_next(&t)->state, TENURE_LEAVE);
+    tenures_deinit(&t);
+}
+
+TEST(a_drain_leaves_everything)
+{
+    struct grant grants[] = {{1, 1}, {2, 1}};
+    struct tenures t;
+
+    tenures_init(&t);
+    assign(&t, 1, grants, 2, NULL, 0);
+    tenure_claimed(tenures_find(&t, 1));
+    tenures_leave_all(&t);
+    for (size_t i = 0; i < 2; i++) tenure_left(tenures_next(&t));
+    CHECK("nobody has a turn", !tenures_next(&t));
+    CHECK_SIZE("held", tenures_held(&t), 0);
+    tenures_deinit(&t);
+}
+
+/* The service's side as a table, whose words arrive late, twice and out of order: what the worker
+ * believes it may do is never more than what it was told last, and tokens never fall. */
+TEST(words_in_any_order_never_lower_a_token)
+{
+    enum { PARTITIONS = 12, STEPS = 20000 };
+    uint64_t tokens[PARTITIONS] = {0};
+    struct prng prng;
+    struct tenures t;
+    uint64_t epoch = 0;
+
+    prng_seed(&prng, 12);
+    tenures_init(&t);
+    for (int step = 0; step < STEPS; step++) {
+        struct grant granted[PARTITIONS], revoking[PARTITIONS];
+        size_t granted_count = 0, revoking_count = 0;
+        uint64_t said = prng_chance(&prng, 100000) && epoch ? epoch - 1 : ++epoch;
+        struct tenure *row;
+
+        for (uint32_t p = 0; p < PARTITIONS; p++) {
+            struct grant grant = {p, prng_between(&prng, said > 3 ? said - 3 : 1, said + 1)};
+            if (prng_chance(&prng, 400000))
+                granted[granted_count++] = grant;
+            else if (prng_chance(&prng, 300000))
+                revoking[revoking_count++] = grant;
+        }
+        (void)tenures_assign(&t, said, granted, granted_count, revoking, revoking_count, on_drop,
+                             NULL);
+        for (uint32_t p = 0; p < PARTITIONS; p++) {
+            row = tenures_find(&t, p);
+            CHECK("never falls while it is held", !row || row->token >= tokens[p]);
+            tokens[p] = row ? row->token : 0;
+        }
+        row = tenures_next(&t);
+        if (row && row->state == TENURE_CLAIM) tenure_claimed(row);
+        if (row && row->state == TENURE_LEAVE) tenure_left(row);
+    }
+    tenures_deinit(&t);
+}
