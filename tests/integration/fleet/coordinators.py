@@ -76,6 +76,11 @@ def code_of(function):
     return grpc.StatusCode.OK, "", {}
 
 
+def never_connected(error):
+    """The channel met nobody; what it was asked was not sent."""
+    return error.code() == grpc.StatusCode.UNAVAILABLE and "failed to connect" in (error.details() or "")
+
+
 # -- processes --
 
 def shimmed(**what):
@@ -146,7 +151,12 @@ class Coordinator(Process):
             return False
 
     def call(self, path, metadata=(), timeout=PATIENCE, **fields):
-        return call(self.dialed(), path, metadata, timeout, **fields)
+        try:
+            return call(self.dialed(), path, metadata, timeout, **fields)
+        except grpc.RpcError as error:
+            if never_connected(error):
+                self.hang_up()  # the next call dials anew; such a channel refuses for seconds without trying
+            raise
 
     def dialed(self):
         if self.channel is None:

@@ -11,7 +11,7 @@ import time
 
 import grpc
 
-from coordinators import CHANNEL, COORDINATOR, FLEET, METHODS, check, message, wait_for
+from coordinators import CHANNEL, COORDINATOR, FLEET, METHODS, Failed, check, message, never_connected, wait_for
 
 CODE = grpc.StatusCode
 SHARD, KEY = "load", "rack"
@@ -42,10 +42,17 @@ class Caller:
             places = [node.grpc for node in self.cluster.nodes]
             self.address = self.rng.choice([at for at in places if at != self.avoid] or places)
         if self.address not in self.channels:
-            options = [*CHANNEL, ("grpc.min_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200),
-                       ("grpc.initial_reconnect_backoff_ms", 100), ("grpc.use_local_subchannel_pool", 1)]
+            options = [*CHANNEL, ("grpc.use_local_subchannel_pool", 1)]
             self.channels[self.address] = grpc.insecure_channel(self.address, options=options)
         return self.channels[self.address]
+
+    def turn_away(self, error):
+        """To the leader that was named, or to any other. A channel that could not connect is given up: it refuses calls
+        without looking at its socket, so that one that connects by itself is never noticed."""
+        if never_connected(error):
+            self.channels.pop(self.address).close()
+        leader = dict(error.trailing_metadata() or ()).get("x-muster-leader")
+        self.avoid, self.address = self.address, leader or None
 
     def call(self, path, **fields):
         """The answer; raises grpc.RpcError, and has turned to another replica then."""
@@ -55,9 +62,8 @@ class Caller:
         try:
             return stub(message(method.input_type)(**fields), timeout=DEADLINE)
         except grpc.RpcError as error:
-            trailers = dict(error.trailing_metadata() or ())
             if error.code() not in (CODE.NOT_FOUND, CODE.ALREADY_EXISTS, CODE.INVALID_ARGUMENT):
-                self.avoid, self.address = self.address, trailers.get("x-muster-leader") or None
+                self.turn_away(error)
             raise
 
     def close(self):
@@ -71,6 +77,7 @@ class Workload:
         self.rng, self.wrong = random.Random(seed), []
         self.domains = {outcome: set() for outcome in OUTCOMES}
         self.entered, self.reads = [], 0
+        self.last = {}  # what each thread's last refused call was told
         self.bodies = [self.writer] * writers + [self.enterer] + [self.reader] * readers
         self.threads = []
 
@@ -100,7 +107,9 @@ class Workload:
             while not self.halt.is_set():
                 try:
                     body(caller, number)
-                except grpc.RpcError:
+                except grpc.RpcError as error:
+                    self.last[f"{body.__name__} {number}"] = (f"{time.strftime('%T')} at {caller.avoid}: {error.code()}"
+                                                              f" {error.details()}")
                     time.sleep(0.02)
         except Exception as error:  # a thread that dies must not be silence
             self.wrong.append(f"{body.__name__}: {type(error).__name__}: {error}")
@@ -146,8 +155,13 @@ class Workload:
     def progress(self, more=30):
         """Waits until so many more writes are acknowledged, and others and the readers got on."""
         mark, entered, reads = self.count(), len(self.entered), self.reads
-        wait_for("progress under load", lambda: self.wrong or (
-            self.count() >= mark + more and len(self.entered) > entered and self.reads > reads))
+        try:
+            wait_for("progress under load", lambda: self.wrong or (
+                self.count() >= mark + more and len(self.entered) > entered and self.reads > reads))
+        except Failed as error:
+            told = "; ".join(f"{who}: {what}" for who, what in sorted(self.last.items()))
+            raise Failed(f"{error}: {self.count() - mark} writes of {more}, {len(self.entered) - entered} rows, "
+                         f"{self.reads - reads} reads since; last refusals: {told}") from None
 
     def ask(self, path, **fields):
         """The answer of the leader, whoever that is; what is asked may be done twice."""
