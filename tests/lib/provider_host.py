@@ -113,9 +113,9 @@ class Api:
         _, self.message = load(protoc, os.path.abspath(root), "bigfleet/v1alpha1/provider.proto")
         options = [("grpc.max_receive_message_length", -1), ("grpc.initial_reconnect_backoff_ms", 50),
                    ("grpc.max_reconnect_backoff_ms", 200)]
-        self.channel = grpc.secure_channel(address, credentials, options) if credentials else \
-            grpc.insecure_channel(address, options)
-        self.details = ""
+        self.dial = lambda: (grpc.secure_channel(address, credentials, options) if credentials else
+                             grpc.insecure_channel(address, options))
+        self.channel, self.details = self.dial(), ""
 
     def new(self, name):
         return self.message("bigfleet.v1alpha1." + name)
@@ -129,6 +129,10 @@ class Api:
             return self.channel.unary_unary(f"/{SERVICE}/{method}", None, None)(data, timeout=timeout)
         except grpc.RpcError as error:
             self.details = error.details()
+            if "failed to connect" in (self.details or ""):
+                # Such a channel refuses calls without looking at its socket: who only asks and rests never hears of it.
+                self.channel.close()
+                self.channel = self.dial()
             return error.code()
 
     def call(self, method, **fields):
