@@ -716,12 +716,20 @@ static void try_tokens(struct facts *facts, struct spare *spare, const char *ope
     facts->sequence = 1;
 }
 
-static void judge_revision(struct facts *facts, const struct spare *spare, struct str before)
+/* `first`: the List before the change, with the machine as it was then. */
+static void judge_revision(struct facts *facts, const struct spare *spare,
+                           const struct listing *first)
 {
+    const struct str before = first->revision;
     struct listing listing;
 
     if (before.len == 0) {
         skip(facts, FACT_REVISION, "it gives no revisions; every List is a full one");
+        return;
+    }
+    if (first->seen.state != spare->before) {
+        /* Of a provider that fences nothing; the change, then, was older than that List. */
+        skip(facts, FACT_REVISION, "it had changed already, by a call that must be refused");
         return;
     }
     listing_init(&listing);
@@ -763,14 +771,16 @@ static bool first_step(struct facts *facts, struct spare *spare)
 
     begin_round(facts);
     /* A whole one: a List that was cut need not have a revision. */
-    ask_list(facts, &(struct provider_fetch_request){.max_results = 0}, &listing);
+    listing_init(&listing);
+    listing.watched = str_from(spare->id);
+    probe_list(facts->probe, &(struct provider_fetch_request){.max_results = 0}, &listing);
     facts->sequence = 4; /* so that the first change has number 5 */
     if (accepted(facts, spare, change, &answer)) {
         try_tokens(facts, spare, answer.operation);
         if (reach(facts, spare, change,
                   change.verb == PROVIDER_CREATE ? FACT_CREATE : FACT_CONFIGURE, &machine)) {
             repeated(facts, spare, change, answer.operation);
-            judge_revision(facts, spare, listing.revision);
+            judge_revision(facts, spare, &listing);
             try_deposed(facts, spare, &machine);
         }
     }

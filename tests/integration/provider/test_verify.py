@@ -96,6 +96,15 @@ class NoFence(Provider):
         pass
 
 
+@fault("P1", "P2", "P3", "P4", "P7", "F1")
+class NoFenceAtOnce(NoFence):
+    """fences nothing, and has done what it took before it answers"""
+    def accept(self, kind, request, machine):
+        operation = super().accept(kind, request, machine)
+        self.place(machine, MOVES[kind][2])
+        return operation
+
+
 @fault("P4")
 class OneMark(Provider):
     """one mark for all machines of a shard"""
