@@ -334,7 +334,7 @@ TEST(help_names_a_page_that_exists)
 
 /* -- the manual -------------------------------------------------------------------------------- */
 
-#define RUN_MARK "<!-- run by tests/integration/cli/test_cert.c -->\n```\n"
+#define RUN_MARK "<!-- run by tests/integration/cli/test_cert.c -->\n```sh\n"
 TEST(the_commands_of_the_manual_work_as_they_stand)
 {
     enum { BLOCKS = 4 };

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Every command of README.md and docs/ is run as it is written, against real processes (README.md here says how).
+
+usage: TEST ROOT MUSTER MUSTERCTL [PAGE ...]    (prints TAP: a line for each page, and what was not run, with its reason)
+"""
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import markdown  # noqa: E402
+import spans  # noqa: E402
+import world  # noqa: E402
+
+ROOT, MUSTER, MUSTERCTL = (os.path.abspath(path) for path in sys.argv[1:4])
+PLANTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "planted")
+WAITING = ("docs/dashboard.md", "docs/etcd.md", "docs/musterctl.md")  # their authors are writing them this very hour
+AT_ONCE = 3  # worlds; most of their time they wait
+
+
+class Results:
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def tell(self, name, wrong):
+        self.count += 1
+        if wrong:
+            self.failed += 1
+        print(f"{'not ok' if wrong else 'ok'} {self.count} - {name}")
+        for line in wrong.split("\n") if wrong else []:
+            print(f"# {line}")
+        sys.stdout.flush()
+
+
+def worlds(pages):
+    """(world, pages): those that share one, and each of the others in its own; the longest first."""
+    shared = {}
+    for page in pages:
+        shared.setdefault(page.world if page.world != "empty" else page.path, []).append(page)
+    found = [(of[0].world, of) for of in shared.values()]
+    return sorted(found, key=lambda one: (one[0] == "empty", -len([step for page in one[1] for step in page.steps])))
+
+
+def run_world(name, pages):
+    """A line of JSON for each page, from inside of it."""
+    command = world.inside([sys.executable, os.path.abspath(__file__), ROOT, MUSTER, MUSTERCTL, "--inside", name] +
+                           [page.path for page in pages])
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    missing = {page.path for page in pages} - {one["page"] for one in told}
+    why = f"was not run to its end (status {done.returncode}):\n{done.stderr[-2000:]}"
+    return told + [{"page": path, "wrong": why, "blocks": 0, "seconds": 0} for path in sorted(missing)]
+
+
+def planted(results):
+    """Pages with one fault each, named in their first line: each must be refused for it."""
+    for name in sorted(os.listdir(PLANTED)):
+        path = os.path.relpath(os.path.join(PLANTED, name), ROOT)
+        with open(os.path.join(PLANTED, name), encoding="utf-8") as file:
+            wanted = file.readline().strip("# \n")
+        page = markdown.read(ROOT, path)
+        told = "\n".join(page.wrong + spans.judge(ROOT, MUSTER, MUSTERCTL, [page]))
+        if page.steps and not told:
+            told = "\n".join(one["wrong"] for one in run_world(page.world, [page]))
+        results.tell(f"planted: {wanted}", "" if wanted in told else f"not noticed: {told or 'all was well'}")
+
+
+def main():
+    chosen = sys.argv[4:]
+    if chosen[:1] == ["--inside"]:
+        pages = [markdown.read(ROOT, path) for path in chosen[2:]]
+        world.run_inside(ROOT, MUSTER, MUSTERCTL, chosen[1], pages)
+        return
+    tried = subprocess.run(world.inside(["ip", "link", "set", "lo", "up"]), capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        print(f"1..0 # SKIP no namespaces here: {tried.stderr.strip()}")
+        sys.exit(77)
+    pages = [markdown.read(ROOT, path) for path in markdown.pages(ROOT) if (path in chosen if chosen else path not in WAITING)]
+    results = Results()
+    results.tell("every block is run or says why not", "\n".join(text for page in pages for text in page.wrong))
+    wrong = spans.judge(ROOT, MUSTER, MUSTERCTL, pages)
+    results.tell("commands in a sentence exist, links lead somewhere", "\n".join(wrong))
+    if not chosen:
+        planted(results)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        running = [pool.submit(run_world, *one) for one in worlds([page for page in pages if page.steps])]
+        for done in concurrent.futures.as_completed(running):
+            for one in done.result():
+                results.tell(f"{one['page']}: {one['blocks']} blocks, {one['seconds']:.1f} s", one["wrong"])
+    for page in pages:
+        for line, why in page.not_run:
+            print(f"# not run: {page.path}:{line}: {why}")
+    print(f"1..{results.count}")
+    sys.exit(1 if results.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
