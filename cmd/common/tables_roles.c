@@ -226,6 +226,11 @@ static const struct option coordinator_run_options[] = {
      .flags = OPTION_LISTEN,
      .example = "127.0.0.1:2379",
      .help = "where etcd's clients call, by etcd's v3 API; it is served on `listen` too"},
+    {.name = "etcd-advertise",
+     .kind = OPTION_ADDRESS,
+     .example = "node-0.example:2379",
+     .help = "how they reach it, as MemberList tells them; without it, as it listens, or at the "
+             "host of raft-advertise if it listens on every interface"},
     {.name = "etcd-ca-file",
      .kind = OPTION_STRING,
      .placeholder = "FILE",

@@ -351,7 +351,8 @@ static size_t etcd_members_of(void *owner, struct etcd_member members[REPLICA_ME
         members[i] = (struct etcd_member){.id = known[i].id,
                                           .name = entry->name,
                                           .peer = known[i].address,
-                                          .client = entry->grpc,
+                                          .client = entry->etcd[0] ? entry->etcd : entry->grpc,
+                                          .join = entry->grpc,
                                           .learner = known[i].role != MEMBER_VOTER};
     }
     return count;
@@ -437,6 +438,12 @@ static enum err open_quorum(struct coordinator *c, struct note *note)
     snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->conf, "id"));
     memcpy(options.self.grpc, c->grpc_address, sizeof options.self.grpc);
     memcpy(options.self.http, c->http_address, sizeof options.self.http);
+    if (coordinator_etcd_address(c->etcd)[0]) {
+        told = conf_text(c->conf, "etcd-advertise");
+        err =
+            reached_at(c, told ? told : coordinator_etcd_address(c->etcd), options.self.etcd, note);
+        if (err) return err;
+    }
     err = quorum_open(&options, &c->quorum, note);
     if (!err) replica_service_attach(c->replicas, c->quorum);
     return err;

@@ -101,7 +101,7 @@ static void propose(struct admission *a, const struct roster_command *command)
         return;
     }
     a->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
-                                    .version = ROSTER_MACHINE_VERSION,
+                                    .version = roster_command_version(command),
                                     .flags = command->op == ROSTER_FORGET ? PROPOSE_FREES : 0,
                                     .actor = str_from(a->actor),
                                     .command = buf_peek(&a->command),
@@ -128,7 +128,8 @@ static void next(struct admission *a)
                               .leading_ms = quorum_leading_ms(q),
                               .members = members,
                               .roster = q->roster};
-    struct roster_command command = {.op = ROSTER_PUT, .entry = a->request.entry};
+    struct admit_request request = a->request;
+    struct roster_command command = {.op = ROSTER_PUT};
     struct note note = {""};
     struct admit_step step;
 
@@ -142,7 +143,8 @@ static void next(struct admission *a)
         return;
     }
     view.member_count = replica_members(q->replica, members);
-    step = admit_next(&view, &a->request);
+    request.entry = command.entry = roster_entry_at(&a->request.entry, status.level);
+    step = admit_next(&view, &request);
     switch (step.kind) {
     case ADMIT_DONE: end(a, ERR_OK, &step.note); break;
     case ADMIT_ENTER: propose(a, &command); break;

@@ -110,10 +110,7 @@ static bool roster_lacks(const struct admit_view *view, const struct admit_reque
     const struct roster_entry *known = roster_find(view->roster, request->entry.id), *entries;
     size_t count = roster_entries(view->roster, &entries);
 
-    if (known && strcmp(known->name, request->entry.name) == 0 &&
-        strcmp(known->grpc, request->entry.grpc) == 0 &&
-        strcmp(known->http, request->entry.http) == 0)
-        return false;
+    if (known && roster_entry_equal(known, &request->entry)) return false;
     *step = (struct admit_step){.kind = ADMIT_ENTER};
     if (known || count < ROSTER_ENTRIES_MAX) return true;
     for (size_t i = 0; i < count; i++) { /* room: whoever asked once and never became a member */

@@ -21,13 +21,13 @@ static bool roster_is_right(const struct quorum *q)
 {
     const struct roster_entry *known = roster_find(q->roster, q->self.entry.id), *entries;
     size_t count = roster_entries(q->roster, &entries);
+    struct roster_entry wanted;
 
     for (size_t i = 0; i < count; i++)
         if (entries[i].id != q->self.entry.id && strcmp(entries[i].name, q->self.entry.name) == 0)
             return false;
-    return known && strcmp(known->name, q->self.entry.name) == 0 &&
-           strcmp(known->grpc, q->self.entry.grpc) == 0 &&
-           strcmp(known->http, q->self.entry.http) == 0;
+    wanted = roster_entry_at(&q->self.entry, replica_status(q->replica).level);
+    return known && roster_entry_equal(known, &wanted);
 }
 
 static struct join_view look(const struct quorum *q)
@@ -122,6 +122,7 @@ static enum err encode_request(struct quorum *q, struct buf *into)
     request.raft_address = q->self.raft;
     request.grpc_address = q->self.entry.grpc;
     request.http_address = q->self.entry.http;
+    request.etcd_address = q->self.entry.etcd;
     request.cluster_id = replica_status(q->replica).cluster_id;
     return message_write(&request.base, into, NULL);
 }

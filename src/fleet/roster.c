@@ -8,6 +8,8 @@
 enum {
     ENTRY_HEAD = 8 + 3,
     SNAPSHOT_FORMAT = 1,
+    SNAPSHOT_FORMAT_TAILS = 2,
+    PUT_WITH_TAIL = 3, /* as it is written: in memory it is a ROSTER_PUT */
     SNAPSHOT_HEAD = 8,
     SNAPSHOT_MAX = SNAPSHOT_HEAD + ROSTER_ENTRIES_MAX * ROSTER_ENTRY_BYTES_MAX,
 };
@@ -36,7 +38,28 @@ static bool is_plain(const char *text, size_t max)
 bool roster_entry_valid(const struct roster_entry *entry)
 {
     return entry->id != 0 && entry->name[0] && is_plain(entry->name, REPLICA_NAME_MAX) &&
-           is_plain(entry->grpc, REPLICA_ADDRESS_MAX) && is_plain(entry->http, REPLICA_ADDRESS_MAX);
+           is_plain(entry->grpc, REPLICA_ADDRESS_MAX) &&
+           is_plain(entry->http, REPLICA_ADDRESS_MAX) && is_plain(entry->etcd, REPLICA_ADDRESS_MAX);
+}
+
+bool roster_entry_equal(const struct roster_entry *a, const struct roster_entry *b)
+{
+    return a->id == b->id && strcmp(a->name, b->name) == 0 && strcmp(a->grpc, b->grpc) == 0 &&
+           strcmp(a->http, b->http) == 0 && strcmp(a->etcd, b->etcd) == 0;
+}
+
+struct roster_entry roster_entry_at(const struct roster_entry *entry, uint32_t level)
+{
+    struct roster_entry known = *entry;
+
+    if (level < ROSTER_MACHINE_VERSION) known.etcd[0] = '\0';
+    return known;
+}
+
+uint32_t roster_command_version(const struct roster_command *command)
+{
+    return command->op == ROSTER_PUT && command->entry.etcd[0] ? ROSTER_MACHINE_VERSION
+                                                               : ROSTER_FIRST_VERSION;
 }
 
 static enum err append_entry(const struct roster_entry *entry, struct buf *into)
@@ -56,6 +79,14 @@ static enum err append_entry(const struct roster_entry *entry, struct buf *into)
     memcpy(room + ENTRY_HEAD + name + grpc, entry->http, http);
     buf_commit(into, len);
     return ERR_OK;
+}
+
+static enum err append_tail(const struct roster_entry *entry, struct buf *into)
+{
+    struct str etcd = str_from(entry->etcd);
+    enum err err = buf_append_byte(into, (char)etcd.len);
+
+    return err ? err : buf_append(into, etcd);
 }
 
 /* False: shorter than it says, or longer than a text may be. */
@@ -83,12 +114,24 @@ static bool cut_entry(struct str *rest, struct roster_entry *entry)
            cut_text(rest, http, entry->http, REPLICA_ADDRESS_MAX) && roster_entry_valid(entry);
 }
 
+static bool cut_tail(struct str *rest, struct roster_entry *entry)
+{
+    size_t len;
+
+    if (rest->len == 0) return false;
+    len = (uint8_t)rest->at[0];
+    *rest = str_tail(*rest, 1);
+    return cut_text(rest, len, entry->etcd, REPLICA_ADDRESS_MAX) && roster_entry_valid(entry);
+}
+
+/* An entry that older releases know, too, has the hash that they give it. */
 static uint64_t entry_hash(const struct roster_entry *entry)
 {
     uint64_t hash = str_hash(str_from(entry->name), entry->id);
 
     hash = str_hash(str_from(entry->grpc), hash);
-    return str_hash(str_from(entry->http), hash);
+    hash = str_hash(str_from(entry->http), hash);
+    return entry->etcd[0] ? str_hash(str_from(entry->etcd), hash) : hash;
 }
 
 /* -- the table -- */
@@ -171,8 +214,9 @@ enum err roster_encode(const struct roster_command *command, struct buf *into)
         return buf_append(into, str_of(head, sizeof head));
     }
     if (command->op != ROSTER_PUT || !roster_entry_valid(&command->entry)) return ERR_INVALID;
-    err = buf_append_byte(into, head[0]);
+    err = buf_append_byte(into, command->entry.etcd[0] ? PUT_WITH_TAIL : head[0]);
     if (!err) err = append_entry(&command->entry, into);
+    if (!err && command->entry.etcd[0]) err = append_tail(&command->entry, into);
     if (err) into->len = before;
     return err;
 }
@@ -181,15 +225,19 @@ enum err roster_decode(struct str bytes, struct roster_command *ret_command)
 {
     struct roster_command command = {.op = ROSTER_PUT};
     struct str rest = str_tail(bytes, 1);
+    int op = bytes.len > 0 ? (uint8_t)bytes.at[0] : 0;
 
-    if (bytes.len == 0) return ERR_PARSE;
-    command.op = (enum roster_op)(uint8_t)bytes.at[0];
-    if (command.op == ROSTER_FORGET) {
+    if (op == ROSTER_FORGET) {
         if (rest.len != 8) return ERR_PARSE;
+        command.op = ROSTER_FORGET;
         command.entry.id = load_le64(rest.at);
         if (command.entry.id == 0) return ERR_PARSE;
-    } else if (command.op != ROSTER_PUT || !cut_entry(&rest, &command.entry) || rest.len > 0) {
-        return ERR_PARSE;
+    } else {
+        if (op != ROSTER_PUT && op != PUT_WITH_TAIL) return ERR_PARSE;
+        if (!cut_entry(&rest, &command.entry)) return ERR_PARSE;
+        if (op == PUT_WITH_TAIL && (!cut_tail(&rest, &command.entry) || !command.entry.etcd[0]))
+            return ERR_PARSE;
+        if (rest.len > 0) return ERR_PARSE;
     }
     *ret_command = command;
     return ERR_OK;
@@ -223,22 +271,32 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     (void)buf_append_byte(reply, (char)code); /* one byte fits every ceiling */
 }
 
+static bool has_tails(const struct roster *roster)
+{
+    for (size_t i = 0; i < roster->count; i++)
+        if (roster->entries[i].etcd[0]) return true;
+    return false;
+}
+
 /* A few kilobytes: the view is the whole of it, written at once. */
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 {
     const struct roster *roster = state;
     struct buf *view = calloc(1, sizeof *view);
     char head[SNAPSHOT_HEAD];
+    bool tails = has_tails(roster);
     enum err err;
 
     (void)index;
     if (!view) return ERR_NOMEM;
     buf_init(view, SNAPSHOT_MAX);
-    store_le32(head, SNAPSHOT_FORMAT);
+    store_le32(head, tails ? SNAPSHOT_FORMAT_TAILS : SNAPSHOT_FORMAT);
     store_le32(head + 4, (uint32_t)roster->count);
     err = buf_append(view, str_of(head, sizeof head));
-    for (size_t i = 0; !err && i < roster->count; i++)
+    for (size_t i = 0; !err && i < roster->count; i++) {
         err = append_entry(&roster->entries[i], view);
+        if (!err && tails) err = append_tail(&roster->entries[i], view);
+    }
     if (err) {
         buf_deinit(view);
         free(view);
@@ -308,7 +366,7 @@ static enum err restore_bytes(struct roster *roster, struct note *note)
     if (rest.len < SNAPSHOT_HEAD) return corrupt(roster, rest, note, "cut short");
     format = load_le32(rest.at);
     count = load_le32(rest.at + 4);
-    if (format != SNAPSHOT_FORMAT) {
+    if (format != SNAPSHOT_FORMAT && format != SNAPSHOT_FORMAT_TAILS) {
         note_set(note, "roster: format %u is not known here", format);
         return ERR_VERSION;
     }
@@ -317,11 +375,16 @@ static enum err restore_bytes(struct roster *roster, struct note *note)
     for (uint32_t i = 0; i < count; i++) {
         struct str at = rest;
         if (!cut_entry(&rest, &entry)) return corrupt(roster, at, note, "no entry");
+        if (format == SNAPSHOT_FORMAT_TAILS && !cut_tail(&rest, &entry))
+            return corrupt(roster, at, note, "no address for etcd's clients");
         if (entry.id <= before) return corrupt(roster, at, note, "out of order");
         before = entry.id;
         if (put(roster, &entry)) return corrupt(roster, at, note, "too many entries");
     }
-    return rest.len > 0 ? corrupt(roster, rest, note, "more than it says") : ERR_OK;
+    if (rest.len > 0) return corrupt(roster, rest, note, "more than it says");
+    if (format == SNAPSHOT_FORMAT_TAILS && !has_tails(roster))
+        return corrupt(roster, rest, note, "format 2, and nobody serves etcd's clients");
+    return ERR_OK;
 }
 
 static enum err restore_end(void *state, struct note *note)

@@ -258,6 +258,7 @@ static void join_replica(void *opaque, struct rpc_call *call, const ProtobufCMes
     if (copy(wish.entry.name, sizeof wish.entry.name, from->name) &&
         copy(wish.entry.grpc, sizeof wish.entry.grpc, from->grpc_address) &&
         copy(wish.entry.http, sizeof wish.entry.http, from->http_address) &&
+        copy(wish.entry.etcd, sizeof wish.entry.etcd, from->etcd_address) &&
         copy(wish.raft, sizeof wish.raft, from->raft_address)) {
         admit(service, call, &wish, false);
         return;
@@ -315,9 +316,10 @@ static void join_raft_cluster(void *opaque, struct rpc_call *call, const Protobu
         return;
     }
     known = roster_find(service->roster, wish.entry.id);
-    if (known) { /* the old contract knows neither of the two: they stay */
+    if (known) { /* the old contract knows none of them: they stay */
         memcpy(wish.entry.grpc, known->grpc, sizeof wish.entry.grpc);
         memcpy(wish.entry.http, known->http, sizeof wish.entry.http);
+        memcpy(wish.entry.etcd, known->etcd, sizeof wish.entry.etcd);
     }
     admit(service, call, &wish, true);
 }
@@ -354,12 +356,14 @@ static bool describe(const struct replica_service *service, const struct replica
     out->raft_address = arena_text(arena, member->address);
     out->grpc_address = arena_text(arena, entry->grpc);
     out->http_address = arena_text(arena, entry->http);
+    out->etcd_address = arena_text(arena, entry->etcd);
     out->voter = member->role == MEMBER_VOTER;
     out->leader = member->leader;
     out->match = member->match;
     out->silent_ms = member->silent_ms == UINT64_MAX ? -1 : (int64_t)member->silent_ms;
     out->level = member->level;
-    return out->name && out->raft_address && out->grpc_address && out->http_address;
+    return out->name && out->raft_address && out->grpc_address && out->http_address &&
+           out->etcd_address;
 }
 
 static void reply_list(struct request *r)
@@ -448,7 +452,7 @@ static void forget(struct request *r)
         return;
     }
     r->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
-                                    .version = ROSTER_MACHINE_VERSION,
+                                    .version = roster_command_version(&command),
                                     .flags = PROPOSE_FREES,
                                     .actor = str_from(r->actor),
                                     .command = buf_peek(&r->command),

@@ -1,8 +1,10 @@
 /* etcdserverpb.Cluster: the replicas as etcd's members.
  *
- * A replica joins by itself, with an identity of its own (fleet/join.h), which etcd's MemberAdd has
- * no word for: that and MemberUpdate are left out. Removing and promoting are changes of the log's
- * configuration, for administrators only. */
+ * A replica joins by itself, with an identity of its own (fleet/join.h), and goes on asking until
+ * it stands in the list as it says of itself. MemberAdd has no word for that identity, and what
+ * MemberUpdate wrote over a replica's own word would be written back by it: both are judged as etcd
+ * judges them, do nothing, and say what does. Removing and promoting are changes of the log's
+ * configuration. All four are for administrators only. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -159,23 +161,128 @@ static void on_alter_done(void *owner, struct rpc_call *call)
     alteration_free(alteration);
 }
 
-/* -- what is left out -- */
+/* -- MemberAdd, MemberUpdate -- */
 
-static void on_left_out(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                        struct str bytes)
+enum { PEER_URLS_MAX = 16 };
+
+/* "http://h:2380", or https: then the rest of it. As strict as etcd, which wants a host and a port
+ * and nothing behind them. */
+static bool cut_url(const char *text, struct str *ret_address)
 {
-    (void)owner, (void)message, (void)bytes;
-    rpc_finish(call, GRPC_UNIMPLEMENTED,
-               STR("etcdserver: not here: a replica joins by itself, started with --join-addr, and "
-                   "says by itself where it is"),
+    struct str url = str_from(text), scheme, port;
+    uint64_t number;
+    size_t host;
+
+    if (!str_split(&url, ':', &scheme) || url.len < 2 || url.at[0] != '/' || url.at[1] != '/' ||
+        !(str_equal(scheme, STR("http")) || str_equal(scheme, STR("https"))))
+        return false;
+    *ret_address = str_tail(url, 2);
+    for (host = ret_address->len; host > 0 && ret_address->at[host - 1] != ':'; host--) {}
+    port = str_tail(*ret_address, host);
+    return host > 1 && !str_to_u64(port, &number) && number > 0 && number <= UINT16_MAX;
+}
+
+enum peers { PEERS_FREE, PEERS_INVALID, PEERS_TAKEN, PEERS_ITS_OWN };
+
+/* Whose the addresses are, for the member `id` (0: one that is none yet). */
+static enum peers judge_peers(char *const *urls, size_t count, uint64_t id,
+                              const struct etcd_member *members, size_t member_count)
+{
+    enum peers verdict = PEERS_ITS_OWN;
+    struct str address;
+
+    if (count == 0 || count > PEER_URLS_MAX) return PEERS_INVALID;
+    for (size_t i = 0; i < count; i++)
+        if (!cut_url(urls[i], &address)) return PEERS_INVALID;
+    for (size_t i = 0; i < count; i++) {
+        bool own = false;
+
+        (void)cut_url(urls[i], &address);
+        for (size_t j = 0; j < member_count; j++) {
+            if (!str_equal(str_from(members[j].peer), address)) continue;
+            if (members[j].id != id) return PEERS_TAKEN;
+            own = true;
+        }
+        if (!own) verdict = PEERS_FREE;
+    }
+    return verdict;
+}
+
+/* Says where the others are: whoever reads it can go on from there. */
+static void say_join_instead(struct rpc_call *call, const struct etcd_member *members, size_t count,
+                             const char *what)
+{
+    char text[1024];
+    int len = snprintf(text, sizeof text, "etcdserver: not supported by muster: %s", what);
+
+    for (size_t i = 0; i < count && len > 0 && len < (int)sizeof text; i++)
+        len +=
+            snprintf(text + len, sizeof text - (size_t)len, "%s%s", i ? "," : " ", members[i].join);
+    rpc_finish(call, GRPC_UNIMPLEMENTED, str_of(text, min_size((size_t)len, sizeof text - 1)),
                STR_EMPTY);
+}
+
+static void on_add(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                   struct str bytes)
+{
+    const Etcdserverpb__MemberAddRequest *request = (const Etcdserverpb__MemberAddRequest *)message;
+    struct etcd_member members[REPLICA_MEMBERS_MAX];
+    size_t count = etcd_members(owner, members);
+    enum peers peers = judge_peers(request->peerurls, request->n_peerurls, 0, members, count);
+
+    (void)bytes;
+    if (!etcd_is_admin(call))
+        etcd_finish(call, ETCD_DENIED);
+    else if (peers == PEERS_INVALID)
+        etcd_finish(call, ETCD_BAD_URLS);
+    else if (peers == PEERS_TAKEN)
+        etcd_finish(call, ETCD_PEER_EXISTS);
+    else
+        say_join_instead(call, members, count,
+                         "a replica joins by itself, started with --join-addr");
+}
+
+static void on_update(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                      struct str bytes)
+{
+    const Etcdserverpb__MemberUpdateRequest *request =
+        (const Etcdserverpb__MemberUpdateRequest *)message;
+    struct etcd_api *api = owner;
+    struct etcd_member members[REPLICA_MEMBERS_MAX];
+    size_t count = etcd_members(api, members);
+    enum peers peers =
+        judge_peers(request->peerurls, request->n_peerurls, request->id, members, count);
+    bool known = false;
+
+    (void)bytes;
+    for (size_t i = 0; i < count; i++) known |= members[i].id == request->id;
+    if (!etcd_is_admin(call)) {
+        etcd_finish(call, ETCD_DENIED);
+    } else if (peers == PEERS_INVALID) {
+        etcd_finish(call, ETCD_BAD_URLS);
+    } else if (!known) {
+        etcd_finish(call, ETCD_MEMBER_NOT_FOUND);
+    } else if (peers == PEERS_TAKEN) {
+        etcd_finish(call, ETCD_PEER_EXISTS);
+    } else if (peers == PEERS_ITS_OWN) { /* as it is: nothing is left to do */
+        struct pack pack = pack_begin(&api->answer);
+
+        etcd_header(api, &pack, 0);
+        pack_members(api, &pack);
+        rpc_reply_bytes(call, buf_peek(&api->answer));
+    } else {
+        say_join_instead(call, members, count,
+                         "a replica says by itself where it is, started with --raft-advertise and "
+                         "--join-addr");
+    }
 }
 
 static const struct rpc_handler remove_handler = {.on_message = on_remove,
                                                   .on_done = on_alter_done};
 static const struct rpc_handler promote_handler = {.on_message = on_promote,
                                                    .on_done = on_alter_done};
-static const struct rpc_handler left_out_handler = {.on_message = on_left_out};
+static const struct rpc_handler add_handler = {.on_message = on_add};
+static const struct rpc_handler update_handler = {.on_message = on_update};
 
 #define CLUSTER(rpc, word, handler_)                                                               \
     {                                                                                              \
@@ -189,8 +296,8 @@ static enum err add(struct etcd_api *api, struct rpc_server *server, struct note
     static const struct rpc_method calls[] = {
         CLUSTER("MemberRemove", member_remove, remove_handler),
         CLUSTER("MemberPromote", member_promote, promote_handler),
-        CLUSTER("MemberAdd", member_add, left_out_handler),
-        CLUSTER("MemberUpdate", member_update, left_out_handler),
+        CLUSTER("MemberAdd", member_add, add_handler),
+        CLUSTER("MemberUpdate", member_update, update_handler),
     };
 
     return etcd_add_all(api, server, calls, ARRAY_LEN(calls), etcd_stays, note);

@@ -25,6 +25,8 @@ const struct etcd_error_text etcd_errors[ETCD_ERROR_COUNT] = {
     [ETCD_NOT_LEADER] = {GRPC_FAILED_PRECONDITION, "etcdserver: not leader"},
     [ETCD_LEADER_CHANGED] = {GRPC_UNAVAILABLE, "etcdserver: leader changed"},
     [ETCD_STOPPED] = {GRPC_UNAVAILABLE, "etcdserver: server stopped"},
+    [ETCD_REMOVED] = {GRPC_UNAVAILABLE, /* clients go to another member, and come here no more */
+                      "etcdserver: server stopped: this replica was removed from the cluster"},
     [ETCD_TIMEOUT] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
     [ETCD_TIMEOUT_LEADER_FAIL] = {GRPC_UNAVAILABLE, "etcdserver: request timed out, possibly due "
                                                     "to previous leader failure"},
@@ -44,6 +46,7 @@ const struct etcd_error_text etcd_errors[ETCD_ERROR_COUNT] = {
     [ETCD_MEMBER_NOT_FOUND] = {GRPC_NOT_FOUND, "etcdserver: member not found"},
     [ETCD_MEMBER_EXISTS] = {GRPC_FAILED_PRECONDITION, "etcdserver: member ID already exist"},
     [ETCD_PEER_EXISTS] = {GRPC_FAILED_PRECONDITION, "etcdserver: Peer URLs already exists"},
+    [ETCD_BAD_URLS] = {GRPC_INVALID_ARGUMENT, "etcdserver: given member URLs are invalid"},
     [ETCD_CLUSTER_MISMATCH] = {GRPC_FAILED_PRECONDITION, "etcdserver: cluster ID mismatch"},
     [ETCD_BAD_TRANSFEREE] = {GRPC_FAILED_PRECONDITION, "etcdserver: bad leader transferee"},
     [ETCD_LEFT_OUT] = {GRPC_UNIMPLEMENTED, "etcdserver: not supported by muster"},

@@ -4,9 +4,11 @@
 
 #include "store/etcd/internal.h"
 #include "store/etcd/listing.h"
+#include "store/etcd/outcast.h"
 
-static const struct etcd_part *const parts[] = {&etcd_kv_part, &etcd_lease_part, &etcd_watch_part,
-                                                &etcd_cluster_part, &etcd_maintenance_part};
+static const struct etcd_part *const parts[] = {&etcd_kv_part,          &etcd_lease_part,
+                                                &etcd_watch_part,       &etcd_cluster_part,
+                                                &etcd_maintenance_part, &etcd_outcast_part};
 
 /* What a leader that is still there needs beyond its own patience to say so. */
 enum { FORWARD_MS = 2000 };
@@ -200,6 +202,8 @@ static bool admit(struct request *request)
         etcd_refuse(mine, ETCD_DENIED);
     else if (etcd_lacks_leader(api_of(mine), request->call))
         etcd_refuse(mine, ETCD_NO_LEADER);
+    else if (outcast_known(api_of(mine)->outcast))
+        etcd_refuse(mine, ETCD_REMOVED);
     else if (method->serializable && method->serializable(request->message))
         read(request);
     else if (!leader_here(request->leader))
@@ -429,15 +433,23 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
     return ERR_OK;
 }
 
-void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner)
+static void on_outcast_stopped(void *owner)
 {
+    struct etcd_api *api = owner;
     struct rpc_forwarder *forwarder = api->forwarder;
 
     api->forwarder = NULL;
     if (forwarder)
-        rpc_forwarder_close(forwarder, done, owner);
-    else if (done)
-        done(owner);
+        rpc_forwarder_close(forwarder, api->stopped, api->stopped_owner);
+    else if (api->stopped)
+        api->stopped(api->stopped_owner);
+}
+
+void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner)
+{
+    api->stopped = done;
+    api->stopped_owner = owner;
+    outcast_stop(api->outcast, on_outcast_stopped, api);
 }
 
 void etcd_close(struct etcd_api *api)

@@ -21,6 +21,7 @@ struct etcd_api;
 struct etcd_member {
     uint64_t id;
     const char *name, *peer, *client; /* addresses; valid during the call */
+    const char *join;                 /* where a newcomer asks for its place; the same */
     bool learner;
 };
 struct etcd_options {

@@ -62,7 +62,7 @@ struct etcd_part {
     void (*second)(struct etcd_api *api);
 };
 extern const struct etcd_part etcd_kv_part, etcd_lease_part, etcd_watch_part, etcd_cluster_part,
-    etcd_maintenance_part;
+    etcd_maintenance_part, etcd_outcast_part;
 
 struct etcd_api {
     struct etcd_options options;
@@ -77,6 +77,9 @@ struct etcd_api {
     struct timer listing_turn;
     struct list pruning; /* compactions that wait until what they cut off is freed */
     struct etcd_watches *watches;
+    struct outcast *outcast;
+    void (*stopped)(void *owner); /* of etcd_stop */
+    void *stopped_owner;
     struct list keepers; /* streams that keep leases alive: lease.c */
     uint32_t hashings;   /* under way: maintenance.c */
 };
@@ -131,6 +134,9 @@ enum err etcd_add(struct etcd_api *api, struct rpc_server *server, const struct 
 enum err etcd_add_all(struct etcd_api *api, struct rpc_server *server,
                       const struct rpc_method *methods, size_t count,
                       bool (*stays)(void *service, struct rpc_call *call), struct note *note);
+
+/* -- watch.c -- */
+void etcd_watches_end(struct etcd_api *api, enum etcd_error error); /* every stream */
 
 /* -- cluster.c -- */
 size_t etcd_members(const struct etcd_api *api, struct etcd_member members[REPLICA_MEMBERS_MAX]);

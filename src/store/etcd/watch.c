@@ -1,12 +1,14 @@
 /* etcdserverpb.Watch: the requests of streams, from any replica; what they are told is feed.h's.
  *
  * A client that says it is done with asking (half-closed) goes on being told, as with etcd. A
- * stream that asked for a leader (hasleader) ends when none is known for three election timeouts.
+ * stream that asked for a leader (hasleader) ends when none is known for three election timeouts,
+ * and every stream when this replica was removed (outcast.h).
  */
 #include <stdlib.h>
 
 #include "store/etcd/asks.h"
 #include "store/etcd/internal.h"
+#include "store/etcd/outcast.h"
 #include "store/hub.h"
 
 enum { ELECTION_MS = 250, NO_LEADER_ELECTIONS = 3 };
@@ -58,7 +60,9 @@ static void on_start(void *service, struct rpc_call *call)
     struct etcd_api *api = service;
     struct watch_stream *stream = NULL;
 
-    if (etcd_lacks_leader(api, call))
+    if (outcast_known(api->outcast))
+        etcd_finish(call, ETCD_REMOVED);
+    else if (etcd_lacks_leader(api, call))
         etcd_finish(call, ETCD_NO_LEADER);
     else if (!(stream = calloc(1, sizeof *stream)))
         etcd_finish(call, ETCD_UNHEALTHY);
@@ -130,6 +134,12 @@ static const struct rpc_handler handler = {.on_start = on_start,
                                            .on_done = on_done};
 
 /* -- the part -- */
+
+void etcd_watches_end(struct etcd_api *api, enum etcd_error error)
+{
+    LIST_EACH(&api->watches->streams, node)
+    etcd_finish(CONTAINER_OF(node, struct watch_stream, link)->call, error);
+}
 
 static void on_no_leader(struct timer *timer)
 {

@@ -35,7 +35,7 @@ def main():
             coordinators.run_cases(cases_of(drives.Target("etcd", [f"127.0.0.1:{etcd.ports[0]}"])))
     with etcds.Etcds(3) as ours:
         ours.ready()
-        coordinators.run_cases(cases_of(drives.Target("three coordinators", [node.grpc for node in ours.nodes])))
+        coordinators.run_cases(cases_of(drives.Target("three coordinators", [node.etcd for node in ours.nodes])))
 
 
 if __name__ == "__main__":

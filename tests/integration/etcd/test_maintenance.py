@@ -9,12 +9,14 @@ import os
 import subprocess
 
 import etcds
+import drives
 from coordinators import HEALTH, MUSTERCTL
 from etcds import Client, Etcds, check, code_of, grpc, patiently, refused, run_cases, wait_for
 
 CLUSTER, MAINTENANCE, AUTH = "etcdserverpb.Cluster/", "etcdserverpb.Maintenance/", "etcdserverpb.Auth/"
 NOT_LEADER = (9, "etcdserver: not leader")
 BAD_TRANSFEREE = (9, "etcdserver: bad leader transferee")
+BAD_URLS = (3, "etcdserver: given member URLs are invalid")
 MEMBER_NOT_FOUND = (5, "etcdserver: member not found")
 
 
@@ -38,9 +40,13 @@ def leader_of(cluster):
 
 
 def members():
-    """C6 MemberList: every replica by name, where it serves; the same from each, with and without a round"""
+    """C6 MemberList: every replica by name, where it serves etcd's clients; the same from each, with and without a round"""
     cluster = Shared.cluster
+    listeners = sorted("http://" + each.etcd for each in cluster.nodes)
     for node in cluster.nodes:
+        # what they listen at is entered once the cluster's level has it, which may be after all are voters
+        wait_for("listeners are told", lambda: sorted(url for member in ask(node, CLUSTER + "MemberList").members
+                                                      for url in member.clientURLs) == listeners)
         for linearizable in (False, True):
             answer = ask(node, CLUSTER + "MemberList", linearizable=linearizable)
             found = {member.name: member for member in answer.members}
@@ -48,7 +54,7 @@ def members():
             check(answer.header.revision == 0 and answer.header.cluster_id, f"a header without a revision: {answer}")
             for each in cluster.nodes:
                 member = found[each.name]
-                check(list(member.clientURLs) == ["http://" + each.grpc] and
+                check(list(member.clientURLs) == ["http://" + each.etcd] and
                       list(member.peerURLs) == ["http://" + each.raft] and not member.isLearner, f"{member}")
 
 
@@ -116,12 +122,39 @@ def small_answers():
     check((answer.enabled, answer.authRevision) == (False, 1) and answer.header.revision, f"{answer}")
     check(refused(lambda: kv.call(AUTH + "Authenticate", name="x", password="y")) ==
           (9, "etcdserver: authentication is not enabled"), "Authenticate")
-    for path in (AUTH + "UserList", AUTH + "RoleAdd", MAINTENANCE + "Downgrade", CLUSTER + "MemberAdd",
-                 CLUSTER + "MemberUpdate"):
+    for path in (AUTH + "UserList", AUTH + "RoleAdd", MAINTENANCE + "Downgrade"):
         check(refused(lambda path=path: kv.call(path))[0] == 12, path)
     check(refused(lambda: kv.call(CLUSTER + "MemberRemove", ID=7)) == MEMBER_NOT_FOUND, "a member that is none")
     for port in ("etcd", "grpc"):
         check(Client(Shared.cluster.nodes[0], port).call(HEALTH + "Check").status == 1, "grpc.health.v1")
+
+
+def add_and_update():
+    """C6 MemberAdd and MemberUpdate by etcdctl: judged as etcd judges them; what is left says how a replica joins"""
+    cluster = Shared.cluster
+    ctl = drives.Target("three coordinators", [node.etcd for node in cluster.nodes])
+    listed = {member["name"]: member for member in ctl.json("member", "list")["members"]}
+    first, second = (listed[node.name] for node in cluster.nodes[:2])
+    first_id, taken = "%x" % first["ID"], second["peerURLs"][0]
+    joins = ",".join(node.grpc for node in cluster.nodes)
+    for why, words, says in (
+            ("a member's address", ("add", "new", "--peer-urls=" + taken), "etcdserver: Peer URLs already exists"),
+            ("a new one", ("add", "new", "--peer-urls=http://127.0.0.1:7"), "started with --join-addr"),
+            ("a learner", ("add", "new", "--learner", "--peer-urls=http://127.0.0.1:7"), "started with --join-addr"),
+            ("nobody", ("update", "7777", "--peer-urls=http://127.0.0.1:7"), "etcdserver: member not found"),
+            ("another's address", ("update", first_id, "--peer-urls=" + taken), "etcdserver: Peer URLs already exists"),
+            ("elsewhere", ("update", first_id, "--peer-urls=http://127.0.0.1:7"), "started with --raft-advertise")):
+        said = ctl.fails("member", *words)
+        check(says in said, f"{why}: {said}")
+        check("started" not in says or all(node.grpc in said for node in cluster.nodes), f"where: {said}, not {joins}")
+    check("updated" in ctl.ctl("member", "update", first_id, "--peer-urls=" + first["peerURLs"][0]), "as it is")
+    kv = Client(cluster.nodes[0])
+    for urls in ([], ["127.0.0.1:2380"], ["ftp://h:1"], ["http://h"], ["http://:1"], ["http://h:0"], ["http://h:1/p"],
+                 ["http://h:65536"], ["http://h:1", "x"]):
+        for path, fields in (("MemberAdd", {}), ("MemberUpdate", {"ID": first["ID"]})):
+            check(refused(lambda: kv.call(CLUSTER + path, peerURLs=urls, **fields)) == BAD_URLS, f"{path} {urls}")
+    after = {member["name"]: member for member in ctl.json("member", "list")["members"]}
+    check(after == listed, f"nothing changed: {after}")
 
 
 def pages():
@@ -201,4 +234,4 @@ if __name__ == "__main__":
             wait_for("all are voters, by its own word",
                      lambda: not any(m.isLearner for m in ask(one, CLUSTER + "MemberList").members) and
                      not ask(one, MAINTENANCE + "Status").isLearner)
-        run_cases([members, status, hashes, ahead, small_answers, pages, snapshot, move_leader, remove_member])
+        run_cases([members, status, hashes, ahead, small_answers, add_and_update, pages, snapshot, move_leader, remove_member])

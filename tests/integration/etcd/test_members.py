@@ -5,8 +5,10 @@ import threading
 
 from etcds import (COMPACTED, EQUAL, KV, NO_LEADER, PASSING, VERSION, Client, Etcds, after, check, code_of, compare, grpc,
                    op_put, op_range, patiently, refused, run_cases, wait_for)
+from streams import Watch
 
 CODE = grpc.StatusCode
+REMOVED = (14, "etcdserver: server stopped: this replica was removed from the cluster")
 
 
 def any_replica():
@@ -173,5 +175,40 @@ def paused_leader():
         check(patiently(lambda: asked[0].get(b"pause/k")) == b"2", "and afterwards")
 
 
+def removed():
+    """What a replica served by itself ends with the reason once it was removed, which nobody tells it"""
+    with Etcds(3) as cluster:
+        cluster.ready()
+        gone, asked = cluster.others(cluster.leader())
+        alone = Client(gone)
+        status = patiently(lambda: alone.call("etcdserverpb.Maintenance/Status"))
+        patiently(lambda: alone.put(b"gone/k", b"v"))
+        with Watch(alone) as watch:
+            check(watch.create(b"gone/", after(b"gone/")).created, "a watch of the member")
+
+            def remove():   # until the rules for it are met; a member that is gone is not found again
+                code, text, _ = code_of(lambda: Client(asked).call("etcdserverpb.Cluster/MemberRemove",
+                                                                   ID=status.header.member_id))
+                return code == CODE.OK or "member not found" in text
+            wait_for("it is removed", remove)
+            patiently(lambda: Client(asked).put(b"gone/k", b"w"))   # which it will never hear of
+            check(watch.ended() == REMOVED, f"its watch: {watch.failure}")
+            check(not watch.told(0), f"and nothing was made up: {watch.responses}")
+        with Watch(alone) as another:
+            check(another.ended() == REMOVED, f"another: {another.failure}")
+        for kv in (alone, Client(gone, "grpc")):
+            check(refused(lambda: kv.range(b"gone/k", serializable=True)) == REMOVED, "what it has is old")
+            check(refused(lambda: kv.call("etcdserverpb.Cluster/MemberList")) == REMOVED, "so is its list")
+        check(refused(lambda: alone.put(b"gone/k", b"x"))[0] == 14, "and it can ask nobody")
+        gone.kill()
+        gone.start()    # anew: it asks for its place
+        cluster.formed(3)
+        back = Client(channel=cluster.dial_etcd(gone.etcd))
+        check(patiently(lambda: back.range(b"gone/k")).kvs[0].value == b"w", "and is one of them again")
+        wait_for("by itself, too", lambda: [kv.value for kv in patiently(
+            lambda: back.range(b"gone/k", serializable=True)).kvs] == [b"w"])
+        back.channel.close()
+
+
 if __name__ == "__main__":
-    run_cases([any_replica, minority, the_same_everywhere, killed_alone, killed_leaders, doubt, paused_leader])
+    run_cases([any_replica, minority, the_same_everywhere, killed_alone, killed_leaders, doubt, paused_leader, removed])

@@ -131,7 +131,12 @@ TEST(what_is_no_command_changes_nothing_and_says_so)
         struct str bytes;
     } cases[] = {
         {"nothing", {"", 0}},
-        {"another operation", {"\x03\1\0\0\0\0\0\0\0", 9}},
+        {"another operation", {"\x04\1\0\0\0\0\0\0\0\1\0\0n", 13}},
+        {"a tail that is not there", {"\x03\1\0\0\0\0\0\0\0\1\0\0n", 13}},
+        {"an empty tail: that is the other PUT", {"\x03\1\0\0\0\0\0\0\0\1\0\0n\0", 14}},
+        {"a tail cut short", {"\x03\1\0\0\0\0\0\0\0\1\0\0n\2e", 15}},
+        {"a tail with more", {"\x03\1\0\0\0\0\0\0\0\1\0\0n\1ee", 16}},
+        {"a blank in a tail", {"\x03\1\0\0\0\0\0\0\0\1\0\0n\1 ", 15}},
         {"forget cut short", {"\x02\1\0\0\0\0\0\0", 8}},
         {"forget with more", {"\x02\1\0\0\0\0\0\0\0\0", 10}},
         {"forget nobody", {"\x02\0\0\0\0\0\0\0\0", 9}},
@@ -211,6 +216,58 @@ TEST(commands_and_snapshots_have_these_bytes)
     roster_close(roster);
 }
 
+static struct roster_entry with_etcd(struct roster_entry made, const char *etcd)
+{
+    snprintf(made.etcd, sizeof made.etcd, "%s", etcd);
+    return made;
+}
+
+/* The same for what a cluster writes from level 3 on, and never before. */
+TEST(an_address_for_etcds_clients_is_a_tail_of_version_3)
+{
+    static const char put_bytes[] = "\x03\x02\0\0\0\0\0\0\0\x01\x03\0na:1\x03"
+                                    "e:2";
+    static const char snapshot_bytes[] = "\x02\0\0\0\x02\0\0\0"
+                                         "\x01\0\0\0\0\0\0\0\x01\0\0m\0"
+                                         "\x02\0\0\0\0\0\0\0\x01\x03\0na:1\x03"
+                                         "e:2";
+    struct roster_entry full = with_etcd(entry(2, "n", "a:1", ""), "e:2"), old;
+    struct roster_command command = {ROSTER_PUT, full};
+    struct roster *roster, *other;
+    struct note note = {""};
+    struct buf bytes;
+
+    old = roster_entry_at(&full, 2);
+    CHECK("older releases are not told",
+          roster_entry_equal(&old, &(struct roster_entry){.id = 2, .name = "n", .grpc = "a:1"}));
+    old = roster_entry_at(&full, 3);
+    CHECK("the others are", roster_entry_equal(&old, &full));
+    CHECK_U32("its version", roster_command_version(&command), 3);
+    command.op = ROSTER_FORGET;
+    CHECK_U32("forgetting is as old as the roster", roster_command_version(&command), 1);
+    command = (struct roster_command){ROSTER_PUT, entry(1, "m", "", "")};
+    CHECK_U32("and so is an entry without", roster_command_version(&command), 1);
+    CHECK_OK("open", roster_open(&roster));
+    CHECK_OK("open", roster_open(&other));
+    CHECK_OK("one without", run(roster, command));
+    command.entry = full;
+    buf_init(&bytes, 4096);
+    CHECK_OK("put", roster_encode(&command, &bytes));
+    CHECK_STR("put", buf_peek(&bytes), str_of(put_bytes, sizeof put_bytes - 1));
+    CHECK_OK("apply", apply_bytes(roster, buf_peek(&bytes)));
+    buf_clear(&bytes);
+    snapshot(roster, 3, &bytes);
+    CHECK_STR("snapshot", buf_peek(&bytes), str_of(snapshot_bytes, sizeof snapshot_bytes - 1));
+    CHECK_OK("restore", restore(other, buf_peek(&bytes), 1, &note));
+    CHECK("the same", roster_entry_equal(roster_find(other, 2), &full));
+    CHECK_U64("the same", hash_of(other), hash_of(roster));
+    CHECK_OK("it serves them no more", put(roster, 2, "n", "a:1"));
+    CHECK("and that is told", hash_of(other) != hash_of(roster));
+    buf_deinit(&bytes);
+    roster_close(roster);
+    roster_close(other);
+}
+
 TEST(a_snapshot_restored_anywhere_is_the_same_state)
 {
     struct prng prng;
@@ -258,7 +315,9 @@ TEST(a_snapshot_that_is_damaged_is_refused_with_its_place_and_leaves_nothing)
         const char *says;
     } cases[] = {
         {"cut in the head", {"\1\0\0\0\1\0\0", 7}, ERR_CORRUPT, "byte 0"},
-        {"a later format", {"\2\0\0\0\0\0\0\0", 8}, ERR_VERSION, "format 2"},
+        {"a later format", {"\3\0\0\0\0\0\0\0", 8}, ERR_VERSION, "format 3"},
+        {"format 2 of none", {"\2\0\0\0\0\0\0\0", 8}, ERR_CORRUPT, "nobody serves"},
+        {"a tail short", {"\2\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\1\0\0n", 20}, ERR_CORRUPT, "byte 8"},
         {"an entry short", {"\1\0\0\0\1\0\0\0", 8}, ERR_CORRUPT, "byte 8"},
         {"an entry more", {"\1\0\0\0\0\0\0\0x", 9}, ERR_CORRUPT, "byte 8: more"},
         {"more than there may be", {"\1\0\0\0\xff\xff\0\0", 8}, ERR_CORRUPT, "too many"},
