@@ -120,6 +120,7 @@ enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct
     h2 = calloc(1, sizeof *h2);
     if (!h2) return ERR_NOMEM;
     h2->side = side;
+    h2_sift_init(&h2->sift);
     h2->limits = settled;
     h2->events = *events;
     h2->owner = owner;
@@ -196,7 +197,9 @@ enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now)
     if (h2->failed) return h2->failed;
     h2_guard_time(&h2->guard, now);
     h2->busy = true;
-    if (bytes.len > 0)
+    if (h2->side == H2_SERVER)
+        h2_sift_feed(h2, bytes);
+    else if (bytes.len > 0)
         h2_engine_err(h2,
                       nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.at, bytes.len));
     /* A reset that came in may have made room for others. */

@@ -110,6 +110,18 @@ void h2_request_field(struct h2_block *b, struct h2_header field);
 bool h2_request_is_whole(const struct h2_block *b);
 void h2_block_clear(struct h2_block *b);
 
+struct h2;
+/* h2_sift.c: what of a client's bytes nghttp2 is given. */
+struct h2_sift {
+    uint8_t head[9]; /* of a frame, as far as it came */
+    size_t held;
+    size_t rest;    /* bytes of the frame, or of the greeting, that are still to come */
+    int32_t newest; /* stream that the client opened */
+    bool dropping;  /* the frame is not passed on */
+};
+void h2_sift_init(struct h2_sift *s);
+void h2_sift_feed(struct h2 *h2, struct str bytes);
+
 /* The streams that went last of those the peer itself had ended, by END_STREAM or by a reset. */
 enum { H2_ENDED_KEPT = 8 };
 
@@ -123,6 +135,7 @@ struct h2 {
     struct h2_streams streams;
     struct h2_guard guard;
     struct h2_block block;
+    struct h2_sift sift;   /* server */
     struct list blocked;   /* streams whose h2_send met ERR_FULL, oldest first */
     struct list closed;    /* out of the table, on_closed still to be told */
     uint32_t turns;        /* output was taken so often */
@@ -146,6 +159,9 @@ struct h2 {
 /* ERR_INVALID, ERR_TOO_LARGE. What is not flagged NO_COPY still points to the caller's text. */
 enum err h2_fields_make(struct h2 *h2, const struct h2_header *headers, size_t count,
                         nghttp2_nv *into);
+
+/* -- h2_recv.c -- */
+void h2_remember_ended(struct h2 *h2, int32_t id);
 
 /* -- h2.c -- */
 void h2_fail(struct h2 *h2, enum err err, uint32_t code);

@@ -197,7 +197,7 @@ static int on_headers_whole(struct h2 *h2, const nghttp2_frame *frame)
 
 /* -- other frames -- */
 
-static void remember_ended(struct h2 *h2, int32_t id)
+void h2_remember_ended(struct h2 *h2, int32_t id)
 {
     h2->ended[h2->ended_next++ % H2_ENDED_KEPT] = id;
 }
@@ -258,7 +258,7 @@ static int on_reset_received(struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
 
-    remember_ended(h2, id);
+    h2_remember_ended(h2, id);
     if (!stream || stream->answered) return 0;
     return h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET) ? deny(h2) : 0;
 }
@@ -337,7 +337,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 
     if (!stream) return 0;
     if (stream->peer_ended)
-        remember_ended(h2, id);
+        h2_remember_ended(h2, id);
     else
         h2_excuse_data(h2);
     h2_streams_remove(&h2->streams, stream);

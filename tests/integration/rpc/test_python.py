@@ -9,6 +9,7 @@ instead of hanging.
 """
 import contextlib
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -287,6 +288,30 @@ def cancellation_reaches_the_server():
 
 
 # -- metadata and status --
+
+@test
+def calls_cancelled_before_they_left_disturb_no_other():
+    """gRPC's C core resets streams that it never opened: what else is on the connection goes on"""
+    with served() as channel:
+        asked = queue.SimpleQueue()
+        stream = bidi(channel)(iter(asked.get, None), timeout=DEADLINE)
+        asked.put(EchoRequest(sequence=1))
+        same("before", next(stream).sequence, 1)
+
+        def cancel_at_once():
+            for number in range(100):
+                unary(channel).future(EchoRequest(), timeout=number % 20 / 10000)
+                bidi(channel)(iter(()), timeout=DEADLINE).cancel()
+        threads = [threading.Thread(target=cancel_at_once) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        asked.put(EchoRequest(sequence=2))
+        same("and afterwards", next(stream).sequence, 2)
+        asked.put(None)
+        same("to its end", list(stream), [])
+
 
 @test
 def metadata_travels_both_ways():

@@ -8,7 +8,7 @@
 
 enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE };
 enum { UNKNOWN_TYPE = 0xee, PADDED = 8, END_HEADERS = 4, END_STREAM = 1, ACK = 1 };
-enum { TCP_PIECE = 16 << 10, WIRE_MAX = 64 << 20 };
+enum { TCP_PIECE = 16 << 10, WIRE_MAX = 64 << 20, FRAME_SIZE_ERROR = 6 };
 
 static struct h2_pair pair; /* its client never speaks here */
 static struct buf wire;     /* what our rude client sends */
@@ -152,6 +152,12 @@ static void flood_dead_resets(uint32_t i)
     raw_reset(1);
 }
 
+static void flood_idle_resets(uint32_t i)
+{
+    if (i == 0) raw_request(&wire, 1, false);
+    raw_reset((int32_t)(2 * i + 3));
+}
+
 static void flood_goaway(uint32_t i)
 {
     if (i == 0) raw_request(&wire, 1, false); /* without a stream the first would end it all */
@@ -172,6 +178,7 @@ static const struct {
     {"empty DATA", flood_empty_data, 60},
     {"DATA that is all padding", flood_padding, 60},
     {"resets of a stream that is gone", flood_dead_resets, 60},
+    {"resets of streams that never were", flood_idle_resets, 60},
     {"GOAWAY without end", flood_goaway, 60},
 };
 static const struct h2_limits low = {.pings_per_minute_max = 50,
@@ -686,6 +693,64 @@ TEST(headers_on_a_stream_the_peer_has_ended_itself_end_the_connection)
     CHECK("then it spoke again", send_wire() == ERR_DENIED);
     CHECK_U64("STREAM_CLOSED", goaway_code(), H2_STREAM_CLOSED);
     stop();
+}
+
+/* What gRPC's C core sends for a call that is cancelled before its headers left. */
+TEST(resets_of_streams_that_were_never_opened_are_passed_over_however_they_are_cut)
+{
+    for (size_t piece = 1; piece < 40; piece++) {
+        struct str rest;
+
+        start(NULL);
+        raw_request(&wire, 1, false);
+        raw_reset(3);
+        raw_frame(&wire, DATA, END_STREAM, 1, STR("body"));
+        raw_reset(5);
+        raw_reset(9);
+        raw_request(&wire, 11, true);
+        raw_reset(13);
+        for (rest = buf_peek(&wire); rest.len > 0; rest = str_tail(rest, min_size(piece, rest.len)))
+            CHECK_OK("fed",
+                     h2_feed(pair.server.h2, str_of(rest.at, min_size(piece, rest.len)), pair.now));
+        CHECK_U64("nobody goes away", goaway_code(), UINT32_MAX);
+        CHECK_U64("the call that was there goes on", h2_peer_seen(&pair.server, 1)->ends, 1);
+        CHECK_U64("and another is heard", h2_peer_seen(&pair.server, 11)->headers, 1);
+        CHECK_U64("of those that never were nobody is told", pair.server.told, 2);
+        buf_clear(&wire);
+        raw_request(&wire, 13, true);
+        CHECK("a number that is spent does not come back", send_wire() == ERR_DENIED);
+        CHECK_U64("STREAM_CLOSED", goaway_code(), H2_STREAM_CLOSED);
+        stop();
+    }
+}
+
+/* Where nobody else is on the connection, and where it cannot be that client's mistake. */
+TEST(other_frames_on_idle_streams_end_the_connection)
+{
+    static const struct {
+        const char *why;
+        bool open; /* a stream is */
+        uint8_t type;
+        int32_t stream;
+        struct str payload;
+        uint32_t code;
+    } cases[] = {
+        {"a reset before any stream", false, RST_STREAM, 1, {"\0\0\0\x08", 4}, H2_PROTOCOL_ERROR},
+        {"of a stream of ours", true, RST_STREAM, 2, {"\0\0\0\x08", 4}, H2_PROTOCOL_ERROR},
+        {"of none", true, RST_STREAM, 0, {"\0\0\0\x08", 4}, H2_PROTOCOL_ERROR},
+        {"too long", true, RST_STREAM, 3, {"\0\0\0\x08\0", 5}, FRAME_SIZE_ERROR},
+        {"data", true, DATA, 3, {"x", 1}, H2_PROTOCOL_ERROR},
+        {"a window", true, WINDOW_UPDATE, 3, {"\0\0\0\1", 4}, H2_PROTOCOL_ERROR},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        start(NULL);
+        if (cases[i].open) raw_request(&wire, 1, false);
+        raw_frame(&wire, cases[i].type, 0, cases[i].stream, cases[i].payload);
+        (void)h2_feed(pair.server.h2, buf_peek(&wire), pair.now);
+        CHECK_U64(cases[i].why, goaway_code(), cases[i].code);
+        stop();
+    }
 }
 
 TEST(headers_that_crossed_our_own_reset_are_passed_over)

@@ -1,0 +1,83 @@
+/* Resets of streams that were never opened, taken out before nghttp2 sees them.
+ *
+ * RFC 9113, 5.1, wants a connection error for one, and nghttp2 makes it. But gRPC's C core, which
+ * is Python's and others' client, sends them: a call that is cancelled after its stream got a
+ * number and before its headers left is reset all the same. The connection would end for it, and
+ * with it every other call and watch on it. Nothing is lost by passing over such a reset: the
+ * number is spent, and headers under it later are a connection error (h2_recv.c). It counts as a
+ * frame that carries nothing (h2_guard.c). Before the first stream there is nobody to spare: there
+ * it is the error that it should be.
+ *
+ * A frame cannot be taken back from nghttp2 once a byte of it was passed on, so the nine bytes of a
+ * frame's head are held until they are whole. */
+#include <string.h>
+
+#include "wire/h2_internal.h"
+
+enum { CLIENT_GREETING = 24 };
+
+void h2_sift_init(struct h2_sift *s)
+{
+    *s = (struct h2_sift){.rest = CLIENT_GREETING};
+}
+
+static void pass(struct h2 *h2, const char *bytes, size_t len)
+{
+    if (len > 0 && !h2->failed)
+        h2_engine_err(h2, nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes, len));
+}
+
+/* The head is whole. True: the frame is not to be passed on. */
+static bool judge(struct h2 *h2)
+{
+    struct h2_sift *s = &h2->sift;
+    const uint8_t *at = s->head;
+    nghttp2_frame_hd head = {
+        .length = (size_t)at[0] << 16 | (size_t)at[1] << 8 | at[2],
+        .type = at[3],
+        .flags = at[4],
+        .stream_id = (int32_t)(((uint32_t)at[5] & 0x7f) << 24 | (uint32_t)at[6] << 16 |
+                               (uint32_t)at[7] << 8 | at[8]),
+    };
+
+    s->rest = head.length;
+    s->held = 0;
+    if (head.type == NGHTTP2_HEADERS && head.stream_id > s->newest) s->newest = head.stream_id;
+    if (head.type != NGHTTP2_RST_STREAM || head.length != 4 || head.stream_id % 2 == 0 ||
+        s->newest == 0 || head.stream_id <= s->newest)
+        return false;
+    h2_remember_ended(h2, head.stream_id);
+    if (h2_guard_frame(&h2->guard, &h2->limits, &head, false))
+        h2_fail(h2, ERR_DENIED, H2_ENHANCE_YOUR_CALM);
+    return true;
+}
+
+void h2_sift_feed(struct h2 *h2, struct str bytes)
+{
+    struct h2_sift *s = &h2->sift;
+    size_t at = 0, passed = 0, len, held;
+
+    while (at < bytes.len && !h2->failed) {
+        if (s->rest > 0) {
+            len = min_size(s->rest, bytes.len - at);
+            s->rest -= len;
+            at += len;
+            if (s->dropping) passed = at;
+            continue;
+        }
+        held = s->held;
+        len = min_size(sizeof s->head - held, bytes.len - at);
+        memcpy(s->head + held, bytes.at + at, len);
+        s->held += len;
+        if (s->held < sizeof s->head) break;
+        if (s->head[3] == NGHTTP2_RST_STREAM) { /* it counts after what came before it */
+            pass(h2, bytes.at + passed, at - passed);
+            passed = at;
+        }
+        s->dropping = !h2->failed && judge(h2);
+        if (!s->dropping && held > 0) pass(h2, (const char *)s->head, sizeof s->head);
+        at += len;
+        if (s->dropping || held > 0) passed = at;
+    }
+    pass(h2, bytes.at + passed, at - passed); /* but for a head that is not whole */
+}
