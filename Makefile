@@ -1,7 +1,7 @@
 # A thin door to scripts/ and Meson. `make help` explains every target.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage install clean
+.PHONY: help build run test test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage man install clean
 
 RELEASE := build/release
 SEED ?= 1
@@ -77,6 +77,9 @@ format: ## rewrites the code with clang-format
 coverage: ## line and branch coverage of the tests, into build/coverage
 	@scripts/setup build test coverage
 	@scripts/coverage
+
+man: build ## the manual pages into build/man; then: man -l build/man/man1/musterctl.1
+	@scripts/manuals build/man build/man $(RELEASE)/cmd/muster/muster $(RELEASE)/cmd/musterctl/musterctl
 
 install: build ## installs into PREFIX=/usr/local (DESTDIR is honoured)
 	@meson configure $(RELEASE) --prefix $(PREFIX) >/dev/null

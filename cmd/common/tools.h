@@ -1,7 +1,7 @@
-/* The small commands both programs have: `version` and `completion bash`. */
+/* The small commands both programs have: `version`, `completion` and the hidden `man`. */
 #ifndef COMMON_TOOLS_H
 #define COMMON_TOOLS_H
 #include "conf/command.h"
 
-extern const struct command version_command, completion_command;
+extern const struct command version_command, completion_command, man_command;
 #endif

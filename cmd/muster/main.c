@@ -16,7 +16,8 @@ static const struct command *const children[] = {
     &operator_command,   &provider_command,    &worker_command,
     &check_command,      &log_node_command,    &plan_command,
     &sim_command,        &test_fence_command,  &mock_run_command,
-    &completion_command, &version_command,     NULL,
+    &completion_command, &man_command,         &version_command,
+    NULL,
 };
 static const struct command program = {
     .name = "muster",

@@ -53,6 +53,7 @@ static const struct command *const children[] = {
     &cert_command,
     &config_command,
     &completion_command,
+    &man_command,
     &version_command,
     NULL,
 };

@@ -22,6 +22,40 @@ void command_path_text(const struct command_call *call, char text[COMMAND_PATH_C
     }
 }
 
+const char *command_exit_meaning(size_t code)
+{
+    static const char *const meanings[] = {
+        "done",
+        "failed while running",
+        "wrong command line or configuration",
+        "not the leader, or not ready",
+        "conflict, or it exists already",
+        "not found",
+        "unavailable, or the outcome is unknown",
+    };
+
+    return code < ARRAY_LEN(meanings) ? meanings[code] : NULL;
+}
+
+/* Depth is COMMAND_DEPTH_MAX at most: the tree is ours and command_resolve asserts it. */
+static enum err visit(const struct command *command, const char *parent, command_visit_fn *each,
+                      void *owner)
+{
+    char path[COMMAND_PATH_CAP];
+    enum err err;
+
+    snprintf(path, sizeof path, "%s%s%s", parent, parent[0] ? " " : "", command->name);
+    err = each(owner, command, path);
+    for (size_t i = 0; command->children && command->children[i] && !err; i++)
+        if (!command->children[i]->hidden) err = visit(command->children[i], path, each, owner);
+    return err;
+}
+
+enum err command_visit(const struct command *program, command_visit_fn *each, void *owner)
+{
+    return visit(program, "", each, owner);
+}
+
 static const struct command *find_child(const struct command *parent, const char *name)
 {
     for (size_t i = 0; parent->children && parent->children[i]; i++) {

@@ -61,9 +61,30 @@ void command_path_text(const struct command_call *call, char text[COMMAND_PATH_C
 /* ERR_INVALID with a note when a command gets too few or too many arguments. */
 enum err command_check_arguments(const struct command_call *call, size_t count, struct note *note);
 
+/* The program and every command that is not hidden, parents first; `path` is "muster cert issue".
+ * Stops at the first error and returns it. */
+typedef enum err command_visit_fn(void *owner, const struct command *command, const char *path);
+enum err command_visit(const struct command *program, command_visit_fn *each, void *owner);
+
 /* -- texts; ERR_FULL, ERR_NOMEM -- */
-enum { COMMAND_TEXT_MAX = 256 * 1024 }; /* a ceiling that fits every text below */
+enum { COMMAND_TEXT_MAX = 512 * 1024 }; /* a ceiling that fits every text below */
 enum err command_help(const struct command_call *call, struct buf *into);
-/* A script for bash that completes commands, options and choices. */
+/* A script that completes commands, options and choices; zsh and fish show what each is for. */
 enum err command_completion_bash(const struct command *program, struct buf *into);
+enum err command_completion_zsh(const struct command *program, struct buf *into);
+enum err command_completion_fish(const struct command *program, struct buf *into);
+/* The page of one command for man(1), as troff; of the program it lists all commands. `release` is
+ * what the page's foot says: "muster 0.1.0". */
+enum err command_man(const struct command_call *call, const char *release, struct buf *into);
+/* Any text as troff: what steers troff is escaped, `words` of ours between backticks are bold. */
+enum err command_man_text(struct str text, struct buf *into);
+/* The same for what is typed or stands in a file: every character is itself. */
+enum err command_man_literal(struct str text, struct buf *into);
+
+/* -- pieces that help and man pages share -- */
+const char *command_exit_meaning(size_t code); /* NULL past the last */
+/* "--timeout" into `flag` ("--[no-]x" for a switch), and what stands behind it: "DURATION", "". */
+const char *command_option_usage(const struct option *option, char flag[OPTION_NAME_CAP]);
+/* Choices, bounds, default, other spellings: sentences, maybe none, with a space at the end. */
+enum err command_option_facts(const struct option *option, struct buf *facts);
 #endif

@@ -42,6 +42,8 @@ static const char *const commands[][4] = {
     {"muster", "log-node"},
     {"muster", "completion"},
     {"muster", "completion", "bash"},
+    {"muster", "completion", "zsh"},
+    {"muster", "completion", "fish"},
     {"muster", "version"},
     {"musterctl"},
     {"musterctl", "list-shards"},

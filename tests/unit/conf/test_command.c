@@ -180,11 +180,58 @@ TEST(completion_knows_commands_options_and_choices)
     buf_init(&out, COMMAND_TEXT_MAX);
     CHECK_OK("writes", command_completion_bash(&program, &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
-    CHECK_HAS("program", out.data, "'tool') words='dev cert help --version --help' ;;");
-    CHECK_HAS("group", out.data, "'tool cert') words='issue show --help' ;;");
+    CHECK_HAS("program", out.data, "'tool') words=(dev cert help --version --help) ;;");
+    CHECK_HAS("group", out.data, "'tool cert') words=(issue show --help) ;;");
     CHECK_HAS("options", out.data, "--color --no-color --peers --http-listen");
     CHECK_HAS("choices", out.data,
-              "'tool dev --log-level'|'tool dev -l') words='debug info warn error' ;;");
+              "'tool dev --log-level'|'tool dev -l') words=(debug info warn error) ;;");
+    buf_deinit(&out);
+}
+
+TEST(the_other_shells_are_told_what_each_is_for)
+{
+    struct buf out;
+    buf_init(&out, COMMAND_TEXT_MAX);
+    CHECK_OK("zsh", command_completion_zsh(&program, &out));
+    CHECK_OK("end", buf_append_byte(&out, '\0'));
+    CHECK_HAS("commands", out.data, "'tool cert') told=( 'issue:make a certificate' 'show:show one'");
+    buf_clear(&out);
+    CHECK_OK("fish", command_completion_fish(&program, &out));
+    CHECK_OK("end", buf_append_byte(&out, '\0'));
+    CHECK_HAS("commands", out.data,
+              "complete -c tool -n '__tool_at cert' -f -a issue -d 'make a certificate'\n");
+    CHECK_HAS("options", out.data, "-n '__tool_at cert issue' -l no-color -d ");
+    CHECK_HAS("choices", out.data, " -l log-level -x -a 'debug info warn error' -d ");
+    buf_deinit(&out);
+}
+
+TEST(a_manual_page_is_the_tables_once_more)
+{
+    struct command_call call;
+    struct buf out;
+    CHECK_OK("resolve", resolve((const char *const[]){"cert", "issue", NULL}, &call, NULL));
+    buf_init(&out, COMMAND_TEXT_MAX);
+    CHECK_OK("writes", command_man(&call, "tool 1.2", &out));
+    CHECK_OK("end", buf_append_byte(&out, '\0'));
+    CHECK_HAS("head", out.data, ".TH \"TOOL-CERT-ISSUE\" 1 \"\" \"tool 1.2\" \"User Commands\"\n");
+    CHECK_HAS("name", out.data, "tool\\-cert\\-issue \\- make a certificate\n");
+    CHECK_HAS("usage", out.data, "\\fBtool cert issue\\fP [OPTION]... KIND [ID]\n");
+    CHECK_HAS("a switch", out.data, "\\fB\\-\\-[no\\-]color\\fP\n");
+    CHECK_HAS("an example", out.data, "\\fBtool cert issue replica \\-\\-name n1\\fP\n");
+    CHECK_HAS("exits", out.data, ".TP\n4\nconflict, or it exists already\n");
+    CHECK_HAS("where it belongs", out.data, "\\fBtool\\-cert\\fP(1),\n");
+    buf_deinit(&out);
+}
+
+TEST(no_text_steers_troff)
+{
+    struct buf out;
+    buf_init(&out, 1024);
+    CHECK_OK("writes",
+             command_man_text(STR(".so x\n'br a\\n -1 re-do --x `a-b` \xe2\x86\x92 \xff"), &out));
+    CHECK_OK("end", buf_append_byte(&out, '\0'));
+    CHECK_TEXT("guarded", out.data,
+               "\\&.so x\n\\&'br a\\en \\-1 re-do \\-\\-x \\fBa\\-b\\fP \\[u2192] ?");
     buf_deinit(&out);
 }
 
@@ -198,6 +245,12 @@ TEST(a_full_buffer_is_an_answer)
         CHECK_ERR("help", command_help(&call, &out), ERR_FULL);
         buf_clear(&out);
         CHECK_ERR("completion", command_completion_bash(&program, &out), ERR_FULL);
+        buf_clear(&out);
+        CHECK_ERR("zsh", command_completion_zsh(&program, &out), ERR_FULL);
+        buf_clear(&out);
+        CHECK_ERR("fish", command_completion_fish(&program, &out), ERR_FULL);
+        buf_clear(&out);
+        CHECK_ERR("man", command_man(&call, "tool 1.2", &out), ERR_FULL);
         buf_deinit(&out);
     }
 }
