@@ -245,6 +245,7 @@ const struct option_table *const all_tables[] = {
     &ctl_offline_table,
     &list_shard_reports_table,
     &needs_table,
+    &top_table,
     &assign_domain_table,
     &unassign_domain_table,
     &remove_shard_table,

@@ -54,6 +54,22 @@ static const struct option needs_options[] = {
 };
 TABLE(needs);
 
+static const struct option top_options[] = {
+    {.name = "once",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "print one picture, all of it, and end; for scripts, and where there is no terminal"},
+    {.name = "every",
+     .kind = OPTION_DURATION,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "1s",
+     .min = 100,
+     .max = 3600 * 1000ull,
+     .help = "how long to wait before everybody is asked again"},
+    CTL_CONNECTION_OPTIONS("2s"),
+};
+TABLE(top);
+
 static const struct option assign_domain_options[] = {
     NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
     NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"),

@@ -32,21 +32,22 @@ enum ctl_output { CTL_OUTPUT_TABLE, CTL_OUTPUT_JSON };
         .name = "tls.ca-file", .also = "--tls-ca", .kind = OPTION_STRING, .placeholder = "FILE",   \
         .example = "tls/ca.pem", .help = "the authority " whose " certificate comes from"          \
     }
-#define CTL_OPTIONS                                                                                \
-    OPTION_OUTPUT,                                                                                 \
-        {.name = "coordinator",                                                                    \
-         .kind = OPTION_LIST,                                                                      \
-         .fallback = "127.0.0.1:7790",                                                             \
-         .placeholder = "ADDRESS,...",                                                             \
-         .example = "c1.example:7790,c2.example:7790,c3.example:7790",                             \
-         .help = "gRPC addresses of the replicas, any of them or all; the leader is found"},       \
+/* Where the coordinators are and how to be one of those they answer; `wait` is --timeout's default. */
+#define CTL_CONNECTION_OPTIONS(wait)                                                               \
+    {.name = "coordinator",                                                                        \
+     .kind = OPTION_LIST,                                                                          \
+     .fallback = "127.0.0.1:7790",                                                                 \
+     .placeholder = "ADDRESS,...",                                                                 \
+     .example = "c1.example:7790,c2.example:7790,c3.example:7790",                                 \
+     .help = "gRPC addresses of the replicas, any of them or all; the leader is found"},           \
         {.name = "timeout",                                                                        \
          .kind = OPTION_DURATION,                                                                  \
-         .fallback = "10s",                                                                        \
+         .fallback = (wait),                                                                       \
          .min = 1,                                                                                 \
          .max = 86400 * 1000ull,                                                                   \
          .help = "how long one call may take, with finding the leader and trying again"},          \
         OPTIONS_CTL_TLS("admin", "the coordinator's")
+#define CTL_OPTIONS OPTION_OUTPUT, CTL_CONNECTION_OPTIONS("10s")
 #define OPTION_REQUEST_ID                                                                          \
     {                                                                                              \
         .name = "request-id", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY,                    \

@@ -207,14 +207,17 @@ static enum err file_page(struct buf *into)
         into,
         ".TH \"MUSTER.TOML\" 5 \"\" \"muster %s\" \"File Formats\"\n"
         ".SH NAME\nmuster.toml \\- settings of every role of muster\n"
-        ".SH DESCRIPTION\nEach role reads one file, named by \\fB\\-\\-config\\fP. A flag beats the "
+        ".SH DESCRIPTION\nEach role reads one file, named by \\fB\\-\\-config\\fP. A flag beats "
+        "the "
         "environment, which beats\nthe file, which beats the default. What is shown here is "
-        "commented out, with its default;\n\\fBmusterctl config reference \\-\\-role\\fP prints it, "
+        "commented out, with its default;\n\\fBmusterctl config reference \\-\\-role\\fP prints "
+        "it, "
         "\\fBmusterctl config check\\fP looks at a file.\n",
         version_number());
 
     for (size_t i = 0; roles[i] && !err; i++) err = role_section(roles[i], into);
-    return err ? err : buf_append_c(into, ".SH SEE ALSO\n\\fBmuster\\fP(1),\n\\fBmusterctl\\fP(1)\n");
+    return err ? err
+               : buf_append_c(into, ".SH SEE ALSO\n\\fBmuster\\fP(1),\n\\fBmusterctl\\fP(1)\n");
 }
 
 static enum err make_page(const void *wanted, struct buf *into)

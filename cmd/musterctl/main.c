@@ -16,6 +16,7 @@ static const struct command_example examples[] = {
     {NULL, NULL},
 };
 static const struct command *const children[] = {
+    &top_command,
     &list_shards_command,
     &list_domain_assignments_command,
     &list_quotas_command,

@@ -119,13 +119,12 @@ enum err command_completion_bash(const struct command *program, struct buf *into
     if (!err) err = buf_append_c(into, "    esac\n    case \"$path $before\" in\n");
     if (!err) err = command_visit(program, choices_arms, into);
     if (err) return err;
-    return buf_appendf(
-        into,
-        "    esac\n"
-        "    mapfile -t COMPREPLY < <(compgen -W \"${words[*]}\" -- \"$word\")\n"
-        "}\n"
-        "complete -o default -F _%s_complete %s\n",
-        name, name);
+    return buf_appendf(into,
+                       "    esac\n"
+                       "    mapfile -t COMPREPLY < <(compgen -W \"${words[*]}\" -- \"$word\")\n"
+                       "}\n"
+                       "complete -o default -F _%s_complete %s\n",
+                       name, name);
 }
 
 /* -- zsh -- */
@@ -239,7 +238,8 @@ static enum err fish_spelling(struct buf *into, const char *path, const struct o
     enum err err = fish_begin(into, path);
 
     if (!err) err = buf_appendf(into, " -%c %s", is_long ? 'l' : 's', flag + (is_long ? 2 : 1));
-    if (!err && option->kind != OPTION_BOOL) err = buf_append_c(into, option->choices ? " -x" : " -r");
+    if (!err && option->kind != OPTION_BOOL)
+        err = buf_append_c(into, option->choices ? " -x" : " -r");
     if (!err && option->choices) err = buf_append_c(into, " -a '");
     for (size_t i = 0; option->choices && option->choices[i] && !err; i++)
         err = buf_appendf(into, "%s%s", i > 0 ? " " : "", option->choices[i]);

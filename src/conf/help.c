@@ -5,7 +5,6 @@
 #include "conf/command.h"
 #include "conf/wrap.h"
 
-
 static enum err wrapped(const char *text, const char *indent, struct buf *into)
 {
     struct wrap_options options = {.first = indent, .rest = indent, .width = WRAP_WIDTH};

@@ -127,8 +127,7 @@ static enum err head(const struct command *command, const char *path, const char
     for (char *c = capital; *c; c++)
         if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
     /* .nh, .ad l: what is typed is not parted by hyphens, nor spread over the line. */
-    err = buf_appendf(into,
-                      ".TH \"%s\" 1 \"\" \"%s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n",
+    err = buf_appendf(into, ".TH \"%s\" 1 \"\" \"%s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n",
                       capital, release);
     if (!err) err = literal(into, name);
     if (!err) err = buf_append_c(into, " \\- ");
@@ -205,7 +204,8 @@ static enum err options(const struct option_table *table, struct buf *into)
 
     for (size_t i = 0; table && i < table->count && !err; i++)
         err = option_entry(&table->options[i], into);
-    return err ? err : buf_append_c(into, ".TP\n\\fB\\-\\-help\\fP\nshow a shorter form of this page.\n");
+    return err ? err
+               : buf_append_c(into, ".TP\n\\fB\\-\\-help\\fP\nshow a shorter form of this page.\n");
 }
 
 static enum err examples(const struct command *command, struct buf *into)

@@ -384,6 +384,7 @@ static void reply_list(struct request *r)
     for (size_t i = 0; i < count; i++) pointers[i] = &replicas[i];
     response.replicas = pointers;
     response.n_replicas = count;
+    response.term = replica_status(r->service->replica).term;
     rpc_reply(r->call, &response.base);
 }
 

@@ -46,6 +46,7 @@ static const char *const commands[][4] = {
     {"muster", "completion", "fish"},
     {"muster", "version"},
     {"musterctl"},
+    {"musterctl", "top"},
     {"musterctl", "list-shards"},
     {"musterctl", "list-domain-assignments"},
     {"musterctl", "list-quotas"},

@@ -1,0 +1,386 @@
+#include "musterctl/screen.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "conf/printable.h"
+
+enum { SECTIONS_MAX = 16, ROWS_DEFAULT = 24, COLUMNS_DEFAULT = 80, COLUMNS_MAX = 1000 };
+static const char enter_screen[] = "\033[?1049h\033[?25l"; /* a page of its own, no cursor */
+static const char leave_screen[] = "\033[?25h\033[?1049l";
+
+/* -- fitting; pure -- */
+
+struct section {
+    struct str title;   /* with its mark; empty: none */
+    struct str heading; /* the second line; empty: none */
+    struct str body;
+    size_t lines, shown; /* of the body */
+};
+
+static size_t count_lines(struct str text)
+{
+    size_t lines = 0;
+
+    for (size_t i = 0; i < text.len; i++) lines += text.at[i] == '\n';
+    return lines;
+}
+
+static struct str take_line(struct str *text)
+{
+    struct str line = STR_EMPTY;
+
+    (void)str_split(text, '\n', &line);
+    return line;
+}
+
+static bool begins_section(struct str text)
+{
+    return text.len > 0 && text.at[0] == SCREEN_SECTION;
+}
+
+/* The lines before the first section are a section without title. */
+static size_t find_sections(struct str frame, struct section *sections)
+{
+    size_t count = 0;
+
+    while (frame.len > 0 && count < SECTIONS_MAX) {
+        struct section *section = &sections[count++];
+        size_t end = 0;
+
+        *section = (struct section){0};
+        if (begins_section(frame)) {
+            section->title = take_line(&frame);
+            if (frame.len > 0 && !begins_section(frame)) section->heading = take_line(&frame);
+        }
+        while (end < frame.len && frame.at[end] != SCREEN_SECTION) end++; /* no text has one */
+        section->body = str_of(frame.at, end);
+        section->lines = count_lines(section->body);
+        frame = str_tail(frame, end);
+    }
+    return count;
+}
+
+/* Rows go round, one to each section that wants one, so that a long list does not push a short one
+ * off the screen. */
+static void share(struct section *sections, size_t count, size_t rows)
+{
+    for (bool gave = true; gave && rows > 0;) {
+        gave = false;
+        for (size_t i = 0; i < count && rows > 0; i++) {
+            if (sections[i].shown == sections[i].lines) continue;
+            sections[i].shown++;
+            rows--;
+            gave = true;
+        }
+    }
+}
+
+static enum err put_cut(struct str line, size_t columns, struct buf *into)
+{
+    struct str rest = begins_section(line) ? str_tail(line, 1) : line;
+    enum err err;
+
+    while (rest.len > 0 && columns > 0) {
+        int32_t code;
+        rest = str_tail(rest, printable_next(rest, &code));
+        columns--;
+    }
+    err = buf_append(into, str_of(line.at, line.len - rest.len));
+    return err ? err : buf_append_byte(into, '\n');
+}
+
+static enum err put_body(const struct section *section, size_t columns, struct buf *into)
+{
+    struct str body = section->body;
+    bool cut = section->shown < section->lines;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i + (cut ? 1 : 0) < section->shown && !err; i++)
+        err = put_cut(take_line(&body), columns, into);
+    if (err || !cut || section->shown == 0) return err;
+    return buf_appendf(into, "... %zu more\n", section->lines - section->shown + 1);
+}
+
+enum err screen_fit(struct str frame, size_t rows, size_t columns, struct buf *into)
+{
+    struct section sections[SECTIONS_MAX];
+    size_t count = find_sections(frame, sections), fixed = 0;
+    struct buf all;
+    struct str rest;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < count; i++)
+        fixed += (size_t)(sections[i].title.len > 0) + (size_t)(sections[i].heading.len > 0);
+    share(sections, count, rows > fixed ? rows - fixed : 0);
+    buf_init(&all, SCREEN_FRAME_MAX * 2);
+    for (size_t i = 0; i < count && !err; i++) {
+        if (sections[i].title.len > 0) err = put_cut(sections[i].title, columns, &all);
+        if (!err && sections[i].heading.len > 0) err = put_cut(sections[i].heading, columns, &all);
+        if (!err) err = put_body(&sections[i], columns, &all);
+    }
+    rest = buf_peek(&all);
+    for (size_t i = 0; i < rows && rest.len > 0 && !err;
+         i++) /* a screen too small for the titles */
+        err = put_cut(take_line(&rest), columns, into);
+    buf_deinit(&all);
+    return err;
+}
+
+enum err screen_plain(struct str frame, struct buf *into)
+{
+    enum err err = ERR_OK;
+
+    while (frame.len > 0 && !err) {
+        struct str line = take_line(&frame);
+        if (begins_section(line)) {
+            err = buf_append_byte(into, '\n');
+            line = str_tail(line, 1);
+        }
+        if (!err) err = buf_append(into, line);
+        if (!err) err = buf_append_byte(into, '\n');
+    }
+    return err;
+}
+
+/* -- the maker -- */
+
+struct maker {
+    pid_t process;
+    int frames; /* read end: frames, each ended by a NUL */
+};
+
+static bool write_all(int fd, struct str text)
+{
+    while (text.len > 0) {
+        ssize_t done = write(fd, text.at, text.len);
+        if (done < 0 && errno != EINTR && errno != EAGAIN) return false;
+        if (done < 0 && errno == EAGAIN) (void)poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1);
+        if (done > 0) text = str_tail(text, (size_t)done);
+    }
+    return true;
+}
+
+/* It keeps every signal blocked that the screen handles: it ends with the screen, and only then. */
+static _Noreturn void make_frames(screen_make_fn *make, void *owner, uint64_t every_ms, int into,
+                                  pid_t screen)
+{
+    struct buf frame;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != screen) _exit(1);
+    (void)signal(SIGPIPE, SIG_IGN);
+    buf_init(&frame, SCREEN_FRAME_MAX);
+    for (;;) {
+        buf_clear(&frame);
+        if (make(owner, &frame) || buf_append_byte(&frame, '\0')) _exit(1);
+        if (!write_all(into, buf_peek(&frame))) _exit(0);
+        (void)poll(NULL, 0, (int)every_ms);
+    }
+}
+
+static bool start_maker(screen_make_fn *make, void *owner, uint64_t every_ms, struct maker *maker)
+{
+    pid_t screen = getpid();
+    int ends[2];
+
+    if (pipe(ends) != 0) return false;
+    maker->process = fork();
+    if (maker->process == 0) {
+        (void)close(ends[0]);
+        make_frames(make, owner, every_ms, ends[1], screen);
+    }
+    (void)close(ends[1]);
+    maker->frames = ends[0];
+    if (maker->process > 0) return true;
+    (void)close(ends[0]);
+    return false;
+}
+
+static void stop_maker(struct maker *maker)
+{
+    (void)close(maker->frames);
+    (void)kill(maker->process, SIGKILL);
+    while (waitpid(maker->process, NULL, 0) < 0 && errno == EINTR) {}
+}
+
+/* -- the terminal -- */
+
+struct screen {
+    struct termios before;
+    bool typed; /* standard input is a terminal, and `before` is how it was */
+    int signals;
+    int ended_by; /* a signal that the caller of the process should hear of; 0: none */
+    struct buf coming, frame, picture;
+};
+
+static void enter(struct screen *s)
+{
+    struct termios quiet;
+
+    s->typed = tcgetattr(STDIN_FILENO, &s->before) == 0;
+    if (s->typed) {
+        quiet = s->before;
+        quiet.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* Ctrl-C and Ctrl-Z stay signals */
+        quiet.c_cc[VMIN] = 0;
+        quiet.c_cc[VTIME] = 0;
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &quiet);
+    }
+    (void)write_all(STDOUT_FILENO, str_from(enter_screen));
+}
+
+static void leave(struct screen *s)
+{
+    (void)write_all(STDOUT_FILENO, str_from(leave_screen));
+    if (s->typed) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &s->before);
+}
+
+static enum err append_line(struct buf *into, struct str line)
+{
+    bool bold = begins_section(line);
+    enum err err = bold ? buf_append_c(into, "\033[1m") : ERR_OK;
+
+    if (!err) err = buf_append(into, bold ? str_tail(line, 1) : line);
+    return err ? err : buf_append_c(into, bold ? "\033[0m\033[K\r\n" : "\033[K\r\n");
+}
+
+static void draw(struct screen *s)
+{
+    struct winsize size = {0};
+    size_t rows = ROWS_DEFAULT, columns = COLUMNS_DEFAULT;
+    struct buf fitted;
+    struct str rest;
+    enum err err;
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0) {
+        rows = size.ws_row;
+        columns = min_size(size.ws_col, COLUMNS_MAX);
+    }
+    buf_clear(&s->picture);
+    buf_init(&fitted, SCREEN_FRAME_MAX * 2);
+    err = screen_fit(buf_peek(&s->frame), rows - 1, columns, &fitted); /* the last for the cursor */
+    rest = buf_peek(&fitted);
+    if (!err) err = buf_append_c(&s->picture, "\033[H");
+    while (rest.len > 0 && !err) {
+        struct str line = take_line(&rest);
+        err = append_line(&s->picture, line);
+    }
+    if (!err) err = buf_append_c(&s->picture, "\033[J");
+    if (!err) (void)write_all(STDOUT_FILENO, buf_peek(&s->picture));
+    buf_deinit(&fitted);
+}
+
+/* False: the maker has ended. */
+static bool take_frames(struct screen *s, int from)
+{
+    char bytes[16 * 1024];
+    ssize_t got = read(from, bytes, sizeof bytes);
+    struct str rest;
+    const char *end;
+
+    if (got == 0) return false;
+    if (got < 0) return errno == EINTR || errno == EAGAIN;
+    rest = str_of(bytes, (size_t)got);
+    while ((end = memchr(rest.at, '\0', rest.len))) {
+        size_t len = (size_t)(end - rest.at);
+        buf_clear(&s->frame);
+        if (buf_append(&s->coming, str_of(rest.at, len)) ||
+            buf_append(&s->frame, buf_peek(&s->coming)))
+            return false;
+        buf_clear(&s->coming);
+        rest = str_tail(rest, len + 1);
+        draw(s);
+    }
+    return buf_append(&s->coming, rest) == ERR_OK;
+}
+
+/* True: the user leaves. */
+static bool take_keys(struct screen *s, struct pollfd *stdin_poll)
+{
+    char keys[64];
+    ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
+
+    (void)s;
+    if (got == 0 && !isatty(STDIN_FILENO)) stdin_poll->fd = -1; /* nobody types there */
+    if (got < 0 && errno != EINTR && errno != EAGAIN) stdin_poll->fd = -1;
+    for (ssize_t i = 0; i < got; i++)
+        if (keys[i] == 'q' || keys[i] == 'Q') return true;
+    return false;
+}
+
+/* True: it is over. */
+static bool take_signal(struct screen *s)
+{
+    struct signalfd_siginfo info;
+
+    if (read(s->signals, &info, sizeof info) != (ssize_t)sizeof info) return false;
+    switch ((int)info.ssi_signo) {
+    case SIGWINCH: draw(s); return false;
+    case SIGTSTP:
+        leave(s);
+        (void)raise(SIGSTOP);
+        enter(s);
+        draw(s);
+        return false;
+    case SIGINT: return true;
+    default: s->ended_by = (int)info.ssi_signo; return true;
+    }
+}
+
+static enum err show(struct screen *s, const struct maker *maker, struct note *note)
+{
+    struct pollfd polls[] = {
+        {STDIN_FILENO, POLLIN, 0}, {maker->frames, POLLIN, 0}, {s->signals, POLLIN, 0}};
+
+    if (!isatty(STDIN_FILENO)) polls[0].fd = -1;
+    for (;;) {
+        if (poll(polls, ARRAY_LEN(polls), -1) < 0 && errno != EINTR) return ERR_IO;
+        if (polls[2].revents && take_signal(s)) return ERR_OK;
+        if (polls[0].fd >= 0 && polls[0].revents && take_keys(s, &polls[0])) return ERR_OK;
+        if (polls[1].revents && !take_frames(s, maker->frames)) {
+            note_set(note, "the process that asks the fleet has ended");
+            return ERR_INTERNAL;
+        }
+    }
+}
+
+enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct note *note)
+{
+    static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
+    struct screen s = {0};
+    struct maker maker;
+    sigset_t ours, before;
+    enum err err = ERR_INTERNAL;
+
+    sigemptyset(&ours);
+    for (size_t i = 0; i < ARRAY_LEN(handled); i++) sigaddset(&ours, handled[i]);
+    (void)sigprocmask(SIG_BLOCK, &ours, &before);
+    s.signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    buf_init(&s.coming, SCREEN_FRAME_MAX);
+    buf_init(&s.frame, SCREEN_FRAME_MAX);
+    buf_init(&s.picture, SCREEN_FRAME_MAX * 4);
+    if (s.signals >= 0 && start_maker(make, owner, every_ms, &maker)) {
+        enter(&s);
+        err = show(&s, &maker, note);
+        leave(&s);
+        stop_maker(&maker);
+    } else {
+        note_set(note, "no process to ask the fleet with: %s", strerror(errno));
+    }
+    buf_deinit(&s.picture);
+    buf_deinit(&s.frame);
+    buf_deinit(&s.coming);
+    if (s.signals >= 0) (void)close(s.signals);
+    if (s.ended_by) (void)signal(s.ended_by, SIG_DFL);
+    if (s.ended_by) (void)raise(s.ended_by); /* as if it had never been held back */
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return err;
+}

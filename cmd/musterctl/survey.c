@@ -1,0 +1,216 @@
+#include "musterctl/survey.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FLEET       "/muster.v1.Fleet/"
+#define COORDINATOR "/bigfleet.v1alpha1.Coordinator/"
+#define STORE       "/muster.v1.Coordination/"
+#define MEMBERS     "/muster.v1.Membership/"
+#define CLAIMS_END  "muster0" /* the byte after the slash */
+
+enum { CLAIMS_MAX = 200 };
+static const size_t memory_max = (size_t)1 << 30;
+
+static const struct remote_method methods[SURVEY_PARTS] = {
+    [SURVEY_REPLICAS] = {FLEET "ListReplicas", &muster__v1__list_replicas_response__descriptor,
+                         REMOTE_READ, NULL},
+    [SURVEY_SHARDS] = {COORDINATOR "ListShards",
+                       &bigfleet__v1alpha1__list_shards_response__descriptor, REMOTE_READ, NULL},
+    [SURVEY_MEMBERS] = {MEMBERS "ClusterStatus", &muster__v1__cluster_status_response__descriptor,
+                        REMOTE_READ, NULL},
+    [SURVEY_WORKERS] = {MEMBERS "ListWorkers", &muster__v1__list_workers_response__descriptor,
+                        REMOTE_READ, NULL},
+    [SURVEY_STORE] = {STORE "Status", &muster__v1__status_response__descriptor, REMOTE_READ, NULL},
+    [SURVEY_CLAIMS] = {STORE "Range", &muster__v1__range_response__descriptor, REMOTE_READ, NULL},
+};
+
+enum err survey_open(struct survey *survey, const struct conf *conf, struct note *note)
+{
+    *survey = (struct survey){.conf = conf};
+    arena_init(&survey->memory, memory_max);
+    return remote_open(conf, NULL, &survey->remote, note);
+}
+
+void survey_close(struct survey *survey)
+{
+    for (size_t i = 0; i < survey->shard_count; i++) remote_close(survey->shards[i].remote);
+    remote_close(survey->remote);
+    arena_deinit(&survey->memory);
+}
+
+/* -- the coordinators -- */
+
+/* Nobody is there at all: the next question would wait as long for the same answer. */
+static bool nobody_there(enum err err)
+{
+    return err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_NOT_LEADER;
+}
+
+static enum err ask_part(struct survey *survey, enum survey_part part)
+{
+    static const Muster__V1__ListReplicasRequest nothing = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
+    Muster__V1__RangeRequest range = MUSTER__V1__RANGE_REQUEST__INIT;
+    uint8_t from[] = SURVEY_CLAIMS_PREFIX, end[] = CLAIMS_END;
+    const ProtobufCMessage *request = &nothing.base; /* empty, as all but one are */
+    ProtobufCMessage *answer = NULL;
+    enum err err;
+
+    if (part == SURVEY_CLAIMS) {
+        range.key = (ProtobufCBinaryData){sizeof from - 1, from};
+        range.range_end = (ProtobufCBinaryData){sizeof end - 1, end};
+        range.limit = CLAIMS_MAX;
+        range.keys_only = true;
+        request = &range.base;
+    }
+    err = remote_call(survey->remote, &methods[part], request, &survey->memory, &answer,
+                      &survey->why[part]);
+    survey->said[part] = err ? NULL : answer;
+    return err;
+}
+
+static void ask_coordinators(struct survey *survey)
+{
+    for (size_t i = 0; i < SURVEY_PARTS; i++) {
+        if (!nobody_there(ask_part(survey, (enum survey_part)i))) continue;
+        for (size_t rest = i + 1; rest < SURVEY_PARTS; rest++) {
+            survey->said[rest] = NULL;
+            survey->why[rest] = survey->why[i];
+        }
+        return;
+    }
+}
+
+/* -- the shards -- */
+
+static bool is_listed(const Bigfleet__V1alpha1__ListShardsResponse *list,
+                      const struct survey_shard *shard)
+{
+    for (size_t i = 0; i < list->n_shards; i++)
+        if (strcmp(list->shards[i]->shard_id, shard->id) == 0 &&
+            strcmp(list->shards[i]->address, shard->address) == 0)
+            return true;
+    return false;
+}
+
+static bool is_known(const struct survey *survey, const Bigfleet__V1alpha1__ShardRegistryEntry *e)
+{
+    for (size_t i = 0; i < survey->shard_count; i++)
+        if (strcmp(survey->shards[i].id, e->shard_id) == 0) return true;
+    return false;
+}
+
+static void take_list(struct survey *survey, const Bigfleet__V1alpha1__ListShardsResponse *list)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < survey->shard_count; i++) {
+        if (is_listed(list, &survey->shards[i]))
+            survey->shards[kept++] = survey->shards[i];
+        else
+            remote_close(survey->shards[i].remote);
+    }
+    survey->shard_count = kept;
+    survey->shards_left_out = 0;
+    for (size_t i = 0; i < list->n_shards; i++) {
+        const Bigfleet__V1alpha1__ShardRegistryEntry *e = list->shards[i];
+        struct survey_shard *shard = &survey->shards[survey->shard_count];
+        if (is_known(survey, e)) continue;
+        if (survey->shard_count == SURVEY_SHARDS_MAX || strlen(e->shard_id) >= SURVEY_ID_CAP ||
+            strlen(e->address) >= SURVEY_ADDRESS_CAP) {
+            survey->shards_left_out++;
+            continue;
+        }
+        *shard = (struct survey_shard){0};
+        snprintf(shard->id, sizeof shard->id, "%s", e->shard_id);
+        snprintf(shard->address, sizeof shard->address, "%s", e->address);
+        survey->shard_count++;
+    }
+}
+
+static void ask_shard(struct survey *survey, struct survey_shard *shard)
+{
+    static const struct remote_method method = {"/muster.v1.ShardView/Status",
+                                                &muster__v1__shard_status_response__descriptor,
+                                                REMOTE_READ, NULL};
+    Muster__V1__ShardStatusRequest request = MUSTER__V1__SHARD_STATUS_REQUEST__INIT;
+    ProtobufCMessage *answer = NULL;
+    enum err err = ERR_OK;
+
+    shard->said = NULL;
+    if (!shard->address[0]) {
+        note_set(&shard->why, "its address is not known");
+        return;
+    }
+    if (!shard->remote)
+        err = remote_open_shard(survey->conf, shard->address, &shard->remote, &shard->why);
+    if (!err)
+        err = remote_call(shard->remote, &method, &request.base, &survey->memory, &answer,
+                          &shard->why);
+    if (!err) shard->said = (const void *)answer;
+}
+
+void survey_ask(struct survey *survey)
+{
+    arena_reset(&survey->memory);
+    ask_coordinators(survey);
+    if (survey_shards(survey)) take_list(survey, survey_shards(survey));
+    for (size_t i = 0; i < survey->shard_count; i++) ask_shard(survey, &survey->shards[i]);
+}
+
+/* -- by their types -- */
+
+const Muster__V1__ListReplicasResponse *survey_replicas(const struct survey *survey)
+{
+    return (const void *)survey->said[SURVEY_REPLICAS];
+}
+
+const Bigfleet__V1alpha1__ListShardsResponse *survey_shards(const struct survey *survey)
+{
+    return (const void *)survey->said[SURVEY_SHARDS];
+}
+
+const Muster__V1__ClusterStatusResponse *survey_members(const struct survey *survey)
+{
+    return (const void *)survey->said[SURVEY_MEMBERS];
+}
+
+const Muster__V1__ListWorkersResponse *survey_workers(const struct survey *survey)
+{
+    return (const void *)survey->said[SURVEY_WORKERS];
+}
+
+const Muster__V1__StatusResponse *survey_store(const struct survey *survey)
+{
+    return (const void *)survey->said[SURVEY_STORE];
+}
+
+const Muster__V1__RangeResponse *survey_claims(const struct survey *survey)
+{
+    return (const void *)survey->said[SURVEY_CLAIMS];
+}
+
+/* -- small facts -- */
+
+uint64_t survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(counts[i]->name, name) == 0) return counts[i]->count;
+    return 0;
+}
+
+const Muster__V1__Replica *survey_leader(const Muster__V1__ListReplicasResponse *list)
+{
+    for (size_t i = 0; i < list->n_replicas; i++)
+        if (list->replicas[i]->leader) return list->replicas[i];
+    return NULL;
+}
+
+uint64_t survey_lag(const Muster__V1__ListReplicasResponse *list, const Muster__V1__Replica *of)
+{
+    uint64_t furthest = 0;
+
+    for (size_t i = 0; i < list->n_replicas; i++)
+        furthest = max_u64(furthest, list->replicas[i]->match);
+    return furthest - min_u64(furthest, of->match);
+}
