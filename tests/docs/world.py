@@ -275,6 +275,22 @@ def programs(directory, muster, musterctl):
     return os.path.join(directory, "bin")
 
 
+def gone(terminal):
+    """Ctrl-C ends a fleet with all its processes; what is wrong, or ""."""
+    try:
+        terminal.end("stop")
+    except Failed as error:
+        return str(error)
+    left = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            program = os.readlink(f"/proc/{pid}/exe")
+        except OSError:
+            continue  # it ended meanwhile
+        left += [f"{pid} {program}"] if os.path.basename(program) == "muster" else []
+    return f"Ctrl-C left processes: {', '.join(left)}" if left else ""
+
+
 def run_inside(root, muster, musterctl, world, pages):
     """All pages of one world, one after the other; a line of JSON for each."""
     directory = tempfile.mkdtemp(prefix="muster-docs-")
@@ -302,8 +318,8 @@ def run_inside(root, muster, musterctl, world, pages):
         print(json.dumps({"page": page.path, "wrong": wrong, "blocks": count, "seconds": took}), flush=True)
     wrong = ""
     if fleet:
-        fleet.terminals[0].end("stop")
-        wrong = fleet.close()
+        wrong = gone(fleet.terminals[0])
+        wrong = fleet.close() or wrong
     shutil.rmtree(directory, ignore_errors=True)
     if wrong:
         print(json.dumps({"page": "muster dev", "wrong": wrong, "blocks": 0, "seconds": 0}), flush=True)
