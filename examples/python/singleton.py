@@ -1,6 +1,6 @@
 """Exactly one of any number of these does the work; when it dies, another takes over.
 
-    LIBMUSTER=build/src/libmuster/libmuster.so.1 python3 singleton.py file:///tmp/claims
+    LIBMUSTER=build/release/src/libmuster/libmuster.so.1 python3 singleton.py file:///tmp/claims
 """
 import sys
 import time

@@ -142,8 +142,9 @@ def read(root, path):
 
 
 def pages(root):
-    """README.md, and everything below docs."""
+    """README.md, and every page for users."""
     found = ["README.md"]
-    for directory, _, names in os.walk(os.path.join(root, "docs")):
-        found += [os.path.relpath(os.path.join(directory, name), root) for name in names if name.endswith(".md")]
+    for top in ("docs", "examples", "deploy"):
+        for directory, _, names in os.walk(os.path.join(root, top)):
+            found += [os.path.relpath(os.path.join(directory, name), root) for name in names if name.endswith(".md")]
     return sorted(found)

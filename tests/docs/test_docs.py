@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every command of README.md and docs/ is run as it is written, against real processes (README.md here says how).
+"""Every command of the documentation is run as it is written, against real processes (README.md here says how).
 
-usage: TEST ROOT MUSTER MUSTERCTL [PAGE ...]    (prints TAP: a line for each page, and what was not run, with its reason)
+usage: TEST ROOT MUSTER MUSTERCTL LIBMUSTER [PAGE ...]    (prints TAP: a line a page, and what was not run, with why)
 """
 import concurrent.futures
 import json
@@ -14,9 +14,10 @@ import markdown  # noqa: E402
 import spans  # noqa: E402
 import world  # noqa: E402
 
-ROOT, MUSTER, MUSTERCTL = (os.path.abspath(path) for path in sys.argv[1:4])
+ROOT, *BUILT = (os.path.abspath(path) for path in sys.argv[1:5])
+MUSTER, MUSTERCTL, LIBMUSTER = BUILT
 PLANTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "planted")
-WAITING = ("docs/dashboard.md", "docs/etcd.md", "docs/musterctl.md")  # their authors are writing them this very hour
+WAITING = ("docs/dashboard.md", "docs/musterctl.md")  # their authors are writing them this very hour
 AT_ONCE = 3  # worlds; most of their time they wait
 
 
@@ -45,7 +46,7 @@ def worlds(pages):
 
 def run_world(name, pages):
     """A line of JSON for each page, from inside of it."""
-    command = world.inside([sys.executable, os.path.abspath(__file__), ROOT, MUSTER, MUSTERCTL, "--inside", name] +
+    command = world.inside([sys.executable, os.path.abspath(__file__), ROOT, *BUILT, "--inside", name] +
                            [page.path for page in pages])
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -68,10 +69,10 @@ def planted(results):
 
 
 def main():
-    chosen = sys.argv[4:]
+    chosen = sys.argv[5:]
     if chosen[:1] == ["--inside"]:
         pages = [markdown.read(ROOT, path) for path in chosen[2:]]
-        world.run_inside(ROOT, MUSTER, MUSTERCTL, chosen[1], pages)
+        world.run_inside(ROOT, BUILT, chosen[1], pages)
         return
     tried = subprocess.run(world.inside(["ip", "link", "set", "lo", "up"]), capture_output=True, text=True, check=False)
     if tried.returncode != 0:

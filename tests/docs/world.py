@@ -263,15 +263,19 @@ class PageRun:
         return wrong
 
 
-def programs(directory, muster, musterctl):
+def link(target, *path):
+    path = os.path.join(*path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.symlink(target, path)
+
+
+def programs(directory, muster, musterctl, library):
     """A directory for the PATH, and where `make build` would have put them."""
     for name, path in (("muster", muster), ("musterctl", musterctl)):
-        built = os.path.join(directory, "build/release/cmd", name)
-        os.makedirs(built)
-        os.symlink(path, os.path.join(built, name))
-        os.makedirs(os.path.join(directory, "bin"), exist_ok=True)
-        for link in LINKS[name]:
-            os.symlink(path, os.path.join(directory, "bin", link))
+        link(path, directory, "build/release/cmd", name, name)
+        for alias in LINKS[name]:
+            link(path, directory, "bin", alias)
+    link(library, directory, "build/release/src/libmuster/libmuster.so.1")
     return os.path.join(directory, "bin")
 
 
@@ -291,12 +295,12 @@ def gone(terminal):
     return f"Ctrl-C left processes: {', '.join(left)}" if left else ""
 
 
-def run_inside(root, muster, musterctl, world, pages):
+def run_inside(root, built, world, pages):
     """All pages of one world, one after the other; a line of JSON for each."""
     directory = tempfile.mkdtemp(prefix="muster-docs-")
     furnish(directory)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
-    environment.update(PATH=programs(directory, muster, musterctl) + ":/usr/bin:/bin:" + environment["PATH"],
+    environment.update(PATH=programs(directory, *built) + ":/usr/bin:/bin:" + environment["PATH"],
                        MUSTER_TIMEOUT="60s", MUSTER_TIMING_SCALE="500",  # a starved machine is no reason to fail
                        DOCS_ROOT=root, PYTHONDONTWRITEBYTECODE="1", LC_ALL="C.UTF-8", TERM="dumb")
     fleet = None
