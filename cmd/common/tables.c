@@ -246,6 +246,7 @@ const struct option_table *const all_tables[] = {
     &list_shard_reports_table,
     &needs_table,
     &top_table,
+    &doctor_table,
     &assign_domain_table,
     &unassign_domain_table,
     &remove_shard_table,

@@ -70,6 +70,18 @@ static const struct option top_options[] = {
 };
 TABLE(top);
 
+static const struct option doctor_options[] = {
+    {.name = "data-dir",
+     .kind = OPTION_LIST,
+     .flags = OPTION_FLAG_ONLY,
+     .placeholder = "DIR,...",
+     .example = "/var/lib/muster",
+     .help = "directories of this machine whose free room is looked at, too"},
+    OPTION_OUTPUT,
+    CTL_CONNECTION_OPTIONS("5s"),
+};
+TABLE(doctor);
+
 static const struct option assign_domain_options[] = {
     NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
     NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"),

@@ -47,6 +47,7 @@ static const char *const commands[][4] = {
     {"muster", "version"},
     {"musterctl"},
     {"musterctl", "top"},
+    {"musterctl", "doctor"},
     {"musterctl", "list-shards"},
     {"musterctl", "list-domain-assignments"},
     {"musterctl", "list-quotas"},

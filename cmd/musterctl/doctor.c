@@ -1,0 +1,320 @@
+/* musterctl doctor: is anything wrong with this fleet, and what should be done about it? */
+#include "musterctl/doctor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/time.h"
+#include "common/tables.h"
+#include "conf/units.h"
+#include "io/cert.h"
+#include "io/clock.h"
+#include "musterctl/commands.h"
+#include "text/ndjson.h"
+
+enum {
+    SILENT_MS = 5000,   /* a voter that is well answers every heartbeat */
+    LAG_ENTRIES = 1000, /* more than what is ever in flight on a quiet cluster */
+    HEARTBEAT_MS = 60000,
+    CYCLES_LATE = 10,
+    WHAT_CAP = 512,
+};
+
+/* -- findings -- */
+
+static const char *const words[] = {"ok", "warn", "fail"};
+
+void doctor_says(struct doctor *d, enum finding finding, const char *advice, const char *format,
+                 ...)
+{
+    char what[WHAT_CAP];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    d->found[finding]++;
+    if (d->json) {
+        ndjson_open_object(d->json, NDJSON_ITEM);
+        ndjson_c_string(d->json, STR("result"), words[finding]);
+        ndjson_c_string(d->json, STR("what"), what);
+        ndjson_c_string(d->json, STR("advice"), advice);
+        ndjson_close_object(d->json);
+    } else if (!d->err) {
+        d->err = ctl_line(d->ctl, "%-4s  %s%s%s", words[finding], what, advice ? "  -- " : "",
+                          advice ? advice : "");
+    }
+}
+
+/* -- the coordinators -- */
+
+static void judge_quorum(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
+{
+    const Muster__V1__Replica *leader = survey_leader(list);
+    size_t voters = 0, silent = 0;
+    const char *who = "";
+
+    for (size_t i = 0; i < list->n_replicas; i++) {
+        const Muster__V1__Replica *replica = list->replicas[i];
+        if (!replica->voter) continue;
+        voters++;
+        if (replica->leader || (replica->silent_ms >= 0 && replica->silent_ms < SILENT_MS))
+            continue;
+        silent++;
+        who = replica->name;
+    }
+    if (silent > 0)
+        doctor_says(
+            d, voters - silent < voters / 2 + 1 ? FINDING_FAIL : FINDING_WARN,
+            "start it again, or `musterctl replica remove` it and start a new one; with one "
+            "more gone nothing can be decided",
+            "quorum: %zu of %zu voters do not answer (%s)", silent, voters, who);
+    else if (voters < 3)
+        doctor_says(d, FINDING_WARN, "run three, on three machines",
+                    "quorum: %zu voter%s; none of them may fail", voters, voters == 1 ? "" : "s");
+    else
+        doctor_says(d, FINDING_OK, NULL, "quorum: %zu voters answer, %s leads in term %" PRIu64,
+                    voters, leader ? leader->name : "?", list->term);
+}
+
+static void judge_lag(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
+{
+    size_t behind = 0;
+
+    for (size_t i = 0; i < list->n_replicas; i++) {
+        const Muster__V1__Replica *replica = list->replicas[i];
+        uint64_t lag = survey_lag(list, replica);
+        if (lag <= LAG_ENTRIES && replica->voter) continue;
+        behind++;
+        if (replica->voter)
+            doctor_says(d, FINDING_WARN,
+                        "look at its disk and network; muster_log_sync_seconds shows a slow disk",
+                        "%s: %" PRIu64 " entries behind", replica->name, lag);
+        else
+            doctor_says(
+                d, FINDING_WARN,
+                "it becomes a voter when it has caught up; remove it if it is gone for good",
+                "%s: a learner, %" PRIu64 " entries behind", replica->name, lag);
+    }
+    if (behind == 0) doctor_says(d, FINDING_OK, NULL, "no replica is behind");
+}
+
+static void judge_levels(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
+{
+    for (size_t i = 1; i < list->n_replicas; i++) {
+        if (list->replicas[i]->level == list->replicas[0]->level) continue;
+        doctor_says(d, FINDING_WARN, "finish the upgrade of every replica",
+                    "%s and %s announce different levels (%" PRIu32 ", %" PRIu32 ")",
+                    list->replicas[0]->name, list->replicas[i]->name, list->replicas[0]->level,
+                    list->replicas[i]->level);
+        return;
+    }
+}
+
+static void judge_coordinators(struct doctor *d)
+{
+    const Muster__V1__ListReplicasResponse *list = survey_replicas(&d->survey);
+
+    if (!list) {
+        doctor_says(d, FINDING_FAIL,
+                    "start the replicas; a majority of them must reach each other. Shards go on "
+                    "without them",
+                    "quorum: %s", d->survey.why[SURVEY_REPLICAS].text);
+        return;
+    }
+    judge_quorum(d, list);
+    judge_lag(d, list);
+    judge_levels(d, list);
+    for (size_t i = 0; i < list->n_replicas; i++) doctor_look_at_replica(d, list->replicas[i]);
+    doctor_compare_replicas(d);
+}
+
+static void judge_store(struct doctor *d)
+{
+    const Muster__V1__StatusResponse *store = survey_store(&d->survey);
+
+    if (!store) return;
+    if (store->no_space)
+        doctor_says(d, FINDING_FAIL, "delete keys, `musterctl store compact`, or raise the quota",
+                    "store: its quota is used up, writes are refused");
+    else
+        doctor_says(d, FINDING_OK, NULL, "store: %" PRIu64 " keys, within its quota", store->keys);
+}
+
+static void judge_workers(struct doctor *d)
+{
+    const Muster__V1__ClusterStatusResponse *s = survey_members(&d->survey);
+
+    if (!s || s->known == 0) return;
+    if (s->hold)
+        doctor_says(d, FINDING_FAIL,
+                    "is it the network? When they are really gone: `musterctl release-hold`",
+                    "workers: so many failed at once that no verdict is given");
+    else if (s->suspected + s->dead > 0)
+        doctor_says(d, FINDING_WARN,
+                    "`musterctl explain worker ID` for each of `musterctl workers`",
+                    "workers: %" PRIu64 " suspected, %" PRIu64 " dead of %" PRIu64, s->suspected,
+                    s->dead, s->known);
+    else
+        doctor_says(d, FINDING_OK, NULL, "workers: %" PRIu64 " of %" PRIu64 " are active",
+                    s->active, s->known);
+}
+
+/* -- the shards -- */
+
+static void judge_rails(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
+{
+    if (s->paused || s->dry_run)
+        doctor_says(d, FINDING_WARN, "it is in its configuration; take it out when it has served",
+                    "shard %s: %s, so nothing is done", id,
+                    s->paused ? "the kill switch is on" : "it only tells what it would do");
+    if (s->in_doubt)
+        doctor_says(d, FINDING_WARN, "the provider is slow or away; it is asked until it answers",
+                    "shard %s: of %" PRIu32 " machines nobody knows how a call ended", id,
+                    s->in_doubt);
+    if (s->shortfalls)
+        doctor_says(d, FINDING_WARN, "`musterctl needs --shard` says why; `musterctl explain need`",
+                    "shard %s: %" PRIu32 " Needs are not met", id, s->shortfalls);
+}
+
+static void judge_shard(struct doctor *d, const struct survey_shard *shard)
+{
+    const Muster__V1__ShardStatusResponse *s = shard->said;
+    uint64_t now = clock_wall(clock_real()).ms, at;
+    char text[UNITS_TEXT_CAP];
+
+    if (!s) {
+        doctor_says(d, FINDING_FAIL, "is it running? Its machines stay as they are meanwhile",
+                    "shard %s: %s", shard->id, shard->why.text);
+        return;
+    }
+    at = (uint64_t)s->computed_at_unix_ns / 1000000;
+    units_duration_text((now - min_u64(at, now)) / 1000 * 1000, text);
+    if (s->cycle == 0)
+        doctor_says(d, FINDING_FAIL, "its /readyz says what it waits for; mostly its provider",
+                    "shard %s: it has decided nothing yet", shard->id);
+    else if (now - min_u64(at, now) > CYCLES_LATE * max_u64(s->cycle_interval_ms, 1000))
+        doctor_says(d, FINDING_FAIL, "its log says why: the provider, or the machine it runs on",
+                    "shard %s: the last cycle was %s ago", shard->id, text);
+    else
+        doctor_says(d, FINDING_OK, NULL, "shard %s: cycle %" PRIu64 ", %" PRIu32 " machines",
+                    shard->id, s->cycle, s->machines);
+    judge_rails(d, shard->id, s);
+}
+
+/* -- this machine -- */
+
+static void judge_own_certificates(struct doctor *d)
+{
+    static const char *const options[] = {"tls.cert-file", "tls.ca-file"};
+
+    for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+        const char *path = conf_text(d->ctl->conf, options[i]);
+        struct cert_description *list = NULL;
+        struct note note = {""};
+        size_t count = 0;
+
+        if (!path) continue;
+        if (cert_describe(fs_real(), path, clock_wall(clock_real()), &list, &count, &note))
+            doctor_says(d, FINDING_FAIL, "musterctl cert show FILE", "%s: %s", path, note.text);
+        for (size_t j = 0; j < count; j++) doctor_judge_certificate(d, path, list[j].not_after);
+        cert_descriptions_free(list, count);
+    }
+}
+
+static void judge_own_machine(struct doctor *d)
+{
+    struct option_value dirs = conf_list(d->ctl->conf, "data-dir");
+
+    for (size_t i = 0; i < dirs.item_count; i++) {
+        uint64_t free_bytes;
+        enum err err = fs_free_bytes(fs_real(), dirs.items[i].at, &free_bytes);
+        if (err)
+            doctor_says(d, FINDING_FAIL, "--data-dir names directories of this machine", "%s: %s",
+                        dirs.items[i].at, err_text(err));
+        else
+            doctor_judge_room(d, dirs.items[i].at, free_bytes);
+    }
+    judge_own_certificates(d);
+}
+
+/* -- the command -- */
+
+static enum err examine(struct doctor *d)
+{
+    enum err err = survey_open(&d->survey, d->ctl->conf, &d->ctl->note);
+
+    if (!err) {
+        survey_ask(&d->survey);
+        judge_coordinators(d);
+        judge_store(d);
+        judge_workers(d);
+        for (size_t i = 0; i < d->survey.shard_count; i++) judge_shard(d, &d->survey.shards[i]);
+        if (d->survey.shards_left_out)
+            doctor_says(d, FINDING_WARN, "`musterctl list-shards` lists them",
+                        "%zu more shards were not looked at", d->survey.shards_left_out);
+        judge_own_machine(d);
+    }
+    survey_close(&d->survey);
+    return err ? err : d->err;
+}
+
+/* The worst finding is the exit code, which no error has: it is told beside. */
+static size_t worst;
+
+static enum err doctor(struct ctl *ctl)
+{
+    static struct doctor d; /* it is large */
+    struct ndjson json;
+    enum err err;
+
+    d.ctl = ctl;
+    if (ctl->json) {
+        d.json = &json;
+        ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+        ndjson_open_array(&json, STR("findings"));
+    }
+    err = examine(&d);
+    worst = d.found[FINDING_FAIL] ? 2 : d.found[FINDING_WARN] ? 1 : 0;
+    if (err) return err;
+    if (!ctl->json)
+        return ctl_line(ctl, "%zu ok, %zu warn, %zu fail", d.found[FINDING_OK],
+                        d.found[FINDING_WARN], d.found[FINDING_FAIL]);
+    ndjson_close_array(&json);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) ndjson_u64(&json, str_from(words[i]), d.found[i]);
+    return ndjson_end(&json);
+}
+
+static int run_doctor(void *context, const struct command_call *call)
+{
+    int code = ctl_run_offline(context, call, doctor);
+
+    return code ? code : (int)worst;
+}
+
+static const struct command_example examples[] = {
+    {"musterctl doctor --coordinator c1:7790,c2:7790,c3:7790", "the whole fleet, from anywhere"},
+    {"musterctl doctor --data-dir /var/lib/muster", "and how full this machine's disk is"},
+    {"musterctl doctor -o json | jq '.findings[] | select(.result != \"ok\")'", "for a program"},
+    {NULL, NULL},
+};
+const struct command doctor_command = {
+    .name = "doctor",
+    .summary = "is anything wrong with this fleet, and what to do about it",
+    .about =
+        "Looks at quorum and lag of the replicas, at each replica's readiness, clock, disk, file "
+        "descriptors, certificate and build over its HTTP address, at the store's quota, the "
+        "workers, each shard's last cycle and rails, and on this machine at the TLS files that are "
+        "given and the disks of --data-dir. Each finding is a line: ok, warn or fail, what was "
+        "seen, and after -- what to do. Nothing is changed.\n"
+        "It ends with 0 when all is well, 1 when something wants a look, 2 when something is "
+        "wrong. "
+        "Clocks are compared with this machine's by the Date of an answer: only what the measuring "
+        "cannot explain counts, a second and more.",
+    .options = &doctor_table,
+    .examples = examples,
+    .exits = BIT(1) | BIT(2),
+    .run = run_doctor,
+};
