@@ -5,8 +5,8 @@
  * answer and ends. Until the first byte is there we say nothing ourselves, for who speaks HTTP/1.1
  * could not read our SETTINGS. */
 #include <stdio.h>
-#include <string.h>
 
+#include "rpc/page_head.h"
 #include "rpc/server_internal.h"
 
 enum { HEAD_MAX = 8 << 10, ANSWER_HEAD_MAX = 256 };
@@ -87,37 +87,25 @@ static void answer_status(struct connection *c, unsigned status)
     send_answer(c, &(struct rpc_page){.status = status, .type = "text/plain"}, false);
 }
 
-static void answer_request(struct connection *c, struct str request)
-{
-    struct str line, method, path, version;
-    struct rpc_page page;
-    bool head;
-
-    (void)str_split(&request, '\r', &line);
-    if (!str_split(&line, ' ', &method) || !str_split(&line, ' ', &path) ||
-        !str_split(&line, ' ', &version) || !str_starts(version, STR("HTTP/1.")) || line.at) {
-        answer_status(c, 400);
-        return;
-    }
-    head = str_equal(method, STR("HEAD"));
-    if (!head && !str_equal(method, STR("GET")))
-        answer_status(c, 405);
-    else if (!find(c->server, path, &page))
-        answer_status(c, 404);
-    else
-        send_answer(c, &page, head);
-}
-
 void page_feed(struct connection *c, struct str bytes)
 {
     struct buf *head = &c->page_head;
-    struct str all;
+    struct rpc_page page;
+    struct page_ask ask;
 
     if (!head->max) buf_init(head, HEAD_MAX);
     if (buf_append(head, bytes)) {
         answer_status(c, 400);
         return;
     }
-    all = buf_peek(head);
-    if (memmem(all.at, all.len, "\r\n\r\n", 4)) answer_request(c, all);
+    switch (page_head_read(buf_peek(head), &ask)) {
+    case PAGE_HEAD_MORE: break;
+    case PAGE_HEAD_BROKEN: answer_status(c, 400); break;
+    case PAGE_HEAD_OTHER: answer_status(c, 405); break;
+    case PAGE_HEAD_ASKS:
+        if (find(c->server, ask.path, &page))
+            send_answer(c, &page, ask.head);
+        else
+            answer_status(c, 404);
+    }
 }

@@ -6,6 +6,7 @@ import subprocess
 
 from etcds import (ALL, CHANNEL, DENIED, EQUAL, LEASE, VALUE, VERSION, Client, Etcds, after, check, compare,
                    coordinators, grpc, op_delete, op_put, op_range, op_txn, patiently, refused, run_cases, wait_for)
+import drives
 from streams import KeepAlive, Watch
 
 ACCESS = "app-a=/a/:write,app-b=/a/:read,app-b=/b/:write,ops=:read,root=:write"
@@ -137,5 +138,41 @@ def authorities():
         check(refused(lambda: forged.range(b"/a/k"))[0] == 7, "an administrator of the wrong authority")
 
 
+def etcdctl():
+    """X16: etcdctl with a certificate, by the members' own list, too; another server's authority, another client's, none"""
+    with Doors(1) as cluster:
+        cluster.ready()
+        node, fleet = cluster.nodes[0], os.path.join(cluster.dir, "tls")
+
+        def ctl(name="root", authority=None, kind="store", server=fleet):
+            cluster.certificate(name, kind, authority)
+            path = os.path.join(cluster.dir, f"client-{kind}-{name}-{os.path.basename(authority or cluster.store)}")
+            return drives.Target("over TLS", [node.etcd], ("--cacert", server + "/ca.pem", "--cert", path + ".pem",
+                                                           "--key", path + ".key.pem", "--dial-timeout=60s"))
+        root, a = ctl(), ctl("app-a")
+        check(root.ctl("put", "/a/k", "v") == "OK\n" and a.ctl("get", "/a/k") == "/a/k\nv\n", "put and get")
+        lease = a.ctl("lease", "grant", "600").split()[1]
+        with a.background("watch", "/a/", "--prefix") as watch:
+            def told(lines):    # the watch says nothing when it begins: one of these is after that
+                a.ctl("put", "/a/told", "x", f"--lease={lease}")
+                return "/a/told" in lines
+            watch.until("an event", told)
+        check("txn" not in a.ctl("txn", text='ver("/a/k") > "0"\n\nput /a/k w\n\n\n'), "txn")
+        check(a.ctl("lease", "revoke", lease) == f"lease {lease} revoked\n", "revoke")
+        check("permission denied" in a.fails("put", "/b/k", "v"), "a has its prefix only")
+        check("permission denied" in ctl("nobody").fails("get", "/a/k"), "nobody has none")
+        wait_for("its listener is told", lambda: [member["clientURLs"] for member in root.json("member", "list")["members"]]
+                 == [["https://" + node.etcd]])
+        through = root.run("endpoint", "health", "--cluster")   # the store's certificate is nothing at the gRPC port
+        check(through.returncode == 0 and "is healthy" in through.stdout + through.stderr, f"{through}")
+        check("permission denied" in root.fails("member", "add", "new", "--peer-urls=https://127.0.0.1:7"), "no administrator")
+        bare = drives.Target("without", [node.etcd], ("--cacert", fleet + "/ca.pem"))
+        for why, wrong in (("another authority of the server", ctl(server=cluster.store)), ("no certificate", bare),
+                           ("the fleet's certificate", ctl("", fleet, "admin"))):
+            wrong.command += ["--command-timeout=2s", "--dial-timeout=2s"]
+            wrong.fails("get", "/a/k")
+            check(root.ctl("get", "/a/k") == "/a/k\nw\n", f"and nobody else minds: {why}")
+
+
 if __name__ == "__main__":
-    run_cases([prefixes, watch_and_lease, authorities])
+    run_cases([prefixes, watch_and_lease, authorities, etcdctl])
