@@ -26,6 +26,13 @@ class Helps:
         return self.known[key]
 
 
+def options(text):
+    """Those a help defines; being spoken of in a sentence or an example is not enough."""
+    text = text.split("\nExamples:")[0].replace("--[no-]", "--")
+    return set(re.findall(r"^  (--[a-z][a-z0-9.-]*)", text, re.M)) | {
+        name for also in re.findall(r"Also: ([^.]*)\.", text) for name in OPTION.findall(also)}
+
+
 def wrong_with(helps, span):
     """What is wrong with a command in a sentence; "" if nothing."""
     program, *rest = span.split()
@@ -41,12 +48,30 @@ def wrong_with(helps, span):
     group = f"{program} {' '.join(words)} COMMAND"
     if text and re.search(r"^Commands:", text, re.M) and WORD.fullmatch(own) and group in text:
         return f"there is no `{program} {' '.join(words)} {own}`"
-    before_dashes = re.split(r" -- ", span)[0]
+    before_dashes = span.split(" -- ")[0]
     for option in OPTION.findall(before_dashes):
-        plain = re.sub(r"^--no-", "--", option)
-        if option not in NOT_OURS and not any(re.search(re.escape(one) + r"(?![\w-])", text) for one in (option, plain)):
+        if not {option, re.sub(r"^--no-", "--", option)} & (options(text) | NOT_OURS):
             return f"`{program} {' '.join(words)}` has no {option}"
     return ""
+
+
+def examples(muster, musterctl):
+    """Of every command's own help: what is wrong with them, and how many there are."""
+    helps, found, count = Helps(muster, musterctl), [], 0
+    waiting = [(program, ()) for program in helps.programs]
+    while waiting:
+        program, words = waiting.pop()
+        text = helps.of(program, words) or ""
+        listed = re.search(r"^Commands:\n((?: .*\n)+)", text, re.M)
+        if listed:
+            waiting += [(program, (*words, name)) for name in re.findall(r"^  ([a-z][a-z-]*)(?= )", listed[1], re.M)]
+        shown = re.search(r"^Examples:\n((?: .*\n)+)", text, re.M)
+        for line in re.findall(r"^  (muster(?:ctl)? .*)$", shown[1] if shown else "", re.M):
+            count += 1
+            wrong = wrong_with(helps, re.split(r" \| | && |; ", line)[0])
+            if wrong:
+                found.append(f"{program} {' '.join(words)} --help: {line}: {wrong}")
+    return found, count
 
 
 def targets(root):

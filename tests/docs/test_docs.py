@@ -82,6 +82,8 @@ def main():
     results.tell("every block is run or says why not", "\n".join(text for page in pages for text in page.wrong))
     wrong = spans.judge(ROOT, MUSTER, MUSTERCTL, pages)
     results.tell("commands in a sentence exist, links lead somewhere", "\n".join(wrong))
+    wrong, count = spans.examples(MUSTER, MUSTERCTL)
+    results.tell(f"{count} examples of --help name what there is", "\n".join(wrong) if count > 50 else "too few were found")
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         running = [pool.submit(run_world, *one) for one in worlds([page for page in pages if page.steps])]
         running += [pool.submit(planted, name) for name in ([] if chosen else sorted(os.listdir(PLANTED)))]
