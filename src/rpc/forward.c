@@ -151,6 +151,11 @@ const char *rpc_forwarder_leader(const struct rpc_forwarder *f)
     return f->leader ? f->leader->address : "";
 }
 
+struct rpc_channel *rpc_forwarder_channel(const struct rpc_forwarder *f)
+{
+    return f->leader ? f->leader->channel : NULL;
+}
+
 size_t rpc_forwarder_running(const struct rpc_forwarder *f)
 {
     return f->running;

@@ -45,6 +45,9 @@ void rpc_forwarder_close(struct rpc_forwarder *forwarder, void (*done)(void *own
  * given up, try again), ERR_NOMEM: then nobody knows. */
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *address);
 const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" when not known */
+/* For calls of the replica itself, with RPC_HOPS_HEADER and, under TLS, RPC_CALLER_HEADER; NULL: no
+ * leader is known. They end when another one is set. Only for the turn: it may be closed after. */
+struct rpc_channel *rpc_forwarder_channel(const struct rpc_forwarder *forwarder);
 size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 
 /* What the gate itself has to say. */

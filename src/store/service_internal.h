@@ -86,9 +86,9 @@ struct own_proposal {
 enum { STORE_CODES = 8, HISTORY_MARKS = 16 };
 struct store_metrics { /* all NULL without a registry */
     struct gauge *revision, *compacted, *keys, *bytes, *quota, *leases, *groups, *waiters,
-        *watchers, *clients, *clock, *requests;
+        *watchers, *clients, *clock, *requests, *lock_waiters;
     struct counter *outcomes[STORE_CODES], *renewals, *renew_batches, *expired, *ticks,
-        *compactions, *resyncs, *watch_events;
+        *compactions, *resyncs, *watch_events, *lock_grants;
 };
 
 struct store_service {

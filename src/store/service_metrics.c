@@ -26,6 +26,8 @@ static enum err add_gauges(struct store_metrics *m, struct metrics *metrics, str
         {"muster_store_clients", "Clients whose recent answers are kept.", &m->clients},
         {"muster_store_clock_seconds", "The replicated lease clock.", &m->clock},
         {"muster_store_requests", "Calls of the store under way.", &m->requests},
+        {"muster_store_lock_waiters", "Calls of etcd's Lock and Campaign without their turn yet.",
+         &m->lock_waiters},
     };
     enum err err = ERR_OK;
 
@@ -50,6 +52,8 @@ static enum err add_counters(struct store_metrics *m, struct metrics *metrics, s
         {"muster_store_watch_resyncs_total", "Watchers that were too slow and began anew.",
          &m->resyncs},
         {"muster_store_watch_events_total", "Events sent to watchers.", &m->watch_events},
+        {"muster_store_lock_grants_total", "Calls of etcd's Lock and Campaign that got their turn.",
+         &m->lock_grants},
     };
     enum err err = ERR_OK;
 

@@ -50,6 +50,10 @@ const struct etcd_error_text etcd_errors[ETCD_ERROR_COUNT] = {
     [ETCD_CLUSTER_MISMATCH] = {GRPC_FAILED_PRECONDITION, "etcdserver: cluster ID mismatch"},
     [ETCD_BAD_TRANSFEREE] = {GRPC_FAILED_PRECONDITION, "etcdserver: bad leader transferee"},
     [ETCD_LEFT_OUT] = {GRPC_UNIMPLEMENTED, "etcdserver: not supported by muster"},
+    [ETCD_SESSION_EXPIRED] = {GRPC_UNKNOWN, "mutex: session is expired"},
+    [ETCD_ELECTION_NOT_LEADER] = {GRPC_UNKNOWN, "election: not leader"},
+    [ETCD_ELECTION_NO_LEADER] = {GRPC_UNKNOWN, "election: no leader"},
+    [ETCD_NO_LEADER_KEY] = {GRPC_UNKNOWN, "\"leader\" field must be provided"},
 };
 
 enum etcd_error etcd_error_of(enum txn_refusal refusal)

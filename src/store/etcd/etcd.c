@@ -2,16 +2,14 @@
 
 #include <stdlib.h>
 
-#include "store/etcd/internal.h"
+#include "store/etcd/errand.h"
 #include "store/etcd/listing.h"
 #include "store/etcd/outcast.h"
 
-static const struct etcd_part *const parts[] = {&etcd_kv_part,          &etcd_lease_part,
-                                                &etcd_watch_part,       &etcd_cluster_part,
-                                                &etcd_maintenance_part, &etcd_outcast_part};
-
-/* What a leader that is still there needs beyond its own patience to say so. */
-enum { FORWARD_MS = 2000 };
+static const struct etcd_part *const parts[] = {
+    &etcd_kv_part,          &etcd_lease_part,    &etcd_watch_part,  &etcd_cluster_part,
+    &etcd_maintenance_part, &etcd_outcast_part,  &etcd_errand_part, &etcd_wait_part,
+    &etcd_lock_part,        &etcd_election_part, &etcd_observe_part};
 
 #define EACH_PART(hook, ...)                                                                       \
     for (size_t part_ = 0; part_ < ARRAY_LEN(parts); part_++)                                      \
@@ -59,9 +57,30 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
     }
 }
 
+/* A client of etcd's own stands between: what it was told arrives as a text. What is ours to say,
+ * try again, too many, you may not, keeps its code. */
+enum grpc_status etcd_inner_status(enum grpc_status status)
+{
+    switch (status) {
+    case GRPC_INVALID_ARGUMENT:
+    case GRPC_NOT_FOUND:
+    case GRPC_FAILED_PRECONDITION:
+    case GRPC_OUT_OF_RANGE: return GRPC_UNKNOWN;
+    default: return status;
+    }
+}
+
+static const struct etcd_method *method_of(const struct request *request)
+{
+    return CONTAINER_OF(request->method, struct etcd_method, base);
+}
+
 void etcd_refuse(struct etcd_request *request, enum etcd_error error)
 {
-    request_refuse(&request->base, etcd_errors[error].status, "%s", etcd_errors[error].text);
+    enum grpc_status status = etcd_errors[error].status;
+
+    if (method_of(&request->base)->inner) status = etcd_inner_status(status);
+    request_refuse(&request->base, status, "%s", etcd_errors[error].text);
 }
 
 void etcd_finish(struct rpc_call *call, enum etcd_error error)
@@ -126,6 +145,13 @@ static void way_to_leader(struct etcd_api *api)
     (void)rpc_forwarder_set_leader(api->forwarder, api->options.leader_address(api->options.owner));
 }
 
+struct rpc_channel *etcd_leader_channel(struct etcd_api *api)
+{
+    if (!api->forwarder) return NULL;
+    way_to_leader(api);
+    return rpc_forwarder_channel(api->forwarder);
+}
+
 bool etcd_stays(void *service, struct rpc_call *call)
 {
     struct etcd_api *api = service;
@@ -174,11 +200,6 @@ static const struct leader_word words[LEADER_REFUSALS] = {
     [LEADER_OLD_LEVEL] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
     [LEADER_FAILED] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
 };
-
-static const struct etcd_method *method_of(const struct request *request)
-{
-    return CONTAINER_OF(request->method, struct etcd_method, base);
-}
 
 static void read(struct request *request)
 {
@@ -300,7 +321,7 @@ enum err etcd_add(struct etcd_api *api, struct rpc_server *server, const struct 
                                       .response_max = method->response_max,
                                       .stays = stays,
                                       .lost = on_lost};
-    if (method->kind == RPC_UNARY) gate->timeout_ms = api->leader.wait_ms + FORWARD_MS;
+    if (method->kind == RPC_UNARY) gate->timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;
     if (method->handler == &leader_handler) gate->keeps = binding_keeps;
     gated.handler = &rpc_forward_handler;
     gated.service = gate;
@@ -438,6 +459,7 @@ static void on_outcast_stopped(void *owner)
     struct etcd_api *api = owner;
     struct rpc_forwarder *forwarder = api->forwarder;
 
+    errands_stop(api);
     api->forwarder = NULL;
     if (forwarder)
         rpc_forwarder_close(forwarder, api->stopped, api->stopped_owner);

@@ -13,6 +13,7 @@
 #include "rpc/forward.h"
 #include "store/etcd/errors.h"
 #include "store/etcd/etcd.h"
+#include "store/interest.h"
 #include "store/service_internal.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
@@ -21,6 +22,8 @@ enum {
     ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* of what is read */
     ETCD_ANSWER_MAX = INT32_MAX,
     ETCD_GATES_MAX = 96,
+    /* What a leader that is still there needs beyond its own patience to say so. */
+    ETCD_FORWARD_MS = 2000,
 };
 
 struct etcd_api;
@@ -42,6 +45,8 @@ struct etcd_method { /* unary */
     /* The newest revision that it names, if it is serializable: a replica that has not got so far
      * passes it on, rather than call it the future. May be NULL: none. */
     int64_t (*newest)(const ProtobufCMessage *message);
+    /* Of Lock and Election: etcd asks itself as a client there, and errors lose their codes. */
+    bool inner;
     /* It is a read though it has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);
     void (*read)(struct etcd_request *request); /* answers, of one moment */
@@ -62,8 +67,26 @@ struct etcd_part {
     void (*second)(struct etcd_api *api);
 };
 extern const struct etcd_part etcd_kv_part, etcd_lease_part, etcd_watch_part, etcd_cluster_part,
-    etcd_maintenance_part, etcd_outcast_part;
+    etcd_maintenance_part, etcd_outcast_part, etcd_errand_part, etcd_wait_part, etcd_lock_part,
+    etcd_election_part, etcd_observe_part;
 
+struct etcd_errands { /* errand.h; each list holds those at one step */
+    struct list fresh, pausing, running, behind;
+    struct timer again;
+    struct task now;
+    bool stopped;
+};
+struct etcd_waits { /* waits.c */
+    struct list all, dirty;
+    struct interest interest;
+    struct task look;
+    uint32_t count;
+};
+struct etcd_observers { /* observe.c */
+    struct list all, dirty;
+    struct interest interest;
+    uint32_t count;
+};
 struct etcd_api {
     struct etcd_options options;
     struct log_source log;
@@ -82,6 +105,9 @@ struct etcd_api {
     void *stopped_owner;
     struct list keepers; /* streams that keep leases alive: lease.c */
     uint32_t hashings;   /* under way: maintenance.c */
+    struct etcd_errands errands;
+    struct etcd_waits waits;
+    struct etcd_observers observers;
 };
 
 static inline struct etcd_api *api_of(const struct etcd_request *request)
@@ -110,6 +136,8 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack);
 /* Nothing was done. */
 void etcd_refuse(struct etcd_request *request, enum etcd_error error);
 void etcd_finish(struct rpc_call *call, enum etcd_error error);
+/* The status of an `inner` method for what another would refuse with `status`. */
+enum grpc_status etcd_inner_status(enum grpc_status status);
 /* -- who may what, under TLS: whoever answers asks, also before a stream tells anything -- */
 bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
               enum etcd_act act);
@@ -121,6 +149,8 @@ bool etcd_leader_known(const struct etcd_api *api);
 bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for */
 /* And nobody leads. */
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
+/* The way to it, for calls of our own; NULL: nobody knows one. */
+struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 /* Of a stream whose service is the api: true on the leader. */
 bool etcd_stays(void *api, struct rpc_call *call);
 /* Of an administrator, or without TLS: for what is more than keys. */
@@ -137,6 +167,10 @@ enum err etcd_add_all(struct etcd_api *api, struct rpc_server *server,
 
 /* -- watch.c -- */
 void etcd_watches_end(struct etcd_api *api, enum etcd_error error); /* every stream */
+/* -- waits.c: their keys stay -- */
+void etcd_waits_end(struct etcd_api *api, enum etcd_error error);
+/* -- observe.c: all of them, or those who asked for a leader -- */
+void etcd_observers_end(struct etcd_api *api, enum etcd_error error, bool needs_leader);
 
 /* -- cluster.c -- */
 size_t etcd_members(const struct etcd_api *api, struct etcd_member members[REPLICA_MEMBERS_MAX]);

@@ -36,6 +36,8 @@ static void set_out(struct outcast *o, const char *by)
     LOG_WARN(&o->api->log, "no member of the cluster: etcd's clients are sent away",
              log_text("by", by));
     etcd_watches_end(o->api, ETCD_REMOVED);
+    etcd_waits_end(o->api, ETCD_REMOVED);
+    etcd_observers_end(o->api, ETCD_REMOVED, false);
 }
 
 /* -- the question -- */

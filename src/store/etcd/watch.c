@@ -14,6 +14,7 @@
 enum { ELECTION_MS = 250, NO_LEADER_ELECTIONS = 3 };
 
 struct etcd_watches {
+    struct etcd_api *api;
     struct feed *feed;
     struct list streams;
     struct timer no_leader; /* runs while nobody leads */
@@ -151,6 +152,7 @@ static void on_no_leader(struct timer *timer)
 
         if (stream->needs_leader) etcd_finish(stream->call, ETCD_NO_LEADER);
     }
+    etcd_observers_end(watches->api, ETCD_NO_LEADER, true);
 }
 
 static void changed(struct etcd_api *api, const struct replica_status *status)
@@ -173,14 +175,15 @@ static void restored(struct etcd_api *api)
     feed_restored(api->watches->feed);
 }
 
-/* Those of both APIs are one number. */
+/* Those of both APIs, and who observes elections, are one number. */
 static void second(struct etcd_api *api)
 {
     struct store_service *service = api->service;
 
     if (service->metrics.watchers)
         gauge_set(service->metrics.watchers,
-                  (double)(hub_count(service->hub) + feed_count(api->watches->feed)));
+                  (double)(hub_count(service->hub) + feed_count(api->watches->feed) +
+                           api->observers.count));
 }
 
 static enum err open_part(struct etcd_api *api)
@@ -191,6 +194,7 @@ static enum err open_part(struct etcd_api *api)
 
     if (!watches) return ERR_NOMEM;
     api->watches = watches;
+    watches->api = api;
     list_init(&watches->streams);
     err = timer_init(&watches->no_leader, api->options.io->loop, on_no_leader);
     if (err) return err;

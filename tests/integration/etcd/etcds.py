@@ -16,6 +16,7 @@ from coordinators import (METHODS, PASSING, PATIENCE, PATIENT, Cluster, check, c
                           message, run_cases, wait_for)
 
 KV, WATCH, LEASE = "etcdserverpb.KV/", "etcdserverpb.Watch/", "etcdserverpb.Lease/"
+LOCK, ELECTION = "v3lockpb.Lock/", "v3electionpb.Election/"
 VERSION, CREATE, MOD, VALUE, LEASE_ID = range(5)  # targets of a compare
 EQUAL, GREATER, LESS, NOT_EQUAL = range(4)
 # A list is one message, as Go takes it; a new channel is a new connection.
@@ -84,6 +85,13 @@ class Client:
 
     def call(self, path, timeout=PATIENCE, **fields):
         return coordinators.call(self.channel, path, self.metadata, timeout, **fields)
+
+    def future(self, path, timeout=PATIENCE, **fields):
+        """The call under way: result() waits for its answer."""
+        method = METHODS[path]
+        stub = self.channel.unary_unary("/" + path, message(method.input_type).SerializeToString,
+                                        message(method.output_type).FromString)
+        return stub.future(message(method.input_type)(**fields), timeout=timeout)
 
     def range(self, key, end=b"", **fields):
         return self.call(KV + "Range", key=key, range_end=end, **fields)

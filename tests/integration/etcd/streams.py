@@ -3,7 +3,7 @@ import queue
 import threading
 import time
 
-from etcds import LEASE, METHODS, PATIENCE, WATCH, check, grpc, message
+from etcds import ELECTION, LEASE, METHODS, PATIENCE, WATCH, check, grpc, message
 
 
 class Stream:
@@ -110,3 +110,42 @@ class KeepAlive(Stream):
 def shown(events):
     """Events as tuples: type, key, value, mod revision, version."""
     return [("PUT" if e.type == 0 else "DELETE", e.kv.key, e.kv.value, e.kv.mod_revision, e.kv.version) for e in events]
+
+
+class Observe:
+    """The leaders of an election as they come."""
+
+    def __init__(self, client, name, metadata=()):
+        method = METHODS[ELECTION + "Observe"]
+        stub = client.channel.unary_stream("/" + ELECTION + "Observe", message(method.input_type).SerializeToString,
+                                           message(method.output_type).FromString)
+        self.call, self.told, self.failure, self.arrived = stub(message(method.input_type)(name=name), metadata=metadata), \
+            [], None, threading.Condition()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        try:
+            for one in self.call:
+                with self.arrived:
+                    self.told.append(one)
+                    self.arrived.notify_all()
+            failure = (0, "")
+        except grpc.RpcError as error:
+            failure = (error.code().value[0], error.details())
+        with self.arrived:
+            self.failure = failure
+            self.arrived.notify_all()
+
+    def shown(self):
+        return [(one.kv.key, one.kv.value) for one in self.told]
+
+    def until(self, *shown):
+        """It was told exactly this, and each once."""
+        with self.arrived:
+            check(self.arrived.wait_for(lambda: self.failure or len(self.told) >= len(shown), PATIENCE), self.shown())
+            check(self.shown() == list(shown) and not self.failure, f"{self.shown()} {self.failure}")
+
+    def ended(self):
+        with self.arrived:
+            check(self.arrived.wait_for(lambda: self.failure, PATIENCE), f"it goes on: {self.shown()}")
+            return self.failure

@@ -4,8 +4,9 @@ so also of calls that are passed on."""
 import os
 import subprocess
 
-from etcds import (ALL, CHANNEL, DENIED, EQUAL, LEASE, VALUE, VERSION, Client, Etcds, after, check, compare,
-                   coordinators, grpc, op_delete, op_put, op_range, op_txn, patiently, refused, run_cases, wait_for)
+from etcds import (ALL, CHANNEL, DENIED, ELECTION, EQUAL, LEASE, LOCK, METHODS, PATIENCE, VALUE, VERSION, Client, Etcds,
+                   after, check, compare, coordinators, grpc, message, op_delete, op_put, op_range, op_txn, patiently,
+                   refused, run_cases, wait_for)
 import drives
 from streams import KeepAlive, Watch
 
@@ -118,6 +119,47 @@ def watch_and_lease():
             check(keep.ended() == DENIED, keep.failure)
 
 
+def locks_and_elections():
+    """A lock and an election are their keys: who may write below the name has it, at the leader and at a follower, and who
+    may read is told who has"""
+    fine, denied = (0, ""), DENIED
+    with Doors(2) as cluster:
+        cluster.ready()
+        for node in cluster.nodes:
+            a, b, nobody = (cluster.client(node, name) for name in ("app-a", "app-b", "nobody"))
+            lease = patiently(lambda: a.call(LEASE + "LeaseGrant", TTL=600)).ID
+            mine = {"name": b"/a/e", "key": b"/a/e/%x" % lease, "rev": 1, "lease": lease}
+            for why, ask, want in (
+                    ("a locks its own", lambda: a.call(LOCK + "Lock", name=b"/a/l", lease=lease), fine),
+                    ("b does not", lambda: b.call(LOCK + "Lock", name=b"/a/l", lease=lease), denied),
+                    ("beside it", lambda: a.call(LOCK + "Lock", name=b"/b/l", lease=lease), denied),
+                    ("nobody unlocks", lambda: nobody.call(LOCK + "Unlock", key=b"/a/l/%x" % lease), denied),
+                    ("a claim is a claim", lambda: a.call(LOCK + "Lock", name=b"muster/l", lease=lease), denied),
+                    ("a unlocks", lambda: a.call(LOCK + "Unlock", key=b"/a/l/%x" % lease), fine),
+                    ("a is elected", lambda: a.call(ELECTION + "Campaign", name=b"/a/e", lease=lease), fine),
+                    ("b is not", lambda: b.call(ELECTION + "Campaign", name=b"/a/e", lease=lease), denied),
+                    ("b is told", lambda: b.call(ELECTION + "Leader", name=b"/a/e"), fine),
+                    ("nobody is", lambda: nobody.call(ELECTION + "Leader", name=b"/a/e"), denied),
+                    ("b says nothing", lambda: b.call(ELECTION + "Proclaim", leader=mine, value=b"b"), denied),
+                    ("b does not resign for it", lambda: b.call(ELECTION + "Resign", leader=mine), denied),
+                    ("nobody observes", lambda: observe(nobody, b"/a/e"), denied),
+                    ("b observes", lambda: observe(b, b"/a/e"), fine)):
+                check(outcome(ask) == want, f"{node.name}, {why}: {outcome(ask)}")
+            patiently(lambda: a.call(LEASE + "LeaseRevoke", ID=lease))
+
+
+def observe(client, name):
+    """What Observe tells first."""
+    method = METHODS[ELECTION + "Observe"]
+    stub = client.channel.unary_stream("/" + ELECTION + "Observe", message(method.input_type).SerializeToString,
+                                       message(method.output_type).FromString)
+    stream = stub(message(method.input_type)(name=name), timeout=PATIENCE)
+    try:
+        return next(stream)
+    finally:
+        stream.cancel()
+
+
 def authorities():
     """X16: the other authority is refused at either port; the store's cannot name an administrator; the fleet's may all"""
     with Doors(1) as cluster:
@@ -175,4 +217,4 @@ def etcdctl():
 
 
 if __name__ == "__main__":
-    run_cases([prefixes, watch_and_lease, authorities, etcdctl])
+    run_cases([prefixes, watch_and_lease, locks_and_elections, authorities, etcdctl])

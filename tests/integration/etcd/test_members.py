@@ -3,9 +3,9 @@
 import signal
 import threading
 
-from etcds import (COMPACTED, EQUAL, KV, NO_LEADER, PASSING, VERSION, Client, Etcds, after, check, code_of, compare, grpc,
-                   op_put, op_range, patiently, refused, run_cases, wait_for)
-from streams import Watch
+from etcds import (COMPACTED, EQUAL, KV, LEASE, LOCK, NO_LEADER, PASSING, PATIENCE, VERSION, Client, Etcds, after, check,
+                   code_of, compare, grpc, op_put, op_range, patiently, refused, run_cases, wait_for)
+from streams import Observe, Watch
 
 CODE = grpc.StatusCode
 REMOVED = (14, "etcdserver: server stopped: this replica was removed from the cluster")
@@ -183,8 +183,15 @@ def removed():
         alone = Client(gone)
         status = patiently(lambda: alone.call("etcdserverpb.Maintenance/Status"))
         patiently(lambda: alone.put(b"gone/k", b"v"))
+        wait_for("it has it", lambda: patiently(lambda: alone.get(b"gone/k", serializable=True)) == b"v")
         with Watch(alone) as watch:
             check(watch.create(b"gone/", after(b"gone/")).created, "a watch of the member")
+            leases = [patiently(lambda: alone.call(LEASE + "LeaseGrant", TTL=600)).ID for _ in range(2)]
+            patiently(lambda: alone.call(LOCK + "Lock", name=b"gone-l", lease=leases[0]))
+            waits = alone.future(LOCK + "Lock", name=b"gone-l", lease=leases[1])
+            leaders = Observe(alone, b"gone-l")
+            leaders.until((b"gone-l/%x" % leases[0], b""))
+            wait_for("it waits", lambda: patiently(lambda: alone.get(b"gone-l/%x" % leases[1])) is not None)
 
             def remove():   # until the rules for it are met; a member that is gone is not found again
                 code, text, _ = code_of(lambda: Client(asked).call("etcdserverpb.Cluster/MemberRemove",
@@ -194,6 +201,8 @@ def removed():
             patiently(lambda: Client(asked).put(b"gone/k", b"w"))   # which it will never hear of
             check(watch.ended() == REMOVED, f"its watch: {watch.failure}")
             check(not watch.told(0), f"and nothing was made up: {watch.responses}")
+            check(refused(lambda: waits.result(PATIENCE)) == REMOVED, "who waits there")
+            check(leaders.ended() == REMOVED, f"who observes there: {leaders.failure}")
         with Watch(alone) as another:
             check(another.ended() == REMOVED, f"another: {another.failure}")
         for kv in (alone, Client(gone, "grpc")):

@@ -38,7 +38,7 @@ from cluster import PATIENCE, Failed, Process, Skipped, check, wait_for  # noqa:
 
 FILES, message = load(PROTOC, PROTO_ROOT, "bigfleet/v1alpha1/coordinator.proto", "muster/v1/coordination.proto",
                       "muster/v1/fleet.proto", "muster/v1/member.proto", "rollout/transport.proto",
-                      "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto")
+                      "etcd/lock.proto", "etcd/election.proto", "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto")
 METHODS = methods_of(FILES)
 FLEET, COORDINATOR = "muster.v1.Fleet/", "bigfleet.v1alpha1.Coordinator/"
 HEALTH = "grpc.health.v1.Health/"

@@ -1,0 +1,99 @@
+/* Whose turn it is: names of keys, the first of them and those before it, and answers that are
+ * none. */
+#include "lib/test.h"
+#include "store/etcd/turns.h"
+#include "store/interest.h"
+
+TEST(keys_are_named_as_etcd_names_them)
+{
+    static const struct {
+        const char *name;
+        int64_t lease;
+        const char *key;
+    } rows[] = {
+        {"lock", 255, "lock/ff"},
+        {"lock", -255, "lock/-ff"}, /* as Go prints it */
+        {"", 1, "/1"},
+        {"a/b", 0x7fffffffffffffff, "a/b/7fffffffffffffff"},
+        {"a", INT64_MIN, "a/-8000000000000000"},
+    };
+    struct buf key;
+
+    buf_init(&key, 128);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        buf_clear(&key);
+        CHECK_OK(rows[i].key, turn_key(str_from(rows[i].name), rows[i].lease, &key));
+        CHECK_STR("key", buf_peek(&key), str_from(rows[i].key));
+    }
+    buf_deinit(&key);
+}
+
+static void put(struct keys *keys, const char *key)
+{
+    keys_begin(keys);
+    keys_put(keys, str_from(key), STR_EMPTY, 0);
+    (void)keys_commit(keys);
+}
+
+TEST(the_first_and_the_one_before)
+{
+    struct keys *keys = keys_open();
+    char end[8];
+    struct key_range range = interest_prefix(STR("n/"), end);
+    struct key_value found;
+
+    CHECK("open", keys != NULL);
+    CHECK("nobody", !turn_first(keys, range, &found) && !turn_before(keys, range, 99, &found));
+    put(keys, "n");   /* 2: another name's */
+    put(keys, "n0");  /* 3: likewise */
+    put(keys, "n/b"); /* 4 */
+    put(keys, "n/c"); /* 5 */
+    put(keys, "n/a"); /* 6 */
+    put(keys, "n/b"); /* 7: it says more, and keeps its place */
+    CHECK("the first came first", turn_first(keys, range, &found) && found.create == 4);
+    CHECK("and has its newest word", found.mod == 7);
+    CHECK("nobody before it", !turn_before(keys, range, 4, &found));
+    CHECK("the one before, not the first",
+          turn_before(keys, range, 6, &found) && found.create == 5);
+    CHECK("and the first before that", turn_before(keys, range, 5, &found) && found.create == 4);
+    keys_begin(keys);
+    CHECK("it goes", keys_delete(keys, STR("n/c")));
+    (void)keys_commit(keys);
+    CHECK("whoever is left", turn_before(keys, range, 6, &found) && found.create == 4);
+    put(keys, "n/c"); /* 9: a key that comes back comes last */
+    CHECK("its place is lost", turn_before(keys, range, 9, &found) && found.create == 6);
+    keys_close(keys);
+}
+
+/* Of a leader that is not ours, or of another release. */
+TEST(answers_that_are_none)
+{
+    Etcdserverpb__TxnResponse answer = ETCDSERVERPB__TXN_RESPONSE__INIT;
+    Etcdserverpb__ResponseOp put_op = ETCDSERVERPB__RESPONSE_OP__INIT, range_op = put_op;
+    Etcdserverpb__RangeResponse range = ETCDSERVERPB__RANGE_RESPONSE__INIT;
+    Etcdserverpb__PutResponse written = ETCDSERVERPB__PUT_RESPONSE__INIT;
+    Mvccpb__KeyValue pair = MVCCPB__KEY_VALUE__INIT, *pairs[] = {&pair};
+    Etcdserverpb__ResponseOp *ops[] = {&put_op, &range_op};
+    struct turn_entered entered;
+
+    CHECK("nothing at all", !turn_entered(&answer, 7, &entered));
+    put_op.response_case = ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
+    put_op.response_put = &written;
+    range_op.response_case = ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
+    range_op.response_range = &range;
+    answer.responses = ops;
+    answer.n_responses = 2;
+    answer.succeeded = true;
+    CHECK("nobody is first", !turn_entered(&answer, 7, &entered));
+    range.kvs = pairs;
+    range.n_kvs = 1;
+    pair.create_revision = 3;
+    CHECK("made", turn_entered(&answer, 7, &entered));
+    CHECK("behind another", entered.create == 7 && !entered.first);
+    pair.create_revision = 7;
+    CHECK("made first", turn_entered(&answer, 7, &entered) && entered.first);
+    answer.succeeded = false;
+    CHECK("as it was, and not told", !turn_entered(&answer, 7, &entered));
+    answer.n_responses = 1;
+    CHECK("cut short", !turn_entered(&answer, 7, &entered));
+}
