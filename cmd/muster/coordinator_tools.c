@@ -66,8 +66,8 @@ static int run_rejoin(void *context, const struct command_call *call)
         else
             printf("replica %016" PRIx64 " is %016" PRIx64 " now, empty; what it had is in "
                    "%s/damaged-%016" PRIx64
-                   "/. Start it; then remove the old identity from the cluster, add the new one as "
-                   "a learner and promote it.\n",
+                   "/. Start it: a coordinator with --join-addr asks for its place and the old "
+                   "identity goes. Of a log-node: remove the old one, add and promote the new.\n",
                    old.replica_id, made.replica_id, dir, old.replica_id);
     }
     conf_close(conf);

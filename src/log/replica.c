@@ -5,6 +5,7 @@
  * short after the snapshot became durable: it is discarded, as the install would have done. */
 #include "log/replica_internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -243,6 +244,7 @@ static void run_adopt(struct job *job)
 static void adopt_done(struct job *job, enum err err)
 {
     struct replica *replica = CONTAINER_OF(job, struct replica, adopt);
+    char cluster[17]; /* as everywhere else it is told */
 
     replica->adopt_busy = false;
     if (err || replica->closing) return;
@@ -252,7 +254,8 @@ static void adopt_done(struct job *job, enum err err)
         return;
     }
     replica->cluster_id = replica->adopt_id;
-    LOG_INFO(&replica->log, "joined a cluster", log_u64("cluster", replica->cluster_id));
+    snprintf(cluster, sizeof cluster, "%016" PRIx64, replica->cluster_id);
+    LOG_INFO(&replica->log, "joined a cluster", log_text("cluster", cluster));
     replica_changed(replica);
 }
 

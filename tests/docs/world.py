@@ -88,8 +88,9 @@ class Terminal:
 
     def __init__(self, name, command, shell):
         self.name, self.command, self.ended = name, command, False
-        self.out = os.path.join(shell.left, f"terminal-{name}")
-        with open(self.out, "ab") as out:
+        shell.terminals += 1
+        self.out = os.path.join(shell.left, f"terminal-{shell.terminals}")
+        with open(self.out, "wb") as out:
             self.process = subprocess.Popen(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=out,
                                             stderr=subprocess.STDOUT, cwd=shell.cwd, env=shell.environment,
                                             start_new_session=True)
@@ -140,7 +141,7 @@ class Shell:
         os.makedirs(self.cwd)
         os.makedirs(self.left)
         self.environment = dict(environment, DOCS_LEFT=self.left, HOME=self.cwd)
-        self.groups = []
+        self.groups, self.terminals = [], 0
 
     def run(self, script, expected=0):
         path, out = os.path.join(self.left, "script"), os.path.join(self.left, "out")
@@ -244,7 +245,7 @@ class PageRun:
                 count += not isinstance(step, tuple)
             line = "end"
         except (Failed, OSError, subprocess.SubprocessError) as error:
-            told = [f"terminal {terminal.name}: {terminal.tail()}" for terminal in self.terminals]
+            told = [f"terminal {terminal.name}: {terminal.tail()}" for terminal in self.terminals if not terminal.ended]
             return f"{self.page.path}:{line}: {error}" + "".join("\n" + text for text in told), count
         finally:
             wrong = self.close()
