@@ -1,7 +1,7 @@
 # A thin door to scripts/ and Meson. `make help` explains every target.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage man install clean
+.PHONY: help build run test test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage man install deb clean
 
 RELEASE := build/release
 SEED ?= 1
@@ -83,7 +83,12 @@ man: build ## the manual pages into build/man; then: man -l build/man/man1/muste
 
 install: build ## installs into PREFIX=/usr/local (DESTDIR is honoured)
 	@meson configure $(RELEASE) --prefix $(PREFIX) >/dev/null
+	@ninja -C $(RELEASE) --quiet
 	@meson install -C $(RELEASE) --quiet --no-rebuild $(if $(DESTDIR),--destdir $(DESTDIR))
+
+deb: ## builds the Debian packages into build/deb
+	@scripts/setup build long
+	@scripts/deb
 
 clean: ## removes build/
 	@rm -rf build

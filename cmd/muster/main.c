@@ -4,6 +4,7 @@
 
 #include "common/program.h"
 #include "common/tools.h"
+#include "muster/bigfleet.h"
 #include "muster/commands.h"
 
 static const struct command_example examples[] = {
@@ -62,6 +63,7 @@ int main(int argc, char **argv)
     const char *name = argc > 0 ? own_name(argv[0]) : "";
     char *words[WORDS_MAX + 2] = {argv[0], (char[]){"coordinator"}};
 
+    if (strcmp(name, "bigfleet") == 0) return bigfleet_main(&program, argc, argv);
     if (strcmp(name, "rollout") == 0) return rollout_main(argc, argv);
     if (strcmp(name, "rollout-coordinator") != 0 || argc > WORDS_MAX)
         return program_main(&program, argc, argv);

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""`make deb`: lintian finds no error, the packages install into a bare Debian, and what they bring works there.
+
+usage: long_deb.py SOURCE     (prints TAP; needs root)"""
+import glob
+import os
+import sys
+
+from chroots import Chroot, needed_or_skip
+from tap import judge, ok, run
+
+SOURCE = os.path.abspath(sys.argv[1])
+OUTPUT = os.path.join(SOURCE, "build/packaging/deb")
+needed_or_skip("debootstrap", "lintian", "dh", "dpkg-buildpackage", "unshare")
+
+
+def packages():
+    return sorted(glob.glob(OUTPUT + "/*.deb"))
+
+
+def built():
+    done = run([os.path.join(SOURCE, "scripts/deb"), OUTPUT], timeout=3600)
+    names = {os.path.basename(path).split("_")[0] for path in packages()}
+    ok(done.returncode == 0 and {"muster", "libmuster1", "libmuster-dev"} <= names, "scripts/deb", done.stdout)
+    done = run(["lintian", "--allow-root", "--fail-on", "error", "--no-tag-display-limit", *packages()])
+    worse = [line for line in done.stdout.splitlines() if line.startswith("E:")]
+    said = [line for line in done.stdout.splitlines() if line.startswith("W:")]
+    ok(done.returncode == 0 and not worse, f"lintian: no error, {len(said)} warnings", done.stdout)
+    print("\n".join("# " + line for line in said))
+
+
+def installs():
+    with Chroot(SOURCE, "deb-root") as system:
+        files = [path for path in packages() if "-dbgsym_" not in path]
+        run(["cp", *files, system.path("/tmp")])
+        code, said = system.run("apt-get -q update && apt-get -q -y install --no-install-recommends /tmp/*.deb")
+        if not ok(code == 0, "apt-get install of the three packages on a bare Debian", said[-3000:]):
+            return
+        code, said = system.run("muster --version")
+        ok(code == 0 and said.startswith("muster "), "muster --version", said)
+        code, said = system.run("musterctl --help")
+        ok(code == 0 and "Usage: musterctl" in said, "musterctl --help", said)
+        for name in ("bigfleet", "bigfleetctl", "rollout", "rollout-coordinator", "ripple-cli"):
+            code, said = system.run(f"{name} --help")
+            ok(code == 0, f"{name} --help", said)
+        code, said = system.run("id muster && stat -c '%U:%G %a' /etc/muster /etc/muster/tls /etc/muster/coordinator.toml")
+        ok(code == 0 and said.splitlines()[1:] == ["root:muster 750", "root:muster 750", "root:muster 640"],
+           "the account is there, and it alone reads /etc/muster", said)
+        code, said = system.run("dpkg-query -W -f '${Conffiles}' muster")
+        ok(all(f"/etc/muster/{role}.toml" in said for role in ("coordinator", "shard", "provider", "operator",
+                                                               "worker")),
+           "what one edits is kept over upgrades", said)
+        code, said = system.run("systemctl is-enabled muster-coordinator 2>&1")
+        ok("enabled" not in said.split(), "no unit was enabled", said)
+        starts(system)
+        code, said = system.run("apt-get -q -y purge muster libmuster1 libmuster-dev && ! command -v muster && ! test -e "
+                                "/etc/muster/coordinator.toml && test -d /var/lib/muster")
+        ok(code == 0, "purged: programs and configuration are gone, data are not", said)
+
+
+def starts(system):
+    """As the unit would: its account, its file, its directory; in a network of its own, for the default ports."""
+    code, said = system.run("""
+        set -e
+        install -d -o muster -g muster /var/lib/muster/coordinator
+        export MUSTER_DATA_DIR=/var/lib/muster/coordinator
+        setpriv --reuid muster --regid muster --clear-groups --no-new-privs \
+            $(sed -n 's/^ExecStart=//p' /lib/systemd/system/muster-coordinator.service) >/tmp/coordinator.log 2>&1 &
+        unset MUSTER_DATA_DIR
+        code=1
+        for try in $(seq 300); do
+            if musterctl replica list --timeout 2s; then code=0; break; fi
+            kill -0 $! || break
+            sleep 0.2
+        done
+        kill -TERM $!; wait $! || code=$?
+        cat /tmp/coordinator.log
+        exit $code""", before=["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"])
+    ok(code == 0 and "node-0" in said, "the unit's command, as the unit's account, founds a cluster of one", said)
+
+
+judge(built, installs)
