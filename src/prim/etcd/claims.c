@@ -101,11 +101,17 @@ coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
                         const struct prim_claim *claim, int64_t *ret_left_ms)
 {
     struct etcd_backend *b = etcd_of(base);
-    coord_result left = etcd_lease_left(b, call, etcd_lease_number(&claim->lease_id), ret_left_ms);
+    int64_t lease = etcd_lease_number(&claim->lease_id);
+    coord_result left = etcd_lease_left(b, call, lease, ret_left_ms);
     coord_result keys = verify(b, call, claim);
 
     if (keys.code == COORD_EXPIRED && keys.reason == COORD_R_SUPERSEDED) return keys;
     if (left.code != COORD_OK) return left;
+    if (keys.code == COORD_EXPIRED) {
+        /* Gone alone, or with a lease that ended between the two questions. */
+        left = etcd_lease_left(b, call, lease, ret_left_ms);
+        if (left.code == COORD_EXPIRED) return left;
+    }
     return keys;
 }
 

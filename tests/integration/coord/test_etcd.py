@@ -533,6 +533,22 @@ def an_exported_lease_goes_on_in_another_process():
 
 
 @test
+def a_lease_that_ends_while_it_is_imported_is_told_as_ended_not_as_revoked():
+    """Its time is asked for, then its keys; between the two it ends."""
+    def hook(method, request, forward):
+        reply = forward()
+        if method == "LeaseTimeToLive":
+            lease = read("LeaseTimeToLiveRequest", request).ID
+            if str(lease) in ONE.leases():
+                ONE.post("lease/revoke", ID=str(lease))
+        return reply
+    with Between(ONE.ports[0], hook) as between, Actor(ACTOR, ONE.url("/ends")) as a, \
+            Actor(ACTOR, between.url("/ends")) as b:
+        a.says("OK/created", "create", 1, "k", "v", 60000, "me")
+        b.says("EXPIRED/deadline", "import", 1, a("export", 1)["blob"])
+
+
+@test
 def a_lease_of_many_keys_is_one_claim():
     with Actor(ACTOR, ONE.url("/wide")) as a:
         a.says("OK/created", "create", 1, "k", "v", 60000, "me")
