@@ -213,6 +213,7 @@ static enum err open_serve(struct chassis *c, struct note *note)
         .address = conf_text(c->conf, "http.listen"),
         .cert_file = conf_text(c->conf, "tls.cert-file"),
         .key_file = conf_text(c->conf, "tls.key-file"),
+        .ca_file = c->hooks->knows_callers ? conf_text(c->conf, "tls.ca-file") : NULL,
         .instruments = c->instruments,
     };
     return serve_open(&options, &c->serve, note);

@@ -22,6 +22,7 @@ struct chassis;
 /* What a role adds; each may be NULL. All on the loop's thread. */
 struct chassis_hooks {
     bool locks_data_dir;     /* the role does it itself */
+    bool knows_callers;      /* HTTPS asks who calls: a certificate of tls.ca-file, or none */
     bool second_signal_ends; /* SIGTERM or SIGINT while it stops: 143 or 130, at once */
     /* After everything else is open; `ret_state` is given to the others. May turn the loop; what
      * waits long looks at chassis_stopping() and gives up with any error: exit code 0. */

@@ -8,7 +8,7 @@ enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320, PEM_MAX = 1 << 20 };
 
 struct serve {
     struct status_facts facts;
-    const char *cert_file, *key_file;
+    const char *cert_file, *key_file, *ca_file;
     struct instruments *instruments;
     char address[ADDRESS_CAP]; /* with the real port */
     struct http_server *http;  /* NULL: it is off */
@@ -45,8 +45,10 @@ static void close_listener(struct serve *s)
 
 static enum err open_listener(struct serve *s, struct note *note)
 {
-    struct http_options options = {
-        .address = s->address, .cert_file = s->cert_file, .key_file = s->key_file};
+    struct http_options options = {.address = s->address,
+                                   .cert_file = s->cert_file,
+                                   .key_file = s->key_file,
+                                   .ca_file = s->ca_file};
     enum err err = http_open(&options, &s->http, note);
 
     if (err == ERR_BUSY) {
@@ -74,6 +76,7 @@ enum err serve_open(const struct serve_options *options, struct serve **ret_serv
     s->facts = options->facts;
     s->cert_file = options->cert_file;
     s->key_file = options->key_file;
+    s->ca_file = options->ca_file;
     s->instruments = options->instruments;
     if (option_address_off(options->address)) {
         err = instruments_serve(s->instruments, NULL, note);
@@ -116,18 +119,22 @@ static enum err read_pem(struct fs *fs, const char *path, struct buf *into, stru
 
 enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note)
 {
-    struct buf cert, key;
+    struct buf cert, key, ca;
     enum err err;
 
     if (!serve->http) return ERR_OK;
     buf_init(&cert, PEM_MAX + 1);
     buf_init(&key, PEM_MAX + 1);
+    buf_init(&ca, PEM_MAX + 1);
     err = read_pem(fs, serve->cert_file, &cert, note);
     if (!err) err = read_pem(fs, serve->key_file, &key, note);
     if (!err) err = http_replace_pair(serve->http, buf_peek(&cert), buf_peek(&key), note);
+    if (!err && serve->ca_file) err = read_pem(fs, serve->ca_file, &ca, note);
+    if (!err && serve->ca_file) err = http_replace_trust(serve->http, buf_peek(&ca), note);
     if (key.data) explicit_bzero(key.data, key.len); /* not left behind in freed memory */
     buf_deinit(&cert);
     buf_deinit(&key);
+    buf_deinit(&ca);
     return err;
 }
 

@@ -10,6 +10,7 @@ struct serve;
 struct serve_options {
     struct status_facts facts;                  /* its texts must outlive the listener */
     const char *address, *cert_file, *key_file; /* the same */
+    const char *ca_file;                        /* the same; NULL: callers are not asked */
     struct instruments *instruments;
 };
 /* ERR_BUSY when the address is taken, with a note that says what to do; what http_open answers. */
@@ -17,7 +18,8 @@ enum err serve_open(const struct serve_options *options, struct serve **ret_serv
                     struct note *note);
 void serve_close(struct serve *serve); /* NULL is fine */
 /* Shows the certificate files as they are now to connections that come; those that are open stay.
- * What fs_read_whole and http_replace_pair answer; the old pair then stays. */
+ * The authorities count as they are now for everybody. What fs_read_whole, http_replace_pair and
+ * http_replace_trust answer; what was then stays. */
 enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note);
 const char *serve_address(const struct serve *serve);      /* with the real port, or ""; borrowed */
 struct http_server *serve_http(const struct serve *serve); /* NULL: it is off; borrowed */

@@ -183,6 +183,22 @@ static const struct option dev_options[] = {
          "give them free ports, the same in every run over one data-dir, instead of 7790, 7791 "
          "and 8790, each + 10 for the next, for coordinators, 7780 and 7781 for shards, 7770 for "
          "the provider"},
+    {.name = "demand-every",
+     .kind = OPTION_DURATION,
+     .fallback = "15s",
+     .max = 86400ull * 1000,
+     .help = "how often the demand of one of the clusters moves, as long as nobody has edited its "
+             "file; 0: it stands still"},
+    {.name = "chaos",
+     .kind = OPTION_BOOL,
+     .fallback = "false",
+     .help = "kill and pause parts of the fleet, one at a time, and the next when it has healed"},
+    {.name = "chaos-every",
+     .kind = OPTION_DURATION,
+     .fallback = "10s",
+     .min = 100,
+     .max = 86400ull * 1000,
+     .help = "with --chaos: how long all is well before something is done again"},
     OPTION_INSECURE,
     {.name = "http.listen",
      .kind = OPTION_ADDRESS,
@@ -330,6 +346,12 @@ static const struct option coordinator_run_options[] = {
      .help = "where the token stands that lets the dashboard act; made when it is not there. The "
              "same on every replica, then one token serves all. Without it one is drawn at each "
              "start and printed"},
+    {.name = "dashboard.notes-file",
+     .kind = OPTION_STRING,
+     .placeholder = "FILE",
+     .example = "notes.ndjson",
+     .help = "a file of lines such as {\"at_ms\": 1790000000000, \"from\": \"deploy\", "
+             "\"text\": \"release 7\"}; the dashboard shows the last of them on every view"},
     OPTIONS_ROLE_TLS(
         "replica-0",
         "certificate of this replica, as `musterctl cert issue replica` makes it; with it "

@@ -116,6 +116,7 @@ static enum err open_it(struct coordinator_dash *d, const struct coordinator_das
         .version = version_number(),
         .commit = version_commit(),
         .warning = warning,
+        .notes_file = conf_text(conf, "dashboard.notes-file"),
         .read_only = "this listener is open to the network without TLS",
         .self = self,
         .owner = d,

@@ -642,6 +642,7 @@ static int run_coordinator(void *context, const struct command_call *call)
 {
     static const struct chassis_hooks hooks = {
         .locks_data_dir = true,
+        .knows_callers = true,
         .open = open_coordinator,
         .say_started = say_started,
         .owns_stdout = owns_stdout,

@@ -7,12 +7,15 @@
 #include "muster/commands.h"
 #include "muster/dev_fleet.h"
 
+enum { SAY_AGAIN_MS = 3000 };
+
 struct dev {
     struct chassis *chassis;
     struct dev_fleet *fleet; /* NULL: no replicas were asked for */
     struct health_check *check;
-    bool told;     /* the table was printed */
-    char last[64]; /* the last thing said of its progress */
+    bool told;       /* the table was printed */
+    char last[64];   /* the last thing said of its progress, */
+    mono_time again; /* and when it is said again */
 };
 
 /* Where people look: stdout, unless that belongs to the events. */
@@ -20,6 +23,17 @@ static FILE *out_of(const struct dev *dev)
 {
     const struct conf *conf = chassis_conf(dev->chassis);
     return conf_choice(conf, "events.sink") == EVENTS_CHOICE_STDOUT ? stderr : stdout;
+}
+
+/* Whenever it changes, and every few seconds while it does not. */
+static void say_forming(struct dev *dev, const char *reason)
+{
+    mono_time now = loop_now(chassis_io(dev->chassis)->loop);
+
+    if (strcmp(reason, dev->last) == 0 && !mono_due(dev->again, now)) return;
+    snprintf(dev->last, sizeof dev->last, "%s", reason);
+    dev->again = mono_after(now, SAY_AGAIN_MS);
+    fprintf(out_of(dev), "  forming      %s\n", reason);
 }
 
 static void on_ready(void *owner, bool ready, const char *reason)
@@ -34,9 +48,8 @@ static void on_ready(void *owner, bool ready, const char *reason)
         dev_fleet_tour(dev->fleet, out);
         fputs("ready\n", out);
         dev->told = true;
-    } else if (!ready && !dev->told && strcmp(reason, dev->last) != 0) {
-        snprintf(dev->last, sizeof dev->last, "%s", reason);
-        fprintf(out, "  forming      %s\n", reason);
+    } else if (!ready && !dev->told) {
+        say_forming(dev, reason);
     }
     fflush(out);
 }
@@ -45,6 +58,17 @@ static void on_failed(void *owner, enum err err, const struct note *note)
 {
     struct dev *dev = owner;
     chassis_fail(dev->chassis, err, note);
+}
+
+static void on_word(void *owner, const char *about, const char *text)
+{
+    struct dev *dev = owner;
+    FILE *out = out_of(dev);
+    char now[WALL_TEXT_CAP];
+
+    wall_text(clock_wall(chassis_io(dev->chassis)->clock), now);
+    fprintf(out, "  %-11s  %.8s  %s\n", about, now + sizeof "2026-11-16T" - 1, text);
+    fflush(out);
 }
 
 static void on_stopped(void *owner)
@@ -67,7 +91,11 @@ static enum err open_dev(struct chassis *chassis, void **ret_state, struct note 
         .shards = conf_number(conf, "shards"),
         .workers = conf_number(conf, "workers"),
         .on_ready = on_ready,
+        .chaos = conf_bool(conf, "chaos"),
+        .chaos_every_ms = conf_number(conf, "chaos-every"),
+        .demand_every_ms = conf_number(conf, "demand-every"),
         .on_failed = on_failed,
+        .on_word = on_word,
         .on_stopped = on_stopped,
         .owner = dev,
     };
@@ -118,6 +146,7 @@ static int run_dev(void *context, const struct command_call *call)
 
 static const struct command_example examples[] = {
     {"muster dev", "the whole fleet; its dashboard is at http://127.0.0.1:8790/"},
+    {"muster dev --chaos", "the same, while parts of it are killed and paused, one at a time"},
     {"muster dev --shards 0", "coordinators alone"},
     {"muster dev --free-ports --http-listen 127.0.0.1:0 --data-dir /tmp/m",
      "on free ports, with its own directory"},
@@ -133,10 +162,14 @@ const struct command dev_command = {
         "Runs a fleet as processes of their own on loopback ports, with their data and logs below "
         "--data-dir, where they are found again by the next run: three coordinators, a provider "
         "with a simulated cloud of three zones, two shards that share the zones, three "
-        "clusters' operators, whose demand stands in DIR/cluster-a.toml and its like, and twenty "
+        "clusters' operators, whose demand stands in DIR/cluster-a.toml and its like and moves up "
+        "and down until such a file is edited, and twenty "
         "workers, which count the words in DIR/input. Says where each is and \"ready\" once the "
         "coordinators have a leader, the shards report and the workers beat; one that dies is "
         "started again. This process itself has a status page, probes and metrics too.\n"
+        "With --chaos one of them is killed or made to stand still for some seconds, and the next "
+        "only when the fleet is whole again: never two replicas at once. What was done is said "
+        "here and on the dashboard.\n"
         "SIGTERM or Ctrl-C stops all of it. SIGHUP reads the configuration again, says what "
         "changed and what needs a restart, and opens the log file anew. An event file that was "
         "moved away and TLS files that changed are noticed without it.",

@@ -17,7 +17,7 @@ struct dev_child {
     char *argv[DEV_ARGS_MAX + 1];
     struct process *process; /* NULL: not running */
     struct timer again;
-    bool stopping;
+    bool stopping, paused, settled;
     char said[256]; /* its last words on stderr */
 };
 
@@ -41,13 +41,20 @@ static void on_line(void *owner, int fd, struct str line)
              log_str("line", line));
 }
 
-/* 2 and 4: wrong settings, a port or a directory that is taken. Starting again would not help. */
+/* 2 and 4: wrong settings, a port or a directory that is taken. Starting again would not help;
+ * but a port that it had, and that was drawn by another process while it was away, comes back. */
+static bool is_hopeless(const struct dev_child *child, struct process_exit exit)
+{
+    return !exit.signalled && (exit.code == 2 || (exit.code == 4 && !child->settled));
+}
+
 static void on_exit_of(void *owner, struct process_exit exit)
 {
     struct dev_child *child = owner;
     struct note note = {""};
 
     child->process = NULL;
+    child->paused = false;
     if (child->stopping) {
         child->options.on_ended(child->options.owner);
         return;
@@ -55,7 +62,7 @@ static void on_exit_of(void *owner, struct process_exit exit)
     LOG_WARN(child->options.log, "a process ended and is started again",
              log_text("process", child->name), log_i64("code", exit.code),
              log_bool("signalled", exit.signalled));
-    if (!exit.signalled && (exit.code == 2 || exit.code == 4)) {
+    if (is_hopeless(child, exit)) {
         note_set(&note, "%s did not start: %s", child->name, child->said);
         child->options.on_failed(child->options.owner, exit.code == 2 ? ERR_INVALID : ERR_BUSY,
                                  &note);
@@ -123,11 +130,29 @@ void dev_child_stop(struct dev_child *child)
     child->stopping = true;
     timer_stop(&child->again);
     if (child->process) (void)process_signal(child->process, SIGTERM);
+    dev_child_resume(child); /* who stands still hears of it only then */
 }
 
 void dev_child_kill(struct dev_child *child)
 {
     if (child->process) (void)process_signal(child->process, SIGKILL);
+}
+
+bool dev_child_pause(struct dev_child *child)
+{
+    child->paused = child->process && process_signal(child->process, SIGSTOP) == ERR_OK;
+    return child->paused;
+}
+
+void dev_child_resume(struct dev_child *child)
+{
+    if (child->paused && child->process) (void)process_signal(child->process, SIGCONT);
+    child->paused = false;
+}
+
+void dev_child_settled(struct dev_child *child)
+{
+    child->settled = true;
 }
 
 bool dev_child_running(const struct dev_child *child)

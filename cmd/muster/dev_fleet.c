@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include "muster/coordinator_dash.h"
+#include "muster/dev_chaos.h"
 #include "muster/dev_child.h"
+#include "muster/dev_demand.h"
+#include "muster/dev_notes.h"
 #include "muster/dev_parts.h"
 #include "muster/dev_register.h"
 #include "wire/message.h"
@@ -17,6 +20,7 @@ enum {
     END_WITHIN_MS = 10000, /* of being asked; then they are killed */
     LOOK_MS = 200,         /* while it forms */
     LOOK_CALM_MS = 1000,   /* when all is well */
+    END_TOLD_MS = 1000,    /* how often it is said how many are left */
     ANSWER_ARENA_MAX = 1 << 20,
     CHILDREN_MAX = DEV_REPLICAS_MAX + 1 + DEV_SHARDS_MAX + DEV_OPERATORS + DEV_WORKERS_MAX,
 };
@@ -27,16 +31,22 @@ struct dev_fleet {
     struct dev_parts parts;
     void (*on_ready)(void *owner, bool ready, const char *reason);
     void (*on_failed)(void *owner, enum err err, const struct note *note);
+    void (*on_word)(void *owner, const char *about, const char *text);
     void (*on_stopped)(void *owner);
     void *owner;
     struct dev_child *children[CHILDREN_MAX];
-    size_t child_count;
+    size_t child_count, first[DEV_PARTS], count[DEV_PARTS]; /* of each part */
     struct rpc_channel *channel;
     struct dev_register reg;
     bool ready, stopping;
     char token[DASH_TOKEN_MAX + 1]; /* of the dashboards */
     size_t leader;
-    struct timer look, kill;
+    struct timer look, kill, tell_end;
+    struct dev_sight sight; /* of the look under way */
+    bool with_chaos;
+    struct dev_chaos chaos;
+    struct dev_demand demand;
+    struct dev_notes notes;
 };
 
 /* -- processes -- */
@@ -64,6 +74,8 @@ static enum err start(struct dev_fleet *fleet, enum dev_part part, size_t count,
                                         .owner = fleet};
     enum err err = line ? ERR_OK : ERR_NOMEM;
 
+    fleet->first[part] = fleet->child_count;
+    fleet->count[part] = count;
     for (size_t i = 0; !err && i < count; i++) {
         dev_line_make(&fleet->parts, part, i, line);
         options.name = line->name;
@@ -85,13 +97,27 @@ static void channel_closed(void *owner)
     stopped_one(fleet);
 }
 
+static void look_ended(struct dev_fleet *fleet, bool whole)
+{
+    bool calm = whole;
+
+    fleet->sight.whole = whole;
+    fleet->sight.leader = fleet->leader;
+    if (fleet->with_chaos) {
+        dev_chaos_look(&fleet->chaos, &fleet->sight);
+        calm = whole && !fleet->chaos.victim;
+    }
+    timer_start_in(&fleet->look, calm ? LOOK_CALM_MS : LOOK_MS);
+}
+
 static void tell(struct dev_fleet *fleet, bool ready, const char *reason)
 {
     bool changed = ready != fleet->ready;
 
     fleet->ready = ready;
+    for (size_t i = 0; ready && i < fleet->child_count; i++) dev_child_settled(fleet->children[i]);
     if (changed || !ready) fleet->on_ready(fleet->owner, ready, reason);
-    timer_start_in(&fleet->look, ready ? LOOK_CALM_MS : LOOK_MS);
+    look_ended(fleet, ready);
 }
 
 static enum err ask(struct dev_fleet *fleet, const char *path, rpc_unary_fn *done)
@@ -147,7 +173,7 @@ static void ask_members(struct dev_fleet *fleet)
     if (!fleet->parts.workers)
         tell(fleet, true, "");
     else if (ask(fleet, "/muster.v1.Membership/ClusterStatus", on_members))
-        timer_start_in(&fleet->look, LOOK_MS);
+        look_ended(fleet, false);
 }
 
 static void on_reports(void *owner, const struct rpc_client_call *call,
@@ -178,7 +204,21 @@ static void quorum_stands(struct dev_fleet *fleet)
     if (!fleet->reg.known)
         tell(fleet, false, "the coordinators are told of the shards");
     else if (ask(fleet, "/bigfleet.v1alpha1.Coordinator/ListShardReports", on_reports))
-        timer_start_in(&fleet->look, LOOK_MS);
+        look_ended(fleet, false);
+}
+
+/* When it was alive for sure: counted back from before the question was asked. */
+static void take_heard(struct dev_fleet *fleet, const Muster__V1__Replica *replica)
+{
+    uint64_t silent = replica->leader ? 0 : (uint64_t)replica->silent_ms;
+    size_t number;
+
+    if (strncmp(replica->name, "node-", 5) != 0) return;
+    number = (size_t)strtoul(replica->name + 5, NULL, 10);
+    if (replica->leader) fleet->leader = number;
+    if (number >= DEV_REPLICAS_MAX || (!replica->leader && replica->silent_ms < 0)) return;
+    if (silent < fleet->sight.began.ms)
+        fleet->sight.heard[number] = (mono_time){fleet->sight.began.ms - silent};
 }
 
 static void take_list(struct dev_fleet *fleet, const Muster__V1__ListReplicasResponse *list)
@@ -190,8 +230,7 @@ static void take_list(struct dev_fleet *fleet, const Muster__V1__ListReplicasRes
     for (size_t i = 0; i < list->n_replicas; i++) {
         const Muster__V1__Replica *replica = list->replicas[i];
         if (replica->voter) voters++;
-        if (replica->leader && strncmp(replica->name, "node-", 5) == 0)
-            fleet->leader = (size_t)strtoul(replica->name + 5, NULL, 10);
+        take_heard(fleet, replica);
     }
     snprintf(reason, sizeof reason, "%zu of %zu replicas are voters", voters,
              fleet->parts.replicas);
@@ -223,7 +262,8 @@ static void on_look(struct timer *timer)
 {
     struct dev_fleet *fleet = CONTAINER_OF(timer, struct dev_fleet, look);
 
-    if (ask(fleet, "/muster.v1.Fleet/ListReplicas", on_replicas)) timer_start_in(timer, LOOK_MS);
+    fleet->sight = (struct dev_sight){.began = loop_now(fleet->io->loop), .leader = SIZE_MAX};
+    if (ask(fleet, "/muster.v1.Fleet/ListReplicas", on_replicas)) look_ended(fleet, false);
 }
 
 static enum err open_channel(struct dev_fleet *fleet, struct note *note)
@@ -299,7 +339,63 @@ void dev_fleet_tour(const struct dev_fleet *fleet, FILE *out)
             ports->shard_grpc[0]);
 }
 
+/* -- what happens by itself -- */
+
+static void chaos_says(void *owner, const char *text)
+{
+    struct dev_fleet *fleet = owner;
+
+    dev_notes_add(&fleet->notes, "chaos", text);
+    fleet->on_word(fleet->owner, "chaos", text);
+}
+
+static void demand_says(void *owner, const char *text, bool yours)
+{
+    struct dev_fleet *fleet = owner;
+
+    dev_notes_add(&fleet->notes, "demand", text);
+    if (yours) fleet->on_word(fleet->owner, "demand", text);
+}
+
+static void begin_chaos(struct dev_fleet *fleet, uint64_t every_ms)
+{
+    const struct dev_chaos_options options = {.loop = fleet->io->loop,
+                                              .seed = entropy_u64(fleet->io->entropy),
+                                              .every_ms = every_ms,
+                                              .children = fleet->children,
+                                              .first = fleet->first,
+                                              .count = fleet->count,
+                                              .say = chaos_says,
+                                              .owner = fleet};
+    fleet->with_chaos = true;
+    dev_chaos_init(&fleet->chaos, &options);
+}
+
+static enum err begin_demand(struct dev_fleet *fleet, uint64_t every_ms, struct note *note)
+{
+    const struct dev_demand_options options = {.io = fleet->io,
+                                               .log = fleet->log,
+                                               .parts = &fleet->parts,
+                                               .every_ms = every_ms,
+                                               .say = demand_says,
+                                               .owner = fleet};
+    return dev_demand_open(&fleet->demand, &options, note);
+}
+
 /* -- life -- */
+
+/* So that nobody wonders whether it hangs. */
+static void on_tell_end(struct timer *timer)
+{
+    struct dev_fleet *fleet = CONTAINER_OF(timer, struct dev_fleet, tell_end);
+    size_t left = 0;
+    char text[64];
+
+    for (size_t i = 0; i < fleet->child_count; i++) left += dev_child_running(fleet->children[i]);
+    snprintf(text, sizeof text, "%zu of %zu processes are left", left, fleet->child_count);
+    fleet->on_word(fleet->owner, "stopping", text);
+    timer_start_in(timer, END_TOLD_MS);
+}
 
 static void on_kill(struct timer *timer)
 {
@@ -321,7 +417,7 @@ static enum err find_program(struct dev_fleet *fleet, struct note *note)
     return ERR_NOT_FOUND;
 }
 
-static enum err start_all(struct dev_fleet *fleet, struct note *note)
+static enum err start_all(struct dev_fleet *fleet, uint64_t demand_every_ms, struct note *note)
 {
     const struct dev_parts *parts = &fleet->parts;
     char path[DEV_PATH_CAP + 64];
@@ -335,7 +431,7 @@ static enum err start_all(struct dev_fleet *fleet, struct note *note)
         err = dev_input_write(parts, fleet->io->fs, entropy_u64(fleet->io->entropy), note);
     if (!err) err = start(fleet, DEV_WORKER, parts->workers, note);
     if (err || !parts->shards) return err;
-    err = dev_demand_write(parts, fleet->io->fs, entropy_u64(fleet->io->entropy), note);
+    err = begin_demand(fleet, demand_every_ms, note);
     if (!err) err = start(fleet, DEV_PROVIDER, 1, note);
     if (!err) err = start(fleet, DEV_SHARD, parts->shards, note);
     if (!err) err = start(fleet, DEV_OPERATOR, DEV_OPERATORS, note);
@@ -355,6 +451,7 @@ enum err dev_fleet_open(const struct dev_fleet_options *options, struct dev_flee
     fleet->log = options->log;
     fleet->on_ready = options->on_ready;
     fleet->on_failed = options->on_failed;
+    fleet->on_word = options->on_word;
     fleet->on_stopped = options->on_stopped;
     fleet->owner = options->owner;
     fleet->leader = SIZE_MAX;
@@ -370,11 +467,14 @@ enum err dev_fleet_open(const struct dev_fleet_options *options, struct dev_flee
     err = find_program(fleet, note);
     if (!err) err = timer_init(&fleet->look, fleet->io->loop, on_look);
     if (!err) err = timer_init(&fleet->kill, fleet->io->loop, on_kill);
-    if (!err) err = start_all(fleet, note);
+    if (!err) err = timer_init(&fleet->tell_end, fleet->io->loop, on_tell_end);
+    fleet->notes = (struct dev_notes){.io = fleet->io, .log = fleet->log, .parts = parts};
+    if (!err) err = start_all(fleet, options->demand_every_ms, note);
     if (!err) err = open_channel(fleet, note);
     if (err) return err;
     fleet->reg =
         (struct dev_register){.parts = parts, .log = fleet->log, .channel = fleet->channel};
+    if (options->chaos) begin_chaos(fleet, options->chaos_every_ms);
     timer_start_in(&fleet->look, LOOK_MS);
     return ERR_OK;
 }
@@ -391,6 +491,8 @@ void dev_fleet_stop(struct dev_fleet *fleet)
     if (fleet->stopping) return;
     fleet->stopping = true;
     timer_stop(&fleet->look);
+    timer_stop(&fleet->demand.timer);
+    timer_start_in(&fleet->tell_end, END_TOLD_MS);
     for (size_t i = 0; i < fleet->child_count; i++) dev_child_stop(fleet->children[i]);
     timer_start_in(&fleet->kill, END_WITHIN_MS);
     if (fleet->channel)
@@ -406,5 +508,7 @@ void dev_fleet_close(struct dev_fleet *fleet)
     for (size_t i = 0; i < fleet->child_count; i++) dev_child_close(fleet->children[i]);
     timer_deinit(&fleet->look);
     timer_deinit(&fleet->kill);
+    timer_deinit(&fleet->tell_end);
+    dev_demand_close(&fleet->demand);
     free(fleet);
 }

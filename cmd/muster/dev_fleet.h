@@ -18,11 +18,16 @@ struct dev_fleet_options {
     size_t shards;  /* 0: none, and no provider and no operators */
     size_t workers; /* 0: none, and no listener for them */
     struct dev_ports ports;
+    bool chaos;               /* parts are killed and paused, one at a time */
+    uint64_t chaos_every_ms;  /* from one that healed to the next */
+    uint64_t demand_every_ms; /* how often a cluster's demand moves; 0: it stands still */
     /* The coordinators have a leader, every shard reports and every worker beats, or not any more;
      * `reason` says what is missing. */
     void (*on_ready)(void *owner, bool ready, const char *reason);
     /* It cannot be: a wrong setting, a port or directory that is taken. */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
+    /* A line for who looks at the terminal: what chaos did, how far the end is. */
+    void (*on_word)(void *owner, const char *about, const char *text);
     void (*on_stopped)(void *owner);
     void *owner;
 };

@@ -99,6 +99,7 @@ static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev
     option_port(line, "--http-listen", parts->ports.http[n]);
     option_coordinators(line, "--join-addr", parts);
     option_path(line, "--dashboard-token-file", parts->dir, DEV_TOKEN_FILE, "");
+    option_path(line, "--dashboard-notes-file", parts->dir, DEV_NOTES_FILE, "");
     word(line, "--no-insecure");
     if (!parts->workers) return;
     options_run(line, parts);
@@ -180,52 +181,17 @@ void dev_line_make(const struct dev_parts *parts, enum dev_part part, size_t num
     case DEV_SHARD: shard_line(parts, number, line); break;
     case DEV_OPERATOR: operator_line(parts, number, line); break;
     case DEV_WORKER: worker_line(parts, number, line); break;
+    case DEV_PARTS: break; /* no part */
     }
     option_path(line, "--data-dir", parts->dir, line->name, "");
     option_path(line, "--log-file", parts->dir, line->name, ".log");
     option(line, "--log-level", parts->log_level);
 }
 
-/* -- demand -- */
+/* -- input -- */
 
-static const char *const demands[DEV_OPERATORS] = {
-    "# What cluster-a wants. Edit and save: its operator looks every second.\n"
-    "[[requests]]\n"
-    "name = \"web\"\n"
-    "count = 12\n"
-    "resources = {cpu = \"1500m\", memory = \"6Gi\"}\n"
-    "priority = 1000\n"
-    "spread = [{key = \"topology.kubernetes.io/zone\", max-skew = 1, when = \"DoNotSchedule\"}]\n"
-    "\n"
-    "[[requests]]\n"
-    "name = \"database\"\n"
-    "count = 3\n"
-    "resources = {cpu = \"12\", memory = \"48Gi\"}\n"
-    "priority = 2000\n"
-    "interruption-penalty = 500\n"
-    "reclamation-penalty = 100\n",
-    "# What cluster-b wants: batch work that takes what is cheap, and eight cards in one rack.\n"
-    "[[requests]]\n"
-    "name = \"batch\"\n"
-    "count = 20\n"
-    "resources = {cpu = \"8\", memory = \"24Gi\"}\n"
-    "\n"
-    "[[requests]]\n"
-    "name = \"training\"\n"
-    "count = 2\n"
-    "resources = {cpu = \"96\", memory = \"384Gi\", \"nvidia.com/gpu\" = 8}\n"
-    "priority = 500\n"
-    "co-locate = {key = \"topology.bigfleet/rack\", group = \"training\"}\n",
-    "# What cluster-c wants; it lives in the zone of the second shard.\n"
-    "[[requests]]\n"
-    "name = \"api\"\n"
-    "count = 8\n"
-    "resources = {cpu = \"4\", memory = \"16Gi\"}\n"
-    "priority = 800\n",
-};
-
-static enum err write_once(struct fs *fs, const char *path, struct str text, uint64_t unique,
-                           struct note *note)
+enum err dev_write_once(struct fs *fs, const char *path, struct str text, uint64_t unique,
+                        struct note *note)
 {
     struct fs_info info;
     enum err err = fs_stat(fs, path, &info);
@@ -250,20 +216,7 @@ enum err dev_input_write(const struct dev_parts *parts, struct fs *fs, uint64_t 
             len += (size_t)snprintf(text + len, sizeof text - len, "%s %zu\n",
                                     words[(i + n) % ARRAY_LEN(words)], n);
         snprintf(path, sizeof path, "%s/input/%08zu.txt", parts->dir, i);
-        err = write_once(fs, path, str_of(text, len), unique + i, note);
-    }
-    return err;
-}
-
-enum err dev_demand_write(const struct dev_parts *parts, struct fs *fs, uint64_t unique,
-                          struct note *note)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; !err && i < DEV_OPERATORS; i++) {
-        char path[DEV_PATH_CAP + 64];
-        snprintf(path, sizeof path, "%s/%s.toml", parts->dir, dev_cluster(i));
-        err = write_once(fs, path, str_from(demands[i]), unique + i, note);
+        err = dev_write_once(fs, path, str_of(text, len), unique + i, note);
     }
     return err;
 }

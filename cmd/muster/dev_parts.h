@@ -1,4 +1,4 @@
-/* The command lines of the processes of `muster dev`, and the demand its clusters start with. */
+/* The command lines of the processes of `muster dev`, and what its workers count. */
 #ifndef MUSTER_DEV_PARTS_H
 #define MUSTER_DEV_PARTS_H
 #include "base/note.h"
@@ -9,6 +9,7 @@
 enum { DEV_PATH_CAP = 4096, DEV_ZONES = 3, DEV_INPUTS = 16 };
 #define DEV_RUN        "01JDEV00000000000000000000" /* that its workers serve */
 #define DEV_TOKEN_FILE "dashboard-token"            /* in `dir`; one for all coordinators */
+#define DEV_NOTES_FILE "notes.ndjson"               /* in `dir`; what the dashboards show of it */
 #define DEV_ZONE_KEY   "topology.kubernetes.io/zone"
 
 struct dev_parts {
@@ -17,7 +18,7 @@ struct dev_parts {
     size_t replicas, shards, workers;
     struct dev_ports ports;
 };
-enum dev_part { DEV_COORDINATOR, DEV_PROVIDER, DEV_SHARD, DEV_OPERATOR, DEV_WORKER };
+enum dev_part { DEV_COORDINATOR, DEV_PROVIDER, DEV_SHARD, DEV_OPERATOR, DEV_WORKER, DEV_PARTS };
 
 /* Words of one process, valid until the next call with the same `line`. */
 struct dev_line {
@@ -38,7 +39,7 @@ size_t dev_cluster_shard(size_t cluster, size_t shards);
 /* DIR/input/00000000.txt and its like, where there is none: what the workers count. */
 enum err dev_input_write(const struct dev_parts *parts, struct fs *fs, uint64_t unique,
                          struct note *note);
-/* DIR/cluster-a.toml and its like, where there is none: a user's edits stay. */
-enum err dev_demand_write(const struct dev_parts *parts, struct fs *fs, uint64_t unique,
-                          struct note *note);
+/* Makes the file where there is none: a user's edits stay. */
+enum err dev_write_once(struct fs *fs, const char *path, struct str text, uint64_t unique,
+                        struct note *note);
 #endif

@@ -7,7 +7,9 @@
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20, TIMEOUT_MS = 5000 };
+enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20, TIMEOUT_MS = 5000, ZONE_QUOTA = 400 };
+#define DEV_CLOUD  "cloud"
+#define DEV_REGION "eu-1"
 
 static enum err shard_request(const struct dev_register *r, size_t n, struct buf *out)
 {
@@ -47,6 +49,42 @@ static enum err cluster_request(const struct dev_register *r, size_t n, struct b
     return message_write(&request.base, out, NULL);
 }
 
+static enum err provider_request(const struct dev_register *r, struct buf *out)
+{
+    Bigfleet__V1alpha1__ProviderEntry provider = BIGFLEET__V1ALPHA1__PROVIDER_ENTRY__INIT;
+    Muster__V1__UpsertProviderRequest request = MUSTER__V1__UPSERT_PROVIDER_REQUEST__INIT;
+    char name[] = DEV_CLOUD, region[] = DEV_REGION, address[32];
+
+    dev_address(address, r->parts->ports.provider_grpc);
+    provider.name = name;
+    provider.region = region;
+    provider.address = address;
+    request.provider = &provider;
+    return message_write(&request.base, out, NULL);
+}
+
+/* By the zones each has. Written down for people: what there is to be had, the provider says. */
+static enum err quota_request(const struct dev_register *r, struct buf *out)
+{
+    Muster__V1__SetQuotaRequest request = MUSTER__V1__SET_QUOTA_REQUEST__INIT;
+    Muster__V1__SetQuotaRequest__PerShardEntry slices[DEV_SHARDS_MAX], *pointers[DEV_SHARDS_MAX];
+    char name[] = DEV_CLOUD, region[] = DEV_REGION, ids[DEV_SHARDS_MAX][32];
+
+    for (size_t i = 0; i < r->parts->shards; i++) {
+        muster__v1__set_quota_request__per_shard_entry__init(&slices[i]);
+        snprintf(ids[i], sizeof ids[i], "shard-%zu", i);
+        slices[i].key = ids[i];
+        for (size_t zone = 0; zone < DEV_ZONES; zone++)
+            if (dev_zone_shard(zone, r->parts->shards) == i) slices[i].value += ZONE_QUOTA;
+        pointers[i] = &slices[i];
+    }
+    request.provider = name;
+    request.region = region;
+    request.per_shard = pointers;
+    request.n_per_shard = r->parts->shards;
+    return message_write(&request.base, out, NULL);
+}
+
 /* Step 0 asks whether all this was told before; NULL: there is no such step. */
 static const char *step_request(const struct dev_register *r, struct buf *out)
 {
@@ -65,6 +103,12 @@ static const char *step_request(const struct dev_register *r, struct buf *out)
     } else if ((n -= DEV_ZONES) < DEV_OPERATORS) {
         path = "/muster.v1.Fleet/BindCluster";
         err = cluster_request(r, n, out);
+    } else if ((n -= DEV_OPERATORS) == 0) {
+        path = "/muster.v1.Fleet/UpsertProvider";
+        err = provider_request(r, out);
+    } else if (n == 1) {
+        path = "/muster.v1.Fleet/SetQuota";
+        err = quota_request(r, out);
     }
     return err ? NULL : path;
 }

@@ -1,5 +1,5 @@
 /* Tells the coordinators of `muster dev` what there is: shards, whose which zone is, whose which
- * cluster. Once in the life of a data directory: what a user changed later stays. */
+ * cluster, the provider and its quotas. Once in the life of a data directory: what a user changed later stays. */
 #ifndef MUSTER_DEV_REGISTER_H
 #define MUSTER_DEV_REGISTER_H
 #include "muster/dev_parts.h"

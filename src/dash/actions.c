@@ -2,8 +2,9 @@
  *
  *     {"action": "transfer-leadership", "replica": "node-1", "confirm": true}
  *
- * It needs the token as "Authorization: Bearer ...", the type application/json, and no Origin but
- * our own: a foreign page can send none of the three. The answer is 202 with a number; how it ended
+ * It needs the token as "Authorization: Bearer ...", or a certificate with bigfleet://admin; the
+ * type application/json; and no Origin but our own. A foreign page can send none but the
+ * certificate, which the browser adds by itself: the type alone would stop it. The answer is 202 with a number; how it ended
  * comes as the event "action" and stands at GET /api/actions. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct action {
     enum action_state state;
     uint64_t number;
     wall_time at;
+    const char *by; /* "token" or "certificate"; static text */
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP];
     bool ok;
     char said[WHY_CAP];
@@ -113,6 +115,7 @@ static void write_action(struct ndjson *json, struct str key, const struct actio
     ndjson_u64(json, STR("number"), a->number);
     ndjson_u64(json, STR("at_ms"), a->at.ms);
     ndjson_c_string(json, STR("action"), a->kind->name);
+    ndjson_c_string(json, STR("by"), a->by);
     for (size_t i = 0; a->kind->arguments[i]; i++)
         ndjson_c_string(json, str_from(a->kind->arguments[i]), a->arguments[i]);
     ndjson_bool(json, STR("done"), a->state == ACTION_DONE);
@@ -132,7 +135,8 @@ static void finish(struct action *a, bool ok, const char *said)
     dash->hurry = true; /* who acted wants to see it */
     snprintf(a->said, sizeof a->said, "%s", said);
     LOG_INFO(&dash->log, "action from the dashboard", log_text("action", a->kind->name),
-             log_text("on", a->arguments[0]), log_bool("ok", ok), log_text("said", said));
+             log_text("on", a->arguments[0]), log_text("by", a->by), log_bool("ok", ok),
+             log_text("said", said));
     buf_init(&event, REQUEST_MAX);
     ndjson_begin_value(&json, &event, NDJSON_LINE);
     write_action(&json, NDJSON_ITEM, a);
@@ -285,7 +289,7 @@ static const struct action_kind *read_body(const struct json *body,
     return kind;
 }
 
-static void take(struct dash *dash, const struct action_kind *kind,
+static void take(struct dash *dash, const struct action_kind *kind, const char *by,
                  char arguments[ARGUMENTS_MAX][ARGUMENT_CAP], struct http_response *response)
 {
     struct actions *actions = dash->actions;
@@ -294,7 +298,7 @@ static void take(struct dash *dash, const struct action_kind *kind,
     pthread_mutex_lock(&actions->lock);
     a = room(actions);
     if (a) {
-        *a = (struct action){.dash = dash, .kind = kind, .state = ACTION_ASKED};
+        *a = (struct action){.dash = dash, .kind = kind, .state = ACTION_ASKED, .by = by};
         a->number = ++actions->numbers;
         a->at = clock_wall(dash->io->clock);
         memcpy(a->arguments, arguments, sizeof a->arguments);
@@ -315,6 +319,7 @@ static void page_do(struct dash *dash, const struct http_request *request,
                     struct http_response *response)
 {
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP] = {{0}};
+    const char *by = dash_admin_by(dash, request);
     const struct action_kind *kind;
     struct json *body = NULL;
     struct note note = {""};
@@ -323,15 +328,16 @@ static void page_do(struct dash *dash, const struct http_request *request,
         refuse(response, 403, dash->read_only);
     } else if (!own_origin(request)) {
         refuse(response, 403, "asked for by another site");
-    } else if (!dash_token_matches(dash, request->authorization)) {
-        refuse(response, 401, "the admin token is needed: Authorization: Bearer TOKEN");
+    } else if (!by) {
+        refuse(response, 401,
+               "the admin token is needed (Authorization: Bearer TOKEN), or an admin certificate");
     } else if (!str_equal(request->content_type, STR("application/json"))) {
         refuse(response, 415, "expected application/json");
     } else if (json_open(request->body, BODY_MAX, &body, &note) ||
                !(kind = read_body(body, arguments, &note))) {
         refuse(response, 400, note.text);
     } else {
-        take(dash, kind, arguments, response);
+        take(dash, kind, by, arguments, response);
     }
     json_close(body);
 }

@@ -261,7 +261,7 @@ static void page_keys(void *context, const struct http_request *request,
         response->err = buf_append_c(&response->body, "{\"error\":\"bad prefix\"}\n");
     } else {
         pthread_mutex_lock(&dash->browse->lock);
-        serve(dash, buf_peek(&prefix), dash_token_matches(dash, request->authorization), response);
+        serve(dash, buf_peek(&prefix), dash_admin_by(dash, request) != NULL, response);
         pthread_mutex_unlock(&dash->browse->lock);
     }
     buf_deinit(&prefix);

@@ -8,7 +8,7 @@ static const char *const topic_paths[TOPICS] = {
     [TOPIC_RAFT] = "/api/raft",       [TOPIC_TOPOLOGY] = "/api/topology",
     [TOPIC_FLEET] = "/api/fleet",     [TOPIC_SHARDS] = "/api/shards",
     [TOPIC_NEEDS] = "/api/needs",     [TOPIC_STORE] = "/api/store",
-    [TOPIC_WORKERS] = "/api/workers",
+    [TOPIC_WORKERS] = "/api/workers", [TOPIC_NOTES] = "/api/notes",
 };
 static const char *topic_name(enum topic topic)
 {
@@ -41,7 +41,8 @@ void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome)
         snprintf(why, WHY_CAP, "%s", err_text(outcome->err ? outcome->err : ERR_UNKNOWN));
 }
 
-bool dash_token_matches(const struct dash *dash, struct str authorization)
+/* In a time that says nothing of where they differ. False without a token. */
+static bool token_matches(const struct dash *dash, struct str authorization)
 {
     struct str bearer = STR("Bearer "), given = str_tail(authorization, bearer.len);
     size_t len = strlen(dash->token);
@@ -50,6 +51,20 @@ bool dash_token_matches(const struct dash *dash, struct str authorization)
     if (len == 0 || !str_starts(authorization, bearer) || given.len != len) return false;
     for (size_t i = 0; i < len; i++) differ |= (unsigned char)(given.at[i] ^ dash->token[i]);
     return differ == 0;
+}
+
+static bool is_admin(const struct tls_identity *identity)
+{
+    struct str uri;
+
+    return identity && !tls_identity_uri(identity, STR("bigfleet"), &uri) &&
+           str_equal(uri, STR("bigfleet://admin"));
+}
+
+const char *dash_admin_by(const struct dash *dash, const struct http_request *request)
+{
+    if (token_matches(dash, request->authorization)) return "token";
+    return dash->token[0] && is_admin(request->identity) ? "certificate" : NULL;
 }
 
 void dash_maybe_closed(struct dash *dash)
@@ -61,6 +76,9 @@ void dash_maybe_closed(struct dash *dash)
     if (!browse_idle(dash) || !actions_idle(dash)) return;
     parts_close(dash);
     shards_close(dash);
+    replicas_close(dash);
+    groups_close(dash);
+    notes_close(dash);
     browse_close(dash);
     actions_close(dash);
     timer_deinit(&dash->tick);
@@ -110,7 +128,7 @@ static void see_leader(struct dash *dash, const struct dash_self *self)
         (struct leader_seen){clock_wall(dash->io->clock), self->term, self->leader_id};
 }
 
-static void put_id(struct ndjson *json, const char *key, uint64_t id)
+void dash_put_id(struct ndjson *json, const char *key, uint64_t id)
 {
     char text[20];
 
@@ -131,8 +149,8 @@ static void write_self(struct dash *dash, struct ndjson *json)
     dash->now.values[SERIES_COMMIT] = (double)self.commit;
     dash->now.values[SERIES_TERM] = (double)self.term;
     ndjson_open_object(json, STR("self"));
-    put_id(json, "replica_id", self.id);
-    put_id(json, "leader_id", self.leader_id);
+    dash_put_id(json, "replica_id", self.id);
+    dash_put_id(json, "leader_id", self.leader_id);
     ndjson_c_string(json, STR("role"), self.role);
     ndjson_bool(json, STR("ready"), self.ready);
     ndjson_bool(json, STR("voter"), self.voter);
@@ -155,7 +173,7 @@ static void write_self(struct dash *dash, struct ndjson *json)
         ndjson_open_object(json, NDJSON_ITEM);
         ndjson_u64(json, STR("at_ms"), dash->leaders[i].at.ms);
         ndjson_u64(json, STR("term"), dash->leaders[i].term);
-        put_id(json, "leader_id", dash->leaders[i].leader_id);
+        dash_put_id(json, "leader_id", dash->leaders[i].leader_id);
         ndjson_close_object(json);
     }
     ndjson_close_array(json);
@@ -172,6 +190,9 @@ static void tell_topic(struct dash *dash, enum topic topic)
     if (topic == TOPIC_RAFT) write_self(dash, &json);
     parts_write(dash, topic, &json);
     shards_write(dash, topic, &json);
+    replicas_write(dash, topic, &json);
+    groups_write(dash, topic, &json);
+    notes_write(dash, topic, &json);
     if (ndjson_end(&json)) {
         buf_clear(&dash->text);
         ndjson_begin(&json, &dash->text, NDJSON_LINE);
@@ -219,6 +240,9 @@ static void on_tick(struct timer *timer)
     }
     parts_ask(dash);
     shards_ask(dash);
+    replicas_ask(dash);
+    groups_ask(dash);
+    notes_ask(dash);
 }
 
 /* -- life -- */
@@ -234,6 +258,9 @@ static enum err open_rest(struct dash *dash, const struct dash_options *options,
 
     if (!err) err = parts_open(dash);
     if (!err) err = shards_open(dash);
+    if (!err) err = replicas_open(dash);
+    if (!err) err = groups_open(dash);
+    if (!err) err = notes_open(dash, options->notes_file);
     if (!err) err = browse_open(dash);
     if (!err) err = actions_open(dash);
     if (!err) err = pages_open(dash);
@@ -290,6 +317,7 @@ void dash_close(struct dash *dash, void (*done)(void *owner), void *owner)
     actions_stop(dash);
     dash->channels_open++; /* not gone while it is being taken apart */
     shards_hang_up(dash);
+    replicas_hang_up(dash);
     if (dash->channel) rpc_channel_close(dash->channel, dash_channel_closed, dash);
     dash->channel = NULL;
     dash_channel_closed(dash);

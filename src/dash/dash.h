@@ -6,8 +6,9 @@
  * and nothing waits for it. Answers become JSON on the loop's thread; the HTTP thread sees the
  * finished text. While nobody watches, it asks five times less often.
  *
- * The surprising rule: everything is read-only but for POST /api/actions, and that needs the token.
- * Without a token there are no actions at all, and values of the store are not shown. */
+ * The surprising rule: everything is read-only but for POST /api/actions, and that needs the token
+ * or, under TLS, a certificate with bigfleet://admin. Without a token there are no actions at all,
+ * and values of the store are not shown. */
 #ifndef DASH_DASH_H
 #define DASH_DASH_H
 #include "io/http.h"
@@ -37,6 +38,7 @@ struct dash_options {
     const char *node, *version, *commit; /* copied */
     const char *warning;                 /* shown on every page; NULL: none; copied */
     const char *token;                   /* NULL: no actions; copied */
+    const char *notes_file;              /* NULL: no notes; copied */
     const char *read_only;               /* without a token: why; copied */
     void (*self)(void *owner, struct dash_self *ret_self);
     void *owner;

@@ -3,6 +3,9 @@
  *   dash.c     life, the tick, topics: what is published and sent
  *   parts.c    what the coordinators are asked, and what of it goes into the history
  *   shards.c   the same of each shard
+ *   replicas.c what each replica says of itself
+ *   groups.c   slots and waiters of the groups that have a holder
+ *   notes.c    lines of a file that readers are to know
  *   browse.c   the keys of the store below a prefix: asked on the HTTP thread, answered by the loop
  *   actions.c  what may be done, by whom, and how it ended
  *   pages.c    the assets of the page, and the routes that have no topic
@@ -44,6 +47,7 @@ enum topic {
     TOPIC_NEEDS,
     TOPIC_STORE,
     TOPIC_WORKERS,
+    TOPIC_NOTES,
     TOPICS
 };
 
@@ -84,7 +88,7 @@ struct shard_link {
     struct ndjson writer; /* while needs stream in */
     bool headed;
     enum err err;
-    uint64_t needs, unmet, configured, actions;
+    uint64_t needs, unmet, configured, actions, cycles;
     double cost, cycle_ms;
     bool told; /* its status was understood: the numbers above are known */
 };
@@ -94,8 +98,11 @@ struct leader_seen {
     uint64_t term, leader_id;
 };
 
-struct browse;  /* browse.c */
-struct actions; /* actions.c */
+struct replica_link; /* replicas.c */
+struct group;        /* groups.c */
+struct notes;        /* notes.c */
+struct browse;       /* browse.c */
+struct actions;      /* actions.c */
 
 struct dash {
     struct io *io;
@@ -117,6 +124,8 @@ struct dash {
     bool hurry; /* in the next one */
     struct shard_link *shards; /* SHARDS_MAX of them */
     size_t shards_listed;
+    struct replica_link *replicas;
+    struct group *groups;
     struct leader_seen leaders[LEADERS_KEPT];
     size_t leader_count;
     uint64_t snapshot; /* the last index seen, and since when */
@@ -125,6 +134,7 @@ struct dash {
     mono_time sample_due;
     pthread_mutex_t lock; /* of the history, which the HTTP thread writes out */
     struct history *history;
+    struct notes *notes; /* NULL: no file was named */
     struct browse *browse;
     struct actions *actions;
     struct timer tick;
@@ -142,6 +152,7 @@ static inline bool dash_due(const struct dash *dash, mono_time due)
 {
     return dash->eager || mono_due(due, loop_now(dash->io->loop));
 }
+void dash_put_id(struct ndjson *json, const char *key, uint64_t id); /* 0: null */
 void dash_send(struct dash *dash, const char *name, struct str json);
 void dash_channel_closed(void *dash);
 void dash_maybe_closed(struct dash *dash);
@@ -149,8 +160,9 @@ enum err dash_channel_open(struct dash *dash, const char *const *addresses, bool
                            struct rpc_channel **ret_channel, struct note *note);
 /* In words, for who looks at the page. */
 void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome);
-/* Compares in a time that says nothing of where they differ. False without a token. */
-bool dash_token_matches(const struct dash *dash, struct str authorization);
+/* How the caller is an administrator: "token" or "certificate"; NULL: it is not one. Nobody is
+ * where there are no actions. Static text. */
+const char *dash_admin_by(const struct dash *dash, const struct http_request *request);
 static inline struct str json_line(const struct buf *buf) /* without its line end */
 {
     return str_of(buf->data, buf->len - 1);
@@ -172,6 +184,31 @@ void shards_end_list(struct dash *dash);
 void shards_ask(struct dash *dash);
 void shards_write(struct dash *dash, enum topic topic, struct ndjson *json);
 void shards_sample(struct dash *dash, struct sample *sample);
+
+/* -- replicas.c -- */
+enum err replicas_open(struct dash *dash);
+void replicas_close(struct dash *dash); /* frees; after all channels are closed */
+void replicas_hang_up(struct dash *dash);
+void replicas_begin_list(struct dash *dash);
+void replicas_listed(struct dash *dash, uint64_t id, const char *address);
+void replicas_end_list(struct dash *dash);
+void replicas_ask(struct dash *dash);
+void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json);
+
+/* -- groups.c -- */
+enum err groups_open(struct dash *dash);
+void groups_close(struct dash *dash); /* frees; after all channels are closed */
+void groups_begin_list(struct dash *dash);
+void groups_listed(struct dash *dash, struct str claim); /* a key without its "muster/" */
+void groups_end_list(struct dash *dash);
+void groups_ask(struct dash *dash);
+void groups_write(struct dash *dash, enum topic topic, struct ndjson *json);
+
+/* -- notes.c -- */
+enum err notes_open(struct dash *dash, const char *path); /* NULL: there are none */
+void notes_close(struct dash *dash);
+void notes_ask(struct dash *dash);
+void notes_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- browse.c -- */
 enum err browse_open(struct dash *dash);

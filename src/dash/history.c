@@ -15,6 +15,7 @@ const char *series_name(enum series series)
         [SERIES_NEEDS] = "needs",
         [SERIES_UNMET] = "unmet",
         [SERIES_ACTIONS] = "actions",
+        [SERIES_CYCLES] = "cycles",
         [SERIES_CYCLE_MS] = "cycle_ms",
         [SERIES_REVISION] = "revision",
         [SERIES_KEYS] = "keys",

@@ -16,6 +16,7 @@ enum series {
     SERIES_NEEDS,
     SERIES_UNMET,
     SERIES_ACTIONS,  /* ever */
+    SERIES_CYCLES,   /* of all shards, ever */
     SERIES_CYCLE_MS, /* the slowest shard's last cycle */
     SERIES_REVISION,
     SERIES_KEYS,

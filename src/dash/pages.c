@@ -55,6 +55,7 @@ static void page_session(void *context, const struct http_request *request,
                          struct http_response *response)
 {
     const struct dash *dash = context; /* what is read here never changes */
+    const char *by = dash_admin_by(dash, request);
     struct ndjson json;
 
     response->content_type = "application/json";
@@ -65,7 +66,8 @@ static void page_session(void *context, const struct http_request *request,
     ndjson_c_string(&json, STR("warning"), dash->warning[0] ? dash->warning : NULL);
     ndjson_bool(&json, STR("actions"), dash->token[0] != '\0');
     ndjson_c_string(&json, STR("read_only"), dash->token[0] ? NULL : dash->read_only);
-    ndjson_bool(&json, STR("admin"), dash_token_matches(dash, request->authorization));
+    ndjson_bool(&json, STR("admin"), by != NULL);
+    ndjson_c_string(&json, STR("admin_by"), by);
     response->err = ndjson_end(&json);
 }
 

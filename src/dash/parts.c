@@ -34,6 +34,10 @@ static void took_replicas(struct dash *dash, const ProtobufCMessage *answer)
         most = max_u64(most, list->replicas[i]->match);
         least = min_u64(least, list->replicas[i]->match);
     }
+    replicas_begin_list(dash);
+    for (size_t i = 0; i < list->n_replicas; i++)
+        replicas_listed(dash, list->replicas[i]->replica_id, list->replicas[i]->grpc_address);
+    replicas_end_list(dash);
     dash->now.values[SERIES_LAG] = most >= least ? (double)(most - least) : NAN;
 }
 
@@ -60,6 +64,19 @@ static void took_reports(struct dash *dash, const ProtobufCMessage *answer)
     }
     dash->now.values[SERIES_MACHINES] = machines;
     dash->now.values[SERIES_SHORTFALLS] = shortfalls;
+}
+
+static void took_claims(struct dash *dash, const ProtobufCMessage *answer)
+{
+    const Muster__V1__RangeResponse *range = (const void *)answer;
+
+    groups_begin_list(dash);
+    for (size_t i = 0; i < range->n_entries; i++) {
+        const Muster__V1__Entry *e = range->entries[i];
+        struct str key = str_of(e->key.data, e->key.len);
+        if (e->token) groups_listed(dash, str_tail(key, sizeof CLAIMS_PREFIX - 1));
+    }
+    groups_end_list(dash);
 }
 
 static void took_store(struct dash *dash, const ProtobufCMessage *answer)
@@ -195,7 +212,8 @@ static const struct part_kind kinds[] = {
      .every_ms = 2000,
      .answer = ANSWER_OF(muster__v1, range_response),
      .request = claims_request,
-     .write = write_claims},
+     .write = write_claims,
+     .took = took_claims},
     {.topic = TOPIC_WORKERS,
      .name = "status",
      .path = MEMBERS "ClusterStatus",

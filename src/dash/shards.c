@@ -112,6 +112,7 @@ static void take_numbers(struct shard_link *link, const Muster__V1__ShardStatusR
     link->cost = 0;
     link->configured = link->actions = 0;
     link->cycle_ms = s->cycle_ms;
+    link->cycles = s->cycle;
     for (size_t i = 0; i < s->n_inventory; i++) {
         const Muster__V1__Holding *h = s->inventory[i];
         if (is_paid(h->state)) link->cost += h->price_per_hour * h->count;
@@ -307,8 +308,9 @@ static void add(struct sample *sample, enum series series, double value)
 /* Sums over the shards that answer; of none: not known. */
 void shards_sample(struct dash *dash, struct sample *sample)
 {
-    static const enum series ours[] = {SERIES_NEEDS, SERIES_UNMET,   SERIES_CONFIGURED,
-                                       SERIES_COST,  SERIES_ACTIONS, SERIES_CYCLE_MS};
+    static const enum series ours[] = {SERIES_NEEDS,   SERIES_UNMET,   SERIES_CONFIGURED,
+                                       SERIES_COST,    SERIES_ACTIONS, SERIES_CYCLES,
+                                       SERIES_CYCLE_MS};
 
     for (size_t i = 0; i < ARRAY_LEN(ours); i++) sample->values[ours[i]] = NAN;
     for (size_t i = 0; i < SHARDS_MAX; i++) {
@@ -319,6 +321,7 @@ void shards_sample(struct dash *dash, struct sample *sample)
         }
         if (!answers(link, ASK_STATUS)) continue;
         add(sample, SERIES_ACTIONS, (double)link->actions);
+        add(sample, SERIES_CYCLES, (double)link->cycles);
         sample->values[SERIES_CYCLE_MS] = fmax(sample->values[SERIES_CYCLE_MS], link->cycle_ms);
         if (!link->told) continue;
         add(sample, SERIES_CONFIGURED, (double)link->configured);

@@ -593,6 +593,10 @@ static void reply_hash(struct replica_service *service, struct rpc_call *call)
     response.term = status.term;
     response.machines = pointers;
     response.n_machines = service->machine_count;
+    response.snapshot = status.snapshot;
+    response.first = status.first;
+    response.log_bytes = status.log_bytes;
+    response.disk_free = status.disk_free;
     rpc_reply(call, &response.base);
 }
 

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/note.h"
 #include "base/str.h"
+#include "io/tls.h"
 
 struct http_server;
 struct http_channel;
@@ -25,6 +26,9 @@ struct http_request {
     struct str content_type, authorization, accept, if_none_match;
     struct str host, origin; /* what a page that accepts POST compares to stop foreign sites */
     struct str peer;         /* address text, without port */
+    /* From a certificate that our authorities signed for a client: its URIs only. NULL: the caller
+     * showed none, or one that says nothing. Valid while the handler runs. */
+    const struct tls_identity *identity;
 };
 struct http_response {
     int status;                /* 200 when untouched */
@@ -40,9 +44,10 @@ struct http_response {
 typedef void http_handler(void *context, const struct http_request *request,
                           struct http_response *response);
 struct http_options {
-    const char *address;               /* "127.0.0.1:8790", "[::1]:0"; port 0 takes a free one */
-    const char *cert_file, *key_file;  /* both or none; PEM; TLS 1.2 and 1.3; read once, now */
-    uint32_t connections_max;          /* 0: 256; more wait in the kernel until one ends */
+    const char *address;              /* "127.0.0.1:8790", "[::1]:0"; port 0 takes a free one */
+    const char *cert_file, *key_file; /* both or none; PEM; TLS 1.2 and 1.3; read once, now */
+    const char *ca_file;      /* with those: callers may show a certificate of these authorities */
+    uint32_t connections_max; /* 0: 256; more wait in the kernel until one ends */
     uint32_t connections_per_peer_max; /* 0: 64; more are closed at once */
     uint32_t idle_timeout_s;           /* 0: 60 */
     size_t body_max;                   /* 0: 64 KiB; more is answered with 413 */
@@ -70,6 +75,10 @@ void http_close(struct http_server *server);
  * pair stays), ERR_INVALID (opened without TLS), ERR_TOO_LARGE, ERR_NOMEM. */
 enum err http_replace_pair(struct http_server *server, struct str cert_pem, struct str key_pem,
                            struct note *note);
+/* The authorities whose clients are known from now on, PEM text. Browsers are still told the names
+ * of those it was opened with. Any thread. ERR_PARSE (the old ones stay), ERR_INVALID (opened
+ * without any), ERR_TOO_LARGE, ERR_NOMEM. */
+enum err http_replace_trust(struct http_server *server, struct str ca_pem, struct note *note);
 const char *http_address(const struct http_server *server); /* with the real port; borrowed */
 struct http_stats http_stats(const struct http_server *server);
 /* Exact path, or every path below it when it ends with '/'; the longest match wins (pages and

@@ -58,6 +58,7 @@ struct http_server {
     uint32_t keepalive_ms, connections_max, readers_max;
     int wake_fd;
     bool tls;
+    char *ca_pem; /* as it was at open; NULL: callers are not asked who they are */
     char address[HTTP_ADDRESS_CAP];
 
     /* -- the HTTP thread's, once it runs -- */
@@ -70,6 +71,7 @@ struct http_server {
     pthread_mutex_t lock; /* of what follows, but for the first line of flags */
     pthread_cond_t handler_ended;
     struct http_pair *pair; /* newest first; NULL without TLS */
+    void *trust;            /* a gnutls_x509_trust_list_t; NULL with ca_pem */
     size_t route_count;
     struct route routes[HTTP_ROUTES_MAX];
     bool thread_runs,
@@ -119,6 +121,13 @@ void *http_on_handshake(void); /* a function of GnuTLS's own type, for the libra
 void http_pair_thread(struct http_server *server); /* the HTTP thread says whose it is */
 void http_pairs_trim(struct http_server *server);  /* frees replaced ones: no connection is open */
 void http_pairs_free(struct http_server *server);  /* after the thread has ended */
+
+/* Who the caller of this connection proved to be, by URIs; NULL: nobody. HTTP thread. */
+struct http_caller;
+struct http_caller *http_caller_of(struct http_server *server, struct MHD_Connection *connection);
+const struct tls_identity *http_caller_identity(const struct http_caller *caller); /* NULL: NULL */
+void http_caller_free(struct http_caller *caller);
+void http_trust_free(struct http_server *server); /* after the thread has ended */
 
 /* -- http_query.c -- */
 /* Percent-decoding in one pass. '+' becomes a space when `plus_is_space`. ERR_PARSE for "%" without

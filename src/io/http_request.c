@@ -377,12 +377,16 @@ static enum MHD_Result answer_handler(struct http_server *server, struct MHD_Con
         .origin = header_of(connection, MHD_HTTP_HEADER_ORIGIN),
     };
     struct http_response response = {.status = 200, .content_type = "text/plain; charset=utf-8"};
+    struct http_caller *caller = http_caller_of(server, connection);
+    bool ran;
 
     peer_text(connection, peer);
     request.peer = str_from(peer);
+    request.identity = http_caller_identity(caller);
     buf_init(&response.body, server->response_max);
-    if (!run_handler(server, exchange, &request, &response))
-        return answer_refusal(server, connection, exchange, 404);
+    ran = run_handler(server, exchange, &request, &response);
+    http_caller_free(caller);
+    if (!ran) return answer_refusal(server, connection, exchange, 404);
     assert(response.status >= 200 && response.status <= 599);
     if (response.err == ERR_NOMEM) {
         buf_deinit(&response.body);

@@ -326,6 +326,7 @@ static enum err socket_open(struct http_server *server, const char *address, int
 
 struct pem_pair {
     char *cert, *key; /* NULL without TLS */
+    char *ca;         /* NULL: callers are not asked */
 };
 
 static enum err pem_read(const char *path, char **ret_text, struct note *note)
@@ -345,6 +346,7 @@ static void pem_free(struct pem_pair *pem)
     if (pem->key) explicit_bzero(pem->key, strlen(pem->key));
     free(pem->key);
     free(pem->cert);
+    free(pem->ca);
     *pem = (struct pem_pair){0};
 }
 
@@ -363,6 +365,7 @@ static enum err pem_load(const struct http_options *options, struct pem_pair *pe
     }
     err = pem_read(options->cert_file, &pem->cert, note);
     if (!err) err = pem_read(options->key_file, &pem->key, note);
+    if (!err && options->ca_file) err = pem_read(options->ca_file, &pem->ca, note);
     if (err) pem_free(pem);
     return err;
 }
@@ -377,7 +380,7 @@ static enum err daemon_start(struct http_server *server, const struct http_optio
 {
     uint32_t connections = given_or(options->connections_max, HTTP_CONNECTIONS_MAX);
     struct pem_pair pem = {0};
-    struct MHD_OptionItem tls[3] = {{MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem tls[4] = {{MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
     int fd = -1, family = 0;
     enum err err = pem_load(options, &pem, note);
@@ -388,6 +391,12 @@ static enum err daemon_start(struct http_server *server, const struct http_optio
         if (err)
             note_prefix(note, "certificate %s and key %s", options->cert_file, options->key_file);
     }
+    if (!err && pem.ca) {
+        server->ca_pem = pem.ca; /* the library keeps pointing at it */
+        pem.ca = NULL;
+        err = http_replace_trust(server, str_from(server->ca_pem), note);
+        if (err) note_prefix(note, "authorities %s", options->ca_file);
+    }
     if (!err) err = socket_open(server, options->address, &fd, &family, note);
     if (err) goto done;
     if (family == AF_INET6) flags |= MHD_USE_IPv6;
@@ -397,6 +406,10 @@ static enum err daemon_start(struct http_server *server, const struct http_optio
         tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0, http_on_handshake()};
         tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, versions};
         tls[2] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+        if (server->ca_pem) { /* asked for, never demanded: probes and most readers have none */
+            tls[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, server->ca_pem};
+            tls[3] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+        }
     }
     server->connections_max = connections;
     server->readers_max = connections > 1 ? connections / 2 : 1;
@@ -485,6 +498,8 @@ void http_close(struct http_server *server)
     assert(list_empty(&server->peers));
     http_routes_deinit(server);
     http_pairs_free(server);
+    http_trust_free(server);
+    free(server->ca_pem);
     if (server->out_of_memory) MHD_destroy_response(server->out_of_memory);
     if (server->wake_fd >= 0) close(server->wake_fd);
     pthread_mutex_destroy(&server->lock);

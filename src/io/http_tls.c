@@ -1,4 +1,5 @@
-/* The certificate and key that HTTPS shows, replaceable while the server runs.
+/* The certificate and key that HTTPS shows, and the authorities whose clients it knows, both
+ * replaceable while the server runs.
  *
  * GnuTLS, which the library is built on, asks for the pair once per handshake, on the HTTP thread.
  * A handshake under way keeps pointing at the pair it was given, and nobody tells us when it is
@@ -6,6 +7,7 @@
  * kilobytes per renewal. */
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <stdlib.h>
 
 #include "io/http_internal.h"
@@ -153,4 +155,138 @@ void *http_on_handshake(void)
     } both = {.call = on_handshake}; /* the option's list holds object pointers only */
     static_assert(sizeof both.call == sizeof both.value, "POSIX: one size for both");
     return both.value;
+}
+
+/* -- who calls --
+ *
+ * The library asks for a certificate and takes any: what it is worth is decided here, against the
+ * authorities as they are now, each time a handler wants to know. */
+
+enum { CALLER_URI_MAX = 2048 };
+
+struct http_caller {
+    struct tls_identity identity;
+    struct str uris[TLS_NAMES_MAX];
+    char *texts[TLS_NAMES_MAX];
+};
+
+enum err http_replace_trust(struct http_server *server, struct str ca_pem, struct note *note)
+{
+    const gnutls_datum_t pem = {(unsigned char *)ca_pem.at, (unsigned)ca_pem.len};
+    gnutls_x509_trust_list_t list, old;
+    int code;
+
+    if (!server->ca_pem) {
+        note_set(note, "the server was opened without authorities");
+        return ERR_INVALID;
+    }
+    if (ca_pem.len > HTTP_PEM_MAX) return ERR_TOO_LARGE;
+    if (gnutls_x509_trust_list_init(&list, 0) < 0) return ERR_NOMEM;
+    code = gnutls_x509_trust_list_add_trust_mem(list, &pem, NULL, GNUTLS_X509_FMT_PEM, 0, 0);
+    if (code <= 0) {
+        gnutls_x509_trust_list_deinit(list, 1);
+        note_set(note, "no authority can be read: %s", code < 0 ? gnutls_strerror(code) : "none");
+        return ERR_PARSE;
+    }
+    http_lock(server);
+    old = server->trust;
+    server->trust = list;
+    http_unlock(server);
+    if (old) gnutls_x509_trust_list_deinit(old, 1);
+    return ERR_OK;
+}
+
+void http_trust_free(struct http_server *server)
+{
+    if (server->trust) gnutls_x509_trust_list_deinit(server->trust, 1);
+    server->trust = NULL;
+}
+
+static bool is_trusted(struct http_server *server, gnutls_x509_crt_t *chain, unsigned count)
+{
+    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
+                                     .data = (unsigned char *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT};
+    unsigned status = ~0u;
+    int code;
+
+    http_lock(server); /* it may be replaced, and is then freed */
+    code = gnutls_x509_trust_list_verify_crt2(server->trust, chain, count, &purpose, 1, 0, &status,
+                                              NULL);
+    http_unlock(server);
+    return code >= 0 && status == 0;
+}
+
+/* A name that reads differently to two readers is nobody's name. */
+static bool is_plain(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~') return false;
+    return len > 0;
+}
+
+/* False: something in it cannot be believed, and so nothing can. */
+static bool read_uris(struct http_caller *caller, gnutls_x509_crt_t leaf)
+{
+    for (unsigned i = 0;; i++) {
+        char text[CALLER_URI_MAX];
+        size_t len = sizeof text, at = caller->identity.uri_count;
+        int kind = gnutls_x509_crt_get_subject_alt_name(leaf, i, text, &len, NULL);
+
+        if (kind == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE) return true;
+        if (kind < 0) return false;
+        if (kind != GNUTLS_SAN_URI) continue;
+        if (at == TLS_NAMES_MAX || !is_plain(text, len)) return false;
+        caller->texts[at] = str_dup(str_of(text, len));
+        if (!caller->texts[at]) return false;
+        caller->uris[at] = str_of(caller->texts[at], len);
+        caller->identity.uri_count++;
+    }
+}
+
+void http_caller_free(struct http_caller *caller)
+{
+    if (!caller) return;
+    for (size_t i = 0; i < TLS_NAMES_MAX; i++) free(caller->texts[i]);
+    free(caller);
+}
+
+static struct http_caller *caller_make(struct http_server *server, gnutls_x509_crt_t *chain,
+                                       unsigned count)
+{
+    struct http_caller *caller;
+
+    if (!is_trusted(server, chain, count)) return NULL;
+    caller = calloc(1, sizeof *caller);
+    if (!caller) return NULL;
+    caller->identity.uris = caller->uris;
+    if (read_uris(caller, chain[0]) && caller->identity.uri_count > 0) return caller;
+    http_caller_free(caller);
+    return NULL;
+}
+
+struct http_caller *http_caller_of(struct http_server *server, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info;
+    const gnutls_datum_t *given;
+    gnutls_x509_crt_t chain[HTTP_CHAIN_MAX];
+    struct http_caller *caller = NULL;
+    unsigned count = 0, read = 0;
+    bool good = true;
+
+    if (!server->ca_pem) return NULL;
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    given = info ? gnutls_certificate_get_peers(info->tls_session, &count) : NULL;
+    if (!given || count == 0 || count > HTTP_CHAIN_MAX) return NULL;
+    while (read < count && good && gnutls_x509_crt_init(&chain[read]) >= 0) {
+        good = gnutls_x509_crt_import(chain[read], &given[read], GNUTLS_X509_FMT_DER) >= 0;
+        read++;
+    }
+    if (good && read == count) caller = caller_make(server, chain, count);
+    while (read > 0) gnutls_x509_crt_deinit(chain[--read]);
+    return caller;
+}
+
+const struct tls_identity *http_caller_identity(const struct http_caller *caller)
+{
+    return caller ? &caller->identity : NULL;
 }

@@ -1,6 +1,6 @@
 // The shell: one stream of events, one state, the view of the address. A view is a function from
 // state to elements; after each event it is made anew and laid over what is shown.
-import { h, morph, note } from '/assets/kit.js';
+import { h, morph, note, notes } from '/assets/kit.js';
 import * as overview from '/assets/fleet.js';
 import * as shards from '/assets/shards.js';
 import * as needs from '/assets/needs.js';
@@ -18,7 +18,7 @@ const views = [
   { path: '/store', title: 'Store', make: store.view },
   { path: '/raft', title: 'Raft', make: raft.view },
 ];
-const topics = ['raft', 'topology', 'fleet', 'shards', 'needs', 'store', 'workers'];
+const topics = ['raft', 'topology', 'fleet', 'shards', 'needs', 'store', 'workers', 'notes'];
 const get = id => document.getElementById(id);
 
 // What the views read. `ask` is what the reader typed or chose, by name.
@@ -37,6 +37,17 @@ state.rate = name => {
   });
 };
 
+// What one counter gained for each that another did, over the last minute: `actions` per cycle.
+state.per = (name, other) => {
+  const a = state.series(name), b = state.series(other), back = 30;
+  return a.map(([t, v], i) => {
+    let from = Math.max(0, i - back);
+    while (from < i && (a[from][1] === null || b[from][1] === null)) from++;
+    const gained = v - a[from][1], turns = b[i][1] - b[from][1]; // negative after a restart
+    return [t, v !== null && b[i][1] !== null && gained >= 0 && turns > 0 ? gained / turns : null];
+  });
+};
+
 // -- showing --
 
 const view_of = path => views.find(v => v.path.replace(/\/$/, '') === path.replace(/\/$/, ''));
@@ -51,6 +62,7 @@ function draw() {
   const view = current(), next = h('main');
   document.title = view.title + ' · muster';
   for (const [key, value] of new URLSearchParams(location.search)) if (!(key in state.ask)) state.ask[key] = value;
+  if ((state.notes.notes || []).length) next.append(notes(state.notes.notes));
   if (state.session.warning) next.append(note(state.session.warning, 'bad'));
   try { next.append(...[view.make(state)].flat(Infinity).filter(Boolean)); }
   catch (error) { console.error(error); next.append(note('This view could not be drawn: ' + error.message, 'bad')); }
@@ -108,10 +120,14 @@ function live(name, text) {
   pill.textContent = text;
 }
 
-// A browser has six connections to a host, and keeps those of pages one might go back to.
+// A browser has six connections to a host, and keeps those of pages one might go back to: who is not
+// looked at does not listen, or the seventh tab would wait for ever.
 let stream = null;
-addEventListener('pagehide', () => { if (stream) stream.close(); stream = null; });
-addEventListener('pageshow', event => { if (event.persisted) { listen(); loadAll(); } });
+function hush() { if (stream) stream.close(); stream = null; }
+function hear() { if (!stream && document.visibilityState === 'visible') { listen(); loadAll(); } }
+addEventListener('pagehide', hush);
+addEventListener('pageshow', event => { if (event.persisted) hear(); });
+document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' ? hear() : hush());
 
 function listen() {
   stream = new EventSource('/api/events');
@@ -167,6 +183,7 @@ function ask(title, body, fields, act) {
 }
 
 async function admin() {
+  if (state.session.admin_by === 'certificate') return toast('You are an administrator by the certificate of your browser.', 'good');
   if (state.session.admin) {
     state.token = '';
     await session();
@@ -188,7 +205,7 @@ async function act(question) {
   if (!said) return;
   const { status, body } = await fetchJson('/api/actions', {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json', Authorization: 'Bearer ' + state.token },
+    headers: { 'Content-Type': 'application/json', ...withToken().headers },
     body: JSON.stringify({ ...question.body, ...said, confirm: true }),
   });
   if (status !== 202) toast(body.error || 'refused with status ' + status, 'bad');
@@ -280,3 +297,4 @@ theme(false);
 draw();
 listen();
 loadAll();
+if (document.visibilityState !== 'visible') hush(); // opened unseen

@@ -99,6 +99,16 @@ export const button = (text, act, data, tone) => h('button', Object.assign(
   { type: 'button', class: tone, 'data-do': act },
   Object.fromEntries(Object.entries(data || {}).map(([k, v]) => ['data-' + k, v]))), text);
 
+// What somebody wants the readers to know: the newest in the line, the others one click away.
+export const notes = list => h('details', { class: 'notes', 'data-key': 'notes' },
+  h('summary', { class: Date.now() - list[0].at_ms < 30000 ? 'fresh' : '' },
+    h('time', {}, list[0].at_ms ? clock(list[0].at_ms) : ''), list[0].from && badge(list[0].from, noteTone(list[0])), h('span', {}, list[0].text)),
+  table('What happened', [
+    { name: 'Time', get: n => n.at_ms ? clock(n.at_ms) : '–' }, { name: 'From', get: n => n.from ? badge(n.from, noteTone(n)) : '–' },
+    { name: 'What', get: n => n.text },
+  ], list, { tall: list.length > 10 }));
+const noteTone = n => n.from === 'chaos' ? (/ is back /.test(n.text) ? 'good' : 'bad') : '';
+
 // What was asked for and not answered, in words; nothing when all is well.
 export function troubles(doc, names) {
   const all = Object.entries((doc && doc.errors) || {}).filter(([name]) => !names || names.includes(name));

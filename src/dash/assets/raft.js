@@ -4,15 +4,25 @@ import { lines } from '/assets/chart.js';
 
 const short = id => id ? id.slice(0, 6) : '–';
 
+// What a replica said of its own disk; the leader knows nothing of that.
+function snapshot(disk) {
+  if (!disk || disk.snapshot === undefined) return disk && disk.why ? badge('does not answer', 'warn') : '–';
+  return disk.snapshot ? ['at ' + number(disk.snapshot), h('div', { class: 'fine' }, 'for ' + span(Date.now() - disk.snapshot_seen_ms) + ' or longer')]
+    : h('span', { class: 'fine' }, 'none yet');
+}
+
 function rows(list, most, state) {
+  const disk = id => (state.raft.disks || []).find(d => d.replica_id === id);
   return table('Replicas', [
-    { name: 'Replica', get: r => [r.name || short(r.replica_id), r.replica_id === (state.raft.self || {}).replica_id && h('div', { class: 'fine' }, 'this one')] },
+    { name: 'Replica', get: r => [h('span', { class: 'one-line' }, r.name || short(r.replica_id)), r.replica_id === (state.raft.self || {}).replica_id && h('div', { class: 'fine' }, 'this one')] },
     { name: 'Role', get: r => r.leader ? badge('leader', 'good') : r.voter ? badge('voter') : badge('learner', 'warn') },
     { name: 'Behind', num: true, get: r => number(most - r.match) },
     { name: 'Has up to', num: true, get: r => number(r.match) },
     { name: 'Last heard', num: true, get: r => r.leader ? 'now' : r.silent_ms < 0 ? badge('never', 'bad')
       : r.silent_ms > 3000 ? badge(span(r.silent_ms) + ' ago', 'bad') : span(r.silent_ms) + ' ago' },
-    { name: 'Addresses', get: r => h('div', { class: 'fine' }, 'gRPC ' + r.grpc_address, h('br'), 'Raft ' + r.raft_address, r.http_address && [' · ',
+    { name: 'Snapshot', get: r => snapshot(disk(r.replica_id)) },
+    { name: 'Log', num: true, get: r => { const d = disk(r.replica_id); return d && d.log_bytes !== undefined ? bytes(d.log_bytes) : '–'; } },
+    { name: 'Addresses', get: r => h('div', { class: 'fine one-line' }, 'gRPC ' + r.grpc_address, h('br'), 'Raft ' + r.raft_address, r.http_address && [h('br'),
       h('a', { href: '//' + r.http_address + '/raft' }, 'dashboard')]) },
     { name: '', get: r => h('span', { class: 'stack' },
       !r.leader && r.voter && button('Make leader', 'transfer', { name: r.name }),
@@ -42,7 +52,7 @@ export function view(state) {
       { name: 'Slowest voter', value: lag === null ? '–' : number(lag), unit: 'behind', tone: lag > 1000 && 'warn' },
       { name: 'Snapshot here', value: self.snapshot ? 'at ' + number(self.snapshot) : 'none yet',
         note: self.snapshot ? 'seen ' + span(Date.now() - self.snapshot_seen_ms) + ' ago' : 'the whole log is kept' },
-      { name: 'Changes of leader', value: number(Math.max(0, changes.length - 1)), note: 'since this process started' },
+      { name: 'Failovers', value: number(Math.max(0, changes.length - 1)), note: 'seen from here since ' + (changes.length ? clock(changes[0].at_ms) : 'the start') },
     ]),
     rows(list, most, state),
     h('div', { class: 'two' },

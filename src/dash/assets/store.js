@@ -15,6 +15,19 @@ function groups(claims) {
   return [...by.values()];
 }
 
+// Groups with their size and who waits; one that was not asked for yet has its holders only.
+function sizes(list, told) {
+  const slots = list.filter(g => g.slots).map(g => ({ ...g, ...(told.find(t => t.group === g.name) || { slots: null, waiters: null }) }));
+  return slots.length > 0 && section('Groups', table('Groups', [
+    { name: 'Group', get: g => h('a', { href: '/store?text=' + encodeURIComponent(g.name) }, g.name) },
+    { name: 'Slots', num: true, get: g => number(g.slots) },
+    { name: 'Held', num: true, get: g => number(g.claims.length) },
+    { name: 'Free', num: true, get: g => g.slots === null ? '–' : number(Math.max(0, g.slots - g.claims.length)) },
+    { name: 'Waiting', num: true, get: g => g.waiters ? badge(number(g.waiters), 'warn') : number(g.waiters) },
+    { name: 'Pause after a release', num: true, get: g => g.cooldown_ms ? span(g.cooldown_ms) : '–' },
+  ], slots, { key: g => g.name }));
+}
+
 const left = claim => claim.ttl_ms > 0
   ? h('span', {}, span(claim.remaining_ms), h('span', { class: 'fine' }, ' of ' + span(claim.ttl_ms))) : h('span', { class: 'fine' }, 'no lease');
 
@@ -59,6 +72,7 @@ export function view(state) {
     ]),
     h('div', { class: 'two' }, lines('Changes per second', [{ name: 'changes/s', points: rate }]),
       lines('Keys and leases', [{ name: 'keys', points: state.series('keys') }, { name: 'leases', points: state.series('leases') }], { format: number })),
+    sizes(groups(held), doc.groups || []),
     section('Claims and slots',
       h('div', { class: 'tools' },
         h('label', {}, 'Filter ', h('input', { type: 'search', 'data-ask': 'text', value: state.ask.text || '', placeholder: 'group or holder' })),
@@ -69,7 +83,7 @@ export function view(state) {
         { name: 'Token', num: true, get: c => number(c.token) },
         { name: 'Time left', get: left },
         { name: '', get: c => button('Release…', 'release', { key: c.key }, 'danger') },
-      ], rows.slice(0, 500), { key: c => c.key, empty: text ? 'No claim matches.' : 'Nothing is claimed. Try: musterctl coord acquire workers --slots 3' })),
+      ], rows.slice(0, 500), { key: c => c.key, empty: text ? 'No claim matches.' : 'Nothing is claimed. Try: musterctl coord exec --group jobs --slots 3 --store muster://ADDRESS -- sleep 60' })),
     browser(state),
   ];
 }

@@ -3,6 +3,7 @@ import { h, head, section, cards, table, badge, note, troubles, number, few, spa
 import { lines } from '/assets/chart.js';
 
 const tones = { STANDING_ACTIVE: 'good', STANDING_SUSPECTED: 'warn', STANDING_DEAD: 'bad' };
+const phases = ['–', 'starting', 'ready', 'running', 'draining']; // rollout's WorkerState
 const word = text => String(text).replace(/^[A-Z]+_/, '').toLowerCase();
 const RING_MAX = 720; // arcs that an eye can tell apart, and a phone can draw
 
@@ -65,6 +66,7 @@ export function view(state) {
       table('Workers', [
         { name: 'Worker', get: w => owners.includes(w.worker_id) ? h('span', { class: 'key s' + owners.indexOf(w.worker_id) % 7 }, h('i', {}), h('span', { class: 'ink' }, w.worker_id)) : w.worker_id },
         { name: 'Standing', get: w => [badge(word(w.standing), tones[w.standing]), w.draining && badge('draining', 'warn')] },
+        { name: 'Phase', get: w => phases[w.phase] || w.phase },
         { name: 'Load', num: true, get: w => few(100 * w.load, 0) + ' %' },
         { name: 'Partitions', num: true, get: w => number(w.partitions) },
         { name: 'Last beat', num: true, get: w => w.received_at_ms ? span(w.silent_ms) + ' ago' : '–' },

@@ -101,8 +101,8 @@ class Browser:
 class Page:
     def __init__(self, browser, width, height, dark):
         self.browser = browser
-        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(domain + ".enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
@@ -113,6 +113,10 @@ class Page:
 
     def call(self, method, **params):
         return self.browser.call(method, self.session, **params)
+
+    def close(self):
+        """Each open page has a stream, and a browser six connections to a host."""
+        self.browser.call("Target.closeTarget", targetId=self.target)
 
     def open(self, url):
         self.call("Page.navigate", url=url)
@@ -142,7 +146,10 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code=code or name,
                       **({"text": text} if text and kind == "keyDown" else {}),
-                      windowsVirtualKeyCode={"Tab": 9, "Enter": 13}.get(name, 0))
+                      windowsVirtualKeyCode={"Tab": 9, "Enter": 13, "Escape": 27}.get(name, 0))
+
+    def write(self, text):
+        self.call("Input.insertText", text=text)
 
     def screenshot(self, path, whole=True):
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]

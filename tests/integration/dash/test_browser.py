@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.parse
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../log"))
@@ -19,15 +20,22 @@ from cluster import check, run_cases, wait_for  # noqa: E402
 
 MUSTER, MUSTERCTL = (os.path.abspath(path) for path in sys.argv[1:3])
 SHOTS = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else ""
+
+
+def rows(caption):
+    """A script: how many rows the table of this name has."""
+    return f"[...document.querySelectorAll('table')].filter(t => t.caption.textContent === '{caption}').reduce((n, t) => n + t.tBodies[0].rows.length, 0)"
+
+
 # A view, and what stands on it once its data is there.
 VIEWS = {
-    "fleet": "[...document.querySelectorAll('h2')].some(h => h.textContent === 'By zone') && document.querySelectorAll('tbody tr').length > 3",
+    "fleet": f"{rows('Machines by zone')} > 0 && {rows('Cost by type')} > 0 && {rows('Machines to be had')} > 5",
     "shards": "document.querySelectorAll('section.panel').length === 2 && document.querySelectorAll('.split').length === 2",
-    "needs": "document.querySelectorAll('tbody tr').length >= 5",
+    "needs": f"{rows('Needs')} >= 5",
     "topology": "document.querySelectorAll('.panel').length === 2 && document.body.innerText.includes('eu-1c')",
     "workers": "document.querySelector('h1').textContent === 'Workers' && document.querySelectorAll('#view p').length > 0",
     "store": "document.body.innerText.includes('app/config') || document.querySelector('[data-form=browse]')",
-    "raft": "document.querySelectorAll('table')[0].querySelectorAll('tbody tr').length === 3",
+    "raft": f"{rows('Replicas')} === 3",
 }
 # What a screen reader or a keyboard would stumble over.
 STUMBLES = """(() => {
@@ -56,11 +64,12 @@ class Dev:
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="muster-dash-")
         self.out = os.path.join(self.dir, "out")
+        self.began = time.monotonic()
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
         with open(self.out, "wb") as out:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", MUSTER, "dev", "--free-ports", "--http-listen", "127.0.0.1:0",
-                 "--data-dir", os.path.join(self.dir, "data")], stdout=out, stderr=subprocess.STDOUT, env=environment)
+                 "--data-dir", os.path.join(self.dir, "data"), "--demand-every", "3s"], stdout=out, stderr=subprocess.STDOUT, env=environment)
 
     def text(self):
         with open(self.out, encoding="utf-8", errors="replace") as out:
@@ -88,6 +97,22 @@ class Dev:
         wait_for(" ".join(words), lambda: subprocess.run([MUSTERCTL, *words], capture_output=True, timeout=90).returncode == 0)
 
 
+class Holder:
+    """Holds a slot of a group, or waits for one, until it is let go."""
+
+    def __init__(self, dev, owner):
+        self.process = subprocess.Popen([MUSTERCTL, "coord", "exec", "--group", "jobs", "--slots", "2", "--wait", "1h", "--owner", owner,
+                                         "--store", "muster://" + dev.grpc, "--", "sleep", "3600"],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(90)
+
+
 def card(name):
     """A script: the number on the card of this name."""
     return ("(() => { const c = [...document.querySelectorAll('.card')].find(c => c.querySelector('dt').textContent === '" + name
@@ -113,6 +138,58 @@ def every_view(dev, browser):
             if SHOTS:
                 page.screenshot(os.path.join(SHOTS, f"{view}-{shape}.png"))
         quiet(dev, page)
+        page.close()
+
+
+def first_page(dev, browser):
+    """A full page as a newcomer meets it; how long it took is printed, never judged."""
+    page = browser.page(1280, 900)
+    page.open(dev.base + "/")
+    page.wait_for(VIEWS["fleet"], "the first page with its data")
+    print(f"# first full page {time.monotonic() - dev.began:.1f} s after `muster dev` was started, browser included", flush=True)
+    page.close()
+
+
+def claimed(dev, browser):
+    """Two hold, one waits: the group says so; a link filters; what happened is told on every view, and opens by the keyboard."""
+    with Holder(dev, "ann"), Holder(dev, "bob"), Holder(dev, "eve"):
+        page = browser.page(390, 844)
+        page.open(dev.base + "/store")
+        page.wait_for("[...document.querySelectorAll('table')].some(t => t.caption.textContent === 'Groups' && [...t.tBodies[0].rows].some("
+                      "r => [...r.cells].slice(0, 5).map(c => c.textContent).join() === 'jobs,2,2,0,1'))", "two of two slots held, one waits")
+        page.run("[...document.querySelectorAll('#view a')].find(a => a.textContent === 'jobs').click()")
+        page.wait_for("location.search === '?text=jobs'", "a link to the group")
+        if SHOTS:
+            page.screenshot(os.path.join(SHOTS, "store-claims-phone.png"))
+        page.wait_for("document.querySelector('.notes summary')", "what happened")
+        page.run("document.querySelector('.notes summary').focus()")
+        page.key("Enter", text="\r")
+        page.wait_for("document.querySelector('.notes[open] tbody tr')", "and before")
+        check(page.run(STUMBLES) == [], f"{page.run(STUMBLES)}")
+        quiet(dev, page)
+        page.close()
+
+
+def by_keyboard(dev, browser):
+    """From view to view, a filter typed, a dialog opened and left: without a mouse."""
+    page = browser.page(1280, 900)
+    page.open(dev.base + "/topology")
+    page.wait_for(VIEWS["topology"])
+    page.run("[...document.querySelectorAll('nav a')].find(a => a.textContent === 'Needs').focus()")
+    page.key("Enter", text="\r")
+    page.wait_for("location.pathname === '/needs' && document.activeElement.id === 'view'", "the view has the focus")
+    page.wait_for(VIEWS["needs"])
+    page.run("document.querySelector('input[data-ask=text]').focus()")
+    page.write("cluster-b")
+    page.wait_for("location.search === '?text=cluster-b' && document.activeElement.value === 'cluster-b'", "typed, and it stays while numbers move")
+    page.wait_for("[...document.querySelectorAll('#view > .scroll tbody th')].every(n => n.textContent.startsWith('cluster-b'))")
+    page.run("document.getElementById('admin').focus()")
+    page.key("Enter", text="\r")
+    page.wait_for("document.querySelector('dialog[open]') && document.activeElement.type === 'password'", "the dialog has the focus")
+    page.key("Escape")
+    page.wait_for("!document.querySelector('dialog[open]') && document.activeElement.id === 'admin'", "and gives it back")
+    quiet(dev, page)
+    page.close()
 
 
 def quiet(dev, page, allowed=()):
@@ -158,6 +235,7 @@ def live_and_linked(dev, browser):
     page.key("Enter", text="\r")
     page.wait_for("document.activeElement.id === 'view'", "the content has the focus")
     quiet(dev, page)
+    page.close()
 
 
 def acts(dev, browser):
@@ -201,8 +279,11 @@ def in_a_browser():
         os.makedirs(SHOTS, exist_ok=True)
     with Dev() as dev, tempfile.TemporaryDirectory(prefix="muster-chromium-") as home, Browser(home) as browser:
         dev.ready()
+        first_page(dev, browser)
         every_view(dev, browser)
         live_and_linked(dev, browser)
+        claimed(dev, browser)
+        by_keyboard(dev, browser)
         acts(dev, browser)
         dev.process.send_signal(signal.SIGINT)
         check(dev.process.wait(90) == 0, "a clean end")

@@ -5,19 +5,23 @@ import json
 import os
 import re
 import socket
+import ssl
+import subprocess
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fleet"))
-from coordinators import COORDINATOR, FLEET, PATIENCE, PATIENT, Cluster, check, run_cases, wait_for  # noqa: E402
+from coordinators import COORDINATOR, FLEET, MUSTERCTL, PATIENCE, PATIENT, Cluster, check, run_cases, wait_for  # noqa: E402
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../member"))
 from workers import IDS, READY, RUN, Workers, beat_until  # noqa: E402
 
-STORE = "muster.v1.Coordination/"
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../store"))
+from stores import STORE, Client, new_id  # noqa: E402
+
 VIEWS = ("/", "/fleet", "/shards", "/needs", "/topology", "/workers", "/workers/", "/store", "/raft")
 ASSETS = {"dash.css": "text/css", "icon.svg": "image/svg+xml", **{name + ".js": "text/javascript" for name in (
     "app", "kit", "chart", "raft", "topology", "fleet", "shards", "needs", "store", "workers")}}
-TOPICS = ("raft", "topology", "fleet", "shards", "needs", "store", "workers")
+TOPICS = ("raft", "topology", "fleet", "shards", "needs", "store", "workers", "notes")
 TOKEN = "a-token-of-this-test-0123456789"
 
 
@@ -30,6 +34,7 @@ class One(Cluster):
         with open(path, "w", encoding="ascii") as file:
             file.write(TOKEN + "\n")
         self.nodes[0].options = ["--dashboard-token-file", path]
+        self.context = None  # of a caller under TLS
 
     def __enter__(self):
         self.node = self.nodes[0]
@@ -38,7 +43,8 @@ class One(Cluster):
 
     def ask(self, path, method="GET", body=None, **headers):
         """Status, headers, body."""
-        line = http.client.HTTPConnection(*split(self.node.http), timeout=PATIENCE)
+        line = (http.client.HTTPSConnection(*split(self.node.http), timeout=PATIENCE, context=self.context) if self.context
+                else http.client.HTTPConnection(*split(self.node.http), timeout=PATIENCE))
         try:
             line.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
             answer = line.getresponse()
@@ -125,6 +131,8 @@ def data():
         check(self["role"] == "leader" and self["commit"] > 0, f"{self}")
         wait_for("the replica", lambda: [r["name"] for r in one.json("/api/raft").get("replicas", {}).get(
             "replicas", ())] == ["node-0"])
+        disk = wait_for("its disk, as it says itself", lambda: next((d for d in one.json("/api/raft")["disks"] if "first" in d), None))
+        check(disk["replica_id"] == self["replica_id"] and disk["log_bytes"] > 0 and disk["disk_free"] > 0, f"{disk}")
         wait_for("the domain", lambda: one.json("/api/topology").get("domains", {}).get("assignments") == [
             {"topology_key": "zone", "topology_value": "z<1>", "shard_id": "far"}])
         # a shard that nobody reaches is said to be so, and holds nothing up
@@ -202,6 +210,26 @@ def claims():
         wait_for("it is not shown any more", lambda: not one.json("/api/store")["claims"]["claims"])
 
 
+def groups():
+    """A group is shown with its slots and with who waits for one, as long as somebody holds one."""
+    with One().start() as one:
+        client = Client(one.node)
+        held = [new_id(), new_id()]
+        for number, lease in enumerate(held):
+            check(client.acquire(b"jobs/a", f"w{number}", slots=2, ttl_ms=600000, lease_id=lease).code == 0, "a slot")
+        check(client.lease(b"no/slot-x", ttl_ms=600000).code == 0, "a claim that looks like a slot")
+        told = lambda: one.json("/api/store").get("groups", ())  # noqa: E731
+        wait_for("the group", lambda: told() == [{"group": "jobs/a", "slots": 2, "waiters": 0, "cooldown_ms": 0}])
+        waiting = [Client(one.node).later("Acquire", group=b"jobs/a", slot_count=2, prefer_slot=-1, owner=f"x{number}",
+                                          ttl_ms=600000, lease_id=new_id(), wait_ms=600000) for number in range(3)]
+        wait_for("who waits", lambda: told()[0]["waiters"] == 3)
+        for call in waiting:
+            call.cancel()
+        for lease in held:
+            check(client.release(lease).code == 0, "given back")
+        wait_for("nobody holds", lambda: told() == [])
+
+
 def over_tls():
     """Under TLS it asks the coordinators with its own certificate, as a reader who is known; and may act."""
     cluster = One()
@@ -215,6 +243,73 @@ def over_tls():
         wait_for("the store", lambda: "keys" in page("/api/store").get("status", {}))
         check(page("/api/raft")["errors"] == {} == page("/api/topology")["errors"], f"{page('/api/topology')}")
         check(page("/api/session")["actions"] and not page("/api/session")["warning"], "the token may travel")
+
+
+def by_certificate():
+    """Under TLS an administrator's certificate may act without the token; no other may, and no other site with it."""
+    cluster = One()
+    cluster.over_tls()
+    tls, strange = os.path.join(cluster.dir, "tls"), os.path.join(cluster.dir, "strange")
+    for words in (("issue", "readonly", "--dir", tls), ("ca", "--dir", strange), ("issue", "admin", "--dir", strange)):
+        subprocess.run([MUSTERCTL, "cert", *words], check=True, capture_output=True)
+
+    def caller(directory=None, name=None):
+        context = ssl.create_default_context(cafile=tls + "/ca.pem")
+        if name:
+            context.load_cert_chain(f"{directory}/{name}.pem", f"{directory}/{name}.key.pem")
+        return context
+    move = {"action": "assign-domain", "topology_key": "zone", "topology_value": "a", "shard_id": "s", "confirm": True}
+    with cluster.start() as one:
+        one.node.call(FLEET + "AddShard", shard_id="s", address="127.0.0.1:1")
+        one.node.call(STORE + "Put", key=b"conf/a", value=b"secret")
+        for who, context in (("nobody", caller()), ("a reader", caller(tls, "readonly")),
+                             ("an administrator of another authority", caller(strange, "admin"))):
+            one.context = context
+            check(one.json("/api/session")["admin"] is False, who)
+            status, answer = one.act(move, Authorization=None)
+            check(status == 401 and "certificate" in answer["error"], f"{who}: {status} {answer}")
+            check("value" not in one.keys("conf/")["keys"][0], f"{who} sees values")
+        check(not one.node.call(COORDINATOR + "ListDomainAssignments").assignments, "nothing was done")
+        one.context = caller(tls, "admin")
+        session = one.json("/api/session")
+        check(session["admin"] is True and session["admin_by"] == "certificate", f"{session}")
+        check(one.keys("conf/")["keys"][0]["value"] == "secret", "values are for administrators")
+        # The browser shows it to whoever asks: what another site can send is refused.
+        for why, expected, headers in (("a form", 415, {"Content_Type": "text/plain"}), ("no type", 415, {"Content_Type": None}),
+                                       ("another site", 403, {"Origin": "https://evil.example"})):
+            status, answer = one.act(move, Authorization=None, **headers)
+            check(status == expected, f"{why}: {status} {answer}")
+        status, answer = one.act(move, Authorization=None)
+        check(status == 202, f"{status} {answer}")
+        said = one.outcome(answer["number"])
+        check(said["ok"] and said["by"] == "certificate", f"{said}")
+        check([row.topology_value for row in one.node.call(COORDINATOR + "ListDomainAssignments").assignments] == ["a"], "done")
+        one.context = caller()
+        check(one.json("/api/session", Authorization="Bearer " + TOKEN)["admin_by"] == "token", "the token still does")
+
+
+def notes():
+    """Lines of a file that readers are to know: the newest first, what is no note left out, every change seen."""
+    one = One()
+    path = os.path.join(one.dir, "notes.ndjson")
+    one.nodes[0].options += ["--dashboard-notes-file", path]
+
+    def write(*lines):
+        with open(path + ".new", "wb") as file:
+            file.write(b"".join(line + b"\n" for line in lines))
+        os.rename(path + ".new", path)
+    with one.start() as one:
+        told = lambda: [note["text"] for note in one.json("/api/notes").get("notes", ())]  # noqa: E731
+        check(told() == [], "no file, no notes")
+        write(b'{"at_ms": 5, "from": "deploy", "text": "release <7>"}', b"no JSON", b'{"text": 3}', b'{"text": ""}', b"\xff\xfe",
+              b'[1]', b'{"text": "last", "more": [1]}', b"")
+        wait_for("two notes", lambda: told() == ["last", "release <7>"])
+        check(one.json("/api/notes")["notes"][1] == {"at_ms": 5, "from": "deploy", "text": "release <7>"}, "whole")
+        write(b'{"text": "' + b"x" * 70000 + b'"}', *(b'{"text": "%d"}' % number for number in range(60)), b'{"text": "' + b"y" * 3000 + b'"}')
+        wait_for("the last fifty", lambda: len(told()) == 50 and told()[1] == "59")
+        check(told()[0] == "y" * 500 and told()[-1] == "11", f"{told()}")
+        os.unlink(path)
+        wait_for("taken away", lambda: told() == [])
 
 
 def workers():
@@ -299,4 +394,4 @@ def hostile():
         one.node.stop()
 
 
-run_cases([pages, data, actions, claims, over_tls, workers, open_to_the_network, switched_off, hostile])
+run_cases([pages, data, actions, claims, groups, over_tls, by_certificate, notes, workers, open_to_the_network, switched_off, hostile])

@@ -1,0 +1,128 @@
+#include "muster/dev_chaos.h"
+
+#include <stdio.h>
+
+enum { PAUSE_TENTHS_MIN = 3, PAUSE_TENTHS_MAX = 8, TEXT_CAP = 160 }; /* of every_ms */
+
+/* In this order, round and round; what is not there is left out. */
+enum who { LEADER, FOLLOWER, WORKER, SHARD, PROVIDER, OPERATOR };
+static const struct misfortune {
+    enum dev_deed deed;
+    enum who who;
+} misfortunes[] = {
+    {DEV_KILL, LEADER},   {DEV_PAUSE, WORKER}, {DEV_KILL, SHARD},    {DEV_PAUSE, FOLLOWER},
+    {DEV_KILL, PROVIDER}, {DEV_PAUSE, LEADER}, {DEV_KILL, WORKER},   {DEV_PAUSE, PROVIDER},
+    {DEV_KILL, OPERATOR}, {DEV_PAUSE, SHARD},  {DEV_KILL, FOLLOWER}, {DEV_PAUSE, OPERATOR},
+};
+static const enum dev_part part_of[] = {
+    [LEADER] = DEV_COORDINATOR, [FOLLOWER] = DEV_COORDINATOR, [WORKER] = DEV_WORKER,
+    [SHARD] = DEV_SHARD,        [PROVIDER] = DEV_PROVIDER,    [OPERATOR] = DEV_OPERATOR,
+};
+static const char *const words_of[] = {
+    [LEADER] = ", the leader",
+    [FOLLOWER] = ", a follower",
+    [WORKER] = "",
+    [SHARD] = "",
+    [PROVIDER] = "",
+    [OPERATOR] = "",
+};
+
+void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *options)
+{
+    *chaos = (struct dev_chaos){.options = *options};
+    prng_seed(&chaos->prng, options->seed);
+    chaos->next = mono_after(loop_now(options->loop), options->every_ms);
+}
+
+/* Which one of its part; SIZE_MAX: there is none. */
+static size_t choose(struct dev_chaos *chaos, enum who who, size_t leader)
+{
+    size_t count = chaos->options.count[part_of[who]], number;
+
+    if (who == LEADER) return leader < count ? leader : SIZE_MAX;
+    if (who == FOLLOWER) {
+        if (count < 2 || leader >= count) return SIZE_MAX;
+        number = (size_t)prng_below(&chaos->prng, count - 1);
+        return number < leader ? number : number + 1;
+    }
+    return count ? (size_t)prng_below(&chaos->prng, count) : SIZE_MAX;
+}
+
+static void strike(struct dev_chaos *chaos, const struct misfortune *m, size_t number)
+{
+    enum dev_part part = part_of[m->who];
+    struct dev_child *victim = chaos->options.children[chaos->options.first[part] + number];
+    uint64_t tenths = prng_between(&chaos->prng, PAUSE_TENTHS_MIN, PAUSE_TENTHS_MAX);
+    uint64_t ms = chaos->options.every_ms * tenths / 10;
+    mono_time now = loop_now(chaos->options.loop);
+    char text[TEXT_CAP];
+
+    chaos->pid = dev_child_pid(victim);
+    if (!chaos->pid) return; /* it is not there: another time */
+    if (m->deed == DEV_KILL)
+        dev_child_kill(victim);
+    else if (!dev_child_pause(victim))
+        return;
+    chaos->victim = victim;
+    chaos->replica = part == DEV_COORDINATOR ? number : SIZE_MAX;
+    chaos->deed = m->deed;
+    chaos->hit = now;
+    chaos->since = (mono_time){0};
+    chaos->next = mono_after(now, ms);
+    if (m->deed == DEV_KILL)
+        snprintf(text, sizeof text, "killed %s%s (pid %d)", dev_child_name(victim),
+                 words_of[m->who], chaos->pid);
+    else
+        snprintf(text, sizeof text, "paused %s%s, for %.1f s (pid %d)", dev_child_name(victim),
+                 words_of[m->who], (double)ms / 1000, chaos->pid);
+    chaos->options.say(chaos->options.owner, text);
+}
+
+static void act(struct dev_chaos *chaos, size_t leader)
+{
+    const struct misfortune *m = &misfortunes[chaos->turn++ % ARRAY_LEN(misfortunes)];
+    size_t number = choose(chaos, m->who, leader);
+
+    if (number != SIZE_MAX) strike(chaos, m, number);
+}
+
+/* On its way back: it goes on, or another process has its place. */
+static bool is_back(struct dev_chaos *chaos)
+{
+    int pid = dev_child_pid(chaos->victim);
+    mono_time now = loop_now(chaos->options.loop);
+
+    if (chaos->since.ms) return pid != 0;
+    if (chaos->deed == DEV_PAUSE && pid == chaos->pid) {
+        if (!mono_due(chaos->next, now)) return false;
+        dev_child_resume(chaos->victim);
+    } else if (!pid || pid == chaos->pid) {
+        return false;
+    }
+    chaos->since = now;
+    return true;
+}
+
+/* What was seen before it came back says nothing; a replica must have been heard since. */
+static bool has_healed(const struct dev_chaos *chaos, const struct dev_sight *sight)
+{
+    if (!sight->whole || !mono_due(chaos->since, sight->began)) return false;
+    return chaos->replica == SIZE_MAX || mono_due(chaos->since, sight->heard[chaos->replica]);
+}
+
+void dev_chaos_look(struct dev_chaos *chaos, const struct dev_sight *sight)
+{
+    mono_time now = loop_now(chaos->options.loop);
+    char text[TEXT_CAP];
+
+    if (!chaos->victim) {
+        if (sight->whole && mono_due(chaos->next, now)) act(chaos, sight->leader);
+        return;
+    }
+    if (!is_back(chaos) || !has_healed(chaos, sight)) return;
+    snprintf(text, sizeof text, "%s is back and all is well, after %.1f s",
+             dev_child_name(chaos->victim), (double)mono_elapsed_ms(chaos->hit, now) / 1000);
+    chaos->victim = NULL;
+    chaos->next = mono_after(now, chaos->options.every_ms);
+    chaos->options.say(chaos->options.owner, text);
+}

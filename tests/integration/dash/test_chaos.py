@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""`muster dev --chaos`: parts die and stand still, one at a time, the fleet heals, and everybody is told; demand moves by itself
+until its file is edited; Ctrl-C leaves nothing, also while a part stands still.
+
+usage: TEST MUSTER MUSTERCTL    (prints TAP)
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../log"))
+from cluster import PATIENCE, check, run_cases, wait_for  # noqa: E402
+
+MUSTER = os.path.abspath(sys.argv[1])
+SAID = re.compile(r"^  chaos +\d\d:\d\d:\d\d  (?:(killed|paused) (\S+?)(?:, [^(]*)? \(pid (\d+)\)|(\S+) is back and all is well.*)$", re.M)
+
+
+class Dev:
+    """`muster dev` in a directory of its own, and what it says."""
+
+    def __init__(self, *options):
+        self.dir = tempfile.mkdtemp(prefix="muster-chaos-")
+        self.data = os.path.join(self.dir, "data")
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
+        with open(os.path.join(self.dir, "out"), "wb") as out:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", MUSTER, "dev", "--free-ports", "--http-listen", "127.0.0.1:0", "--data-dir", self.data,
+                 *options], stdout=out, stderr=subprocess.STDOUT, env=environment)
+
+    def __enter__(self):
+        wait_for("ready", lambda: "\nready\n" in self.text())
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind:
+            print("# " + self.text().replace("\n", "\n# "))
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def text(self):
+        with open(os.path.join(self.dir, "out"), encoding="utf-8", errors="replace") as out:
+            return out.read()
+
+    def said(self):
+        """What chaos did, in order: (deed, who, pid), or ("back", who, 0)."""
+        return [(deed or "back", who or back, int(pid or 0)) for deed, who, pid, back in SAID.findall(self.text())]
+
+    def children(self):
+        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=False)
+        return [int(pid) for pid in found.stdout.split()]
+
+    def page(self, node, path):
+        """Of a coordinator, by its row in the table; asked once."""
+        base = re.search(rf"^  {node} .*(http://\S+) +\d+$", self.text(), re.M)[1]
+        with urllib.request.urlopen(base + path, timeout=PATIENCE) as answer:
+            return answer.read().decode()
+
+    def file(self, name):
+        with open(os.path.join(self.data, name), encoding="utf-8") as file:
+            return file.read()
+
+
+def heals():
+    """One at a time, and the next when it is back: a leader killed, a worker paused, a shard killed; Ctrl-C ends it with one paused."""
+    with Dev("--chaos", "--chaos-every", "1s", "--workers", "2", "--demand-every", "1s") as dev:
+        wait_for("the leader is killed", lambda: len(dev.said()) >= 1)
+        deed, leader, pid = dev.said()[0]
+        check(deed == "killed" and leader.startswith("node-"), f"{dev.said()}")
+        wait_for("it is back", lambda: len(dev.said()) >= 2)
+        check(not os.path.exists(f"/proc/{pid}"), "it was killed")
+        check(dev.page(leader, "/healthz"), "back is back: it answers at once")  # nobody hits it in the next two turns
+        wait_for("the readers know", lambda: f"killed {leader}" in dev.page(leader, "/api/notes"))
+        before = dev.file("cluster-b.toml")
+        wait_for("demand moves", lambda: re.findall(r"^count = .*", before, re.M) != re.findall(r"^count = .*", dev.file("cluster-b.toml"), re.M))
+        with open(os.path.join(dev.data, "cluster-c.toml"), "a", encoding="utf-8") as file:
+            file.write("# mine\n")
+        wait_for("an edited file is left alone", lambda: "cluster-c.toml was edited" in dev.text())
+        check(dev.file("cluster-c.toml").endswith("# mine\n"), dev.file("cluster-c.toml"))
+        wait_for("a replica stands still", lambda: any(what[0] == "paused" and what[1].startswith("node-") for what in dev.said()))
+        children = dev.children()
+        dev.process.send_signal(signal.SIGINT)
+        check(dev.process.wait(PATIENCE) == 0, "a clean end")
+        wait_for("nothing is left", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children))
+        said = [what for what, _, _ in dev.said()]
+        check(all((what == "back") == bool(number % 2) for number, what in enumerate(said)), f"one at a time: {dev.said()}")
+        check([what for what in said if what != "back"][:4] == ["killed", "paused", "killed", "paused"], f"{said}")
+        notes = [json.loads(line) for line in dev.file("notes.ndjson").splitlines()]
+        check({"chaos", "demand"} <= {note["from"] for note in notes} and all(note["at_ms"] for note in notes), f"{notes}")
+
+
+run_cases([heals], "")
