@@ -378,10 +378,13 @@ static void finish(struct store_machine *machine, const struct store_result *res
     tell(machine, &applied);
 }
 
+/* What cannot be read still moves the clock, everywhere alike. */
+static const struct store_command nothing = {.kind = STORE_TICK};
+static const struct store_result not_read = {
+    .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
+
 static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
 {
-    /* What cannot be read still moves the clock, everywhere alike. */
-    static const struct store_command nothing = {.kind = STORE_TICK};
     struct store_machine *machine = state;
     const struct store_command *command = &machine->read.command;
     struct store_result result;
@@ -406,15 +409,14 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
         buf_clear(&machine->part.source);
         if (buf_append(&machine->part.source, entry->command)) abort(); /* as above */
         read_command(machine, buf_peek(&machine->part.source), NULL);
-        machine->read.command.sink = command->kind == STORE_TXN ? &machine->writer.sink : NULL;
+        if (machine->read.err == ERR_NOMEM) abort(); /* as above */
+        machine->read.command.sink =
+            !machine->read.err && command->kind == STORE_TXN ? &machine->writer.sink : NULL;
         machine->part.entry.command = buf_peek(&machine->part.source);
         machine->part.entry.actor = machine->part.entry.request_id = STR_EMPTY;
         return;
     }
-    if (machine->read.err)
-        result =
-            (struct store_result){.code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
-    finish(machine, &result, reply);
+    finish(machine, machine->read.err ? &not_read : &result, reply);
 }
 
 static bool apply_more(void *state, struct buf *reply)
@@ -423,11 +425,11 @@ static bool apply_more(void *state, struct buf *reply)
     struct store_result result;
 
     if (!machine->part.on) return false;
-    if (machine->read.err) abort(); /* it was read before */
-    machine->part.on = store_apply_more(machine->store, &machine->read.command, &result);
+    machine->part.on = store_apply_more(
+        machine->store, machine->read.err ? &nothing : &machine->read.command, &result);
     if (machine->part.on) return true;
     machine->read.source = STR_EMPTY;
-    finish(machine, &result, reply);
+    finish(machine, machine->read.err ? &not_read : &result, reply);
     buf_deinit(&machine->part.source);
     buf_init(&machine->part.source, REPLICA_COMMAND_MAX);
     return false;

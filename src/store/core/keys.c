@@ -212,6 +212,19 @@ size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *out, s
     return count;
 }
 
+size_t keys_of_lease_next(const struct keys *keys, uint64_t lease, const struct list **place,
+                          struct str *out, size_t cap)
+{
+    const struct lease_keys *of = lease_find(keys, lease);
+    const struct list *at = of ? (*place ? *place : of->rows.next) : NULL;
+    size_t count = 0;
+
+    for (; at && at != &of->rows && count < cap; at = at->next)
+        out[count++] = row_key(CONTAINER_OF(at, struct key_row, of_lease));
+    *place = at;
+    return count;
+}
+
 /* -- changes -- */
 static struct change *change_slot(const struct keys *keys, uint64_t number)
 {

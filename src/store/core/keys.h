@@ -15,6 +15,7 @@
 #ifndef STORE_CORE_KEYS_H
 #define STORE_CORE_KEYS_H
 #include "base/err.h"
+#include "base/list.h"
 #include "base/order.h"
 #include "base/str.h"
 
@@ -91,6 +92,10 @@ void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *
 size_t keys_of_lease_count(const struct keys *keys, uint64_t lease);
 /* Up to `cap` of them, in key order; how many. Views as above. */
 size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *out, size_t cap);
+/* The next of them, up to `cap`, in no order; begin with *place NULL. The place, and the names, are
+ * good until the key space changes. */
+size_t keys_of_lease_next(const struct keys *keys, uint64_t lease, const struct list **place,
+                          struct str *out, size_t cap);
 
 /* -- compaction -- */
 /* Reads below `revision` are over from now on. Larger than the last one, at most the present. */

@@ -231,13 +231,19 @@ static size_t delete_keys(struct store *store, const struct lease *lease)
 
 void lease_end(struct store *store, struct lease *lease, int reason)
 {
-    uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
-
     view_lease(store, lease);
     if (lease->waiter) group_waiter_drop(store, lease->waiter);
     if (lease->claim_count > 1) /* slots are freed in key order, too */
         qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
-    store->work += 1u + delete_keys(store, lease);
+    lease_end_done(store, lease, reason, delete_keys(store, lease));
+}
+
+void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
+{
+    uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
+
+    view_lease(store, lease);
+    store->work += 1u + keys;
     if (!lease->lost_reason && reason != COORD_R_RELEASED)
         store_event(store, &(struct store_event){
                                .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
@@ -259,13 +265,20 @@ void lease_end(struct store *store, struct lease *lease, int reason)
     free(lease);
 }
 
-void leases_expire(struct store *store, size_t max)
+bool leases_expire(struct store *store, size_t max)
 {
     for (size_t cost, done = 0; done < max; done += cost) {
         struct order_place place = order_begin(&store->due);
         struct lease *first = order_next(&place);
-        if (!first || !lease_is_over(store, first)) return;
+        if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
+        if (ending_suits(store, first)) {
+            /* What others end with was seen by nobody yet, and would be meanwhile: it has an entry
+             * to itself, which is due at once. */
+            if (done == 0) ending_begin(store, first, COORD_R_DEADLINE);
+            return done > 0;
+        }
         lease_end(store, first, COORD_R_DEADLINE);
     }
+    return true;
 }

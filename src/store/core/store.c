@@ -111,6 +111,7 @@ void store_close(struct store *store)
     size_t cursor = 0;
 
     if (!store) return;
+    ending_close(store);
     while ((entry = map_next(&store->leases, &cursor))) free_lease(entry->value);
     for (cursor = 0; (entry = map_next(&store->groups, &cursor));) {
         free(((struct group *)entry->value)->slots);
@@ -411,8 +412,15 @@ static struct store_result apply_lease_grant(struct store *store,
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
     /* One whose end is due has ended for everybody: a batch of ends may be longer than an entry. */
-    if (there && lease_is_plain(there) && lease_is_over(store, there))
-        lease_end(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
+    if (there && lease_is_plain(there) && lease_is_over(store, there)) {
+        struct lease *over = lease_find(store, &command->lease);
+
+        if (ending_suits(store, over)) {
+            ending_begin(store, over, COORD_R_DEADLINE);
+            return result; /* nobody is told: it is asked again when that is done */
+        }
+        lease_end(store, over, COORD_R_DEADLINE);
+    }
     result.revision = keys_revision(store->keys);
     if (!lease_grant(store, &command->lease, STR_EMPTY, command->ttl_ms))
         return store_answer(COORD_EXISTS, COORD_R_HELD);
@@ -421,16 +429,25 @@ static struct store_result apply_lease_grant(struct store *store,
     return result;
 }
 
+static struct store_result revoked(const struct store *store)
+{
+    struct store_result result = store_answer(COORD_OK, COORD_R_RELEASED);
+
+    result.revision = keys_revision(store->keys);
+    return result;
+}
+
 static struct store_result apply_lease_revoke(struct store *store,
                                               const struct store_command *command)
 {
-    struct store_result result = store_answer(COORD_OK, COORD_R_RELEASED);
     struct lease *lease = lease_plain(store, store_lease_number(&command->lease));
 
     if (!lease) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
-    lease_end(store, lease, COORD_R_RELEASED);
-    result.revision = keys_revision(store->keys);
-    return result;
+    if (ending_suits(store, lease))
+        ending_begin(store, lease, COORD_R_RELEASED); /* nobody is told before its end */
+    else
+        lease_end(store, lease, COORD_R_RELEASED);
+    return revoked(store);
 }
 
 /* -- plain keys -- */
@@ -598,18 +615,22 @@ static void remember(struct store *store, const struct store_command *command,
         request_remember(store, command, result);
 }
 
-bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
-                       struct store_result *ret_result, struct store_renewal *renewals)
+/* What else is due before any command, once leases have ended. */
+static void tidy(struct store *store)
+{
+    groups_end_rests(store, STORE_EXPIRE_MAX);
+    requests_forget_silent(store, STORE_EXPIRE_MAX);
+    (void)keys_prune(store->keys, STORE_PRUNE_CHANGES);
+    store->part.expired = true;
+}
+
+/* The command itself, or what its repeat is answered. */
+static void decide(struct store *store, const struct store_command *command,
+                   struct store_result *ret_result)
 {
     const struct store_result *known;
     bool other = false;
 
-    assert(clock_ns >= store->clock_ns && !store->sweep.on);
-    store->clock_ns = clock_ns;
-    leases_expire(store, STORE_EXPIRE_MAX);
-    groups_end_rests(store, STORE_EXPIRE_MAX);
-    requests_forget_silent(store, STORE_EXPIRE_MAX);
-    (void)keys_prune(store->keys, STORE_PRUNE_CHANGES);
     known = is_remembered(command->kind) ? request_known(store, command, &other) : NULL;
     if (other) {
         *ret_result = store_answer(COORD_INVALID, COORD_R_HANDLE);
@@ -620,24 +641,64 @@ bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct stor
                                      ? COORD_R_ALREADY
                                      : COORD_R_REPLAYED;
     } else {
-        *ret_result = run(store, command, renewals);
-        if (!store->sweep.on) remember(store, command, ret_result);
+        *ret_result = run(store, command, store->part.renewals);
+        if (!store->sweep.on && !store->ending) remember(store, command, ret_result);
     }
-    return store->sweep.on;
+}
+
+/* The lease that stood in the way of a command, or that it was about, has ended in parts. */
+static void decide_after_end(struct store *store, const struct store_command *command,
+                             struct store_result *ret_result)
+{
+    *ret_result = command->kind == STORE_LEASE_REVOKE ? revoked(store)
+                                                      : run(store, command, store->part.renewals);
+    remember(store, command, ret_result);
+}
+
+/* One part. True: there is more to do. */
+static bool go_on(struct store *store, const struct store_command *command,
+                  struct store_result *ret_result)
+{
+    if (store->sweep.on) {
+        keys_pause(store->keys, false);
+        if (sweep(store, command)) {
+            keys_pause(store->keys, true);
+            return true;
+        }
+        *ret_result = sweep_result(store, command);
+        remember(store, command, ret_result);
+    } else if (store->ending) {
+        if (ending_more(store)) return true;
+        if (store->part.expired) {
+            decide_after_end(store, command, ret_result);
+        } else {
+            tidy(store);
+            decide(store, command, ret_result);
+        }
+    } else {
+        tidy(store);
+        decide(store, command, ret_result);
+    }
+    return store->sweep.on || store->ending;
+}
+
+bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
+                       struct store_result *ret_result, struct store_renewal *renewals)
+{
+    assert(clock_ns >= store->clock_ns && !store->part.on);
+    store->clock_ns = clock_ns;
+    store->part.renewals = renewals;
+    store->part.expired = false;
+    store->part.on = !leases_expire(store, STORE_EXPIRE_MAX) || go_on(store, command, ret_result);
+    return store->part.on;
 }
 
 bool store_apply_more(struct store *store, const struct store_command *command,
                       struct store_result *ret_result)
 {
-    assert(store->sweep.on && (command->kind == STORE_DELETE_RANGE || command->kind == STORE_TXN));
-    keys_pause(store->keys, false);
-    if (sweep(store, command)) {
-        keys_pause(store->keys, true);
-        return true;
-    }
-    *ret_result = sweep_result(store, command);
-    remember(store, command, ret_result);
-    return false;
+    assert(store->part.on);
+    store->part.on = go_on(store, command, ret_result);
+    return store->part.on;
 }
 
 void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,

@@ -6,6 +6,7 @@
  * command, leases whose deadline T has reached end, in order (deadline, id), at most
  * STORE_EXPIRE_MAX of them and of their keys, each at one revision that deletes its keys in key
  * order. What is left over is due at once: store_next_due says when the leader must propose a tick.
+ * One of more keys than STORE_SWEEP_KEYS ends in parts, before a command to itself.
  * So is every other work that comes in bulk: rests that end, clients forgotten, history pruned.
  *
  * Done, refused, repeated: a command that is refused is an answer, never an error. The quota
@@ -179,6 +180,9 @@ struct store_lease {
 /* False: none such, or not a plain one. */
 bool store_lease_of(const struct store *store, int64_t number, uint64_t clock_ns,
                     struct store_lease *ret_lease);
+/* Its keys: how many, and all of them in key order, which `cap` must have room for. */
+size_t store_lease_key_count(const struct store *store, int64_t number);
+size_t store_lease_keys(const struct store *store, int64_t number, struct str *out, size_t cap);
 /* All of them, the one that ends first coming first; begin with *place = store_leases(). Valid
  * until the store changes. */
 struct order_place store_leases(const struct store *store);

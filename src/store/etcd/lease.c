@@ -74,12 +74,12 @@ static bool allows_any(const struct etcd_request *request)
 /* Every key under the lease is his to read, or to write. */
 static bool may_keys(const struct etcd_request *request, int64_t number, enum etcd_act act)
 {
-    const struct keys *keys = api_keys(api_of(request));
-    size_t count = keys_of_lease_count(keys, (uint64_t)number);
+    const struct store *store = api_store(api_of(request));
+    size_t count = store_lease_key_count(store, number);
     struct str *names = count ? malloc(count * sizeof *names) : NULL;
     bool may = allows_any(request) && (names || !count);
 
-    if (names) (void)keys_of_lease(keys, (uint64_t)number, names, count);
+    if (names) (void)store_lease_keys(store, number, names, count);
     for (size_t i = 0; may && i < count; i++)
         may = etcd_may(api_of(request), request->base.call, (struct key_range){names[i], STR_EMPTY},
                        act);
@@ -138,11 +138,11 @@ static uint64_t clock_now(const struct etcd_api *api)
 
 static void pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
 {
-    size_t count = keys_of_lease_count(api_keys(api), (uint64_t)number);
+    size_t count = store_lease_key_count(api_store(api), number);
     struct str *names = count ? malloc(count * sizeof *names) : NULL;
 
     if (count && !names) pack->err = ERR_NOMEM;
-    if (names) (void)keys_of_lease(api_keys(api), (uint64_t)number, names, count);
+    if (names) (void)store_lease_keys(api_store(api), number, names, count);
     for (size_t i = 0; names && i < count; i++) pack_bytes(pack, 5, names[i]);
     free(names);
 }

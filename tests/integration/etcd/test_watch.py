@@ -12,8 +12,8 @@ import threading
 import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-from etcds import (ALL, Client, Etcds, NO_LEADER, PATIENCE, PATIENT, after, check, grpc, patiently,  # noqa: E402
-                   run_cases, wait_for)
+from etcds import (ALL, Client, Etcds, NO_LEADER, PATIENCE, PATIENT, after, check, grpc, op_put,  # noqa: E402
+                   patiently, run_cases, wait_for)
 from streams import Watch, shown  # noqa: E402
 import etcd_cluster  # noqa: E402
 
@@ -272,17 +272,22 @@ def u13_stalls(target):
 
 
 def u15_lease(target):
-    """U15: the end of a lease with 50 keys is 50 deletions at one revision, in key order"""
+    """U15: the end of a lease with 50 keys, and with 3,000, is as many deletions at one revision, in key order"""
     kv = target.client()
-    lease = kv.call("etcdserverpb.Lease/LeaseGrant", TTL=600).ID
-    for i in range(50):
-        kv.put(b"u15/%02d" % (i * 7 % 50), lease=lease)
-    with Watch(kv) as watch:
-        watch.create(b"u15/", after(b"u15/"))
-        revision = kv.call("etcdserverpb.Lease/LeaseRevoke", ID=lease).header.revision
-        events = watch.events(0, 50)
-        check(shown(events) == [("DELETE", b"u15/%02d" % i, b"", revision, 0) for i in range(50)], shown(events)[:5])
-        check(len(watch.told(0)) == 1, "one response")
+    for count in (50, 3000):    # the second is more than one turn's work
+        prefix = b"u15/%d/" % count
+        names = [prefix + b"%04d" % i for i in range(count)]
+        lease = kv.call("etcdserverpb.Lease/LeaseGrant", TTL=600).ID
+        mixed = sorted(names, key=lambda name: name[::-1])
+        for at in range(0, count, 100):
+            kv.txn(success=[op_put(name, lease=lease) for name in mixed[at:at + 100]])
+        with Watch(kv) as watch:
+            watch.create(prefix, after(prefix))
+            revision = kv.call("etcdserverpb.Lease/LeaseRevoke", ID=lease).header.revision
+            events = watch.events(0, count)
+            check(shown(events) == [("DELETE", name, b"", revision, 0) for name in names], shown(events)[:5])
+            check(len(watch.told(0)) == 1, "one response")
+        check(kv.range(prefix, after(prefix)).count == 0, "none is left")
 
 
 def never_reads(target):
