@@ -247,6 +247,7 @@ const struct option_table *const all_tables[] = {
     &needs_table,
     &top_table,
     &doctor_table,
+    &explain_table,
     &assign_domain_table,
     &unassign_domain_table,
     &remove_shard_table,

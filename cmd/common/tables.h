@@ -11,7 +11,7 @@ extern const struct option_table cert_ca_table, cert_rotate_table, cert_retire_t
 extern const struct option_table cert_issue_table, cert_renew_table, cert_show_table;
 extern const struct option_table config_check_table, config_reference_table;
 extern const struct option_table ctl_table, ctl_offline_table, list_shard_reports_table;
-extern const struct option_table needs_table, top_table, doctor_table;
+extern const struct option_table needs_table, top_table, doctor_table, explain_table;
 extern const struct option_table assign_domain_table, unassign_domain_table, remove_shard_table;
 extern const struct option_table add_shard_table, bind_cluster_table, set_quota_table;
 extern const struct option_table upsert_provider_table, instruction_list_table;

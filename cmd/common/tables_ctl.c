@@ -81,6 +81,8 @@ static const struct option doctor_options[] = {
     CTL_CONNECTION_OPTIONS("5s"),
 };
 TABLE(doctor);
+static const struct option explain_options[] = {CTL_CONNECTION_OPTIONS("10s")};
+TABLE(explain);
 
 static const struct option assign_domain_options[] = {
     NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),

@@ -17,6 +17,7 @@ static const struct command_example examples[] = {
 };
 static const struct command *const children[] = {
     &top_command,
+    &explain_command,
     &doctor_command,
     &list_shards_command,
     &list_domain_assignments_command,

@@ -150,12 +150,24 @@ static void ask_shard(struct survey *survey, struct survey_shard *shard)
     if (!err) shard->said = (const void *)answer;
 }
 
+static void ask_listed(struct survey *survey)
+{
+    if (survey_shards(survey)) take_list(survey, survey_shards(survey));
+    for (size_t i = 0; i < survey->shard_count; i++) ask_shard(survey, &survey->shards[i]);
+}
+
 void survey_ask(struct survey *survey)
 {
     arena_reset(&survey->memory);
     ask_coordinators(survey);
-    if (survey_shards(survey)) take_list(survey, survey_shards(survey));
-    for (size_t i = 0; i < survey->shard_count; i++) ask_shard(survey, &survey->shards[i]);
+    ask_listed(survey);
+}
+
+void survey_ask_shards(struct survey *survey)
+{
+    arena_reset(&survey->memory);
+    (void)ask_part(survey, SURVEY_SHARDS);
+    ask_listed(survey);
 }
 
 /* -- by their types -- */

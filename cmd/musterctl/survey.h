@@ -47,6 +47,7 @@ enum err survey_open(struct survey *survey, const struct conf *conf, struct note
 void survey_close(struct survey *survey);
 /* Asks everybody once. Answers of the round before are gone. */
 void survey_ask(struct survey *survey);
+void survey_ask_shards(struct survey *survey); /* only which there are, and each of them */
 
 /* -- the answers by their types; NULL: why[] says it -- */
 const Muster__V1__ListReplicasResponse *survey_replicas(const struct survey *survey);

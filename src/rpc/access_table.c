@@ -55,6 +55,7 @@ static const struct rpc_access_row rows[] = {
     {"/bigfleet.v1alpha1.Shard/Session", {ACCESS_CLUSTER}},
     {"/bigfleet.v1alpha1.ShardRead/InspectNeeds", {ACCESS_READ}},
     {"/muster.v1.ShardView/Status", {ACCESS_READ}},
+    {"/muster.v1.ShardView/Machine", {ACCESS_READ}},
     {"/bigfleet.v1alpha1.CapacityProvider/Create", {ACCESS_SHARD}},
     {"/bigfleet.v1alpha1.CapacityProvider/Configure", {ACCESS_SHARD}},
     {"/bigfleet.v1alpha1.CapacityProvider/Drain", {ACCESS_SHARD}},

@@ -117,7 +117,8 @@ enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note
     enum err err = sessions_serve(shard->sessions, server, note);
 
     if (!err) err = inspections_serve(shard->inspections, server, note);
-    return err ? err : status_serve(shard, server, note);
+    if (!err) err = status_serve(shard, server, note);
+    return err ? err : machine_view_serve(shard, server, note);
 }
 
 void shard_start(struct shard *shard)

@@ -6,7 +6,8 @@
  *   operators.c  what operators say, as thoughts
  *   report.c     the view: report, domains, term
  *   inspect.c    ShardRead
- *   status.c     ShardView: the last cycle, for people */
+ *   status.c     ShardView: the last cycle, for people
+ *   machine_view.c  ShardView: one machine */
 #ifndef SHARD_SHARD_INTERNAL_H
 #define SHARD_SHARD_INTERNAL_H
 #include "base/map.h"
@@ -69,6 +70,9 @@ void report_scope_owed(struct shard *shard); /* tries it again, if it is owed */
 
 /* -- inspect.c -- */
 enum err inspect_open(struct shard *shard);
+
+/* -- machine_view.c -- */
+enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 
 /* -- status.c -- */
 struct status_cycle { /* what a cycle leaves behind for it */

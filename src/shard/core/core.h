@@ -215,6 +215,20 @@ struct resting_view {               /* in the arena */
 /* ERR_NOMEM. */
 enum err core_resting(struct core *core, size_t most, mono_time now, struct arena *arena,
                       struct resting_view *ret_view);
+/* One machine, for who asks after it. */
+struct machine_facts {
+    struct machine machine;           /* as it really is; borrowed until the next event */
+    mono_time idle_since;             /* when Idle */
+    enum machine_state planned_state; /* the real one when nothing is planned */
+    bool pending;                     /* an action of it is queued or under way */
+    bool rests;
+    enum resting_why why; /* when it rests; the rest of these likewise */
+    uint32_t refusals, asked;
+    uint64_t left_ms;
+};
+/* ERR_NOT_FOUND, ERR_NOMEM. */
+enum err core_machine(struct core *core, struct str id, mono_time now,
+                      struct machine_facts *ret_facts);
 
 struct count_by_name {
     struct str name;

@@ -25,10 +25,15 @@ static bool rests(const struct concern *c, mono_time now, enum resting_why *ret_
     return false;
 }
 
+static mono_time rest_end(const struct concern *c, enum resting_why why)
+{
+    return why == RESTING_REFUSED ? c->until : (mono_time){c->due.due};
+}
+
 static enum err show(struct core *core, const struct concern *c, mono_time now, struct arena *arena,
                      struct resting *r)
 {
-    mono_time due = r->why == RESTING_REFUSED ? c->until : (mono_time){c->due.due};
+    mono_time due = rest_end(c, r->why);
     struct inventory_entry entry;
     enum err err = core_get(core, str_of(c->id, c->id_len), &entry);
     const char *machine, *cluster, *error;
@@ -74,5 +79,31 @@ enum err core_resting(struct core *core, size_t most, mono_time now, struct aren
     view.all = looked == concerns->count;
     qsort(machines, view.count, sizeof *machines, by_machine);
     *ret_view = view;
+    return ERR_OK;
+}
+
+enum err core_machine(struct core *core, struct str id, mono_time now,
+                      struct machine_facts *ret_facts)
+{
+    struct machine_facts facts = {0};
+    struct inventory_entry entry;
+    const struct concern *c;
+    enum err err;
+
+    core_begin(core);
+    err = core_get(core, id, &entry);
+    if (err) return err;
+    facts.machine = entry.machine;
+    facts.idle_since = entry.idle_since;
+    facts.planned_state = entry.planned_state;
+    facts.pending = core_is_pending(core, id);
+    c = concern_find(core, id);
+    facts.rests = c && rests(c, now, &facts.why);
+    if (facts.rests) {
+        facts.refusals = c->refusals;
+        facts.asked = c->tries;
+        facts.left_ms = mono_elapsed_ms(now, rest_end(c, facts.why));
+    }
+    *ret_facts = facts;
     return ERR_OK;
 }

@@ -60,12 +60,12 @@ def needs_in_words():
 def from_the_inside():
     """ShardView: the last cycle by phase, every machine once, the rails in force and the newest actions; for readers only."""
     files, message = load(PROTOC, PROTO_ROOT, "muster/v1/shard.proto")
-    method = methods_of(files)["muster.v1.ShardView/Status"]
 
-    def ask(world, certificate):
+    def ask(world, certificate, path="muster.v1.ShardView/Status", **fields):
+        method = methods_of(files)[path]
         with grpc.secure_channel(world.shard.grpc, cluster_operator.credentials((world.tls, certificate))) as channel:
-            return channel.unary_unary("/muster.v1.ShardView/Status", message(method.input_type).SerializeToString,
-                                       message(method.output_type).FromString)(message(method.input_type)(), timeout=90)
+            return channel.unary_unary("/" + path, message(method.input_type).SerializeToString,
+                                       message(method.output_type).FromString)(message(method.input_type)(**fields), timeout=90)
     with World(machines=30, tls=True, options=["--max-actions-per-cycle", "7", "--reclaim-cap-fraction", "0.25"]) as world:
         world.shard.start().wait_ready()
         with world.operator("cluster-a") as a:
@@ -84,11 +84,21 @@ def from_the_inside():
             done = [json.loads(line) for line in told.audit]
             check([d["kind"] for d in done].count("Bootstrap") == 2 and all(d["outcome"] == "success" for d in done), f"{done}")
             check({a.name: a.count for a in told.actions}["Bootstrap"] == 2, f"{told.actions}")
-            try:
-                ask(world, "cluster-cluster-a")
-                check(False, "a cluster may not look")
-            except grpc.RpcError as error:
-                check(error.code() == grpc.StatusCode.PERMISSION_DENIED, f"{error}")
+            one = "muster.v1.ShardView/Machine"
+            told = ask(world, "readonly", one, machine_id=done[0]["machine"])
+            check((told.machine_id, told.shard_id, told.state, told.cluster, told.resting, told.pending) ==
+                  (done[0]["machine"], "shard-0", "Configured", "cluster-a", "", False), f"{told}")
+            check(told.instance_type and told.zone and told.bought_for and told.cycle > 0, f"{told}")
+            check([json.loads(line)["machine"] for line in told.audit] == [told.machine_id] * len(told.audit) and len(told.audit) >= 1, f"{told}")
+            for certificate, path, fields, code in [
+                    ("cluster-cluster-a", "muster.v1.ShardView/Status", {}, grpc.StatusCode.PERMISSION_DENIED),
+                    ("cluster-cluster-a", one, {"machine_id": told.machine_id}, grpc.StatusCode.PERMISSION_DENIED),
+                    ("readonly", one, {"machine_id": told.machine_id[:-1]}, grpc.StatusCode.NOT_FOUND)]:
+                try:
+                    ask(world, certificate, path, **fields)
+                    check(False, f"{certificate} may not look at {path}")
+                except grpc.RpcError as error:
+                    check(error.code() == code, f"{error}")
 
 
 def demand_wakes_a_cycle():

@@ -666,6 +666,7 @@ TEST(who_rests_is_told_with_the_reason_and_the_time_that_is_left)
         {"nobody knows", MACHINE_SPECULATIVE, 1, EFFECT_CREATE, FATE_LOST_BEFORE, RESTING_DOUBT,
          MACHINE_CREATING, ""},
     };
+    struct machine_facts facts;
     struct resting_view view;
     struct arena arena;
 
@@ -676,6 +677,9 @@ TEST(who_rests_is_told_with_the_reason_and_the_time_that_is_left)
         one(&f, NULL, cases[i].start, cases[i].units);
         CHECK_OK("none yet", core_resting(f.core, 10, fleet_now(&f), &arena, &view));
         CHECK_SIZE("none yet", view.count, 0);
+        CHECK_OK("asked after", core_machine(f.core, STR("m-000"), fleet_now(&f), &facts));
+        CHECK("does not rest, and nothing is planned",
+              !facts.rests && !facts.pending && facts.planned_state == cases[i].start);
         f.fate[cases[i].kind] = cases[i].fate;
         f.fate[EFFECT_GET] = FATE_LOST_BEFORE;
         fleet_decide(&f);
@@ -689,6 +693,15 @@ TEST(who_rests_is_told_with_the_reason_and_the_time_that_is_left)
         CHECK_STR("what was said", view.machines[0].error, str_from(cases[i].error));
         CHECK("how long", view.machines[0].left_ms > 0 && view.machines[0].left_ms <= 90 * 1000);
         CHECK("how often", view.machines[0].refusals == (cases[i].fate == FATE_REFUSED));
+        CHECK_OK("asked after", core_machine(f.core, STR("m-000"), fleet_now(&f), &facts));
+        CHECK("it rests", facts.rests);
+        CHECK_U32("why", facts.why, cases[i].why);
+        CHECK_U32("what it is", facts.machine.state, cases[i].state);
+        CHECK_STR("what was said", facts.machine.last_error, str_from(cases[i].error));
+        CHECK_U64("how long", facts.left_ms, view.machines[0].left_ms);
+        CHECK_U32("how often", facts.refusals, view.machines[0].refusals);
+        CHECK_ERR("another", core_machine(f.core, STR("m-001"), fleet_now(&f), &facts),
+                  ERR_NOT_FOUND);
         fleet_close(&f);
     }
     arena_deinit(&arena);

@@ -1,0 +1,202 @@
+/* musterctl explain machine: its shard knows all of it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "musterctl/explain.h"
+#include "text/json.h"
+
+enum { JSON_MAX = 64 * 1024, LATELY = 10 };
+
+static enum err say_state(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
+{
+    static const struct {
+        const char *state, *means;
+    } states[] = {
+        {"Speculative", "a slot of quota that could be bought; nothing is paid for it"},
+        {"Creating", "being bought"},
+        {"Idle", "bought, and serves nobody"},
+        {"Configuring", "being prepared for its cluster"},
+        {"Configured", "a node of its cluster"},
+        {"Draining", "being emptied"},
+        {"Deleting", "being given back"},
+        {"Failed", "the provider, or a refusal, says that it cannot be used"},
+    };
+    const char *means = "";
+    char age[EXPLAIN_AGE_CAP];
+
+    for (size_t i = 0; i < ARRAY_LEN(states); i++)
+        if (strcmp(states[i].state, m->state) == 0) means = states[i].means;
+    if (strcmp(m->state, "Idle") == 0)
+        return explain_says(ctl, "state", "%s for %s: %s", m->state, explain_age(m->idle_ms, age),
+                            means);
+    return explain_says(ctl, "state", "%s%s%s: %s", m->state, m->cluster[0] ? " for " : "",
+                        m->cluster, means);
+}
+
+static enum err say_purpose(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
+{
+    enum err err = ERR_OK;
+
+    if (m->bought_for[0])
+        err = explain_says(ctl, "bought", "for a Need of priority %" PRId32 "%s%s, %s", m->priority,
+                           m->destination[0] ? " of " : "", m->destination, m->bought_for);
+    if (!err && m->promised_to[0])
+        err = explain_says(ctl, "promised", "to %s, whose more important Need it is emptied for",
+                           m->promised_to);
+    return err;
+}
+
+static enum err say_plan(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
+{
+    if (m->planned_state[0])
+        return explain_says(ctl, "planned", "an action is queued that makes it %s",
+                            m->planned_state);
+    if (m->pending)
+        return explain_says(ctl, "planned", "a call to its provider or operator is under way");
+    return ERR_OK;
+}
+
+static enum err say_rest(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
+{
+    char left[EXPLAIN_AGE_CAP];
+
+    explain_age(m->rest_left_ms, left);
+    if (strcmp(m->resting, "refused") == 0)
+        return explain_says(ctl, "rests",
+                            "an action with it was refused, %" PRIu32 " time%s in a row; nobody "
+                            "tries again for %s",
+                            m->refusals, m->refusals == 1 ? "" : "s", left);
+    if (strcmp(m->resting, "doubt") == 0)
+        return explain_says(ctl, "rests",
+                            "a call was not answered, and nobody knows how it ended; the provider "
+                            "was asked %" PRIu32 " times without an answer, and is asked again in "
+                            "%s",
+                            m->asked, left);
+    if (strcmp(m->resting, "failed") == 0)
+        return explain_says(ctl, "rests",
+                            "the provider calls it Failed; it is given back by Delete in %s", left);
+    return ERR_OK;
+}
+
+static const char *what_would_change(const Muster__V1__ShardMachineResponse *m,
+                                     const Muster__V1__ShardStatusResponse *shard)
+{
+    if (shard && shard->paused)
+        return "the shard's kill switch is on: nothing is done until it is off";
+    if (shard && shard->dry_run) return "the shard only tells what it would do (dry-run)";
+    if (strcmp(m->resting, "doubt") == 0) return "an answer of the provider; is it reachable?";
+    if (m->resting[0])
+        return "the end of its rest; mend what the error says, then it is tried again by itself";
+    if (strcmp(m->state, "Speculative") == 0)
+        return "a Need that it fits and that no idle machine meets: then it is bought";
+    if (strcmp(m->state, "Idle") == 0)
+        return "a Need that it fits: then it is configured; none for long: then it is given back";
+    if (strcmp(m->state, "Configured") == 0)
+        return "less demand of its cluster, or a more important Need that lacks machines: then it "
+               "is drained";
+    return "the end of what is under way; past its time the provider is asked, and called again";
+}
+
+static enum err say_machine(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m,
+                            const struct survey_shard *shard)
+{
+    enum err err = ctl_line(ctl, "machine %s, of shard %s in cycle %" PRIu64, m->machine_id,
+                            m->shard_id, m->cycle);
+
+    if (!err)
+        err =
+            explain_says(ctl, "is", "%s in %s, %s, %.4g an hour, interrupted with probability %.3g",
+                         m->instance_type[0] ? m->instance_type : "of no named type",
+                         m->zone[0] ? m->zone : "no named zone", m->capacity_type,
+                         m->price_per_hour, m->interruption_probability);
+    if (!err) err = say_state(ctl, m);
+    if (!err) err = say_purpose(ctl, m);
+    if (!err) err = say_plan(ctl, m);
+    if (!err) err = say_rest(ctl, m);
+    if (!err && m->last_error[0]) err = explain_says(ctl, "error", "%s", m->last_error);
+    if (!err) err = explain_audit(ctl, m->n_audit, m->audit, NULL, NULL, LATELY);
+    if (!err && m->n_audit == 0)
+        err = explain_says(ctl, "lately",
+                           "nothing among the shard's newest actions; the file of "
+                           "--audit-log goes back further");
+    return err ? err : explain_says(ctl, "change", "%s", what_would_change(m, shard->said));
+}
+
+/* Ids that a shard's newest actions named: all that can be known of machines that were not asked
+ * for by their id. */
+static void offer_audited(struct nearest_names *names, const Muster__V1__ShardStatusResponse *said)
+{
+    for (size_t i = 0; said && i < said->n_audit; i++) {
+        struct str machine;
+        struct json *json;
+        char text[256];
+
+        if (json_open(str_from(said->audit[i]), JSON_MAX, &json, NULL)) continue;
+        if (!json_get_string(json, "machine", &machine, NULL) && machine.len < sizeof text) {
+            snprintf(text, sizeof text, "%.*s", STR_ARG(machine));
+            nearest_names_offer(names, text);
+        }
+        json_close(json);
+    }
+}
+
+static enum err ask_shard(struct ctl *ctl, const struct survey_shard *shard, const char *id,
+                          const Muster__V1__ShardMachineResponse **ret_said)
+{
+    static const struct remote_method method = {"/muster.v1.ShardView/Machine",
+                                                &muster__v1__shard_machine_response__descriptor,
+                                                REMOTE_READ, NULL};
+    Muster__V1__ShardMachineRequest request = MUSTER__V1__SHARD_MACHINE_REQUEST__INIT;
+    ProtobufCMessage *answer;
+    enum err err;
+
+    request.machine_id = ctl_text(id);
+    err = remote_call(shard->remote, &method, &request.base, &ctl->memory, &answer, &ctl->note);
+    if (!err) *ret_said = (const void *)answer;
+    return err;
+}
+
+static enum err find_machine(struct ctl *ctl, struct survey *survey, const char *id)
+{
+    struct nearest_names names = {.wanted = id};
+    const char *silent = NULL;
+    char hint[EXPLAIN_HINT_CAP];
+
+    for (size_t i = 0; i < survey->shard_count; i++) {
+        const Muster__V1__ShardMachineResponse *said;
+        enum err err;
+
+        if (!survey->shards[i].said) {
+            silent = survey->shards[i].id;
+            continue;
+        }
+        offer_audited(&names, survey->shards[i].said);
+        err = ask_shard(ctl, &survey->shards[i], id, &said);
+        if (!err) return say_machine(ctl, said, &survey->shards[i]);
+        if (err != ERR_NOT_FOUND) return err;
+    }
+    nearest_names_hint(&names, hint);
+    if (silent)
+        note_set(&ctl->note, "no shard that answers knows machine %s%s; shard %s does not answer",
+                 id, hint, silent);
+    else
+        note_set(&ctl->note, "none of %zu shards knows machine %s%s", survey->shard_count, id,
+                 hint);
+    return ERR_NOT_FOUND;
+}
+
+enum err explain_machine(struct ctl *ctl)
+{
+    static struct survey survey; /* it is large */
+    enum err err = survey_open(&survey, ctl->conf, &ctl->note);
+
+    if (!err) {
+        survey_ask_shards(&survey);
+        ctl->note = survey.why[SURVEY_SHARDS];
+        err = survey_shards(&survey) ? find_machine(ctl, &survey, conf_argument(ctl->conf, 0))
+                                     : ERR_UNAVAILABLE;
+    }
+    survey_close(&survey);
+    return err;
+}
