@@ -22,7 +22,8 @@
 struct keys;
 enum { KEYS_VIEWS_MAX = 4 };
 
-struct key_value { /* a view, valid until the key space changes */
+struct key_value { /* a view, valid until the key space changes; read at a revision: until that is
+                   * compacted */
     struct str key, value;
     uint64_t create, mod, version; /* version 0: deleted at `mod` */
     uint64_t lease;                /* 0: none */

@@ -12,7 +12,7 @@ enum txn_refusal query_check(const struct keys *keys, const struct query *query)
     return (uint64_t)query->revision < keys_compacted(keys) ? TXN_COMPACTED : TXN_TAKEN;
 }
 
-static bool is_filtered(const struct query *query)
+bool query_is_filtered(const struct query *query)
 {
     return query->min_mod || query->max_mod || query->min_create || query->max_create;
 }
@@ -129,6 +129,77 @@ static bool run_sorted(const struct query *query, compare_fn *order, struct keys
     return told < pairs.count;
 }
 
+bool query_is_sorted(const struct query *query)
+{
+    return order_of(query) != NULL;
+}
+
+uint64_t query_cost(const struct keys *keys, const struct query *query)
+{
+    uint64_t count;
+
+    if (query->count_only || query->range.end.len == 0) return 1;
+    count = keys_count_range(keys, query->range, 0);
+    if (query->limit <= 0 || query_is_sorted(query) || query_is_filtered(query)) return count;
+    return min_u64(count, (uint64_t)query->limit);
+}
+
+struct query_best {
+    struct query query;
+    compare_fn *order;
+    size_t count;
+    bool more;
+    struct key_value at[QUERY_BEST_MAX + 1]; /* in order; one more than may stay */
+};
+
+struct query_best *query_best_open(const struct query *query)
+{
+    struct query_best *best = calloc(1, sizeof *best);
+
+    assert(query_is_sorted(query) && query->limit > 0 && query->limit <= QUERY_BEST_MAX);
+    if (!best) return NULL;
+    best->query = *query;
+    best->order = order_of(query);
+    return best;
+}
+
+void query_best_close(struct query_best *best)
+{
+    free(best);
+}
+
+void query_best_clear(struct query_best *best)
+{
+    best->count = 0;
+    best->more = false;
+}
+
+void query_best_add(struct query_best *best, const struct key_value *pair)
+{
+    size_t low = 0, high = best->count;
+
+    if (!query_passes(&best->query, pair)) return;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (best->order(&best->at[middle], pair) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(&best->at[low + 1], &best->at[low], (best->count - low) * sizeof best->at[0]);
+    best->at[low] = *pair;
+    if (best->count < (size_t)best->query.limit)
+        best->count++;
+    else
+        best->more = true; /* the last one falls off */
+}
+
+bool query_best_tell(const struct query_best *best, pair_fn *each, void *owner)
+{
+    for (size_t i = 0; i < best->count; i++) tell(&best->query, &best->at[i], each, owner);
+    return best->more;
+}
+
 /* -- as the keys come -- */
 static bool run_plain(const struct query *query, struct keys_cursor *cursor, pair_fn *each,
                       void *owner, uint64_t *ret_told)
@@ -162,7 +233,7 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
     else
         end.more = run_plain(query, &cursor, each, owner, &told);
     /* All of it was told: that is how many there are. */
-    end.count = order || end.more || is_filtered(query)
+    end.count = order || end.more || query_is_filtered(query)
                     ? keys_count_range(keys, query->range, revision)
                     : told;
     return end;

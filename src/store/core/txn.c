@@ -126,6 +126,50 @@ static enum txn_refusal check_path(const struct store *store, const struct txn *
     return refusal ? refusal : check_ops(store, txn, true, bytes);
 }
 
+/* -- how much it looks at: bounded before any of it is, for a turn is as long as that takes -- */
+static uint64_t compares_cost(const struct keys *keys, const struct txn *txn)
+{
+    uint64_t cost = txn->compare_count;
+
+    for (size_t i = 0; i < txn->compare_count; i++)
+        if (txn->compares[i].range.end.len > 0)
+            cost += keys_count_range(keys, txn->compares[i].range, 0);
+    for (int branch = 0; branch < 2; branch++)
+        for (size_t i = 0; i < txn->op_count[branch]; i++)
+            if (txn->ops[branch][i].kind == TXN_TXN)
+                cost += compares_cost(keys, txn->ops[branch][i].txn);
+    return cost;
+}
+
+/* Of the branches taken. */
+static uint64_t ops_cost(const struct keys *keys, const struct txn *txn)
+{
+    uint64_t cost = 0;
+
+    for (size_t i = 0; i < txn->op_count[txn->held]; i++) {
+        const struct txn_op *op = &txn->ops[txn->held][i];
+
+        if (op->kind == TXN_RANGE)
+            cost += query_cost(keys, &op->range);
+        else if (op->kind == TXN_DELETE && op->del.range.end.len > 0)
+            cost += keys_count_range(keys, op->del.range, 0);
+        else if (op->kind == TXN_TXN)
+            cost += ops_cost(keys, op->txn);
+        else
+            cost++;
+    }
+    return cost;
+}
+
+/* Decides it, and checks the path; TXN_TAKEN: it may be done. */
+static enum txn_refusal prepare(const struct store *store, struct txn *txn, uint64_t *bytes)
+{
+    if (compares_cost(store->keys, txn) > TXN_KEYS_MAX) return TXN_TOO_LARGE;
+    decide(store->keys, txn);
+    if (ops_cost(store->keys, txn) > TXN_KEYS_MAX) return TXN_TOO_LARGE;
+    return check_path(store, txn, bytes);
+}
+
 /* -- doing -- */
 struct run {
     struct store *store; /* NULL: reads only */
@@ -238,8 +282,7 @@ enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn
     enum txn_refusal refusal;
 
     assert(!txn_writes(txn));
-    decide(store->keys, txn);
-    refusal = check_path(store, txn, &bytes);
+    refusal = prepare(store, txn, &bytes);
     if (!refusal) run_txn(&run, txn);
     return refusal;
 }
@@ -252,8 +295,7 @@ enum txn_refusal txn_apply(struct store *store, struct txn *txn, struct txn_sink
     enum txn_refusal refusal;
 
     *ret_revision = keys_revision(store->keys);
-    decide(store->keys, txn);
-    refusal = check_path(store, txn, &bytes);
+    refusal = prepare(store, txn, &bytes);
     if (!refusal && bytes && !store_has_room(store, bytes)) refusal = TXN_NO_SPACE;
     if (refusal) return refusal;
     keys_begin(store->keys);

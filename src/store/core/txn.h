@@ -12,9 +12,10 @@
 
 struct store;
 enum {
-    TXN_OPS_MAX = 128,      /* compares, and operations of a branch; inside: what is left of it */
-    TXN_DEPTH_MAX = 24,     /* transactions in transactions */
-    TXN_TOTAL_MAX = 1 << 15 /* operations in all */
+    TXN_OPS_MAX = 128,       /* compares, and operations of a branch; inside: what is left of it */
+    TXN_DEPTH_MAX = 24,      /* transactions in transactions */
+    TXN_TOTAL_MAX = 1 << 15, /* operations in all */
+    TXN_KEYS_MAX = 1 << 16   /* keys that it looks at: more would hold up everybody else */
 };
 
 /* Why nothing was done. Those before TXN_STATE depend on the request alone. */
@@ -36,6 +37,7 @@ enum txn_refusal {
     TXN_FUTURE,
     TXN_CLAIM, /* it would write among the claims */
     TXN_NO_SPACE,
+    TXN_TOO_LARGE, /* TXN_KEYS_MAX */
 };
 
 /* -- ranges -- */
@@ -54,12 +56,27 @@ struct query_end {
     bool more;      /* cut by the limit */
 };
 typedef void pair_fn(void *owner, const struct key_value *pair);
+bool query_is_sorted(const struct query *query); /* otherwise than keys come */
+bool query_is_filtered(const struct query *query);
+/* How many keys it looks at, as the range is now; of the past that is a guess. */
+uint64_t query_cost(const struct keys *keys, const struct query *query);
 bool query_passes(const struct query *query, const struct key_value *pair); /* its filters */
 /* TXN_COMPACTED, TXN_FUTURE, or TXN_TAKEN. */
 enum txn_refusal query_check(const struct keys *keys, const struct query *query);
 /* After query_check. The value of a pair is empty for keys_only. */
 struct query_end query_run(const struct keys *keys, const struct query *query, pair_fn *each,
                            void *owner);
+
+/* The first pairs of a sorted range, of those that were added: for one that is looked at in parts.
+ * Pairs are those of one revision, which must not be compacted before the last is told. */
+enum { QUERY_BEST_MAX = 256 }; /* limit of such a query, which must have one */
+struct query_best;
+struct query_best *query_best_open(const struct query *query); /* copied; NULL: memory */
+void query_best_close(struct query_best *best);                /* NULL is fine */
+void query_best_clear(struct query_best *best);
+void query_best_add(struct query_best *best, const struct key_value *pair); /* or not: filters */
+/* True: the limit cut some off. */
+bool query_best_tell(const struct query_best *best, pair_fn *each, void *owner);
 
 /* -- transactions -- */
 enum compare_result { COMPARE_EQUAL, COMPARE_GREATER, COMPARE_LESS, COMPARE_NOT_EQUAL };

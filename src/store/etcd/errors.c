@@ -61,7 +61,8 @@ enum etcd_error etcd_error_of(enum txn_refusal refusal)
     switch (refusal) {
     case TXN_TAKEN: return ETCD_OK;
     case TXN_NO_KEY: return ETCD_EMPTY_KEY;
-    case TXN_KEY_TOO_LONG: return ETCD_TOO_LARGE;
+    case TXN_KEY_TOO_LONG:
+    case TXN_TOO_LARGE: return ETCD_TOO_LARGE;
     case TXN_TOO_MANY: return ETCD_TOO_MANY_OPS;
     case TXN_DUPLICATE: return ETCD_DUPLICATE_KEY;
     case TXN_NO_OPERATION:

@@ -69,6 +69,10 @@ static void range(struct etcd_request *request)
         listing_begin(request, &query);
         return;
     }
+    if (query_cost(keys, &query) > TXN_KEYS_MAX) { /* sorted, and more than the first few */
+        etcd_refuse(request, ETCD_TOO_LARGE);
+        return;
+    }
     /* The present is cheaper than a past that is the same. */
     if ((uint64_t)query.revision == keys_revision(keys)) query.revision = 0;
     answer = etcd_answer(api);

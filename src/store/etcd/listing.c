@@ -7,7 +7,8 @@
 enum { SLICE_KEYS = 4096, SLICE_BYTES = 256 << 10 };
 struct etcd_listing {
     struct query query;
-    bool pinned; /* the revision is ours: the caller asked for now */
+    struct query_best *best; /* sorted: its first; or NULL */
+    bool pinned;             /* the revision is ours: the caller asked for now */
     bool telling, waits;
     struct str next;           /* the key that comes next, in `at` */
     uint64_t left, shown, sum; /* left: until the limit; sum: bytes of the pairs */
@@ -20,12 +21,13 @@ struct etcd_listing {
 
 bool listing_suits(const struct keys *keys, const struct query *query)
 {
+    bool few = query->limit > 0 && query->limit < LISTING_KEYS_MIN;
     uint64_t count;
 
-    if (query->count_only || query->target != QUERY_KEY || query->order == QUERY_DESCEND)
+    if (query->count_only || query->range.end.len == 0) return false;
+    if (query_is_sorted(query) && (query->limit <= 0 || query->limit > QUERY_BEST_MAX))
         return false;
-    if (query->range.end.len == 0 || (query->limit > 0 && query->limit < LISTING_KEYS_MIN))
-        return false;
+    if (few && !query_is_sorted(query) && !query_is_filtered(query)) return false;
     count = keys_count_range(keys, query->range, 0); /* of now; of the past it is a guess */
     return count >= LISTING_KEYS_MIN;
 }
@@ -45,6 +47,7 @@ static void begin_again(struct etcd_api *api, struct etcd_listing *l)
     l->left = l->query.limit > 0 ? (uint64_t)l->query.limit : UINT64_MAX;
     l->sum = l->shown = 0;
     l->more = false;
+    if (l->best) query_best_clear(l->best);
     seek(l, l->query.range.from);
 }
 
@@ -53,7 +56,9 @@ void listing_begin(struct etcd_request *request, const struct query *query)
     struct etcd_api *api = api_of(request);
     struct etcd_listing *l = calloc(1, sizeof *l);
 
-    if (!l) {
+    if (l && query_is_sorted(query)) l->best = query_best_open(query);
+    if (!l || (query_is_sorted(query) && !l->best)) {
+        free(l);
         etcd_refuse(request, ETCD_TOO_MANY_REQUESTS);
         return;
     }
@@ -99,11 +104,43 @@ static bool slice(const struct keys *keys, struct etcd_listing *l, struct pack *
     return cursor.next.len > 0;
 }
 
+/* The same of a sorted one: they are looked at. */
+static bool pick(const struct keys *keys, struct etcd_listing *l)
+{
+    struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
+    struct keys_cursor cursor;
+    struct key_value pair;
+
+    keys_seek(keys, rest, (uint64_t)l->query.revision, &cursor);
+    cursor.rows_left = SLICE_KEYS;
+    while (keys_next(&cursor, &pair)) query_best_add(l->best, &pair);
+    if (cursor.next.len) seek(l, cursor.next);
+    return cursor.next.len > 0;
+}
+
 /* The fields around the pairs: the header before them, the rest behind. */
 static void pack_end(const struct etcd_listing *l, struct pack *answer)
 {
     pack_u64(answer, 3, l->more);
     pack_u64(answer, 4, l->count);
+}
+
+static void pack_pair(void *owner, const struct key_value *pair)
+{
+    keyvalue_pack(owner, 2, pair);
+}
+
+static enum err tell_best(struct etcd_request *request, struct etcd_listing *l)
+{
+    struct etcd_api *api = api_of(request);
+    struct pack answer = pack_begin(&api->answer);
+
+    etcd_header(api, &answer, l->revision);
+    l->more = query_best_tell(l->best, pack_pair, &answer);
+    l->count = keys_count_range(api_keys(api), l->query.range, (uint64_t)l->query.revision);
+    pack_end(l, &answer);
+    if (!answer.err) rpc_reply_bytes(request->base.call, buf_peek(&api->answer));
+    return answer.err;
 }
 
 /* True: it was measured whole, and told its length. */
@@ -170,9 +207,12 @@ static void turn(struct etcd_request *request)
         overtaken(request, l);
         return;
     }
-    if (l->telling)
+    if (l->telling) {
         err = tell(request, l, &done);
-    else if (!slice(api_keys(api), l, NULL))
+    } else if (l->best) {
+        done = !pick(api_keys(api), l);
+        if (done) err = tell_best(request, l);
+    } else if (!slice(api_keys(api), l, NULL))
         err = begin_telling(request, l);
     if (err)
         end(request, ETCD_TOO_MANY_REQUESTS);
@@ -210,6 +250,7 @@ void listing_writable(struct etcd_request *request)
 
 void listing_freed(struct etcd_request *request)
 {
+    if (request->listing) query_best_close(request->listing->best);
     free(request->listing);
     request->listing = NULL;
 }

@@ -1,11 +1,12 @@
 /* A Range of very many keys: measured, then told, a slice a turn of the loop, all as of one
- * revision. Its answer is one message, of which next to nothing is held in memory. */
+ * revision. Its answer is one message, of which next to nothing is held in memory. Of one that is
+ * sorted the first few are kept while it is looked at, and then told. */
 #ifndef STORE_ETCD_LISTING_H
 #define STORE_ETCD_LISTING_H
 #include "store/etcd/internal.h"
 
 enum { LISTING_KEYS_MIN = 2048 }; /* fewer are told in one go */
-/* Is it one for here? In the order of keys, after query_check. */
+/* Is it one for here? After query_check. */
 bool listing_suits(const struct keys *keys, const struct query *query);
 /* Answers, sooner or later. `query`: its views are the message's. */
 void listing_begin(struct etcd_request *request, const struct query *query);
