@@ -72,8 +72,10 @@ def fresh_machine():
                 return
             code, text = page(address + "/")
             ok(code == 200 and "<script" in text and "app.js" in text, "the dashboard's page", text[:500])
-            code, text = page(address + "/app.js" if "/app.js" in text else address + "/assets/app.js")
-            ok(code == 200 and text, "and its script")
+            for part in re.findall(r'<(?:link|script)[^>]*(?:src|href)="(/[^"]+)"', text):
+                ok(page(address + part)[1], "and its " + part)
+            state = json.loads(page(address + "/api/raft")[1])
+            ok(state, "with the replicas' state", state)
             code, text = page(address + "/readyz")
             ok(code == 200, "/readyz", text)
             print(f"# from make run on a bare machine to the dashboard's address: {time.monotonic() - first.began:.0f} s")
