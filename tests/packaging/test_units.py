@@ -86,6 +86,8 @@ def configured():
 
 
 def account():
+    # It hides /proc/stat, from which process_start_time_seconds is made.
+    ok(not any(values(unit_of(role), "ProcSubset") for role in ROLES), "none is without /proc/stat")
     users = read(os.path.join(SOURCE, "deploy/systemd/sysusers.conf"))
     ok(re.search(r"^u muster ", users, re.M), "the account is made", users)
     for role in ROLES:
