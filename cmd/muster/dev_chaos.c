@@ -2,7 +2,12 @@
 
 #include <stdio.h>
 
-enum { PAUSE_TENTHS_MIN = 3, PAUSE_TENTHS_MAX = 8, TEXT_CAP = 160 }; /* of every_ms */
+enum {
+    PAUSE_TENTHS_MIN = 3, /* of every_ms */
+    PAUSE_TENTHS_MAX = 8,
+    HEARD_WITHIN_MS = 2000, /* a replica that counts as there */
+    TEXT_CAP = 160,
+};
 
 /* In this order, round and round; what is not there is left out. */
 enum who { LEADER, FOLLOWER, WORKER, SHARD, PROVIDER, OPERATOR };
@@ -27,11 +32,11 @@ static const char *const words_of[] = {
     [OPERATOR] = "",
 };
 
-void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *options)
+void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *options, mono_time now)
 {
     *chaos = (struct dev_chaos){.options = *options};
     prng_seed(&chaos->prng, options->seed);
-    chaos->next = mono_after(loop_now(options->loop), options->every_ms);
+    chaos->next = mono_after(now, options->every_ms);
 }
 
 /* Which one of its part; SIZE_MAX: there is none. */
@@ -48,13 +53,13 @@ static size_t choose(struct dev_chaos *chaos, enum who who, size_t leader)
     return count ? (size_t)prng_below(&chaos->prng, count) : SIZE_MAX;
 }
 
-static void strike(struct dev_chaos *chaos, const struct misfortune *m, size_t number)
+static void strike(struct dev_chaos *chaos, const struct misfortune *m, size_t number,
+                   mono_time now)
 {
     enum dev_part part = part_of[m->who];
     struct dev_child *victim = chaos->options.children[chaos->options.first[part] + number];
     uint64_t tenths = prng_between(&chaos->prng, PAUSE_TENTHS_MIN, PAUSE_TENTHS_MAX);
     uint64_t ms = chaos->options.every_ms * tenths / 10;
-    mono_time now = loop_now(chaos->options.loop);
     char text[TEXT_CAP];
 
     chaos->pid = dev_child_pid(victim);
@@ -78,19 +83,18 @@ static void strike(struct dev_chaos *chaos, const struct misfortune *m, size_t n
     chaos->options.say(chaos->options.owner, text);
 }
 
-static void act(struct dev_chaos *chaos, size_t leader)
+static void act(struct dev_chaos *chaos, size_t leader, mono_time now)
 {
     const struct misfortune *m = &misfortunes[chaos->turn++ % ARRAY_LEN(misfortunes)];
     size_t number = choose(chaos, m->who, leader);
 
-    if (number != SIZE_MAX) strike(chaos, m, number);
+    if (number != SIZE_MAX) strike(chaos, m, number, now);
 }
 
 /* On its way back: it goes on, or another process has its place. */
-static bool is_back(struct dev_chaos *chaos)
+static bool is_back(struct dev_chaos *chaos, mono_time now)
 {
     int pid = dev_child_pid(chaos->victim);
-    mono_time now = loop_now(chaos->options.loop);
 
     if (chaos->since.ms) return pid != 0;
     if (chaos->deed == DEV_PAUSE && pid == chaos->pid) {
@@ -110,16 +114,24 @@ static bool has_healed(const struct dev_chaos *chaos, const struct dev_sight *si
     return chaos->replica == SIZE_MAX || mono_due(chaos->since, sight->heard[chaos->replica]);
 }
 
-void dev_chaos_look(struct dev_chaos *chaos, const struct dev_sight *sight)
+/* Also of one that somebody else has killed. */
+static bool all_replicas_there(const struct dev_chaos *chaos, const struct dev_sight *sight)
 {
-    mono_time now = loop_now(chaos->options.loop);
+    for (size_t i = 0; i < chaos->options.count[DEV_COORDINATOR]; i++)
+        if (!mono_due(sight->began, mono_after(sight->heard[i], HEARD_WITHIN_MS))) return false;
+    return true;
+}
+
+void dev_chaos_look(struct dev_chaos *chaos, const struct dev_sight *sight, mono_time now)
+{
     char text[TEXT_CAP];
 
     if (!chaos->victim) {
-        if (sight->whole && mono_due(chaos->next, now)) act(chaos, sight->leader);
+        if (sight->whole && mono_due(chaos->next, now) && all_replicas_there(chaos, sight))
+            act(chaos, sight->leader, now);
         return;
     }
-    if (!is_back(chaos) || !has_healed(chaos, sight)) return;
+    if (!is_back(chaos, now) || !has_healed(chaos, sight)) return;
     snprintf(text, sizeof text, "%s is back and all is well, after %.1f s",
              dev_child_name(chaos->victim), (double)mono_elapsed_ms(chaos->hit, now) / 1000);
     chaos->victim = NULL;

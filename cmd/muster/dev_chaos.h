@@ -1,9 +1,9 @@
 /* `muster dev --chaos`: parts of the fleet are killed and made to stand still, one at a time.
  *
  * The rule that keeps it a demonstration: nothing is done before the fleet stands whole again, the
- * last victim included. So there are never two replicas down at once, and a majority always is. It
- * asks nobody: the fleet says with every look who leads, who was heard when, and whether it is
- * whole. */
+ * last victim and every replica included. So there are never two replicas down at once by its
+ * hand. It asks nobody and reads no clock: the fleet says with every look who leads, who was heard
+ * when, and whether it is whole. */
 #ifndef MUSTER_DEV_CHAOS_H
 #define MUSTER_DEV_CHAOS_H
 #include "base/prng.h"
@@ -11,7 +11,6 @@
 #include "muster/dev_parts.h"
 
 struct dev_chaos_options {
-    struct loop *loop;
     uint64_t seed, every_ms; /* every_ms: from one that healed to the next */
     /* Of part P: children[first[P]] and the count[P] - 1 after it; they live longer. */
     struct dev_child *const *children;
@@ -39,7 +38,8 @@ struct dev_chaos {
     mono_time hit, since; /* since: when it began to be on its way back; 0: not yet */
     mono_time next;       /* something is done; or the victim goes on */
 };
-void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *options);
+void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *options,
+                    mono_time now);
 /* After each look at the fleet, also one that did not come to an end. */
-void dev_chaos_look(struct dev_chaos *chaos, const struct dev_sight *sight);
+void dev_chaos_look(struct dev_chaos *chaos, const struct dev_sight *sight, mono_time now);
 #endif

@@ -104,7 +104,7 @@ static void look_ended(struct dev_fleet *fleet, bool whole)
     fleet->sight.whole = whole;
     fleet->sight.leader = fleet->leader;
     if (fleet->with_chaos) {
-        dev_chaos_look(&fleet->chaos, &fleet->sight);
+        dev_chaos_look(&fleet->chaos, &fleet->sight, loop_now(fleet->io->loop));
         calm = whole && !fleet->chaos.victim;
     }
     timer_start_in(&fleet->look, calm ? LOOK_CALM_MS : LOOK_MS);
@@ -359,8 +359,7 @@ static void demand_says(void *owner, const char *text, bool yours)
 
 static void begin_chaos(struct dev_fleet *fleet, uint64_t every_ms)
 {
-    const struct dev_chaos_options options = {.loop = fleet->io->loop,
-                                              .seed = entropy_u64(fleet->io->entropy),
+    const struct dev_chaos_options options = {.seed = entropy_u64(fleet->io->entropy),
                                               .every_ms = every_ms,
                                               .children = fleet->children,
                                               .first = fleet->first,
@@ -368,7 +367,7 @@ static void begin_chaos(struct dev_fleet *fleet, uint64_t every_ms)
                                               .say = chaos_says,
                                               .owner = fleet};
     fleet->with_chaos = true;
-    dev_chaos_init(&fleet->chaos, &options);
+    dev_chaos_init(&fleet->chaos, &options, loop_now(fleet->io->loop));
 }
 
 static enum err begin_demand(struct dev_fleet *fleet, uint64_t every_ms, struct note *note)

@@ -67,6 +67,7 @@ function draw() {
   try { next.append(...[view.make(state)].flat(Infinity).filter(Boolean)); }
   catch (error) { console.error(error); next.append(note('This view could not be drawn: ' + error.message, 'bad')); }
   morph(get('view'), next);
+  if (view.path === '/store' && state.ask.prefix && !state.keys) browse(state.ask.prefix); // a link to keys
   const nav = h('nav');
   for (const v of views) nav.append(h('a', { href: v.path, 'aria-current': v === view ? 'page' : false }, v.title));
   morph(get('nav'), nav);
@@ -232,8 +233,15 @@ const questions = {
 
 // -- the key browser: a question that the loop answers a moment later --
 
+function ask_for(name, value) { // what the reader asks for stands in the address
+  state.ask[name] = value;
+  const query = new URLSearchParams(Object.entries(state.ask).filter(([, v]) => v));
+  history.replaceState(null, '', location.pathname + (query.size ? '?' + query : ''));
+}
+
 async function browse(prefix) {
   state.keys = { prefix, busy: true };
+  ask_for('prefix', prefix);
   show();
   for (let tries = 0; tries < 30; tries++) {
     const { status, body } = await fetchJson('/api/keys?prefix=' + encodeURIComponent(prefix), withToken());
@@ -266,9 +274,7 @@ document.addEventListener('click', event => {
 document.addEventListener('input', event => {
   const field = event.target;
   if (!field.dataset || !field.dataset.ask) return;
-  state.ask[field.dataset.ask] = field.type === 'checkbox' ? (field.checked ? 'yes' : '') : field.value;
-  const query = new URLSearchParams(Object.entries(state.ask).filter(([, v]) => v));
-  history.replaceState(null, '', location.pathname + (query.size ? '?' + query : ''));
+  ask_for(field.dataset.ask, field.type === 'checkbox' ? (field.checked ? 'yes' : '') : field.value);
   show();
 });
 document.addEventListener('submit', event => {
