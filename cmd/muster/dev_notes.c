@@ -4,43 +4,38 @@
 
 #include "text/ndjson.h"
 
-enum { FILE_MAX = DEV_NOTES_KEPT * (2 * DEV_NOTE_CAP + 100), FILE_MODE = 0644 };
+enum { LINE_MAX_BYTES = 4096, FILE_MAX = 64 << 10, FILE_MODE = 0644 };
 
-static enum err write_notes(const struct dev_notes *notes, struct buf *into)
+static enum err write_line(struct fs *fs, const char *path, struct str line)
 {
-    size_t first = notes->count > DEV_NOTES_KEPT ? notes->count - DEV_NOTES_KEPT : 0;
-    enum err err = ERR_OK;
+    struct fs_file *file;
+    uint64_t size = 0;
+    enum err err = fs_open(fs, path, FS_WRITE | FS_CREATE | FS_APPEND, FILE_MODE, &file);
 
-    for (size_t i = first; i < notes->count && !err; i++) {
-        const struct dev_note *note = &notes->ring[i % DEV_NOTES_KEPT];
-        struct ndjson json;
-
-        ndjson_begin(&json, into, NDJSON_LINE);
-        ndjson_u64(&json, STR("at_ms"), note->at.ms);
-        ndjson_c_string(&json, STR("from"), note->from);
-        ndjson_c_string(&json, STR("text"), note->text);
-        err = ndjson_end(&json);
-    }
+    if (err) return err;
+    err = fs_file_size(fs, file, &size);
+    if (!err && size > FILE_MAX) err = fs_truncate(fs, file, 0);
+    if (!err) err = fs_write_at(fs, file, 0, line); /* to the end, wherever that is */
+    fs_close(fs, file);
     return err;
 }
 
 void dev_notes_add(struct dev_notes *notes, const char *from, const char *text)
 {
-    struct dev_note *note = &notes->ring[notes->count++ % DEV_NOTES_KEPT];
     char path[DEV_PATH_CAP + 64];
-    struct buf content;
+    struct ndjson json;
+    struct buf line;
     enum err err;
 
-    note->at = clock_wall(notes->io->clock);
-    note->from = from;
-    snprintf(note->text, sizeof note->text, "%s", text);
     snprintf(path, sizeof path, "%s/%s", notes->parts->dir, DEV_NOTES_FILE);
-    buf_init(&content, FILE_MAX);
-    err = write_notes(notes, &content);
-    if (!err)
-        err = fs_publish(notes->io->fs, path, buf_peek(&content), FILE_MODE,
-                         entropy_u64(notes->io->entropy));
+    buf_init(&line, LINE_MAX_BYTES);
+    ndjson_begin(&json, &line, NDJSON_LINE);
+    ndjson_u64(&json, STR("at_ms"), clock_wall(notes->io->clock).ms);
+    ndjson_c_string(&json, STR("from"), from);
+    ndjson_c_string(&json, STR("text"), text);
+    err = ndjson_end(&json);
+    if (!err) err = write_line(notes->io->fs, path, buf_peek(&line));
     if (err)
         LOG_WARN(notes->log, "the notes for the dashboard cannot be written", log_err("err", err));
-    buf_deinit(&content);
+    buf_deinit(&line);
 }
