@@ -303,6 +303,7 @@ def run_inside(root, built, world, pages):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
     environment.update(PATH=programs(directory, *built) + ":/usr/bin:/bin:" + environment["PATH"],
                        MUSTER_TIMEOUT="60s", MUSTER_TIMING_SCALE="500",  # a starved machine is no reason to fail
+                       ETCDCTL_DIAL_TIMEOUT="30s", ETCDCTL_COMMAND_TIMEOUT="60s",
                        MUSTER_SEGMENT_SIZE="4MiB",  # nor is a small disk
                        DOCS_ROOT=root, PYTHONDONTWRITEBYTECODE="1", LC_ALL="C.UTF-8", TERM="dumb")
     fleet = None
