@@ -127,6 +127,18 @@ static enum err check_tls(const struct conf *conf, struct note *note)
     return ERR_INVALID;
 }
 
+/* What the dashboard shows to shards. */
+static enum err check_dashboard(const struct conf *conf, struct note *note)
+{
+    bool cert = conf_is_set(conf, "dashboard.cert-file");
+    bool key = conf_is_set(conf, "dashboard.key-file");
+
+    if (cert == key && (!cert || conf_is_set(conf, "tls.ca-file"))) return ERR_OK;
+    note_set(note, "dashboard.cert-file and dashboard.key-file belong together, beside %s",
+             tls_files);
+    return ERR_INVALID;
+}
+
 static bool is_version(struct str text)
 {
     struct str part;
@@ -171,6 +183,7 @@ static enum err check_coordinator(const struct conf *conf, struct note *note)
     if (!err && conf_text(conf, "etcd-listen"))
         err = check_listener(conf, "etcd-listen", tls_files, note);
     if (!err) err = check_etcd(conf, note);
+    if (!err) err = check_dashboard(conf, note);
     if (!err) err = check_http(conf, tls_files, note);
     if (!err) err = check_raft(conf, note);
     return err ? err : check_join(conf, note);

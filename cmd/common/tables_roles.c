@@ -346,6 +346,17 @@ static const struct option coordinator_run_options[] = {
      .help = "where the token stands that lets the dashboard act; made when it is not there. The "
              "same on every replica, then one token serves all. Without it one is drawn at each "
              "start and printed"},
+    {.name = "dashboard.cert-file",
+     .kind = OPTION_STRING,
+     .placeholder = "FILE",
+     .example = "tls/readonly.pem",
+     .help = "under TLS, what the dashboard shows to shards: a reader's certificate, as `musterctl "
+             "cert issue readonly` makes it; without it, this replica's own"},
+    {.name = "dashboard.key-file",
+     .kind = OPTION_STRING,
+     .placeholder = "FILE",
+     .example = "tls/readonly.key.pem",
+     .help = "its private key"},
     {.name = "dashboard.notes-file",
      .kind = OPTION_STRING,
      .placeholder = "FILE",

@@ -99,6 +99,27 @@ static void self(void *owner, struct dash_self *ret_self)
     };
 }
 
+/* The identity of a reader, for shards; NULL: none was given. */
+static enum err open_reader(const struct conf *conf, struct io *io, struct tls_context **ret_tls,
+                            struct note *note)
+{
+    struct tls_options options = {
+        .side = TLS_CLIENT,
+        .version_min = TLS_V1_3,
+        .cert_file = conf_text(conf, "dashboard.cert-file"),
+        .key_file = conf_text(conf, "dashboard.key-file"),
+        .ca_files = {conf_text(conf, "tls.ca-file")},
+        .alpn = {"h2"},
+    };
+    enum err err;
+
+    *ret_tls = NULL;
+    if (!options.cert_file) return ERR_OK;
+    err = tls_context_open(io->fs, &options, ret_tls, note);
+    if (err) note_prefix(note, "dashboard.cert-file");
+    return err;
+}
+
 static enum err open_it(struct coordinator_dash *d, const struct coordinator_dash_options *options,
                         struct note *note)
 {
@@ -133,7 +154,10 @@ static enum err open_it(struct coordinator_dash *d, const struct coordinator_das
         draw_token(io, d->token);
     if (err) return err;
     if (d->token[0]) dash.token = d->token;
-    return dash_open(&dash, &d->dash, note);
+    err = open_reader(conf, io, &dash.shard_tls, note);
+    if (!err) err = dash_open(&dash, &d->dash, note);
+    tls_context_unref(dash.shard_tls); /* the dashboard holds its own reference */
+    return err;
 }
 
 enum err coordinator_dash_open(const struct coordinator_dash_options *options,

@@ -83,6 +83,7 @@ void dash_maybe_closed(struct dash *dash)
     actions_close(dash);
     timer_deinit(&dash->tick);
     tls_context_unref(dash->tls);
+    tls_context_unref(dash->shard_tls);
     buf_deinit(&dash->text);
     free(dash->history);
     pthread_mutex_destroy(&dash->lock);
@@ -98,13 +99,13 @@ void dash_channel_closed(void *owner)
     dash_maybe_closed(dash);
 }
 
-enum err dash_channel_open(struct dash *dash, const char *const *addresses, bool follow_leader,
+enum err dash_channel_open(struct dash *dash, const char *const *addresses, enum dash_peer peer,
                            struct rpc_channel **ret_channel, struct note *note)
 {
     struct rpc_channel_options options = {.io = dash->io,
                                           .addresses = addresses,
-                                          .tls = dash->tls,
-                                          .follow_leader = follow_leader,
+                                          .tls = peer == PEER_SHARD ? dash->shard_tls : dash->tls,
+                                          .follow_leader = peer == PEER_COORDINATORS,
                                           .backoff_max_ms = 5000};
     enum err err = rpc_channel_open(&options, ret_channel, note);
 
@@ -267,7 +268,8 @@ static enum err open_rest(struct dash *dash, const struct dash_options *options,
     for (size_t i = 0; i < TOPICS && !err; i++)
         err = http_publish(dash->http, topic_paths[i], "application/json", STR("{}\n"));
     if (!err) err = http_channel_open(dash->http, "/api/events", (size_t)TOPICS * 4, &dash->events);
-    if (!err) err = dash_channel_open(dash, options->addresses, true, &dash->channel, note);
+    if (!err)
+        err = dash_channel_open(dash, options->addresses, PEER_COORDINATORS, &dash->channel, note);
     if (!err) timer_start_in(&dash->tick, 0);
     return err;
 }
@@ -282,7 +284,9 @@ enum err dash_open(const struct dash_options *options, struct dash **ret_dash, s
     dash->log = *options->log;
     dash->http = options->http;
     dash->tls = options->tls;
+    dash->shard_tls = options->shard_tls ? options->shard_tls : options->tls;
     if (dash->tls) tls_context_ref(dash->tls);
+    if (dash->shard_tls) tls_context_ref(dash->shard_tls);
     copy_text(dash->node, sizeof dash->node, options->node);
     copy_text(dash->version, sizeof dash->version, options->version);
     copy_text(dash->commit, sizeof dash->commit, options->commit);

@@ -35,6 +35,7 @@ struct dash_options {
     struct http_server *http;            /* lives longer */
     const char *const *addresses;        /* of coordinators, gRPC; this one's first; copied */
     struct tls_context *tls;             /* NULL: plaintext; held by reference */
+    struct tls_context *shard_tls;       /* shown to shards; NULL: as `tls`; the same */
     const char *node, *version, *commit; /* copied */
     const char *warning;                 /* shown on every page; NULL: none; copied */
     const char *token;                   /* NULL: no actions; copied */

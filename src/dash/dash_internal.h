@@ -108,7 +108,7 @@ struct dash {
     struct io *io;
     struct log_source log;
     struct http_server *http;
-    struct tls_context *tls;
+    struct tls_context *tls, *shard_tls;
     char node[256], version[32], commit[64], warning[WHY_CAP], read_only[WHY_CAP];
     char token[DASH_TOKEN_MAX + 1]; /* "": no actions */
     void (*self)(void *owner, struct dash_self *ret_self);
@@ -156,7 +156,9 @@ void dash_put_id(struct ndjson *json, const char *key, uint64_t id); /* 0: null 
 void dash_send(struct dash *dash, const char *name, struct str json);
 void dash_channel_closed(void *dash);
 void dash_maybe_closed(struct dash *dash);
-enum err dash_channel_open(struct dash *dash, const char *const *addresses, bool follow_leader,
+/* To coordinators, or to a shard: with what is shown to those. */
+enum dash_peer { PEER_COORDINATORS, PEER_REPLICA, PEER_SHARD };
+enum err dash_channel_open(struct dash *dash, const char *const *addresses, enum dash_peer peer,
                            struct rpc_channel **ret_channel, struct note *note);
 /* In words, for who looks at the page. */
 void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome);

@@ -44,7 +44,7 @@ static void dial(struct dash *dash, struct replica_link *link, uint64_t id, cons
     struct note note = {""};
 
     *link = (struct replica_link){0};
-    if (dash_channel_open(dash, addresses, false, &link->channel, &note)) return;
+    if (dash_channel_open(dash, addresses, PEER_REPLICA, &link->channel, &note)) return;
     link->dash = dash;
     link->id = id;
     link->listed = true;

@@ -43,7 +43,7 @@ static void dial(struct dash *dash, struct shard_link *link, const char *id, con
     struct note note = {""};
 
     *link = (struct shard_link){0};
-    if (dash_channel_open(dash, addresses, false, &link->channel, &note)) return;
+    if (dash_channel_open(dash, addresses, PEER_SHARD, &link->channel, &note)) return;
     link->dash = dash;
     snprintf(link->id, sizeof link->id, "%s", id);
     snprintf(link->address, sizeof link->address, "%s", address);

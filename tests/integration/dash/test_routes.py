@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The dashboard over plain HTTP: every route, who may act, and what hostile clients get."""
+import concurrent.futures
 import http.client
 import json
 import os
@@ -16,7 +17,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../mem
 from workers import IDS, READY, RUN, Workers, beat_until  # noqa: E402
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../store"))
-from stores import STORE, Client, new_id  # noqa: E402
+from stores import STORE, Client, grpc, new_id  # noqa: E402
 
 VIEWS = ("/", "/fleet", "/shards", "/needs", "/topology", "/workers", "/workers/", "/store", "/raft")
 ASSETS = {"dash.css": "text/css", "icon.svg": "image/svg+xml", **{name + ".js": "text/javascript" for name in (
@@ -288,6 +289,40 @@ def by_certificate():
         check(one.json("/api/session", Authorization="Bearer " + TOKEN)["admin_by"] == "token", "the token still does")
 
 
+def as_reader():
+    """Under TLS shards are dialled as the reader that was given for it, and as nobody more."""
+    cluster = One()
+    cluster.over_tls()
+    tls, seen = os.path.join(cluster.dir, "tls"), set()
+    for words in (("readonly",), ("shard", "--id", "far", "--names", "127.0.0.1")):
+        subprocess.run([MUSTERCTL, "cert", "issue", *words, "--dir", tls], check=True, capture_output=True)
+    cluster.nodes[0].options += ["--dashboard-cert-file", tls + "/readonly.pem", "--dashboard-key-file", tls + "/readonly.key.pem"]
+
+    class Shard(grpc.GenericRpcHandler):
+        """Knows nothing, and remembers who asked."""
+
+        def service(self, details):
+            def refuse(_, context):
+                seen.update(context.auth_context().get("x509_subject_alternative_name", ()))
+                context.abort(grpc.StatusCode.UNAVAILABLE, "remembered")
+            return grpc.unary_unary_rpc_method_handler(refuse)
+
+    def read(name):
+        with open(f"{tls}/{name}.pem", "rb") as file:
+            return file.read()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool, cluster.start() as one:
+        server = grpc.server(pool, handlers=[Shard()])
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials(
+            [(read("shard-far.key"), read("shard-far"))], read("ca"), require_client_auth=True))
+        server.start()
+        try:
+            one.node.call(FLEET + "AddShard", shard_id="far", address=f"127.0.0.1:{port}")
+            wait_for("it asks", lambda: seen)
+            check(b"bigfleet://readonly" in seen and not any(b"admin" in name or b"replica" in name for name in seen), f"{seen}")
+        finally:
+            server.stop(None).wait()
+
+
 def notes():
     """Lines of a file that readers are to know: the newest first, what is no note left out, every change seen."""
     one = One()
@@ -394,4 +429,4 @@ def hostile():
         one.node.stop()
 
 
-run_cases([pages, data, actions, claims, groups, over_tls, by_certificate, notes, workers, open_to_the_network, switched_off, hostile])
+run_cases([pages, data, actions, claims, groups, over_tls, by_certificate, as_reader, notes, workers, open_to_the_network, switched_off, hostile])
