@@ -5,9 +5,7 @@
 #include "store/etcd/errand.h"
 #include "store/etcd/outcast.h"
 #include "store/etcd/turns.h"
-#include "store/etcd/txn.h"
 #include "store/interest.h"
-#include "store/txn_wire.h"
 
 enum {
     LEASE_S = 60,        /* of a lease that nobody named, as etcd has it */
@@ -241,30 +239,23 @@ static void on_entered(struct errand *errand, const struct errand_answer *answer
     }
 }
 
-/* What the message alone decides, as KV.Txn would say it. */
-static enum etcd_error check(const struct wait *wait, const struct turn_txn *message)
+/* What could be wrong with the transaction itself: the rest of it is ours. */
+static bool is_large(const struct wait *wait, const struct turn_txn *message)
 {
-    struct txn *txn;
-
-    if (txn_from_message(&message->txn, rpc_call_arena(wait->call), &txn))
-        return ETCD_TOO_MANY_REQUESTS;
-    if (protobuf_c_message_get_packed_size(&message->txn.base) > ETCD_REQUEST_MAX)
-        return ETCD_TOO_LARGE;
-    return etcd_error_of(txn_check(txn));
+    return wait->key.len > STORE_KEY_MAX ||
+           protobuf_c_message_get_packed_size(&message->txn.base) > ETCD_REQUEST_MAX;
 }
 
 static void enter(struct wait *wait)
 {
     struct etcd_api *api = wait->api;
     struct turn_txn txn;
-    enum etcd_error error;
 
     wait->step = WAIT_ENTERS;
     turn_enter(&txn, buf_peek(&wait->key), wait->turn.lease, wait->value, wait->kind->says,
                range_of(wait));
-    error = check(wait, &txn);
-    if (error)
-        refuse(wait, error);
+    if (is_large(wait, &txn))
+        refuse(wait, ETCD_TOO_LARGE);
     else if (errand_begin(&wait->errand, ERRAND_TXN, &txn.txn.base, api->leader.wait_ms,
                           on_entered))
         refuse(wait, ETCD_TOO_MANY_REQUESTS);

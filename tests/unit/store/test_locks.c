@@ -1,0 +1,518 @@
+/* etcd's Lock and Election over virtual I/O, on one replica: bounds, a reader that does not read, and
+ * memory that is short at every place in turn. The rest is in tests/integration/etcd/test_lock.py. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/fault_alloc.h"
+#include "lib/test.h"
+#include "log/datadir.h"
+#include "rpc/client.h"
+#include "sim/sim.h"
+#include "store/etcd/internal.h"
+#include "wire/message.h"
+#include "wire/pb/etcd_election.pb-c.h"
+#include "wire/pb/etcd_lock.pb-c.h"
+
+enum {
+    WAIT_MS = 60000,
+    SETTLE_MS = 5000,
+    EVENTS_MAX = 20000000,
+    CLUSTER = 0xf3,
+    ANSWER_MAX = 1 << 20
+};
+
+static struct {
+    struct sim *sim;
+    struct sim_host *host, *client;
+    struct io *io;
+    struct store_service *service;
+    struct replica *replica;
+    struct rpc_server *server;
+    struct etcd_api *etcd;
+    struct rpc_channel *channel;
+    bool closed, stopped, hung_up;
+} rig;
+
+/* -- the world -- */
+
+static void on_change(void *owner, const struct replica_status *status)
+{
+    (void)owner;
+    store_service_on_change(rig.service, status);
+    if (rig.etcd) etcd_on_change(rig.etcd, status);
+}
+
+static void on_stopped(void *owner, enum err why, const struct note *note)
+{
+    (void)owner;
+    CHECK_ERR(note->text, why, ERR_OK);
+}
+
+static const char *nobody(void *owner)
+{
+    (void)owner;
+    return "";
+}
+
+static void set_true(void *flag)
+{
+    *(bool *)flag = true;
+}
+
+static bool is_true(void *flag)
+{
+    return *(bool *)flag;
+}
+
+static bool is_ready(void *context)
+{
+    struct replica_status status = replica_status(rig.replica);
+
+    (void)context;
+    return status.ready && status.level >= STORE_MACHINE_VERSION;
+}
+
+static void open_replica(struct note *note)
+{
+    struct members founders = {.count = 1, .at = {{.id = 1, .role = MEMBER_VOTER}}};
+    struct machine machine = store_machine_registration(store_service_machine(rig.service));
+    struct datadir made;
+
+    snprintf(founders.at[0].address, sizeof founders.at[0].address, "a:7791");
+    CHECK_OK("format", datadir_format(&(struct datadir_format_options){.fs = rig.io->fs,
+                                                                       .entropy = rig.io->entropy,
+                                                                       .dir = "data",
+                                                                       .founders = &founders,
+                                                                       .cluster_id = CLUSTER,
+                                                                       .replica_id = 1},
+                                      &made, note));
+    CHECK_OK("replica",
+             replica_open(&(struct replica_options){.io = rig.io,
+                                                    .dir = "data",
+                                                    .listen = "a:7791",
+                                                    .machines = &machine,
+                                                    .machine_count = 1,
+                                                    .level = STORE_MACHINE_VERSION,
+                                                    .limits = {.segment_bytes = 4 << 20},
+                                                    .events = {on_change, on_stopped, NULL}},
+                          &rig.replica, note));
+}
+
+static void open_rig(struct store_service_limits limits)
+{
+    const char *addresses[] = {"a:7790", NULL};
+    struct note note = {""};
+
+    memset(&rig, 0, sizeof rig);
+    CHECK_OK("a world",
+             sim_open(&(struct sim_options){.seed = 5, .events_max = EVENTS_MAX}, &rig.sim));
+    CHECK_OK("a host", sim_host_add(rig.sim, &(struct sim_host_options){.name = "a"}, &rig.host));
+    CHECK_OK("a host",
+             sim_host_add(rig.sim, &(struct sim_host_options){.name = "client"}, &rig.client));
+    rig.io = sim_host_io(rig.host);
+    CHECK_OK("service",
+             store_service_open(&(struct store_service_options){.io = rig.io, .limits = limits},
+                                &rig.service, &note));
+    open_replica(&note);
+    store_service_attach(rig.service, rig.replica);
+    CHECK_OK("etcd", etcd_open(&(struct etcd_options){.io = rig.io,
+                                                      .store = rig.service,
+                                                      .replica = rig.replica,
+                                                      .leader_address = nobody},
+                               &rig.etcd));
+    CHECK_OK("server",
+             rpc_server_open(&(struct rpc_server_options){.io = rig.io}, &rig.server, &note));
+    CHECK_ERR(note.text, etcd_methods(rig.etcd, rig.server, &note), ERR_OK);
+    CHECK_OK("listen", rpc_server_listen(rig.server, "a:7790", NULL, &note));
+    CHECK_OK("channel",
+             rpc_channel_open(&(struct rpc_channel_options){.io = sim_host_io(rig.client),
+                                                            .addresses = addresses},
+                              &rig.channel, &note));
+    CHECK("it leads", sim_wait(rig.sim, is_ready, NULL, WAIT_MS) == SIM_REACHED);
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* what the log prepares takes memory, too */
+}
+
+static void close_rig(void)
+{
+    rpc_channel_close(rig.channel, set_true, &rig.hung_up);
+    CHECK("hung up", sim_wait(rig.sim, is_true, &rig.hung_up, WAIT_MS) == SIM_REACHED);
+    rpc_server_close(rig.server, set_true, &rig.closed);
+    CHECK("closed", sim_wait(rig.sim, is_true, &rig.closed, WAIT_MS) == SIM_REACHED);
+    etcd_stop(rig.etcd, set_true, &rig.stopped);
+    CHECK("stopped",
+          rig.stopped || sim_wait(rig.sim, is_true, &rig.stopped, WAIT_MS) == SIM_REACHED);
+    replica_close(rig.replica);
+    etcd_close(rig.etcd);
+    store_service_close(rig.service);
+    sim_close(rig.sim);
+}
+
+/* -- calls -- */
+
+struct answer {
+    bool done;
+    enum grpc_status status;
+    char text[160];
+    struct rpc_client_call *call;
+};
+
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str message)
+{
+    struct answer *answer = owner;
+
+    (void)call;
+    (void)message;
+    answer->done = true;
+    answer->status = outcome->status;
+    snprintf(answer->text, sizeof answer->text, "%.*s", STR_ARG(outcome->text));
+}
+
+static void start(struct answer *answer, const char *path, const ProtobufCMessage *request)
+{
+    struct rpc_call_options options = {.path = path, .wait_for_ready = true, .attempts_max = 1};
+    struct buf bytes;
+
+    memset(answer, 0, sizeof *answer);
+    buf_init(&bytes, ANSWER_MAX);
+    CHECK_OK("request", message_write(request, &bytes, NULL));
+    CHECK_OK("sent",
+             rpc_unary(rig.channel, &options, buf_peek(&bytes), on_answer, answer, &answer->call));
+    buf_deinit(&bytes);
+}
+
+static enum grpc_status wait_answer(struct answer *answer)
+{
+    CHECK("an answer comes",
+          answer->done || sim_wait(rig.sim, is_true, &answer->done, WAIT_MS) == SIM_REACHED);
+    return answer->status;
+}
+
+static enum grpc_status ask(const char *path, const ProtobufCMessage *request)
+{
+    struct answer answer;
+
+    start(&answer, path, request);
+    return wait_answer(&answer);
+}
+
+static ProtobufCBinaryData bytes_of(const char *text)
+{
+    return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
+}
+
+static enum grpc_status grant(int64_t lease)
+{
+    Etcdserverpb__LeaseGrantRequest m = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
+
+    m.id = lease;
+    m.ttl = 600;
+    return ask("/etcdserverpb.Lease/LeaseGrant", &m.base);
+}
+
+static void start_lock(struct answer *answer, const char *name, int64_t lease)
+{
+    V3lockpb__LockRequest m = V3LOCKPB__LOCK_REQUEST__INIT;
+
+    m.name = bytes_of(name);
+    m.lease = lease;
+    start(answer, "/v3lockpb.Lock/Lock", &m.base);
+}
+
+static enum grpc_status unlock(const char *key)
+{
+    V3lockpb__UnlockRequest m = V3LOCKPB__UNLOCK_REQUEST__INIT;
+
+    m.key = bytes_of(key);
+    return ask("/v3lockpb.Lock/Unlock", &m.base);
+}
+
+static const struct keys *keys(void)
+{
+    return store_keys(store_machine_store(store_service_machine(rig.service)));
+}
+
+static bool has(const char *key)
+{
+    struct key_value value;
+
+    return keys_get(keys(), str_from(key), 0, &value);
+}
+
+static bool is_there(void *key)
+{
+    return has(key);
+}
+
+static bool is_gone(void *key)
+{
+    return !has(key);
+}
+
+static bool nobody_waits(void *context)
+{
+    (void)context;
+    return rig.etcd->waits.count == 0 && rig.etcd->observers.count == 0;
+}
+
+/* -- bounds -- */
+
+TEST(more_than_may_wait_is_refused_by_name_and_the_rest_is_not)
+{
+    struct answer first, second, third;
+    V3lockpb__LockRequest m = V3LOCKPB__LOCK_REQUEST__INIT;
+
+    open_rig((struct store_service_limits){.requests_max = 2});
+    for (int64_t lease = 1; lease <= 4; lease++) CHECK_U64("a lease", grant(lease), GRPC_OK);
+    m.name = bytes_of("l");
+    m.lease = 1;
+    CHECK_U64("it is free", ask("/v3lockpb.Lock/Lock", &m.base), GRPC_OK);
+    start_lock(&first, "l", 2);
+    CHECK("in", sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/2", WAIT_MS) == SIM_REACHED);
+    start_lock(&second, "l", 3);
+    CHECK("in", sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/3", WAIT_MS) == SIM_REACHED);
+    start_lock(&third, "l", 4);
+    CHECK_U64("too many", wait_answer(&third), GRPC_RESOURCE_EXHAUSTED);
+    CHECK_TEXT("in etcd's words", third.text, "etcdserver: too many requests");
+    CHECK("and nothing was done", !has("l/4") && !first.done && !second.done);
+    CHECK_U64("the others", unlock("l/1"), GRPC_OK);
+    CHECK_U64("have their turns", wait_answer(&first), GRPC_OK);
+    CHECK_U64("one", unlock("l/2"), GRPC_OK);
+    CHECK_U64("by one", wait_answer(&second), GRPC_OK);
+    start_lock(&third, "l", 4);
+    CHECK("and there is room",
+          sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/4", WAIT_MS) == SIM_REACHED);
+    rpc_call_cancel(third.call);
+    CHECK("who hangs up leaves",
+          sim_wait(rig.sim, is_gone, (void *)(uintptr_t) "l/4", WAIT_MS) == SIM_REACHED);
+    close_rig();
+}
+
+/* -- one that does not read -- */
+
+struct reader {
+    uint64_t told;
+    char last[32];
+    bool ended;
+};
+
+static void on_told(void *owner, struct rpc_client_call *call, struct str message)
+{
+    struct reader *reader = owner;
+    struct arena arena;
+    ProtobufCMessage *read;
+    const Mvccpb__KeyValue *kv;
+    enum err err;
+
+    (void)call;
+    reader->told++;
+    arena_init(&arena, 4 << 20);
+    err = message_read(&v3electionpb__leader_response__descriptor, message, NULL, &arena, &read,
+                       NULL);
+    if (err == ERR_NOMEM) { /* it was ours that was short */
+        arena_deinit(&arena);
+        return;
+    }
+    CHECK_OK("a leader", err);
+    kv = ((const V3electionpb__LeaderResponse *)read)->kv;
+    snprintf(reader->last, sizeof reader->last, "%.*s", (int)min_size(kv->value.len, 8),
+             (const char *)kv->value.data);
+    arena_deinit(&arena);
+}
+
+static void on_ended(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome)
+{
+    (void)call;
+    (void)outcome;
+    ((struct reader *)owner)->ended = true;
+}
+
+static struct rpc_client_call *observe(struct reader *reader, const char *name)
+{
+    static const struct rpc_call_events events = {on_told, NULL, on_ended};
+    struct rpc_call_options options = {
+        .path = "/v3electionpb.Election/Observe", .wait_for_ready = true, .attempts_max = 1};
+    V3electionpb__LeaderRequest m = V3ELECTIONPB__LEADER_REQUEST__INIT;
+    struct rpc_client_call *call;
+    struct buf bytes;
+
+    memset(reader, 0, sizeof *reader);
+    m.name = bytes_of(name);
+    buf_init(&bytes, ANSWER_MAX);
+    CHECK_OK("request", message_write(&m.base, &bytes, NULL));
+    CHECK_OK("sent", rpc_call_start(rig.channel, &options, &events, reader, &call));
+    CHECK_OK("asked", rpc_call_send(call, buf_peek(&bytes)));
+    rpc_call_end(call);
+    buf_deinit(&bytes);
+    return call;
+}
+
+static bool was_told(void *reader)
+{
+    return ((struct reader *)reader)->told > 0;
+}
+
+static char newest[16];
+
+static bool was_told_the_newest(void *reader)
+{
+    return strcmp(((struct reader *)reader)->last, newest) == 0;
+}
+
+TEST(an_observer_that_does_not_read_is_told_the_newest_when_it_does)
+{
+    enum { ROUNDS = 20, SIZE = 64 * 1024 }; /* of a few it is full */
+    static char value[SIZE];
+    V3electionpb__CampaignRequest m = V3ELECTIONPB__CAMPAIGN_REQUEST__INIT;
+    struct reader reader;
+    struct rpc_client_call *call;
+    uint64_t words = 0;
+
+    open_rig((struct store_service_limits){0});
+    CHECK_U64("a lease", grant(7), GRPC_OK);
+    m.name = bytes_of("e");
+    m.lease = 7;
+    m.value = (ProtobufCBinaryData){SIZE, (uint8_t *)value};
+    CHECK_U64("elected", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
+    call = observe(&reader, "e");
+    CHECK("told", sim_wait(rig.sim, was_told, &reader, WAIT_MS) == SIM_REACHED);
+    for (int round = 1; round <= ROUNDS; round++) {
+        rpc_call_pause(call);
+        for (int i = 0; i < round; i++) { /* of who leads already: it says more */
+            snprintf(newest, sizeof newest, "%04d%04d", round, i);
+            memcpy(value, newest, strlen(newest));
+            CHECK_U64("said", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
+            words++;
+        }
+        rpc_call_resume(call);
+        CHECK("the newest",
+              was_told_the_newest(&reader) ||
+                  sim_wait(rig.sim, was_told_the_newest, &reader, WAIT_MS) == SIM_REACHED);
+    }
+    CHECK("and not what nobody waited for", reader.told < words);
+    rpc_call_cancel(call);
+    CHECK("it ends", sim_wait(rig.sim, is_true, &reader.ended, WAIT_MS) == SIM_REACHED);
+    CHECK("and is forgotten", sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
+    close_rig();
+}
+
+/* -- memory is short: at every place in turn, but where an entry is applied, which ends a replica -- */
+
+enum { ENOUGH = 500 };
+
+static bool is_on_its_way_or_over(void *answer)
+{
+    return ((struct answer *)answer)->done || !list_empty(&rig.etcd->errands.pausing);
+}
+
+static bool is_in_or_over(void *answer)
+{
+    return ((struct answer *)answer)->done || has("l/2");
+}
+
+static void hold(void)
+{
+    V3lockpb__LockRequest m = V3LOCKPB__LOCK_REQUEST__INIT;
+
+    for (int64_t lease = 1; lease <= 2; lease++) CHECK_U64("a lease", grant(lease), GRPC_OK);
+    m.name = bytes_of("l");
+    m.lease = 1;
+    CHECK_U64("it is free", ask("/v3lockpb.Lock/Lock", &m.base), GRPC_OK);
+}
+
+/* Whatever became of it: it has not got what another has, and leaves nothing behind. */
+static void check_and_leave(struct answer *waits)
+{
+    CHECK("in, or refused",
+          is_in_or_over(waits) || sim_wait(rig.sim, is_in_or_over, waits, WAIT_MS) == SIM_REACHED);
+    CHECK("it is held", !waits->done || waits->status != GRPC_OK);
+    if (!waits->done) rpc_call_cancel(waits->call);
+    CHECK("it leaves",
+          nobody_waits(NULL) || sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
+    CHECK("with its key", !has("l/2") && has("l/1"));
+    (void)wait_answer(waits);
+}
+
+TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
+{
+    bool fired = true;
+    uint64_t k = 0;
+
+    open_rig((struct store_service_limits){0});
+    hold();
+    while (fired && k < ENOUGH) {
+        struct answer waits;
+
+        rig.etcd->leader.ready = false; /* it is held before it is proposed */
+        start_lock(&waits, "l", 2);
+        fault_alloc_arm(++k);
+        CHECK("it comes", sim_wait(rig.sim, is_on_its_way_or_over, &waits, WAIT_MS) == SIM_REACHED);
+        fired = fault_alloc_fired();
+        fault_alloc_arm(0);
+        rig.etcd->leader.ready = true;
+        check_and_leave(&waits);
+    }
+    CHECK("the last needed no more", !fired && k > 5);
+    close_rig();
+}
+
+/* As after a snapshot: who waits looks again, and no entry is applied. */
+TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
+{
+    struct store_follower *follower;
+    uint64_t k = 0, refused = 0;
+    bool fired = true;
+
+    open_rig((struct store_service_limits){0});
+    follower = &rig.service->follower;
+    hold();
+    while (fired && k < ENOUGH) {
+        struct answer waits;
+
+        start_lock(&waits, "l", 2);
+        CHECK("in", sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/2", WAIT_MS) == SIM_REACHED);
+        CHECK("it waits", sim_run_for(rig.sim, 10) == SIM_REACHED && !waits.done);
+        fault_alloc_arm(++k);
+        follower->restored(follower->owner);
+        (void)sim_run_for(rig.sim, 0);
+        fired = fault_alloc_fired();
+        fault_alloc_arm(0);
+        (void)sim_run_for(rig.sim, 10);
+        refused += waits.done;
+        check_and_leave(&waits);
+    }
+    CHECK("the last needed no more", !fired && k > 1);
+    CHECK("some were refused", refused > 0);
+    close_rig();
+}
+
+static bool was_told_or_ended(void *reader)
+{
+    return was_told(reader) || ((struct reader *)reader)->ended;
+}
+
+TEST(who_observes_without_memory_is_told_or_ends)
+{
+    bool fired = true;
+    uint64_t k = 0;
+
+    open_rig((struct store_service_limits){0});
+    hold();
+    while (fired && k < ENOUGH) {
+        struct reader reader;
+        struct rpc_client_call *call = observe(&reader, "l");
+
+        fault_alloc_arm(++k);
+        CHECK("told, or over",
+              sim_wait(rig.sim, was_told_or_ended, &reader, WAIT_MS) == SIM_REACHED);
+        fired = fault_alloc_fired();
+        fault_alloc_arm(0);
+        if (!reader.ended) rpc_call_cancel(call);
+        CHECK("it ends",
+              reader.ended || sim_wait(rig.sim, is_true, &reader.ended, WAIT_MS) == SIM_REACHED);
+        CHECK("and is forgotten",
+              nobody_waits(NULL) || sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
+    }
+    CHECK("the last needed no more", !fired && k > 5);
+    close_rig();
+}
