@@ -73,10 +73,11 @@ static void plant(struct store_process *p, struct machine_entry *entry,
                   struct store_command *command, struct buf *bytes, bool *ret_lost)
 {
     enum store_bug bug = p->host->story->bug;
+    bool forgets = bug == STORE_FORGET_REQUESTS && command->sequence; /* the rest has no request */
 
     *ret_lost = false;
     if (bug == STORE_FAST_CLOCK) entry->clock_ns *= 2;
-    if (bug == STORE_FORGET_REQUESTS) command->client.b[15] ^= (uint8_t)entry->term;
+    if (forgets) command->client.b[15] ^= (uint8_t)entry->term;
     if (bug == STORE_LOSE_RENEWALS && command->kind == STORE_RENEW &&
         entry->index % LOSE_ONE_IN == 0) {
         *ret_lost = true;
@@ -84,7 +85,7 @@ static void plant(struct store_process *p, struct machine_entry *entry,
         command->renew_count = 0;
         memset(&command->lease, 0, sizeof command->lease);
     }
-    if (bug != STORE_FORGET_REQUESTS && !*ret_lost) return;
+    if (!forgets && !*ret_lost) return;
     if (store_command_write(command, bytes)) store_wrong(p->host->story, "no memory");
     entry->command = buf_peek(bytes);
 }

@@ -23,6 +23,7 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     static const char *const client_names[STORE_CLIENTS] = {"c0", "c1", "c2"};
     static const char *const etcd_names[STORE_ETCDS] = {"e0", "e1"};
     static const char *const stream_names[STORE_STREAMS] = {"w0", "w1"};
+    static const char *const locker_names[STORE_LOCKERS] = {"k0", "k1", "k2"};
     static const char *const library_names[STORE_LIBRARIES] = {"l0", "l1"};
     struct store_story *story = calloc(1, sizeof *story);
     enum err err;
@@ -62,6 +63,11 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
         story->streams[i] = (struct store_actor){.story = story, .number = i};
         err = scenario_add_node(world, stream_names[i], &store_streams_ops, &story->streams[i],
                                 SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE, &story->streams[i].host);
+    }
+    for (size_t i = 0; !err && i < STORE_LOCKERS; i++) {
+        story->lockers[i] = (struct store_actor){.story = story, .number = i};
+        err = scenario_add_node(world, locker_names[i], &store_locks_ops, &story->lockers[i],
+                                SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE, &story->lockers[i].host);
     }
     for (size_t i = 0; !err && i < STORE_LIBRARIES; i++) {
         story->libraries[i] = (struct store_actor){.story = story, .number = i};
@@ -114,6 +120,8 @@ static bool all_got_on(const struct store_story *story)
         if (w->etcd_beats[i] < story->beats_at_heal[i] + 2 ||
             w->etcd_watched[i] <= story->changes_at_heal)
             return false;
+    for (size_t i = 0; i < STORE_LOCKERS; i++)
+        if (w->locks[i] < story->locks_at_heal[i] + 2) return false;
     for (size_t i = 0; i < STORE_CLIENTS; i++)
         if (w->watched[i] <= story->changes_at_heal) return false;
     for (size_t i = 0; i < STORE_LIBRARIES; i++)
@@ -132,6 +140,7 @@ static bool story_done(void *state)
         memcpy(story->told_at_heal, w->told, sizeof w->told);
         memcpy(story->etcd_at_heal, w->etcd_done, sizeof w->etcd_done);
         memcpy(story->beats_at_heal, w->etcd_beats, sizeof w->etcd_beats);
+        memcpy(story->locks_at_heal, w->locks, sizeof w->locks);
         story->changes_at_heal = w->change_count;
     }
     if (!story->quiet && !all_got_on(story)) return false;
@@ -143,7 +152,7 @@ static bool story_done(void *state)
             "reads, %llu unclear; %llu installs, %llu changes of members; etcd's API: %llu done, "
             "%llu refused, %llu in doubt, %llu lists, %llu events, %llu progress, %llu ends of "
             "leases, "
-            "%llu watches compacted",
+            "%llu watches compacted, %llu locks, %llu lost while waiting",
             (unsigned long long)w->grants, (unsigned long long)w->waited,
             (unsigned long long)w->renewals, (unsigned long long)w->expired,
             (unsigned long long)w->repeats, w->change_count, (unsigned long long)w->restores,
@@ -155,7 +164,9 @@ static bool story_done(void *state)
             (unsigned long long)w->etcd_refused, (unsigned long long)w->etcd_doubts,
             (unsigned long long)w->etcd_lists, (unsigned long long)w->etcd_events,
             (unsigned long long)w->etcd_progress, (unsigned long long)w->etcd_ended,
-            (unsigned long long)w->etcd_compacted);
+            (unsigned long long)w->etcd_compacted,
+            (unsigned long long)(w->locks[0] + w->locks[1] + w->locks[2]),
+            (unsigned long long)w->locks_lost);
     story->quiet = true;
     return at_rest(story);
 }

@@ -1,6 +1,6 @@
 /* The store under fire: three or four replicas with the shipped log, store machine, service and
  * gRPC server; clients that claim, wait, renew, let go, compare-and-set and watch, some by hand,
- * some through libmuster, and some by etcd's KV, Watch and Lease at whichever replica; and a
+ * some through libmuster, and some by etcd's KV, Watch, Lease and Lock at whichever replica; and a
  * witness.
  *
  * What must hold, whatever happens:
@@ -13,7 +13,8 @@
  *      revision is replaced by one compare-and-set at most; what is refused is never done;
  *   5. a watch tells every change after its snapshot once and in order, and PROGRESS leaves none
  *      out; a read shows a state between what anybody was told before it and its end;
- *   6. no replica finds its own disk or state damaged, or an entry that its release does not know
+ *   6. who is told by etcd's Lock that it has the lock has it at the revision that it is told;
+ *   7. no replica finds its own disk or state damaged, or an entry that its release does not know
  *      (some worlds begin with a release that has no store, and are upgraded under load).
  * And after everything was healed: every client gets things done, every watch moves on, and when
  * they fall silent all members come to rest in one state.
@@ -37,6 +38,7 @@ enum {
     STORE_WORKERS = 2,   /* threads of each that claim and write */
     STORE_ETCDS = 2,     /* clients of etcd's API */
     STORE_STREAMS = 2,   /* and of its streams: a watch, a lease that is kept */
+    STORE_LOCKERS = 3,   /* who want one lock of its Lock service */
     STORE_BELIEVERS = STORE_CLIENTS + STORE_LIBRARIES * STORE_WORKERS,
     STORE_INDEX_MAX = 300000,
     STORE_CHANGES_MAX = 100000,
@@ -66,7 +68,7 @@ struct store_seen { /* an index, as its first replica applied it; hashes */
 };
 struct store_change { /* of a key, in the order of the log; texts by their hash */
     uint64_t revision, key, value, bucket; /* bucket 0: of a record that watches of it leave out */
-    bool gone, claim;                      /* claim: under "muster/" */
+    bool gone, claim, lock;                /* claim: under "muster/"; lock: under "k/" */
 };
 struct store_effect { /* of a request, by client and sequence */
     uint8_t id[24];   /* its key in the map */
@@ -111,6 +113,7 @@ struct store_witness {
     uint64_t etcd_done[STORE_ETCDS], etcd_refused, etcd_doubts, etcd_lists;
     size_t etcd_watched[STORE_STREAMS]; /* change up to which its watch has come */
     uint64_t etcd_beats[STORE_STREAMS], etcd_events, etcd_progress, etcd_ended, etcd_compacted;
+    uint64_t locks[STORE_LOCKERS], locks_lost; /* told that it had it; that its key was gone */
     uint64_t kept, lost, reads, unclear, sessions, installs, changes_of_members;
     bool wrong;
     struct note why;
@@ -137,21 +140,21 @@ struct store_story {
     bool upgrades; /* it begins with a release that has no store */
     struct store_host hosts[STORE_HOSTS];
     struct store_actor clients[STORE_CLIENTS], libraries[STORE_LIBRARIES], etcds[STORE_ETCDS],
-        streams[STORE_STREAMS];
+        streams[STORE_STREAMS], lockers[STORE_LOCKERS];
     struct members founders;
     struct store_witness witness;
     struct sim_event steward;
     bool healed, quiet;
     sim_time healed_at;
     uint64_t done_at_heal[STORE_BELIEVERS], told_at_heal[STORE_LIBRARIES];
-    uint64_t etcd_at_heal[STORE_ETCDS], beats_at_heal[STORE_STREAMS];
+    uint64_t etcd_at_heal[STORE_ETCDS], beats_at_heal[STORE_STREAMS], locks_at_heal[STORE_LOCKERS];
     size_t changes_at_heal;
 };
 extern const char *const store_addresses[];
 /* Of a client: all of them, given up soon. */
 struct rpc_channel_options store_channel(struct io *io);
 extern const struct sim_process_ops store_process_ops, store_client_ops, store_library_ops,
-    store_etcd_ops, store_streams_ops;
+    store_etcd_ops, store_streams_ops, store_locks_ops;
 extern const struct scenario store_scenario;
 /* NULL: none runs there. */
 struct replica *store_host_replica(const struct store_host *host);

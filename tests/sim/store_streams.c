@@ -105,7 +105,7 @@ static bool is_untold(const struct streams *s, uint64_t revision)
     const struct store_witness *w = &s->actor->story->witness;
 
     for (size_t i = s->cursor; i < w->change_count && w->changes[i].revision <= revision; i++)
-        if (!w->changes[i].claim) return true;
+        if (!w->changes[i].claim && !w->changes[i].lock) return true;
     return false;
 }
 
