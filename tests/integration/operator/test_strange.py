@@ -146,6 +146,7 @@ def what_the_page_says_can_be_used():
     with open(os.path.join(PROTO_ROOT, "../docs/operators.md"), encoding="utf-8") as file:
         page = file.read()
     shown = re.findall(r"```toml\n(.*?)```", page, re.S) + re.findall(r"<<'END'\n(.*?)END\n", page, re.S)
+    shown = [text for text in shown if "[[requests]]" in text]  # a catalogue is shown, too
     check(len(shown) >= 2, f"{len(shown)} are shown")
     with World() as world:
         world.operator.write("requests = []")
