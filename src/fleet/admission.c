@@ -42,7 +42,7 @@ static void wait(struct admission *a, const struct note *why)
     mono_time now = loop_now(a->quorum->io->loop);
 
     a->waiting = *why;
-    if (a->quorum->stopping || mono_due(a->until, now))
+    if (mono_due(a->until, now))
         end(a, ERR_NOT_READY, &a->waiting);
     else
         timer_start_in(&a->timer, AGAIN_MS);
@@ -55,6 +55,10 @@ static void next(struct admission *a);
 static void answered(struct admission *a, enum err err, const struct note *note)
 {
     a->busy = false;
+    if (a->quorum->stopping) { /* there may be no other turn to go on in */
+        end(a, err ? err : ERR_CLOSED, note);
+        return;
+    }
     switch (err) {
     case ERR_OK:
     case ERR_EXISTS:
@@ -163,7 +167,7 @@ static void on_timer(struct timer *timer)
 {
     struct admission *a = CONTAINER_OF(timer, struct admission, timer);
 
-    if (a->quorum->stopping || mono_due(a->until, loop_now(a->quorum->io->loop)))
+    if (mono_due(a->until, loop_now(a->quorum->io->loop)))
         end(a, ERR_NOT_READY, &a->waiting);
     else
         next(a);
