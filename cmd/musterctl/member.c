@@ -19,23 +19,6 @@ static const char *or_dash(const char *text)
     return text[0] ? text : dash;
 }
 
-/* A cell that is put together here. */
-__attribute__((format(printf, 2, 3))) static void cell(struct table *table, const char *format, ...)
-{
-    char text[128];
-    va_list args;
-    char *copy;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    copy = arena_dup(table->memory, str_from(text));
-    if (copy)
-        table_text(table, copy);
-    else
-        table->err = ERR_NOMEM;
-}
-
 static void time_cell(struct table *table, uint64_t ms)
 {
     table_time(table, ms < INT64_MAX / NS_PER_MS_SIGNED ? (int64_t)ms * NS_PER_MS_SIGNED : 0);
@@ -66,9 +49,9 @@ static void worker_rows(struct table *table, const ProtobufCMessage *answer)
         table_text(table, standing_of(worker));
         table_text(table, worker->draining ? "DRAINING" : phase_of(worker));
         table_number(table, worker->partitions);
-        cell(table, "%.2f", worker->load);
+        table_format(table, "%.2f", worker->load);
         if (worker->received_at_ms)
-            cell(table, "%" PRIu64 "ms", worker->silent_ms);
+            table_format(table, "%" PRIu64 "ms", worker->silent_ms);
         else
             table_text(table, dash);
         time_cell(table, worker->registered_at_ms);
@@ -402,7 +385,7 @@ static void id_cell(struct table *table, ProtobufCBinaryData id)
 
     for (size_t i = 0; i < id.len && 2 * i + 2 < sizeof text; i++)
         snprintf(text + 2 * i, 3, "%02x", id.data[i]);
-    cell(table, "%s", or_dash(text));
+    table_format(table, "%s", or_dash(text));
 }
 
 static const char *work_state_of(const Muster__V1__WorkRow *row)

@@ -1,12 +1,13 @@
 #include "musterctl/table.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/time.h"
 #include "conf/printable.h"
 
-enum { CHUNK_CELLS = 1024, CELL_MAX = 64 * 1024, GAP = 2 };
+enum { CHUNK_CELLS = 1024, CELL_MAX = 64 * 1024, FORMAT_CAP = 1024, GAP = 2 };
 
 struct cell {
     struct str text;
@@ -105,6 +106,17 @@ static void add_copy(struct table *t, const char *text)
         table_text(t, copy);
     else
         fail(t, ERR_NOMEM);
+}
+
+void table_format(struct table *t, const char *format, ...)
+{
+    char text[FORMAT_CAP];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    add_copy(t, text);
 }
 
 void table_number(struct table *t, int64_t number)

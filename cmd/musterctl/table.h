@@ -21,6 +21,9 @@ void table_init(struct table *table, const char *const *columns, struct arena *m
 /* Cell by cell, from left to right; a row is whole before the next begins. The text is borrowed
  * until table_print when it is printable as it is. */
 void table_text(struct table *table, const char *text);
+/* Of at most 1,023 bytes; the rest is cut. */
+void table_format(struct table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void table_number(struct table *table, int64_t number);
 void table_hex(struct table *table, uint64_t number); /* 16 digits */
 /* RFC 3339 seconds in UTC. A time that never was (0, or before 1970 as the original's zero time

@@ -34,35 +34,19 @@ __attribute__((format(printf, 2, 3))) static enum err line(struct buf *into, con
     return err ? err : buf_append_byte(into, '\n');
 }
 
-__attribute__((format(printf, 2, 3))) static void cell(struct table *table, const char *format, ...)
-{
-    char text[LINE_CAP];
-    va_list args;
-    char *copy;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    copy = arena_dup(table->memory, str_from(text));
-    if (copy)
-        table_text(table, copy);
-    else
-        table->err = ERR_NOMEM;
-}
-
 /* 850ms, 12.0s, 5m, 3h, 2d: as much as one wants to know at a glance. */
 static void age_cell(struct table *table, uint64_t ms)
 {
     if (ms < 1000)
-        cell(table, "%" PRIu64 "ms", ms);
+        table_format(table, "%" PRIu64 "ms", ms);
     else if (ms < 100 * 1000)
-        cell(table, "%.1fs", (double)ms / 1000);
+        table_format(table, "%.1fs", (double)ms / 1000);
     else if (ms < 100 * 60 * 1000)
-        cell(table, "%" PRIu64 "m", ms / (60 * 1000));
+        table_format(table, "%" PRIu64 "m", ms / (60 * 1000));
     else if (ms < (uint64_t)48 * 3600 * 1000)
-        cell(table, "%" PRIu64 "h", ms / (3600 * 1000));
+        table_format(table, "%" PRIu64 "h", ms / (3600 * 1000));
     else
-        cell(table, "%" PRIu64 "d", ms / ((uint64_t)24 * 3600 * 1000));
+        table_format(table, "%" PRIu64 "d", ms / ((uint64_t)24 * 3600 * 1000));
 }
 
 /* A section whose part did not answer says why in the place of its rows. */
@@ -116,8 +100,8 @@ static void rails_cell(struct table *table, const Muster__V1__ShardStatusRespons
     if (s->cycle == 0)
         table_text(table, "no cycle yet");
     else
-        cell(table, "%s%s%s%s", s->paused ? "paused " : "", s->dry_run ? "dry-run " : "",
-             s->in_doubt ? "calls in doubt " : "", s->capped ? "reclaims held back" : "");
+        table_format(table, "%s%s%s%s", s->paused ? "paused " : "", s->dry_run ? "dry-run " : "",
+                     s->in_doubt ? "calls in doubt " : "", s->capped ? "reclaims held back" : "");
 }
 
 static void shard_row(struct table *table, const struct survey_shard *shard)
@@ -127,11 +111,11 @@ static void shard_row(struct table *table, const struct survey_shard *shard)
     table_text(table, shard->id);
     if (!s) {
         for (size_t i = 2; i < table->column_count; i++) table_text(table, dash);
-        cell(table, "no answer: %s", shard->why.text);
+        table_format(table, "no answer: %s", shard->why.text);
         return;
     }
     table_number(table, (int64_t)s->cycle);
-    cell(table, "%.1f", s->cycle_ms);
+    table_format(table, "%.1f", s->cycle_ms);
     table_number(table, s->machines);
     table_number(table, (int64_t)in_state(s, "Configured"));
     table_number(table, (int64_t)in_state(s, "Idle"));
@@ -140,7 +124,7 @@ static void shard_row(struct table *table, const struct survey_shard *shard)
     table_number(table, (int64_t)in_state(s, "Failed"));
     table_number(table, (int64_t)in_state(s, "Speculative"));
     table_number(table, s->shortfalls);
-    cell(table, "%" PRIu32 "+%" PRIu32, s->inflight, s->queued);
+    table_format(table, "%" PRIu32 "+%" PRIu32, s->inflight, s->queued);
     rails_cell(table, s);
 }
 
@@ -192,7 +176,7 @@ static void worker_row(struct table *table, const Muster__V1__Worker *worker)
                       : worker->phase < ARRAY_LEN(phases) ? phases[worker->phase]
                                                           : "?");
     table_number(table, worker->partitions);
-    cell(table, "%.2f", worker->load);
+    table_format(table, "%.2f", worker->load);
     if (worker->received_at_ms)
         age_cell(table, worker->silent_ms);
     else
@@ -226,7 +210,7 @@ static enum err claims_section(struct survey *survey, struct buf *into)
     for (size_t i = 0; i < range->n_entries; i++) {
         const Muster__V1__Entry *e = range->entries[i];
         struct str key = str_tail(str_of(e->key.data, e->key.len), sizeof SURVEY_CLAIMS_PREFIX - 1);
-        cell(&table, "%.*s", (int)min_size(key.len, 256), key.at);
+        table_format(&table, "%.*s", (int)min_size(key.len, 256), key.at);
         table_text(&table, e->owner[0] ? e->owner : dash);
         table_number(&table, (int64_t)e->token);
         if (e->ttl_ms > 0)
