@@ -116,26 +116,42 @@ static void say_yours(struct dev_demand *demand, size_t cluster)
     demand->options.say(demand->options.owner, text, true);
 }
 
+static size_t step_in(const struct dev_demand *demand, size_t cluster, const char *path)
+{
+    struct buf content;
+    size_t step = STEPS;
+
+    buf_init(&content, FILE_MAX);
+    if (!fs_read_whole(demand->options.io->fs, path, FILE_MAX, &content))
+        step = step_of(cluster, buf_peek(&content));
+    buf_deinit(&content);
+    return step;
+}
+
 static void move_one(struct dev_demand *demand, size_t cluster)
 {
     struct io *io = demand->options.io;
-    char path[DEV_PATH_CAP + 64], text[TEXT_CAP];
-    struct buf content;
+    char path[DEV_PATH_CAP + 64], made[DEV_PATH_CAP + 72], text[TEXT_CAP];
     size_t step, next;
     enum err err;
 
     path_of(demand, cluster, path);
-    buf_init(&content, FILE_MAX);
-    err = fs_read_whole(io->fs, path, FILE_MAX, &content);
-    step = err ? STEPS : step_of(cluster, buf_peek(&content));
-    buf_deinit(&content);
+    step = step_in(demand, cluster, path);
+    next = (step + 1) % STEPS;
+    snprintf(made, sizeof made, "%s.next", path);
+    err = step == STEPS ? ERR_OK
+                        : fs_publish(io->fs, made, text_of(cluster, next, text), FILE_MODE,
+                                     entropy_u64(io->entropy));
+    /* A disk takes its time: who edited it meanwhile has it. */
+    if (!err && step != STEPS && step_in(demand, cluster, path) != step) {
+        (void)fs_remove(io->fs, made);
+        step = STEPS;
+    }
     if (step == STEPS) {
         say_yours(demand, cluster); /* also one that was taken away */
         return;
     }
-    next = (step + 1) % STEPS;
-    err =
-        fs_publish(io->fs, path, text_of(cluster, next, text), FILE_MODE, entropy_u64(io->entropy));
+    if (!err) err = fs_rename(io->fs, made, path);
     if (err)
         LOG_WARN(demand->options.log, "demand could not be moved",
                  log_text("cluster", dev_cluster(cluster)), log_err("err", err));

@@ -17,7 +17,7 @@ import urllib.request
 from tap import judge, ok
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../integration/log"))
-from cluster import PATIENCE, wait_for  # noqa: E402
+from cluster import PATIENCE, Failed, wait_for  # noqa: E402
 
 try:
     import yaml
@@ -103,7 +103,6 @@ class Running:
 
 def exposed():
     """Family -> label -> values: every process of a small fleet, and a coordinator that exports, which those do not."""
-    families = {}
     with tempfile.TemporaryDirectory(prefix="muster-alerts-") as home, \
             Running(home, "dev", "dev", "--free-ports", "--replicas", "1", "--shards", "1", "--workers", "1",
                     "--http-listen",
@@ -114,9 +113,28 @@ def exposed():
         text = fleet.says(r"^ready$")
         addresses = set(re.findall(r"http://(127\.0\.0\.1:\d+)", text[text.index("  NAME "):]))
         addresses |= set(re.findall(r"\bhttp=(127\.0\.0\.1:\d+)", coordinator.says(r"\bhttp=127")))
+        # The last to come: an operator listens later than "ready" is said, some series begin with the first cycle.
+        last = []
+
+        def all_there():
+            last[:] = [scraped(addresses)]
+            return last[0] and not any(wrong(last[0], expression) for _, expression in expressions())
+        try:
+            wait_for("every metric", all_there)
+        except Failed:
+            pass  # which one is said below
+    return last[0]
+
+
+def scraped(addresses):
+    """None while one of them does not answer."""
+    families = {}
+    try:
         for address in sorted(addresses):
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE) as answer:
                 read_metrics(answer.read().decode(), families)
+    except OSError:
+        return None
     return families
 
 

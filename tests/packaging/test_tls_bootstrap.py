@@ -88,11 +88,12 @@ def three_hosts():
                 dead = [n for n, process in enumerate(running) if process.poll() is not None]
                 if dead:
                     raise RuntimeError(open(f"{home}/log-{dead[0]}", encoding="utf-8").read()[-3000:])
-                return len(voters(home)) == 3
-            wait_for("three voters", formed)
-            ok(sorted(voters(home)) == ["node-0", "node-1", "node-2"], "three coordinators with them are one cluster")
-            done = ask(home, "list-shards", identity="readonly")
-            ok(done.returncode == 0, "the readonly identity reads", done.stderr)
+                found = voters(home)
+                return found if len(found) == 3 else None
+            ok(sorted(wait_for("three voters", formed)) == ["node-0", "node-1", "node-2"],
+               "three coordinators with them are one cluster")
+            wait_for("a read", lambda: ask(home, "list-shards", identity="readonly").returncode == 0)
+            ok(True, "the readonly identity reads")
             done = ask(home, "assign-domain", "--key", "zone", "--value", "z", "--shard", "s", identity="readonly")
             ok(done.returncode != 0, "and changes nothing", done.stdout)
             done = ask(home, "list-shards", identity=None)

@@ -119,11 +119,16 @@ bool ending_more(struct store *store)
 {
     struct lease_ending *e = store->ending;
 
+    /* Counted as work, so that a turn of the loop ends in between. */
     if (e->gathered < e->count) {
         gather(store, e);
+        store->work += STORE_SWEEP_KEYS;
         return true;
     }
-    if (!e->deleting && merge(e)) return true;
+    if (!e->deleting && merge(e)) {
+        store->work += STORE_SWEEP_KEYS;
+        return true;
+    }
     if (delete_some(store, e)) return true;
     lease_end_done(store, e->lease, e->reason, e->count);
     ending_close(store);

@@ -57,6 +57,8 @@ static void wait_here(struct errand *errand)
 
     if (revision >= errand->revision && !store_machine_restoring(errand->api->service->machine))
         finish(errand, &(struct errand_answer){.status = GRPC_OK, .revision = revision});
+    else if (errand->api->errands.stopped)
+        refuse(errand, ETCD_STOPPED); /* an answer that came as all were sent away */
     else
         move(errand, ERRAND_BEHIND, &errand->api->errands.behind);
 }
@@ -265,11 +267,22 @@ static void try_all(struct list *which)
     while ((node = list_pop(&batch))) try_it(CONTAINER_OF(node, struct errand, link));
 }
 
+static void catch_up(struct etcd_api *api)
+{
+    struct list batch, *node;
+
+    if (list_empty(&api->errands.behind)) return;
+    list_init(&batch);
+    list_splice(&batch, &api->errands.behind);
+    while ((node = list_pop(&batch))) wait_here(CONTAINER_OF(node, struct errand, link));
+}
+
 static void on_now(struct task *task)
 {
     struct etcd_api *api = CONTAINER_OF(task, struct etcd_api, errands.now);
 
     try_all(&api->errands.fresh);
+    catch_up(api);
 }
 
 static void on_again(struct timer *timer)
@@ -285,16 +298,6 @@ static void changed(struct etcd_api *api, const struct replica_status *status)
     if (list_empty(&api->errands.pausing) && list_empty(&api->errands.running)) return;
     if (!leader_here(&api->leader)) (void)etcd_leader_channel(api); /* the old one's calls end */
     try_all(&api->errands.pausing);
-}
-
-static void catch_up(struct etcd_api *api)
-{
-    struct list batch, *node;
-
-    if (list_empty(&api->errands.behind)) return;
-    list_init(&batch);
-    list_splice(&batch, &api->errands.behind);
-    while ((node = list_pop(&batch))) wait_here(CONTAINER_OF(node, struct errand, link));
 }
 
 static void applied(struct etcd_api *api, const struct store_applied *what)
@@ -367,6 +370,8 @@ enum err errand_wait_for(struct errand *errand, uint64_t revision, errand_fn *do
     errand->done = done;
     errand->revision = revision;
     move(errand, ERRAND_BEHIND, &errand->api->errands.behind);
+    /* It may be there already. */
+    loop_defer(errand->api->options.io->loop, &errand->api->errands.now);
     return ERR_OK;
 }
 

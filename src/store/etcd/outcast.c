@@ -54,8 +54,10 @@ static void on_closed(void *owner)
 
     o->channel = NULL;
     o->channel_closing = false;
-    if (o->stopped) o->stopped(o->stopped_owner);
-    ask_later(o, ASK_AGAIN_MS);
+    if (o->stopped)
+        o->stopped(o->stopped_owner); /* and we may be gone */
+    else
+        ask_later(o, ASK_AGAIN_MS);
 }
 
 static void close_channel(struct outcast *o)

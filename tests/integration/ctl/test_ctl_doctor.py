@@ -177,7 +177,8 @@ def quorum_and_addresses():
 def store_workers_and_shards():
     """A full store, workers that fail, shards that are away, late, held or short."""
     now = time.time_ns()
-    well = {"shard_id": "a", "cycle": 9, "computed_at_unix_ns": now, "machines": 12, "cycle_interval_ms": 1000}
+    soon = now + 3600 * 10**9  # "late" is ten seconds, and we may take longer to ask
+    well = {"shard_id": "a", "cycle": 9, "computed_at_unix_ns": soon, "machines": 12, "cycle_interval_ms": 1000}
     shards = {"a": well, "b": {**well, "computed_at_unix_ns": now - 3600 * 10**9, "paused": True, "in_doubt": 4, "shortfalls": 7},
               "c": {"shard_id": "c", "cycle": 0}, "d": {**well, "dry_run": True}}
     servers = {name: Canned(METHODS, {SHARD: METHODS[SHARD][1](**said)}) for name, said in shards.items()}

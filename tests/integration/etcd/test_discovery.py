@@ -18,11 +18,19 @@ class Worker:
 
     def __init__(self, kv, name, ttl):
         self.key, self.value = PREFIX + name, b"at " + name
-        self.lease = patiently(lambda: kv.call(LEASE + "LeaseGrant", TTL=ttl)).ID
-        create = [compare(self.key, VERSION, EQUAL, 0)], [op_put(self.key, self.value, lease=self.lease)], [op_range(self.key)]
-        answer = patiently(lambda: kv.txn(*create))
+        answer = wait_for("a lease that lives long enough to be used", lambda: self.register(kv, ttl))
         # asked again because an answer was lost, it finds its own
         check(answer.succeeded or answer.responses[0].response_range.kvs[0].lease == self.lease, f"registered: {answer}")
+
+    def register(self, kv, ttl):
+        """The answer; None when we stood still between the two until the lease was over."""
+        self.lease = patiently(lambda: kv.call(LEASE + "LeaseGrant", TTL=ttl)).ID
+        create = [compare(self.key, VERSION, EQUAL, 0)], [op_put(self.key, self.value, lease=self.lease)], [op_range(self.key)]
+        try:
+            return patiently(lambda: kv.txn(*create))
+        except grpc.RpcError as error:
+            check(error.code() == grpc.StatusCode.NOT_FOUND, f"{error}")
+            return None
 
 
 def instances(kv):

@@ -129,7 +129,7 @@ def in_order(target):
     """100 wait: each has its turn when the one created before it goes, and nobody else then"""
     api = target.client()
     leases = {b"fifo/%x" % lease: lease for lease in (api.grant() for _ in range(101))}
-    waits = {key: api.locking(b"fifo", lease) for key, lease in leases.items()}
+    waits = {key: api.locking(b"fifo", lease, timeout=20 * PATIENCE) for key, lease in leases.items()}
     wait_for("all to come in", lambda: len(api.keys(b"fifo")) == 101)
     order = api.keys(b"fifo")
     for i, key in enumerate(order):
@@ -385,7 +385,7 @@ def leader_dies_after(others):
     def leader_dies():
         """Who waits at a follower does not notice that the leader dies, and has its turn; so does who observes"""
         others.__exit__(None, None, None)   # these take their addresses
-        with Etcds(3, ("--election", "1s")) as cluster:
+        with Etcds(3, ("--election", "5s")) as cluster:
             dies(cluster.ready())
     return leader_dies
 

@@ -90,6 +90,8 @@ static uint64_t parts_of(const struct store_command *command, int64_t number,
     if (!store_apply_begin(store, clock_ns, command, result, NULL)) return 0;
     do {
         check_as_before(number, revision, changes);
+        CHECK("a part counts, so that a turn may end behind it",
+              parts == 0 || store_work(store) > work);
         CHECK("a part is little work", store_work(store) - work <= 2 * STORE_SWEEP_KEYS + 8);
         work = store_work(store);
         CHECK("it ends", ++parts < PARTS_MAX);
