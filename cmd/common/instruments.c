@@ -292,21 +292,22 @@ void instruments_flush(struct instruments *instruments)
 
 /* -- the part that meets HTTP -- */
 
+/* The pages come last: who asks meanwhile must not hear that all is well of a process that has only
+ * begun to open its parts. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note)
 {
     struct health_options options = {
-        .server = http,
         .loop = instruments->loop,
         .metrics = instruments->metrics,
         .logger = instruments->logger,
         .events = instruments->events,
     };
-    enum err err;
+    enum err err = health_open(&options, &instruments->health, note);
 
-    err = health_open(&options, &instruments->health, note);
-    return err ? err
-               : health_check_add(instruments->health, "process", "starting", &instruments->ready);
+    if (!err)
+        err = health_check_add(instruments->health, "process", "starting", &instruments->ready);
+    return err ? err : health_move(instruments->health, http, note);
 }
 
 void instruments_unserve(struct instruments *instruments)

@@ -130,7 +130,7 @@ class World:
                 ["--tls-ca", os.path.join(self.tls, "ca.pem")]
         self.provider = provider.Process(PROTOC, PROTO_ROOT, *words)
         self.shard = Shard(self)
-        self.others = []
+        self.others, self.operators = [], []
 
     def files(self, name, flag, endings):
         return [word for kind, ending in endings.items()
@@ -148,7 +148,21 @@ class World:
 
     def operator(self, cluster, certificate=None, **how):
         tls = (self.tls, certificate or "cluster-" + cluster) if self.tls else None
-        return cluster_operator.Operator(self.contract, self.shard.grpc, cluster, tls=tls, **how)
+        self.operators.append(cluster_operator.Operator(self.contract, self.shard.grpc, cluster, tls=tls, **how))
+        return self.operators[-1]
+
+    def told(self):
+        """What everybody knows when a case fails: the operators' streams, the shard's actions, the provider's machines."""
+        for operator in self.operators[-4:]:
+            print(f"# operator {operator.cluster}: {len(operator.frames)} frames, ended: {operator.code} {operator.details}")
+        actions = [f"{line['kind']} {line['outcome']} {line.get('error', '')}" for line in self.shard.audit()[-6:]]
+        numbers = re.findall(r"^bigfleet_shard_(cycle_duration_seconds_count|execute_inflight|action_execute_out.*) ([1-9]\S*)$",
+                             self.shard.page("/metrics")[1], re.M)
+        print(f"# shard: {actions} {dict(numbers)}"[:1500].replace("\n", " "))
+        try:
+            print(f"# provider: {self.provider.control('counts')}")
+        except OSError as error:
+            print(f"# provider: {error}")
 
     def inspect(self, cluster="", limit=0, certificate="readonly"):
         tls = (self.tls, certificate) if self.tls else None
@@ -175,6 +189,9 @@ class World:
         return self
 
     def __exit__(self, kind, *_):
+        if kind:
+            print("# " + self.shard.text()[-6000:].replace("\n", "\n# ") if os.path.exists(self.shard.log) else "")
+            self.told()
         for process in [self.shard, *self.others]:
             if process.running():
                 process.kill()
@@ -182,7 +199,6 @@ class World:
         if kind is None:
             shutil.rmtree(self.dir, ignore_errors=True)
         else:
-            print("# " + self.shard.text()[-6000:].replace("\n", "\n# ") if os.path.exists(self.shard.log) else "")
             print(f"# kept: {self.dir}", flush=True)
 
 
