@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """The coordinators' store beside etcd: three replicas each with fsync, on this machine and its one disk, in one run.
 
-usage: bench_store.py BUILD_DIR [--quick] [--etcd-api] [PART...]      parts: idle, write, read, list, claim, renew, watch, size
+usage: bench_store.py BUILD_DIR [--quick] [--etcd-api] [PART...]
+parts: idle, write, read, claim, renew, watch, size; with --etcd-api also list, failover, go
 
 One generator, muster-load, asks both sides over gRPC in turn; best of the rounds. With --etcd-api ours are asked by
-etcd's API, too: the same bytes go to both. CPU is that of the three servers.
+etcd's API, too: the same bytes go to both, and "go" asks both by unmodified clientv3. CPU is that of the three servers.
 Budgets are those of the design (section 9). --quick shows that it works and measures nothing. Everything shares two
 cores: see sides.py.
 """
+import json
+import os
 import socket
+import statistics
+import subprocess
+import threading
 import time
 
-from sides import PARTS, WORDS, Ours, at_leader, best, load, rss, three_of_etcd, three_of_ours
+from sides import BUILD, PARTS, ROOT, RT, WORDS, Ours, at_leader, best, load, rss, three_of_etcd, three_of_ours
 import grpc
 from coordinators import wait_for
 
@@ -22,6 +28,8 @@ SECONDS, ROUNDS = (0.3, 1) if QUICK else (3, 2)
 READ_KEYS = 1000 if QUICK else 100_000
 LEASES = 200 if QUICK else 10_000
 WATCHERS = 50 if QUICK else 1000
+KILLS = 2 if QUICK else 10
+GO_SOURCES = "/usr/share/gocode"
 SIZES = (500, 2000) if QUICK else (100_000, 1_000_000)
 missed = []
 
@@ -43,6 +51,15 @@ def addresses(side):
     if isinstance(side, Ours):
         return [node.grpc for node in side.nodes]
     return [f"127.0.0.1:{port}" for port in side.ports]
+
+
+def cpu_seconds(pids):
+    """Of all of them so far."""
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            total += sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def fill(side, op, count, prefix):
@@ -83,11 +100,15 @@ def judge(name, *claims):
 
 def compare(name, clients, sides, budgets, op, *words, **rest):
     """Rounds of both sides in turn; then the table's lines. `budgets`: made of both figures; theirs may be None."""
+    return compare_by(name, clients, sides, budgets, lambda side, number: measure(
+        side, op, clients, "--prefix", f"{op}-{clients}-{number}/k", *words, **rest))
+
+
+def compare_by(name, clients, sides, budgets, a_round):
     rounds = {side.name: [] for side in sides}
     for number in range(ROUNDS):
         for side in sides:
-            prefix = f"{op}-{clients}-{number}/k"
-            rounds[side.name].append(measure(side, op, clients, "--prefix", prefix, *words, **rest))
+            rounds[side.name].append(a_round(side, number))
     got = [best(rounds[side.name]) for side in sides]
     for side, figure in zip(sides, got):
         print(f"{name if side is sides[0] else '':30}{clients:5}  {side.name:7}{figures(figure)}", flush=True)
@@ -204,6 +225,85 @@ def size(sides):
         judge(f"RSS at {many} keys", ("of etcd's", sums["muster"] / sums["etcd"], "<=", 0.5))
 
 
+def failover(sides):
+    """kill -9 of the leader until another has acknowledged a put, both others asked all the time."""
+    if not ETCD_API:
+        return
+    times = {side.name: sorted(lose_leader(side, f"failover/{number}") for number in range(KILLS)) for side in sides}
+    for name, each in times.items():
+        print(f"{f'failover, {KILLS} kills':30}       {name:7}median {statistics.median(each):.3f} s, "
+              f"worst {each[-1]:.3f} s", flush=True)
+    judge("failover", ("median s", statistics.median(times["muster"]), "<=", 0.5))
+
+
+def lose_leader(side, key):
+    victim = addresses(side).index(side.leads())
+    others = [grpc.insecure_channel(address) for n, address in enumerate(addresses(side)) if n != victim]
+    request = bytes([0x0a, len(key)]) + key.encode() + b"\x12\x01v"
+    done, at = threading.Event(), []
+
+    def put(channel):
+        call = channel.unary_unary("/etcdserverpb.KV/Put")
+        while not done.is_set():
+            try:
+                call(request, timeout=0.1)  # what was lost with the leader is not waited for
+                at.append(time.monotonic())
+                done.set()
+            except grpc.RpcError:
+                time.sleep(0.002)
+
+    for channel in others:  # connected before anything is measured
+        channel.unary_unary("/etcdserverpb.KV/Put")(request, timeout=10)
+    kill(side, [victim])
+    began = time.monotonic()
+    threads = [threading.Thread(target=put, args=(channel,)) for channel in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for channel in others:
+        channel.close()
+    start(side, [victim])
+    wait_for("all three again", lambda: holds(side, addresses(side)[victim], key, True))
+    return min(at) - began
+
+
+def go(sides):
+    """What an unmodified client sees: Go's clientv3 costs more than either server, so CPU says more than rates."""
+    program = build_go() if ETCD_API else None
+    if not program:
+        return
+    for side in sides:
+        fill_whole(side, "put", READ_KEYS, "go/k")
+    for op, clients in (("put", 1), ("put", 64), ("put", 256), ("create", 64), ("get", 64), ("get-stale", 64)):
+        prefix = "go/k" if op.startswith("get") else f"go-{op}-{clients}/k"
+        compare_by(f"clientv3 {op}", clients, sides, no_budget,
+                   lambda side, number, op=op, clients=clients, prefix=prefix: by_go(program, side, op, clients, prefix))
+
+
+def build_go():
+    if not os.path.isdir(f"{GO_SOURCES}/src/go.etcd.io/etcd/clientv3"):
+        print(f"go: no sources of clientv3 under {GO_SOURCES} (scripts/setup interop)")
+        return None
+    program = f"{BUILD}/bench/clientv3"
+    subprocess.run(["go", "build", "-o", program, "."], cwd=f"{ROOT}/bench/clientv3", check=True,
+                   env={**os.environ, "GO111MODULE": "off", "GOPATH": GO_SOURCES, "GOFLAGS": "", "GOCACHE": f"{BUILD}/gocache"})
+    return program
+
+
+def by_go(program, side, op, clients, prefix):
+    def ask(leader):
+        before = cpu_seconds(side.pids())
+        done = subprocess.run([*RT, program, op, str(clients), str(min(clients, 4)), str(SECONDS), prefix, str(READ_KEYS),
+                               leader], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"clientv3: {done.stderr}")
+        got = json.loads(done.stdout)
+        got["server_cpu_us_per_call"] = (cpu_seconds(side.pids()) - before) * 1e6 / max(got["calls"], 1)
+        return got
+    return at_leader(side.leads, ask)
+
+
 def holds(side, address, key, stale):
     """Whether it answers with that key now; by bytes, so that both are asked alike."""
     host, port = address.rsplit(":", 1)
@@ -211,7 +311,7 @@ def holds(side, address, key, stale):
         socket.create_connection((host, int(port)), 1).close()
     except OSError:
         return False
-    ours = isinstance(side, Ours)
+    ours = isinstance(side, Ours) and not ETCD_API
     request = bytes([0x0a, len(key)]) + key.encode()
     if stale:
         request += b"\x10\x01" if ours else b"\x38\x01"
@@ -268,7 +368,7 @@ def restart_all(side, key):
 
 if __name__ == "__main__":
     print(f"{'':30}{'clients':>5}  {'':7}{'rate':>9}   latency{'':28}CPU of three per 10K")
-    for part in (idle, write, read, list_, claim, renew, watch, size):
+    for part in (idle, write, read, list_, claim, renew, watch, size, failover, go):
         if not PARTS or part.__name__.strip("_") in PARTS:
             with three_of_ours() as ours, three_of_etcd() as theirs:  # new ones: no part sees what another left
                 if theirs and part is idle:
