@@ -53,6 +53,7 @@ def installs():
         code, said = system.run("systemctl is-enabled muster-coordinator 2>&1")
         ok("enabled" not in said.split(), "no unit was enabled", said)
         starts(system)
+        changes(system)
         code, said = system.run("apt-get -q -y purge muster libmuster1 libmuster-dev && ! command -v muster && ! test -e "
                                 "/etc/muster/coordinator.toml && test -d /var/lib/muster")
         ok(code == 0, "purged: programs and configuration are gone, data are not", said)
@@ -77,6 +78,26 @@ def starts(system):
         cat /tmp/coordinator.log
         exit $code""", before=["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"])
     ok(code == 0 and "node-0" in said, "the unit's command, as the unit's account, founds a cluster of one", said)
+
+
+def changes(system):
+    """Upgraded and removed on a host that runs systemd, which a program that writes down what it is asked stands in for."""
+    system.run("""
+        set -e
+        mkdir -p /run/systemd/system /tmp/stand-in /var/lib/muster/shard-a
+        echo mine >/var/lib/muster/shard-a/data
+        for name in systemctl deb-systemd-invoke; do
+            printf '#!/bin/sh\\necho "${0##*/} $*" >>/tmp/asked\\n' >/tmp/stand-in/$name
+            chmod 755 /tmp/stand-in/$name
+        done""")
+    kept = "test \"$(cat /var/lib/muster/shard-a/data)\" = mine && test -d /var/lib/muster/coordinator/log && cat /tmp/asked"
+    code, said = system.run(f"PATH=/tmp/stand-in:$PATH dpkg --install /tmp/muster_*.deb && {kept}")
+    ok(code == 0 and "daemon-reload" in said and " stop " not in said and "restart" not in said,
+       "upgraded: nothing is stopped, data directories are as they were", said)
+    code, said = system.run(f"rm /tmp/asked; PATH=/tmp/stand-in:$PATH dpkg --remove muster && {kept}")
+    ok(code == 0 and "deb-systemd-invoke stop muster-worker@*.service" in said and "muster-coordinator.service" in said and
+       said.rstrip().endswith("daemon-reload"), "removed: the units are stopped and forgotten, data and configuration kept",
+       said)
 
 
 judge(built, installs)
