@@ -43,9 +43,9 @@ def installs():
         for name in ("bigfleet", "bigfleetctl", "rollout", "rollout-coordinator", "ripple-cli"):
             code, said = system.run(f"{name} --help")
             ok(code == 0, f"{name} --help", said)
-        code, said = system.run("id muster && stat -c '%U:%G %a' /etc/muster /etc/muster/tls /etc/muster/coordinator.toml")
+        code, said = system.run("id muster-coordinator && stat -c '%U:%G %a' /etc/muster /etc/muster/tls /etc/muster/coordinator.toml")
         ok(code == 0 and said.splitlines()[1:] == ["root:muster 750", "root:muster 750", "root:muster 640"],
-           "the account is there, and it alone reads /etc/muster", said)
+           "the accounts are there, and only their group reads /etc/muster", said)
         code, said = system.run("dpkg-query -W -f '${Conffiles}' muster")
         ok(all(f"/etc/muster/{role}.toml" in said for role in ("coordinator", "shard", "provider", "operator",
                                                                "worker")),
@@ -63,9 +63,9 @@ def starts(system):
     """As the unit would: its account, its file, its directory; in a network of its own, for the default ports."""
     code, said = system.run("""
         set -e
-        install -d -o muster -g muster /var/lib/muster/coordinator
+        install -d -m 0700 -o muster-coordinator -g muster-coordinator /var/lib/muster/coordinator
         export MUSTER_DATA_DIR=/var/lib/muster/coordinator
-        setpriv --reuid muster --regid muster --clear-groups --no-new-privs \
+        setpriv --reuid muster-coordinator --regid muster-coordinator --groups muster --no-new-privs \
             $(sed -n 's/^ExecStart=//p' /lib/systemd/system/muster-coordinator.service) >/tmp/coordinator.log 2>&1 &
         unset MUSTER_DATA_DIR
         code=1

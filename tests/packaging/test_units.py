@@ -88,11 +88,17 @@ def configured():
 def account():
     # It hides /proc/stat, from which process_start_time_seconds is made.
     ok(not any(values(unit_of(role), "ProcSubset") for role in ROLES), "none is without /proc/stat")
-    users = read(os.path.join(SOURCE, "deploy/systemd/sysusers.conf"))
-    ok(re.search(r"^u muster ", users, re.M), "the account is made", users)
     for role in ROLES:
-        ok(values(unit_of(role), "User") == ["muster"] and values(unit_of(role), "NoNewPrivileges") == ["yes"],
-           f"{role} runs under it")
+        unit = unit_of(role)
+        ok(values(unit, "User") == values(unit, "Group") == [f"muster-{role}"] and
+           values(unit, "SupplementaryGroups") == ["muster"] and values(unit, "NoNewPrivileges") == ["yes"],
+           f"{role} has an account of its own, and the group that reads /etc/muster")
+        # systemd hands whole state directories to the unit's account: one that holds others' would take them away.
+        own = values(unit, "WorkingDirectory")[0].replace("%S/", "")
+        given = values(unit, "StateDirectory")[0].split()
+        ok(own.split("/")[1].split("-")[0] == role and f"MUSTER_DATA_DIR=%S/{own}" in values(unit, "Environment")[0] and
+           given == [own, *["muster/checkpoints"] * (role == "worker")] and values(unit, "StateDirectoryMode") == ["0700"],
+           f"{role}: its directory is its own, and closed to others", given)
     if shutil.which("systemd-sysusers") is None:
         return skip("sysusers and tmpfiles", "no systemd-sysusers")
     with tempfile.TemporaryDirectory(prefix="muster-root-") as root:
@@ -103,13 +109,36 @@ def account():
         os.makedirs(os.path.join(root, "etc"))
         done = run(["systemd-sysusers", "--root=" + root])
         made = read(os.path.join(root, "etc/passwd")) if os.path.exists(os.path.join(root, "etc/passwd")) else ""
-        ok(done.returncode == 0 and "muster:" in made, "systemd-sysusers makes it", done.stdout + made)
+        numbers = {line.split(":")[0]: int(line.split(":")[3]) for line in made.splitlines()}
+        wanted = {"muster", *(f"muster-{role}" for role in ROLES)}
+        if not ok(done.returncode == 0 and wanted <= set(numbers), "systemd-sysusers makes the accounts", done.stdout + made):
+            return None
         if os.getuid() != 0:
             return skip("tmpfiles", "ownership needs root")
+        # An upgraded host: one account had everything, and that account's group every key.
+        keys, data = os.path.join(root, "etc/muster/tls"), os.path.join(root, "var/lib/muster")
+        os.makedirs(os.path.join(data, "shard-a"))
+        os.makedirs(keys)
+        for path in (data, os.path.join(data, "shard-a")):
+            os.chown(path, numbers["muster"], numbers["muster"])
+        readers = {"replica-node-0.key.pem": "muster-coordinator", "cluster-a.key.pem": "muster-operator",
+                   "provider-east.key.pem": "muster-provider", "shard-a.key.pem": "muster-shard",
+                   "worker.key.pem": "muster-worker", "worker-1.key.pem": "muster-worker",
+                   "replica-node-0.pem": "muster", "ca.pem": "muster", "workers-ca.pem": "muster", "my.key.pem": "muster"}
+        for name in readers:
+            with open(os.path.join(keys, name), "w", encoding="ascii"):
+                pass
         done = run(["systemd-tmpfiles", "--root=" + root, "--create"])
-        keys = os.path.join(root, "etc/muster/tls")
-        ok(done.returncode == 0 and os.path.isdir(keys) and os.stat(keys).st_mode & 0o777 == 0o750,
-           "systemd-tmpfiles makes /etc/muster/tls, closed to others", done.stdout)
+        ok(done.returncode == 0 and os.stat(keys).st_mode & 0o777 == 0o750, "systemd-tmpfiles closes /etc/muster/tls to others",
+           done.stdout)
+        for name, group in readers.items():
+            found = os.stat(os.path.join(keys, name))
+            ok((found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o640, 0, numbers[group]), f"{name}: read by {group}",
+               found)
+        found = os.stat(data)
+        ok((found.st_mode & 0o777, found.st_uid) == (0o755, 0), "every account finds its directory in /var/lib/muster", found)
+        found = os.stat(os.path.join(data, "shard-a"))
+        ok(found.st_uid == numbers["muster"], "what a unit kept is left to systemd, which hands it over at its start", found)
     return None
 
 
