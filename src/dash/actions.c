@@ -10,7 +10,9 @@
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"
+#include "io/tls.h"
 #include "text/json.h"
+#include "text/utf8.h"
 #include "wire/message.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
@@ -20,6 +22,8 @@ enum {
     ACTIONS_KEPT = 32,
     ARGUMENTS_MAX = 3,
     ARGUMENT_CAP = 1025,
+    NAME_LEN_MAX = 128, /* of a certificate's common name, in bytes; a longer one is cut */
+    CERTIFICATE_CAP = NAME_LEN_MAX + 96,
     BODY_MAX = 16 << 10,
     REQUEST_MAX = 16 << 10,
     TIMEOUT_MS = 10000,
@@ -39,7 +43,8 @@ struct action {
     enum action_state state;
     uint64_t number;
     wall_time at;
-    const char *by; /* "token" or "certificate"; static text */
+    const char *by;                    /* "token" or "certificate"; static text */
+    char certificate[CERTIFICATE_CAP]; /* whose, where one was shown: by the token, too; "" */
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP];
     bool ok;
     char said[WHY_CAP];
@@ -116,6 +121,7 @@ static void write_action(struct ndjson *json, struct str key, const struct actio
     ndjson_u64(json, STR("at_ms"), a->at.ms);
     ndjson_c_string(json, STR("action"), a->kind->name);
     ndjson_c_string(json, STR("by"), a->by);
+    if (a->certificate[0]) ndjson_c_string(json, STR("certificate"), a->certificate);
     for (size_t i = 0; a->kind->arguments[i]; i++)
         ndjson_c_string(json, str_from(a->kind->arguments[i]), a->arguments[i]);
     ndjson_bool(json, STR("done"), a->state == ACTION_DONE);
@@ -135,8 +141,8 @@ static void finish(struct action *a, bool ok, const char *said)
     dash->hurry = true; /* who acted wants to see it */
     snprintf(a->said, sizeof a->said, "%s", said);
     LOG_INFO(&dash->log, "action from the dashboard", log_text("action", a->kind->name),
-             log_text("on", a->arguments[0]), log_text("by", a->by), log_bool("ok", ok),
-             log_text("said", said));
+             log_text("on", a->arguments[0]), log_text("by", a->by),
+             log_text("certificate", a->certificate), log_bool("ok", ok), log_text("said", said));
     buf_init(&event, REQUEST_MAX);
     ndjson_begin_value(&json, &event, NDJSON_LINE);
     write_action(&json, NDJSON_ITEM, a);
@@ -289,8 +295,22 @@ static const struct action_kind *read_body(const struct json *body,
     return kind;
 }
 
+/* Every administrator has the same URI: the common name tells people apart, and the serial number
+ * certificates. */
+static void name_certificate(const struct tls_identity *identity, char into[CERTIFICATE_CAP])
+{
+    struct str name;
+
+    into[0] = '\0';
+    if (!identity) return;
+    name = utf8_clip(identity->common_name, NAME_LEN_MAX);
+    snprintf(into, CERTIFICATE_CAP, "%.*s%s (serial %.*s)", STR_ARG(name),
+             name.len < identity->common_name.len ? "..." : "", STR_ARG(identity->serial_hex));
+}
+
 static void take(struct dash *dash, const struct action_kind *kind, const char *by,
-                 char arguments[ARGUMENTS_MAX][ARGUMENT_CAP], struct http_response *response)
+                 const struct tls_identity *identity, char arguments[ARGUMENTS_MAX][ARGUMENT_CAP],
+                 struct http_response *response)
 {
     struct actions *actions = dash->actions;
     struct action *a;
@@ -301,6 +321,7 @@ static void take(struct dash *dash, const struct action_kind *kind, const char *
         *a = (struct action){.dash = dash, .kind = kind, .state = ACTION_ASKED, .by = by};
         a->number = ++actions->numbers;
         a->at = clock_wall(dash->io->clock);
+        name_certificate(identity, a->certificate);
         memcpy(a->arguments, arguments, sizeof a->arguments);
         response->status = 202;
         response->err =
@@ -337,7 +358,7 @@ static void page_do(struct dash *dash, const struct http_request *request,
                !(kind = read_body(body, arguments, &note))) {
         refuse(response, 400, note.text);
     } else {
-        take(dash, kind, by, arguments, response);
+        take(dash, kind, by, request->identity, arguments, response);
     }
     json_close(body);
 }

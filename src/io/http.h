@@ -26,8 +26,9 @@ struct http_request {
     struct str content_type, authorization, accept, if_none_match;
     struct str host, origin; /* what a page that accepts POST compares to stop foreign sites */
     struct str peer;         /* address text, without port */
-    /* From a certificate that our authorities signed for a client: its URIs only. NULL: the caller
-     * showed none, or one that says nothing. Valid while the handler runs. */
+    /* From a certificate that our authorities signed for a client: its URIs, common name (written as
+     * in an LDAP name: with backslashes) and serial number. NULL: the caller showed none, or one
+     * without a URI. Valid while the handler runs. */
     const struct tls_identity *identity;
 };
 struct http_response {

@@ -8,6 +8,7 @@
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "io/http_internal.h"
@@ -162,12 +163,17 @@ void *http_on_handshake(void)
  * The library asks for a certificate and takes any: what it is worth is decided here, against the
  * authorities as they are now, each time a handler wants to know. */
 
-enum { CALLER_URI_MAX = 2048 };
+enum {
+    CALLER_URI_MAX = 2048,
+    CALLER_NAME_MAX = 512,
+    CALLER_SERIAL_MAX = 32, /* octets; the standard allows 20 */
+};
 
 struct http_caller {
     struct tls_identity identity;
     struct str uris[TLS_NAMES_MAX];
     char *texts[TLS_NAMES_MAX];
+    char name[CALLER_NAME_MAX], serial[2 * CALLER_SERIAL_MAX + 1];
 };
 
 enum err http_replace_trust(struct http_server *server, struct str ca_pem, struct note *note)
@@ -243,6 +249,38 @@ static bool read_uris(struct http_caller *caller, gnutls_x509_crt_t leaf)
     }
 }
 
+/* A common name as tls.h takes it: text without control characters (C0, DEL, and C1 in UTF-8). */
+static bool is_name(struct str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char byte = (unsigned char)name.at[i];
+        bool c1 = byte == 0xc2 && i + 1 < name.len && (unsigned char)name.at[i + 1] < 0xa0;
+        if (byte < ' ' || byte == 0x7f || c1) return false;
+    }
+    return str_is_utf8(name);
+}
+
+/* What logs call it by. Nothing is decided by a name, so one that is no text, or one of several, is
+ * left out. */
+static void read_name(struct http_caller *caller, gnutls_x509_crt_t leaf)
+{
+    unsigned char serial[CALLER_SERIAL_MAX];
+    size_t len = sizeof caller->name, octets = sizeof serial, more = 0, zeros = 0;
+
+    if (gnutls_x509_crt_get_dn_by_oid(leaf, GNUTLS_OID_X520_COMMON_NAME, 0, 0, caller->name,
+                                      &len) >= 0 &&
+        gnutls_x509_crt_get_dn_by_oid(leaf, GNUTLS_OID_X520_COMMON_NAME, 1, 0, NULL, &more) ==
+            GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE &&
+        is_name(str_of(caller->name, len)))
+        caller->identity.common_name = str_of(caller->name, len);
+    if (gnutls_x509_crt_get_serial(leaf, serial, &octets) < 0) return;
+    while (zeros + 1 < octets && serial[zeros] == 0)
+        zeros++; /* the sign of a number, not its digits */
+    for (size_t i = zeros; i < octets; i++)
+        snprintf(caller->serial + 2 * (i - zeros), 3, "%02X", serial[i]);
+    caller->identity.serial_hex = str_from(caller->serial);
+}
+
 void http_caller_free(struct http_caller *caller)
 {
     if (!caller) return;
@@ -259,6 +297,7 @@ static struct http_caller *caller_make(struct http_server *server, gnutls_x509_c
     caller = calloc(1, sizeof *caller);
     if (!caller) return NULL;
     caller->identity.uris = caller->uris;
+    read_name(caller, chain[0]);
     if (read_uris(caller, chain[0]) && caller->identity.uri_count > 0) return caller;
     http_caller_free(caller);
     return NULL;

@@ -246,6 +246,18 @@ def over_tls():
         check(page("/api/session")["actions"] and not page("/api/session")["warning"], "the token may travel")
 
 
+def forge_admin(tls, name, common_name, serial):
+    """An administrator's certificate of the authority in `tls`, under a name that musterctl would not give."""
+    base = os.path.join(tls, name)
+    with open(base + ".ext", "w", encoding="ascii") as file:
+        file.write("extendedKeyUsage=clientAuth\nsubjectAltName=URI:bigfleet://admin\n")
+    for words in (["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-utf8", "-subj",
+                   "/CN=" + common_name, "-keyout", base + ".key.pem", "-out", base + ".csr"],
+                  ["x509", "-req", "-in", base + ".csr", "-CA", tls + "/ca.pem", "-CAkey", tls + "/ca.key.pem", "-set_serial",
+                   serial, "-days", "1", "-extfile", base + ".ext", "-out", base + ".pem"]):
+        subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+
 def by_certificate():
     """Under TLS an administrator's certificate may act without the token; no other may, and no other site with it."""
     cluster = One()
@@ -253,6 +265,7 @@ def by_certificate():
     tls, strange = os.path.join(cluster.dir, "tls"), os.path.join(cluster.dir, "strange")
     for words in (("issue", "readonly", "--dir", tls), ("ca", "--dir", strange), ("issue", "admin", "--dir", strange)):
         subprocess.run([MUSTERCTL, "cert", *words], check=True, capture_output=True)
+    forge_admin(tls, "ada", 'Ada "<b>' + "\u20ac" * 50, serial="77")
 
     def caller(directory=None, name=None):
         context = ssl.create_default_context(cafile=tls + "/ca.pem")
@@ -284,9 +297,18 @@ def by_certificate():
         check(status == 202, f"{status} {answer}")
         said = one.outcome(answer["number"])
         check(said["ok"] and said["by"] == "certificate", f"{said}")
+        check(re.fullmatch(r"admin \(serial [0-9A-F]+\)", said["certificate"]), f"whose? every administrator has the same URI: {said}")
+        wait_for("the log names it", lambda: said["certificate"] in one.node.text())
         check([row.topology_value for row in one.node.call(COORDINATOR + "ListDomainAssignments").assignments] == ["a"], "done")
+        one.context = caller(tls, "ada")  # a name that is long and looks like markup: cut between characters, and only text
+        status, answer = one.act(move)
+        said = one.outcome(answer["number"])
+        check(said["by"] == "token" and said["certificate"] == r'Ada \"\<b\>' + "\u20ac" * 39 + "... (serial 4D)", f"{said}")
+        wait_for("the log has it on one line", lambda: re.search('by=token certificate="Ada .*serial 4D.* ok=', one.node.text()))
         one.context = caller()
         check(one.json("/api/session", Authorization="Bearer " + TOKEN)["admin_by"] == "token", "the token still does")
+        status, answer = one.act(move)
+        check(status == 202 and "certificate" not in one.outcome(answer["number"]), "who shows none is not named")
 
 
 def as_reader():
