@@ -24,7 +24,7 @@ function ring(partitions, owners) {
 }
 
 // Long names differ at their ends; all of it is the tooltip's.
-const ending = (text = '', length) => h('code', { title: text }, text.length > length ? '…' + text.slice(-length) : text);
+const ending = (text = '', length) => h('code', { class: 'one-line', title: text }, text.length > length ? '…' + text.slice(-length) : text);
 
 export function view(state) {
   const doc = state.workers, s = doc.status, errors = doc.errors || {};

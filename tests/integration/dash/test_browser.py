@@ -137,8 +137,19 @@ def every_view(dev, browser):
             check(page.run(STUMBLES) == [], f"/{view}: {page.run(STUMBLES)}")
             if SHOTS:
                 page.screenshot(os.path.join(SHOTS, f"{view}-{shape}.png"))
+            if shape == "phone":
+                fits_a_small_phone(page, view)
         quiet(dev, page)
         page.close()
+
+
+def fits_a_small_phone(page, view):
+    """320 pixels: the narrowest phone there is, or a page that was made four times as large."""
+    page.resize(320, 568)
+    page.wait_for("document.documentElement.clientWidth === 320", "a screen of 320 pixels")
+    wide = page.run("document.documentElement.scrollWidth") - 320
+    check(wide <= 0, f"/{view} is {wide} pixels too wide for a small phone")
+    page.resize(390, 844)
 
 
 def first_page(dev, browser):
