@@ -33,7 +33,8 @@ struct store_machine {
         bool on;
         struct buf source; /* its bytes: the entry's are not ours */
         struct machine_entry entry;
-        uint64_t before, hash; /* changes, and the state, before it */
+        uint64_t told; /* changes that were, by it or before it */
+        uint64_t hash; /* the state before it */
     } part;
 };
 struct view {
@@ -359,6 +360,15 @@ static void tell(struct store_machine *machine, const struct store_applied *appl
     if (options->applied) options->applied(options->owner, applied);
 }
 
+/* What was added and not told. */
+static struct key_changes fresh_changes(const struct store_machine *machine)
+{
+    struct key_changes changes = keys_changes(store_keys(machine->store));
+
+    changes.first = max_u64(machine->part.told, changes.first);
+    return changes;
+}
+
 static void finish(struct store_machine *machine, const struct store_result *result,
                    struct buf *reply)
 {
@@ -366,7 +376,7 @@ static void finish(struct store_machine *machine, const struct store_result *res
     struct store_applied applied = {.entry = &machine->part.entry,
                                     .command = command,
                                     .result = result,
-                                    .changes = keys_changes(store_keys(machine->store))};
+                                    .changes = fresh_changes(machine)};
 
     if (command && command->kind == STORE_RENEW)
         renewals_write(machine->renewals, command->renew_count, reply);
@@ -374,7 +384,6 @@ static void finish(struct store_machine *machine, const struct store_result *res
         txn_reply_end(&machine->writer, result, reply);
     else
         reply_write(result, reply);
-    applied.changes.first = max_u64(machine->part.before, applied.changes.first);
     tell(machine, &applied);
 }
 
@@ -382,6 +391,20 @@ static void finish(struct store_machine *machine, const struct store_result *res
 static const struct store_command nothing = {.kind = STORE_TICK};
 static const struct store_result not_read = {
     .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
+
+/* The command takes more turns, and leases that ended before it, in the same entry, can be seen in
+ * them: they are told now, as what no command made. Who came meanwhile would else be told them
+ * twice, or progress past what was told. */
+static void tell_so_far(struct store_machine *machine)
+{
+    struct store_applied applied = {.entry = &machine->part.entry,
+                                    .result = &not_read,
+                                    .changes = fresh_changes(machine)};
+
+    if (applied.changes.first == applied.changes.end) return;
+    machine->part.told = applied.changes.end;
+    tell(machine, &applied);
+}
 
 static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
 {
@@ -391,7 +414,7 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
 
     assert(!machine->restoring && !machine->part.on);
     machine->part.entry = *entry;
-    machine->part.before = keys_changes(store_keys(machine->store)).end;
+    machine->part.told = keys_changes(store_keys(machine->store)).end;
     machine->part.hash = store_hash(machine->store);
     if (machine->read.source.at != entry->command.at || !machine->read.source.len)
         read_command(machine, entry->command, NULL);
@@ -414,6 +437,7 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
             !machine->read.err && command->kind == STORE_TXN ? &machine->writer.sink : NULL;
         machine->part.entry.command = buf_peek(&machine->part.source);
         machine->part.entry.actor = machine->part.entry.request_id = STR_EMPTY;
+        tell_so_far(machine);
         return;
     }
     finish(machine, machine->read.err ? &not_read : &result, reply);
@@ -427,7 +451,10 @@ static bool apply_more(void *state, struct buf *reply)
     if (!machine->part.on) return false;
     machine->part.on = store_apply_more(
         machine->store, machine->read.err ? &nothing : &machine->read.command, &result);
-    if (machine->part.on) return true;
+    if (machine->part.on) {
+        tell_so_far(machine);
+        return true;
+    }
     machine->read.source = STR_EMPTY;
     finish(machine, machine->read.err ? &not_read : &result, reply);
     buf_deinit(&machine->part.source);

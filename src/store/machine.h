@@ -58,13 +58,15 @@ enum err store_outcome_write(const struct store_result *result, struct str text,
 struct store_machine;
 struct store_applied { /* views, valid during the call */
     const struct machine_entry *entry;
-    const struct store_command *command; /* NULL: it was not taken */
+    const struct store_command *command; /* NULL: it was not taken, or is not yet (below) */
     const struct store_result *result;
-    struct key_changes changes; /* what this entry added to keys_changes() */
+    struct key_changes changes; /* what this entry added to keys_changes(), and was not told */
 };
 struct store_machine_options {
     struct store_options store;
-    /* After each command, inside apply, on every replica; each may be NULL. First the events. */
+    /* After each command, inside apply, on every replica; each may be NULL. First the events. An
+     * entry that takes many turns tells what its command is not the cause of before it: whatever
+     * can be read was told. */
     void (*event)(void *owner, const struct store_event *event);
     void (*applied)(void *owner, const struct store_applied *applied);
     void (*restored)(void *owner); /* another state stands here now */

@@ -285,7 +285,8 @@ static void note_change(uint32_t key, bool put, uint32_t value, uint64_t revisio
     w.keys[key].mod = revision;
 }
 
-static void apply(const struct store_command *command)
+/* The first part of it, of one that has several. */
+static void apply_begin(const struct store_command *command)
 {
     buf_clear(&w.command);
     buf_clear(&w.reply);
@@ -300,6 +301,12 @@ static void apply(const struct store_command *command)
     while (w.twin && w.twin_ops.ops->apply_more(w.twin_ops.state, &w.reply)) {}
     if (w.lags) return;
     w.ops.ops->apply(w.ops.state, &entry, &w.reply);
+}
+
+static void apply(const struct store_command *command)
+{
+    apply_begin(command);
+    if (w.lags) return;
     while (w.ops.ops->apply_more(w.ops.state, &w.reply)) {}
     CHECK_U64("the store's revision", keys_revision(store_keys(store_machine_store(w.machine))),
               w.revision);
@@ -619,7 +626,7 @@ TEST(watches_are_told_what_a_list_of_all_changes_says)
     CHECK("progress was told", progresses > 10);
 }
 
-/* -- one watch on everything -- */
+/* -- one watch on everything that the list has -- */
 static struct client *watch_all(uint64_t start)
 {
     struct client *c = any_client();
@@ -629,10 +636,10 @@ static struct client *watch_all(uint64_t start)
                          .start = start ? start : w.revision + 1,
                          .asked_start = start,
                          .from = "a",
-                         .end = {'\0', 'x'},
+                         .end = "m",
                          .last_index = (size_t)(c - w.clients)};
     ask(c, l, false, c->stream.next_id);
-    feed_create(&c->stream, &(struct feed_create){.range = {STR("a"), str_of("", 1)},
+    feed_create(&c->stream, &(struct feed_create){.range = {STR("a"), STR("m")},
                                                   .start_revision = (int64_t)start,
                                                   .progress_notify = true});
     return c;
@@ -678,6 +685,49 @@ TEST(u04_u10_a_start_to_come_hears_nothing_before_it_and_quiet_is_told_after)
     CHECK_U64("and once", w.progresses, 1);
     (void)sim_run_for(w.sim, 100);
     CHECK("quiet is told", w.progresses > 2);
+    close_world();
+}
+
+/* A lease ends, then the command of the same entry takes its turns. In between come one who catches
+ * up, one who begins now, and who asks for progress. */
+TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_amid)
+{
+    enum { WIDE = 3 * STORE_SWEEP_KEYS };
+    struct client *c;
+    char name[16];
+
+    open_world(1, on_send);
+    apply(&(struct store_command){
+        .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(8), .ttl_ms = 1000});
+    note_change(0, true, 5, ++w.revision);
+    apply(&(struct store_command){.kind = STORE_PUT,
+                                  .key = STR("a0"),
+                                  .value = STR("5"),
+                                  .held = store_plain_lease(8)});
+    for (uint32_t i = 0; i < WIDE; i++) {
+        (void)snprintf(name, sizeof name, "many/%05u", (unsigned)i % 100000u);
+        w.revision++;
+        apply(&(struct store_command){.kind = STORE_PUT, .key = str_from(name)});
+    }
+    (void)watch_all(0);
+    (void)sim_run_for(w.sim, 1);
+    w.clock_ns += 1000 * NS_PER_MS;
+    note_change(0, false, 0, ++w.revision);
+    apply_begin(&(struct store_command){
+        .kind = STORE_DELETE_RANGE, .key = STR("many/"), .range_end = STR("many0")});
+    (void)watch_all(1);
+    c = watch_all(0);
+    c->progress_asked++;
+    feed_progress(&c->stream);
+    (void)sim_run_for(w.sim, 1);
+    CHECK_U64("who was there, and who catches up", w.events, 1 + 2);
+    CHECK_U64("progress is of now", c->progress_told, 1);
+    CHECK("it was amid", w.ops.ops->apply_more(w.ops.state, &w.reply));
+    (void)sim_run_for(w.sim, 1);
+    while (w.ops.ops->apply_more(w.ops.state, &w.reply)) {}
+    w.revision++;
+    (void)sim_run_for(w.sim, 10);
+    CHECK_U64("nobody is told it again", w.events, 1 + 2);
     close_world();
 }
 

@@ -488,7 +488,6 @@ static void tell_events(struct watch *watch)
              end, &w);
 }
 
-/* Of what was told: while an entry goes on in parts, the keys may be a revision ahead of that. */
 static enum err tell_progress(struct feed_stream *stream, int64_t id)
 {
     struct pack message = response_begin(stream->feed, id, stream->feed->revision);

@@ -498,3 +498,78 @@ TEST(a_large_range_takes_its_turns_and_nothing_is_seen_of_it_before_the_last)
     ops->snapshot_end(view);
     close_bed();
 }
+
+/* Leases end before the command of the same entry, and can be seen while that takes its turns. */
+TEST(what_ended_before_a_command_in_parts_is_told_before_it_and_once)
+{
+    struct store_command range = {
+        .kind = STORE_DELETE_RANGE, .key = STR("k/"), .range_end = STR("k0")};
+    const struct keys *keys;
+    struct buf bytes;
+    uint64_t parts = 0;
+    char key[16];
+
+    open_bed();
+    buf_init(&bytes, 1 << 10);
+    keys = store_keys(store_machine_store(bed.store));
+    (void)lease("muster/late", 1, 1000);
+    for (int i = 0; i < 3 * STORE_SWEEP_KEYS; i++) {
+        struct store_command put = {.kind = STORE_PUT, .value = STR("v")};
+        put.key = str_of(key, (size_t)snprintf(key, sizeof key, "k/%05d", i));
+        (void)apply(&put);
+    }
+    bed.changes = 0;
+    bed.clock_ns += 1000 * NS_PER_MS;
+    CHECK_OK("write", store_command_write(&range, &bytes));
+    apply_bytes(buf_peek(&bytes));
+    do {
+        CHECK_STR("told, and as what the clock ended", str_from(bed.expired), STR("muster/late "));
+        CHECK_U64("the one", bed.changes, 1);
+        CHECK_U64("which is all that can be read", keys_changes(keys).end,
+                  2 + 3 * STORE_SWEEP_KEYS);
+        CHECK("there is no answer yet", bed.reply.len == 0);
+    } while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply) && ++parts);
+    CHECK("parts", parts > 0);
+    CHECK_U64("then the command's", bed.changes, 1 + 3 * STORE_SWEEP_KEYS);
+    CHECK_STR("which is no expiry", str_from(bed.expired), STR("muster/late "));
+    buf_deinit(&bytes);
+    close_bed();
+}
+
+/* The other way round: first a lease in parts, then the command, in parts as well. */
+TEST(a_lease_that_ended_in_parts_is_told_before_a_command_in_parts)
+{
+    struct store_command range = {
+        .kind = STORE_DELETE_RANGE, .key = STR("k/"), .range_end = STR("k0")};
+    uint64_t between = 0;
+    struct buf bytes;
+    char key[16];
+
+    open_bed();
+    bed.uncounted = true;
+    buf_init(&bytes, 1 << 10);
+    (void)apply(&(struct store_command){
+        .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(7), .ttl_ms = 1000});
+    for (int i = 0; i < 6 * STORE_SWEEP_KEYS; i++) {
+        struct store_command put = {.kind = STORE_PUT, .value = STR("v")};
+        if (i % 2) put.held = store_plain_lease(7);
+        put.key = str_of(key, (size_t)snprintf(key, sizeof key, "%c/%05d", i % 2 ? 'l' : 'k', i));
+        (void)apply(&put);
+    }
+    bed.changes = 0;
+    bed.clock_ns += 1000 * NS_PER_MS;
+    CHECK_OK("write", store_command_write(&range, &bytes));
+    apply_bytes(buf_peek(&bytes));
+    CHECK_U64("nothing is seen, nothing told", bed.changes, 0);
+    while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply)) {
+        const struct keys *keys = store_keys(store_machine_store(bed.store));
+
+        CHECK_U64("what is seen is told", bed.changes,
+                  keys_changes(keys).end - 6 * STORE_SWEEP_KEYS);
+        between += bed.changes == 3 * STORE_SWEEP_KEYS;
+    }
+    CHECK("between the two", between > 0);
+    CHECK_U64("and all of it once", bed.changes, 6 * STORE_SWEEP_KEYS);
+    buf_deinit(&bytes);
+    close_bed();
+}
