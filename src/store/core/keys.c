@@ -553,6 +553,44 @@ static uint64_t count_back(const struct keys *keys, struct key_range range, uint
     return count;
 }
 
+/* A count of the past is the shorter walk: over what changed since, or over the range. */
+static bool counts_back(const struct keys *keys, struct key_range range, uint64_t since)
+{
+    uint64_t from, end;
+
+    if (keys->paused || is_one_key(range)) return false;
+    from = order_rank(&keys->all, order_key(range.from));
+    end = is_open_ended(range) ? keys->all.count : order_rank(&keys->all, order_key(range.end));
+    return end > from && since < end - from;
+}
+
+uint64_t keys_walk_cost(const struct keys *keys, struct key_range range, uint64_t revision,
+                        uint64_t found_max, uint64_t max)
+{
+    struct order_place place = place_from(&keys->all, range.from);
+    uint64_t cost = 0, found = 0;
+
+    for (const struct key_row *row; found <= found_max && (row = order_next(&place));) {
+        const struct version *version = row->newest;
+
+        if (!in_range(range, row_key(row))) break;
+        for (; cost < max && version && version->mod > revision; version = version->older) cost++;
+        if (cost >= max) return max;
+        cost++;
+        found += version && version->version > 0;
+    }
+    return cost;
+}
+
+uint64_t keys_count_cost(const struct keys *keys, struct key_range range, uint64_t revision,
+                         uint64_t max)
+{
+    uint64_t since = keys->end - keys_change_seek(keys, revision + 1);
+
+    if (counts_back(keys, range, since)) return min_u64(since, max);
+    return keys_walk_cost(keys, range, revision, UINT64_MAX, max);
+}
+
 uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision)
 {
     struct keys_cursor cursor;
@@ -570,7 +608,7 @@ uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint6
         return end > from ? end - from : 0;
     }
     first = keys_change_seek(keys, revision + 1);
-    if (revision && !keys->paused && !is_one_key(range) && keys->end - first < keys->all.count)
+    if (revision && counts_back(keys, range, keys->end - first))
         return count_back(keys, range, revision, first);
     keys_seek(keys, range, revision, &cursor);
     while (keys_next(&cursor, &value)) count++;

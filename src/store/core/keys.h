@@ -75,6 +75,13 @@ void keys_seek(const struct keys *keys, struct key_range range, uint64_t revisio
 bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value);
 /* Of now: two ways down the tree. Of the past: a walk over what changed since, or the range. */
 uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision);
+/* What reading the past looks at, told no further than `max`: keys, also those that were not there
+ * then, and versions that are newer; a walk until more than `found_max` were found, and a count.
+ * Not the same on every replica: a view keeps more. */
+uint64_t keys_walk_cost(const struct keys *keys, struct key_range range, uint64_t revision,
+                        uint64_t found_max, uint64_t max);
+uint64_t keys_count_cost(const struct keys *keys, struct key_range range, uint64_t revision,
+                         uint64_t max);
 
 /* Changes have numbers of their own, in order of revision and within a step in the order made; a
  * number stays good while the space changes. Those from `first` up to, not including, `end` are

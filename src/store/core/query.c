@@ -144,6 +144,20 @@ uint64_t query_cost(const struct keys *keys, const struct query *query)
     return min_u64(count, (uint64_t)query->limit);
 }
 
+uint64_t query_past_cost(const struct keys *keys, const struct query *query, uint64_t max)
+{
+    bool whole = query->limit <= 0 || query_is_sorted(query) || query_is_filtered(query);
+    uint64_t revision = (uint64_t)query->revision, cost = 0;
+
+    if (query->revision <= 0 || query_check(keys, query)) return 0;
+    if (!query->count_only)
+        cost = keys_walk_cost(keys, query->range, revision,
+                              whole ? UINT64_MAX : (uint64_t)query->limit, max);
+    if (query->count_only || query->limit > 0 || query_is_sorted(query) || query_is_filtered(query))
+        cost += keys_count_cost(keys, query->range, revision, max - cost);
+    return cost;
+}
+
 struct query_best {
     struct query query;
     compare_fn *order;

@@ -161,6 +161,28 @@ static uint64_t ops_cost(const struct keys *keys, const struct txn *txn)
     return cost;
 }
 
+/* Of all branches; no further than `max`. */
+static uint64_t past_cost(const struct keys *keys, const struct txn *txn, uint64_t max)
+{
+    uint64_t cost = 0;
+
+    for (int branch = 0; branch < 2; branch++)
+        for (size_t i = 0; cost < max && i < txn->op_count[branch]; i++) {
+            const struct txn_op *op = &txn->ops[branch][i];
+
+            if (op->kind == TXN_RANGE)
+                cost += query_past_cost(keys, &op->range, max - cost);
+            else if (op->kind == TXN_TXN)
+                cost += past_cost(keys, op->txn, max - cost);
+        }
+    return cost;
+}
+
+enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn)
+{
+    return past_cost(keys, txn, TXN_KEYS_MAX + 1) > TXN_KEYS_MAX ? TXN_TOO_LARGE : TXN_TAKEN;
+}
+
 /* Decides it, and checks the path; TXN_TAKEN: it may be done. */
 static enum txn_refusal prepare(const struct store *store, struct txn *txn, uint64_t *bytes)
 {
@@ -283,6 +305,7 @@ enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn
 
     assert(!txn_writes(txn));
     refusal = prepare(store, txn, &bytes);
+    if (!refusal) refusal = txn_past_check(store->keys, txn);
     if (!refusal) run_txn(&run, txn);
     return refusal;
 }

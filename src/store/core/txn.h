@@ -60,6 +60,8 @@ bool query_is_sorted(const struct query *query); /* otherwise than keys come */
 bool query_is_filtered(const struct query *query);
 /* How many keys it looks at, as the range is now; of the past that is a guess. */
 uint64_t query_cost(const struct keys *keys, const struct query *query);
+/* And what it looks at in the past, no further than `max`; of now: 0. Not the same everywhere. */
+uint64_t query_past_cost(const struct keys *keys, const struct query *query, uint64_t max);
 bool query_passes(const struct query *query, const struct key_value *pair); /* its filters */
 /* TXN_COMPACTED, TXN_FUTURE, or TXN_TAKEN. */
 enum txn_refusal query_check(const struct keys *keys, const struct query *query);
@@ -131,6 +133,9 @@ struct txn_sink {
  * request has operations, and gives it back. */
 enum txn_refusal txn_check(const struct txn *txn);
 bool txn_writes(const struct txn *txn); /* in any branch */
+/* TXN_TOO_LARGE: it reads more of the past than TXN_KEYS_MAX, all branches together (which are taken
+ * is not known before it is its turn). For before it is proposed: applying takes it all the same. */
+enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn);
 /* For reads: everything but writing. `sink` is told only when it is taken. */
 enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn_sink *sink);
 /* One that deletes a range whatever is there and is not asked what it was: that may take many

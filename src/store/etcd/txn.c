@@ -140,6 +140,7 @@ void etcd_txn_read(struct etcd_request *request)
 enum err etcd_txn_command(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind)
 {
     *ret_kind = STORE_TXN;
+    if (txn_past_check(api_keys(api_of(request)), request->txn)) return ERR_FULL;
     return store_txn_write(txn_of(request), 0, into);
 }
 

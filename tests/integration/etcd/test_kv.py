@@ -155,11 +155,14 @@ def too_much():
     if REAL:    # it does it, and answers nobody else meanwhile
         return
     kv, count, prefix = client(), 66000, b"much/"
+    first = kv.put(b"much0").header.revision
     put = kv.channel.unary_unary("/etcdserverpb.KV/Txn")
     for at in range(0, count, 125):     # by hand, which is ten times as fast: success { request_put { key } }
         put(b"".join(b"\x12\x0e\x12\x0c\x0a\x0amuch/%05d" % n for n in range(at, at + 125)), timeout=PATIENCE)
     end = after(prefix)
     check(len(kv.range(prefix, end, keys_only=True).kvs) == count, "as they come")
+    late = op_range(prefix, end, count_only=True, revision=kv.revision())
+    check(kv.txn([], [op_put(b"much0"), late]).responses[1].response_range.count == count, "counted as it is now")
     check(names(kv.range(prefix, end, limit=2, sort_order=2)) == [prefix + b"65999", prefix + b"65998"], "the last")
     check(kv.txn([], [op_range(prefix, end, limit=3)]).responses[0].response_range.count == count, "cut, in a transaction")
     before = kv.revision()
@@ -169,7 +172,9 @@ def too_much():
                      ("in one that writes", lambda: kv.txn([], [op_put(b"much"), op_range(prefix, end)])),
                      ("deleted there", lambda: kv.txn([], [op_put(b"much"), op_delete(prefix, end)])),
                      ("deleted, and shown", lambda: kv.delete(prefix, end, prev_kv=True)),
-                     ("compared", lambda: kv.txn([compare(prefix, VERSION, EQUAL, 1, end)], [op_put(b"much")]))):
+                     ("compared", lambda: kv.txn([compare(prefix, VERSION, EQUAL, 1, end)], [op_put(b"much")])),
+                     ("counted as it was", lambda: kv.txn([], [op_range(prefix, end, count_only=True, revision=first)])),
+                     ("that, and a write", lambda: kv.txn([], [op_put(b"much"), op_range(prefix, end, limit=1, revision=first)]))):
         check(refused(ask) == TOO_LARGE, f"{why}: {refused(ask)}")
     check(kv.revision() == before, "nothing was done")
     check(kv.delete(prefix, end).deleted == count, "deleted")

@@ -170,3 +170,74 @@ TEST(a_transaction_that_looks_at_too_many_keys_is_refused_and_does_nothing)
     CHECK("and it holds", compares.held);
     store_close(store);
 }
+
+/* Of the past, keys that were not there then and versions that came since are looked at as well. */
+TEST(a_transaction_that_looks_at_too_much_of_the_past_is_refused)
+{
+    static const struct key_range one = {{"k/000000", 8}, {"", 0}};
+    enum { EARLY = 100, LATER = 10000, NOW = MANY + 1, REWRITTEN = NOW + MANY };
+    const struct {
+        const char *why;
+        struct query query;
+        enum txn_refusal want, twice;
+    } cases[] = {
+        {"counted",
+         {.range = all, .revision = EARLY, .count_only = true},
+         TXN_TOO_LARGE,
+         TXN_TOO_LARGE},
+        {"by what changed since",
+         {.range = all, .revision = REWRITTEN - LATER, .count_only = true},
+         TXN_TAKEN,
+         TXN_TAKEN},
+        {"cut where there were few",
+         {.range = all, .revision = EARLY, .limit = EARLY},
+         TXN_TOO_LARGE,
+         TXN_TOO_LARGE},
+        {"cut where it began",
+         {.range = {{"k/000001", 8}, {"k/01", 4}}, .revision = LATER, .limit = 5},
+         TXN_TAKEN,
+         TXN_TAKEN},
+        {"a part, which is more than half of what may be",
+         {.range = {{"k/000001", 8}, {"k/04", 4}}, .revision = NOW},
+         TXN_TAKEN,
+         TXN_TOO_LARGE},
+        {"as it is", {.range = {{"k/000001", 8}, {"k/04", 4}}}, TXN_TAKEN, TXN_TOO_LARGE},
+        {"one key that was written often since",
+         {.range = one, .revision = NOW},
+         TXN_TOO_LARGE,
+         TXN_TOO_LARGE},
+        {"and lately", {.range = one, .revision = REWRITTEN - 40000}, TXN_TAKEN, TXN_TOO_LARGE},
+        {"compacted",
+         {.range = all, .revision = 2, .count_only = true},
+         TXN_COMPACTED,
+         TXN_COMPACTED},
+        {"not there yet",
+         {.range = all, .revision = 1 << 30, .count_only = true},
+         TXN_FUTURE,
+         TXN_FUTURE},
+    };
+    struct store_command compact = {.kind = STORE_COMPACT, .expected = EARLY};
+    struct store_result result;
+
+    store = store_open(&(struct store_options){0});
+    for (int i = 0; i < MANY; i++) put(i, i);
+    for (int i = 0; i < MANY; i++) put(0, i);
+    CHECK_U64("as thought", keys_revision(store_keys(store)), REWRITTEN);
+    store_apply(store, 1, &compact, &result, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct txn_op ops[] = {{.kind = TXN_RANGE, .range = cases[i].query},
+                               {.kind = TXN_RANGE, .range = cases[i].query}};
+        struct txn_sink sink = {on_begin, on_pair, on_end};
+        struct txn txn = {.ops = {NULL, ops}, .op_count = {0, 1}};
+        struct txn_op outer = {.kind = TXN_TXN, .txn = &txn};
+        struct txn inside = {.ops = {&outer, NULL}, .op_count = {1, 0}};
+
+        CHECK_U64(cases[i].why, txn_read(store, &txn, &sink), cases[i].want);
+        if (cases[i].want == TXN_TOO_LARGE)
+            CHECK_U64("a branch that may not be taken, and inside",
+                      txn_past_check(store_keys(store), &inside), TXN_TOO_LARGE);
+        txn.op_count[1] = 2;
+        CHECK_U64(cases[i].why, txn_read(store, &txn, &sink), cases[i].twice);
+    }
+    store_close(store);
+}
