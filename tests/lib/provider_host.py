@@ -17,6 +17,7 @@ import grpc
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 from contracts import load  # noqa: E402
+from dialing import Redialed  # noqa: E402
 from provider import SERVICE, SPECULATIVE  # noqa: E402
 
 CODE = grpc.StatusCode
@@ -113,9 +114,8 @@ class Api:
         _, self.message = load(protoc, os.path.abspath(root), "bigfleet/v1alpha1/provider.proto")
         options = [("grpc.max_receive_message_length", -1), ("grpc.initial_reconnect_backoff_ms", 50),
                    ("grpc.max_reconnect_backoff_ms", 200)]
-        self.dial = lambda: (grpc.secure_channel(address, credentials, options) if credentials else
-                             grpc.insecure_channel(address, options))
-        self.channel, self.details = self.dial(), ""
+        self.channel, self.details = Redialed(lambda: (grpc.secure_channel(address, credentials, options) if credentials else
+                                                       grpc.insecure_channel(address, options))), ""
 
     def new(self, name):
         return self.message("bigfleet.v1alpha1." + name)
@@ -129,10 +129,6 @@ class Api:
             return self.channel.unary_unary(f"/{SERVICE}/{method}", None, None)(data, timeout=timeout)
         except grpc.RpcError as error:
             self.details = error.details()
-            if "failed to connect" in (self.details or ""):
-                # Such a channel refuses calls without looking at its socket: who only asks and rests never hears of it.
-                self.channel.close()
-                self.channel = self.dial()
             return error.code()
 
     def call(self, method, **fields):

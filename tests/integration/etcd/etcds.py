@@ -12,8 +12,8 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fleet"))
 import coordinators  # noqa: E402
-from coordinators import (METHODS, PASSING, PATIENCE, PATIENT, Cluster, check, code_of, grpc,  # noqa: E402,F401
-                          message, run_cases, wait_for)
+from coordinators import (METHODS, PASSING, PATIENCE, PATIENT, Cluster, Redialed, check, code_of,  # noqa: E402,F401
+                          grpc, message, run_cases, wait_for)
 
 KV, WATCH, LEASE = "etcdserverpb.KV/", "etcdserverpb.Watch/", "etcdserverpb.Lease/"
 LOCK, ELECTION = "v3lockpb.Lock/", "v3electionpb.Election/"
@@ -49,7 +49,7 @@ class Etcds(Cluster):
 
     def __init__(self, count=1, options=(), **more):
         super().__init__(count, options, **more)
-        self.dial_etcd = lambda address: grpc.insecure_channel(address, options=CHANNEL)
+        self.dial_etcd = lambda address: Redialed(lambda: grpc.insecure_channel(address, options=CHANNEL))
         for node in self.nodes:
             node.etcd = self.address(node.number, 3)
             node.options += ["--etcd-listen", node.etcd]

@@ -5,6 +5,7 @@ usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME [DISK_SHIM]] [--l
 A deadline is only there so that what is broken fails instead of hanging; waiting is never a verdict.
 """
 import glob
+import http.client
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ try:
     import grpc
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
     from contracts import load, methods_of
+    from dialing import Redialed
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
     sys.exit(0)
@@ -74,11 +76,6 @@ def code_of(function):
     except grpc.RpcError as error:
         return error.code(), error.details(), dict(error.trailing_metadata() or ())
     return grpc.StatusCode.OK, "", {}
-
-
-def never_connected(error):
-    """The channel met nobody; what it was asked was not sent."""
-    return error.code() == grpc.StatusCode.UNAVAILABLE and "failed to connect" in (error.details() or "")
 
 
 # -- processes --
@@ -151,12 +148,7 @@ class Coordinator(Process):
             return False
 
     def call(self, path, metadata=(), timeout=PATIENCE, **fields):
-        try:
-            return call(self.dialed(), path, metadata, timeout, **fields)
-        except grpc.RpcError as error:
-            if never_connected(error):
-                self.hang_up()  # the next call dials anew; such a channel refuses for seconds without trying
-            raise
+        return call(self.dialed(), path, metadata, timeout, **fields)
 
     def dialed(self):
         if self.channel is None:
@@ -176,7 +168,7 @@ class Coordinator(Process):
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:  # it may end in the middle of an answer
             return 0, str(error)
 
     def replicas(self):
@@ -207,7 +199,7 @@ class Cluster:
         self.dir, self.hosts = tempfile.mkdtemp(prefix="muster-fleet-"), hosts
         self.options = [*options, *(["--insecure"] if hosts else []),
                         *([] if dashboard else ["--no-dashboard-enabled"])]
-        self.dial = lambda address: grpc.insecure_channel(address, options=CHANNEL)
+        self.dial = lambda address: Redialed(lambda: grpc.insecure_channel(address, options=CHANNEL))
         self.trust = None
         self.nodes = [Coordinator(self, number) for number in range(first, first + count)]
         if join:
@@ -225,7 +217,8 @@ class Cluster:
             node.options += ["--tls-cert", pair + ".pem", "--tls-key", pair + ".key.pem", "--tls-ca", tls + "/ca.pem"]
         files = [open(os.path.join(tls, name), "rb").read() for name in ("ca.pem", "admin.key.pem", "admin.pem")]
         self.trust = ssl.create_default_context(cafile=tls + "/ca.pem")
-        self.dial = lambda address: grpc.secure_channel(address, grpc.ssl_channel_credentials(*files), options=CHANNEL)
+        self.dial = lambda address: Redialed(lambda: grpc.secure_channel(
+            address, grpc.ssl_channel_credentials(*files), options=CHANNEL))
         return self
 
     def address(self, number, which):

@@ -11,7 +11,7 @@ import time
 
 import grpc
 
-from coordinators import CHANNEL, COORDINATOR, FLEET, METHODS, Failed, check, message, never_connected, wait_for
+from coordinators import CHANNEL, COORDINATOR, FLEET, METHODS, Failed, Redialed, check, message, wait_for
 
 CODE = grpc.StatusCode
 SHARD, KEY = "load", "rack"
@@ -42,15 +42,12 @@ class Caller:
             places = [node.grpc for node in self.cluster.nodes]
             self.address = self.rng.choice([at for at in places if at != self.avoid] or places)
         if self.address not in self.channels:
-            options = [*CHANNEL, ("grpc.use_local_subchannel_pool", 1)]
-            self.channels[self.address] = grpc.insecure_channel(self.address, options=options)
+            address, options = self.address, [*CHANNEL, ("grpc.use_local_subchannel_pool", 1)]
+            self.channels[address] = Redialed(lambda: grpc.insecure_channel(address, options=options))
         return self.channels[self.address]
 
     def turn_away(self, error):
-        """To the leader that was named, or to any other. A channel that could not connect is given up: it refuses calls
-        without looking at its socket, so that one that connects by itself is never noticed."""
-        if never_connected(error):
-            self.channels.pop(self.address).close()
+        """To the leader that was named, or to any other."""
         leader = dict(error.trailing_metadata() or ()).get("x-muster-leader")
         self.avoid, self.address = self.address, leader or None
 

@@ -14,8 +14,8 @@ import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fleet"))
 import coordinators  # noqa: E402
-from coordinators import (CHANNEL, LONG, METHODS, PASSING, PATIENCE, PATIENT, Cluster, check, code_of,  # noqa: E402,F401
-                          grpc, message, run_cases, wait_for)
+from coordinators import (CHANNEL, LONG, METHODS, PASSING, PATIENCE, PATIENT, Cluster, Redialed, check,  # noqa: E402,F401
+                          code_of, grpc, message, run_cases, wait_for)
 
 RUN = "01JFEAVS7C5DE5XEAEAB91EBT5"
 IDS = [f"01JFEAVS7C5DE5XEAEAB91EB{a}{b}" for a in "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -77,7 +77,7 @@ class Workers(Cluster):
         for node in self.nodes:
             if os.path.exists(node.events_file):
                 with open(node.events_file, encoding="utf-8") as file:
-                    lines += [json.loads(line) for line in file]
+                    lines += [json.loads(line) for line in file if line.endswith("\n")]  # the last may be half written
         return [line for line in lines if topic in (None, line["kind"]["domain"]["topic"])]
 
     def told(self, worker):
@@ -121,8 +121,8 @@ class Workers(Cluster):
         key, leaf = key_and_leaf or self.certificate(name)
         with open(node.tls_dir + "/ca.pem", "rb") as ca:
             credentials = grpc.ssl_channel_credentials(ca.read(), key, leaf)
-        return grpc.secure_channel(node.workers, credentials, options=[
-            *CHANNEL, ("grpc.ssl_target_name_override", "localhost")])
+        return Redialed(lambda: grpc.secure_channel(node.workers, credentials, options=[
+            *CHANNEL, ("grpc.ssl_target_name_override", "localhost")]))
 
 
 def stub(channel, path, kind="unary_unary"):
