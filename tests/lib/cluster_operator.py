@@ -7,7 +7,8 @@
 
 Every frame that came is in `frames`, in order. Requests for a blob are answered as `blob` says: bytes, an Exception
 (its text is the error), None (never), or a function of the request that returns one of these; `blob_delay` seconds
-later. An operator with reads=False never reads. What it says is never checked: a test may send any bytes.
+later. An operator with reads=False never reads. What it says is never checked: a test may send any bytes. Its stream
+waits for a shard that listens, unless it is not `patient`: then it ends, as UNAVAILABLE.
 
 All operators share one thread, so a test may have thousands. (The module is not called operator: Python has one.)
 """
@@ -76,8 +77,9 @@ class _Loop:
 
 class Operator:
     def __init__(self, contract, address, cluster, tls=None, blob=b"blob", blob_delay=0, reads=True, hello=True,
-                 compression=None):
+                 compression=None, patient=True):
         self.contract, self.address, self.cluster, self.tls = contract, address, cluster, tls
+        self.patient, self.closed = patient, False
         self.blob, self.blob_delay, self.reads, self.compression = blob, blob_delay, reads, compression
         self.frames, self.code, self.details = [], None, None
         self.changed = threading.Condition()
@@ -127,7 +129,13 @@ class Operator:
         _Loop.run(self.call.done_writing())
 
     def close(self):
+        self.closed = True
         _Loop.run(self._close())
+
+    def check_open(self):
+        """Whoever waits for what comes of its words hears at once that nobody listens to them any more."""
+        if self.code is not None and not self.closed:
+            raise AssertionError(f"{self.cluster}: its stream has ended with {self.code}: {self.details}")
 
     # -- what it hears --
 
@@ -165,7 +173,7 @@ class Operator:
                    ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)]
         self.channel = (grpc.aio.secure_channel(self.address, credentials(self.tls), options) if self.tls
                         else grpc.aio.insecure_channel(self.address, options))
-        self.call = self.channel.stream_stream(SESSION)(compression=self.compression)
+        self.call = self.channel.stream_stream(SESSION)(compression=self.compression, wait_for_ready=self.patient)
         self.writing = asyncio.Lock()
         self.listener = asyncio.ensure_future(self._listen() if self.reads else self._mind())
 

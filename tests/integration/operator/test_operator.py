@@ -103,7 +103,7 @@ def reclaims_run_the_users_command():
         world.wait_configured("cluster-a", 1)
         a.say()
         a.wait_text("ended with status 3")
-        check("drain command says" in a.text() and "cannot" in a.text(), "what it prints is in the log")
+        wait_for("what it prints is in the log", lambda: "drain command says" in a.text() and "cannot" in a.text())
 
 
 def a_reclaim_survives_kill_9():

@@ -8,6 +8,7 @@
 
 usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME] [--long]    (prints TAP)
 """
+import http.client
 import json
 import os
 import re
@@ -80,7 +81,7 @@ class Shard(Process):
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:  # it may end in the middle of an answer
             return 0, str(error)
 
     def wait_ready(self):
@@ -172,8 +173,12 @@ class World:
         return [m for m in self.provider.control("machines", states=states) if cluster in (None, m["cluster"])]
 
     def wait_configured(self, cluster, count):
+        mine = [operator for operator in self.operators if operator.cluster == cluster and operator.patient][-1:]
+
         def look():
             check(self.shard.running(), "the shard is gone")
+            for operator in mine:
+                operator.check_open()
             return len(self.machines("Configured", cluster=cluster)) == count
         wait_for(f"{count} machines of {cluster}", look)
 
@@ -224,7 +229,7 @@ class Cluster:
 
     def keep(self):
         while not self.done:
-            with self.world.operator(self.name, **self.how) as operator:
+            with self.world.operator(self.name, patient=False, **self.how) as operator:
                 self.sessions += 1
                 with self.lock:
                     operator.rollup(self.needs)

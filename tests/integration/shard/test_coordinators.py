@@ -38,10 +38,10 @@ def alive():
                           "--coordinator-heartbeat-interval", "50ms", "--incremental-reconcile"]
         shard = world.shard.start().wait_ready()
 
-        def report():
-            found = fleet.ask(COORDINATOR + "ListShardReports", shard_id="shard-0").reports
-            return found[0] if found else None
-        wait_for("its report", lambda: report() and report().summary.total_machines == 60)
+        def report(among=None):
+            """The newest; another leader has none until the next one comes."""
+            return wait_for("a report", lambda: fleet.ask(COORDINATOR + "ListShardReports", among, shard_id="shard-0").reports)[0]
+        wait_for("its report", lambda: report().summary.total_machines == 60)
         check(report().summary.free_machines == 60, f"{report()}")
         check(fleet.ask(COORDINATOR + "ListShards").shards[0].address == shard.grpc, "how it is reached")
         own = len([m for m in world.machines() if m["zone"] == "eu-1b"])
@@ -51,7 +51,7 @@ def alive():
         # To take the last one away is no gift: nothing is its own, and it does not buy everywhere.
         fleet.ask(COORDINATOR + "UnassignDomain", topology_key=LABEL, topology_value="eu-1b")
         wait_for("nothing is its own", lambda: report().summary.total_machines == 0)
-        check("this shard has no domain left: it buys nothing" in shard.text(), "said")
+        wait_for("said", lambda: "this shard has no domain left: it buys nothing" in shard.text())
         with world.operator("cluster-a") as a:
             a.rollup([need(16)])
             shard.wait_metric("shortfalls")
@@ -71,15 +71,16 @@ def alive():
             fleet.leader(among)
             taken = shard.metric("muster_shard_reports_total")
             shard.wait_metric("muster_shard_reports_total", taken + 3)
-            found = fleet.ask(COORDINATOR + "ListShardReports", among, shard_id="shard-0").reports
-            check(found[0].summary.total_machines == own, f"the new leader knows: {found}")
+            check(report(among).summary.total_machines == own, f"the new leader knows: {report(among)}")
+
             # The three that are not built are refused by name.
-            answer = fleet.ask(FLEET + "QueueInstruction", among, shard_ids=["shard-0"],
-                               instruction={"instruction_id": "move", "reassign_speculative": {"machine_ids": ["m"]}})
-            check(answer is not None, "queued")
-            wait_for("refused and taken off",
-                     lambda: not fleet.ask(FLEET + "ListInstructions", among, shard_id="shard-0").instructions)
-            check("ReassignSpeculative is not implemented" in shard.text(), "by name")
+            def refused():
+                """Said again when a leader of its own has forgotten it."""
+                fleet.ask(FLEET + "QueueInstruction", among, shard_ids=["shard-0"],
+                          instruction={"instruction_id": "move", "reassign_speculative": {"machine_ids": ["m"]}})
+                wait_for("taken off", lambda: not fleet.ask(FLEET + "ListInstructions", among, shard_id="shard-0").instructions)
+                return "ReassignSpeculative is not implemented" in shard.text()
+            wait_for("refused by name", refused)
         shard.kill()
         for node in among:
             node.kill()

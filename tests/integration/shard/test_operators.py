@@ -63,6 +63,7 @@ def what_happened_while_it_was_away():
             a.rollup([need(16 * 4)])
             world.wait_configured("cluster-a", 4)
             world.wait_configured("cluster-b", 1)
+            wait_for("it was told of all", lambda: len({m for m, state in a.states() if state == CONFIGURED}) == 4)
             a.rollup([need(16)])
             wait_for("three drain", lambda: len(world.machines("Draining")) == 3)
             a.wait(lambda f: f.node_state_update.state == DRAINING, 3)

@@ -216,7 +216,7 @@ def the_certificate_is_the_cluster():
                 s.wait("refused a: cluster_id: not the session's cluster")
             with open(f"{other}/ca.pem", "wb") as file, open(f"{ca}/ca.pem", "rb") as ours:
                 file.write(ours.read())  # it trusts our shard, which does not trust it
-            with Operator(CONTRACT, s.address, "a", tls=(other, "cluster-a")) as o:
+            with Operator(CONTRACT, s.address, "a", tls=(other, "cluster-a"), patient=False) as o:
                 same("another authority's", o.wait_ended(), CODE.UNAVAILABLE)
             same("readers may look", inspect(CONTRACT, s.address, tls=(ca, "readonly"))[0].cycle, 7)
             try:

@@ -17,7 +17,7 @@ def buys_and_gives_back():
             bought = {m["id"] for m in world.machines("Configured")}
             check(len(bought) == 6, "no more than was asked for")
             for machine in bought:
-                check(a.states(machine)[-1] == (machine, CONFIGURED), f"the operator heard of {machine}")
+                wait_for(f"the operator heard of {machine}", lambda machine=machine: a.states(machine)[-1:] == [(machine, CONFIGURED)])
             header, rows = world.inspect()
             check(header.total_needs == 1 and rows[0].satisfied, f"inspected: {rows}")
             a.rollup([need(16 * 2)])
