@@ -62,11 +62,11 @@ def leases_and_tokens():
     """A lease is proof of ownership; its name is not. Tokens stay, keys end with it."""
     c, lease = client(), new_id()
     made = outcome(c.lease(b"l/one", lease_id=lease), stores.OK, stores.CREATED, "leased")
-    check(made.token == made.revision and made.granted_ttl_ms == 30000 and made.lease_id == lease, f"{made}")
+    check(made.token == made.revision and made.granted_ttl_ms == stores.TTL_MS and made.lease_id == lease, f"{made}")
     held = outcome(c.lease(b"l/one", owner="w2"), stores.EXISTS, stores.HELD, "held")
-    check(held.owner == "w1" and held.token == made.token and 0 < held.hint_ms <= 30000, f"{held}")
+    check(held.owner == "w1" and held.token == made.token and 0 < held.hint_ms <= stores.TTL_MS, f"{held}")
     got = c.get(b"l/one").entry
-    check((got.owner, got.token, got.lease_id, got.ttl_ms) == ("w1", made.token, lease, 30000), f"{got}")
+    check((got.owner, got.token, got.lease_id, got.ttl_ms) == ("w1", made.token, lease, stores.TTL_MS), f"{got}")
     outcome(c.ask("CompareAndSet", key=b"l/one", expected=made.revision, ttl_ms=-1), stores.CONFLICT,
             stores.NOT_OWNER, "not with the name alone")
     kept = outcome(c.ask("CompareAndSet", key=b"l/one", expected=made.revision, ttl_ms=-1, value=b"x", held=lease),
@@ -129,7 +129,7 @@ def slots():
     check(not c.ask("Holders", group=b"g/none").found, "no such group")
 
 
-def waiting_fields(group, owner, lease, wait_ms=60000, ttl_ms=30000):
+def waiting_fields(group, owner, lease, wait_ms=stores.TTL_MS, ttl_ms=stores.TTL_MS):
     return {"group": group, "slot_count": 1, "prefer_slot": -1, "owner": owner, "ttl_ms": ttl_ms, "lease_id": lease,
             "wait_ms": wait_ms}
 
@@ -157,7 +157,7 @@ def first_come_first_served():
 def a_wait_outlives_its_ttl():
     """Its lease is renewed while the call is open."""
     c, lease = client(), new_id()
-    outcome(c.acquire(b"w/long", "w0", lease_id=lease, ttl_ms=60000), stores.OK, stores.ACQUIRED, "free")
+    outcome(c.acquire(b"w/long", "w0", lease_id=lease), stores.OK, stores.ACQUIRED, "free")
     call = Client(c.node).later("Acquire", **waiting_fields(b"w/long", "w1", new_id(), ttl_ms=500))
     wait_for("it waits", lambda: waiters(c, b"w/long") == 1)
     before = c.ask("Status").clock_ms

@@ -123,7 +123,7 @@ def a_copy_is_another_store():
 def all_start_again():
     """Everybody stops and starts: keys, leases, groups and the identity are as they were, and the clock stood still."""
     c, lease = Client(CLUSTER.leader()), new_id()
-    c.lease(b"again/held", owner="w1", ttl_ms=60000, lease_id=lease)
+    c.lease(b"again/held", owner="w1", lease_id=lease)
     c.acquire(b"again/group", "w2", 3)
     before = c.ask("Status")
     for node in CLUSTER.nodes:

@@ -53,7 +53,7 @@ class Waiter(threading.Thread):
 
     def run(self):
         try:
-            self.lease = self.store.acquire(self.group, 1, owner=self.owner, ttl=5, wait=120)
+            self.lease = self.store.acquire(self.group, 1, owner=self.owner, ttl=30, wait=120)
         except m.CoordError as error:
             self.error = error
 

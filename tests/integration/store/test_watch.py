@@ -67,11 +67,11 @@ def an_end_by_the_clock():
     c, lease = client(), new_id()
     watch = Watch(c.node, scope=b"b3", bucket=True)
     watch.snapshot()
-    c.lease(b"b3/short", ttl_ms=500)
     c.lease(b"b3/held", lease_id=lease)
     c.release(lease)
+    c.lease(b"b3/short", ttl_ms=500)
     got = watch.events(4)
-    check(kinds(got) == [(PUT, b"b3/short"), (PUT, b"b3/held"), (DELETE, b"b3/held"),
+    check(kinds(got) == [(PUT, b"b3/held"), (DELETE, b"b3/held"), (PUT, b"b3/short"),
                          (EXPIRED_EVENT, b"b3/short")], f"{got}")
     again = Watch(c.node, scope=b"b3", bucket=True, start_revision=got[0].entry.revision)
     check(kinds(again.events(4)) == kinds(got), "so it is for who comes later")
@@ -213,8 +213,8 @@ def leadership_is_handed_over():
     done = c.create(b"h/before").revision
     check(watch.events(1)[0].entry.revision == done, "told")
     waiter = Client(c.node)
-    fields = {"group": b"h/group", "slot_count": 1, "prefer_slot": -1, "owner": "w1", "ttl_ms": 30000,
-              "lease_id": mine, "wait_ms": 60000, "request": waiter.request()}
+    fields = {"group": b"h/group", "slot_count": 1, "prefer_slot": -1, "owner": "w1",
+              "ttl_ms": stores.TTL_MS, "lease_id": mine, "wait_ms": stores.TTL_MS, "request": waiter.request()}
     call = waiter.later("Acquire", **fields)
     wait_for("it waits", lambda: c.ask("Holders", group=b"h/group").waiters == 1)
     c.node.call(stores.coordinators.FLEET + "TransferLeadership")
