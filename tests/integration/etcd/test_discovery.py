@@ -26,11 +26,15 @@ class Worker:
         """The answer; None when we stood still between the two until the lease was over."""
         self.lease = patiently(lambda: kv.call(LEASE + "LeaseGrant", TTL=ttl)).ID
         create = [compare(self.key, VERSION, EQUAL, 0)], [op_put(self.key, self.value, lease=self.lease)], [op_range(self.key)]
-        try:
-            return patiently(lambda: kv.txn(*create))
-        except grpc.RpcError as error:
-            check(error.code() == grpc.StatusCode.NOT_FOUND, f"{error}")
-            return None
+
+        def once():
+            try:
+                return (kv.txn(*create),)
+            except grpc.RpcError as error:
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    return (None,)
+                raise
+        return patiently(once)[0]
 
 
 def instances(kv):

@@ -29,7 +29,7 @@ def by_time():
 
 def kept():
     """--store-history 0: nothing goes by itself; what a client compacts is gone on all replicas, and after a restart"""
-    with Etcds(3, ["--store-history", "0"]) as cluster:
+    with Etcds(3, [*PATIENT, "--store-history", "0"]) as cluster:
         cluster.ready()
         kv = Client(cluster.leader())
         for number in range(50):

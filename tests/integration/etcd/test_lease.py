@@ -244,7 +244,7 @@ def three_leaders():
             follower = cluster.others(leader)[0]
             with KeepAlive(Leases(follower)) as passed, KeepAlive(Leases(leader)) as own:
                 check(passed.beat(lease).TTL == LONG and own.beat(lease).TTL == LONG, "both")
-                patiently(lambda: leader.call("muster.v1.Fleet/TransferLeadership", replica=follower.name))
+                cluster.asked("muster.v1.Fleet/TransferLeadership", replica=follower.name)
                 check(own.ended()[0] == 14 and passed.ended()[0] == 14, (own.failure, passed.failure))
             seen.append(patiently(lambda: apis[0].left(quiet)).TTL)
             wait_for("a keep-alive at the new leader", lambda: once(follower, lease))

@@ -353,7 +353,7 @@ def leader_hands_over_of(cluster):
         waits, watch = api.locking(b"over", waiter), Observe(api, b"over")
         api.queued(b"over", held, b"over/%x" % waiter)
         watch.until((held, b""))
-        patiently(lambda: leader.call("muster.v1.Fleet/TransferLeadership", replica=heir.name))
+        cluster.asked("muster.v1.Fleet/TransferLeadership", replica=heir.name)
         patiently(lambda: Locks(heir).unlock(held))
         check(waits.result(PATIENCE).key == b"over/%x" % waiter, "its turn")
         watch.until((held, b""), (b"over/%x" % waiter, b""))

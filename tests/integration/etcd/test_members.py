@@ -71,7 +71,7 @@ def the_same_everywhere():
         for number in range(20):
             at = patiently(lambda: kv.put(b"t22/%d" % (number % 5), b"%d" % number)).header.revision
         patiently(lambda: kv.compact(at - 3))
-        before = kv.revision()
+        before = patiently(kv.revision)
         for node in cluster.nodes:
             asked = Client(node)
 

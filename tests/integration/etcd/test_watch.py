@@ -255,9 +255,10 @@ def u13_stalls(target):
     kv = target.client()
     count, size = (100_000, 200) if LONG else (3000, 2000)
     with Watch(Client(channel=target.channel()), deaf=True) as deaf, Watch(kv) as other:
-        deaf.ask(create_request={"key": b"u13/", "range_end": after(b"u13/")})
+        # From a revision on: nothing says to who does not hear that its watch is there.
+        deaf.ask(create_request={"key": b"u13/", "range_end": after(b"u13/"), "start_revision": kv.revision() + 1})
         other.create(b"u13/", after(b"u13/"))
-        time.sleep(SETTLE)      # it is there: nothing says so to who does not hear
+        time.sleep(SETTLE)      # so that it mostly is
         first = None
         for n in range(0, count, 100):
             answer = kv.txn(success=[{"request_put": {"key": b"u13/%d" % i, "value": b"v" * size}}
@@ -298,11 +299,12 @@ def never_reads(target):
     kv, before, count = target.client(), resident(), 400
     deaf = [Watch(Client(channel=channel), deaf=True) for channel in [target.wide() for _ in range(5)] for _ in range(10)]
     try:
+        start = kv.revision() + 1   # nothing says to who does not hear that its watch is there
         for one in deaf:
-            one.ask(create_request={"key": b"deaf/", "range_end": after(b"deaf/")})
+            one.ask(create_request={"key": b"deaf/", "range_end": after(b"deaf/"), "start_revision": start})
         with Watch(kv) as other:
             other.create(b"deaf/", after(b"deaf/"))
-            time.sleep(SETTLE)      # they are there: nothing says so to who does not hear
+            time.sleep(SETTLE)      # so that they mostly are
             for i in range(count):
                 kv.put(b"deaf/%d" % (i % 7), bytes([i % 256]) * 100_000)
             other.events(0, count)
