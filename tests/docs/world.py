@@ -3,6 +3,7 @@
 Inside it names of machines that pages speak of (c1, c2.example, ...) are addresses of loopback, `muster` and `musterctl`
 are the ones under test, and each page has a directory with the repository's examples in it.
 """
+import http.client
 import json
 import os
 import shlex
@@ -65,7 +66,7 @@ def answers(url):
     try:
         with urllib.request.urlopen(url, timeout=5, context=ANYBODY if url.startswith("https") else None) as reply:
             return reply.status == 200
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
 
 

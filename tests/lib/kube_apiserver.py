@@ -122,7 +122,7 @@ class ApiServer:
         request.add_header("Content-Type", "application/json")
         context = ssl.create_default_context(cafile=self.path("ca.crt"))
         try:
-            with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+            with urllib.request.urlopen(request, context=context, timeout=READY_SECONDS) as answer:
                 text = answer.read()
                 return answer.status, json.loads(text) if text[:1] == b"{" else text
         except urllib.error.HTTPError as refusal:

@@ -5,6 +5,7 @@ usage: test_alerts.py SOURCE MUSTER     (prints TAP)
 
 A fleet is started by `muster dev` and its metrics are read as Prometheus would. Shows: every metric, label and label value
 of an expression is exposed by some process; each alert has its section in docs/alerts.md, and both of its tests."""
+import http.client
 import json
 import os
 import re
@@ -133,7 +134,7 @@ def scraped(addresses):
         for address in sorted(addresses):
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE) as answer:
                 read_metrics(answer.read().decode(), families)
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return None
     return families
 

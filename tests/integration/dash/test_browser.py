@@ -63,6 +63,7 @@ class Dev:
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="muster-dash-")
+        os.mkdir(os.path.join(self.dir, "chromium"))
         self.out = os.path.join(self.dir, "out")
         self.began = time.monotonic()
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
@@ -291,7 +292,7 @@ def in_a_browser():
     """Every view against a live fleet, wide and narrow; numbers move, filters filter, one action with and without the token."""
     if SHOTS:
         os.makedirs(SHOTS, exist_ok=True)
-    with Dev() as dev, tempfile.TemporaryDirectory(prefix="muster-chromium-") as home, Browser(home) as browser:
+    with Dev() as dev, Browser(os.path.join(dev.dir, "chromium")) as browser:
         dev.ready()
         first_page(dev, browser)
         every_view(dev, browser)

@@ -4,6 +4,7 @@ until its file is edited; Ctrl-C leaves nothing, also while a part stands still.
 
 usage: TEST MUSTER MUSTERCTL    (prints TAP)
 """
+import http.client
 import json
 import os
 import re
@@ -67,7 +68,7 @@ class Dev:
         """As node-0 shows them; nothing while that one is hit."""
         try:
             return self.page("node-0", "/api/notes")
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return ""
 
     def file(self, name):

@@ -128,8 +128,8 @@ def data():
         for topic in TOPICS:
             wait_for(topic, lambda topic=topic: "errors" in one.json("/api/" + topic)
                      or "shards" in one.json("/api/" + topic))
-        self = one.json("/api/raft")["self"]
-        check(self["role"] == "leader" and self["commit"] > 0, f"{self}")
+        self = wait_for("the leader", lambda: (lambda told: told if told["role"] == "leader" and told["commit"] > 0 else None)(
+            one.json("/api/raft")["self"]))
         wait_for("the replica", lambda: [r["name"] for r in one.json("/api/raft").get("replicas", {}).get(
             "replicas", ())] == ["node-0"])
         disk = wait_for("its disk, as it says itself", lambda: next((d for d in one.json("/api/raft")["disks"] if "first" in d), None))
@@ -384,7 +384,7 @@ def workers():
             owned = [p for p in told.get("partitions", {}).get("partitions", ()) if p["owner"]]
             return told if told.get("status", {}).get("known") == 3 and owned else None
         told = wait_for("three workers with partitions", look)
-        wait_for("all of them", lambda: [w["worker_id"] for w in look()["workers"]["workers"]] == IDS[:3])
+        wait_for("all of them", lambda: (found := look()) and [w["worker_id"] for w in found["workers"]["workers"]] == IDS[:3])
         check(told["errors"] == {}, f"{told['errors']}")
         check("<!doctype html>" in node.page("/workers/")[1], "the view")
         wait_for("the list for tools", lambda: "<!doctype" not in node.page("/workers")[1])

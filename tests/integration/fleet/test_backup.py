@@ -196,7 +196,7 @@ def export_and_restore():
         with open(os.path.join(exports, "latest", "meta.json"), encoding="utf-8") as file:
             meta = json.load(file)
         check(names[0].endswith("-" + meta["ID"]), f"{names} {meta}")
-        check(metric(node, "export_last_index") == meta["Index"], "its index is shown")
+        wait_for("its index is shown", lambda: metric(node, "export_last_index") == meta["Index"])
         node.call(FLEET + "BindCluster", cluster_id="cluster-x", shard_id="shard-a")
         wait_for("another export of another state", lambda: len(exports_of(exports)) == 2)
         wait_for("latest", lambda: os.readlink(os.path.join(exports, "latest")) == exports_of(exports)[1])

@@ -71,7 +71,8 @@ def no_pages():
         node.start("--metrics-addr", "0")  # the flag that comes last counts
         cluster.leader()
         check(node.page("/healthz")[0] == 0, "no page")
-        check(node.replicas()[0].http_address == "", f"{node.replicas()}")
+        listed = wait_for("the list", node.replicas)
+        check(listed[0].http_address == "", f"{listed}")
         wait_for("serving", lambda: node.call(HEALTH + "Check", service="bigfleet.v1alpha1.Coordinator").status == 1)
         check("status page" not in node.text(), node.text())
         node.signal(signal.SIGHUP)
@@ -245,6 +246,7 @@ def unclear_peer():
         time.sleep(4)  # longer than silent peers are waited for
         check(not os.path.exists(os.path.join(node.dir, "FORMAT")), "nothing is founded")
         server.stop(None).wait()
+        wait_for("its port is free", lambda: not peer.listening())
         peer.start()
         cluster.formed()
 
@@ -341,7 +343,7 @@ def dev():
             if ending == signal.SIGINT:
                 os.kill(pids[1], signal.SIGKILL)
                 wait_for("started again", lambda: len(set(children(process)) - set(pids)) == 1)
-                check("a process ended and is started again" in text(), "said in the log")
+                wait_for("said in the log", lambda: "a process ended and is started again" in text())
                 pids = children(process)
             process.send_signal(ending)
             code = process.wait(90)

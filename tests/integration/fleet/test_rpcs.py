@@ -525,7 +525,7 @@ def none_left_out():
     """Every method of both contracts was answered OK at least once, with nothing but the expected otherwise."""
     if coordinators.ONLY:
         return
-    replica = leader().replicas()[0]
+    replica = wait_for("the list", lambda: leader().replicas())[0]
     fields = {"replica_id": replica.replica_id, "name": replica.name, "raft_address": replica.raft_address,
               "grpc_address": replica.grpc_address, "http_address": replica.http_address}
     check(ask(FLEET + "JoinReplica", **fields).voter, "one that is there already")

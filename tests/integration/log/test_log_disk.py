@@ -60,9 +60,10 @@ def flipped_bit():
     with Cluster(PROGRAM, 3) as cluster, Workload(cluster) as load:
         load.progress()
         cluster.write("set landmark of-a-flipped-bit")
+        landmark = int(cluster.leader().status()["last"])
         load.progress()
         victim = cluster.followers()[0]
-        wait_for("it has the landmark", lambda: int(victim.status()["durable"]) > 40)
+        wait_for("it has the landmark", lambda: int(victim.status()["durable"]) >= landmark)
         victim.kill()
         path, offset = find(victim.dir, b"of-a-flipped-bit")
         with open(path, "r+b") as file:

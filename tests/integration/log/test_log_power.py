@@ -123,9 +123,15 @@ class Life:
             check(line.startswith("log-node "), f"replica {node.number} did not start: {node.tail()}")
 
     def leader(self):
-        leader = self.cluster.leader()
-        self.heard.leads(leader.status())
-        return leader
+        """Heard is only the term of one who says that it leads in it: any other may never have come to a disk."""
+        def look():
+            leader = self.cluster.leader()
+            status = leader.status()
+            if status["role"] != "leader":
+                return None
+            self.heard.leads(status)
+            return leader
+        return wait_for("a leader that stays for a moment", look)
 
     def end(self):
         for node in self.cluster.nodes.values():
