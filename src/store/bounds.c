@@ -185,7 +185,7 @@ static const char *command_fault(const struct store_command *c)
         if (!store_lease_is_plain(&c->lease)) return "not the id of a plain lease";
         if (c->kind == STORE_LEASE_REVOKE) return NULL;
         return c->ttl_ms < 1 || c->ttl_ms > STORE_PLAIN_TTL_MAX_MS ? "a TTL out of range" : NULL;
-    case STORE_TXN: return txn_check(c->txn) ? "a transaction past its limits" : NULL;
+    case STORE_TXN: /* txn_check */
     case STORE_TICK:
     case STORE_CANCEL_WAIT:
     case STORE_RELEASE:
@@ -197,8 +197,10 @@ static const char *command_fault(const struct store_command *c)
 
 enum err store_check_command(const struct store_command *command, struct note *note)
 {
-    const char *fault = command_fault(command);
+    enum txn_refusal refusal = command->kind == STORE_TXN ? txn_check(command->txn) : TXN_TAKEN;
+    const char *fault = refusal ? "a transaction past its limits" : command_fault(command);
 
+    if (refusal == TXN_NO_MEMORY) return ERR_NOMEM; /* says nothing about the command */
     if (!fault) return ERR_OK;
     note_set(note, "%s", fault);
     return ERR_INVALID;

@@ -31,6 +31,6 @@ int store_check_plain_range(struct str key, struct str end, struct note *note);
 /* Up to the next whole step. */
 int64_t store_granted_ttl(int64_t ttl_ms);
 
-/* What the core takes for granted. ERR_INVALID. */
+/* What the core takes for granted. ERR_INVALID, ERR_NOMEM. */
 enum err store_check_command(const struct store_command *command, struct note *note);
 #endif

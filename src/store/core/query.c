@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/core/must.h"
 #include "store/core/txn.h"
 
 enum txn_refusal query_check(const struct keys *keys, const struct query *query)
@@ -103,30 +102,38 @@ static compare_fn *order_of(const struct query *query)
     }
 }
 
-static void pairs_add(struct pairs *pairs, const struct key_value *pair)
+/* False: memory. */
+static bool pairs_add(struct pairs *pairs, const struct key_value *pair)
 {
     if (pairs->count == pairs->cap) {
-        pairs->cap = pairs->cap ? pairs->cap * 2 : 64;
-        pairs->at = store_must(realloc(pairs->at, pairs->cap * sizeof *pairs->at));
+        size_t cap = pairs->cap ? pairs->cap * 2 : 64;
+        struct key_value *more = realloc(pairs->at, cap * sizeof *more);
+
+        if (!more) return false;
+        pairs->at = more;
+        pairs->cap = cap;
     }
     pairs->at[pairs->count++] = *pair;
+    return true;
 }
 
-static bool run_sorted(const struct query *query, compare_fn *order, struct keys_cursor *cursor,
-                       pair_fn *each, void *owner)
+static struct query_end run_sorted(const struct query *query, compare_fn *order,
+                                   struct keys_cursor *cursor, pair_fn *each, void *owner)
 {
     struct pairs pairs = {NULL, 0, 0};
+    struct query_end end = {0};
     struct key_value pair;
     size_t told;
 
-    while (keys_next(cursor, &pair))
-        if (query_passes(query, &pair)) pairs_add(&pairs, &pair);
+    while (!end.no_memory && keys_next(cursor, &pair))
+        if (query_passes(query, &pair)) end.no_memory = !pairs_add(&pairs, &pair);
     if (pairs.count > 1) qsort(pairs.at, pairs.count, sizeof *pairs.at, order);
-    told = pairs.count;
+    told = end.no_memory ? 0 : pairs.count;
     if (query->limit > 0 && (uint64_t)query->limit < told) told = (size_t)query->limit;
     for (size_t i = 0; i < told; i++) tell(query, &pairs.at[i], each, owner);
     free(pairs.at);
-    return told < pairs.count;
+    end.more = told < pairs.count;
+    return end;
 }
 
 bool query_is_sorted(const struct query *query)
@@ -234,7 +241,7 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
 {
     uint64_t revision = query->revision > 0 ? (uint64_t)query->revision : 0, told = 0;
     compare_fn *order = order_of(query);
-    struct query_end end = {0, false};
+    struct query_end end = {0};
     struct keys_cursor cursor;
 
     if (query->count_only) {
@@ -243,7 +250,7 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
     }
     keys_seek(keys, query->range, revision, &cursor);
     if (order)
-        end.more = run_sorted(query, order, &cursor, each, owner);
+        end = run_sorted(query, order, &cursor, each, owner);
     else
         end.more = run_plain(query, &cursor, each, owner, &told);
     /* All of it was told: that is how many there are. */

@@ -197,7 +197,7 @@ struct run {
     struct store *store; /* NULL: reads only */
     const struct keys *keys;
     struct txn_sink *sink;
-    bool wrote;
+    bool wrote, no_memory;
 };
 
 static void each_pair(void *owner, const struct key_value *pair)
@@ -245,6 +245,15 @@ static uint64_t run_delete(struct run *run, const struct txn_delete *del)
     return count;
 }
 
+static struct query_end run_range(struct run *run, const struct query *query)
+{
+    struct query_end end = query_run(run->keys, query, each_pair, run);
+
+    if (end.no_memory && run->store) (void)store_must(NULL);
+    run->no_memory = run->no_memory || end.no_memory;
+    return end;
+}
+
 static void run_txn(struct run *run, const struct txn *txn)
 {
     struct txn_end end = {.kind = TXN_TXN};
@@ -260,7 +269,7 @@ static void run_txn(struct run *run, const struct txn *txn)
         }
         if (run->sink) run->sink->begin(run->sink, op->kind, false);
         if (op->kind == TXN_RANGE)
-            told.range = query_run(run->keys, &op->range, each_pair, run);
+            told.range = run_range(run, &op->range);
         else if (op->kind == TXN_PUT)
             run_put(run, &op->put);
         else
@@ -307,7 +316,7 @@ enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn
     refusal = prepare(store, txn, &bytes);
     if (!refusal) refusal = txn_past_check(store->keys, txn);
     if (!refusal) run_txn(&run, txn);
-    return refusal;
+    return run.no_memory ? TXN_NO_MEMORY : refusal;
 }
 
 enum txn_refusal txn_apply(struct store *store, struct txn *txn, struct txn_sink *sink,

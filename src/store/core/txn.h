@@ -38,6 +38,7 @@ enum txn_refusal {
     TXN_CLAIM, /* it would write among the claims */
     TXN_NO_SPACE,
     TXN_TOO_LARGE, /* TXN_KEYS_MAX */
+    TXN_NO_MEMORY, /* to check it, or to read: here and now. Applying ends the process instead */
 };
 
 /* -- ranges -- */
@@ -54,6 +55,7 @@ struct query {
 struct query_end {
     uint64_t count; /* keys of the range at that revision, before filters and limit */
     bool more;      /* cut by the limit */
+    bool no_memory; /* to sort them: nothing was told */
 };
 typedef void pair_fn(void *owner, const struct key_value *pair);
 bool query_is_sorted(const struct query *query); /* otherwise than keys come */
@@ -129,14 +131,15 @@ struct txn_sink {
     void (*end)(struct txn_sink *sink, const struct txn_end *end);
 };
 
-/* What the request alone decides. Memory is the arena's of nobody: it may take as much as the
- * request has operations, and gives it back. */
+/* What the request alone decides, or TXN_NO_MEMORY. Memory is the arena's of nobody: it may take as
+ * much as the request has operations, and gives it back. */
 enum txn_refusal txn_check(const struct txn *txn);
 bool txn_writes(const struct txn *txn); /* in any branch */
 /* TXN_TOO_LARGE: it reads more of the past than TXN_KEYS_MAX, all branches together (which are taken
  * is not known before it is its turn). For before it is proposed: applying takes it all the same. */
 enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn);
-/* For reads: everything but writing. `sink` is told only when it is taken. */
+/* For reads: everything but writing. `sink` is told only when it is taken, or
+ * until memory is out. */
 enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn_sink *sink);
 /* One that deletes a range whatever is there and is not asked what it was: that may take many
  * turns, so it is not for txn_apply. NULL: not such a one. */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/core/must.h"
 #include "store/core/store.h"
 
 bool txn_writes(const struct txn *txn)
@@ -91,20 +90,30 @@ struct footprint {
     struct writes puts, deletes;
 };
 
-static void writes_add(struct writes *writes, struct key_range range, size_t owner)
+/* False: memory. */
+static bool writes_add(struct writes *writes, struct key_range range, size_t owner)
 {
     if (writes->count == writes->cap) {
-        writes->cap = writes->cap ? writes->cap * 2 : 8;
-        writes->at = store_must(realloc(writes->at, writes->cap * sizeof *writes->at));
+        size_t cap = writes->cap ? writes->cap * 2 : 8;
+        struct write *more = realloc(writes->at, cap * sizeof *more);
+
+        if (!more) return false;
+        writes->at = more;
+        writes->cap = cap;
     }
     writes->at[writes->count++] = (struct write){range, owner};
+    return true;
 }
 
-static void take_over(struct writes *into, struct writes *from, size_t owner)
+static bool take_over(struct writes *into, struct writes *from, size_t owner)
 {
-    for (size_t i = 0; i < from->count; i++) writes_add(into, from->at[i].range, owner);
+    bool all = true;
+
+    for (size_t i = 0; all && i < from->count; i++)
+        all = writes_add(into, from->at[i].range, owner);
     free(from->at);
     *from = (struct writes){NULL, 0, 0};
+    return all;
 }
 
 static int by_start(const void *a, const void *b)
@@ -185,45 +194,49 @@ static bool meet(const struct footprint *all)
     return false;
 }
 
-/* True: a key would be written twice. Else what the branch may write, as one operation's. */
-static bool walk(const struct txn_op *ops, size_t count, struct footprint *ret_all)
+/* TXN_DUPLICATE: a key would be written twice; TXN_NO_MEMORY. What the branch may write, as one
+ * operation's, is the caller's whatever it returns. */
+static enum txn_refusal walk(const struct txn_op *ops, size_t count, struct footprint *ret_all)
 {
     struct footprint all = {{NULL, 0, 0}, {NULL, 0, 0}};
-    bool twice = false;
+    enum txn_refusal refusal = TXN_TAKEN;
 
-    for (size_t i = 0; !twice && i < count; i++) {
+    for (size_t i = 0; !refusal && i < count; i++) {
         const struct txn_op *op = &ops[i];
+        bool room = true;
 
         if (op->kind == TXN_PUT)
-            writes_add(&all.puts, (struct key_range){op->put.key, STR_EMPTY}, i);
+            room = writes_add(&all.puts, (struct key_range){op->put.key, STR_EMPTY}, i);
         else if (op->kind == TXN_DELETE)
-            writes_add(&all.deletes, op->del.range, i);
-        for (int branch = 0; !twice && op->kind == TXN_TXN && branch < 2; branch++) {
+            room = writes_add(&all.deletes, op->del.range, i);
+        for (int branch = 0; !refusal && op->kind == TXN_TXN && branch < 2; branch++) {
             struct footprint inner;
 
-            twice = walk(op->txn->ops[branch], op->txn->op_count[branch], &inner);
-            take_over(&all.puts, &inner.puts, i);
-            take_over(&all.deletes, &inner.deletes, i);
+            refusal = walk(op->txn->ops[branch], op->txn->op_count[branch], &inner);
+            room = take_over(&all.puts, &inner.puts, i) && room;
+            room = take_over(&all.deletes, &inner.deletes, i) && room;
         }
+        if (!refusal && !room) refusal = TXN_NO_MEMORY;
     }
     sort(&all.puts);
     sort(&all.deletes);
     *ret_all = all;
-    return twice || meet(&all);
+    if (refusal) return refusal;
+    return meet(&all) ? TXN_DUPLICATE : TXN_TAKEN;
 }
 
-static bool writes_twice(const struct txn *txn)
+static enum txn_refusal check_writes(const struct txn *txn)
 {
-    bool twice = false;
+    enum txn_refusal refusal = TXN_TAKEN;
 
-    for (int branch = 0; !twice && branch < 2; branch++) {
+    for (int branch = 0; !refusal && branch < 2; branch++) {
         struct footprint all;
 
-        twice = walk(txn->ops[branch], txn->op_count[branch], &all);
+        refusal = walk(txn->ops[branch], txn->op_count[branch], &all);
         free(all.puts.at);
         free(all.deletes.at);
     }
-    return twice;
+    return refusal;
 }
 
 enum txn_refusal txn_check(const struct txn *txn)
@@ -231,5 +244,5 @@ enum txn_refusal txn_check(const struct txn *txn)
     size_t total = 0;
     enum txn_refusal refusal = check_txn(txn, TXN_OPS_MAX, 0, &total);
 
-    return refusal || !txn_writes(txn) ? refusal : writes_twice(txn) ? TXN_DUPLICATE : TXN_TAKEN;
+    return refusal || !txn_writes(txn) ? refusal : check_writes(txn);
 }

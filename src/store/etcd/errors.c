@@ -76,6 +76,7 @@ enum etcd_error etcd_error_of(enum txn_refusal refusal)
     case TXN_FUTURE: return ETCD_FUTURE;
     case TXN_CLAIM: return ETCD_DENIED;
     case TXN_NO_SPACE: return ETCD_NO_SPACE;
+    case TXN_NO_MEMORY: return ETCD_TOO_MANY_REQUESTS;
     }
     return ETCD_CORRUPT;
 }

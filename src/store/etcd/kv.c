@@ -77,6 +77,10 @@ static void range(struct etcd_request *request)
     if ((uint64_t)query.revision == keys_revision(keys)) query.revision = 0;
     answer = etcd_answer(api);
     end = query_run(keys, &query, pack_pair, &answer);
+    if (end.no_memory) {
+        etcd_refuse(request, ETCD_TOO_MANY_REQUESTS);
+        return;
+    }
     pack_u64(&answer, 3, end.more);
     pack_u64(&answer, 4, end.count);
     etcd_reply(request, &answer);
