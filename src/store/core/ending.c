@@ -159,3 +159,16 @@ size_t store_lease_keys(const struct store *store, int64_t number, struct str *o
     for (size_t i = 0; i < e->count; i++) out[i] = e->names[i];
     return e->count;
 }
+
+size_t store_lease_keys_next(const struct store *store, int64_t number,
+                             struct store_lease_walk *walk, struct str *out, size_t cap)
+{
+    const struct lease_ending *e = halfway(store, number);
+    size_t count;
+
+    if (!e) return keys_of_lease_next(store->keys, (uint64_t)number, &walk->place, out, cap);
+    count = min_size(cap, e->count - walk->told);
+    for (size_t i = 0; i < count; i++) out[i] = e->names[walk->told + i];
+    walk->told += count;
+    return count;
+}

@@ -14,6 +14,8 @@
 enum {
     PENDING_MAX = 4096, /* of one stream; then its next request waits */
     PENDING_LOW = 1024,
+    LOOKED_AT = 256,    /* keys of a lease, at a time */
+    TOLD_MAX = 1 << 16, /* keys of a lease, in one answer */
 };
 
 /* -- LeaseGrant -- */
@@ -71,19 +73,22 @@ static bool allows_any(const struct etcd_request *request)
 
 /* -- LeaseRevoke -- */
 
-/* Every key under the lease is his to read, or to write. */
+/* Every key under the lease is his to read, or to write. Of who may with all keys, as everybody may
+ * without rules, none is looked at; of others as many as it has, in one turn. */
 static bool may_keys(const struct etcd_request *request, int64_t number, enum etcd_act act)
 {
-    const struct store *store = api_store(api_of(request));
-    size_t count = store_lease_key_count(store, number);
-    struct str *names = count ? malloc(count * sizeof *names) : NULL;
-    bool may = allows_any(request) && (names || !count);
+    static const struct key_range everything = {{"\0", 1}, {"\0", 1}};
+    const struct etcd_api *api = api_of(request);
+    const struct rpc_call *call = request->base.call;
+    struct store_lease_walk walk = {0};
+    struct str names[LOOKED_AT];
+    bool may = allows_any(request);
+    size_t count;
 
-    if (names) (void)store_lease_keys(store, number, names, count);
-    for (size_t i = 0; may && i < count; i++)
-        may = etcd_may(api_of(request), request->base.call, (struct key_range){names[i], STR_EMPTY},
-                       act);
-    free(names);
+    if (!may || etcd_may(api, call, everything, act)) return may;
+    while (may && (count = store_lease_keys_next(api_store(api), number, &walk, names, LOOKED_AT)))
+        for (size_t i = 0; may && i < count; i++)
+            may = etcd_may(api, call, (struct key_range){names[i], STR_EMPTY}, act);
     return may;
 }
 
@@ -163,6 +168,10 @@ static void time_to_live(struct etcd_request *request)
     struct pack pack = etcd_answer(api);
     struct store_lease lease;
 
+    if (m->keys && store_lease_key_count(api_store(api), m->id) > TOLD_MAX) {
+        etcd_refuse(request, ETCD_TOO_LARGE);
+        return;
+    }
     pack_i64(&pack, 2, m->id);
     if (!store_lease_of(api_store(api), m->id, clock_now(api), &lease) || !lease.remaining_ms) {
         pack_i64(&pack, 3, -1);

@@ -115,6 +115,14 @@ def watch_and_lease():
                 ("ops revokes nothing", lambda: ops.call(LEASE + "LeaseRevoke", ID=lease), DENIED),
                 ("a does", lambda: a.call(LEASE + "LeaseRevoke", ID=lease), fine)):
             check(outcome(ask) == want, f"{why}: {outcome(ask)}")
+        lease = a.call(LEASE + "LeaseGrant", TTL=600).ID    # of more keys than are looked at at a time
+        for at in range(0, 600, 100):
+            b.txn(success=[op_put(b"/b/%03d" % n, lease=lease) for n in range(at, at + 100)])
+        a.put(b"/a/last", lease=lease)
+        check(outcome(lambda: b.call(LEASE + "LeaseRevoke", ID=lease)) == DENIED, "the last is not b's")
+        check(len(b.call(LEASE + "LeaseTimeToLive", ID=lease, keys=True).keys) == 601, "b reads them all")
+        a.delete(b"/a/last")
+        check(outcome(lambda: b.call(LEASE + "LeaseRevoke", ID=lease)) == fine, "all are b's")
         with KeepAlive(nobody) as keep:
             check(keep.ended() == DENIED, keep.failure)
 

@@ -156,9 +156,10 @@ def too_much():
         return
     kv, count, prefix = client(), 66000, b"much/"
     first = kv.put(b"much0").header.revision
+    kv.call(LEASE + "LeaseGrant", ID=77, TTL=3600)
     put = kv.channel.unary_unary("/etcdserverpb.KV/Txn")
-    for at in range(0, count, 125):     # by hand, which is ten times as fast: success { request_put { key } }
-        put(b"".join(b"\x12\x0e\x12\x0c\x0a\x0amuch/%05d" % n for n in range(at, at + 125)), timeout=PATIENCE)
+    for at in range(0, count, 125):     # by hand, which is ten times as fast: success { request_put { key, lease } }
+        put(b"".join(b"\x12\x10\x12\x0e\x0a\x0amuch/%05d\x18\x4d" % n for n in range(at, at + 125)), timeout=PATIENCE)
     end = after(prefix)
     check(len(kv.range(prefix, end, keys_only=True).kvs) == count, "as they come")
     late = op_range(prefix, end, count_only=True, revision=kv.revision())
@@ -173,11 +174,15 @@ def too_much():
                      ("deleted there", lambda: kv.txn([], [op_put(b"much"), op_delete(prefix, end)])),
                      ("deleted, and shown", lambda: kv.delete(prefix, end, prev_kv=True)),
                      ("compared", lambda: kv.txn([compare(prefix, VERSION, EQUAL, 1, end)], [op_put(b"much")])),
+                     ("told as a lease's", lambda: kv.call(LEASE + "LeaseTimeToLive", ID=77, keys=True)),
                      ("counted as it was", lambda: kv.txn([], [op_range(prefix, end, count_only=True, revision=first)])),
                      ("that, and a write", lambda: kv.txn([], [op_put(b"much"), op_range(prefix, end, limit=1, revision=first)]))):
         check(refused(ask) == TOO_LARGE, f"{why}: {refused(ask)}")
     check(kv.revision() == before, "nothing was done")
+    check(kv.call(LEASE + "LeaseTimeToLive", ID=77).grantedTTL == 3600, "without keys it is told")
     check(kv.delete(prefix, end).deleted == count, "deleted")
+    check(not kv.call(LEASE + "LeaseTimeToLive", ID=77, keys=True).keys, "none is left to tell")
+    kv.call(LEASE + "LeaseRevoke", ID=77)
 
 
 def t07_filters():

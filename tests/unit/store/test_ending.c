@@ -1,6 +1,7 @@
 /* The end of a lease with many keys: in parts, and to whoever looks as if it were one step. */
 #include <muster/coord.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
@@ -61,12 +62,18 @@ static void open_with(int64_t number, int count)
     put_under(number, count);
 }
 
+static int by_key(const void *a, const void *b)
+{
+    return str_compare(*(const struct str *)a, *(const struct str *)b);
+}
+
 /* All keys of the lease are there for who reads, in order, and so is their past. */
 static void check_as_before(int64_t number, uint64_t revision, uint64_t changes)
 {
-    static struct str names[MANY];
+    static struct str names[MANY + 1000];
     char first[32], last[32];
     struct key_value value;
+    size_t count = 0, more;
 
     snprintf(first, sizeof first, "%d/%06d", (int)number, 0);
     snprintf(last, sizeof last, "%d/%06d", (int)number, MANY - 1);
@@ -78,6 +85,12 @@ static void check_as_before(int64_t number, uint64_t revision, uint64_t changes)
     CHECK_SIZE("all of them", store_lease_keys(store, number, names, MANY), MANY);
     CHECK_STR("in order", names[0], str_from(first));
     CHECK_STR("in order", names[MANY - 1], str_from(last));
+    for (struct store_lease_walk walk = {0};
+         (more = store_lease_keys_next(store, number, &walk, names + count, 1000)); count += more)
+        CHECK("no more than there are", count + more <= MANY);
+    CHECK_SIZE("piece by piece", count, MANY);
+    qsort(names, MANY, sizeof *names, by_key);
+    for (size_t i = 1; i < MANY; i++) CHECK("each once", str_compare(names[i - 1], names[i]) < 0);
 }
 
 /* Until it is done; how many parts. */
