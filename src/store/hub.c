@@ -355,10 +355,11 @@ void hub_applied(struct hub *hub, const struct store_applied *applied)
         struct key_value change, before;
 
         keys_change_at(keys_of(hub), n, &change, &before);
-        /* Only a range is so large, and of its keys none was under a lease. */
-        if (large && change.mod == applied->result->revision) break;
         if (store_change_expired(applied, &change, &before)) note_expiry(hub, change.mod);
         if (hub->count && !large) tell_change(hub, n, &change);
+        /* A revision is one lease's end, or the command's: what its first change is, all are. So
+         * of one with a million changes no more than that one is looked at. */
+        if (large) n = keys_change_seek(keys_of(hub), change.mod + 1) - 1;
     }
     if (large) tell_large(hub, applied->changes.first);
 }

@@ -741,6 +741,7 @@ TEST(a_repeat_is_not_told_of_a_slot_that_the_end_of_the_first_attempt_took_back)
 struct watch {
     struct rpc_client_call *call;
     uint32_t kinds[8], events; /* messages of each kind; events after the last snapshot */
+    uint32_t expired;          /* events of that type */
     uint64_t revision;
     bool ended, early; /* early: an event told of a token that it is older than */
 };
@@ -762,8 +763,10 @@ static void on_message(void *owner, struct rpc_client_call *call, struct str mes
     if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT) watch->events = 0;
     if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES)
         watch->events += (uint32_t)told->n_events;
-    for (size_t i = 0; i < told->n_events; i++)
+    for (size_t i = 0; i < told->n_events; i++) {
         watch->early |= told->events[i]->entry->token > told->events[i]->entry->revision;
+        watch->expired += told->events[i]->type == MUSTER__V1__WATCH_EVENT__TYPE__EXPIRED;
+    }
     arena_deinit(&arena);
 }
 
@@ -976,6 +979,57 @@ TEST(a_restore_amid_a_step_is_a_resync_and_repeats_nothing)
     buf_deinit(&answer.bytes);
     rpc_call_cancel(live.call);
     rpc_call_cancel(idle.call);
+    close_rig();
+}
+
+/* Past the log, at a time of its own: what the leader would write comes later than that. */
+static void apply_at(uint64_t clock_ns, const struct store_command *command)
+{
+    struct store_machine *store = store_service_machine(leader()->service);
+    struct machine machine = store_machine_registration(store);
+    struct machine_entry entry = {.index = store_machine_index(store),
+                                  .term = 1,
+                                  .clock_ns = clock_ns,
+                                  .version = STORE_MACHINE_VERSION,
+                                  .level = STORE_MACHINE_VERSION};
+    struct buf bytes, reply;
+
+    buf_init(&bytes, 1 << 20);
+    buf_init(&reply, 1 << 20);
+    CHECK_OK("write", store_command_write(command, &bytes));
+    entry.command = buf_peek(&bytes);
+    machine.ops->apply(machine.state, &entry, &reply);
+    while (machine.ops->apply_more(machine.state, &reply)) continue;
+    buf_deinit(&bytes);
+    buf_deinit(&reply);
+}
+
+/* By a number that is granted anew, whose entry has no revision but that of the end. */
+TEST(the_end_of_a_lease_of_very_many_keys_is_told_as_expiry)
+{
+    enum { MANY = 5000, TTL_MS = 1000 };
+    struct store_command grant = {
+        .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(7), .ttl_ms = TTL_MS};
+    struct watch watch;
+    uint64_t now;
+    char key[16];
+
+    open_rig(1, (struct store_service_limits){0});
+    start_watch(&watch, "k/");
+    now = store_clock_ns(store_of(leader()));
+    apply_at(now, &grant);
+    for (int i = 0; i < MANY; i++) {
+        struct store_command put = {.kind = STORE_PUT, .held = grant.lease};
+        put.key = str_of(key, (size_t)snprintf(key, sizeof key, "k/%04d", i));
+        apply_at(now, &put);
+    }
+    apply_at(now, &(struct store_command){
+                      .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(8), .ttl_ms = 500});
+    apply_at(now + TTL_MS * NS_PER_MS, &grant); /* 8 ends first: 7 is left to the command */
+    sim_run_for(rig.sim, 100);
+    CHECK_U32("each is put and deleted", watch.events, 2 * MANY);
+    CHECK_U32("by its deadline", watch.expired, MANY);
+    rpc_call_cancel(watch.call);
     close_rig();
 }
 
