@@ -89,6 +89,25 @@ static struct key_range range_of(struct bed *bed, struct str name)
     return interest_prefix(buf_peek(&bed->prefix), end);
 }
 
+/* Who comes in again keeps its place; what the call before leaves behind is not that one's key. */
+static void enter_again(struct bed *bed, const struct turn_txn *enter, struct key_range range,
+                        const struct turn_entered *as)
+{
+    const Etcdserverpb__TxnResponse *answer;
+    struct turn_entered again;
+    struct turn_txn txn;
+    struct key_value own;
+    uint64_t revision;
+
+    answer = commit(bed, enter, &revision);
+    if (!answer) return; /* its lease ended */
+    must(turn_entered(answer, revision, &again));
+    must(again.create == as->create && again.mod > as->mod && !again.made);
+    turn_leave(&txn, buf_peek(&bed->key), as, range);
+    must(commit(bed, &txn, &revision) != NULL);
+    must(keys_get(keys_of(bed), buf_peek(&bed->key), 0, &own) && own.mod == again.mod);
+}
+
 static void enter(struct bed *bed, struct str name, int64_t lease, struct str value, bool says)
 {
     struct key_range range = range_of(bed, name);
@@ -111,6 +130,8 @@ static void enter(struct bed *bed, struct str name, int64_t lease, struct str va
     must(entered.first == (first.create == own.create));
     must(turn_before(keys_of(bed), range, own.create, &before) == !entered.first);
     must(entered.first || (first.create <= before.create && before.create < own.create));
+    must(own.mod == entered.mod && entered.made == (own.version == 1));
+    enter_again(bed, &txn, range, &entered);
 }
 
 static void leader_says(struct bed *bed, const V3electionpb__LeaderKey *leader, bool stays,
@@ -128,7 +149,7 @@ static void leader_says(struct bed *bed, const V3electionpb__LeaderKey *leader, 
     if (stays)
         turn_says(&txn, view(leader->key), leader->rev, value, leader->lease);
     else
-        turn_leave(&txn, view(leader->key), leader->rev);
+        turn_resign(&txn, view(leader->key), leader->rev);
     answer = commit(bed, &txn, &revision);
     if (!answer) return;
     is = keys_get(keys_of(bed), view(leader->key), 0, &now);

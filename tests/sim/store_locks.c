@@ -3,7 +3,8 @@
  *
  * Who is told at a revision that the lock is its own has the first key that stands there then, as
  * the log has it; so no two have it at one revision. Never an earlier revision than anybody was
- * told before it asked. */
+ * told before it asked. And its key is there until it lets go or its lease ends: no call that it
+ * gave up before, at whichever replica, takes it away. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ enum {
     KEY_MAX = 64,
     KEYS_MAX = 1024,
 };
-#define NAME "k"
+#define NAME "a" /* before "e/": etcd's other clients delete everything from one of their keys on */
 enum want { WANT_LEASE, WANT_LOCK, WANT_UNLOCK };
 
 struct locker {
@@ -34,8 +35,11 @@ struct locker {
     struct arena answer;
     struct buf bytes;
     enum want want;
-    uint64_t acked; /* what anybody was told when it was asked for */
-    int64_t lease;  /* 0: none */
+    uint64_t acked;       /* what anybody was told when it was asked for */
+    int64_t lease;        /* 0: none */
+    sim_time sure_until;  /* it has not ended before, wherever a clock stood */
+    bool unlock_doubtful; /* one for a key of this lease failed: it may still be done */
+    uint64_t told;        /* the revision at which it had the lock */
     char key[KEY_MAX];
     size_t key_len; /* 0: it has no lock */
     bool dying;
@@ -88,6 +92,26 @@ static void judge(struct locker *l, uint64_t revision)
     story->witness.locks[l->actor->number]++;
 }
 
+static sim_time now(const struct locker *l)
+{
+    return sim_now(scenario_sim(l->actor->story->world));
+}
+
+/* Before it lets go, and while its lease cannot have ended. */
+static void judge_held(const struct locker *l)
+{
+    const struct store_witness *w = &l->actor->story->witness;
+    uint64_t key = str_hash(str_of(l->key, l->key_len), 1);
+
+    if (l->unlock_doubtful || now(l).ns >= l->sure_until.ns) return;
+    for (size_t i = w->change_count; i > 0 && w->changes[i - 1].revision > l->told; i--)
+        if (w->changes[i - 1].gone && w->changes[i - 1].key == key)
+            store_wrong(l->actor->story,
+                        "k%zu: its lock %.*s of revision %" PRIu64 " was taken away at %" PRIu64,
+                        l->actor->number, (int)l->key_len, l->key, l->told,
+                        w->changes[i - 1].revision);
+}
+
 /* -- answers -- */
 static ProtobufCMessage *read_as(struct locker *l, const ProtobufCMessageDescriptor *type,
                                  struct str message)
@@ -107,7 +131,8 @@ static void locked(struct locker *l, const V3lockpb__LockResponse *m)
     if (!m || m->key.len > KEY_MAX || !m->header) return;
     l->key_len = m->key.len;
     memcpy(l->key, m->key.data, m->key.len);
-    judge(l, (uint64_t)m->header->revision);
+    l->told = (uint64_t)m->header->revision;
+    judge(l, l->told);
     if (prng_below(&l->prng, 5) == 0) { /* it is left to its lease */
         l->lease = 0;
         l->key_len = 0;
@@ -121,6 +146,7 @@ static void refused(struct locker *l, const struct rpc_outcome *outcome)
     bool expired = str_equal(outcome->text, STR("mutex: session is expired"));
 
     if (expired) w->locks_lost++;
+    if (l->want == WANT_UNLOCK) l->unlock_doubtful = true;
     if (no_lease || expired)
         l->lease = 0;
     else
@@ -141,6 +167,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
         granted = (const Etcdserverpb__LeaseGrantResponse *)read_as(
             l, &etcdserverpb__lease_grant_response__descriptor, message);
         if (granted) l->lease = granted->id;
+        l->unlock_doubtful = false;
     } else if (l->want == WANT_LOCK) {
         locked(l, (const V3lockpb__LockResponse *)read_as(l, &v3lockpb__lock_response__descriptor,
                                                           message));
@@ -174,10 +201,13 @@ static void on_think(struct timer *timer)
     if (l->actor->story->quiet) return;
     l->acked = l->actor->story->witness.acked;
     if (l->key_len) {
+        judge_held(l);
         unlock.key = (ProtobufCBinaryData){l->key_len, (uint8_t *)l->key};
         ask(l, WANT_UNLOCK, "/v3lockpb.Lock/Unlock", TIMEOUT_MS, &unlock.base);
     } else if (!l->lease) {
         grant.ttl = 2 + (int64_t)prng_below(&l->prng, 3);
+        l->sure_until = now(l);
+        l->sure_until.ns += (uint64_t)grant.ttl * 10 * STORE_TRUST_PERCENT * NS_PER_MS;
         ask(l, WANT_LEASE, "/etcdserverpb.Lease/LeaseGrant", TIMEOUT_MS, &grant.base);
     } else {
         lock.name = (ProtobufCBinaryData){strlen(NAME), (uint8_t *)(uintptr_t)NAME};

@@ -13,7 +13,8 @@
  *      revision is replaced by one compare-and-set at most; what is refused is never done;
  *   5. a watch tells every change after its snapshot once and in order, and PROGRESS leaves none
  *      out; a read shows a state between what anybody was told before it and its end;
- *   6. who is told by etcd's Lock that it has the lock has it at the revision that it is told;
+ *   6. who is told by etcd's Lock that it has the lock has it at the revision that it is told, and
+ *      until it lets go or its lease ends;
  *   7. no replica finds its own disk or state damaged, or an entry that its release does not know
  *      (some worlds begin with a release that has no store, and are upgraded under load).
  * And after everything was healed: every client gets things done, every watch moves on, and when
@@ -68,7 +69,7 @@ struct store_seen { /* an index, as its first replica applied it; hashes */
 };
 struct store_change { /* of a key, in the order of the log; texts by their hash */
     uint64_t revision, key, value, bucket; /* bucket 0: of a record that watches of it leave out */
-    bool gone, claim, lock;                /* claim: under "muster/"; lock: under "k/" */
+    bool gone, claim, lock;                /* claim: under "muster/"; lock: under "a/" */
 };
 struct store_effect { /* of a request, by client and sequence */
     uint8_t id[24];   /* its key in the map */

@@ -221,7 +221,7 @@ static void look_at_changes(struct store_story *story, const struct store *store
                                      .bucket = bucket_of(change.key),
                                      .gone = change.version == 0,
                                      .claim = str_starts(change.key, STR("muster/")),
-                                     .lock = str_starts(change.key, STR("k/"))};
+                                     .lock = str_starts(change.key, STR("a/"))};
         w->change_count++;
         if ((is_of_library(change.value) && is_plain(change.key)) ||
             (change.version && str_starts(change.key, STR("e/u"))))

@@ -76,7 +76,7 @@ static enum etcd_error check_resign(struct etcd_request *request)
 
     if (!m->leader) return ETCD_NO_LEADER_KEY;
     if (!txn) return ETCD_TOO_MANY_REQUESTS;
-    turn_leave(txn, bytes_str(m->leader->key), m->leader->rev);
+    turn_resign(txn, bytes_str(m->leader->key), m->leader->rev);
     request->base.message = &txn->txn.base;
     return etcd_txn_check(request);
 }

@@ -66,28 +66,36 @@ static void begin(struct turn_txn *t)
 {
     memset(t, 0, sizeof *t);
     etcdserverpb__txn_request__init(&t->txn);
-    etcdserverpb__txn_request__init(&t->says_so);
+    etcdserverpb__txn_request__init(&t->inner);
     etcdserverpb__compare__init(&t->is);
-    etcdserverpb__compare__init(&t->same);
+    etcdserverpb__compare__init(&t->inner_is);
     etcdserverpb__put_request__init(&t->put);
+    etcdserverpb__put_request__init(&t->keep);
     etcdserverpb__range_request__init(&t->mine);
     etcdserverpb__range_request__init(&t->first);
     etcdserverpb__delete_range_request__init(&t->del);
     etcdserverpb__request_op__init(&t->put_op);
+    etcdserverpb__request_op__init(&t->keep_op);
     etcdserverpb__request_op__init(&t->mine_op);
     etcdserverpb__request_op__init(&t->first_op);
     etcdserverpb__request_op__init(&t->del_op);
-    etcdserverpb__request_op__init(&t->says_op);
+    etcdserverpb__request_op__init(&t->inner_op);
     t->put_op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
     t->put_op.request_put = &t->put;
+    t->keep_op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+    t->keep_op.request_put = &t->keep;
     t->mine_op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
     t->mine_op.request_range = &t->mine;
     t->first_op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
     t->first_op.request_range = &t->first;
     t->del_op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
     t->del_op.request_delete_range = &t->del;
-    t->says_op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_TXN;
-    t->says_op.request_txn = &t->says_so;
+    t->inner_op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_TXN;
+    t->inner_op.request_txn = &t->inner;
+    t->is_at[0] = &t->is;
+    t->inner_at[0] = &t->inner_is;
+    t->txn.success = t->success;
+    t->txn.failure = t->failure;
 }
 
 static void if_created_at(struct turn_txn *t, struct str key, int64_t create)
@@ -97,27 +105,8 @@ static void if_created_at(struct turn_txn *t, struct str key, int64_t create)
     t->is.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
     t->is.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
     t->is.create_revision = create;
-    t->is_at[0] = &t->is;
     t->txn.compare = t->is_at;
     t->txn.n_compare = 1;
-    t->txn.success = t->success;
-    t->txn.failure = t->failure;
-}
-
-/* Inside: what the key says already is not said again. */
-static void unless_it_says(struct turn_txn *t, struct str key, struct str value)
-{
-    t->same.key = bytes_from(key);
-    t->same.result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL;
-    t->same.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__VALUE;
-    t->same.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_VALUE;
-    t->same.value = bytes_from(value);
-    t->same_at[0] = &t->same;
-    t->says_so.compare = t->same_at;
-    t->says_so.n_compare = 1;
-    t->says[0] = &t->put_op;
-    t->says_so.failure = t->says;
-    t->says_so.n_failure = 1;
 }
 
 void turn_enter(struct turn_txn *t, struct str key, int64_t lease, struct str value, bool says,
@@ -125,10 +114,10 @@ void turn_enter(struct turn_txn *t, struct str key, int64_t lease, struct str va
 {
     begin(t);
     if_created_at(t, key, 0);
-    unless_it_says(t, key, value);
-    t->put.key = t->mine.key = bytes_from(key);
+    t->put.key = t->keep.key = t->mine.key = bytes_from(key);
     t->put.value = bytes_from(value);
     t->put.lease = lease;
+    t->keep.ignore_value = t->keep.ignore_lease = true;
     t->mine.keys_only = t->first.keys_only = true;
     t->first.key = bytes_from(range.from);
     t->first.range_end = bytes_from(range.end);
@@ -138,12 +127,54 @@ void turn_enter(struct turn_txn *t, struct str key, int64_t lease, struct str va
     t->success[0] = &t->put_op;
     t->success[1] = &t->first_op;
     t->txn.n_success = 2;
-    if (says) t->failure[t->txn.n_failure++] = &t->says_op;
-    t->failure[t->txn.n_failure++] = &t->mine_op;
-    t->failure[t->txn.n_failure++] = &t->first_op;
+    t->failure[0] = says ? &t->put_op : &t->keep_op;
+    t->failure[1] = &t->mine_op;
+    t->failure[2] = &t->first_op;
+    t->txn.n_failure = 3;
 }
 
-void turn_leave(struct turn_txn *t, struct str key, int64_t create)
+static void delete_if_written_at(struct turn_txn *t, struct str key, uint64_t mod)
+{
+    t->inner_is.key = t->del.key = bytes_from(key);
+    t->inner_is.result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL;
+    t->inner_is.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
+    t->inner_is.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
+    t->inner_is.mod_revision = (int64_t)mod;
+    t->inner.compare = t->inner_at;
+    t->inner.n_compare = 1;
+    t->inner_success[0] = &t->del_op;
+    t->inner.success = t->inner_success;
+    t->inner.n_success = 1;
+}
+
+/* All of them were created when it was, or later: it has its turn. */
+static void if_first(struct turn_txn *t, uint64_t create, struct key_range range)
+{
+    t->is.key = bytes_from(range.from);
+    t->is.range_end = bytes_from(range.end);
+    t->is.result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__GREATER;
+    t->is.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
+    t->is.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
+    t->is.create_revision = (int64_t)create - 1;
+    t->txn.compare = t->is_at;
+    t->txn.n_compare = 1;
+}
+
+void turn_leave(struct turn_txn *t, struct str key, const struct turn_entered *as,
+                struct key_range range)
+{
+    begin(t);
+    delete_if_written_at(t, key, as->mod);
+    if (as->made) {
+        t->txn = t->inner;
+        return;
+    }
+    if_first(t, as->create, range);
+    t->failure[0] = &t->inner_op;
+    t->txn.n_failure = 1;
+}
+
+void turn_resign(struct turn_txn *t, struct str key, int64_t create)
 {
     begin(t);
     if_created_at(t, key, create);
@@ -169,7 +200,6 @@ void turn_delete(struct turn_txn *t, struct str key)
     begin(t);
     t->del.key = bytes_from(key);
     t->success[0] = &t->del_op;
-    t->txn.success = t->success;
     t->txn.n_success = 1;
 }
 
@@ -193,7 +223,9 @@ bool turn_entered(const Etcdserverpb__TxnResponse *answer, uint64_t revision,
     first = only_key(answer->responses[count - 1]);
     if (!answer->succeeded) mine = only_key(answer->responses[count - 2]);
     if (!first || (!answer->succeeded && !mine)) return false;
+    ret_entered->made = answer->succeeded;
     ret_entered->create = mine ? (uint64_t)mine->create_revision : revision;
+    ret_entered->mod = mine ? (uint64_t)mine->mod_revision : revision;
     ret_entered->first = (uint64_t)first->create_revision == ret_entered->create;
     return true;
 }

@@ -28,6 +28,7 @@ struct wait { /* lives until nobody waits and nothing of it is on its way */
     const struct wait_kind *kind;
     enum wait_step step;
     struct wait_turn turn; /* its key is in `key` */
+    struct turn_entered as;
     struct str value;
     struct buf key, end; /* end: of the range of those who want the same */
     struct looker own, before;
@@ -90,7 +91,7 @@ static void leave(struct wait *wait)
 
     look_away(wait);
     wait->step = WAIT_LEAVES;
-    turn_leave(&txn, buf_peek(&wait->key), (int64_t)wait->turn.create);
+    turn_leave(&txn, buf_peek(&wait->key), &wait->as, range_of(wait));
     if (errand_begin(&wait->errand, ERRAND_TXN, &txn.txn.base, LEAVE_WAIT_MS, on_left))
         wait_free(wait);
 }
@@ -214,9 +215,8 @@ static void on_followed(struct errand *errand, const struct errand_answer *answe
 static void on_entered(struct errand *errand, const struct errand_answer *answer)
 {
     struct wait *wait = CONTAINER_OF(errand, struct wait, errand);
-    struct turn_entered entered;
 
-    if (answer->status || !turn_entered(answer->txn, answer->revision, &entered)) {
+    if (answer->status || !turn_entered(answer->txn, answer->revision, &wait->as)) {
         if (wait->call && answer->status)
             fail(wait, answer->status, answer->text);
         else if (wait->call)
@@ -225,11 +225,11 @@ static void on_entered(struct errand *errand, const struct errand_answer *answer
             wait_free(wait);
         return;
     }
-    wait->turn.create = entered.create;
+    wait->turn.create = wait->as.create;
     wait->turn.entered = wait->turn.revision = answer->revision;
     if (!wait->call) {
         gone(wait);
-    } else if (entered.first) {
+    } else if (wait->as.first) {
         reply(wait);
     } else {
         rpc_call_waits(wait->call);

@@ -288,6 +288,114 @@ TEST(more_than_may_wait_is_refused_by_name_and_the_rest_is_not)
     close_rig();
 }
 
+/* -- two calls of one lease -- */
+
+static uint64_t mod_of(const char *key)
+{
+    struct key_value value;
+
+    return keys_get(keys(), str_from(key), 0, &value) ? value.mod : 0;
+}
+
+static uint64_t awaited_mod;
+
+static bool is_written_again(void *key)
+{
+    return mod_of(key) > awaited_mod;
+}
+
+/* In the queue behind the first, with the key there already or not. */
+static void come_in(struct answer *answer, int64_t lease, const char *key)
+{
+    awaited_mod = mod_of(key);
+    start_lock(answer, "l", lease);
+    CHECK("in",
+          sim_wait(rig.sim, is_written_again, (void *)(uintptr_t)key, WAIT_MS) == SIM_REACHED);
+    (void)sim_run_for(rig.sim, 10);
+    CHECK("and waits", !answer->done);
+}
+
+static void lock_first(void)
+{
+    V3lockpb__LockRequest m = V3LOCKPB__LOCK_REQUEST__INIT;
+
+    for (int64_t lease = 1; lease <= 3; lease++) CHECK_U64("a lease", grant(lease), GRPC_OK);
+    m.name = bytes_of("l");
+    m.lease = 1;
+    CHECK_U64("it is free", ask("/v3lockpb.Lock/Lock", &m.base), GRPC_OK);
+}
+
+static void give_up(struct answer *answer)
+{
+    rpc_call_cancel(answer->call);
+    (void)wait_answer(answer);
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* whatever it leaves behind is cleaned up by then */
+}
+
+TEST(who_is_given_up_does_not_take_the_key_of_the_lease_s_next_call)
+{
+    struct answer earlier, later, last;
+    struct key_value own;
+    uint64_t create;
+
+    open_rig((struct store_service_limits){0});
+    lock_first();
+    come_in(&earlier, 2, "l/2");
+    CHECK("there", keys_get(keys(), STR("l/2"), 0, &own));
+    create = own.create;
+    come_in(&last, 3, "l/3");
+    come_in(&later, 2, "l/2"); /* as at another replica, when the first did not answer */
+    CHECK("in its place", keys_get(keys(), STR("l/2"), 0, &own) && own.create == create);
+    give_up(&earlier);
+    CHECK("the key is the later call's", has("l/2") && !later.done);
+    CHECK_U64("let go", unlock("l/1"), GRPC_OK);
+    CHECK_U64("its turn, before who came after the first call", wait_answer(&later), GRPC_OK);
+    CHECK("and nobody else's", !last.done && has("l/2"));
+    CHECK_U64("let go", unlock("l/2"), GRPC_OK);
+    CHECK_U64("then the last", wait_answer(&last), GRPC_OK);
+    close_rig();
+}
+
+TEST(who_came_in_again_and_is_given_up_leaves_the_queue_and_says_so_to_the_earlier_call)
+{
+    struct answer earlier, later;
+
+    open_rig((struct store_service_limits){0});
+    lock_first();
+    come_in(&earlier, 2, "l/2");
+    come_in(&later, 2, "l/2");
+    give_up(&later);
+    CHECK("it left", !has("l/2"));
+    CHECK_U64("told", wait_answer(&earlier), GRPC_UNKNOWN);
+    CHECK_TEXT("in etcd's words", earlier.text, "mutex: session is expired");
+    close_rig();
+}
+
+/* The first call may have been told that it has the lock: the second, though it came in last, has
+ * no right to let go of it. */
+TEST(who_asks_again_for_a_lock_that_it_has_and_is_given_up_lets_go_of_nothing)
+{
+    struct answer again;
+
+    open_rig((struct store_service_limits){0});
+    lock_first();
+    rig.etcd->leader.ready = false; /* it is held before it is proposed */
+    start_lock(&again, "l", 1);
+    (void)sim_run_for(rig.sim, 10);
+    CHECK("on its way", !again.done && rig.etcd->waits.count == 1);
+    rpc_call_cancel(again.call);
+    (void)wait_answer(&again);
+    (void)sim_run_for(rig.sim, 10);
+    awaited_mod = mod_of("l/1");
+    rig.etcd->leader.ready = true;
+    CHECK("it comes in late",
+          sim_wait(rig.sim, is_written_again, (void *)(uintptr_t) "l/1", WAIT_MS) == SIM_REACHED);
+    CHECK("and is forgotten", sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
+    (void)sim_run_for(rig.sim, SETTLE_MS);
+    CHECK("the lock is held", has("l/1"));
+    close_rig();
+}
+
 /* -- one that does not read -- */
 
 struct reader {
@@ -410,16 +518,6 @@ static bool is_in_or_over(void *answer)
     return ((struct answer *)answer)->done || has("l/2");
 }
 
-static void hold(void)
-{
-    V3lockpb__LockRequest m = V3LOCKPB__LOCK_REQUEST__INIT;
-
-    for (int64_t lease = 1; lease <= 2; lease++) CHECK_U64("a lease", grant(lease), GRPC_OK);
-    m.name = bytes_of("l");
-    m.lease = 1;
-    CHECK_U64("it is free", ask("/v3lockpb.Lock/Lock", &m.base), GRPC_OK);
-}
-
 /* Whatever became of it: it has not got what another has, and leaves nothing behind. */
 static void check_and_leave(struct answer *waits)
 {
@@ -439,7 +537,7 @@ TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
     uint64_t k = 0;
 
     open_rig((struct store_service_limits){0});
-    hold();
+    lock_first();
     while (fired && k < ENOUGH) {
         struct answer waits;
 
@@ -465,7 +563,7 @@ TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
 
     open_rig((struct store_service_limits){0});
     follower = &rig.service->follower;
-    hold();
+    lock_first();
     while (fired && k < ENOUGH) {
         struct answer waits;
 
@@ -497,7 +595,7 @@ TEST(who_observes_without_memory_is_told_or_ends)
     uint64_t k = 0;
 
     open_rig((struct store_service_limits){0});
-    hold();
+    lock_first();
     while (fired && k < ENOUGH) {
         struct reader reader;
         struct rpc_client_call *call = observe(&reader, "l");

@@ -90,6 +90,7 @@ TEST(answers_that_are_none)
     pair.create_revision = 3;
     CHECK("made", turn_entered(&answer, 7, &entered));
     CHECK("behind another", entered.create == 7 && !entered.first);
+    CHECK("by this call", entered.made && entered.mod == 7);
     pair.create_revision = 7;
     CHECK("made first", turn_entered(&answer, 7, &entered) && entered.first);
     answer.succeeded = false;
