@@ -163,11 +163,13 @@ static void leader(struct etcd_request *request)
     struct key_range range;
     struct key_value first;
     struct pack answer;
+    enum err err = ERR_NOMEM;
 
-    if (!range_of(request, &range)) {
-        etcd_refuse(request, ETCD_TOO_MANY_REQUESTS);
-    } else if (!turn_first(api_keys(api), range, &first)) {
-        etcd_refuse(request, ETCD_ELECTION_NO_LEADER);
+    if (range_of(request, &range)) err = turn_first(api_keys(api), range, &first);
+    if (err) {
+        etcd_refuse(request, err == ERR_NOT_FOUND   ? ETCD_ELECTION_NO_LEADER
+                             : err == ERR_TOO_LARGE ? ETCD_TOO_LARGE
+                                                    : ETCD_TOO_MANY_REQUESTS);
     } else {
         answer = etcd_answer(api);
         keyvalue_pack(&answer, 2, &first);

@@ -95,6 +95,7 @@ static void look(struct observer *observer)
     struct interest *interest = &observer->api->observers.interest;
     struct key_range range = range_of(observer);
     struct key_value leader;
+    enum err err;
 
     if (observer->blocked || !observer->follows) return;
     if (leads_still(observer, &leader)) {
@@ -102,7 +103,10 @@ static void look(struct observer *observer)
         return;
     }
     look_away(observer);
-    if (turn_first(api_keys(observer->api), range, &leader)) {
+    err = turn_first(api_keys(observer->api), range, &leader);
+    if (err == ERR_TOO_LARGE) {
+        end_with(observer, ETCD_TOO_LARGE);
+    } else if (!err) {
         tell(observer, &leader);
         range = (struct key_range){leader.key, STR_EMPTY};
     }
@@ -134,6 +138,8 @@ static enum err begin(struct observer *observer, struct str name)
     char *room;
     enum err err = errand_init(&observer->errand, observer->api, observer->call);
 
+    /* Nobody can lead there: no key is so long. And it is kept for as long as the call. */
+    if (!err && name.len >= STORE_KEY_MAX) err = ERR_TOO_LARGE;
     if (!err) err = turn_prefix(name, &observer->prefix);
     if (!err) err = buf_reserve(&observer->end, name.len + 1, &room);
     if (err) return err;
@@ -194,9 +200,10 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     }
     err = begin(observer, bytes_str(((const V3electionpb__LeaderRequest *)message)->name));
     if (err)
-        end_with(observer, err == ERR_DENIED   ? ETCD_DENIED
-                           : err == ERR_CLOSED ? ETCD_STOPPED
-                                               : ETCD_TOO_MANY_REQUESTS);
+        end_with(observer, err == ERR_DENIED      ? ETCD_DENIED
+                           : err == ERR_CLOSED    ? ETCD_STOPPED
+                           : err == ERR_TOO_LARGE ? ETCD_TOO_LARGE
+                                                  : ETCD_TOO_MANY_REQUESTS);
 }
 
 static void on_writable(void *service, struct rpc_call *call)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/core/txn.h"
+
 /* -- keys -- */
 
 enum err turn_prefix(struct str name, struct buf *into)
@@ -24,19 +26,21 @@ enum err turn_key(struct str name, int64_t lease, struct buf *into)
     return err ? err : buf_append(into, str_of(hex, (size_t)len));
 }
 
-bool turn_first(const struct keys *keys, struct key_range range, struct key_value *ret_first)
+enum err turn_first(const struct keys *keys, struct key_range range, struct key_value *ret_first)
 {
     struct keys_cursor cursor;
     struct key_value pair;
     bool found = false;
 
+    /* A name like "registry" may have a million keys that are nobody's turn. */
+    if (keys_count_range(keys, range, 0) > TXN_KEYS_MAX) return ERR_TOO_LARGE;
     keys_seek(keys, range, 0, &cursor);
     while (keys_next(&cursor, &pair)) {
         if (found && pair.create >= ret_first->create) continue;
         *ret_first = pair;
         found = true;
     }
-    return found;
+    return found ? ERR_OK : ERR_NOT_FOUND;
 }
 
 bool turn_before(const struct keys *keys, struct key_range range, uint64_t create,

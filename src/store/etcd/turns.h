@@ -15,8 +15,10 @@
 enum err turn_prefix(struct str name, struct buf *into);             /* appends "name/" */
 enum err turn_key(struct str name, int64_t lease, struct buf *into); /* "name/lease" */
 
-/* The first of them; the last one created before `create`. False: there is none. Walks all. */
-bool turn_first(const struct keys *keys, struct key_range range, struct key_value *ret_first);
+/* The first of them. ERR_NOT_FOUND: there is none. ERR_TOO_LARGE: more than TXN_KEYS_MAX, of which
+ * none is looked at; nobody can come in among so many either. */
+enum err turn_first(const struct keys *keys, struct key_range range, struct key_value *ret_first);
+/* The last one created before `create`. False: there is none. Walks all. */
 bool turn_before(const struct keys *keys, struct key_range range, uint64_t create,
                  struct key_value *ret_before);
 

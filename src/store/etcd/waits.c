@@ -240,10 +240,9 @@ static void on_entered(struct errand *errand, const struct errand_answer *answer
 }
 
 /* What could be wrong with the transaction itself: the rest of it is ours. */
-static bool is_large(const struct wait *wait, const struct turn_txn *message)
+static bool is_large(const struct turn_txn *message)
 {
-    return wait->key.len > STORE_KEY_MAX ||
-           protobuf_c_message_get_packed_size(&message->txn.base) > ETCD_REQUEST_MAX;
+    return protobuf_c_message_get_packed_size(&message->txn.base) > ETCD_REQUEST_MAX;
 }
 
 static void enter(struct wait *wait)
@@ -254,7 +253,7 @@ static void enter(struct wait *wait)
     wait->step = WAIT_ENTERS;
     turn_enter(&txn, buf_peek(&wait->key), wait->turn.lease, wait->value, wait->kind->says,
                range_of(wait));
-    if (is_large(wait, &txn))
+    if (is_large(&txn))
         refuse(wait, ETCD_TOO_LARGE);
     else if (errand_begin(&wait->errand, ERRAND_TXN, &txn.txn.base, api->leader.wait_ms,
                           on_entered))
@@ -357,6 +356,8 @@ void waits_begin(struct etcd_api *api, struct rpc_call *call, const struct wait_
         refuse(wait, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
     else if (!may(wait))
         refuse(wait, ETCD_DENIED);
+    else if (wait->key.len > STORE_KEY_MAX) /* before a lease is granted for it */
+        refuse(wait, ETCD_TOO_LARGE);
     else if (ask->lease == 0)
         grant(wait);
     else

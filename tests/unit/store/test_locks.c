@@ -400,7 +400,7 @@ TEST(who_asks_again_for_a_lock_that_it_has_and_is_given_up_lets_go_of_nothing)
 
 struct reader {
     uint64_t told;
-    char last[32];
+    char last[32], text[160];
     bool ended;
 };
 
@@ -430,9 +430,11 @@ static void on_told(void *owner, struct rpc_client_call *call, struct str messag
 
 static void on_ended(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome)
 {
+    struct reader *reader = owner;
+
     (void)call;
-    (void)outcome;
-    ((struct reader *)owner)->ended = true;
+    reader->ended = true;
+    snprintf(reader->text, sizeof reader->text, "%.*s", STR_ARG(outcome->text));
 }
 
 static struct rpc_client_call *observe(struct reader *reader, const char *name)
@@ -501,6 +503,66 @@ TEST(an_observer_that_does_not_read_is_told_the_newest_when_it_does)
     rpc_call_cancel(call);
     CHECK("it ends", sim_wait(rig.sim, is_true, &reader.ended, WAIT_MS) == SIM_REACHED);
     CHECK("and is forgotten", sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
+    close_rig();
+}
+
+/* -- names -- */
+
+static enum grpc_status leader_of(struct answer *answer, const char *name)
+{
+    V3electionpb__LeaderRequest m = V3ELECTIONPB__LEADER_REQUEST__INIT;
+
+    m.name = bytes_of(name);
+    start(answer, "/v3electionpb.Election/Leader", &m.base);
+    return wait_answer(answer);
+}
+
+static void check_ends_as_too_large(const char *name)
+{
+    struct reader reader;
+
+    (void)observe(&reader, name);
+    CHECK("it ends", sim_wait(rig.sim, is_true, &reader.ended, WAIT_MS) == SIM_REACHED);
+    CHECK_TEXT("by name", reader.text, "etcdserver: request is too large");
+    CHECK("and is forgotten",
+          nobody_waits(NULL) || sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
+}
+
+TEST(a_name_that_no_key_can_have_is_refused_and_takes_no_lease)
+{
+    static char name[STORE_KEY_MAX + 1];
+    struct answer answer;
+
+    open_rig((struct store_service_limits){0});
+    memset(name, 'n', STORE_KEY_MAX);
+    start_lock(&answer, name, 0);
+    CHECK_U64("refused", wait_answer(&answer), GRPC_UNKNOWN);
+    CHECK_TEXT("by name", answer.text, "etcdserver: request is too large");
+    CHECK_U64("no lease", store_sizes(service_store(rig.service)).leases, 0);
+    check_ends_as_too_large(name);
+    close_rig();
+}
+
+TEST(a_leader_among_more_keys_than_a_transaction_may_look_at_is_not_looked_for)
+{
+    /* Past the log, which would take its time: there is one replica. */
+    struct keys *space;
+    struct answer answer;
+    char name[16];
+
+    open_rig((struct store_service_limits){0});
+    space = (struct keys *)(uintptr_t)keys();
+    keys_begin(space);
+    for (int i = 0; i <= TXN_KEYS_MAX; i++) {
+        snprintf(name, sizeof name, "r/%d", i);
+        keys_put(space, str_from(name), STR_EMPTY, 0);
+    }
+    (void)keys_commit(space);
+    CHECK_U64("refused", leader_of(&answer, "r"), GRPC_UNKNOWN);
+    CHECK_TEXT("by name", answer.text, "etcdserver: request is too large");
+    check_ends_as_too_large("r");
+    CHECK_U64("another", leader_of(&answer, "s"), GRPC_UNKNOWN);
+    CHECK_TEXT("has none", answer.text, "election: no leader");
     close_rig();
 }
 

@@ -1,6 +1,9 @@
 /* Whose turn it is: names of keys, the first of them and those before it, and answers that are
  * none. */
+#include <stdio.h>
+
 #include "lib/test.h"
+#include "store/core/txn.h"
 #include "store/etcd/turns.h"
 #include "store/interest.h"
 
@@ -43,14 +46,15 @@ TEST(the_first_and_the_one_before)
     struct key_value found;
 
     CHECK("open", keys != NULL);
-    CHECK("nobody", !turn_first(keys, range, &found) && !turn_before(keys, range, 99, &found));
+    CHECK("nobody", turn_first(keys, range, &found) == ERR_NOT_FOUND &&
+                        !turn_before(keys, range, 99, &found));
     put(keys, "n");   /* 2: another name's */
     put(keys, "n0");  /* 3: likewise */
     put(keys, "n/b"); /* 4 */
     put(keys, "n/c"); /* 5 */
     put(keys, "n/a"); /* 6 */
     put(keys, "n/b"); /* 7: it says more, and keeps its place */
-    CHECK("the first came first", turn_first(keys, range, &found) && found.create == 4);
+    CHECK("the first came first", !turn_first(keys, range, &found) && found.create == 4);
     CHECK("and has its newest word", found.mod == 7);
     CHECK("nobody before it", !turn_before(keys, range, 4, &found));
     CHECK("the one before, not the first",
@@ -62,6 +66,30 @@ TEST(the_first_and_the_one_before)
     CHECK("whoever is left", turn_before(keys, range, 6, &found) && found.create == 4);
     put(keys, "n/c"); /* 9: a key that comes back comes last */
     CHECK("its place is lost", turn_before(keys, range, 9, &found) && found.create == 6);
+    keys_close(keys);
+}
+
+TEST(among_more_than_a_transaction_may_look_at_there_is_no_first)
+{
+    struct keys *keys = keys_open();
+    char end[8], name[16];
+    struct key_range range = interest_prefix(STR("n/"), end);
+    struct key_value found;
+
+    CHECK("open", keys != NULL);
+    put(keys, "n/last"); /* created first, and the last by name */
+    keys_begin(keys);
+    for (int i = 1; i < TXN_KEYS_MAX; i++) {
+        snprintf(name, sizeof name, "n/%d", i);
+        keys_put(keys, str_from(name), STR_EMPTY, 0);
+    }
+    (void)keys_commit(keys);
+    CHECK_OK("as many as may be", turn_first(keys, range, &found));
+    CHECK_STR("all are looked at", found.key, STR("n/last"));
+    put(keys, "n/one more");
+    CHECK_ERR("refused", turn_first(keys, range, &found), ERR_TOO_LARGE);
+    put(keys, "o/another");
+    CHECK_OK("another name", turn_first(keys, interest_prefix(STR("o/"), end), &found));
     keys_close(keys);
 }
 
