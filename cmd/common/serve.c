@@ -128,9 +128,11 @@ enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note)
     buf_init(&ca, PEM_MAX + 1);
     err = read_pem(fs, serve->cert_file, &cert, note);
     if (!err) err = read_pem(fs, serve->key_file, &key, note);
-    if (!err) err = http_replace_pair(serve->http, buf_peek(&cert), buf_peek(&key), note);
     if (!err && serve->ca_file) err = read_pem(fs, serve->ca_file, &ca, note);
-    if (!err && serve->ca_file) err = http_replace_trust(serve->http, buf_peek(&ca), note);
+    if (!err && serve->ca_file) /* all or nothing: never a new pair beside old authorities */
+        err = http_replace_tls(serve->http, buf_peek(&cert), buf_peek(&key), buf_peek(&ca), note);
+    else if (!err)
+        err = http_replace_pair(serve->http, buf_peek(&cert), buf_peek(&key), note);
     if (key.data) explicit_bzero(key.data, key.len); /* not left behind in freed memory */
     buf_deinit(&cert);
     buf_deinit(&key);

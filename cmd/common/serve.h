@@ -19,7 +19,7 @@ enum err serve_open(const struct serve_options *options, struct serve **ret_serv
 void serve_close(struct serve *serve); /* NULL is fine */
 /* Shows the certificate files as they are now to connections that come; those that are open stay.
  * The authorities count as they are now for everybody. What fs_read_whole, http_replace_pair and
- * http_replace_trust answer; what was then stays. */
+ * http_replace_tls answer: then all of it stays as it was. */
 enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note);
 const char *serve_address(const struct serve *serve);      /* with the real port, or ""; borrowed */
 struct http_server *serve_http(const struct serve *serve); /* NULL: it is off; borrowed */

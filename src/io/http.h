@@ -80,6 +80,9 @@ enum err http_replace_pair(struct http_server *server, struct str cert_pem, stru
  * of those it was opened with. Any thread. ERR_PARSE (the old ones stay), ERR_INVALID (opened
  * without any), ERR_TOO_LARGE, ERR_NOMEM. */
 enum err http_replace_trust(struct http_server *server, struct str ca_pem, struct note *note);
+/* Both at once, or neither: files that are renewed together count together. */
+enum err http_replace_tls(struct http_server *server, struct str cert_pem, struct str key_pem,
+                          struct str ca_pem, struct note *note);
 const char *http_address(const struct http_server *server); /* with the real port; borrowed */
 struct http_stats http_stats(const struct http_server *server);
 /* Exact path, or every path below it when it ends with '/'; the longest match wins (pages and

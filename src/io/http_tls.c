@@ -61,14 +61,18 @@ static int pair_import(struct http_pair *pair, const gnutls_datum_t *cert,
     return gnutls_privkey_import_x509_raw(pair->key, key, GNUTLS_X509_FMT_PEM, NULL, 0);
 }
 
-static enum err pair_make(struct str cert_pem, struct str key_pem, struct http_pair **ret_pair,
-                          struct note *note)
+static enum err pair_make(const struct http_server *server, struct str cert_pem, struct str key_pem,
+                          struct http_pair **ret_pair, struct note *note)
 {
     const gnutls_datum_t cert = {(unsigned char *)cert_pem.at, (unsigned)cert_pem.len};
     const gnutls_datum_t key = {(unsigned char *)key_pem.at, (unsigned)key_pem.len};
     struct http_pair *pair;
     int code;
 
+    if (!server->tls) {
+        note_set(note, "the server was opened without TLS");
+        return ERR_INVALID;
+    }
     if (cert_pem.len > HTTP_PEM_MAX || key_pem.len > HTTP_PEM_MAX) {
         note_set(note, "certificate or key is too large");
         return ERR_TOO_LARGE;
@@ -87,25 +91,6 @@ refused:
     if (code == GNUTLS_E_MEMORY_ERROR) return ERR_NOMEM;
     note_set(note, "certificate and key do not work together: %s", gnutls_strerror(code));
     return ERR_PARSE;
-}
-
-enum err http_replace_pair(struct http_server *server, struct str cert_pem, struct str key_pem,
-                           struct note *note)
-{
-    struct http_pair *pair;
-    enum err err;
-
-    if (!server->tls) {
-        note_set(note, "the server was opened without TLS");
-        return ERR_INVALID;
-    }
-    err = pair_make(cert_pem, key_pem, &pair, note);
-    if (err) return err;
-    http_lock(server);
-    pair->next = server->pair;
-    server->pair = pair;
-    http_unlock(server);
-    return ERR_OK;
 }
 
 void http_pairs_trim(struct http_server *server)
@@ -176,10 +161,11 @@ struct http_caller {
     char name[CALLER_NAME_MAX], serial[2 * CALLER_SERIAL_MAX + 1];
 };
 
-enum err http_replace_trust(struct http_server *server, struct str ca_pem, struct note *note)
+static enum err trust_make(const struct http_server *server, struct str ca_pem,
+                           gnutls_x509_trust_list_t *ret_list, struct note *note)
 {
     const gnutls_datum_t pem = {(unsigned char *)ca_pem.at, (unsigned)ca_pem.len};
-    gnutls_x509_trust_list_t list, old;
+    gnutls_x509_trust_list_t list;
     int code;
 
     if (!server->ca_pem) {
@@ -194,12 +180,62 @@ enum err http_replace_trust(struct http_server *server, struct str ca_pem, struc
         note_set(note, "no authority can be read: %s", code < 0 ? gnutls_strerror(code) : "none");
         return ERR_PARSE;
     }
+    *ret_list = list;
+    return ERR_OK;
+}
+
+/* From here on nothing can fail. Either may be NULL: it stays as it is. */
+static void take_over(struct http_server *server, struct http_pair *pair,
+                      gnutls_x509_trust_list_t list)
+{
+    gnutls_x509_trust_list_t old = NULL;
+
     http_lock(server);
-    old = server->trust;
-    server->trust = list;
+    if (pair) {
+        pair->next = server->pair;
+        server->pair = pair;
+    }
+    if (list) {
+        old = server->trust;
+        server->trust = list;
+    }
     http_unlock(server);
     if (old) gnutls_x509_trust_list_deinit(old, 1);
-    return ERR_OK;
+}
+
+enum err http_replace_trust(struct http_server *server, struct str ca_pem, struct note *note)
+{
+    gnutls_x509_trust_list_t list;
+    enum err err = trust_make(server, ca_pem, &list, note);
+
+    if (!err) take_over(server, NULL, list);
+    return err;
+}
+
+enum err http_replace_pair(struct http_server *server, struct str cert_pem, struct str key_pem,
+                           struct note *note)
+{
+    struct http_pair *pair;
+    enum err err = pair_make(server, cert_pem, key_pem, &pair, note);
+
+    if (!err) take_over(server, pair, NULL);
+    return err;
+}
+
+enum err http_replace_tls(struct http_server *server, struct str cert_pem, struct str key_pem,
+                          struct str ca_pem, struct note *note)
+{
+    gnutls_x509_trust_list_t list;
+    struct http_pair *pair;
+    enum err err = pair_make(server, cert_pem, key_pem, &pair, note);
+
+    if (err) return err;
+    err = trust_make(server, ca_pem, &list, note);
+    if (err)
+        pair_free(pair);
+    else
+        take_over(server, pair, list);
+    return err;
 }
 
 void http_trust_free(struct http_server *server)

@@ -1012,6 +1012,48 @@ static char *file_text(const char *path)
     return all;
 }
 
+TEST(pair_and_authorities_are_renewed_together_or_not_at_all)
+{
+    char command[4096], arguments[4096], *cert[2], *key[2], paths[2][2][256];
+    struct http_server *server;
+    struct note note = {""};
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i][0], sizeof paths[i][0], "%s/both%d.pem", test_dir(), i);
+        snprintf(paths[i][1], sizeof paths[i][1], "%s/both%d.key.pem", test_dir(), i);
+        snprintf(command, sizeof command,
+                 "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
+                 "-subj /CN=x%d -addext subjectAltName=IP:127.0.0.1 -keyout %s -out %s "
+                 ">/dev/null 2>&1",
+                 i, paths[i][1], paths[i][0]);
+        if (!have_curl() || system(command) != 0) SKIP("curl or openssl is not installed");
+        cert[i] = file_text(paths[i][0]);
+        key[i] = file_text(paths[i][1]);
+    }
+    server = server_with((struct http_options){
+        .cert_file = paths[0][0], .key_file = paths[0][1], .ca_file = paths[0][0]});
+    CHECK_OK("page", http_publish(server, "/page", "text/plain", STR("secret")));
+    CHECK_ERR("authorities that cannot be read, after a pair that can",
+              http_replace_tls(server, str_from(cert[1]), str_from(key[1]), STR("x"), &note),
+              ERR_PARSE);
+    snprintf(arguments, sizeof arguments, "--cacert %s https://ADDRESS/page", paths[0][0]);
+    curl_says("the old pair is shown", http_address(server), arguments, "secret");
+    CHECK_ERR(
+        "a pair that does not belong together, before authorities that can be read",
+        http_replace_tls(server, str_from(cert[1]), str_from(key[0]), str_from(cert[1]), &note),
+        ERR_PARSE);
+    curl_says("the old one still", http_address(server), arguments, "secret");
+    CHECK_OK("all good", http_replace_tls(server, str_from(cert[1]), str_from(key[1]),
+                                          str_from(cert[1]), &note));
+    snprintf(arguments, sizeof arguments, "--cacert %s https://ADDRESS/page", paths[1][0]);
+    curl_says("the new pair", http_address(server), arguments, "secret");
+    http_close(server);
+    for (int i = 0; i < 2; i++) {
+        free(cert[i]);
+        free(key[i]);
+    }
+}
+
 TEST(a_renewed_pair_is_shown_without_closing_the_listener)
 {
     char command[4096], arguments[4096], *cert[2], *key[2], paths[2][2][256];
