@@ -219,8 +219,15 @@ struct screen {
     bool typed; /* standard input is a terminal, and `before` is how it was */
     int signals;
     int ended_by; /* a signal that the caller of the process should hear of; 0: none */
+    int gone;     /* errno: the terminal takes nothing any more, and never will; 0 */
     struct buf coming, frame, picture;
 };
+
+static bool tell(struct screen *s, struct str text)
+{
+    if (!s->gone && !write_all(STDOUT_FILENO, text)) s->gone = errno;
+    return !s->gone;
+}
 
 static void enter(struct screen *s)
 {
@@ -234,12 +241,12 @@ static void enter(struct screen *s)
         quiet.c_cc[VTIME] = 0;
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &quiet);
     }
-    (void)write_all(STDOUT_FILENO, str_from(enter_screen));
+    (void)tell(s, str_from(enter_screen));
 }
 
 static void leave(struct screen *s)
 {
-    (void)write_all(STDOUT_FILENO, str_from(leave_screen));
+    (void)tell(s, str_from(leave_screen));
     if (s->typed) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &s->before);
 }
 
@@ -274,7 +281,7 @@ static void draw(struct screen *s)
         err = append_line(&s->picture, line);
     }
     if (!err) err = buf_append_c(&s->picture, "\033[J");
-    if (!err) (void)write_all(STDOUT_FILENO, buf_peek(&s->picture));
+    if (!err) (void)tell(s, buf_peek(&s->picture));
     buf_deinit(&fitted);
 }
 
@@ -349,6 +356,10 @@ static enum err show(struct screen *s, const struct maker *maker, struct note *n
             note_set(note, "the process that asks the fleet has ended");
             return ERR_INTERNAL;
         }
+        if (s->gone) { /* where it is not the session's terminal no SIGHUP tells */
+            note_set(note, "the terminal is gone: %s", strerror(s->gone));
+            return ERR_INTERNAL; /* 1: not as if no coordinator answered */
+        }
     }
 }
 
@@ -368,6 +379,7 @@ enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct
     buf_init(&s.frame, SCREEN_FRAME_MAX);
     buf_init(&s.picture, SCREEN_FRAME_MAX * 4);
     if (s.signals >= 0 && start_maker(make, owner, every_ms, &maker)) {
+        (void)signal(SIGPIPE, SIG_IGN); /* a write says it, and what was begun is ended */
         enter(&s);
         err = show(&s, &maker, note);
         leave(&s);

@@ -18,7 +18,8 @@ enum { SCREEN_FRAME_MAX = 1024 * 1024 };
 
 /* Appends one frame to `into`. Called in the maker's process, as often as it takes. */
 typedef enum err screen_make_fn(void *owner, struct buf *into);
-/* Until the user presses q or Ctrl-C. ERR_INTERNAL with a note: the maker ended. */
+/* Until the user presses q or Ctrl-C. ERR_INTERNAL with a note: the maker ended, or the terminal is
+ * gone. SIGPIPE is ignored from then on. */
 enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct note *note);
 
 /* What is shown of a frame on so many rows and columns; titles keep their mark. ERR_FULL,

@@ -1,5 +1,6 @@
 #include "musterctl/survey.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,9 +33,15 @@ enum err survey_open(struct survey *survey, const struct conf *conf, struct note
     return remote_open(conf, NULL, &survey->remote, note);
 }
 
+static void shard_close(struct survey_shard *shard)
+{
+    remote_close(shard->remote);
+    arena_deinit(&shard->memory);
+}
+
 void survey_close(struct survey *survey)
 {
-    for (size_t i = 0; i < survey->shard_count; i++) remote_close(survey->shards[i].remote);
+    for (size_t i = 0; i < survey->shard_count; i++) shard_close(&survey->shards[i]);
     remote_close(survey->remote);
     arena_deinit(&survey->memory);
 }
@@ -108,7 +115,7 @@ static void take_list(struct survey *survey, const Bigfleet__V1alpha1__ListShard
         if (is_listed(list, &survey->shards[i]))
             survey->shards[kept++] = survey->shards[i];
         else
-            remote_close(survey->shards[i].remote);
+            shard_close(&survey->shards[i]);
     }
     survey->shard_count = kept;
     survey->shards_left_out = 0;
@@ -122,14 +129,24 @@ static void take_list(struct survey *survey, const Bigfleet__V1alpha1__ListShard
             continue;
         }
         *shard = (struct survey_shard){0};
+        arena_init(&shard->memory, memory_max / SURVEY_SHARDS_MAX);
         snprintf(shard->id, sizeof shard->id, "%s", e->shard_id);
         snprintf(shard->address, sizeof shard->address, "%s", e->address);
         survey->shard_count++;
     }
 }
 
-static void ask_shard(struct survey *survey, struct survey_shard *shard)
+struct question {
+    const struct survey *survey;
+    struct survey_shard *shard; /* nobody else's until the thread is joined */
+    pthread_t thread;
+    bool begun;
+};
+
+static void *ask_shard(void *argument)
 {
+    const struct question *question = argument;
+    struct survey_shard *shard = question->shard;
     static const struct remote_method method = {"/muster.v1.ShardView/Status",
                                                 &muster__v1__shard_status_response__descriptor,
                                                 REMOTE_READ, NULL};
@@ -138,22 +155,37 @@ static void ask_shard(struct survey *survey, struct survey_shard *shard)
     enum err err = ERR_OK;
 
     shard->said = NULL;
+    arena_reset(&shard->memory);
     if (!shard->address[0]) {
         note_set(&shard->why, "its address is not known");
-        return;
+        return NULL;
     }
     if (!shard->remote)
-        err = remote_open_shard(survey->conf, shard->address, &shard->remote, &shard->why);
+        err =
+            remote_open_shard(question->survey->conf, shard->address, &shard->remote, &shard->why);
     if (!err)
-        err = remote_call(shard->remote, &method, &request.base, &survey->memory, &answer,
+        err = remote_call(shard->remote, &method, &request.base, &shard->memory, &answer,
                           &shard->why);
     if (!err) shard->said = (const void *)answer;
+    return NULL;
 }
 
 static void ask_listed(struct survey *survey)
 {
+    struct question questions[SURVEY_SHARDS_MAX];
+
     if (survey_shards(survey)) take_list(survey, survey_shards(survey));
-    for (size_t i = 0; i < survey->shard_count; i++) ask_shard(survey, &survey->shards[i]);
+    for (size_t i = 0; i < survey->shard_count; i++) {
+        struct question *q = &questions[i];
+        *q = (struct question){.survey = survey, .shard = &survey->shards[i]};
+        q->begun = pthread_create(&q->thread, NULL, ask_shard, q) == 0;
+    }
+    for (size_t i = 0; i < survey->shard_count; i++) {
+        if (questions[i].begun)
+            (void)pthread_join(questions[i].thread, NULL);
+        else
+            (void)ask_shard(&questions[i]); /* no thread to be had: it takes longer, that is all */
+    }
 }
 
 void survey_ask(struct survey *survey)

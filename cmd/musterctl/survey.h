@@ -3,7 +3,10 @@
  *
  * Fails soft: a part that does not answer is missing, with the reason in words, and the others are
  * there. The surprising rule: shards that were listed once are asked again when no coordinator
- * answers any more. They work on then, and that is worth seeing. */
+ * answers any more. They work on then, and that is worth seeing.
+ *
+ * Shards are asked side by side, each by a thread of its own that is over when the round is: all
+ * that hang together take one --timeout. */
 #ifndef MUSTERCTL_SURVEY_H
 #define MUSTERCTL_SURVEY_H
 #include "conf/conf.h"
@@ -29,6 +32,7 @@ enum { SURVEY_SHARDS_MAX = 64, SURVEY_ID_CAP = 256, SURVEY_ADDRESS_CAP = 280 };
 struct survey_shard {
     char id[SURVEY_ID_CAP], address[SURVEY_ADDRESS_CAP];
     struct remote *remote;                       /* kept from one round to the next */
+    struct arena memory;                         /* of its answer: shards are asked side by side */
     const Muster__V1__ShardStatusResponse *said; /* NULL: it did not answer */
     struct note why;                             /* then */
 };

@@ -16,7 +16,12 @@
 #include "musterctl/survey.h"
 
 static const char dash[] = "\xe2\x80\x94";
-enum { LINE_CAP = 1024, TIME_OF_DAY = 11, TIME_OF_DAY_LEN = 8 };
+enum {
+    LINE_CAP = 1024,
+    TIME_OF_DAY = 11,
+    TIME_OF_DAY_LEN = 8,
+    ROOM_QUARTERS = 3, /* of what is free that one part may take; the rest is for those after it */
+};
 
 /* -- lines -- */
 
@@ -49,14 +54,40 @@ static void age_cell(struct table *table, uint64_t ms)
         table_format(table, "%" PRIu64 "d", ms / ((uint64_t)24 * 3600 * 1000));
 }
 
+/* As many whole rows as there is room for, the first ones; the title says it when some are left
+ * out, where no screen is too small to show it. */
+static enum err rows_section(struct buf *into, const char *title, const struct table *table)
+{
+    size_t rows = table->cells / table->column_count, shown = 0, end = 0;
+    struct buf text;
+    enum err err;
+
+    buf_init(&text, (SCREEN_FRAME_MAX - into->len) / 4 * ROOM_QUARTERS);
+    err = table_print(table, &text);
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] == '\n') {
+            end = i + 1;
+            shown++;
+        }
+    shown -= shown > 0; /* the heading */
+    if (err == ERR_FULL)
+        err = buf_appendf(into, "%c%s, the first %zu of %zu\n", SCREEN_SECTION, title, shown, rows);
+    else if (!err)
+        err = buf_appendf(into, "%c%s\n", SCREEN_SECTION, title);
+    if (!err) err = buf_append(into, str_of(text.data, end));
+    buf_deinit(&text);
+    return err;
+}
+
 /* A section whose part did not answer says why in the place of its rows. */
 static enum err section(struct buf *into, const char *title, const struct table *table,
                         const struct note *why)
 {
-    enum err err = buf_appendf(into, "%c%s\n", SCREEN_SECTION, title);
+    enum err err;
 
-    if (err) return err;
-    return table ? table_print(table, into) : line(into, "no answer: %s", why->text);
+    if (table) return rows_section(into, title, table);
+    err = buf_appendf(into, "%c%s\n", SCREEN_SECTION, title);
+    return err ? err : line(into, "no answer: %s", why->text);
 }
 
 /* -- sections -- */

@@ -124,16 +124,49 @@ def whoever_is_away_is_missing_with_the_reason():
     assert done.stdout.count("no answer: no coordinator answers at") == 4 and "no coordinator answers" in done.stdout.splitlines()[0], done.stdout
 
 
+@test
+def shards_are_asked_side_by_side():
+    """Each answers only when all three have been asked: one after the other, none would."""
+    names, asked = ("shard-0", "shard-1", "shard-2"), set()
+
+    def when_all_are_asked(name):
+        def status(_request, context):
+            asked.add(name)
+            while len(asked) < len(names) and context.is_active():
+                time.sleep(0.05)
+            return METHODS[SHARD][1](**{**SHARD_SAYS, "shard_id": name})
+        return canned({SHARD: status})
+    with when_all_are_asked("shard-0") as a, when_all_are_asked("shard-1") as b, when_all_are_asked("shard-2") as c, \
+            coordinator({name: one.address for name, one in zip(names, (a, b, c))}) as server:
+        done = once(server)
+    same("all three answer", [row[:2] for row in rows(done.stdout, "SHARDS")[1:]], [[name, "41"] for name in names])
+
+
+@test
+def what_does_not_fit_the_frame_is_counted():
+    """A mebibyte for everything: the first workers are there, the title says how many are not, and later parts are whole."""
+    known = 30000
+    with shard() as one, coordinator({"shard-0": one.address}, workers=known) as server:
+        done = once(server)
+    same("it ends well", (done.returncode, done.stderr), (0, ""))
+    title = re.search(rf"^WORKERS, the first (\d+) of {known}$", done.stdout, re.M)
+    assert title and len(done.stdout.encode()) <= 1 << 20, (len(done.stdout), done.stdout[:2000])
+    shown = rows(done.stdout, title.group(0))[1:]
+    same("as many as it says, each whole", (len(shown), {len(row) for row in shown}), (int(title.group(1)), {6}))
+    assert len(shown) > 1000 and shown[0][:2] == ["w-000", "suspected"], shown[:3]
+    same("claims are there", rows(done.stdout, "CLAIMS")[1][0], "nightly")
+
+
 class Terminal:
     """A musterctl top in a pty; what it drew last, and how its terminal is set."""
 
-    def __init__(self, server, height=24, width=100, every="100ms"):
+    def __init__(self, server, height=24, width=100, every="100ms", session=("setsid", "--ctty")):
         self.said = b""
         self.master, self.slave = pty.openpty()
         self.resize(height, width)
         self.before = termios.tcgetattr(self.slave)
         # setsid --ctty: it hears of its size, and of Ctrl-C. Not by a function of ours before exec: grpc does not survive forks.
-        self.process = subprocess.Popen(["setsid", "--ctty", *words(server), "--every", every], stdin=self.slave, stdout=self.slave,
+        self.process = subprocess.Popen([*session, *words(server), "--every", every], stdin=self.slave, stdout=self.slave,
                                         stderr=subprocess.PIPE, env={"PATH": "/usr/bin:/bin", "TERM": "xterm"})
 
     def resize(self, height, width):
@@ -168,6 +201,11 @@ class Terminal:
             self.said += os.read(self.master, 65536)
         return self.process.returncode
 
+    def hang_up(self):
+        for end in (self.slave, self.master):
+            os.close(end)
+        self.slave = self.master = None
+
     def is_restored(self):
         same("the modes of the terminal", termios.tcgetattr(self.slave), self.before)
         assert self.said.rstrip().endswith(b"\033[?25h\033[?1049l"), self.said[-200:]
@@ -180,8 +218,8 @@ class Terminal:
             self.process.kill()
         self.process.wait()
         self.process.stderr.close()
-        os.close(self.slave)
-        os.close(self.master)
+        if self.master is not None:
+            self.hang_up()
 
 
 def no_child_is_left(terminal):
@@ -248,6 +286,17 @@ def a_part_that_hangs_keeps_nobody_from_leaving():
         terminal.key(b"q")
         same("q leaves at once", terminal.ended(), 0)
         terminal.is_restored()
+
+
+@test
+def a_terminal_that_is_gone_ends_it():
+    """Also where no SIGHUP tells it, because the terminal is not the session's: what it writes does."""
+    with shard() as one, coordinator({"shard-0": one.address}) as server, Terminal(server, session=["setsid"]) as terminal:
+        terminal.wait("a picture", terminal.picture)
+        terminal.hang_up()
+        same("it ends", terminal.process.wait(PATIENCE), 1)
+        assert b"the terminal is gone" in terminal.process.stderr.read(), "and says why"
+        no_child_is_left(terminal)
 
 
 @test
