@@ -17,11 +17,17 @@ static const char *topic_name(enum topic topic)
 
 /* -- small verbs -- */
 
+static bool is_young(const struct dash *dash)
+{
+    return !mono_due(dash->young_until, loop_now(dash->io->loop));
+}
+
 mono_time dash_again(const struct dash *dash, uint64_t every_ms)
 {
     mono_time now = loop_now(dash->io->loop);
     bool calm = !dash->watched && mono_due(dash->calm_from, now);
 
+    if (is_young(dash)) return mono_after(now, YOUNG_TICK_MS);
     return mono_after(now, calm ? every_ms * CALM_FACTOR : every_ms);
 }
 
@@ -226,7 +232,7 @@ static void on_tick(struct timer *timer)
 
     bool watched = http_stats(dash->http).readers > 0;
 
-    timer_start_in(timer, TICK_MS);
+    timer_start_in(timer, is_young(dash) ? YOUNG_TICK_MS : TICK_MS);
     dash->eager = dash->hurry || (watched && !dash->watched);
     dash->hurry = false;
     dash->watched = watched;
@@ -298,6 +304,7 @@ enum err dash_open(const struct dash_options *options, struct dash **ret_dash, s
     pthread_mutex_init(&dash->lock, NULL);
     buf_init(&dash->text, TOPIC_MAX);
     sample_clear(&dash->now, clock_wall(dash->io->clock));
+    dash->young_until = mono_after(loop_now(dash->io->loop), YOUNG_MS);
     dash->calm_from = mono_after(loop_now(dash->io->loop), CALM_AFTER_MS);
     dash->history = calloc(1, sizeof *dash->history);
     err = dash->history ? open_rest(dash, options, note) : ERR_NOMEM;

@@ -24,6 +24,8 @@
 
 enum {
     TICK_MS = 1000,
+    YOUNG_TICK_MS = 200, /* at the start, when one answer brings the next question: */
+    YOUNG_MS = 10000,    /* the first page is to be full soon */
     SAMPLE_MS = 2000,
     CALM_FACTOR = 5,       /* so much less often while nobody watches, */
     CALM_AFTER_MS = 60000, /* but not in the first minute: the first page is to be full */
@@ -118,7 +120,7 @@ struct dash {
     size_t channels_open;
     struct part *parts;
     bool dirty[TOPICS];
-    mono_time calm_from;
+    mono_time young_until, calm_from;
     bool watched;
     bool eager; /* in this tick everything is asked: somebody has just begun to watch, or acted */
     bool hurry; /* in the next one */
