@@ -6,15 +6,41 @@
 
 enum { LINE_MAX_BYTES = 4096, FILE_MAX = 64 << 10, FILE_MODE = 0644 };
 
-static enum err write_line(struct fs *fs, const char *path, struct str line)
+static enum err make_line(const struct dev_notes *notes, const char *from, const char *text,
+                          struct buf *into)
 {
+    struct ndjson json;
+
+    ndjson_begin(&json, into, NDJSON_LINE);
+    ndjson_u64(&json, STR("at_ms"), clock_wall(notes->io->clock).ms);
+    ndjson_c_string(&json, STR("from"), from);
+    ndjson_c_string(&json, STR("text"), text);
+    return ndjson_end(&json);
+}
+
+/* Whoever reads it should not take the rest for all there was. */
+static enum err begin_anew(const struct dev_notes *notes, struct fs_file *file)
+{
+    struct buf line;
+    enum err err = fs_truncate(notes->io->fs, file, 0);
+
+    buf_init(&line, LINE_MAX_BYTES);
+    if (!err) err = make_line(notes, "notes", "older notes were dropped: there were many", &line);
+    if (!err) err = fs_write_at(notes->io->fs, file, 0, buf_peek(&line));
+    buf_deinit(&line);
+    return err;
+}
+
+static enum err write_line(const struct dev_notes *notes, const char *path, struct str line)
+{
+    struct fs *fs = notes->io->fs;
     struct fs_file *file;
     uint64_t size = 0;
     enum err err = fs_open(fs, path, FS_WRITE | FS_CREATE | FS_APPEND, FILE_MODE, &file);
 
     if (err) return err;
     err = fs_file_size(fs, file, &size);
-    if (!err && size > FILE_MAX) err = fs_truncate(fs, file, 0);
+    if (!err && size > FILE_MAX) err = begin_anew(notes, file);
     if (!err) err = fs_write_at(fs, file, 0, line); /* to the end, wherever that is */
     fs_close(fs, file);
     return err;
@@ -23,18 +49,13 @@ static enum err write_line(struct fs *fs, const char *path, struct str line)
 void dev_notes_add(struct dev_notes *notes, const char *from, const char *text)
 {
     char path[DEV_PATH_CAP + 64];
-    struct ndjson json;
     struct buf line;
     enum err err;
 
     snprintf(path, sizeof path, "%s/%s", notes->parts->dir, DEV_NOTES_FILE);
     buf_init(&line, LINE_MAX_BYTES);
-    ndjson_begin(&json, &line, NDJSON_LINE);
-    ndjson_u64(&json, STR("at_ms"), clock_wall(notes->io->clock).ms);
-    ndjson_c_string(&json, STR("from"), from);
-    ndjson_c_string(&json, STR("text"), text);
-    err = ndjson_end(&json);
-    if (!err) err = write_line(notes->io->fs, path, buf_peek(&line));
+    err = make_line(notes, from, text, &line);
+    if (!err) err = write_line(notes, path, buf_peek(&line));
     if (err)
         LOG_WARN(notes->log, "the notes for the dashboard cannot be written", log_err("err", err));
     buf_deinit(&line);

@@ -1,6 +1,6 @@
 /* What `muster dev` does to its fleet by itself, as lines of a file that the dashboards show
  * (--dashboard-notes-file). Lines are added, so that others may add theirs; a file that has become
- * long begins anew. */
+ * long begins anew, and says so. */
 #ifndef MUSTER_DEV_NOTES_H
 #define MUSTER_DEV_NOTES_H
 #include "io/io.h"
