@@ -243,13 +243,13 @@ class Cluster:
         if self.tls:
             context = ssl.create_default_context(cafile=self.path("ca.pem"))
             context.load_cert_chain(self.path("client.pem"), self.path("client.key"))
-        failure = None
+        failure, patience = None, 5 if self.count > 1 else PATIENCE  # of several another one may answer
         for index in range(self.count) if member is None else [member]:
             url = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.ports[index]}/v3/{path}"
             headers = {"Authorization": token} if token else {}
             request = urllib.request.Request(url, json.dumps(body).encode(), headers)
             try:
-                with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+                with urllib.request.urlopen(request, timeout=patience, context=context) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as refused:
                 if refused.code not in (503, 504):

@@ -93,7 +93,7 @@ class Host:
 
     def page(self, path):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://{self.http}{path}", timeout=30) as answer:
+        with opener.open(f"http://{self.http}{path}", timeout=PATIENCE) as answer:
             return answer.read().decode()
 
     def metric(self, name):

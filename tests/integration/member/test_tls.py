@@ -43,18 +43,18 @@ def strangers_26_27():
             root = ca.read()
         naked = grpc.secure_channel(node.workers, grpc.ssl_channel_credentials(root), options=[
             *CHANNEL, ("grpc.ssl_target_name_override", "localhost")])
-        code = code_of(lambda: beat(naked, T5, timeout=20))[0]
+        code = code_of(lambda: beat(naked, T5))[0]
         check(code == UNAVAILABLE, f"26: {code}")
         leaf = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3",
                 "-subj", f"/CN=worker-{T5}", "-addext", f"subjectAltName=DNS:worker-{T5}"]
         subprocess.run([*leaf, "-keyout", other + "/key", "-out", other + "/pem"], check=True, capture_output=True)
         with open(other + "/key", "rb") as key, open(other + "/pem", "rb") as pem:
             stranger = cluster.dial_worker(node, "worker-" + T5, (key.read(), pem.read()))
-        code = code_of(lambda: beat(stranger, T5, timeout=20))[0]
+        code = code_of(lambda: beat(stranger, T5))[0]
         check(code == UNAVAILABLE, f"27: {code}")
         check(T5 not in cluster.listed(), "26, 27: nothing was heard of it")
         nobody = cluster.dial_worker(node, "somebody-else")
-        code = code_of(lambda: beat(nobody, T5, timeout=20))[0]
+        code = code_of(lambda: beat(nobody, T5))[0]
         check(code == DENIED, f"a certificate that is no worker's: {code}")
 
 

@@ -77,7 +77,7 @@ class Shard(Process):
         trust = self.trust() if self.world.tls else None
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
         try:
-            with opener.open(f"{'https' if trust else 'http'}://{self.http}{path}", timeout=10) as answer:
+            with opener.open(f"{'https' if trust else 'http'}://{self.http}{path}", timeout=coordinators.PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
