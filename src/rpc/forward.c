@@ -258,6 +258,7 @@ static void onward_message(void *owner, struct rpc_client_call *onward, struct s
     enum err err;
 
     if (!p->call) return;
+    if (p->gate->passed) p->gate->passed(p->gate->service, message);
     give_headers(p);
     err = rpc_send_bytes(p->call, message);
     if (err == ERR_FULL) {

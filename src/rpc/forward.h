@@ -71,6 +71,8 @@ struct rpc_forward_gate {
     /* Of a call that begins with its message, when `stays` said no: anybody may answer this one.
      * May be NULL. */
     bool (*keeps)(void *service, const ProtobufCMessage *message);
+    /* What the leader answered, before the caller is given it. May be NULL. */
+    void (*passed)(void *service, struct str message);
     /* Ends the call, for callers who know other words for it; or NULL. */
     void (*lost)(struct rpc_call *call, enum rpc_forward_loss loss);
 };

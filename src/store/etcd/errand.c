@@ -208,6 +208,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     struct errand *errand = owner;
 
     (void)call;
+    if (!outcome->err) etcd_passed(errand->api, message);
     if (!outcome->err)
         answered(errand, message);
     else if (errand->kind == ERRAND_GRANT && outcome->status == GRPC_FAILED_PRECONDITION)

@@ -5,6 +5,7 @@
 #include "store/etcd/errand.h"
 #include "store/etcd/listing.h"
 #include "store/etcd/outcast.h"
+#include "wire/field.h"
 
 static const struct etcd_part *const parts[] = {
     &etcd_kv_part,          &etcd_lease_part,    &etcd_watch_part,  &etcd_cluster_part,
@@ -169,6 +170,23 @@ static bool binding_stays(void *service, struct rpc_call *call)
     return etcd_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
+/* The log tells us of a commit up to a heartbeat after the leader told its caller. Who wrote through
+ * us and reads here must find what it wrote, as with etcd, whose members answer when they have it
+ * themselves: until we have it the leader is asked. While nobody leads, what we have is all there
+ * is. */
+static bool was_passed_more(const struct etcd_api *api)
+{
+    return api->passed > keys_revision(api_keys(api)) && rpc_forwarder_leader(api->forwarder)[0];
+}
+
+uint64_t etcd_shown(const struct etcd_api *api)
+{
+    uint64_t own = keys_revision(api_keys(api));
+
+    return was_passed_more(api) ? api->passed : own;
+}
+
+/* `newest`: it reads keys; the others tell of this very replica. */
 static bool binding_keeps(void *service, const ProtobufCMessage *message)
 {
     const struct leader_binding *binding = service;
@@ -176,7 +194,34 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
     const struct etcd_api *api = CONTAINER_OF(binding->leader, struct etcd_api, leader);
 
     if (!method->serializable || !method->serializable(message)) return false;
-    return !method->newest || method->newest(message) <= (int64_t)keys_revision(api_keys(api));
+    if (!method->newest) return true;
+    return !was_passed_more(api) &&
+           method->newest(message) <= (int64_t)keys_revision(api_keys(api));
+}
+
+/* Of every answer: the header is its first field, and the revision the header's third. */
+static uint64_t header_revision(struct str answer)
+{
+    struct fields fields = fields_of(answer);
+    struct field field;
+
+    if (!fields_next(&fields, &field) || field.number != 1 || field.wire != WIRE_LEN) return 0;
+    fields = fields_of(field.bytes);
+    while (fields_next(&fields, &field))
+        if (field.number == 3 && field.wire == WIRE_VARINT) return field.value;
+    return 0;
+}
+
+void etcd_passed(struct etcd_api *api, struct str answer)
+{
+    api->passed = max_u64(api->passed, header_revision(answer));
+}
+
+static void binding_passed(void *service, struct str answer)
+{
+    const struct leader_binding *binding = service;
+
+    etcd_passed(CONTAINER_OF(binding->leader, struct etcd_api, leader), answer);
 }
 
 static void on_lost(struct rpc_call *call, enum rpc_forward_loss loss)
@@ -322,7 +367,10 @@ enum err etcd_add(struct etcd_api *api, struct rpc_server *server, const struct 
                                       .stays = stays,
                                       .lost = on_lost};
     if (method->kind == RPC_UNARY) gate->timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;
-    if (method->handler == &leader_handler) gate->keeps = binding_keeps;
+    if (method->handler == &leader_handler) {
+        gate->keeps = binding_keeps;
+        gate->passed = binding_passed;
+    }
     gated.handler = &rpc_forward_handler;
     gated.service = gate;
     return rpc_server_add(server, &gated, note);

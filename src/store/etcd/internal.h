@@ -95,6 +95,7 @@ struct etcd_api {
     struct rpc_forwarder *forwarder;
     struct rpc_forward_gate gates[ETCD_GATES_MAX];
     size_t gate_count;
+    uint64_t passed; /* the newest revision that an answer of the leader's told a caller of ours */
     struct buf answer, command; /* scratch of one call */
     struct list listings;       /* Ranges of very many keys */
     struct timer listing_turn;
@@ -151,6 +152,10 @@ bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for *
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
 /* The way to it, for calls of our own; NULL: nobody knows one. */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
+/* The newest revision that a caller of ours was shown: what we have, or what the leader's answers
+ * told through us and the log has not brought yet. */
+uint64_t etcd_shown(const struct etcd_api *api);
+void etcd_passed(struct etcd_api *api, struct str answer); /* of the leader's, to a caller of ours */
 /* Of a stream whose service is the api: true on the leader. */
 bool etcd_stays(void *api, struct rpc_call *call);
 /* Of an administrator, or without TLS: for what is more than keys. */
