@@ -33,6 +33,7 @@ struct wait { /* lives until nobody waits and nothing of it is on its way */
     struct buf key, end; /* end: of the range of those who want the same */
     struct looker own, before;
     bool stays; /* the key does, though nobody waits here any more */
+    bool named; /* its caller knows the lease, and can ask another replica with it */
 };
 
 /* -- looking -- */
@@ -116,20 +117,10 @@ static void refuse(struct wait *wait, enum etcd_error error)
     fail(wait, etcd_errors[error].status, str_from(etcd_errors[error].text));
 }
 
-static void reply(struct wait *wait)
+/* What an errand that cannot begin is refused with. */
+static enum etcd_error refusal_of(enum err err)
 {
-    struct etcd_api *api = wait->api;
-    struct pack pack = pack_begin(&api->answer);
-
-    wait->turn.key = buf_peek(&wait->key);
-    wait->kind->pack(api, &pack, &wait->turn);
-    if (pack.err) { /* it has its turn, and cannot be told */
-        refuse(wait, ETCD_TIMEOUT);
-        return;
-    }
-    rpc_reply_bytes(wait->call, buf_peek(&api->answer));
-    store_count(api->service->metrics.lock_grants, 1);
-    wait_free(wait);
+    return err == ERR_CLOSED ? ETCD_STOPPED : ETCD_TOO_MANY_REQUESTS;
 }
 
 /* -- its turn -- */
@@ -142,6 +133,22 @@ static void give_up(struct wait *wait, enum etcd_error error)
     rpc_call_set_data(wait->call, NULL);
     wait->call = NULL;
     leave(wait);
+}
+
+static void reply(struct wait *wait)
+{
+    struct etcd_api *api = wait->api;
+    struct pack pack = pack_begin(&api->answer);
+
+    wait->turn.key = buf_peek(&wait->key);
+    wait->kind->pack(api, &pack, &wait->turn);
+    if (pack.err) { /* it has its turn, and cannot be told */
+        give_up(wait, ETCD_TIMEOUT);
+        return;
+    }
+    rpc_reply_bytes(wait->call, buf_peek(&api->answer));
+    store_count(api->service->metrics.lock_grants, 1);
+    wait_free(wait);
 }
 
 static bool has_key(const struct wait *wait)
@@ -173,12 +180,13 @@ static void confirm(struct wait *wait)
 {
     Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
     struct str key = buf_peek(&wait->key);
+    enum err err;
 
     wait->step = WAIT_CONFIRMS;
     range.key = (ProtobufCBinaryData){key.len, (uint8_t *)(uintptr_t)key.at};
     range.count_only = true;
-    if (errand_begin(&wait->errand, ERRAND_CATCH_UP, &range.base, 0, on_confirmed))
-        give_up(wait, ETCD_TOO_MANY_REQUESTS);
+    err = errand_begin(&wait->errand, ERRAND_CATCH_UP, &range.base, 0, on_confirmed);
+    if (err) give_up(wait, refusal_of(err));
 }
 
 static void look(struct wait *wait)
@@ -249,15 +257,17 @@ static void enter(struct wait *wait)
 {
     struct etcd_api *api = wait->api;
     struct turn_txn txn;
+    enum err err;
 
     wait->step = WAIT_ENTERS;
     turn_enter(&txn, buf_peek(&wait->key), wait->turn.lease, wait->value, wait->kind->says,
                range_of(wait));
-    if (is_large(&txn))
+    if (is_large(&txn)) {
         refuse(wait, ETCD_TOO_LARGE);
-    else if (errand_begin(&wait->errand, ERRAND_TXN, &txn.txn.base, api->leader.wait_ms,
-                          on_entered))
-        refuse(wait, ETCD_TOO_MANY_REQUESTS);
+        return;
+    }
+    err = errand_begin(&wait->errand, ERRAND_TXN, &txn.txn.base, api->leader.wait_ms, on_entered);
+    if (err) refuse(wait, refusal_of(err));
 }
 
 static void on_granted(struct errand *errand, const struct errand_answer *answer)
@@ -276,12 +286,13 @@ static void grant(struct wait *wait)
 {
     Etcdserverpb__LeaseGrantRequest grant = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
     struct etcd_api *api = wait->api;
+    enum err err;
 
     wait->step = WAIT_GRANTS;
     grant.id = wait->turn.lease;
     grant.ttl = LEASE_S;
-    if (errand_begin(&wait->errand, ERRAND_GRANT, &grant.base, api->leader.wait_ms, on_granted))
-        refuse(wait, ETCD_TOO_MANY_REQUESTS);
+    err = errand_begin(&wait->errand, ERRAND_GRANT, &grant.base, api->leader.wait_ms, on_granted);
+    if (err) refuse(wait, refusal_of(err));
 }
 
 static enum err name_keys(struct wait *wait)
@@ -310,6 +321,7 @@ static enum err wait_new(struct etcd_api *api, struct rpc_call *call, const stru
     wait->value = ask->value;
     wait->turn.name = ask->name;
     wait->turn.lease = ask->lease;
+    wait->named = ask->lease != 0;
     while (wait->turn.lease == 0) /* ends: one of 2^63 is zero */
         wait->turn.lease = (int64_t)(entropy_u64(api->options.io->entropy) & INT64_MAX);
     buf_init(&wait->key, ETCD_MESSAGE_MAX);
@@ -364,14 +376,15 @@ void waits_begin(struct etcd_api *api, struct rpc_call *call, const struct wait_
         enter(wait);
 }
 
-/* Its key stays where it is: the place in the queue is good at another replica. */
+/* Its key stays where it is: the place in the queue is good at another replica, for who knows its
+ * lease. Anybody else could not come back to it, and would only hold up the queue for a minute. */
 static void send_away(struct wait *wait, enum etcd_error error)
 {
     etcd_finish(wait->call, error);
     rpc_call_set_data(wait->call, NULL);
     wait->call = NULL;
-    wait->stays = true;
-    if (wait->step == WAIT_WAITS) wait_free(wait);
+    wait->stays = wait->named;
+    if (wait->step == WAIT_WAITS) gone(wait);
 }
 
 void waits_drain(void *service, struct rpc_call *call)

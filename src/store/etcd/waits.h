@@ -8,7 +8,8 @@
  * the leader (store/etcd/errand.h). So a change of leaders is not noticed by who waits.
  *
  * Whose caller goes away leaves: its key is deleted, as etcd does. A server that stops leaves the
- * key where it is, and who asks another replica with the same lease has its place again. A caller
+ * key where it is, unless the lease was granted here, and who asks another replica with the same lease
+ * has its place again. A caller
  * whose key goes while it waits (its lease ended) is told so at once, and never has its turn. */
 #ifndef STORE_ETCD_WAITS_H
 #define STORE_ETCD_WAITS_H

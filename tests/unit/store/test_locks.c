@@ -30,7 +30,7 @@ static struct {
     struct rpc_server *server;
     struct etcd_api *etcd;
     struct rpc_channel *channel;
-    bool closed, stopped, hung_up;
+    bool closed, stopped, hung_up, drained;
 } rig;
 
 /* -- the world -- */
@@ -503,6 +503,80 @@ TEST(an_observer_that_does_not_read_is_told_the_newest_when_it_does)
     rpc_call_cancel(call);
     CHECK("it ends", sim_wait(rig.sim, is_true, &reader.ended, WAIT_MS) == SIM_REACHED);
     CHECK("and is forgotten", sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
+    close_rig();
+}
+
+/* -- what is not left behind -- */
+
+/* Of those who want it, by whichever lease. */
+static uint64_t queue_of(const char *prefix)
+{
+    char end[16];
+
+    return keys_count_range(keys(), interest_prefix(str_from(prefix), end), 0);
+}
+
+static bool two_want_it(void *prefix)
+{
+    return queue_of(prefix) == 2;
+}
+
+TEST(who_waits_where_it_stops_keeps_its_place_only_by_a_lease_that_it_knows)
+{
+    struct answer named, unnamed;
+
+    open_rig((struct store_service_limits){0});
+    lock_first();
+    come_in(&named, 2, "l/2");
+    CHECK_U64("it is free", (start_lock(&unnamed, "u", 1), wait_answer(&unnamed)), GRPC_OK);
+    start_lock(&unnamed, "u", 0);
+    CHECK("in", sim_wait(rig.sim, two_want_it, (void *)(uintptr_t) "u/", WAIT_MS) == SIM_REACHED);
+    (void)sim_run_for(rig.sim, 10);
+    CHECK("both wait", !named.done && !unnamed.done);
+    rpc_server_drain(rig.server, WAIT_MS, set_true, &rig.drained);
+    CHECK_U64("sent away", wait_answer(&named), GRPC_UNAVAILABLE);
+    CHECK_U64("sent away", wait_answer(&unnamed), GRPC_UNAVAILABLE);
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* its lease lasts for a minute */
+    CHECK_U64("nobody could come back to it", queue_of("u/"), 1);
+    CHECK("with its lease it has its place", has("l/2"));
+    CHECK("drained",
+          rig.drained || sim_wait(rig.sim, is_true, &rig.drained, WAIT_MS) == SIM_REACHED);
+    close_rig();
+}
+
+TEST(who_asks_as_it_stops_is_told_so_and_not_that_there_are_too_many)
+{
+    struct answer answer;
+
+    open_rig((struct store_service_limits){0});
+    lock_first();
+    rig.etcd->errands.stopped = true;
+    start_lock(&answer, "l", 2);
+    CHECK_U64("refused", wait_answer(&answer), GRPC_UNAVAILABLE);
+    CHECK_TEXT("by name", answer.text, "etcdserver: server stopped");
+    start_lock(&answer, "l", 0);
+    CHECK_U64("refused", wait_answer(&answer), GRPC_UNAVAILABLE);
+    CHECK_TEXT("by name", answer.text, "etcdserver: server stopped");
+    rig.etcd->errands.stopped = false;
+    close_rig();
+}
+
+TEST(who_cannot_be_told_that_it_has_the_lock_does_not_keep_it)
+{
+    struct answer answer;
+    size_t room;
+
+    open_rig((struct store_service_limits){0});
+    CHECK_U64("a lease", grant(1), GRPC_OK);
+    buf_deinit(&rig.etcd->answer);
+    room = rig.etcd->answer.max;
+    rig.etcd->answer.max = 1; /* as without memory */
+    start_lock(&answer, "l", 1);
+    CHECK_U64("not told", wait_answer(&answer), GRPC_UNAVAILABLE);
+    rig.etcd->answer.max = room;
+    CHECK("it leaves",
+          nobody_waits(NULL) || sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
+    CHECK("and nobody has it", !has("l/1"));
     close_rig();
 }
 
