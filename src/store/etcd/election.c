@@ -81,55 +81,24 @@ static enum etcd_error check_resign(struct etcd_request *request)
     return etcd_txn_check(request);
 }
 
-/* False: it is answered. `held`: the key was the leader's. */
-static bool txn_held(struct etcd_request *request, struct str reply, struct store_txn_reply *told,
-                     bool *ret_held)
-{
-    ProtobufCMessage *response;
-    struct note note;
-
-    if (store_txn_parse(reply, told)) {
-        request_refuse_as(&request->base, LEADER_DOUBT);
-    } else if (told->refusal) {
-        etcd_refuse(request, etcd_error_of(told->refusal));
-    } else if (message_read(&etcdserverpb__txn_response__descriptor, told->response, NULL,
-                            rpc_call_arena(request->base.call), &response, &note)) {
-        request_refuse_as(&request->base, LEADER_DOUBT);
-    } else {
-        *ret_held = ((const Etcdserverpb__TxnResponse *)response)->succeeded;
-        return true;
-    }
-    return false;
-}
-
-static void reply_header(struct etcd_request *request, uint64_t revision)
+static void proclaimed(struct etcd_request *request, struct str reply)
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = pack_begin(&api->answer);
-
-    etcd_header(api, &answer, revision);
-    etcd_reply(request, &answer);
-}
-
-static void proclaimed(struct etcd_request *request, struct str reply)
-{
     struct store_txn_reply told;
-    bool held;
+    ProtobufCMessage *response;
+    struct note note;
 
-    if (!txn_held(request, reply, &told, &held)) return;
-    if (held)
-        reply_header(request, told.revision);
-    else
+    if (!etcd_txn_done(request, reply, &told)) return;
+    if (message_read(&etcdserverpb__txn_response__descriptor, told.response, NULL,
+                     rpc_call_arena(request->base.call), &response, &note)) {
+        request_refuse_as(&request->base, LEADER_DOUBT);
+    } else if (((const Etcdserverpb__TxnResponse *)response)->succeeded) {
+        etcd_header(api, &answer, told.revision);
+        etcd_reply(request, &answer);
+    } else {
         etcd_refuse(request, ETCD_ELECTION_NOT_LEADER);
-}
-
-/* Who is not the leader resigns as well: it is not one afterwards. */
-static void resigned(struct etcd_request *request, struct str reply)
-{
-    struct store_txn_reply told;
-    bool held;
-
-    if (txn_held(request, reply, &told, &held)) reply_header(request, told.revision);
+    }
 }
 
 /* -- Leader -- */
@@ -187,7 +156,7 @@ static const struct etcd_method methods[] = {
     {ELECTION("Proclaim", proclaim, proclaim), .check = check_proclaim, .allows = etcd_txn_allows,
      .command = etcd_txn_command, .written = proclaimed},
     {ELECTION("Resign", resign, resign), .check = check_resign, .allows = etcd_txn_allows,
-     .command = etcd_txn_command, .written = resigned},
+     .command = etcd_txn_command, .written = etcd_txn_header}, /* who does not lead resigns, too */
     {ELECTION("Leader", leader, leader), .allows = allows_leader, .read = leader},
     {.base = {.path = NULL}},
 };

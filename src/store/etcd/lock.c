@@ -54,22 +54,6 @@ static enum etcd_error check_unlock(struct etcd_request *request)
     return etcd_txn_check(request);
 }
 
-static void unlocked(struct etcd_request *request, struct str reply)
-{
-    struct etcd_api *api = api_of(request);
-    struct pack answer = pack_begin(&api->answer);
-    struct store_txn_reply told;
-
-    if (store_txn_parse(reply, &told)) {
-        request_refuse_as(&request->base, LEADER_DOUBT);
-    } else if (told.refusal) {
-        etcd_refuse(request, etcd_error_of(told.refusal));
-    } else {
-        etcd_header(api, &answer, told.revision);
-        etcd_reply(request, &answer);
-    }
-}
-
 static const struct etcd_method methods[] = {
     {.base = {.path = "/v3lockpb.Lock/Unlock",
               .name = "Unlock",
@@ -79,7 +63,7 @@ static const struct etcd_method methods[] = {
      .allows = etcd_txn_allows,
      .inner = true,
      .command = etcd_txn_command,
-     .written = unlocked},
+     .written = etcd_txn_header},
     {.base = {.path = NULL}},
 };
 

@@ -144,19 +144,35 @@ enum err etcd_txn_command(struct etcd_request *request, struct buf *into, enum s
     return store_txn_write(txn_of(request), 0, into);
 }
 
-void etcd_txn_written(struct etcd_request *request, struct str reply)
+bool etcd_txn_done(struct etcd_request *request, struct str reply, struct store_txn_reply *ret_told)
+{
+    if (store_txn_parse(reply, ret_told))
+        request_refuse_as(&request->base, LEADER_DOUBT);
+    else if (ret_told->refusal)
+        etcd_refuse(request, etcd_error_of(ret_told->refusal));
+    else
+        return true;
+    return false;
+}
+
+static void tell(struct etcd_request *request, struct str reply, bool whole)
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = pack_begin(&api->answer);
     struct store_txn_reply told;
 
-    if (store_txn_parse(reply, &told)) {
-        request_refuse_as(&request->base, LEADER_DOUBT);
-    } else if (told.refusal) {
-        etcd_refuse(request, etcd_error_of(told.refusal));
-    } else {
-        etcd_header(api, &answer, told.revision);
-        if (!answer.err) answer.err = buf_append(&api->answer, told.response);
-        etcd_reply(request, &answer);
-    }
+    if (!etcd_txn_done(request, reply, &told)) return;
+    etcd_header(api, &answer, told.revision);
+    if (whole && !answer.err) answer.err = buf_append(&api->answer, told.response);
+    etcd_reply(request, &answer);
+}
+
+void etcd_txn_written(struct etcd_request *request, struct str reply)
+{
+    tell(request, reply, true);
+}
+
+void etcd_txn_header(struct etcd_request *request, struct str reply)
+{
+    tell(request, reply, false);
 }

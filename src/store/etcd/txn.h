@@ -14,4 +14,9 @@ void etcd_txn_read(struct etcd_request *request);
 enum err etcd_txn_command(struct etcd_request *request, struct buf *into,
                           enum store_kind *ret_kind);
 void etcd_txn_written(struct etcd_request *request, struct str reply);
+/* The same of a method whose answer is the header alone. */
+void etcd_txn_header(struct etcd_request *request, struct str reply);
+/* What came of it. False: it was refused, and is answered. */
+bool etcd_txn_done(struct etcd_request *request, struct str reply,
+                   struct store_txn_reply *ret_told);
 #endif
