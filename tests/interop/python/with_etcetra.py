@@ -80,7 +80,7 @@ async def waits():
             pass
     async with client(1).with_lock("/etcetra/busy", ttl=60):
         pass
-    async with client(2).connect() as etcd:
+    async with client(1).connect() as etcd:
         assert not await etcd.get_prefix("/etcetra/busy"), "a key is left"
 
 
