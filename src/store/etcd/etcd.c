@@ -179,13 +179,6 @@ static bool was_passed_more(const struct etcd_api *api)
     return api->passed > keys_revision(api_keys(api)) && rpc_forwarder_leader(api->forwarder)[0];
 }
 
-uint64_t etcd_shown(const struct etcd_api *api)
-{
-    uint64_t own = keys_revision(api_keys(api));
-
-    return was_passed_more(api) ? api->passed : own;
-}
-
 /* `newest`: it reads keys; the others tell of this very replica. */
 static bool binding_keeps(void *service, const ProtobufCMessage *message)
 {

@@ -78,6 +78,7 @@ struct feed {
     struct list all, ready, asking, notified;
     size_t count;
     uint64_t revision; /* as applied here last */
+    uint64_t shown;    /* somebody was, by the leader through us: may be ahead of it */
     uint64_t walked;   /* changes looked at in this turn */
     struct task pump;
     struct timer next_turn; /* runs while this one has had its share */
@@ -497,7 +498,7 @@ static enum err tell_progress(struct feed_stream *stream, int64_t id)
 
 static bool has_begun(const struct feed *feed, uint64_t start_revision)
 {
-    return start_revision <= keys_revision(keys_of(feed));
+    return max_u64(start_revision, feed->shown) <= keys_revision(keys_of(feed));
 }
 
 static void tell(struct watch *watch)
@@ -715,10 +716,21 @@ static const char *watch_make(struct feed_stream *stream, const struct feed_crea
     return NULL;
 }
 
+/* What requests are answered with: an answer never names less than one before it. */
+static uint64_t shown_revision(const struct feed *feed)
+{
+    return max_u64(keys_revision(keys_of(feed)), feed->shown);
+}
+
+void feed_shown(struct feed *feed, uint64_t revision)
+{
+    feed->shown = max_u64(feed->shown, revision);
+}
+
 void feed_create(struct feed_stream *stream, const struct feed_create *create)
 {
     struct feed *feed = stream->feed;
-    struct answer told = {.created = true, .id = -1, .revision = keys_revision(keys_of(feed))};
+    struct answer told = {.created = true, .id = -1, .revision = shown_revision(feed)};
     struct watch *watch = NULL;
 
     told.reason = watch_make(stream, create, &watch);
@@ -748,9 +760,8 @@ void feed_cancel(struct feed_stream *stream, int64_t id)
 
     if (!watch) return;
     watch_free(watch);
-    answer(stream, &(struct answer){.canceled = true,
-                                    .id = id,
-                                    .revision = keys_revision(keys_of(stream->feed))});
+    answer(stream, &(struct answer){
+                       .canceled = true, .id = id, .revision = shown_revision(stream->feed)});
     pump_soon(stream->feed); /* it may have been what progress waited for */
 }
 

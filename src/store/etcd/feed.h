@@ -67,6 +67,10 @@ void feed_create(struct feed_stream *stream, const struct feed_create *create);
 void feed_cancel(struct feed_stream *stream, int64_t id);
 void feed_progress(struct feed_stream *stream);
 
+/* A caller was shown this revision before it came here: watches from now on begin behind it, and
+ * requests are answered with it. Who wrote through us and then watches is not told of its own
+ * write. */
+void feed_shown(struct feed *feed, uint64_t revision);
 void feed_applied(struct feed *feed, const struct store_applied *applied);
 void feed_restored(struct feed *feed);
 #endif

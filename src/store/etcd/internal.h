@@ -152,9 +152,6 @@ bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for *
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
 /* The way to it, for calls of our own; NULL: nobody knows one. */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
-/* The newest revision that a caller of ours was shown: what we have, or what the leader's answers
- * told through us and the log has not brought yet. */
-uint64_t etcd_shown(const struct etcd_api *api);
 void etcd_passed(struct etcd_api *api, struct str answer); /* of the leader's, to a caller of ours */
 /* Of a stream whose service is the api: true on the leader. */
 bool etcd_stays(void *api, struct rpc_call *call);

@@ -85,23 +85,6 @@ static const char *refusal(void *owner, struct key_range range)
                                                                  : etcd_errors[ETCD_DENIED].text;
 }
 
-/* "From now on" is behind all that was shown here, also what the log has yet to bring: who wrote
- * through us and then watches is not told of its own write. */
-static void ask(struct watch_stream *stream, Etcdserverpb__WatchRequest request)
-{
-    uint64_t shown = etcd_shown(stream->api);
-    Etcdserverpb__WatchCreateRequest later;
-
-    if (request.request_union_case == ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST &&
-        request.create_request->start_revision == 0 &&
-        shown > keys_revision(api_keys(stream->api))) {
-        later = *request.create_request;
-        later.start_revision = (int64_t)shown + 1;
-        request.create_request = &later;
-    }
-    ask_watch(&stream->feed, &request, refusal, stream);
-}
-
 static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str bytes)
 {
@@ -114,7 +97,8 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
         etcd_finish(call, ETCD_TIMEOUT_APPLIED);
         return;
     }
-    ask(stream, *(const Etcdserverpb__WatchRequest *)message);
+    feed_shown(api->watches->feed, api->passed);
+    ask_watch(&stream->feed, (const Etcdserverpb__WatchRequest *)message, refusal, stream);
     pause_if_full(stream);
 }
 
