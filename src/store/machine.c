@@ -397,9 +397,8 @@ static const struct store_result not_read = {
  * twice, or progress past what was told. */
 static void tell_so_far(struct store_machine *machine)
 {
-    struct store_applied applied = {.entry = &machine->part.entry,
-                                    .result = &not_read,
-                                    .changes = fresh_changes(machine)};
+    struct store_applied applied = {
+        .entry = &machine->part.entry, .result = &not_read, .changes = fresh_changes(machine)};
 
     if (applied.changes.first == applied.changes.end) return;
     machine->part.told = applied.changes.end;

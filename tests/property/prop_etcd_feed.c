@@ -700,10 +700,8 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_ami
     apply(&(struct store_command){
         .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(8), .ttl_ms = 1000});
     note_change(0, true, 5, ++w.revision);
-    apply(&(struct store_command){.kind = STORE_PUT,
-                                  .key = STR("a0"),
-                                  .value = STR("5"),
-                                  .held = store_plain_lease(8)});
+    apply(&(struct store_command){
+        .kind = STORE_PUT, .key = STR("a0"), .value = STR("5"), .held = store_plain_lease(8)});
     for (uint32_t i = 0; i < WIDE; i++) {
         (void)snprintf(name, sizeof name, "many/%05u", (unsigned)i % 100000u);
         w.revision++;

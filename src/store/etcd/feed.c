@@ -760,8 +760,8 @@ void feed_cancel(struct feed_stream *stream, int64_t id)
 
     if (!watch) return;
     watch_free(watch);
-    answer(stream, &(struct answer){
-                       .canceled = true, .id = id, .revision = shown_revision(stream->feed)});
+    answer(stream,
+           &(struct answer){.canceled = true, .id = id, .revision = shown_revision(stream->feed)});
     pump_soon(stream->feed); /* it may have been what progress waited for */
 }
 

@@ -152,7 +152,8 @@ bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for *
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
 /* The way to it, for calls of our own; NULL: nobody knows one. */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
-void etcd_passed(struct etcd_api *api, struct str answer); /* of the leader's, to a caller of ours */
+void etcd_passed(struct etcd_api *api,
+                 struct str answer); /* of the leader's, to a caller of ours */
 /* Of a stream whose service is the api: true on the leader. */
 bool etcd_stays(void *api, struct rpc_call *call);
 /* Of an administrator, or without TLS: for what is more than keys. */
