@@ -141,11 +141,11 @@ static void leader_says(struct bed *bed, const V3electionpb__LeaderKey *leader, 
     struct key_value before, now;
     struct turn_txn txn;
     uint64_t revision;
-    bool was, is;
+    bool was, is, there;
 
     if (!leader) return;
-    was = keys_get(keys_of(bed), view(leader->key), 0, &before) &&
-          before.create == (uint64_t)leader->rev;
+    there = keys_get(keys_of(bed), view(leader->key), 0, &before);
+    was = there && before.create == (uint64_t)leader->rev;
     if (stays)
         turn_says(&txn, view(leader->key), leader->rev, value, leader->lease);
     else
@@ -154,7 +154,7 @@ static void leader_says(struct bed *bed, const V3electionpb__LeaderKey *leader, 
     if (!answer) return;
     is = keys_get(keys_of(bed), view(leader->key), 0, &now);
     /* Of a key that is not there the compare with 0 holds: then it is made. */
-    must(answer->succeeded == (was || (leader->rev == 0 && !is) || (leader->rev == 0 && stays)));
+    must(answer->succeeded == (was || (leader->rev == 0 && !there)));
     must(!answer->succeeded || is == stays);
     must(!answer->succeeded || !stays || str_equal(now.value, value));
 }
