@@ -19,11 +19,12 @@ def never_connected(error):
 class Redialed:
     def __init__(self, dial):
         self.dial, self.lock, self.channel, self.given_up = dial, threading.Lock(), dial(), None
+        self.old = []  # closed with the last: another thread may be about to ask on one
 
     def current(self):
         with self.lock:
             if self.given_up is self.channel:
-                self.channel.close()  # nothing is under way on it: whatever was has failed with what gave it up
+                self.old.append(self.channel)
                 self.channel = self.dial()
             return self.channel
 
@@ -47,7 +48,8 @@ class Redialed:
         self.channel.unsubscribe(callback)
 
     def close(self):
-        self.channel.close()
+        for channel in [*self.old, self.channel]:
+            channel.close()
 
     def __enter__(self):
         return self

@@ -249,6 +249,18 @@ static void read(struct request *request)
         method_of(request)->read(mine);
 }
 
+/* A leader that is new may not have all that was told before it led, to this replica or to the one
+ * that passes the read on: then it reads as if the read were linearizable. */
+static bool may_lack_told(const struct request *request)
+{
+    const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);
+    struct str hops;
+
+    return leader_here(request->leader) && method_of(request)->newest &&
+           (api->passed > keys_revision(api_keys(api)) ||
+            rpc_call_metadata(request->call, STR(RPC_HOPS_HEADER), &hops));
+}
+
 static bool admit(struct request *request)
 {
     struct etcd_request *mine = etcd_request_of(request);
@@ -263,7 +275,8 @@ static bool admit(struct request *request)
         etcd_refuse(mine, ETCD_NO_LEADER);
     else if (outcast_known(api_of(mine)->outcast))
         etcd_refuse(mine, ETCD_REMOVED);
-    else if (method->serializable && method->serializable(request->message))
+    else if (method->serializable && method->serializable(request->message) &&
+             !may_lack_told(request))
         read(request);
     else if (!leader_here(request->leader))
         request_redirect(request);

@@ -233,6 +233,9 @@ static void on_entered(struct errand *errand, const struct errand_answer *answer
             wait_free(wait);
         return;
     }
+    /* Of a lease that nobody else knows the key is ours, also when the answer that said so was lost
+     * with a leader and the second try found it there. */
+    if (!wait->named) wait->as.made = true;
     wait->turn.create = wait->as.create;
     wait->turn.entered = wait->turn.revision = answer->revision;
     if (!wait->call) {
