@@ -182,6 +182,7 @@ static void answered(struct errand *errand, struct str message)
     const Etcdserverpb__ResponseHeader *header;
     struct note note;
 
+    etcd_passed(errand->api, message);
     if (errand->kind == ERRAND_TXN) {
         finish_txn(errand, message, 0);
         return;
@@ -208,7 +209,6 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     struct errand *errand = owner;
 
     (void)call;
-    if (!outcome->err) etcd_passed(errand->api, message);
     if (!outcome->err)
         answered(errand, message);
     else if (errand->kind == ERRAND_GRANT && outcome->status == GRPC_FAILED_PRECONDITION)

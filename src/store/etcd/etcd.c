@@ -170,16 +170,15 @@ static bool binding_stays(void *service, struct rpc_call *call)
     return etcd_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
-/* The log tells us of a commit up to a heartbeat after the leader told its caller. Who wrote through
- * us and reads here must find what it wrote, as with etcd, whose members answer when they have it
- * themselves: until we have it the leader is asked. While nobody leads, what we have is all there
- * is. */
-static bool was_passed_more(const struct etcd_api *api)
+/* The log tells us of a commit up to a heartbeat after the leader told its caller. */
+static bool lacks_told(const struct etcd_api *api)
 {
-    return api->passed > keys_revision(api_keys(api)) && rpc_forwarder_leader(api->forwarder)[0];
+    return api->passed > keys_revision(api_keys(api));
 }
 
-/* `newest`: it reads keys; the others tell of this very replica. */
+/* Who wrote through us and reads here must find what it wrote, as with etcd, whose members answer
+ * when they have it themselves: until we have it the leader is asked. While nobody leads, what we
+ * have is all there is. `newest`: it reads keys; the others tell of this very replica. */
 static bool binding_keeps(void *service, const ProtobufCMessage *message)
 {
     const struct leader_binding *binding = service;
@@ -188,8 +187,8 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
 
     if (!method->serializable || !method->serializable(message)) return false;
     if (!method->newest) return true;
-    return !was_passed_more(api) &&
-           method->newest(message) <= (int64_t)keys_revision(api_keys(api));
+    if (lacks_told(api) && rpc_forwarder_leader(api->forwarder)[0]) return false;
+    return method->newest(message) <= (int64_t)keys_revision(api_keys(api));
 }
 
 /* Of every answer: the header is its first field, and the revision the header's third. */
@@ -257,8 +256,7 @@ static bool may_lack_told(const struct request *request)
     struct str hops;
 
     return leader_here(request->leader) && method_of(request)->newest &&
-           (api->passed > keys_revision(api_keys(api)) ||
-            rpc_call_metadata(request->call, STR(RPC_HOPS_HEADER), &hops));
+           (lacks_told(api) || rpc_call_metadata(request->call, STR(RPC_HOPS_HEADER), &hops));
 }
 
 static bool admit(struct request *request)

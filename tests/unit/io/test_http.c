@@ -1012,15 +1012,16 @@ static char *file_text(const char *path)
     return all;
 }
 
-TEST(pair_and_authorities_are_renewed_together_or_not_at_all)
+enum { PATH_LEN = 256 };
+
+/* Two self-signed certificates and their keys: where they are, and as texts that the caller frees. */
+static void two_pairs(const char *name, char paths[2][2][PATH_LEN], char *cert[2], char *key[2])
 {
-    char command[4096], arguments[4096], *cert[2], *key[2], paths[2][2][256];
-    struct http_server *server;
-    struct note note = {""};
+    char command[4096];
 
     for (int i = 0; i < 2; i++) {
-        snprintf(paths[i][0], sizeof paths[i][0], "%s/both%d.pem", test_dir(), i);
-        snprintf(paths[i][1], sizeof paths[i][1], "%s/both%d.key.pem", test_dir(), i);
+        snprintf(paths[i][0], PATH_LEN, "%s/%s%d.pem", test_dir(), name, i);
+        snprintf(paths[i][1], PATH_LEN, "%s/%s%d.key.pem", test_dir(), name, i);
         snprintf(command, sizeof command,
                  "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
                  "-subj /CN=x%d -addext subjectAltName=IP:127.0.0.1 -keyout %s -out %s "
@@ -1030,6 +1031,15 @@ TEST(pair_and_authorities_are_renewed_together_or_not_at_all)
         cert[i] = file_text(paths[i][0]);
         key[i] = file_text(paths[i][1]);
     }
+}
+
+TEST(pair_and_authorities_are_renewed_together_or_not_at_all)
+{
+    char arguments[4096], *cert[2], *key[2], paths[2][2][PATH_LEN];
+    struct http_server *server;
+    struct note note = {""};
+
+    two_pairs("both", paths, cert, key);
     server = server_with((struct http_options){
         .cert_file = paths[0][0], .key_file = paths[0][1], .ca_file = paths[0][0]});
     CHECK_OK("page", http_publish(server, "/page", "text/plain", STR("secret")));
@@ -1056,21 +1066,10 @@ TEST(pair_and_authorities_are_renewed_together_or_not_at_all)
 
 TEST(a_renewed_pair_is_shown_without_closing_the_listener)
 {
-    char command[4096], arguments[4096], *cert[2], *key[2], paths[2][2][256];
+    char arguments[4096], *cert[2], *key[2], paths[2][2][PATH_LEN];
     struct http_server *server;
     struct note note = {""};
-    for (int i = 0; i < 2; i++) {
-        snprintf(paths[i][0], sizeof paths[i][0], "%s/cert%d.pem", test_dir(), i);
-        snprintf(paths[i][1], sizeof paths[i][1], "%s/key%d.pem", test_dir(), i);
-        snprintf(command, sizeof command,
-                 "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
-                 "-subj /CN=x%d -addext subjectAltName=IP:127.0.0.1 -keyout %s -out %s "
-                 ">/dev/null 2>&1",
-                 i, paths[i][1], paths[i][0]);
-        if (!have_curl() || system(command) != 0) SKIP("curl or openssl is not installed");
-        cert[i] = file_text(paths[i][0]);
-        key[i] = file_text(paths[i][1]);
-    }
+    two_pairs("renewed", paths, cert, key);
     server = server_with((struct http_options){.cert_file = paths[0][0], .key_file = paths[0][1]});
     CHECK_OK("page", http_publish(server, "/page", "text/plain", STR("secret")));
     for (int round = 0; round < 3; round++) {
