@@ -35,9 +35,10 @@ enum {
     REPLICA_ACTOR_MAX = 255,   /* identity that asked for a command */
     REPLICA_REQUEST_ID_MAX = 64,
     REPLICA_COMMAND_MAX = 4 << 20, /* bytes of one command */
-    /* What a coordinator of this release speaks. 1: fleet tables; 2: the store beside them; 3: the
-     * store's transactions. */
-    CLUSTER_LEVEL = 3,
+    /* The highest cluster level this release can apply. 1: fleet tables; 2: the store; 3: the store's
+     * transactions; 4: domains that wait for their last owner's acknowledgement, and native store
+     * commands that are checked against the lease's token. */
+    CLUSTER_LEVEL = 4,
 };
 
 /* -- state machines -- */
