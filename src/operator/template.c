@@ -1,13 +1,23 @@
 #include "operator/template.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "text/ndjson.h"
 
+/* Requirement values are chosen by whoever may ask for machines, not by the template's author, and the
+ * blob runs as root on a new node. Therefore a value is only inserted where it cannot change the
+ * meaning of the text around it: escaped for the context that the template names, or not at all. */
+enum context {
+    CONTEXT_PLAIN, /* inserted as it is; only label characters are accepted */
+    CONTEXT_SHELL, /* one single-quoted word */
+    CONTEXT_JSON,  /* one quoted string, valid in JSON and in YAML */
+};
 enum part_kind { PART_TEXT, PART_CLUSTER, PART_REQUEST, PART_REQUIREMENTS, PART_REQUIREMENT };
 struct part {
     enum part_kind kind;
+    enum context context;
     struct str text;      /* TEXT; REQUIREMENT: the key */
     struct str otherwise; /* REQUIREMENT */
     bool has_otherwise;
@@ -35,9 +45,10 @@ static enum err add(struct template *t, struct part part)
     return ERR_OK;
 }
 
-static enum err add_requirement(struct template *t, struct str rest, struct note *note)
+static enum err add_requirement(struct template *t, enum context context, struct str rest,
+                                struct note *note)
 {
-    struct part part = {.kind = PART_REQUIREMENT};
+    struct part part = {.kind = PART_REQUIREMENT, .context = context};
     size_t bar = str_find(rest, '|');
 
     part.text = str_trim(str_of(rest.at, bar));
@@ -47,7 +58,23 @@ static enum err add_requirement(struct template *t, struct str rest, struct note
     return add(t, part);
 }
 
-static enum err add_placeholder(struct template *t, struct str word, struct note *note)
+static enum context read_context(struct str *word)
+{
+    const struct {
+        struct str prefix;
+        enum context context;
+    } contexts[] = {
+        {STR("shell "), CONTEXT_SHELL}, {STR("json "), CONTEXT_JSON}, {STR("yaml "), CONTEXT_JSON}};
+
+    for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
+        if (!str_starts(*word, contexts[i].prefix)) continue;
+        *word = str_trim(str_tail(*word, contexts[i].prefix.len));
+        return contexts[i].context;
+    }
+    return CONTEXT_PLAIN;
+}
+
+static enum err add_placeholder(struct template *t, struct str text, struct note *note)
 {
     const struct {
         struct str word;
@@ -59,14 +86,25 @@ static enum err add_placeholder(struct template *t, struct str word, struct note
         {STR("open"), {.kind = PART_TEXT, .text = STR("{{")}},
         {STR("close"), {.kind = PART_TEXT, .text = STR("}}")}},
     };
+    struct str word = str_trim(text);
+    enum context context = read_context(&word);
 
-    word = str_trim(word);
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (str_equal(word, words[i].word)) return add(t, words[i].part);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        struct part part = words[i].part;
+        if (!str_equal(word, words[i].word)) continue;
+        if (context != CONTEXT_PLAIN && part.kind == PART_TEXT) break;
+        if (context == CONTEXT_JSON && part.kind == PART_REQUIREMENTS) {
+            note_set(note,
+                     "{{requirements}} is JSON already, and YAML; write it without a context");
+            return ERR_PARSE;
+        }
+        part.context = context;
+        return add(t, part);
+    }
     if (str_starts(word, STR("requirement ")))
-        return add_requirement(t, str_tail(word, sizeof "requirement"), note);
-    note_set(note, "{{%.*s}} is no placeholder; a plain {{ is written {{open}}",
-             (int)min_size(word.len, 60), word.at);
+        return add_requirement(t, context, str_tail(word, sizeof "requirement"), note);
+    note_set(note, "{{%.*s}} is not a placeholder; a plain {{ is written {{open}}",
+             (int)min_size(text.len, 60), text.at);
     return ERR_PARSE;
 }
 
@@ -142,66 +180,164 @@ void template_close(struct template *t)
     free(t);
 }
 
-/* -- filling in -- */
+/* -- rendering -- */
 
-static enum err write_requirements(const struct blob_request *request, struct buf *out)
+static bool is_alphanumeric(char c)
 {
-    struct ndjson w;
-    enum err err;
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
-    ndjson_begin_value(&w, out, NDJSON_LINE);
-    ndjson_open_array(&w, NDJSON_ITEM);
-    for (size_t i = 0; i < request->requirement_count; i++) {
-        const struct requirement *r = &request->requirements[i];
-        ndjson_open_object(&w, NDJSON_ITEM);
-        ndjson_string(&w, STR("key"), r->key);
-        ndjson_c_string(&w, STR("operator"), operator_name(r->op));
-        ndjson_open_array(&w, STR("values"));
-        for (size_t v = 0; v < r->value_count; v++) ndjson_string(&w, NDJSON_ITEM, r->values[v]);
-        ndjson_close_array(&w);
-        ndjson_close_object(&w);
+/* Characters that no shell, YAML, JSON or TOML gives a meaning inside a word. */
+static bool is_plain(struct str value)
+{
+    if (value.len == 0) return true;
+    for (size_t i = 0; i < value.len; i++)
+        if (!is_alphanumeric(value.at[i]) && !str_has(STR("._-/"), value.at[i])) return false;
+    return is_alphanumeric(value.at[0]) && is_alphanumeric(value.at[value.len - 1]);
+}
+
+static bool has_control(struct str value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if ((unsigned char)value.at[i] < ' ' || value.at[i] == 0x7f) return true;
+    return false;
+}
+
+static enum err write_shell_word(struct str value, struct buf *out)
+{
+    enum err err = buf_append_byte(out, '\'');
+
+    for (size_t i = 0; i < value.len && !err; i++)
+        err = value.at[i] == '\'' ? buf_append_c(out, "'\\''") : buf_append_byte(out, value.at[i]);
+    return err ? err : buf_append_byte(out, '\'');
+}
+
+/* Every character that a shell could act on is written as \u00XX, so that a JSON list in single
+ * quotes or in a here-document is harmless as well. */
+static enum err write_json_string(struct str value, struct buf *out)
+{
+    enum err err = buf_append_byte(out, '"');
+
+    for (size_t i = 0; i < value.len && !err; i++) {
+        char c = value.at[i], escaped[8];
+        bool as_it_is =
+            is_alphanumeric(c) || (unsigned char)c >= 0x80 || str_has(STR("._-/:@+=, "), c);
+        snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)c & 0xff);
+        err = as_it_is ? buf_append_byte(out, c) : buf_append_c(out, escaped);
     }
-    ndjson_close_array(&w);
-    err = ndjson_end(&w);
-    if (!err) out->len--; /* the end of the line */
+    return err ? err : buf_append_byte(out, '"');
+}
+
+static enum err write_value(enum context context, const char *name, struct str value,
+                            struct buf *out, struct note *note)
+{
+    if (has_control(value)) {
+        note_set(note, "the value of %s has a control character, which no context can carry", name);
+        return ERR_INVALID;
+    }
+    if (context == CONTEXT_SHELL) return write_shell_word(value, out);
+    if (context == CONTEXT_JSON) return write_json_string(value, out);
+    return buf_append(out, value);
+}
+
+/* A value for CONTEXT_PLAIN, or a part of a list that is quoted as a whole later. */
+static enum err plain_check(enum context context, const char *name, struct str value,
+                            struct note *note)
+{
+    if (context != CONTEXT_PLAIN || is_plain(value)) return ERR_OK;
+    note_set(
+        note,
+        "the value '%.*s' of %s is not plain (letters and digits, inside also . _ - /); in the "
+        "template write {{shell %s}}, {{json %s}} or {{yaml %s}}",
+        (int)min_size(value.len, 80), value.at, name, name, name, name);
+    return ERR_INVALID;
+}
+
+static enum err list_requirements(const struct blob_request *request, struct buf *list)
+{
+    enum err err = buf_append_byte(list, '[');
+
+    for (size_t i = 0; i < request->requirement_count && !err; i++) {
+        const struct requirement *r = &request->requirements[i];
+        err = buf_append_c(list, i ? ",{\"key\":" : "{\"key\":");
+        if (!err) err = write_json_string(r->key, list);
+        if (!err) err = buf_append_c(list, ",\"operator\":");
+        if (!err) err = write_json_string(str_from(operator_name(r->op)), list);
+        if (!err) err = buf_append_c(list, ",\"values\":[");
+        for (size_t v = 0; v < r->value_count && !err; v++) {
+            if (v) err = buf_append_byte(list, ',');
+            if (!err) err = write_json_string(r->values[v], list);
+        }
+        if (!err) err = buf_append_c(list, "]}");
+    }
+    return err ? err : buf_append_byte(list, ']');
+}
+
+static enum err list_values(const struct part *part, const struct requirement *r, const char *name,
+                            struct buf *list, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (size_t v = 0; v < r->value_count && !err; v++) {
+        err = plain_check(part->context, name, r->values[v], note);
+        if (!err && v) err = buf_append_byte(list, ',');
+        if (!err) err = buf_append(list, r->values[v]);
+    }
     return err;
 }
 
-static enum err write_requirement(const struct part *part, const struct blob_request *request,
-                                  struct buf *out, struct note *note)
+static enum err render_requirement(const struct part *part, const struct blob_request *request,
+                                   struct buf *scratch, struct buf *out, struct note *note)
 {
+    char name[sizeof "requirement " + LABEL_KEY_MAX];
+
+    snprintf(name, sizeof name, "requirement %.*s", STR_ARG(part->text));
     for (size_t i = 0; i < request->requirement_count; i++) {
         const struct requirement *r = &request->requirements[i];
-        enum err err = ERR_OK;
+        enum err err;
         if (!str_equal(r->key, part->text) || r->op != OPERATOR_IN) continue;
-        for (size_t v = 0; v < r->value_count && !err; v++) {
-            if (v) err = buf_append_byte(out, ',');
-            if (!err) err = buf_append(out, r->values[v]);
-        }
-        return err;
+        err = list_values(part, r, name, scratch, note);
+        return err ? err : write_value(part->context, name, buf_peek(scratch), out, note);
     }
-    if (part->has_otherwise) return buf_append(out, part->otherwise);
-    note_set(note, "the template wants a requirement on %.*s, and there is none",
-             STR_ARG(part->text));
+    if (part->has_otherwise) return write_value(part->context, name, part->otherwise, out, note);
+    note_set(note, "the template needs a %s, and the request has none", name);
     return ERR_NOT_FOUND;
+}
+
+static enum err render_part(const struct part *part, struct str cluster,
+                            const struct blob_request *request, struct buf *scratch,
+                            struct buf *out, struct note *note)
+{
+    enum err err;
+
+    buf_clear(scratch);
+    switch (part->kind) {
+    case PART_TEXT: return buf_append(out, part->text);
+    case PART_CLUSTER:
+        err = plain_check(part->context, "cluster_id", cluster, note);
+        return err ? err : write_value(part->context, "cluster_id", cluster, out, note);
+    case PART_REQUEST:
+        return write_value(part->context, "request_id", request->request_id, out, note);
+    case PART_REQUIREMENTS:
+        err = list_requirements(request, scratch);
+        return err ? err : write_value(part->context, "requirements", buf_peek(scratch), out, note);
+    case PART_REQUIREMENT: return render_requirement(part, request, scratch, out, note);
+    }
+    assert(!"a part has one of the kinds above");
+    return ERR_INVALID;
 }
 
 enum err template_render(const struct template *t, struct str cluster,
                          const struct blob_request *request, struct buf *out, struct note *note)
 {
     size_t before = out->len;
+    struct buf scratch;
     enum err err = ERR_OK;
 
-    for (size_t i = 0; i < t->count && !err; i++) {
-        const struct part *part = &t->parts[i];
-        switch (part->kind) {
-        case PART_TEXT: err = buf_append(out, part->text); break;
-        case PART_CLUSTER: err = buf_append(out, cluster); break;
-        case PART_REQUEST: err = buf_append(out, request->request_id); break;
-        case PART_REQUIREMENTS: err = write_requirements(request, out); break;
-        case PART_REQUIREMENT: err = write_requirement(part, request, out, note); break;
-        }
-    }
+    buf_init(&scratch, out->max);
+    for (size_t i = 0; i < t->count && !err; i++)
+        err = render_part(&t->parts[i], cluster, request, &scratch, out, note);
+    buf_deinit(&scratch);
     if (err == ERR_FULL) note_set(note, "the blob has more than %zu bytes", out->max);
     if (err) out->len = before;
     return err;
