@@ -32,7 +32,7 @@ static enum err add_pages(struct serve *s, struct note *note)
         err = http_publish(s->http, STATUS_JS_PATH, "text/javascript; charset=utf-8",
                            str_from(status_js));
     }
-    if (!err) err = http_channel_open(s->http, STATUS_LIVE_PATH, LIVE_EVENTS_KEPT, &s->live);
+    if (!err) err = http_channel_open(s->http, STATUS_EVENTS_PATH, LIVE_EVENTS_KEPT, &s->live);
     return err ? err : instruments_serve(s->instruments, s->http, note);
 }
 

@@ -86,8 +86,9 @@ enum err status_page(const struct status_facts *facts, struct buf *into)
 
     if (!err) {
         err = buf_append_c(
-            into, "<p>This is the ground every role of muster will stand on: one loop, its "
-                  "log, metrics and probes. The roles arrive with later releases.</p>\n");
+            into,
+            "<p>This page shows this process only: its event loop, probes and metrics. The "
+            "coordinators serve the dashboard of the whole fleet, by default on port 8790.</p>\n");
     }
     if (!err) err = live_facts(into);
     if (!err) err = buf_append_c(into, "<h2>This process</h2>\n<dl class=\"rows\">\n");

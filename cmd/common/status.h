@@ -9,10 +9,10 @@
 #include "io/http.h"
 #include "io/loop.h"
 
-#define STATUS_PATH      "/"
-#define STATUS_CSS_PATH  "/status.css"
-#define STATUS_JS_PATH   "/status.js"
-#define STATUS_LIVE_PATH "/live"
+#define STATUS_PATH        "/"
+#define STATUS_CSS_PATH    "/status.css"
+#define STATUS_JS_PATH     "/status.js"
+#define STATUS_EVENTS_PATH "/status/events"
 enum { STATUS_TEXT_MAX = 64 * 1024 };
 
 struct status_facts {

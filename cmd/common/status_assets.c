@@ -70,7 +70,7 @@ const char status_js[] =
     "  const s = Math.floor(t / 1000), m = Math.floor(s / 60), h = Math.floor(m / 60);\n"
     "  return (h ? h + ' h ' : '') + (m ? m % 60 + ' min ' : '') + s % 60 + ' s';\n"
     "};\n"
-    "const source = new EventSource('/live');\n"
+    "const source = new EventSource('/status/events');\n"
     "source.addEventListener('status', event => {\n"
     "  const now = JSON.parse(event.data), loop = now.loop, http = now.http;\n"
     "  put('uptime', ago(now.uptime_ms));\n"

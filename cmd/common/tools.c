@@ -244,7 +244,7 @@ static int run_man(void *context, const struct command_call *call)
     int exit_code;
 
     if (err) return err_exit_code(err);
-    if (conf_argument_count(conf) > 0) page.wanted = str_from(conf_argument(conf, 0));
+    page.wanted = str_from(conf_argument(conf, 0));
     exit_code = program_print_made(call, make_page, &page);
     conf_close(conf);
     return exit_code;

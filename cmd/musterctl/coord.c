@@ -164,9 +164,7 @@ enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, cons
 
 coord_str coord_ctl_argument(const struct ctl *ctl, size_t place)
 {
-    struct str text = place < conf_argument_count(ctl->conf)
-                          ? str_from(conf_argument(ctl->conf, place))
-                          : STR_EMPTY;
+    struct str text = str_from(conf_argument(ctl->conf, place));
     return (coord_str){text.at, text.len};
 }
 

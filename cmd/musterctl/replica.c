@@ -200,7 +200,7 @@ static enum err replica_transfer(struct ctl *ctl)
         "/muster.v1.Fleet/TransferLeadership",
         &muster__v1__transfer_leadership_response__descriptor, REMOTE_ONCE, look};
     Muster__V1__TransferLeadershipRequest request = MUSTER__V1__TRANSFER_LEADERSHIP_REQUEST__INIT;
-    const char *to = conf_argument_count(ctl->conf) > 0 ? conf_argument(ctl->conf, 0) : "";
+    const char *to = conf_argument(ctl->conf, 0);
 
     request.replica = ctl_text(to);
     return ctl_write(ctl, &method, &request.base, "leadership handed to %s",

@@ -451,6 +451,5 @@ size_t conf_argument_count(const struct conf *conf)
 
 const char *conf_argument(const struct conf *conf, size_t place)
 {
-    assert(place < conf->argument_count);
-    return conf->arguments[place];
+    return place < conf->argument_count ? conf->arguments[place] : "";
 }

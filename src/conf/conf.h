@@ -60,6 +60,7 @@ struct option_value conf_list(const struct conf *conf, const char *name);
 /* Was [section] in the file, be it empty, or a key of it given by flag or environment? */
 bool conf_has_section(const struct conf *conf, const char *section);
 size_t conf_argument_count(const struct conf *conf);
+/* "" for an optional argument that was not given; conf_argument_count() tells it from an empty one. */
 const char *conf_argument(const struct conf *conf, size_t place);
 
 /* -- printing; ERR_FULL, ERR_NOMEM -- */

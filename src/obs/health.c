@@ -96,9 +96,9 @@ static const struct {
     const char *path;
     http_handler *handler;
 } pages[] = {
-    {"/healthz", health_page_alive},   {"/readyz", health_page_ready},
-    {"/debug/loop", health_page_loop}, {"/debug/ring", health_page_ring},
-    {"/metrics", health_page_metrics},
+    {"/healthz", health_page_alive},   {"/live", health_page_alive},
+    {"/readyz", health_page_ready},    {"/debug/loop", health_page_loop},
+    {"/debug/ring", health_page_ring}, {"/metrics", health_page_metrics},
 };
 
 static enum err pages_add(struct health *h, struct note *note)

@@ -18,6 +18,7 @@ static const struct option_table worker = {worker_options, ARRAY_LEN(worker_opti
 static void check_rules(const struct member_transport *t)
 {
     assert(t->worker_self_fence_timeout_ms < t->coordinator_failure_timeout_ms);
+    assert(t->worker_self_fence_timeout_ms > t->heartbeat_interval_ms);
     assert(t->clock_skew_budget_ms < 2 * t->heartbeat_interval_ms);
     assert(t->heartbeat_interval_ms < t->coordinator_failure_timeout_ms);
     assert(!t->ca_file == !t->cert_file && !t->cert_file == !t->key_file);

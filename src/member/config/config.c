@@ -107,7 +107,13 @@ static void check_times(const struct member_transport *t, struct report *r)
                "transport.heartbeat_interval %s must be less than "
                "transport.coordinator_failure_timeout %s (the renew cadence needs slack)",
                shown(beat).text, shown(t->coordinator_failure_timeout_ms).text);
-    if (t->worker_self_fence_timeout_ms <= twice)
+    if (t->worker_self_fence_timeout_ms <= beat)
+        refuse(
+            r,
+            "transport.worker_self_fence_timeout %s must be longer than "
+            "transport.heartbeat_interval %s: a worker would fence itself between two heartbeats",
+            shown(t->worker_self_fence_timeout_ms).text, shown(beat).text);
+    else if (t->worker_self_fence_timeout_ms <= twice)
         warn(r,
              "transport.worker_self_fence_timeout %s is not more than twice "
              "transport.heartbeat_interval %s: one lost beat would fence a worker",

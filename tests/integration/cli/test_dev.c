@@ -81,9 +81,11 @@ TEST(it_starts_serves_its_pages_and_stops_with_0)
         const char *path, *has;
     } pages[] = {
         {"/", "src=\"/status.js\""},
-        {"/status.js", "EventSource('/live')"},
+        {"/status.js", "EventSource('/status/events')"},
         {"/status.css", "prefers-color-scheme: dark"},
+        {"/", "This page shows this process only"},
         {"/healthz", ""},
+        {"/live", "ok\n"}, /* a liveness probe: an answer that ends */
         {"/readyz", ""},
         {"/metrics", "# TYPE "},
         {"/debug/loop", "turns"},
@@ -128,7 +130,7 @@ TEST(live_numbers_arrive)
     const char *address = start(&proc, WORDS(data_dir("live"), "--http-live-every=100ms"), NULL);
     struct client client = {.fd = -1};
     CHECK("connect", client_open(&client, address));
-    CHECK("ask", client_send_c(&client, "GET /live HTTP/1.1\r\nHost: x\r\n\r\n"));
+    CHECK("ask", client_send_c(&client, "GET /status/events HTTP/1.1\r\nHost: x\r\n\r\n"));
     CHECK("a stream", client_await(&client, "text/event-stream"));
     CHECK("a first event", client_await(&client, "data: {\"uptime_ms\":"));
     CHECK("and more", client_await(&client, "\"loop\":{\"turns\":"));

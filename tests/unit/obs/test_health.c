@@ -131,6 +131,7 @@ TEST(healthz_follows_the_loops_heartbeat)
     struct rig r;
     rig_open(&r);
     page_is(&r, "alive from the start", "/healthz", 200, "ok\n");
+    page_is(&r, "the workers' path for the same", "/live", 200, "ok\n");
     turn(&r, 1000, (struct loop_turn){1000, 1000});
     atomic_fetch_add(&r.clock.ms, 4999);
     page_is(&r, "just in time", "/healthz", 200, "ok\n");
