@@ -343,9 +343,9 @@ static const struct option coordinator_run_options[] = {
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "coord-data/dashboard-token",
-     .help = "where the token stands that lets the dashboard act; made when it is not there. The "
-             "same on every replica, then one token serves all. Without it one is drawn at each "
-             "start and printed"},
+     .help = "file with the token that lets the dashboard act, one line; created with mode 0600 when "
+             "it does not exist. Give every replica the same token. Default: dashboard-token in the "
+             "data directory"},
     {.name = "dashboard.cert-file",
      .kind = OPTION_STRING,
      .placeholder = "FILE",

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ struct coordinator_dash {
     struct replica *replica;
     struct dash *dash;
     char token[DASH_TOKEN_MAX + 1];
-    const char *token_path; /* NULL: it was drawn */
+    char token_path[PATH_MAX];
     bool closing, closed;
 };
 
@@ -120,11 +121,26 @@ static enum err open_reader(const struct conf *conf, struct io *io, struct tls_c
     return err;
 }
 
+static enum err read_token(struct coordinator_dash *d, const struct conf *conf, struct io *io,
+                           struct note *note)
+{
+    const char *file = conf_text(conf, "dashboard.token-file");
+    int len = file ? snprintf(d->token_path, sizeof d->token_path, "%s", file)
+                   : snprintf(d->token_path, sizeof d->token_path, "%s/dashboard-token",
+                              conf_text(conf, "data-dir"));
+
+    if ((size_t)len >= sizeof d->token_path) {
+        note_set(note, "dashboard.token-file: the path is longer than %d bytes", PATH_MAX - 1);
+        return ERR_TOO_LARGE;
+    }
+    return dash_token_file(io, d->token_path, d->token, note);
+}
+
 static enum err open_it(struct coordinator_dash *d, const struct coordinator_dash_options *options,
                         struct note *note)
 {
     const struct conf *conf = chassis_conf(d->chassis);
-    const char *warning = chassis_warning(d->chassis), *path;
+    const char *warning = chassis_warning(d->chassis);
     const char *addresses[ADDRESSES_MAX + 1] = {options->address};
     struct io *io = chassis_io(d->chassis);
     struct dash_options dash = {
@@ -146,12 +162,7 @@ static enum err open_it(struct coordinator_dash *d, const struct coordinator_das
 
     for (size_t i = 0; options->join_addresses[i] && i + 1 < ADDRESSES_MAX; i++)
         addresses[i + 1] = options->join_addresses[i];
-    path = conf_text(conf, "dashboard.token-file");
-    d->token_path = path;
-    if (!warning && path)
-        err = dash_token_file(io, path, d->token, note);
-    else if (!warning)
-        draw_token(io, d->token);
+    if (!warning) err = read_token(d, conf, io, note);
     if (err) return err;
     if (d->token[0]) dash.token = d->token;
     err = open_reader(conf, io, &dash.shard_tls, note);
@@ -186,10 +197,8 @@ void coordinator_dash_say(const struct coordinator_dash *dash, FILE *out)
     if (!dash) return;
     if (!dash->token[0])
         fprintf(out, "  dashboard    read-only\n");
-    else if (dash->token_path)
-        fprintf(out, "  admin token  in %s\n", dash->token_path);
     else
-        fprintf(out, "  admin token  %s\n", dash->token);
+        fprintf(out, "  admin token  in %s\n", dash->token_path);
 }
 
 void coordinator_dash_stop(struct coordinator_dash *dash)

@@ -1,7 +1,9 @@
 /* The dashboard of a coordinator's process, and the token that lets it act.
  *
- * The token stands in a file of the user's, or is drawn at each start and printed. On a listener
- * that is open to the network without TLS there is none: it would travel in the clear. */
+ * The token is kept in a file of mode 0600, which is created with a random token when it does not
+ * exist. The token itself is never printed, because standard output ends up in journals and pod
+ * logs. On a listener that is open to the network without TLS there is no token: it would travel
+ * in the clear. */
 #ifndef MUSTER_COORDINATOR_DASH_H
 #define MUSTER_COORDINATOR_DASH_H
 #include "common/chassis.h"

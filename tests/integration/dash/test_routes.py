@@ -390,6 +390,26 @@ def workers():
         wait_for("the list for tools", lambda: "<!doctype" not in node.page("/workers")[1])
 
 
+def token_of_its_own():
+    """Without --dashboard-token-file the token is in a file that only the owner reads, and never in the output."""
+    cluster = One()
+    cluster.nodes[0].options = []
+    with cluster.start() as one:
+        path = os.path.join(one.node.dir, "dashboard-token")
+        said = wait_for("the line about the token", lambda: re.search("admin token  (.*)", one.node.text()))
+        check(said[1] == f"in {path}", said[0])
+        with open(path, encoding="ascii") as file:
+            token = file.read().strip()
+        check(len(token) >= 16 and token not in one.node.text(), "the output does not contain the token")
+        check(os.stat(path).st_mode & 0o777 == 0o600, oct(os.stat(path).st_mode))
+        check(one.json("/api/session", Authorization="Bearer " + token)["admin"] is True, "the token in the file is accepted")
+        one.node.stop()
+        one.node.start()
+        one.leader()
+        check(one.json("/api/session", Authorization="Bearer " + token)["admin"] is True, "it is the same after a restart")
+        check(token not in one.node.text(), "nor does the output of the second start contain it")
+
+
 def open_to_the_network():
     """A listener that is open without TLS shows the warning, and nobody may act, token or not."""
     everywhere = One("--insecure")
@@ -451,4 +471,4 @@ def hostile():
         one.node.stop()
 
 
-run_cases([pages, data, actions, claims, groups, over_tls, by_certificate, as_reader, notes, workers, open_to_the_network, switched_off, hostile])
+run_cases([pages, data, actions, claims, groups, over_tls, by_certificate, as_reader, notes, workers, token_of_its_own, open_to_the_network, switched_off, hostile])
