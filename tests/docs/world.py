@@ -147,7 +147,7 @@ class Shell:
     def run(self, script, expected=0):
         path, out = os.path.join(self.left, "script"), os.path.join(self.left, "out")
         with open(path, "w", encoding="utf-8") as file:
-            file.write("set -ae\ntrap 'echo \"status $? of: $BASH_COMMAND\" >&2' ERR\n" + script + LEAVES)
+            file.write("set -ae -o pipefail\ntrap 'echo \"status $? of: $BASH_COMMAND\" >&2' ERR\n" + script + LEAVES)
         with open(out, "wb") as file:
             process = subprocess.Popen(["bash", path], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                                        cwd=self.cwd, env=self.environment, start_new_session=True)
