@@ -246,12 +246,13 @@ static void say_unavailable(const struct remote *remote, const struct answer *a,
 {
     bool refused = strstr(a->text.text, "connection refused") != NULL;
     const char *text = text_or_status(a), *dial = strstr(text, ": dial "); /* "A: dial A: ..." */
+    bool http = strstr(text, "speaks HTTP/1.1") != NULL;
 
     note_set(note, "no %s answers at %s (%s); %s%s", remote->callee->who, remote->where,
              dial ? dial + 2 : text, refused ? "is one running there? " : "",
-             refused       ? remote->callee->look
-             : remote->tls ? "--tls-cert, --tls-key and --tls-ca must be of its authority"
-                           : "if it speaks TLS give --tls-cert, --tls-key and --tls-ca");
+             refused || http ? remote->callee->look
+             : remote->tls   ? "--tls-cert, --tls-key and --tls-ca must be of its authority"
+                             : "if it speaks TLS give --tls-cert, --tls-key and --tls-ca");
 }
 
 static void say_unknown(const struct remote *remote, const struct answer *a, struct note *note)
@@ -262,6 +263,21 @@ static void say_unknown(const struct remote *remote, const struct answer *a, str
     struct note how = *note;
     note_set(note, "%s; or repeat it with --request-id %s, which does it once", how.text,
              remote->request_id);
+}
+
+static void say_unsupported(const struct remote *remote, const struct answer *a, struct note *note)
+{
+    const char *peer = a->peer[0] ? a->peer : remote->where, *path = a->method->path;
+
+    if (str_starts(str_from(path), STR("/muster.v1.Membership/")))
+        note_set(note,
+                 "%s does not serve workers: the coordinator's configuration has no [transport] "
+                 "section (muster help coordinator run)",
+                 peer);
+    else
+        note_set(note,
+                 "%s does not implement %s (%s); is it the gRPC port of a %s of this release?",
+                 peer, after_path(path), text_or_status(a), remote->callee->who);
 }
 
 static enum err in_words(const struct remote *remote, struct answer *a, struct note *note)
@@ -280,11 +296,7 @@ static enum err in_words(const struct remote *remote, struct answer *a, struct n
             "--coordinator. Asked %s",
             text_or_status(a), remote->where);
         break;
-    case ERR_UNSUPPORTED:
-        note_set(note, "%s has no %s: another release, or another program? (%s)",
-                 a->peer[0] ? a->peer : remote->where, after_path(a->method->path),
-                 text_or_status(a));
-        break;
+    case ERR_UNSUPPORTED: say_unsupported(remote, a, note); break;
     case ERR_TIMEOUT:
         note_set(note, "no answer within %" PRIu64 " ms, and nothing was done; tried %s",
                  remote->timeout_ms, remote->where);

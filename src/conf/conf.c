@@ -283,6 +283,37 @@ static bool known_elsewhere(const struct option_table *const *others, struct str
     return false;
 }
 
+static bool all_digits(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] < '0' || text.at[i] > '9') return false;
+    return text.len > 0;
+}
+
+/* Kubernetes puts variables for every Service into each container: a Service called muster-x gives
+ * MUSTER_X_SERVICE_HOST, _SERVICE_PORT, _SERVICE_PORT_<NAME>, _PORT=tcp://... and
+ * _PORT_<NUMBER>_TCP[_PROTO|_PORT|_ADDR]. Nobody set them for us. */
+static bool is_service_link(struct str name, struct str text)
+{
+    static const char *const protocols[] = {"TCP", "UDP", "SCTP"};
+    const char *port;
+    struct str rest;
+
+    if (str_ends(name, STR("_SERVICE_HOST")) || str_ends(name, STR("_SERVICE_PORT")) ||
+        memmem(name.at, name.len, "_SERVICE_PORT_", sizeof "_SERVICE_PORT_" - 1))
+        return true;
+    if (str_ends(name, STR("_PORT")) && memmem(text.at, text.len, "://", 3)) return true;
+    port = memmem(name.at, name.len, "_PORT_", sizeof "_PORT_" - 1);
+    if (!port) return false;
+    rest = str_tail(name, (size_t)(port - name.at) + sizeof "_PORT_" - 1);
+    if (!all_digits(str_of(rest.at, str_find(rest, '_')))) return false;
+    rest = str_tail(rest, str_find(rest, '_') + 1);
+    rest = str_of(rest.at, str_find(rest, '_'));
+    for (size_t i = 0; i < ARRAY_LEN(protocols); i++)
+        if (str_equal(rest, str_from(protocols[i]))) return true;
+    return false;
+}
+
 static enum err take_variable(struct conf *conf, struct str name, struct str text,
                               const struct option_table *const *others)
 {
@@ -293,7 +324,7 @@ static enum err take_variable(struct conf *conf, struct str name, struct str tex
     enum err err;
 
     if (index == conf->table->count) {
-        if (known_elsewhere(others, name)) return ERR_OK;
+        if (known_elsewhere(others, name) || is_service_link(name, text)) return ERR_OK;
         conf_hint(conf->table, str_tail(name, sizeof OPTION_ENVIRONMENT_PREFIX - 1),
                   OPTION_FLAG_ONLY, option_environment_name, hint);
         return conf_problem(conf, "environment %.*s: unknown%s", STR_ARG(name), hint);

@@ -58,6 +58,8 @@ enum err address_split(const char *address, struct address_parts *ret_parts, str
 
     if (str_starts(all, STR("unix:")))
         return split_unix(address, str_tail(all, 5), ret_parts, note);
+    if (address && strstr(address, "://"))
+        return refuse(note, address, "is a URL; write host:port, without the scheme");
     colon = all.len > 0 ? memrchr(all.at, ':', all.len) : NULL;
     if (!colon) return refuse(note, address ? address : "", "has no port; write host:port");
     host = str_of(all.at, (size_t)(colon - all.at));

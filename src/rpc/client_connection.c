@@ -202,6 +202,14 @@ static void on_bytes(void *owner, struct str bytes)
 
     if (n->closing || !n->h2) return;
     n->heard = now;
+    if (!n->ready && str_starts(bytes, STR("HTTP/"))) { /* no HTTP/2 frame begins like this */
+        note_set(&n->why,
+                 "%s: the server speaks HTTP/1.1, not gRPC; is this the port of its dashboard and "
+                 "metrics?",
+                 n->address);
+        client_cut(n);
+        return;
+    }
     err = h2_feed(n->h2, bytes, now);
     if (err) {
         note_set(&n->why, "%s: %s", n->address,

@@ -149,6 +149,10 @@ def exit_codes():
         bad(node, 4, "ALREADY_EXISTS", "add-shard", "--shard", "a", "--address", "h:9")
         good(node, "bind-cluster", "--cluster", "c", "--shard", "a")
         bad(node, 4, "ALREADY_EXISTS", "bind-cluster", "--cluster", "c", "--shard", "b")
+        # An HTTP port is recognised by its first answer, not by a timeout of ten seconds.
+        text = bad([node.http], 6, f"{node.http}: the server speaks HTTP/1.1, not gRPC", "list-shards", "--timeout", "1d")
+        has("what would be right", text, "--coordinator says where to look")
+        bad([f"http://{node.grpc}"], 2, "is a URL; write host:port", "list-shards")
         bad(node, 5, f"(NOT_FOUND from {node.grpc})", *ASSIGN, "nobody")
         bad(node, 5, "NOT_FOUND", "remove-shard", "--shard", "nobody")
         bad(node, 5, "NOT_FOUND", "replica", "remove", "nobody")

@@ -411,7 +411,18 @@ def a_method_that_is_not_there_is_told_with_its_name():
     with canned(ListShards={}) as server:
         done = ctl(server, "list-clusters")
         same("exit", done.returncode, 1)
-        has("which", done.stderr, f"{server.address} has no ListClusters: another release, or another program?")
+        has("which", done.stderr, f"{server.address} does not implement ListClusters")
+        has("what would be right", done.stderr, "is it the gRPC port of a coordinator of this release?")
+
+
+@test
+def a_coordinator_that_does_not_serve_workers_is_not_called_another_program():
+    with canned(ListShards={}) as server:
+        for command in (["workers"], ["status"], ["partitions"], ["drain", "w"], ["checkpoint", "now"]):
+            done = ctl(server, *command)
+            same(command, done.returncode, 1)
+            has("the cause", done.stderr, f"{server.address} does not serve workers")
+            has("what would be right", done.stderr, "[transport]")
 
 
 @test

@@ -182,6 +182,14 @@ static const struct {
      {NULL},
      {"MUSTER_FROBNICATE=1"},
      "environment MUSTER_FROBNICATE: unknown\n"},
+    {"almost of a Service",
+     {NULL},
+     {"MUSTER_HTTP_PORT=8790"},
+     "environment MUSTER_HTTP_PORT: unknown"},
+    {"almost of a Service's port",
+     {NULL},
+     {"MUSTER_PORT_X_TCP=1"},
+     "environment MUSTER_PORT_X_TCP: unknown"},
     {"a bad variable",
      {NULL},
      {"MUSTER_LOG_LEVEL=loud"},
@@ -254,13 +262,14 @@ TEST(the_environment_knows_its_exceptions)
         {.name = "shard.id", .kind = OPTION_STRING, .help = "h"}};
     static const struct option_table other = {other_options, 1};
     static const struct option_table *const others[] = {&test_table, &other, NULL};
-    static const char *const environment[] = {"MUSTER_TEST_SEED=7",
-                                              "MUSTER_SHARD_ID=x",
-                                              "MUSTER_NAME=",
-                                              "MUSTERCTL=1",
-                                              "NAME=y",
-                                              "MUSTER_BROKEN",
-                                              NULL};
+    static const char *const environment[] = {
+        "MUSTER_TEST_SEED=7", "MUSTER_SHARD_ID=x", "MUSTER_NAME=", "MUSTERCTL=1", "NAME=y",
+        "MUSTER_BROKEN",
+        /* of Services called muster and muster-http */
+        "MUSTER_SERVICE_HOST=10.0.0.1", "MUSTER_SERVICE_PORT=7790", "MUSTER_SERVICE_PORT_GRPC=7790",
+        "MUSTER_PORT=tcp://10.0.0.1:7790", "MUSTER_PORT_7790_TCP=tcp://10.0.0.1:7790",
+        "MUSTER_HTTP_PORT_8790_TCP_PROTO=tcp", "MUSTER_HTTP_PORT_8790_UDP_PORT=8790",
+        "MUSTER_HTTP_PORT_8790_SCTP_ADDR=10.0.0.1", NULL};
     struct conf *conf;
     CHECK_OK("open", conf_open(&test_table, &conf));
     CHECK_OK("tests, other commands and other programs are let be",

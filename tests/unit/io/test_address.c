@@ -50,7 +50,7 @@ static const struct {
     {"brackets around an IPv4 address", "[127.0.0.1]:1", "IPv6"},
     {"a scope without a name", "[fe80::1%]:1", "IPv6"},
     {"a space", "local host:1", "character"},
-    {"a URL", "http://host:1", "brackets"},
+    {"a URL", "http://host:1", "is a URL; write host:port"},
     {"a path without unix:", "/run/x:1", "character"},
     {"a Unix socket without path", "unix:", "path"},
     {"a Unix path of 108 bytes", "unix:/" FIFTY FIFTY "1234567", "107"},
