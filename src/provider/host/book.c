@@ -27,9 +27,11 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     book->under_way = calloc(book->buckets, sizeof(struct entry *));
     map_init(&book->by_id, book->options.machines_max, options->seed);
     map_init(&book->strangers, BOOK_STRANGERS_MAX + 1, options->seed);
+    map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
     map_init(&book->loading, POOL_MAX, options->seed);
     pool_init(&book->pool, POOL_MAX, options->seed);
     list_init(&book->strangers_by_age);
+    list_init(&book->shards_by_use);
     list_init(&book->tombstones);
     list_init(&book->walks);
     buf_init(&book->changes, CHANGES_BYTES_MAX);
@@ -67,6 +69,14 @@ static void free_stranger(struct book *book, struct stranger *s)
     free(s);
 }
 
+static void drop_shard_epoch(struct book *book, struct shard_epoch *newest)
+{
+    (void)map_remove(&book->shards, pool_text(newest->shard));
+    list_remove(&newest->link);
+    pool_drop(&book->pool, newest->shard);
+    free(newest);
+}
+
 void book_close(struct book *book)
 {
     struct map_entry *at;
@@ -78,6 +88,8 @@ void book_close(struct book *book)
         clear_entry(book, at->value);
     while (!list_empty(&book->strangers_by_age))
         free_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
+    while (!list_empty(&book->shards_by_use))
+        drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
     while (!list_empty(&book->tombstones))
         free(CONTAINER_OF(list_pop(&book->tombstones), struct tombstone, link));
     for (cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;) free(at->value);
@@ -86,6 +98,7 @@ void book_close(struct book *book)
     free(book->under_way);
     map_deinit(&book->by_id);
     map_deinit(&book->strangers);
+    map_deinit(&book->shards);
     map_deinit(&book->loading);
     pool_deinit(&book->pool);
     buf_deinit(&book->changes);
@@ -105,6 +118,7 @@ struct book_stats book_stats(const struct book *book)
         .revision = book->revision,
         .tombstones = book->tombstone_count,
         .strangers = map_count(&book->strangers),
+        .shards = map_count(&book->shards),
         .operations = book->operations,
         .blob_bytes = book->blob_bytes,
         .items = map_count(&book->pool.items),
@@ -147,6 +161,39 @@ const struct fences *book_fences(const struct book *book, struct str id)
     const struct stranger *s = e ? NULL : map_get(&book->strangers, id);
 
     return e ? &e->fences : s ? &s->fences : NULL;
+}
+
+const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard)
+{
+    return map_get(&book->shards, shard);
+}
+
+enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch)
+{
+    struct shard_epoch *newest = map_get(&book->shards, pool_text(shard));
+    enum err err;
+
+    if (newest) {
+        if (epoch > newest->epoch) newest->epoch = epoch;
+        list_remove(&newest->link);
+        list_append(&book->shards_by_use, &newest->link);
+        return ERR_OK;
+    }
+    newest = calloc(1, sizeof *newest);
+    if (!newest) return ERR_NOMEM;
+    newest->epoch = epoch;
+    newest->shard = pool_hold(shard);
+    list_init(&newest->link);
+    err = map_put(&book->shards, pool_text(shard), newest);
+    if (err) {
+        pool_drop(&book->pool, shard);
+        free(newest);
+        return err;
+    }
+    list_append(&book->shards_by_use, &newest->link);
+    if (map_count(&book->shards) > BOOK_SHARDS_MAX)
+        drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
+    return ERR_OK;
 }
 
 static enum err fences_set(struct fences *fences, const struct change *change,
@@ -198,8 +245,8 @@ static void drop_stranger(struct book *book, struct stranger *s)
     free_stranger(book, s);
 }
 
-static enum err apply_fence(struct book *book, const struct change *change,
-                            const struct change_items *items)
+static enum err apply_mark(struct book *book, const struct change *change,
+                           const struct change_items *items)
 {
     struct entry *e = book_find(book, change->id);
     struct stranger *s;
@@ -214,6 +261,17 @@ static enum err apply_fence(struct book *book, const struct change *change,
     if (map_count(&book->strangers) > BOOK_STRANGERS_MAX)
         drop_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
     return err;
+}
+
+/* The epoch first: a shard that is new here needs memory for it, and without that memory the token
+ * does not pass. A known shard whose machine mark then fails keeps a raised epoch, which is true:
+ * its process has that epoch. */
+static enum err apply_fence(struct book *book, const struct change *change,
+                            const struct change_items *items)
+{
+    enum err err = book_raise_epoch(book, items->shard, change->epoch);
+
+    return err ? err : apply_mark(book, change, items);
 }
 
 /* --- counting --- */

@@ -8,6 +8,10 @@
  * The order in which a request is judged: arguments, fence, existence, repeat, state, backend
  * (wire.md 3.2, 8.2, 8.3). A token that passes the fence is recorded whatever comes after it.
  *
+ * The fence has two parts. (epoch, sequence) is compared per shard and machine, because a shard
+ * sends its sequence numbers concurrently. The epoch alone is compared per shard: once a newer
+ * process of a shard has acted on any machine, an older process may act on none.
+ *
  * All but loading and a full List takes time that does not depend on the number of machines. */
 #ifndef PROVIDER_HOST_BOOK_H
 #define PROVIDER_HOST_BOOK_H
@@ -23,6 +27,8 @@ enum {
     BOOK_BLOBS_MAX = 256 << 20,         /* of all that are under way */
     BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards that ever commanded one; more are refused */
     BOOK_STRANGERS_MAX = 64 << 10,      /* ids that are no machine and have marks; oldest go */
+    BOOK_SHARDS_MAX = 64 << 10,         /* shards whose newest epoch is kept; the least recently
+                                           used goes, and its marks per machine stay */
     BOOK_TOMBSTONES_MAX = 64 << 10,     /* older cursors get everything */
     BOOK_WALKS_MAX = 16,                /* Lists under way */
 };
@@ -134,7 +140,7 @@ void book_snapshot_end(struct book *book, bool published);
 /* -- what there is -- */
 struct book_stats {
     uint64_t machines[MACHINE_STATE_COUNT];
-    uint64_t total, revision, tombstones, strangers, operations, blob_bytes;
+    uint64_t total, revision, tombstones, strangers, shards, operations, blob_bytes;
     uint64_t list_bytes; /* of a full List */
     uint64_t items;
 };

@@ -98,6 +98,28 @@ static struct book_answer refuse(enum err err, struct note *note)
     return answer(BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED);
 }
 
+/* The numbers come first, so that a long id cannot push them out of the note; the shard reads the
+ * mark back (provider/client.h, provider_fence_epoch). */
+static bool is_fenced(const struct book_request *request, const struct shard_epoch *newest,
+                      const struct fence *mark, struct note *note)
+{
+    if (newest && request->epoch < newest->epoch) {
+        note_set(note,
+                 "token (%lld, %lld) is not newer than (%lld, *), the newest epoch of shard %.*s "
+                 "(machine %.*s)",
+                 (long long)request->epoch, (long long)request->sequence, (long long)newest->epoch,
+                 STR_ARG(request->shard), STR_ARG(request->machine_id));
+        return true;
+    }
+    if (!mark || request->epoch > mark->epoch ||
+        (request->epoch == mark->epoch && request->sequence > mark->sequence))
+        return false;
+    note_set(note, "token (%lld, %lld) is not newer than (%lld, %lld): shard %.*s on machine %.*s",
+             (long long)request->epoch, (long long)request->sequence, (long long)mark->epoch,
+             (long long)mark->sequence, STR_ARG(request->shard), STR_ARG(request->machine_id));
+    return true;
+}
+
 /* True: it may pass, and its token is recorded. */
 static bool pass_fence(struct book *book, const struct book_request *request,
                        struct book_answer *ret_answer, struct note *note)
@@ -112,11 +134,7 @@ static bool pass_fence(struct book *book, const struct book_request *request,
     enum err err;
 
     if (request->shard.len == 0) return true;
-    if (mark && (request->epoch < mark->epoch ||
-                 (request->epoch == mark->epoch && request->sequence <= mark->sequence))) {
-        note_set(note, "shard %.*s on %.*s: token (%lld, %lld) is not newer than (%lld, %lld)",
-                 STR_ARG(request->shard), STR_ARG(request->machine_id), (long long)request->epoch,
-                 (long long)request->sequence, (long long)mark->epoch, (long long)mark->sequence);
+    if (is_fenced(request, book_shard_epoch(book, request->shard), mark, note)) {
         *ret_answer = answer(BOOK_FENCED, GRPC_FAILED_PRECONDITION);
         return false;
     }

@@ -22,6 +22,11 @@ struct fence {
     struct pool_item *shard;
     int64_t epoch, sequence;
 };
+struct shard_epoch {  /* the newest epoch that a shard has used on any machine */
+    struct list link; /* the least recently used first */
+    struct pool_item *shard;
+    int64_t epoch;
+};
 struct fences { /* nearly every machine has one shard, so the first needs no memory of its own */
     struct fence first;
     struct fence *more;
@@ -73,6 +78,8 @@ struct book {
     uint32_t buckets;         /* a power of two */
     uint64_t operations;      /* under way */
     struct map strangers;     /* struct stranger */
+    struct map shards;        /* struct shard_epoch, by the shard's id */
+    struct list shards_by_use;
     struct list strangers_by_age, tombstones;
     struct entry *newest, *oldest;
     struct pool pool;
@@ -119,6 +126,10 @@ enum err book_apply(struct book *book, const struct change *change,
 struct entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
 struct entry *book_find_operation(const struct book *book, uint64_t number); /* NULL: over */
 const struct fences *book_fences(const struct book *book, struct str id);    /* NULL: none */
+/* NULL: no token of this shard has passed. */
+const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard);
+/* Raises the newest epoch of a shard, as a journal says. ERR_NOMEM. */
+enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);
 /* NULL past the last. */
 struct fence *fences_at(const struct fences *fences, uint32_t place);
 struct fence *fences_find(const struct fences *fences, struct str shard);

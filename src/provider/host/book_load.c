@@ -13,12 +13,18 @@ static struct loaded *find_loaded(const struct book *book, uint64_t number)
     return map_get(&book->loading, str_of(&number, sizeof number));
 }
 
+/* An item with an epoch is the id of a shard, and the epoch is the newest one of that shard. */
+static enum err load_epoch(struct book *book, const struct change *change, struct loaded *l)
+{
+    return change->epoch ? book_raise_epoch(book, l->item, change->epoch) : ERR_OK;
+}
+
 static enum err load_item(struct book *book, const struct change *change, struct note *note)
 {
     struct loaded *l = find_loaded(book, change->number);
     enum err err;
 
-    if (l && str_equal(pool_text(l->item), change->bytes)) return ERR_OK;
+    if (l && str_equal(pool_text(l->item), change->bytes)) return load_epoch(book, change, l);
     if (l) {
         note_set(note, "text %llu is given twice", (unsigned long long)change->number);
         return ERR_CORRUPT;
@@ -31,11 +37,12 @@ static enum err load_item(struct book *book, const struct change *change, struct
         err = map_put(&book->loading, str_of(&l->number, sizeof l->number), l);
         if (err) pool_drop(&book->pool, l->item);
     }
-    if (err)
+    if (err) {
         free(l);
-    else
-        l->item->written = book->file;
-    return err;
+        return err;
+    }
+    l->item->written = book->file;
+    return load_epoch(book, change, l);
 }
 
 /* False: it names an item that the file does not have. */

@@ -80,6 +80,28 @@ enum err snapshot_say(struct book *book, const struct entry *e, struct buf *into
     return err ? err : say_fences(book, entry_id(e), &e->fences, into);
 }
 
+/* The newest epoch of each shard, which no machine's marks may hold any more. It stands beside the
+ * shard's id in an item, where a release that does not know it ignores it. */
+static enum err say_epochs(struct book *book, struct buf *into)
+{
+    enum err err = ERR_OK;
+
+    LIST_EACH(&book->shards_by_use, node)
+    {
+        const struct shard_epoch *newest = CONTAINER_OF(node, struct shard_epoch, link);
+        const struct change change = {.kind = CHANGE_ITEM,
+                                      .number = newest->shard->number,
+                                      .bytes = pool_text(newest->shard),
+                                      .epoch = newest->epoch};
+
+        err = change_room(&change, &(struct change_items){.shard = newest->shard}, into);
+        if (!err) err = change_write(&change, into);
+        if (err) return err;
+        newest->shard->written = book->snapshot.file;
+    }
+    return ERR_OK;
+}
+
 static enum err say_marks(struct book *book, struct buf *into)
 {
     const struct change marks = {
@@ -93,6 +115,7 @@ static enum err say_marks(struct book *book, struct buf *into)
     const struct change_items none = {0};
     enum err err = say(book, &marks, &none, into);
 
+    if (!err) err = say_epochs(book, into);
     LIST_EACH(&book->tombstones, node)
     {
         const struct tombstone *t = CONTAINER_OF(node, struct tombstone, link);

@@ -4,7 +4,7 @@
  * A change is a byte that says which, then fields as protobuf writes them; what is zero is left
  * out. docs/formats/provider-state.md has the numbers.
  *
- *   ITEM     a text that others refer to by its number
+ *   ITEM     a text that others refer to by its number; with an epoch, a shard and its newest one
  *   MACHINE  a machine is new, or has moved, or is something else than before
  *   FENCE    a shard's token passed for a machine, or for an id that is none
  *   REMOVED  a machine is gone for good
@@ -38,7 +38,7 @@ struct change {
     uint64_t operations[OPERATION_KINDS]; /* 0: as before */
     struct str blob;                      /* CONFIGURING */
     uint64_t grace_ms;                    /* DRAINING */
-    /* FENCE */
+    /* FENCE; ITEM: the epoch of a shard, or 0 */
     uint64_t shard; /* item */
     int64_t epoch, sequence;
     /* MARKS */

@@ -66,11 +66,43 @@ TEST(a_refusal_names_shard_machine_token_and_mark)
     library_offer(book, "a");
     create_as(book, "s1", &(struct token_call){"a", 9, 9, false});
     asked = create_as(book, "s1", &(struct token_call){"a", 1, 2, false});
-    CHECK_TEXT("why", asked.why, "shard s1 on a: token (1, 2) is not newer than (9, 9)");
+    CHECK_TEXT("why", asked.why,
+               "token (1, 2) is not newer than (9, *), the newest epoch of shard s1 (machine a)");
+    asked = create_as(book, "s1", &(struct token_call){"a", 9, 2, false});
+    CHECK_TEXT("why", asked.why, "token (9, 2) is not newer than (9, 9): shard s1 on machine a");
     asked = create_as(book, "s2", &(struct token_call){"a", 1, 2, false});
     CHECK_U32("another shard has its own mark", asked.answer.status, GRPC_OK);
     asked = library_call(book, OPERATION_CREATE, "a");
     CHECK_U32("no shard, no fence", asked.answer.status, GRPC_OK);
+    book_close(book);
+}
+
+/* The successor has touched machine a only, and the older process is refused on b as well. */
+TEST(an_older_epoch_of_a_shard_is_fenced_on_every_machine)
+{
+    struct book *book = library_open();
+    struct asked asked;
+
+    library_offer(book, "a");
+    library_offer(book, "b");
+    library_offer(book, "c");
+    CHECK_U32("older, before the newer",
+              create_as(book, "s1", &(struct token_call){"c", 11, 7, false}).answer.status,
+              GRPC_OK);
+    create_as(book, "s1", &(struct token_call){"a", 41, 1, false});
+    asked = create_as(book, "s1", &(struct token_call){"b", 11, 99, true});
+    CHECK_U32("older, on an untouched machine", asked.answer.status, GRPC_FAILED_PRECONDITION);
+    CHECK_U32("by the fence", asked.answer.outcome, BOOK_FENCED);
+    CHECK_U32("older, on no machine",
+              create_as(book, "s1", &(struct token_call){"ghost", 40, 99, true}).answer.status,
+              GRPC_FAILED_PRECONDITION);
+    CHECK_U32("another shard",
+              create_as(book, "s2", &(struct token_call){"b", 1, 1, false}).answer.status, GRPC_OK);
+    CHECK_U32("the newest epoch, any sequence",
+              create_as(book, "s1", &(struct token_call){"b", 41, 1, false}).answer.status,
+              GRPC_OK);
+    CHECK_U32("no shard, no fence", library_call(book, OPERATION_CREATE, "b").answer.status,
+              GRPC_OK);
     book_close(book);
 }
 

@@ -193,6 +193,67 @@ TEST(fences_and_counters_survive)
     book_close(book);
 }
 
+static enum grpc_status ask_as(struct book *book, const char *machine, int64_t epoch,
+                               int64_t sequence)
+{
+    return library_ask(book, &(struct book_request){.kind = OPERATION_CREATE,
+                                                    .machine_id = str_from(machine),
+                                                    .shard = STR("s"),
+                                                    .epoch = epoch,
+                                                    .sequence = sequence})
+        .answer.status;
+}
+
+static void check_old_epoch(const char *why, struct str journal)
+{
+    struct book *book = library_replay(journal);
+
+    CHECK_U32(why, ask_as(book, "m", 40, 99), GRPC_FAILED_PRECONDITION);
+    CHECK_U32(why, ask_as(book, "m", 41, 2), GRPC_OK);
+    book_close(book);
+}
+
+static void rewrite(struct book *book, struct buf *next)
+{
+    bool more;
+
+    buf_init(next, 64 << 20);
+    book_snapshot_begin(book);
+    CHECK_OK("all", book_snapshot_next(book, 64 << 20, next, &more));
+    CHECK("at once", !more);
+    book_snapshot_end(book, true);
+}
+
+/* The mark that raised the epoch belongs to an id that is no machine, and the book forgets it. */
+TEST(the_newest_epoch_of_a_shard_survives)
+{
+    struct book *book = library_open(), *again;
+    struct buf next, last;
+
+    library_offer(book, "m");
+    CHECK_U32("newest", ask_as(book, "ghost", 41, 1), GRPC_NOT_FOUND);
+    check_old_epoch("from marks alone, as an older release wrote them",
+                    buf_peek(book_changes(book)));
+    for (int i = 0; i < BOOK_STRANGERS_MAX; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "flood-%d", i);
+        (void)library_ask(book, &(struct book_request){.kind = OPERATION_CREATE,
+                                                       .machine_id = str_from(id),
+                                                       .shard = STR("other"),
+                                                       .epoch = 1,
+                                                       .sequence = 1});
+    }
+    rewrite(book, &next);
+    check_old_epoch("rewritten", buf_peek(&next));
+    again = library_replay(buf_peek(&next));
+    rewrite(again, &last);
+    check_old_epoch("rewritten twice", buf_peek(&last));
+    buf_deinit(&next);
+    buf_deinit(&last);
+    book_close(again);
+    book_close(book);
+}
+
 TEST(changes_that_cannot_be_are_refused)
 {
     static const struct {
