@@ -312,12 +312,29 @@ static void end_late(struct provider *p)
     end_unsent(&late, "waited too long for its turn");
 }
 
+static void end_held(struct provider *p)
+{
+    struct list held;
+
+    if (!p->held) return;
+    list_init(&held);
+    LIST_EACH_SAFE(&p->waiting, node, next)
+    {
+        struct call *call = CONTAINER_OF(node, struct call, link);
+        if (call->verb == PROVIDER_GET) continue;
+        call_stops_waiting(call);
+        list_append(&held, &call->link);
+    }
+    end_unsent(&held, p->held);
+}
+
 static void pump(struct provider *p)
 {
     struct list failed;
     struct lane *lane;
 
     if (p->closing) return;
+    end_held(p);
     end_late(p);
     list_init(&failed);
     while (!list_empty(&p->waiting) && (lane = choose(p)) != NULL) {
@@ -399,6 +416,13 @@ enum err provider_call(struct provider *p, const struct provider_request *reques
     call_waits(call);
     loop_defer(p->options.io->loop, &p->work); /* not from here: it may end calls */
     return ERR_OK;
+}
+
+void provider_hold(struct provider *p, const char *why)
+{
+    if (p->held || p->closing) return;
+    p->held = why;
+    loop_defer(p->options.io->loop, &p->work);
 }
 
 /* --- life --- */

@@ -29,6 +29,7 @@ struct provider {
     uint32_t waiting_count, running;
     size_t waiting_bytes; /* of the requests that wait */
     uint32_t open;        /* channels that exist */
+    const char *held;     /* why no mutating call is sent any more; NULL: they are sent */
     bool closing;
     void (*done)(void *owner);
     void *owner;

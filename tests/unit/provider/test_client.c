@@ -465,6 +465,65 @@ TEST(a_provider_that_takes_few_calls_a_connection_gets_several_and_the_rest_wait
     close_all();
 }
 
+TEST(a_held_client_sends_no_mutating_call_any_more)
+{
+    struct scripted *s = &world.servers[0];
+
+    open_with(silent, (struct provider_options){.connections_max = 1});
+    s->streams_max = 2;
+    for (int i = 0; i < 6; i++)
+        call(&many[i], (struct provider_request){.verb = i == 5 ? PROVIDER_GET : PROVIDER_CREATE});
+    world_run(&world, 100);
+    CHECK_SIZE("two are sent", s->count, 2);
+    provider_hold(provider, "not now");
+    call(&many[6], (struct provider_request){.verb = PROVIDER_DELETE});
+    world_run(&world, 100);
+    for (int i = 2; i < 7; i++) {
+        if (i == 5) continue;
+        CHECK_U64("each ended once", many[i].count, 1);
+        CHECK_U64("as unsent", many[i].end, PROVIDER_UNSENT);
+    }
+    CHECK_SIZE("nothing more is sent", s->count, 2);
+    s->on_request = scripted_echo;
+    for (size_t i = 0; i < 2; i++) {
+        scripted_echo(s, &s->requests[i]);
+        scripted_flush(s->requests[i].peer);
+    }
+    world_run(&world, 100);
+    CHECK_U64("what was sent ends as it would", many[0].end, PROVIDER_DONE);
+    CHECK_U64("and so does a Get", many[5].end, PROVIDER_DONE);
+    CHECK_SIZE("that alone was sent after the hold", s->count, 3);
+    close_all();
+}
+
+TEST(a_refusal_tells_the_epoch_that_it_names)
+{
+    static const struct {
+        const char *text;
+        bool named;
+        int64_t epoch;
+    } cases[] = {
+        {"token (1, 2) is not newer than (9, 9): shard s1 on machine a", true, 9},
+        {"token (1, 2) is not newer than (41, *), the newest epoch of shard s1 (machine a)", true,
+         41},
+        {"shard s1 on a: token (1, 2) is not newer than (9, 9)", true, 9},
+        {"token (-3, 2) is not newer than (-2, 9): x", true, -2},
+        {"fenced", false, 0},
+        {"", false, 0},
+        {"(1, 2) is not newer than (", false, 0},
+        {"(1, 2) is not newer than (many, 3)", false, 0},
+        {"(1, 2) is not newer than (99999999999999999999, 3)", false, 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int64_t epoch = 0;
+
+        CHECK(cases[i].text,
+              provider_fence_epoch(str_from(cases[i].text), &epoch) == cases[i].named);
+        if (cases[i].named) CHECK_I64(cases[i].text, epoch, cases[i].epoch);
+    }
+}
+
 TEST(what_has_waited_too_long_is_not_sent_any_more)
 {
     open_with(silent, (struct provider_options){.connections_max = 1});
