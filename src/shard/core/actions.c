@@ -145,7 +145,8 @@ void task_end(struct core *core, struct task *task, enum action_outcome outcome,
 {
     core->counts.outcomes[task->action][outcome]++;
     task_audit(core, task, outcome, error, out);
-    if (outcome != OUTCOME_SUCCESS) {
+    if (outcome == OUTCOME_SUPPRESSED) core->counts.suppressed[task->action]++;
+    if (outcome != OUTCOME_SUCCESS && outcome != OUTCOME_SUPPRESSED) {
         bool fenced = outcome == OUTCOME_FENCED;
         core_log(out, fenced ? CORE_ERROR : CORE_WARN,
                  fenced ? "provider fenced this shard's mutation" : "action failed",
@@ -265,12 +266,18 @@ static void task_answered(struct core *core, struct task *task, const struct cal
         break;
     case CALL_UNKNOWN: task_unknown(core, task, answer->text, now, out); break;
     case CALL_UNSENT:
+        if (!core_acts(core)) { /* and will not be sent: the machine is what the provider says */
+            concern_doubt(core, task, now, out);
+            task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+            break;
+        }
         concern_unsent(core, task, now);
         task_end(core, task, OUTCOME_PROVIDER_ERROR,
                  answer->text.len ? answer->text : STR("not sent"), now, out);
         break;
-    case CALL_FENCED: /* nobody tries again before the longest rest */
-        task_refuse(core, task, word, answer->text, OUTCOME_FENCED, true, now, out);
+    case CALL_FENCED: /* the machine has not failed: it is what the newer process made of it */
+        concern_doubt(core, task, now, out);
+        task_end(core, task, OUTCOME_FENCED, answer->text, now, out);
         break;
     case CALL_NOT_SUPPORTED:
         if (task->step == STEP_DELETE) core->counts.delete_unsupported++;

@@ -93,7 +93,9 @@ void bootstrap_blob(struct core *core, struct task *task, enum blob_end end, str
     if (end != BLOB_NO_SESSION) effects_observe(out, OBSERVE_BLOB, task->asked, now);
     switch (end) {
     case BLOB_READY:
-        if (configure_ask(core, task, out))
+        if (!core_acts(core))
+            roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+        else if (configure_ask(core, task, out))
             task_await(core, task, STEP_CONFIGURE, core->options.execute_timeout_ms, now);
         else
             roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);

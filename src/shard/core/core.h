@@ -122,12 +122,23 @@ typedef void core_mark_fn(void *context, enum cycle_phase phase);
 enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_fn *mark,
                     void *context, struct effects *out);
 
+/* -- acting ends, for good: hold.c -- */
+enum core_hold {
+    CORE_PAUSED, /* the kill switch */
+    CORE_FENCED, /* a newer process of this shard acts */
+};
+/* From now on no action begins: cycles decide and suppress, actions that wait for their turn end as
+ * suppressed, and an action under way asks for no further call. A call that the driver does not
+ * send any more ends by CALL_UNSENT. */
+void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,
+               struct effects *out);
+
 /* -- how effects ended: actions.c -- */
 enum call_end {
     CALL_DONE,          /* `machine` is what the ack carried */
     CALL_UNKNOWN,       /* no answer in time, lost, or one that cannot be read */
     CALL_REFUSED,       /* a definite no; `text` says why */
-    CALL_FENCED,        /* a newer epoch of this shard exists */
+    CALL_FENCED,        /* nothing was done: the provider knows a newer token of this shard */
     CALL_NOT_FOUND,     /* the provider does not know the machine */
     CALL_NOT_SUPPORTED, /* the provider does not offer the call */
     CALL_UNSENT,        /* the provider never heard of it: no connection, or no turn in time */

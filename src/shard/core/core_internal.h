@@ -7,6 +7,7 @@
  *   scope.c      which machines are ours       view.c      what people and the coordinator read
  *   cycle.c      decide, rails, queue          queue.c     pending machines, actions waiting
  *   actions.c    what answers make of them     rest.c      who is left alone, stuck, in doubt
+ *   hold.c       why nothing is begun
  *
  * core->scratch holds what one event needs: every public event begins with core_begin(), so nothing
  * in it outlives the event. */
@@ -58,12 +59,17 @@ struct core {
     struct scope scope;
     struct views views;
     bool full_list_wanted;
+    bool fenced; /* core_hold(); the kill switch is options.paused */
     uint32_t capacity_round;
     size_t capacity_from; /* cursor of the client whose hints are next */
     struct hands *hands;
 };
 
 void core_begin(struct core *core); /* an event: scratch is empty */
+
+/* -- may anything be begun: hold.c -- */
+bool core_acts(const struct core *core);
+const char *core_hold_text(const struct core *core); /* why not; "" when it acts */
 
 /* -- to people: core.c -- */
 /* A line of the log. One that finds no memory is not said: nothing is decided by it. */

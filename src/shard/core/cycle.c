@@ -33,11 +33,6 @@ static void mark_decide(void *context, enum decide_part part)
     mark_end(context, phases[part]);
 }
 
-static bool acts(const struct core *core)
-{
-    return !core->options.paused && !core->options.dry_run;
-}
-
 static enum err decide_now(struct core *core, struct turn *turn)
 {
     struct decide_input input;
@@ -63,7 +58,7 @@ static enum err rails_now(struct core *core, struct turn *turn)
 {
     static const struct rails_options open = {0};
     enum err err =
-        rails_pass(turn->decision, core->inventory, acts(core) ? &core->options.rails : &open,
+        rails_pass(turn->decision, core->inventory, core_acts(core) ? &core->options.rails : &open,
                    &core->scratch, &turn->passed);
 
     if (err) return err;
@@ -85,7 +80,7 @@ static void deferral_note(struct core *core, struct turn *turn)
     (void)effects_add(turn->out, EFFECT_CYCLE_SOON);
 }
 
-/* --- nothing is done: paused, shadow mode --- */
+/* --- nothing is done: paused, fenced, shadow mode --- */
 
 static void action_audit(struct core *core, const struct action *action,
                          enum action_outcome outcome, struct effects *out)
@@ -115,7 +110,9 @@ static void suppress(struct core *core, struct turn *turn)
         action_audit(core, action, OUTCOME_SUPPRESSED, turn->out);
     }
     if (turn->passed.action_count)
-        core_log(turn->out, CORE_WARN, "actuation paused: decided actions suppressed",
+        core_log(turn->out, CORE_WARN,
+                 core->fenced ? "fenced: decided actions suppressed"
+                              : "actuation paused: decided actions suppressed",
                  "actions=%zu cycle=%llu", turn->passed.action_count,
                  (unsigned long long)core->counts.cycles);
 }
@@ -215,7 +212,7 @@ static enum err dispatch(struct core *core, struct turn *turn)
     enum err err = rails_now(core, turn);
 
     if (err) return err;
-    if (core->options.paused)
+    if (core->options.paused || core->fenced)
         suppress(core, turn);
     else if (core->options.dry_run)
         rehearse(core, turn);

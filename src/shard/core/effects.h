@@ -15,7 +15,7 @@
 enum action_outcome {
     OUTCOME_SUCCESS,
     OUTCOME_CTX_CANCELED, /* a deadline passed: nobody knows what was done, Get will tell */
-    OUTCOME_FENCED,
+    OUTCOME_FENCED,       /* nothing was done: Get will tell what the machine is */
     OUTCOME_NO_SESSION,
     OUTCOME_RACED_TO_IDLE, /* "transition_raced_to_idle" */
     OUTCOME_TRANSITION_ERROR,
@@ -25,7 +25,7 @@ enum action_outcome {
     OUTCOME_INVENTORY_MISS,
     OUTCOME_MISSING_PROFILE,
     OUTCOME_OTHER,
-    OUTCOME_SUPPRESSED, /* the kill switch; only in the audit */
+    OUTCOME_SUPPRESSED, /* the kill switch, or fenced; only in the audit */
     OUTCOME_DRYRUN,     /* shadow mode; only in the audit */
     OUTCOME_COUNT
 };

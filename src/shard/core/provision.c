@@ -44,8 +44,8 @@ void provision_answered(struct core *core, struct task *task, const struct call_
     if (!task_move(core, task, &m, true, now, out)) return;
     if (said->state == MACHINE_CREATING)
         task_goes_on(core, task, now, out);
-    else if (task->kind)
+    else if (task->kind && core_acts(core))
         bootstrap_begin(core, task, now, out);
-    else /* made again after a restart: a later cycle knows for whom */
+    else /* held meanwhile; or made again after a restart: a later cycle knows for whom */
         task_done(core, task, false, now, out);
 }

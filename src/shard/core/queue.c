@@ -312,10 +312,25 @@ static void task_begin(struct core *core, struct task *task, mono_time now, wall
     }
 }
 
+/* Nothing may begin any more: what waits ends without having asked for anything. */
+static void tasks_suppress(struct core *core, mono_time now, struct effects *out)
+{
+    struct hands *h = core->hands;
+
+    while (!list_empty(&h->waiting)) {
+        struct task *task = CONTAINER_OF(h->waiting.next, struct task, place);
+        list_remove(&task->place);
+        h->queued--;
+        h->running++;
+        task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+    }
+}
+
 void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out)
 {
     struct hands *h = core->hands;
 
+    if (!core_acts(core)) tasks_suppress(core, now, out);
     while (h->running < core->options.concurrency && !list_empty(&h->waiting)) {
         struct task *task = CONTAINER_OF(h->waiting.next, struct task, place);
         if (heap_reserve(&h->overdue, (size_t)h->running + 1)) break; /* the next event tries */

@@ -464,7 +464,7 @@ static void give_back(struct core *core, struct concern *c, const struct machine
 
 static void concern_run(struct core *core, struct concern *c, mono_time now, struct effects *out)
 {
-    bool may_act = !core->options.paused && !core->options.dry_run;
+    bool may_act = core_acts(core);
     struct inventory_entry entry;
 
     if (c->asked) { /* not even the driver's deadline was heard of */

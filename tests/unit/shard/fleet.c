@@ -462,6 +462,15 @@ void fleet_session(struct fleet *f, const char *cluster, bool open)
     carry_out(f, &out);
 }
 
+void fleet_hold(struct fleet *f, enum core_hold why)
+{
+    struct effects out;
+
+    effects_init(&out);
+    core_hold(f->core, why, fleet_now(f), wall(f), &out);
+    carry_out(f, &out);
+}
+
 void fleet_scope(struct fleet *f, const char *type)
 {
     struct domain ours = {LABEL_INSTANCE_TYPE, str_from(type)};

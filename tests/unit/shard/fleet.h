@@ -103,6 +103,7 @@ void fleet_demand(struct fleet *f, const char *cluster, int32_t priority, uint32
 /* The same as one gang under a key. */
 void fleet_gang(struct fleet *f, const char *cluster, const char *key, uint32_t units);
 void fleet_session(struct fleet *f, const char *cluster, bool open);
+void fleet_hold(struct fleet *f, enum core_hold why);
 /* What the provider lists: everything, or, `deltas` set, what changed since the last List. */
 void fleet_list(struct fleet *f);
 void fleet_list_kind(struct fleet *f, enum list_kind kind);

@@ -207,14 +207,14 @@ static const struct {
     {"create acked with garbage", MACHINE_SPECULATIVE, 1, EFFECT_CREATE, FATE_GARBAGE,
      MACHINE_FAILED, "provision m-000 a provider_error",
      "create: ack rejected: price_per_hour: nan is no price"},
-    {"create fenced", MACHINE_SPECULATIVE, 1, EFFECT_CREATE, FATE_FENCED, MACHINE_FAILED,
-     "provision m-000 a fenced", "create: stale token"},
-    {"configure fenced", MACHINE_IDLE, 1, EFFECT_CONFIGURE, FATE_FENCED, MACHINE_FAILED,
-     "bootstrap m-000 a fenced", "configure: stale token"},
-    {"drain fenced", MACHINE_CONFIGURED, 0, EFFECT_DRAIN, FATE_FENCED, MACHINE_FAILED,
-     "reclaim m-000 a fenced", "drain: stale token"},
-    {"delete fenced", MACHINE_IDLE, 0, EFFECT_DELETE, FATE_FENCED, MACHINE_FAILED,
-     "delete m-000  fenced", "delete: stale token"},
+    {"create fenced", MACHINE_SPECULATIVE, 1, EFFECT_CREATE, FATE_FENCED, MACHINE_CREATING,
+     "provision m-000 a fenced", ""},
+    {"configure fenced", MACHINE_IDLE, 1, EFFECT_CONFIGURE, FATE_FENCED, MACHINE_CONFIGURING,
+     "bootstrap m-000 a fenced", ""},
+    {"drain fenced", MACHINE_CONFIGURED, 0, EFFECT_DRAIN, FATE_FENCED, MACHINE_DRAINING,
+     "reclaim m-000 a fenced", ""},
+    {"delete fenced", MACHINE_IDLE, 0, EFFECT_DELETE, FATE_FENCED, MACHINE_DELETING,
+     "delete m-000  fenced", ""},
     {"create timed out", MACHINE_SPECULATIVE, 1, EFFECT_CREATE, FATE_LOST_BEFORE, MACHINE_CREATING,
      "provision m-000 a ctx_canceled", ""},
     {"create not sent", MACHINE_SPECULATIVE, 1, EFFECT_CREATE, FATE_UNSENT, MACHINE_CREATING,
@@ -275,6 +275,124 @@ TEST(no_is_failed_and_rests_and_no_answer_is_not_known)
                   troubles[i].fate == FATE_FENCED ? "ERROR provider fenced this shard's mutation"
                                                   : "WARN action failed");
         CHECK_U32(why, core_counts(f.core)->inflight, 0);
+        fleet_check(&f);
+        fleet_close(&f);
+    }
+}
+
+/* What the provider fenced it has not done: the machine is what it was, and none is bought in its
+ * place. */
+TEST(a_fenced_call_makes_no_machine_failed)
+{
+    static const enum effect_kind kinds[] = {EFFECT_CONFIGURE, EFFECT_DRAIN};
+
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        bool drains = kinds[i] == EFFECT_DRAIN;
+        enum machine_state was = drains ? MACHINE_CONFIGURED : MACHINE_IDLE;
+        struct fleet f;
+
+        fleet_open(&f, &(struct core_options){.rails = {.reclaim_fraction = 1}}, 64);
+        fleet_add(&f, "i", 4, was, drains ? "a" : NULL);
+        fleet_add(&f, "m", 8, MACHINE_SPECULATIVE, NULL);
+        fleet_list(&f);
+        fleet_demand(&f, "a", 1, drains ? 0 : 4);
+        f.fate[kinds[i]] = FATE_FENCED;
+        fleet_cycle(&f);
+        fleet_run(&f, 30 * 1000);
+        CHECK("tried", f.seen[kinds[i]] >= 4);
+        CHECK_SIZE("as they were", fleet_count(&f, was), 4);
+        CHECK_SIZE("none is Failed", fleet_count(&f, MACHINE_FAILED), 0);
+        fleet_cycles(&f, 3);
+        CHECK_U64("none is bought", f.seen[EFFECT_CREATE], 0);
+        CHECK_SIZE("none is Failed", fleet_count(&f, MACHINE_FAILED), 0);
+        fleet_check(&f);
+        fleet_close(&f);
+    }
+}
+
+static void hold(struct fleet *f, enum core_hold why)
+{
+    fleet_hold(f, why);
+    CHECK_U32("nothing waits", core_counts(f->core)->queued, 0);
+}
+
+/* Both ways, while two purchases are under way and six wait. */
+TEST(a_held_core_finishes_what_is_under_way_and_begins_nothing)
+{
+    static const struct {
+        enum core_hold why;
+        const char *text, *cycle;
+    } cases[] = {
+        {CORE_PAUSED, "why=actuation is paused", "WARN actuation paused: decided actions"},
+        {CORE_FENCED, "why=fenced by a newer process", "WARN fenced: decided actions suppressed"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct core_options options = {.concurrency = 2, .rails = {.reclaim_fraction = 1}};
+        const struct core_counts *counts;
+        struct fleet f;
+
+        fleet_open(&f, &options, 64);
+        fleet_add(&f, "m", 12, MACHINE_SPECULATIVE, NULL);
+        fleet_add(&f, "c", 3, MACHINE_CONFIGURED, "b");
+        fleet_list(&f);
+        fleet_demand(&f, "a", 1, 8);
+        fleet_demand(&f, "b", 1, 3);
+        f.latency_ms[EFFECT_CREATE] = 5000;
+        fleet_cycle(&f);
+        counts = core_counts(f.core);
+        CHECK_U32("under way", counts->inflight, 2);
+        CHECK_U32("waiting", counts->queued, 6);
+        hold(&f, cases[i].why);
+        CHECK_HAS("said", f.logs, cases[i].text);
+        CHECK_U64("suppressed", counts->suppressed[ACTION_PROVISION], 6);
+        CHECK_HAS("audited", f.audit, "suppressed");
+        fleet_demand(&f, "b", 1, 0);
+        fleet_cycles(&f, 4);
+        fleet_run(&f, 60 * 1000);
+        CHECK_U64("no call but the two", f.seen[EFFECT_CREATE], 2);
+        CHECK_U64("none after them", f.seen[EFFECT_CONFIGURE] + f.seen[EFFECT_DRAIN], 0);
+        CHECK_U64("no operator is asked", f.seen[EFFECT_ASK_BLOB] + f.seen[EFFECT_RECLAIM], 0);
+        CHECK_U32("nothing is under way", counts->inflight, 0);
+        CHECK_SIZE("what was bought is Idle", fleet_count(&f, MACHINE_IDLE), 2);
+        CHECK_SIZE("the rest is for sale", fleet_count(&f, MACHINE_SPECULATIVE), 10);
+        CHECK_HAS("each cycle says so", f.logs, cases[i].cycle);
+        CHECK("it goes on deciding", counts->suppressed[ACTION_RECLAIM] >= 3);
+        fleet_check(&f);
+        fleet_close(&f);
+    }
+}
+
+/* The driver does not send them any more: each machine is again what the provider says. */
+TEST(calls_that_a_held_core_cannot_send_leave_no_machine_half_made)
+{
+    static const struct {
+        enum effect_kind kind;
+        enum machine_state state;
+        uint32_t units;
+    } cases[] = {
+        {EFFECT_CREATE, MACHINE_SPECULATIVE, 1},
+        {EFFECT_CONFIGURE, MACHINE_IDLE, 1},
+        {EFFECT_DRAIN, MACHINE_CONFIGURED, 0},
+        {EFFECT_DELETE, MACHINE_IDLE, 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct fleet f;
+
+        one(&f, NULL, cases[i].state, cases[i].units);
+        f.fate[cases[i].kind] = FATE_UNSENT;
+        f.latency_ms[cases[i].kind] = 1000;
+        if (cases[i].kind == EFFECT_DELETE) fleet_run(&f, 600 * 1000);
+        fleet_decide(&f);
+        fleet_run(&f, 500);
+        CHECK_U64("on its way", f.seen[cases[i].kind], 1);
+        hold(&f, CORE_FENCED);
+        fleet_run(&f, 30 * 1000);
+        CHECK_U32("as it was", fleet_state(&f, "m-000"), cases[i].state);
+        CHECK_U32("nothing is under way", core_counts(f.core)->inflight, 0);
+        fleet_cycles(&f, 100);
+        CHECK_U64("never again", f.seen[cases[i].kind], 1);
         fleet_check(&f);
         fleet_close(&f);
     }
