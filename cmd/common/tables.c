@@ -140,6 +140,15 @@ static const struct option force_config_options[] = {
 TABLE(force_config);
 static const struct option rejoin_options[] = {OPTION_YES};
 TABLE(rejoin);
+static const struct option set_epoch_options[] = {
+    {.name = "data-dir",
+     .kind = OPTION_STRING,
+     .flags = OPTION_FLAG_ONLY,
+     .fallback = "data",
+     .placeholder = "DIR",
+     .help = "the shard's directory, which must be there"},
+};
+TABLE(set_epoch);
 
 /* As in sim/scenario.h, and then both. */
 static const char *const sim_profiles[] = {"mild", "harsh", "both", NULL};
@@ -231,6 +240,7 @@ const struct option_table *const all_tables[] = {
     &log_node_table,
     &force_config_table,
     &rejoin_table,
+    &set_epoch_table,
     &sim_log_table,
     &plan_table,
     &cert_ca_table,

@@ -569,6 +569,7 @@ static const struct option shard_run_options[] = {
              "a row"},
     {.name = "actuation-paused",
      .kind = OPTION_BOOL,
+     .flags = OPTION_RELOAD_ON,
      .fallback = "false",
      .help = "the kill switch: everything is decided, counted and written down, nothing is done"},
     {.name = "dry-run",

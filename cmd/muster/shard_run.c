@@ -26,6 +26,8 @@ enum {
     AUDIT_MODE = 0644,
     AUDIT_ROTATE_NEVER = 0,
     CALLS_SPARE = 4096, /* beside those of actions: Get */
+    NUMBER_CAP = 24,
+    REMEDY_CAP = 256,
 };
 
 struct shard_role_state {
@@ -44,6 +46,8 @@ struct shard_role_state {
     struct rpc_server *server;
     struct coordclient *coordinator;
     struct health_check *ready;
+    bool paused;                    /* said in the log */
+    char remark[HEALTH_REASON_MAX]; /* of /readyz; empty: nothing */
     bool coordinator_closed, server_closed, provider_closed;
 };
 
@@ -149,6 +153,30 @@ static void on_first_list(void *owner)
 
     LOG_INFO(&s->log, "ready: the provider's machines are known");
     health_check_set(s->ready, true, "");
+    health_check_remark(s->ready, s->remark);
+}
+
+/* One line for a person who is called at night: both causes, and what to do about each. */
+static void on_fenced(void *owner, const struct shard_fence *fence)
+{
+    struct shard_role_state *s = owner;
+    char newest[NUMBER_CAP] = "unknown", remedy[FS_PATH_CAP + REMEDY_CAP];
+
+    if (fence->newest) snprintf(newest, sizeof newest, "%" PRId64, fence->newest);
+    snprintf(remedy, sizeof remedy,
+             "a newer process: stop this one. A lost data directory: stop this one, run `muster "
+             "shard set-epoch --data-dir %s %s`, start it again",
+             conf_text(s->conf, "data-dir"), fence->newest ? newest : "$(date +%s)");
+    LOG_ERROR(&s->log,
+              "this shard is fenced and has stopped acting: a newer process of it runs, or it has "
+              "lost its data directory",
+              log_text("newest_epoch", newest), log_text("remedy", remedy),
+              log_str("provider", fence->text));
+    snprintf(s->remark, sizeof s->remark,
+             "fenced: epoch %" PRIu64 " is not newer than %s, so nothing is begun; a newer process "
+             "runs, or the data directory was lost: see the log",
+             s->epoch, newest);
+    health_check_remark(s->ready, s->remark);
 }
 
 /* Without it the old page stays: the next cycle tries again. */
@@ -222,6 +250,7 @@ static enum err open_shard(struct shard_role_state *s, struct note *note)
         .warmup_cycles = (uint32_t)conf_number(s->conf, "metrics-warmup-cycles"),
         .on_ready = on_first_list,
         .on_rests = on_rests,
+        .on_fenced = on_fenced,
         .owner = s,
     };
 
@@ -271,10 +300,16 @@ static enum err open_coordinator_client(struct shard_role_state *s, struct note 
 
 /* -- the hooks -- */
 
-static void say_what_is_unusual(const struct shard_role_state *s)
+static void say_paused(struct shard_role_state *s)
+{
+    s->paused = true;
+    LOG_WARN(&s->log, "actuation is paused: everything is decided, nothing is done");
+}
+
+static void say_what_is_unusual(struct shard_role_state *s)
 {
     if (conf_bool(s->conf, "actuation-paused"))
-        LOG_WARN(&s->log, "actuation is paused: everything is decided, nothing is done");
+        say_paused(s);
     else if (conf_bool(s->conf, "dry-run"))
         LOG_WARN(&s->log, "dry-run: every action is told, nothing is done");
     if (!s->server_tls && !address_is_loopback(conf_text(s->conf, "listen")))
@@ -312,6 +347,20 @@ static enum err open_role(struct chassis *chassis, void **ret_state, struct note
     say_what_is_unusual(s);
     shard_start(s->shard);
     return ERR_OK;
+}
+
+/* The kill switch: on at once, in the turn of the loop that says so; off with a restart only. */
+static void reload(void *state)
+{
+    struct shard_role_state *s = state;
+    const struct conf *now = chassis_conf_now(s->chassis);
+
+    if (!conf_bool(now, "actuation-paused")) return;
+    shard_pause(s->shard);
+    if (!s->paused)
+        say_paused(s);
+    else if (conf_waits(now, "actuation-paused"))
+        LOG_WARN(&s->log, "actuation stays paused until restart");
 }
 
 static void say_started(void *state, FILE *out)
@@ -370,10 +419,82 @@ static void close_role(void *state)
 static int run_shard(void *context, const struct command_call *call)
 {
     static const struct chassis_hooks hooks = {
-        .open = open_role, .say_started = say_started, .stop = stop, .close = close_role};
+        .open = open_role,
+        .say_started = say_started,
+        .reload = reload,
+        .stop = stop,
+        .close = close_role,
+    };
 
     return chassis_run(context, call, &shard_role, &hooks);
 }
+
+/* -- set-epoch -- */
+
+static enum err set_epoch(struct fs *fs, const char *dir, const char *number, struct note *note)
+{
+    struct fs_lock *lock = NULL;
+    uint64_t epoch;
+    enum err err = str_to_u64(str_from(number), &epoch);
+
+    if (err) {
+        note_set(note, "%s: the epoch must be a number, such as 41", number);
+        return ERR_INVALID;
+    }
+    err = fs_lock_dir(fs, dir, &lock, note);
+    if (err) {
+        note_prefix(note,
+                    err == ERR_BUSY ? "data-dir %s is in use; stop its shard first" : "data-dir %s",
+                    dir);
+        return err;
+    }
+    err = epoch_set(fs, dir, epoch, entropy_u64(entropy_real()), note);
+    fs_unlock(fs, lock);
+    if (!err) printf("The next start of the shard in %s uses epoch %" PRIu64 ".\n", dir, epoch + 1);
+    return err;
+}
+
+static int run_set_epoch(void *context, const struct command_call *call)
+{
+    struct note note = {""};
+    struct conf *conf;
+    int exit_code = 0;
+    enum err err = program_load_conf(context, call, &conf);
+
+    if (err) return err_exit_code(err);
+    err = set_epoch(fs_real(), conf_text(conf, "data-dir"), conf_argument(conf, 0), &note);
+    if (err) exit_code = program_fail(call, err, &note);
+    conf_close(conf);
+    return exit_code;
+}
+
+static const struct command_example set_epoch_examples[] = {
+    {"muster shard set-epoch --data-dir /var/lib/muster 41",
+     "the provider has seen epoch 41 of this shard"},
+    {"muster shard set-epoch --data-dir /var/lib/muster $(date +%s)",
+     "nobody knows the number: seconds are above any count of starts"},
+    {NULL, NULL},
+};
+static const struct command set_epoch_command = {
+    .name = "set-epoch",
+    .summary = "let a shard that lost its data directory act again",
+    .about =
+        "A shard counts its starts in its data directory, and its provider refuses every call that "
+        "carries a lower count than it has seen. A shard whose directory was lost counts from 1 "
+        "and "
+        "is refused (\"fenced\") until its count is above that. This command makes the next start "
+        "use an epoch above EPOCH, the number that the shard's log names. It never lowers an "
+        "epoch.\n"
+        "Only for a shard that lost its directory. When another process of the same shard runs, "
+        "stop one of the two instead. The shard must not be running.",
+    .options = &set_epoch_table,
+    .arguments = "EPOCH",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples = set_epoch_examples,
+    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .run = run_set_epoch,
+};
 
 static const struct command_example examples[] = {
     {"muster shard run --provider-addr 127.0.0.1:7770", "a shard on this machine"},
@@ -400,10 +521,10 @@ static const struct command shard_run_command = {
     .run = run_shard,
 };
 
-static const struct command *const children[] = {&shard_run_command, NULL};
+static const struct command *const children[] = {&shard_run_command, &set_epoch_command, NULL};
 const struct command shard_command = {
     .name = "shard",
     .summary = "a shard: turns demand into machines",
-    .about = "Runs a shard controller.",
+    .about = "Runs a shard controller, or repairs the epoch of one that lost its data directory.",
     .children = children,
 };

@@ -417,6 +417,11 @@ bool conf_is_set(const struct conf *conf, const char *name)
     return entry_of(conf, name)->place.source != CONF_UNSET;
 }
 
+bool conf_waits(const struct conf *conf, const char *name)
+{
+    return entry_of(conf, name)->waiting;
+}
+
 enum conf_source conf_source(const struct conf *conf, const char *name)
 {
     return entry_of(conf, name)->place.source;

@@ -77,6 +77,8 @@ enum err command_option_facts(const struct option *option, struct buf *facts)
         err = buf_appendf(facts, "Environment: %s.", variable);
     }
     if (!err && (option->flags & OPTION_RELOAD)) err = buf_append_c(facts, " Reloaded on SIGHUP.");
+    if (!err && (option->flags & OPTION_RELOAD_ON))
+        err = buf_append_c(facts, " SIGHUP switches it on; off needs a restart.");
     return err;
 }
 

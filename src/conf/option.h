@@ -48,6 +48,7 @@ enum option_flags {
     /* That its section is there says something (conf_has_section): a configuration is printed
      * without one that was not given. */
     OPTION_GATED = BIT(8),
+    OPTION_RELOAD_ON = BIT(9), /* BOOL: SIGHUP switches it on; off needs a restart */
 };
 
 struct option {

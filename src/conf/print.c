@@ -162,7 +162,9 @@ static enum err print_manual(const struct option *option, struct buf *into)
     if (!err) err = print_bounds(option, into);
     if (!err) {
         err = buf_appendf(into, "# Flag %s, environment %s; %s.\n", flag, variable,
-                          option->flags & OPTION_RELOAD ? "reloaded on SIGHUP" : "read at start");
+                          option->flags & OPTION_RELOAD      ? "reloaded on SIGHUP"
+                          : option->flags & OPTION_RELOAD_ON ? "SIGHUP switches it on"
+                                                             : "read at start");
     }
     if (!err && (option->flags & OPTION_NOT_IN_FILE))
         return buf_append_c(into, "# It cannot stand in a file itself.\n");

@@ -43,6 +43,13 @@ static enum err hold_back(const struct option *option, const struct conf_entry *
     return ERR_OK;
 }
 
+static bool takes_effect(const struct option *option, const struct conf_entry *next)
+{
+    if (option->flags & OPTION_RELOAD) return true;
+    return (option->flags & OPTION_RELOAD_ON) && next->place.source != CONF_UNSET &&
+           next->value.number == 1;
+}
+
 enum err conf_reload(const struct conf *current, struct conf *next,
                      struct conf_changes *ret_changes)
 {
@@ -55,7 +62,7 @@ enum err conf_reload(const struct conf *current, struct conf *next,
     if (!next->changes) return ERR_NOMEM;
     for (size_t i = 0; i < next->table->count; i++) {
         const struct option *option = &next->table->options[i];
-        bool applied = option->flags & OPTION_RELOAD;
+        bool applied = takes_effect(option, &next->entries[i]);
         if (option->flags & OPTION_FLAG_ONLY) continue;
         if (entries_equal(option, &current->entries[i], &next->entries[i])) continue;
         if (!applied) {

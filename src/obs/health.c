@@ -75,6 +75,13 @@ void health_check_set(struct health_check *check, bool ready, const char *reason
     pthread_mutex_unlock(&check->health->lock);
 }
 
+void health_check_remark(struct health_check *check, const char *remark)
+{
+    pthread_mutex_lock(&check->health->lock);
+    if (check->ready) snprintf(check->reason, sizeof check->reason, "%s", remark);
+    pthread_mutex_unlock(&check->health->lock);
+}
+
 uint64_t health_silence_ms(struct health *h)
 {
     mono_time beat = {atomic_load(&h->beat_ms)};

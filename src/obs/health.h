@@ -54,5 +54,8 @@ enum err health_check_add(struct health *health, const char *name, const char *r
                           struct health_check **ret_check);
 /* Any thread; seen by the next request. `reason` is copied and not looked at when ready. */
 void health_check_set(struct health_check *check, bool ready, const char *reason);
+/* What /readyz says of a check that is ready all the same: its status stays as it is. Any thread;
+ * copied. "": nothing. The next health_check_set removes it. */
+void health_check_remark(struct health_check *check, const char *remark);
 bool health_ready(struct health *health);
 #endif

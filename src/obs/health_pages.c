@@ -46,11 +46,13 @@ void health_page_ready(void *context, const struct http_request *request,
         if (!checks[i].ready) response->status = 503;
         if (verbose)
             SAY(response, "%s %s%s%s\n", checks[i].ready ? "ok  " : "fail", checks[i].name,
-                checks[i].ready ? "" : ": ", checks[i].reason);
+                checks[i].reason[0] ? ": " : "", checks[i].reason);
         else if (!checks[i].ready)
             SAY(response, "%s\n", checks[i].reason);
     }
     if (response->body.len == 0) SAY(response, "ok\n");
+    for (size_t i = 0; !verbose && i < count; i++) /* ready, and yet there is something to say */
+        if (checks[i].ready && checks[i].reason[0]) SAY(response, "%s\n", checks[i].reason);
 }
 
 void health_page_metrics(void *context, const struct http_request *request,

@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 enum { EPOCH_FILE_MAX = 64, EPOCH_MODE = 0600 };
-#define EPOCH_LAST ((uint64_t)INT64_MAX) /* of the wire's int64 */
+#define EPOCH_LAST     ((uint64_t)INT64_MAX) /* of the wire's int64 */
+#define EPOCH_SET_MOST (EPOCH_LAST / 2)
 
 static enum err read_text(struct str text, uint64_t *ret_epoch)
 {
@@ -13,35 +14,76 @@ static enum err read_text(struct str text, uint64_t *ret_epoch)
     return !err && *ret_epoch >= EPOCH_LAST ? ERR_TOO_LARGE : err;
 }
 
-enum err epoch_next(struct fs *fs, const char *dir, uint64_t unique, uint64_t *ret_epoch,
-                    struct note *note)
+static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note *note)
 {
-    char path[FS_PATH_CAP], text[EPOCH_FILE_MAX];
-    uint64_t epoch = 0;
+    if (snprintf(path, FS_PATH_CAP, "%s/epoch", dir) < FS_PATH_CAP) return ERR_OK;
+    note_set(note, "data-dir: too long a path");
+    return ERR_INVALID;
+}
+
+/* 0: no start was counted yet. */
+static enum err epoch_read(struct fs *fs, const char *path, uint64_t *ret_epoch, struct note *note)
+{
     struct buf held;
     enum err err;
 
-    if (snprintf(path, sizeof path, "%s/epoch", dir) >= (int)sizeof path) {
-        note_set(note, "data-dir: too long a path");
-        return ERR_INVALID;
-    }
+    *ret_epoch = 0;
     buf_init(&held, EPOCH_FILE_MAX);
     err = fs_read_whole(fs, path, EPOCH_FILE_MAX, &held);
     if (!err)
-        err = read_text(buf_peek(&held), &epoch);
+        err = read_text(buf_peek(&held), ret_epoch);
     else if (err == ERR_NOT_FOUND)
         err = ERR_OK;
     buf_deinit(&held);
-    if (err) {
-        note_set(note, "%s: %s; a shard must not guess its epoch", path, err_text(err));
-        return err;
-    }
-    snprintf(text, sizeof text, "%" PRIu64 "\n", ++epoch);
+    if (err) note_set(note, "%s: %s; a shard must not guess its epoch", path, err_text(err));
+    return err;
+}
+
+static enum err epoch_write(struct fs *fs, const char *path, uint64_t epoch, uint64_t unique,
+                            struct note *note)
+{
+    char text[EPOCH_FILE_MAX];
+    enum err err;
+
+    snprintf(text, sizeof text, "%" PRIu64 "\n", epoch);
     err = fs_publish(fs, path, str_from(text), EPOCH_MODE, unique);
-    if (err) {
-        note_set(note, "%s: %s", path, err_text(err));
-        return err;
+    if (err) note_set(note, "%s: %s", path, err_text(err));
+    return err;
+}
+
+enum err epoch_next(struct fs *fs, const char *dir, uint64_t unique, uint64_t *ret_epoch,
+                    struct note *note)
+{
+    char path[FS_PATH_CAP];
+    uint64_t epoch;
+    enum err err = epoch_path(dir, path, note);
+
+    if (!err) err = epoch_read(fs, path, &epoch, note);
+    if (!err) err = epoch_write(fs, path, epoch + 1, unique, note);
+    if (!err) *ret_epoch = epoch + 1;
+    return err;
+}
+
+enum err epoch_set(struct fs *fs, const char *dir, uint64_t at_least, uint64_t unique,
+                   struct note *note)
+{
+    char path[FS_PATH_CAP];
+    uint64_t epoch;
+    enum err err = epoch_path(dir, path, note);
+
+    if (!err) err = epoch_read(fs, path, &epoch, note);
+    if (err) return err;
+    if (at_least > EPOCH_SET_MOST) {
+        note_set(note,
+                 "epoch %" PRIu64 ": must be at most %" PRIu64
+                 ", so that starts can go on counting",
+                 at_least, EPOCH_SET_MOST);
+        return ERR_INVALID;
     }
-    *ret_epoch = epoch;
-    return ERR_OK;
+    if (epoch > at_least) {
+        note_set(note, "%s holds %" PRIu64 ", which is above %" PRIu64 "; an epoch never goes back",
+                 path, epoch, at_least);
+        return ERR_PRECONDITION;
+    }
+    return epoch_write(fs, path, at_least, unique, note);
 }

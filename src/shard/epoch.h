@@ -12,4 +12,9 @@
  * fs_read_whole and fs_publish answer: then the shard must not start. `unique`: fs_publish's. */
 enum err epoch_next(struct fs *fs, const char *dir, uint64_t unique, uint64_t *ret_epoch,
                     struct note *note);
+/* After the directory was lost, or a copy of it was started: the next start uses an epoch above
+ * `at_least`. What is there already and higher stays: ERR_PRECONDITION. ERR_INVALID (no room is
+ * left above it), and as epoch_next. The directory must be locked. */
+enum err epoch_set(struct fs *fs, const char *dir, uint64_t at_least, uint64_t unique,
+                   struct note *note);
 #endif

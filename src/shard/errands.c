@@ -137,6 +137,7 @@ static void on_answer(void *context, const struct provider_answer *answer)
     struct errand *errand = context;
 
     errand->shard->errands->under_way--;
+    if (answer->end == PROVIDER_FENCED) hold_fenced(errand->shard, answer->text);
     keep_answer(errand, answer);
     thinker_submit(errand->shard->thinker, &errand->thought);
 }
@@ -360,7 +361,8 @@ bool errands_carry_out(void *owner, const struct effect *effect, const struct st
     case EFFECT_DELETE:
     case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
     case EFFECT_ASK_BLOB: return shard->stopping || ask_blob(shard, effect);
-    case EFFECT_RECLAIM:
+    case EFFECT_RECLAIM: /* a thought of before the hold: the drain that follows is not sent */
+        if (shard_holds(shard)) return true;
         (void)sessions_reclaim(shard->sessions, effect->cluster, effect->machine,
                                effect->drain.grace_ms, effect->drain.preemptor_priority);
         return true;

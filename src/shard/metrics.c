@@ -35,7 +35,8 @@ struct shard_metrics {
     struct counter *unread, *refused, *superseded, *rollups, *rollups_superseded, *blobs_stray,
         *blobs_refused;
     struct gauge *rollup_bytes, *outbox_bytes, *blob_bytes;
-    struct gauge *queue_depth, *inflight, *paused, *shortfalls, *active_sessions, *in_doubt;
+    struct gauge *queue_depth, *inflight, *paused, *fenced, *shortfalls, *active_sessions,
+        *in_doubt;
     struct gauge *aged[ARRAY_LEN(age_names)], *by_class[ARRAY_LEN(class_names)];
     struct gauge *demand[BUCKETS];
     struct histogram *cycle, *phases[SHARD_PHASES], *observes[OBSERVE_COUNT], *list_seconds;
@@ -139,7 +140,8 @@ static void add_actions(struct opening *o, struct shard_metrics *m)
         kind_names[kind] = audit_kind_name((enum action_kind)kind);
     add_counters(o, PREFIX "actions_total", "actions queued for execution", "kind", kind_names,
                  KINDS, m->actions);
-    add_counters(o, PREFIX "actions_suppressed_total", "actions the kill switch held", "kind",
+    add_counters(o, PREFIX "actions_suppressed_total",
+                 "actions that the kill switch or a newer process of this shard held", "kind",
                  kind_names, KINDS, m->suppressed);
     add_counters(o, PREFIX "actions_dryrun_total", "actions told and not done (shadow mode)",
                  "kind", kind_names, KINDS, m->dryrun);
@@ -161,6 +163,9 @@ static void add_actions(struct opening *o, struct shard_metrics *m)
     add_gauge(o, PREFIX "action_queue_depth", "actions that wait for their turn", &m->queue_depth);
     add_gauge(o, PREFIX "execute_inflight", "actions under way", &m->inflight);
     add_gauge(o, PREFIX "actuation_paused", "1: the kill switch is on", &m->paused);
+    add_gauge(o, "muster_shard_fenced",
+              "1: the provider has seen a newer process of this shard, and this one does not act",
+              &m->fenced);
     add_gauge(o, "muster_shard_machines_in_doubt",
               "machines whose last call was not answered; the provider is being asked",
               &m->in_doubt);
@@ -388,6 +393,11 @@ void shard_metrics_cycle(struct shard_metrics *m, double seconds)
 void shard_metrics_paused(struct shard_metrics *m, bool paused)
 {
     gauge_set(m->paused, paused);
+}
+
+void shard_metrics_fenced(struct shard_metrics *m)
+{
+    gauge_set(m->fenced, 1);
 }
 
 void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats)

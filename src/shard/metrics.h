@@ -33,6 +33,7 @@ void shard_metrics_observe(struct shard_metrics *m, enum core_histogram which, d
 void shard_metrics_phase(struct shard_metrics *m, enum shard_phase phase, double seconds);
 void shard_metrics_cycle(struct shard_metrics *m, double seconds);
 void shard_metrics_paused(struct shard_metrics *m, bool paused);
+void shard_metrics_fenced(struct shard_metrics *m);
 void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats);
 struct blob_stats {
     size_t bytes;     /* held until their Configure goes out */

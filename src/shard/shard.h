@@ -23,6 +23,10 @@
 enum { SHARD_CYCLE_MS = 10 * 1000 };
 
 struct shard;
+struct shard_fence {
+    int64_t newest;  /* the epoch that the provider has seen; 0: it names none */
+    struct str text; /* the provider's */
+};
 struct shard_options {
     struct io *io;
     const struct log_source *log; /* copied */
@@ -42,6 +46,9 @@ struct shard_options {
     void (*on_ready)(void *owner);
     /* After each cycle the page of rests.h, borrowed. NULL: it is not made. */
     void (*on_rests)(void *owner, struct str json);
+    /* The provider refused a token because a newer process of this shard acts: this one has stopped
+     * acting. Once; its texts are borrowed. */
+    void (*on_fenced)(void *owner, const struct shard_fence *fence);
     void *owner;
 };
 enum err shard_open(const struct shard_options *options, struct shard **ret_shard,
@@ -51,6 +58,9 @@ enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note
 /* Raises what a server's own limits would stand in the way of. */
 void shard_server_limits(const struct shard *shard, struct rpc_server_limits *limits);
 void shard_start(struct shard *shard); /* the first cycle, at once */
+/* The kill switch: no call that changes a machine leaves after this, those under way end. The rest
+ * goes on. There is no way back but another process. */
+void shard_pause(struct shard *shard);
 /* No new cycle and no new action; sessions end with UNAVAILABLE; calls under way are not waited
  * for: their machines are found again by the next List. done() when the server may be drained. */
 void shard_stop(struct shard *shard);

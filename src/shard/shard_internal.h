@@ -3,6 +3,7 @@
  *   shard.c      open, close, start, stop
  *   cycle.c      when a cycle begins; List; the cycle itself as a thought
  *   errands.c    effects carried out: provider calls, what operators are sent, audit, log
+ *   hold.c       acting ends: paused, or fenced by a newer process
  *   operators.c  what operators say, as thoughts
  *   report.c     the view: report, domains, term
  *   inspect.c    ShardRead
@@ -21,6 +22,12 @@
 struct cycles;  /* cycle.c */
 struct errands; /* errands.c */
 
+struct hold { /* hold.c: made with the shard, so that it finds memory */
+    struct thought thought;
+    enum core_hold why;
+    bool begun;
+};
+
 struct shard {
     struct shard_options options;
     struct log_source log;
@@ -35,6 +42,8 @@ struct shard {
     struct timer metrics_timer;
     struct cycles *cycles;
     struct errands *errands;
+    struct hold holds[CORE_FENCED + 1];
+    int64_t newest_epoch; /* fenced: as the provider named it; 0: it named none */
     bool started, stopping;
     bool scope_owed; /* the core has not heard of the domains that are on disk */
 };
@@ -62,6 +71,10 @@ const struct str *errands_prepare(const struct effect *effect, struct mind *mind
 bool errands_carry_out(void *owner, const struct effect *effect, const struct str *prepared);
 struct blob_stats errands_blobs(const struct shard *shard);
 void errands_blob(struct shard *shard, uint64_t action, enum blob_end end, struct str content);
+
+/* -- hold.c -- */
+bool shard_holds(const struct shard *shard);            /* acting has ended */
+void hold_fenced(struct shard *shard, struct str text); /* a provider's answer */
 
 /* -- report.c -- */
 /* Tells the core which domains are ours; `done` may be NULL. ERR_NOMEM: then it never comes. */

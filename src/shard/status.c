@@ -40,6 +40,8 @@ enum {
     FIELD_INVENTORY,
     FIELD_LEFT_OUT,
     FIELD_AUDIT,
+    FIELD_FENCED,
+    FIELD_NEWEST_EPOCH,
     /* of Holding */
     FIELD_STATE = 1,
     FIELD_TYPE,
@@ -183,6 +185,8 @@ static void pack_answer(struct pack *answer, const struct shard *shard)
     pack_u64(answer, FIELD_CAPPED, counts->capped);
     if (!answer->err) answer->err = buf_append(answer->into, buf_peek(&s->last.inventory));
     pack_u64(answer, FIELD_LEFT_OUT, s->last.left_out);
+    pack_u64(answer, FIELD_FENCED, shard->holds[CORE_FENCED].begun);
+    pack_i64(answer, FIELD_NEWEST_EPOCH, shard->newest_epoch);
     for (size_t i = 0; i < audit_kept(shard->audit); i++)
         pack_bytes(answer, FIELD_AUDIT, audit_line(shard->audit, i));
 }

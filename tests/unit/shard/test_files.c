@@ -76,6 +76,34 @@ TEST(f6_what_is_no_number_is_fatal)
     sim_fs_close(disk);
 }
 
+static enum err raise_to(uint64_t at_least)
+{
+    note.text[0] = '\0';
+    return epoch_set(fs, "d", at_least, ++unique, &note);
+}
+
+TEST(an_epoch_is_set_higher_and_never_lower)
+{
+    uint64_t epoch = 0;
+
+    open_disk();
+    CHECK_OK("no file: its directory was lost", raise_to(41));
+    sim_fs_crash(disk);
+    CHECK_OK(note.text, next(&epoch));
+    CHECK_U64("above what was named, over a power cut", epoch, 42);
+    CHECK_ERR("lower", raise_to(41), ERR_PRECONDITION);
+    CHECK_HAS("names both", note.text, "d/epoch holds 42, which is above 41");
+    CHECK_OK("the same", raise_to(42));
+    CHECK_OK("higher", raise_to(1000));
+    CHECK_OK(note.text, next(&epoch));
+    CHECK_U64("counts on", epoch, 1001);
+    CHECK_ERR("no room to count", raise_to(INT64_MAX - 1), ERR_INVALID);
+    CHECK_ERR("past the wire", raise_to(UINT64_MAX), ERR_INVALID);
+    put("d/epoch", "not-a-number");
+    CHECK_ERR("not over a file that says nothing", raise_to(5000), ERR_PARSE);
+    sim_fs_close(disk);
+}
+
 static struct domains *open_set(void)
 {
     struct domains *set = NULL;
