@@ -20,6 +20,7 @@ enum {
     HEARTBEAT_MS = 60000,
     CYCLES_LATE = 10,
     WHAT_CAP = 512,
+    NUMBER_CAP = 32,
 };
 
 /* -- findings -- */
@@ -164,12 +165,33 @@ static void judge_workers(struct doctor *d)
 
 /* -- the shards -- */
 
+static void judge_fence(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
+{
+    char newest[NUMBER_CAP] = "what the provider has seen", advice[WHAT_CAP];
+
+    if (!s->fenced) return;
+    if (s->newest_epoch) snprintf(newest, sizeof newest, "%" PRId64, s->newest_epoch);
+    snprintf(advice, sizeof advice,
+             "a newer process of it runs? Stop this one. It lost its data directory? Stop it, "
+             "`muster shard set-epoch --data-dir DIR %s` there, start it",
+             s->newest_epoch ? newest : "$(date +%s)");
+    doctor_says(d, FINDING_FAIL, advice,
+                "shard %s: fenced: its epoch %" PRIu64 " is not newer than %s, so nothing is done",
+                id, s->epoch, newest);
+}
+
 static void judge_rails(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
 {
+    static const char *const held[] = {NULL, "the kill switch is on",
+                                       "it only tells what it would do",
+                                       "the kill switch and dry-run are on"};
+
+    judge_fence(d, id, s);
     if (s->paused || s->dry_run)
-        doctor_says(d, FINDING_WARN, "it is in its configuration; take it out when it has served",
-                    "shard %s: %s, so nothing is done", id,
-                    s->paused ? "the kill switch is on" : "it only tells what it would do");
+        doctor_says(d, FINDING_WARN,
+                    "it is in its configuration; when it has served, take it out and restart the "
+                    "shard",
+                    "shard %s: %s, so nothing is done", id, held[s->paused + 2 * s->dry_run]);
     if (s->in_doubt)
         doctor_says(d, FINDING_WARN, "the provider is slow or away; it is asked until it answers",
                     "shard %s: of %" PRIu32 " machines nobody knows how a call ended", id,

@@ -180,7 +180,9 @@ def store_workers_and_shards():
     soon = now + 3600 * 10**9  # "late" is ten seconds, and we may take longer to ask
     well = {"shard_id": "a", "cycle": 9, "computed_at_unix_ns": soon, "machines": 12, "cycle_interval_ms": 1000}
     shards = {"a": well, "b": {**well, "computed_at_unix_ns": now - 3600 * 10**9, "paused": True, "in_doubt": 4, "shortfalls": 7},
-              "c": {"shard_id": "c", "cycle": 0}, "d": {**well, "dry_run": True}}
+              "c": {"shard_id": "c", "cycle": 0}, "d": {**well, "dry_run": True},
+              "f": {**well, "epoch": 1, "fenced": True, "newest_epoch": 41}, "g": {**well, "epoch": 2, "fenced": True},
+              "h": {**well, "paused": True, "dry_run": True}}
     servers = {name: Canned(METHODS, {SHARD: METHODS[SHARD][1](**said)}) for name, said in shards.items()}
     listed = [{"shard_id": name, "address": server.address} for name, server in servers.items()] + [{"shard_id": "e", "address": dead_address()}]
     try:
@@ -195,8 +197,12 @@ def store_workers_and_shards():
                          ("ok", "shard a: cycle 9, 12 machines"), ("fail", "shard b: the last cycle was 1h"),
                          ("warn", "shard b: the kill switch is on"), ("warn", "shard b: of 4 machines nobody knows"),
                          ("warn", "shard b: 7 Needs are not met"), ("fail", "shard c: it has decided nothing yet"),
-                         ("warn", "shard d: it only tells what it would do"), ("fail", "shard e: no shard answers at")]:
+                         ("warn", "shard d: it only tells what it would do"), ("fail", "shard e: no shard answers at"),
+                         ("fail", "shard f: fenced: its epoch 1 is not newer than 41"),
+                         ("fail", "shard g: fenced: its epoch 2 is not newer than what the provider has seen"),
+                         ("warn", "shard h: the kill switch and dry-run are on")]:
         finding(rows, result, part)
+    check(any("set-epoch --data-dir DIR 41" in row[2] and "newer process" in row[2] for row in rows), f"what to do: {rows}")
     finding(again, "warn", "workers: 1 suspected, 2 dead of 9")
 
 

@@ -3,13 +3,30 @@
 #include "lib/test.h"
 #include "table.h"
 
-static struct conf *load(const char *text)
+static struct conf *load_table(const struct option_table *table, const char *text)
 {
     struct conf *conf;
-    CHECK_OK("open", conf_open(&test_table, &conf));
+    CHECK_OK("open", conf_open(table, &conf));
     CHECK_OK("file", conf_add_file(conf, "muster.toml", str_from(text)));
     CHECK_OK("finish", conf_finish(conf));
     return conf;
+}
+
+static struct conf *load(const char *text)
+{
+    return load_table(&test_table, text);
+}
+
+static struct conf *load_switch(const char *text)
+{
+    static const struct option options[] = {{.name = "paused",
+                                             .kind = OPTION_BOOL,
+                                             .flags = OPTION_RELOAD_ON,
+                                             .fallback = "false",
+                                             .help = "a switch"}};
+    static const struct option_table table = {options, ARRAY_LEN(options)};
+
+    return load_table(&table, text);
 }
 
 static void check_text(const struct conf *current, const struct conf *next,
@@ -74,6 +91,35 @@ TEST(a_change_that_waits_is_told_at_every_reload_until_it_is_taken_back)
     conf_close(second);
     conf_close(third);
     conf_close(fourth);
+}
+
+TEST(a_switch_goes_on_at_once_and_off_with_a_restart)
+{
+    struct conf *first = load_switch(""), *second = load_switch("paused = true\n"),
+                *third = load_switch("paused = false\n"), *fourth = load_switch(""),
+                *fifth = load_switch("paused = true\n");
+    struct conf_changes changes;
+
+    CHECK_OK("on", conf_reload(first, second, &changes));
+    CHECK_SIZE("a change", changes.count, 1);
+    CHECK_SIZE("none waits", changes.waiting, 0);
+    check_text(first, second, &changes.each[0], "paused: false -> true");
+    CHECK("in force", conf_bool(second, "paused") && !conf_waits(second, "paused"));
+    CHECK_OK("off", conf_reload(second, third, &changes));
+    CHECK_SIZE("waits", changes.waiting, 1);
+    check_text(second, third, &changes.each[0],
+               "paused: true stays in force; false needs a restart");
+    CHECK("still on", conf_bool(third, "paused") && conf_waits(third, "paused"));
+    CHECK_OK("taken out", conf_reload(third, fourth, &changes));
+    CHECK("still on", conf_bool(fourth, "paused") && conf_waits(fourth, "paused"));
+    CHECK_OK("on again", conf_reload(fourth, fifth, &changes));
+    CHECK_SIZE("nothing to tell", changes.count, 0);
+    CHECK("on", conf_bool(fifth, "paused") && !conf_waits(fifth, "paused"));
+    conf_close(first);
+    conf_close(second);
+    conf_close(third);
+    conf_close(fourth);
+    conf_close(fifth);
 }
 
 TEST(set_and_not_set_are_two_values)

@@ -168,6 +168,13 @@ TEST(readyz_names_what_is_missing)
     health_check_set(provider, true, "");
     page_is(&r, "ready", "/readyz", 200, "ok\n");
     CHECK("ready", health_ready(r.health));
+    health_check_remark(provider, "a newer process runs");
+    page_is(&r, "ready, with a remark", "/readyz", 200, "ok\na newer process runs\n");
+    page_is(&r, "the same, for people", "/readyz?verbose", 200,
+            "ok   events\nok   provider: a newer process runs\nok   leader\n");
+    CHECK("ready all the same", health_ready(r.health));
+    health_check_remark(provider, "");
+    page_is(&r, "taken back", "/readyz", 200, "ok\n");
     memset(reason, 'r', sizeof reason);
     reason[sizeof reason - 1] = '\0';
     health_check_set(provider, false, reason);
