@@ -144,7 +144,7 @@ static const struct option set_epoch_options[] = {
     {.name = "data-dir",
      .kind = OPTION_STRING,
      .flags = OPTION_FLAG_ONLY,
-     .fallback = "data",
+     .fallback = "shard-data",
      .placeholder = "DIR",
      .help = "the shard's directory, which must be there"},
 };

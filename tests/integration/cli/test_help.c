@@ -30,6 +30,7 @@ static const char *const commands[][4] = {
     {"muster", "coordinator", "ledger"},
     {"muster", "shard"},
     {"muster", "shard", "run"},
+    {"muster", "shard", "set-epoch"},
     {"muster", "provider"},
     {"muster", "provider", "run"},
     {"muster", "operator"},

@@ -156,6 +156,39 @@ def killed_under_load():
         check(host.stop() == 0, "ends in order")
 
 
+def killed_with_a_newer_epoch():
+    """kill -9 after a shard used a newer epoch on one machine: the older one is refused on all of them, over a rewrite, too."""
+    with Directory() as directory:
+        host = new_host(directory, machines=8)
+        host.start("--state-rewrite", "4KiB")
+        api = connect(host)
+        first, second, *_ = api.machines()
+        api.ok("Create", machine_id=first, shard_id="s", shard_epoch=41, sequence_number=1)
+
+        def judge(when):
+            answer = api.call("Create", machine_id=second, shard_id="s", shard_epoch=40, sequence_number=99)
+            check(answer == CODE.FAILED_PRECONDITION, f"{when}: {answer} {api.details}")
+            check("(40, 99) is not newer than (41, *)" in api.details, f"{when}: {api.details}")
+            check(api.state(second) == SPECULATIVE, when)
+
+        judge("at once")
+        host.kill()
+        api.close()
+        host.start("--state-rewrite", "4KiB")
+        api = connect(host)
+        judge("after kill -9")
+        for number in range(400):
+            api.call("Create", machine_id=f"ghost-{number}", shard_id="other", shard_epoch=1, sequence_number=1)
+        wait_for("the state is rewritten", lambda: (host.metric('muster_provider_state_rewrites_total{end="published"}') or 0) >= 1)
+        host.kill()
+        api.close()
+        host.start()
+        api = connect(host)
+        judge("after a rewrite")
+        api.ok("Create", machine_id=second)  # no shard, no fence
+        api.close()
+
+
 def dies_at_a_disk_call():
     """kill -9 instead of any call that changes a file, also while the state is written anew: nothing told is lost."""
     dice = random.Random(SEED)
@@ -378,5 +411,5 @@ def only_the_shard_itself():
 
 
 if __name__ == "__main__":
-    run_cases([verified, killed_under_load, dies_at_a_disk_call, damage, second_process, hostile, old_peers, catalogue,
-               only_the_shard_itself], ONLY)
+    run_cases([verified, killed_under_load, killed_with_a_newer_epoch, dies_at_a_disk_call, damage, second_process, hostile,
+               old_peers, catalogue, only_the_shard_itself], ONLY)
