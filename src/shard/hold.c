@@ -37,6 +37,7 @@ bool shard_holds(const struct shard *shard)
 
 void shard_pause(struct shard *shard)
 {
+    if (shard->options.core.paused) return; /* from the start, or by an earlier reload */
     if (!hold_begin(shard, CORE_PAUSED, "actuation is paused")) return;
     shard->options.core.paused = true;
     shard_metrics_paused(shard->metrics, true);

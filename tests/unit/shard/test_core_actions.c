@@ -363,6 +363,32 @@ TEST(a_held_core_finishes_what_is_under_way_and_begins_nothing)
     }
 }
 
+/* What waited for a machine that is Failed or stuck leaves somebody who comes back to it. */
+TEST(a_held_core_forgets_no_machine_that_somebody_must_look_at)
+{
+    struct core_options options = {.concurrency = 1, .rest_first_ms = 1000, .stuck_ms = 2000};
+    struct fleet f;
+
+    fleet_open(&f, &options, 64);
+    fleet_add(&f, "m", 1, MACHINE_SPECULATIVE, NULL);
+    fleet_add(&f, "x", 3, MACHINE_FAILED, NULL);
+    fleet_add(&f, "d", 2, MACHINE_DELETING, NULL);
+    fleet_list(&f);
+    fleet_demand(&f, "a", 1, 1);
+    f.latency_ms[EFFECT_CREATE] = 600 * 1000;
+    fleet_decide(&f);
+    fleet_cycles(&f, 3);
+    CHECK("some wait behind the purchase", core_counts(f.core)->queued >= 5);
+    hold(&f, CORE_PAUSED);
+    fleet_check(&f);
+    CHECK_U64("nothing was asked of the provider", f.seen[EFFECT_DELETE], 0);
+    fleet_cycles(&f, 200);
+    CHECK_U64("nor later", f.seen[EFFECT_DELETE], 0);
+    CHECK_SIZE("Failed as the provider says", fleet_count(&f, MACHINE_FAILED), 3);
+    fleet_check(&f);
+    fleet_close(&f);
+}
+
 /* The driver does not send them any more: each machine is again what the provider says. */
 TEST(calls_that_a_held_core_cannot_send_leave_no_machine_half_made)
 {
