@@ -100,8 +100,14 @@ struct effect *task_call(struct core *core, struct task *task, enum effect_kind 
                                            [EFFECT_DRAIN] = STEP_DRAIN,
                                            [EFFECT_DELETE] = STEP_DELETE};
     uint64_t timeout_ms = core->options.execute_timeout_ms;
-    struct effect *effect = task_effect(task, kind, timeout_ms, out);
+    struct effect *effect;
 
+    if (!core_acts(core)) {
+        concern_doubt(core, task, now, out);
+        task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+        return NULL;
+    }
+    effect = task_effect(task, kind, timeout_ms, out);
     if (effect) {
         task_await(core, task, steps[kind], timeout_ms, now);
     } else {

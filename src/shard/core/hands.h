@@ -83,8 +83,9 @@ void task_end(struct core *core, struct task *task, enum action_outcome outcome,
 /* An effect of the task: NULL when out of memory. */
 struct effect *task_effect(struct task *task, enum effect_kind kind, uint64_t timeout_ms,
                            struct effects *out);
-/* A call of the provider, whose answer is awaited. NULL: without memory for it the task is ended,
- * the machine waits in its passing state, and Get brings it back. */
+/* A call of the provider, whose answer is awaited. NULL: without memory for it, or when nothing may
+ * begin any more, the task is ended, the machine waits in its passing state, and Get brings it
+ * back. */
 struct effect *task_call(struct core *core, struct task *task, enum effect_kind kind, mono_time now,
                          struct effects *out);
 /* The live record of the task's machine. When there is none the task is ended: false. */

@@ -1,8 +1,9 @@
 /* The core under everything that can happen to it, from a seed: calls answered late, lost before or
  * after they were done, done long after, refused, garbled, never answered; Lists that lag, full and
  * deltas; sessions that come and go; demand that jumps; machines that break; domains that change;
- * memory that is not there; a shard that is killed and started again. After every event all
- * tables are right, no machine has two calls under way and none is left alone in a passing state.
+ * memory that is not there; a shard that is killed and started again, or paused or fenced. After
+ * every event all tables are right, no machine has two calls under way and none is left alone in a
+ * passing state; after a hold no call that changes a machine is asked for.
  * Then the faults stop, and everything must come to rest where the demand wants it.
  *
  * MUSTER_WORLDS and MUSTER_SOAK_CYCLES make it longer. */
@@ -26,6 +27,9 @@ struct world {
     bool starved; /* now and then there is no memory */
     bool strays;  /* what is ours changes */
     bool killed;  /* the shard is started again and again */
+    bool holds;   /* the core is held once, until the next start */
+    bool held;
+    uint64_t changes; /* calls that change a machine, asked for until then */
 };
 
 static void demand(struct world *w, size_t cluster, uint32_t units)
@@ -60,6 +64,7 @@ static void world_open(struct world *w, uint64_t seed, uint64_t hash_seed)
     w->starved = prng_chance(&w->prng, 250000);
     w->strays = prng_chance(&w->prng, 150000);
     w->killed = prng_chance(&w->prng, 300000);
+    w->holds = prng_chance(&w->prng, 300000);
     if (!w->lags) w->fleet.deltas = prng_chance(&w->prng, 600000);
     w->old = calloc(w->fleet.machine_count, sizeof *w->old);
     w->now = calloc(w->fleet.machine_count, sizeof *w->now);
@@ -108,6 +113,7 @@ static void restart(struct world *w)
 
     fault_alloc_arm(0);
     f->faulty = false;
+    w->held = false;
     fleet_restart(f);
     fleet_list_kind(f, LIST_FULL);
     for (size_t i = 0; i < f->machine_count; i++) {
@@ -121,6 +127,23 @@ static void restart(struct world *w)
         fleet_session(f, clusters[i], true);
         demand(w, i, w->wanted[i]);
     }
+}
+
+static uint64_t changes(const struct fleet *f)
+{
+    return f->seen[EFFECT_CREATE] + f->seen[EFFECT_CONFIGURE] + f->seen[EFFECT_DRAIN] +
+           f->seen[EFFECT_DELETE];
+}
+
+static void maybe_hold(struct world *w)
+{
+    struct fleet *f = &w->fleet;
+
+    if (!w->holds || !prng_chance(&w->prng, 30000)) return;
+    w->holds = false;
+    w->held = true;
+    w->changes = changes(f);
+    fleet_hold(f, prng_chance(&w->prng, 500000) ? CORE_PAUSED : CORE_FENCED);
 }
 
 static void step(struct world *w)
@@ -157,7 +180,9 @@ static void step(struct world *w)
     }
     fault_alloc_arm(0);
     f->faulty = false;
+    maybe_hold(w);
     fleet_check(f);
+    if (w->held) CHECK_U64("nothing is begun", changes(f), w->changes);
     if (!w->strays && core_listed(f->core))
         CHECK_U32("no machine comes or goes", inventory_counts(f->core->inventory).machines,
                   f->machine_count);
@@ -170,6 +195,12 @@ static void settle(struct world *w)
     size_t bound = 0, wanted = 0, hosts = f->machine_count, cycles = 0, calm = 0;
 
     f->random = NULL;
+    if (w->held) {
+        fleet_cycles(f, 30);
+        CHECK_U64("nothing is under way", core_counts(f->core)->queued, 0);
+        CHECK_U64("and nothing was begun", changes(f), w->changes);
+        restart(w);
+    }
     fleet_scope(f, NULL);
     for (size_t i = 0; i < CLUSTERS; i++) {
         fleet_session(f, clusters[i], true);
