@@ -78,6 +78,7 @@ static void check_book(struct book *book)
     must(book_loaded(again, &note) == ERR_OK);
     must(list_len(again) == list_len(book));
     must(book_stats(again).revision == book_stats(book).revision);
+    must(book_stats(again).shards == book_stats(book).shards);
     must(book_stats(again).strangers == book_stats(book).strangers);
     must(book_stats(again).blob_bytes == book_stats(book).blob_bytes);
     buf_deinit(&next);
