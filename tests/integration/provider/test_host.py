@@ -308,14 +308,16 @@ def hostile():
         got = api.call("Configure", **configure, shard_metadata={f"k{i}": "x" * 100000 for i in range(60)})
         check(got == CODE.RESOURCE_EXHAUSTED, f"6 MB: {got}")
         check(api.ok("List").revision == before, "nothing of it changed anything")
-        # Forged tokens lock out nobody but the shard they name, and only on the machine they name.
+        # Forged tokens lock out nobody but the shard they name; that one on every machine, because an epoch counts for all.
         forged = {"machine_id": machine, "shard_id": "victim", "shard_epoch": top, "sequence_number": top}
         api.ok("Create", **forged)
         check(api.call("Create", **forged) == CODE.FAILED_PRECONDITION, "once")
         check(api.call("Create", machine_id=machine, shard_id="victim", shard_epoch=-top - 1, sequence_number=top)
               == CODE.FAILED_PRECONDITION, "numbers do not wrap")
         api.ok("Create", machine_id=machine, shard_id="honest", shard_epoch=1, sequence_number=1)
-        api.ok("Create", machine_id=other, shard_id="victim", shard_epoch=1, sequence_number=1)
+        check(api.call("Create", machine_id=other, shard_id="victim", shard_epoch=1, sequence_number=1)
+              == CODE.FAILED_PRECONDITION, "on every machine")
+        api.ok("Create", machine_id=other, shard_id="honest", shard_epoch=1, sequence_number=2)
         # A replayed request is fenced, or the operation of before; never a second one.
         data = api.request("Configure", **configure, shard_id="s", shard_epoch=5, sequence_number=5).SerializeToString()
         first = api.new("TransitionAck").FromString(api.raw("Configure", data)).operation_id
