@@ -82,6 +82,8 @@ static enum err say_rest(struct ctl *ctl, const Muster__V1__ShardMachineResponse
 static const char *what_would_change(const Muster__V1__ShardMachineResponse *m,
                                      const Muster__V1__ShardStatusResponse *shard)
 {
+    if (shard && shard->fenced)
+        return "the shard is fenced and does nothing: `musterctl doctor` says what to do";
     if (shard && shard->paused)
         return "the shard's kill switch is on: nothing is done until it is off";
     if (shard && shard->dry_run) return "the shard only tells what it would do (dry-run)";

@@ -201,6 +201,10 @@ static enum err say_rails(struct search *s)
 {
     const Muster__V1__ShardStatusResponse *said = s->shard->said;
 
+    if (said->fenced)
+        return explain_says(s->ctl, "held",
+                            "the shard is fenced: all of this is decided, and nothing is done; "
+                            "`musterctl doctor` says what to do");
     if (said->paused)
         return explain_says(s->ctl, "held",
                             "the shard's kill switch is on: all of this is decided, "

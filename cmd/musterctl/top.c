@@ -131,8 +131,9 @@ static void rails_cell(struct table *table, const Muster__V1__ShardStatusRespons
     if (s->cycle == 0)
         table_text(table, "no cycle yet");
     else
-        table_format(table, "%s%s%s%s", s->paused ? "paused " : "", s->dry_run ? "dry-run " : "",
-                     s->in_doubt ? "calls in doubt " : "", s->capped ? "reclaims held back" : "");
+        table_format(table, "%s%s%s%s%s", s->fenced ? "fenced " : "", s->paused ? "paused " : "",
+                     s->dry_run ? "dry-run " : "", s->in_doubt ? "calls in doubt " : "",
+                     s->capped ? "reclaims held back" : "");
 }
 
 static void shard_row(struct table *table, const struct survey_shard *shard)

@@ -32,7 +32,7 @@ function panel(s) {
   const said = s.said;
   return h('section', { class: 'panel', 'data-key': s.shard_id },
     h('div', { class: 'panel-head' }, h('h2', {}, s.shard_id), s.why ? badge('does not answer', 'bad') : said ? badge('answers', 'good') : badge('dialling'),
-      said && said.paused && badge('paused: nothing is done', 'warn'), said && said.dry_run && badge('dry run', 'warn'),
+      said && said.fenced && badge('fenced: nothing is done', 'bad'), said && said.paused && badge('paused: nothing is done', 'warn'), said && said.dry_run && badge('dry run', 'warn'),
       h('span', { class: 'fine' }, s.address)),
     s.why && note(s.why, 'warn'),
     said && [

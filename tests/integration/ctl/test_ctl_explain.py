@@ -140,12 +140,14 @@ REASONS = [
 @test
 def a_need_that_lacks_something_and_why():
     for reason, more, why, change in REASONS:
-        with shard([need(unmet_reason=reason, age_cycles_unmet=12, **more)], paused=reason == 1, dry_run=reason == 2) as one:
+        with shard([need(unmet_reason=reason, age_cycles_unmet=12, **more)], paused=reason == 1, dry_run=reason == 2,
+                   fenced=reason == 3) as one:
             said = of_shard(one, "need", "prod")
         same("lacks", said["lacks"], ["8 cpu, for 12 cycles"])
         text = " ".join(said["why"] + said.get("", []))
         assert why in text and change in said["change"][0], f"{reason}: {said}"
-        assert ("held" in said) == (reason in (1, 2)), said
+        assert ("held" in said) == (reason in (1, 2, 3)), said
+        assert ("fenced" in str(said.get("held"))) == (reason == 3), said
         if reason == 3:
             assert "parked for 9 cycles" in json.dumps(said), said
 
@@ -202,6 +204,8 @@ def a_machine():
         refused(one, 5, "shard shard-1 does not answer", "machine", "x", more=[{"shard_id": "shard-1", "address": dead_address()}])
     with shard(machines=machines, paused=True) as one:
         assert "kill switch" in of_shard(one, "machine", "m-1")["change"][0]
+    with shard(machines=machines, paused=True, fenced=True) as one:
+        assert "fenced" in of_shard(one, "machine", "m-1")["change"][0]
 
 
 def members(workers, partitions=(), status=None):

@@ -103,6 +103,8 @@ def one_picture_has_every_part():
                                                   ["node-2", "voter", "\u2014", "3", "40ms", "c2:7790"],
                                                   ["node-3", "learner", "\u2014", "120", "never heard"]])
     same("shards", rows(text, "SHARDS")[1], ["shard-0", "41", "12.5", "9", "5", "1", "3", "0", "0", "2", "1+3", "paused"])
+    with shard(fenced=True, dry_run=True) as one, coordinator({"shard-0": one.address}) as server:
+        same("all that holds a shard", rows(once(server).stdout, "SHARDS")[1][-1], "fenced paused dry-run")
     same("who needs a look stands first", [row[:2] for row in rows(text, "WORKERS")[1:]], [["w-000", "suspected"], ["w-001", "active"]])
     same("claims, and nothing steers the terminal", rows(text, "CLAIMS")[1], ["nightly", "host-\\x1B[31ma", "99", "12.0s"])
     assert "\033" not in text, text
