@@ -50,8 +50,8 @@ struct str conf_problems(const struct conf *conf);
 
 /* -- reading; a name that is not in the table, or of another kind, is our own bug -- */
 bool conf_is_set(const struct conf *conf, const char *name); /* by any source or default */
-bool conf_waits(const struct conf *conf, const char *name);  /* after conf_reload: the sources say
-                                                               something else than what is in force */
+/* After conf_reload: the sources say something else than what is in force. */
+bool conf_waits(const struct conf *conf, const char *name);
 enum conf_source conf_source(const struct conf *conf, const char *name);
 const char *conf_text(const struct conf *conf, const char *name); /* NULL when not set; borrowed */
 uint64_t conf_number(const struct conf *conf, const char *name);  /* count, ms, bytes; 0 unset */

@@ -1,5 +1,5 @@
-/* What a provider's refusal says of the newer process: wire.md 3.2 has no structured detail, but the
- * text names the mark. */
+/* What a provider's refusal says of the newer process: wire.md 3.2 has no structured detail, but
+ * the text names the mark. */
 #include <string.h>
 
 #include "provider/client.h"

@@ -1,5 +1,5 @@
-/* A running shard that stops acting, for good: the kill switch by reload, or a provider that refuses
- * its token because a newer process of this shard acts. Loop's thread.
+/* A running shard that stops acting, for good: the kill switch by reload, or a provider that
+ * refuses its token because a newer process of this shard acts. Loop's thread.
  *
  * The provider's client is held first, in the same turn of the loop, so that no call leaves after
  * this; then the core hears of it, behind the thoughts that wait already. Effects of those that

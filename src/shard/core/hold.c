@@ -1,5 +1,5 @@
-/* Why nothing is begun: the kill switch, shadow mode, or a newer process of this shard. The first and
- * the last may come while actions wait and run; neither ends before the process does. */
+/* Why nothing is begun: the kill switch, shadow mode, or a newer process of this shard. The first
+ * and the last may come while actions wait and run; neither ends before the process does. */
 #include "shard/core/hands.h"
 
 bool core_acts(const struct core *core)
