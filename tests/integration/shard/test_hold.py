@@ -56,14 +56,14 @@ def set_epoch(directory, epoch):
                           check=False, stdin=subprocess.DEVNULL)
 
 
-def check_stopped(shard, newest):
+def check_stopped(shard, newest, above=None):
     """It says that it is fenced, everywhere, and serves reads."""
     wait_for("the shard says that it is fenced", lambda: shard.metric("muster_shard_fenced") == 1)
     lines = [line for line in shard.text().splitlines() if "has stopped acting" in line]
     check(len(lines) == 1 and "level=error" in lines[0], f"one error line: {lines}")
     check(f"newest_epoch={newest}" in lines[0], lines[0])
     check("newer process" in lines[0] and "data directory" in lines[0], f"both causes: {lines[0]}")
-    check(f"muster shard set-epoch --data-dir {shard.dir} {newest}" in lines[0], f"the remedy: {lines[0]}")
+    check(f"muster shard set-epoch --data-dir {shard.dir} {above or newest}" in lines[0], f"the remedy: {lines[0]}")
     status, text = shard.page("/readyz")
     check(status == 200, f"readiness is latched: {status} {text}")
     check("fenced" in text and str(newest) in text, text)
@@ -178,6 +178,35 @@ def a_foreign_provider_fences():
         check(shard.metric("inventory_machines", state="Failed") == 0, "and the shard calls none so")
 
 
+def what_the_refusal_names():
+    """A mark of its own epoch is no newer process: it goes on. A provider that names no epoch is believed."""
+    with World(machines=20, refuse_rate=1, refuse_status="FAILED_PRECONDITION",
+               refuse_text="s on m: (1, 7) is not newer than (1, 9)") as world:
+        shard = world.shard.start().wait_ready()
+        with world.operator("cluster-a") as operator:
+            operator.rollup([need(16 * 2)])
+            shard.wait_metric("action_execute_outcomes_total", outcome="fenced")
+            more_cycles(shard, 3)
+            check(shard.metric("muster_shard_fenced") == 0 and "has stopped acting" not in shard.text(), "it goes on")
+            world.provider.control("set", refuse_rate=0)
+            world.wait_configured("cluster-a", 2)
+            check(shard.page("/readyz") == (200, "ok\n"), shard.page("/readyz"))
+            world.provider.control("set", refuse_rate=1, refuse_text="go away")
+            operator.rollup([need(16 * 6)])
+            check_stopped(shard, "unknown", "$(date +%s)")
+            world.provider.control("set", refuse_rate=0)
+            more_cycles(shard)
+            check(len(world.machines("Configured")) == 2, "it does not try again")
+            wait_for("nothing is in doubt", lambda: shard.metric("muster_shard_machines_in_doubt") == 0)
+            check(shard.metric("inventory_machines", state="Failed") == 0, "no machine is Failed")
+            check(shard.metric("inventory_machines", state="Creating") == 0, "and none half made")
+        shard.stop()
+        shard.start().wait_ready()
+        with world.operator("cluster-a") as operator:
+            operator.rollup([need(16 * 6)])
+            world.wait_configured("cluster-a", 6)
+
+
 def the_kill_switch():
     """SIGHUP switches it on at once; off only with a restart, and the reload says so."""
     with World(machines=100, latency_ms={"Create": 100, "Configure": 100, "": 0}) as world:
@@ -233,4 +262,5 @@ def the_kill_switch():
 
 
 if __name__ == "__main__":
-    run_cases([a_deposed_shard_stops_acting, a_shard_without_its_directory, a_foreign_provider_fences, the_kill_switch])
+    run_cases([a_deposed_shard_stops_acting, a_shard_without_its_directory, a_foreign_provider_fences,
+               what_the_refusal_names, the_kill_switch])
