@@ -373,6 +373,7 @@ static void ask_once(struct answer *a, struct str request, uint64_t left_ms)
         .path = a->method->path,
         .timeout_ms = left_ms,
         .request_id = a->method->kind == REMOTE_WRITE ? str_from(remote->request_id) : STR_EMPTY,
+        .dedups_by_request_id = a->method->kind == REMOTE_WRITE,
         .idempotent = a->method->kind == REMOTE_READ,
         .response_max = REMOTE_RESPONSE_MAX,
         .attempts_max = ATTEMPTS_MAX,

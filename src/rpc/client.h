@@ -110,8 +110,11 @@ struct rpc_call_events {
 struct rpc_call_options {  /* everything is copied */
     const char *path;      /* "/package.Service/Method" */
     uint64_t timeout_ms;   /* 0: none; the time that is left is sent, and enforced here */
-    struct str request_id; /* not empty: the server knows a repeat; retry is safe */
-    bool idempotent;       /* a read, or a write that may come twice: retry is safe without an id */
+    struct str request_id; /* sent as x-request-id; by itself it never allows a retry */
+    /* The method's state machine answers a repeat under request_id as it answered the first: retry
+     * is safe. A property of the method, never of a header that somebody else sent. */
+    bool dedups_by_request_id;
+    bool idempotent; /* a read, or a write that may come twice: retry is safe without an id */
     /* Wait for a connection as long as it takes. Else: wait for a dial that is under way, but fail
      * with ERR_UNAVAILABLE as soon as every address has failed, and while the channel pauses after
      * that. */

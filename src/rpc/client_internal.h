@@ -72,7 +72,7 @@ struct rpc_client_call {
     size_t response_max;
     uint32_t attempts, attempts_max;
     uint64_t requested_flush; /* connection.flushes when the request was handed over */
-    bool idempotent, wait_for_ready, untraced, unary;
+    bool dedups, idempotent, wait_for_ready, untraced, unary;
     bool doubt;      /* an earlier attempt may have been applied */
     bool doubted;    /* that was so at some time */
     bool replayable; /* `output` still begins at the first byte, nothing was delivered */

@@ -10,7 +10,6 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "rpc/retry.h"
 
 enum {
     PASSING_MAX = 10000,
@@ -285,19 +284,13 @@ static void give_waiting_answer(struct passing *p)
         rpc_call_resume(p->onward);
 }
 
-static bool says_not_applied(struct str name)
-{
-    return str_equal(name, STR(RPC_LEADER_TRAILER)) || str_equal(name, STR(RPC_APPLIED_TRAILER));
-}
-
-static void give_trailers(struct passing *p, const struct rpc_client_call *onward, bool doubt)
+static void give_trailers(struct passing *p, const struct rpc_client_call *onward)
 {
     const struct h2_header *trailers;
     size_t count = rpc_call_trailers(onward, &trailers);
 
     for (size_t i = 0; i < count; i++) {
         if (str_equal(trailers[i].name, STR("x-muster-trace"))) continue; /* our server says it */
-        if (doubt && says_not_applied(trailers[i].name)) continue;
         (void)rpc_add_trailer(p->call, trailers[i].name, trailers[i].value);
     }
 }
@@ -331,16 +324,16 @@ static void onward_end(void *owner, struct rpc_client_call *onward,
                        const struct rpc_outcome *outcome)
 {
     struct passing *p = owner;
-    /* What the leader answered is about the last attempt. An earlier one may have been applied, and
-     * of that the caller cannot know: a plain no would be one to it. */
-    bool doubt = outcome->err == ERR_UNKNOWN;
 
+    /* A forwarded call is repeated only after attempts that certainly were not applied, so what the
+     * leader answered is about all of them. */
+    assert(!outcome->doubted || outcome->err == ERR_UNKNOWN);
     if (p->call) {
         give_headers(p);
-        give_trailers(p, onward, doubt);
-        if (outcome->answered && (!doubt || retry_status_is_doubtful(outcome->status))) {
+        give_trailers(p, onward);
+        if (outcome->answered) {
             rpc_finish(p->call, outcome->status, outcome->text, outcome->details);
-        } else if (doubt) {
+        } else if (outcome->err == ERR_UNKNOWN) {
             say_unknown(p, outcome);
         } else {
             say_not_applied(p, outcome);

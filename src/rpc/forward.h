@@ -7,10 +7,10 @@
  * back unchanged, trailers included. Back-pressure reaches through in both directions. A caller
  * that goes away cancels the call at the leader.
  *
- * What is lost between us and the leader is told as the client would tell it: UNKNOWN when the call
- * may have been applied, else UNAVAILABLE with "x-muster-applied: no". So is a no to a second
- * attempt when the first was lost: the caller knows of one only, and would take it for a no to all.
- * And so is a request that breaks off here, without memory for the next message of a stream:
+ * A call whose answer is lost between us and the leader ends as UNKNOWN when the leader may have
+ * applied it, else as UNAVAILABLE with "x-muster-applied: no". The forwarder never sends such a
+ * call a second time: no header of the caller, x-request-id included, says that a repeat is safe.
+ * The same holds for a request that breaks off here, without memory for a stream's next message:
  * UNKNOWN once a byte has left for the leader, before that the error with "x-muster-applied: no".
  *
  * The surprising rules. A call is passed on once: it carries x-muster-hops, and who gets such a

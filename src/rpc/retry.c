@@ -63,7 +63,7 @@ static bool leaves_doubt(const struct retry_facts *f)
 /* Whether this end is one that another attempt could turn into something better. */
 static bool is_worth_another(const struct retry_facts *f)
 {
-    bool repeatable = f->has_request_id || f->idempotent;
+    bool repeatable = f->dedups || f->idempotent;
 
     switch (f->end) {
     case ATTEMPT_UNSENT:

@@ -13,7 +13,8 @@
  * The surprising rule: doubt stays. Once an attempt may have been applied, a later attempt that was
  * refused proves nothing about the earlier one, and the call can only end well or as ERR_UNKNOWN;
  * except by an answer of the method itself, which knows the repeat by its request id (or does not
- * mind). */
+ * mind). That a request carries an id allows nothing: only the method can say what the id is worth
+ * there. */
 #ifndef RPC_RETRY_H
 #define RPC_RETRY_H
 #include "base/err.h"
@@ -32,7 +33,7 @@ struct retry_facts {
     enum grpc_status status; /* what the peer said, or what stands for the failure */
     bool stopped;            /* the caller or the deadline ended it: there is no next attempt */
     bool doubt;              /* an earlier attempt may have been applied */
-    bool has_request_id, idempotent;
+    bool dedups, idempotent; /* the method answers a repeat as the first; may be applied twice */
     bool replayable; /* all that was sent is still held, and nothing was handed to the caller */
     bool follows;    /* the channel follows leaders */
     uint32_t attempts, attempts_max; /* this one included */

@@ -194,6 +194,7 @@ static void start_call(struct session *s, uint8_t manner, struct str request)
         .path = "/muster.test.v1.Echo/Unary",
         .timeout_ms = manner & 64 ? 50 : 0,
         .request_id = manner & 16 ? STR("id-1") : STR_EMPTY,
+        .dedups_by_request_id = manner & 16,
         .idempotent = manner & 128,
         .wait_for_ready = s->patient,
         .response_max = RESPONSE_MAX,

@@ -39,8 +39,8 @@ class Link:
     `delay`: seconds each way, for all that comes; one arrival in ten is `stall` later still, as after a lost packet.
     """
 
-    def __init__(self, target_port):
-        self.target_port = target_port
+    def __init__(self, target_port, target_host="127.0.0.1"):
+        self.target = target_host, target_port
         self.requests = self.replies = True
         self.accepted = 0
         self.delay = self.stall = 0
@@ -58,7 +58,7 @@ class Link:
                 return
             self.accepted += 1
             try:
-                server = socket.create_connection(("127.0.0.1", self.target_port), timeout=5)
+                server = socket.create_connection(self.target, timeout=5)
             except OSError:
                 client.close()
                 continue

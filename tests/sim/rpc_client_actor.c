@@ -159,7 +159,10 @@ static enum err begin_call(struct doing *d, enum rpc_op_kind kind)
     d->timeout_ms = options.timeout_ms;
     snprintf(text, sizeof text, "%" PRIu32 " %d", d->op, (int)kind);
     snprintf(id, sizeof id, "op-%" PRIu32, d->op);
-    if (kind == RPC_WITH_ID) options.request_id = str_from(id);
+    if (kind == RPC_WITH_ID) {
+        options.request_id = str_from(id);
+        options.dedups_by_request_id = true;
+    }
     if (kind == RPC_PLAIN && c->actor->story->bug == RPC_REPEAT_A_PLAIN_CALL)
         options.idempotent = true;
     if (kind == RPC_STREAM) return begin_stream(d, &options, text);

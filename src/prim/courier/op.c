@@ -121,6 +121,7 @@ static void begin(struct courier_op *op)
     int64_t left = left_ms(op);
     struct rpc_call_options options = {.path = op->path,
                                        .request_id = str_from(op->request_id),
+                                       .dedups_by_request_id = op->request_id[0] != '\0',
                                        .idempotent = op->idempotent && !op->request_id[0],
                                        .wait_for_ready = !op->hurried,
                                        .response_max = op->response.max,

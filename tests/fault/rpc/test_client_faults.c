@@ -194,6 +194,7 @@ static void start_calls(void)
                                            .timeout_ms = 30000,
                                            .wait_for_ready = true,
                                            .idempotent = i % 2,
+                                           .dedups_by_request_id = i == 4,
                                            .request_id = i == 4 ? STR("id") : STR_EMPTY};
         struct rpc_client_call *call;
         if (i == 7) {

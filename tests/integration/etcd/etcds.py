@@ -91,7 +91,7 @@ class Client:
         method = METHODS[path]
         stub = self.channel.unary_unary("/" + path, message(method.input_type).SerializeToString,
                                         message(method.output_type).FromString)
-        return stub.future(message(method.input_type)(**fields), timeout=timeout)
+        return stub.future(message(method.input_type)(**fields), timeout=timeout, metadata=self.metadata)
 
     def range(self, key, end=b"", **fields):
         return self.call(KV + "Range", key=key, range_end=end, **fields)

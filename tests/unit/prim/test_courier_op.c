@@ -152,6 +152,7 @@ TEST(an_answer_is_kept)
     CHECK_SIZE("as much as it may be", sent.response_max, 64);
     CHECK_U32("as often as the store says", sent.attempts_max, 3);
     CHECK("waits for a server", sent.wait_for_ready && sent.idempotent);
+    CHECK("without a number", !sent.dedups_by_request_id);
     answers((struct rpc_outcome){.answered = true, .text = STR("a\nb\x7f")}, "rows");
     CHECK_STR("whole", buf_peek(&op.response), STR("rows"));
     CHECK_TEXT("for people", op.text, "a?b?");
@@ -164,7 +165,7 @@ TEST(a_change_goes_out_under_its_number)
     memcpy(op.request_id, "me-7", 5);
     courier_op_begin(&courier, &op);
     CHECK_STR("which the server knows", sent.request_id, STR("me-7"));
-    CHECK("so it is not harmless", !sent.idempotent);
+    CHECK("and so a repeat is the first", sent.dedups_by_request_id && !sent.idempotent);
     silence(ERR_UNKNOWN);
     CHECK_I64("and yet repeated", sends, 2);
     answers((struct rpc_outcome){.answered = true}, "rows");

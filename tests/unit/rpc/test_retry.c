@@ -25,7 +25,7 @@ static struct retry_facts facts(enum attempt_end end, enum grpc_status status, u
         .status = status,
         .stopped = flags & STOPPED,
         .doubt = flags & DOUBT,
-        .has_request_id = flags & ID,
+        .dedups = flags & ID,
         .idempotent = flags & IDEMPOTENT,
         .replayable = !(flags & GONE),
         .follows = flags & FOLLOWS,
@@ -83,7 +83,7 @@ static const struct {
     {"a status nobody defined is a doubt", ATTEMPT_ANSWERED, (enum grpc_status)99, 0, NO,
      ERR_UNKNOWN},
     {"lost: never again for a plain call", ATTEMPT_LOST, GRPC_UNAVAILABLE, 0, NO, ERR_UNKNOWN},
-    {"lost, with a request id", ATTEMPT_LOST, GRPC_UNAVAILABLE, ID, YES, 0},
+    {"lost, the method knows the repeat by its id", ATTEMPT_LOST, GRPC_UNAVAILABLE, ID, YES, 0},
     {"lost, idempotent", ATTEMPT_LOST, GRPC_UNAVAILABLE, IDEMPOTENT, YES, 0},
     {"lost, idempotent, but messages were seen", ATTEMPT_LOST, GRPC_UNAVAILABLE, IDEMPOTENT | GONE,
      NO, ERR_UNKNOWN},
@@ -114,7 +114,7 @@ TEST(no_combination_of_facts_breaks_the_promise)
                 struct retry_facts f =
                     facts((enum attempt_end)end, (enum grpc_status)status, flags);
                 struct retry_verdict v = retry_decide(&f);
-                bool repeatable = f.has_request_id || f.idempotent;
+                bool repeatable = f.dedups || f.idempotent;
 
                 if (v.again) {
                     CHECK("never after the caller or the deadline stopped it", !f.stopped);
