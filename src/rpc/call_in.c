@@ -208,18 +208,24 @@ static enum err take_caller(struct rpc_call *call, struct note *note)
                                 note);
 }
 
+static enum err check_name(struct str name, struct note *note)
+{
+    if (!str_starts(name, STR("bigfleet://")) && !str_starts(name, STR("muster://"))) return ERR_OK;
+    note_set(note, "%.*s is not for this listener's authority to name",
+             (int)min_size(name.len, 128), name.at);
+    return ERR_DENIED;
+}
+
+/* Names of the fleet's own schemes prove nothing where the authority is not the fleet's. */
 static enum err check_scheme(const struct rpc_call *call, struct note *note)
 {
     const struct tls_identity *identity = call->connection->identity;
+    enum err err = ERR_OK;
 
-    for (size_t i = 0; call->server->outsiders && identity && i < identity->uri_count; i++)
-        if (str_starts(identity->uris[i], STR("bigfleet://")) ||
-            str_starts(identity->uris[i], STR("muster://"))) {
-            note_set(note, "%.*s is not for this listener's authority to name",
-                     (int)min_size(identity->uris[i].len, 128), identity->uris[i].at);
-            return ERR_DENIED;
-        }
-    return ERR_OK;
+    if (!call->server->outsiders || !identity) return ERR_OK;
+    for (size_t i = 0; !err && i < identity->uri_count; i++)
+        err = check_name(identity->uris[i], note);
+    return err ? err : check_name(identity->common_name, note);
 }
 
 static enum err find_method(struct rpc_call *call, struct str path, struct note *note)

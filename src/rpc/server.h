@@ -57,8 +57,8 @@ struct rpc_server_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct rpc_meter *meter;      /* may be NULL; shared by the servers of a process */
-    /* Its callers' authority is not the fleet's: who shows a name of the fleet's own schemes
-     * (bigfleet://, muster://) is refused, for it proves nothing here. */
+    /* Its callers' authority is not the fleet's: a certificate with a name of the fleet's own
+     * schemes (bigfleet://, muster://) as URI or common name is refused. */
     bool outsiders;
     struct rpc_server_limits limits;
 };

@@ -34,6 +34,21 @@ class Doors(Etcds):
                            check=True, capture_output=True)
         return [open(part, "rb").read() for part in (self.dir + "/tls/ca.pem", path + ".key.pem", path + ".pem")]
 
+    def forged(self, node, name, common_name, uris=(), authority=None, port="etcd"):
+        """A client with a certificate that musterctl refuses to issue."""
+        base, authority = os.path.join(self.dir, "forged-" + name), authority or self.store
+        run = ("openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+               base + ".key.pem", "-subj", "/CN=" + common_name.replace("/", "\\/"), "-out", base + ".csr")
+        subprocess.run(run, check=True, capture_output=True)
+        with open(base + ".ext", "w", encoding="ascii") as file:
+            file.write("extendedKeyUsage=clientAuth\n" + "".join(
+                "subjectAltName=" + ",".join("URI:" + uri for uri in uris) + "\n" for _ in uris[:1]))
+        subprocess.run(["openssl", "x509", "-req", "-in", base + ".csr", "-CA", authority + "/ca.pem", "-CAkey",
+                        authority + "/ca.key.pem", "-CAcreateserial", "-days", "1", "-extfile", base + ".ext", "-out",
+                        base + ".pem"], check=True, capture_output=True)
+        files = [open(part, "rb").read() for part in (self.dir + "/tls/ca.pem", base + ".key.pem", base + ".pem")]
+        return Client(channel=grpc.secure_channel(getattr(node, port), grpc.ssl_channel_credentials(*files), options=CHANNEL))
+
     def client(self, node, name, kind="store", authority=None, port="etcd"):
         """Of this name, at that replica."""
         credentials = grpc.ssl_channel_credentials(*self.certificate(name, kind, authority))
@@ -188,6 +203,31 @@ def authorities():
         check(refused(lambda: forged.range(b"/a/k"))[0] == 7, "an administrator of the wrong authority")
 
 
+def names_of_the_fleet():
+    """An administrator or a reader is one URI from the fleet's authority: neither a common name nor one of two URIs"""
+    admin, readonly, shard = "bigfleet://admin", "bigfleet://readonly", "bigfleet://shard/s1"
+    with Doors(2) as cluster:
+        cluster.ready()
+        fleet = os.path.join(cluster.dir, "tls")
+        patiently(lambda: cluster.client(cluster.nodes[0], "root").put(b"/a/k", b"v"))
+        for number, node in enumerate(cluster.nodes):
+            for why, who in (
+                    ("an administrator's name by the store's authority", cluster.forged(node, f"{number}-admin", admin)),
+                    ("a reader's name by the store's authority", cluster.forged(node, f"{number}-readonly", readonly)),
+                    ("a replica's name by the store's authority",
+                     cluster.forged(node, f"{number}-replica", "muster://replica/node-0")),
+                    ("an administrator's name by the fleet's authority",
+                     cluster.forged(node, f"{number}-fleet", admin, authority=fleet, port="grpc")),
+                    ("two URIs by the fleet's authority",
+                     cluster.forged(node, f"{number}-two", "two", (shard, admin), fleet, "grpc"))):
+                for what, ask in (("reads", lambda: who.range(b"\0", ALL)), ("writes", lambda: who.put(b"/other", b"x")),
+                                  ("compacts", lambda: who.compact(2)),
+                                  ("grants", lambda: who.call(LEASE + "LeaseGrant", TTL=600))):
+                    check(outcome(ask)[0] == 7, f"{node.name}, {why}: {what}: {outcome(ask)}")
+                if "store's" in why:
+                    check("not for this listener's authority" in outcome(ask)[1], f"{why}: {outcome(ask)}")
+
+
 def etcdctl():
     """X16: etcdctl with a certificate, by the members' own list, too; another server's authority, another client's, none"""
     with Doors(1) as cluster:
@@ -225,4 +265,4 @@ def etcdctl():
 
 
 if __name__ == "__main__":
-    run_cases([prefixes, watch_and_lease, locks_and_elections, authorities, etcdctl])
+    run_cases([prefixes, watch_and_lease, locks_and_elections, authorities, names_of_the_fleet, etcdctl])

@@ -1,5 +1,8 @@
 #include "store/etcd/access/access.h"
 
+#define ADMIN    STR("bigfleet://admin")
+#define READONLY STR("bigfleet://readonly")
+
 enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct note *note)
 {
     size_t name_len = str_find(text, '='), colon = text.len;
@@ -9,6 +12,11 @@ enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct not
     if (name_len == 0 || name_len == text.len || colon == name_len) {
         note_set(note, "%.*s: NAME=PREFIX:read or NAME=PREFIX:write", (int)min_size(text.len, 128),
                  text.at);
+        return ERR_INVALID;
+    }
+    if (str_equal(str_of(text.at, name_len), ADMIN) ||
+        str_equal(str_of(text.at, name_len), READONLY)) {
+        note_set(note, "%.*s: its rights are fixed and need no rule", (int)name_len, text.at);
         return ERR_INVALID;
     }
     word = str_tail(text, colon);
@@ -24,8 +32,20 @@ enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct not
     return ERR_INVALID;
 }
 
+/* The fleet's authority gives such a name as the identity's one URI of the scheme. A common name
+ * proves nothing: other authorities sign any. */
+static bool is_fleet_name(struct str name)
+{
+    return str_starts(name, STR("bigfleet://")) || str_starts(name, STR("muster://"));
+}
+
 static bool is_named(struct str name, const struct tls_identity *identity)
 {
+    struct str uri;
+
+    if (is_fleet_name(name))
+        return !tls_identity_uri(identity, str_of(name.at, str_find(name, ':')), &uri) &&
+               str_equal(name, uri);
     if (identity->common_name.len && str_equal(name, identity->common_name)) return true;
     for (size_t i = 0; i < identity->uri_count; i++)
         if (str_equal(name, identity->uris[i])) return true;
@@ -58,8 +78,8 @@ static bool covers(struct str prefix, struct key_range range)
 bool etcd_allows(const struct etcd_rule *rules, size_t count, const struct tls_identity *identity,
                  struct key_range range, enum etcd_act act)
 {
-    if (!identity || is_named(STR("bigfleet://admin"), identity)) return true;
-    if (act == ETCD_READ && is_named(STR("bigfleet://readonly"), identity)) return true;
+    if (!identity || is_named(ADMIN, identity)) return true;
+    if (act == ETCD_READ && is_named(READONLY, identity)) return true;
     for (size_t i = 0; i < count; i++)
         if ((rules[i].write || act == ETCD_READ) && is_named(rules[i].name, identity) &&
             covers(rules[i].prefix, range))
@@ -70,7 +90,7 @@ bool etcd_allows(const struct etcd_rule *rules, size_t count, const struct tls_i
 bool etcd_allows_any(const struct etcd_rule *rules, size_t count,
                      const struct tls_identity *identity)
 {
-    if (!identity || is_named(STR("bigfleet://admin"), identity)) return true;
+    if (!identity || is_named(ADMIN, identity)) return true;
     for (size_t i = 0; i < count; i++)
         if (is_named(rules[i].name, identity)) return true;
     return false;

@@ -1,6 +1,9 @@
 /* Who may read and write which keys by etcd's API, under TLS: a certificate's common name or one of
  * its URIs, mapped to prefixes. Administrators of the fleet may everything and its readers may read
- * everything; whom nothing names may nothing. Without TLS there is nobody to judge. */
+ * everything; whom nothing names may nothing. Without TLS there is nobody to judge.
+ *
+ * A name of the schemes bigfleet and muster counts only as the certificate's one URI of its scheme,
+ * never as a common name. The server refuses such names from the store's own authority. */
 #ifndef STORE_ETCD_ACCESS_ACCESS_H
 #define STORE_ETCD_ACCESS_ACCESS_H
 #include "base/note.h"
@@ -13,7 +16,8 @@ struct etcd_rule {
     bool write;              /* and read */
 };
 /* "NAME=PREFIX:read" or "NAME=PREFIX:write". The name ends at the first '=', the prefix at the last
- * ':'. ERR_INVALID with a note. */
+ * ':'. ERR_INVALID with a note, also for bigfleet://admin and bigfleet://readonly: their rights are
+ * fixed. */
 enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct note *note);
 
 enum etcd_act { ETCD_READ, ETCD_WRITE };
