@@ -50,6 +50,19 @@ static void pack_id(struct pack *pack, uint32_t field, const struct store_id *id
     if (memcmp(id, &zero, sizeof zero) != 0) pack_bytes(pack, field, str_of(id->b, sizeof id->b));
 }
 
+static void pack_tokens(struct pack *pack, const uint64_t *tokens, size_t count)
+{
+    char *at;
+
+    if (count == 0) return;
+    pack_varint(pack, 21 << 3 | 2);
+    pack_varint(pack, count * sizeof *tokens);
+    if (!pack->err) pack->err = buf_reserve(pack->into, count * sizeof *tokens, &at);
+    if (pack->err) return;
+    for (size_t i = 0; i < count; i++) store_le64(at + i * sizeof *tokens, tokens[i]);
+    buf_commit(pack->into, count * sizeof *tokens);
+}
+
 enum err store_command_write(const struct store_command *command, struct buf *into)
 {
     struct pack pack = {into, ERR_OK};
@@ -73,6 +86,8 @@ enum err store_command_write(const struct store_command *command, struct buf *in
     pack_u64(&pack, 17, command->wait);
     for (size_t i = 0; i < command->renew_count; i++)
         pack_bytes(&pack, 18, str_of(command->renew[i].b, sizeof command->renew[i].b));
+    pack_u64(&pack, 20, command->token);
+    if (command->renew_tokens) pack_tokens(&pack, command->renew_tokens, command->renew_count);
     return pack.err;
 }
 
@@ -90,6 +105,12 @@ enum err store_txn_write(const Etcdserverpb__TxnRequest *request, uint32_t flags
 uint32_t store_kind_version(enum store_kind kind)
 {
     return kind < STORE_LEASE_GRANT ? STORE_FIRST_VERSION : 3;
+}
+
+uint32_t store_command_version(const struct store_command *command)
+{
+    return command->token || command->renew_tokens ? STORE_TOKENS_LEVEL
+                                                   : store_kind_version(command->kind);
 }
 
 static bool take_id(ProtobufCBinaryData bytes, struct store_id *ret_id)
@@ -136,6 +157,7 @@ enum err store_command_read(struct str bytes, struct arena *arena,
         .prefer_slot = m->prefer_slot,
         .cooldown_ms = m->cooldown_ms,
         .wait = m->wait,
+        .token = m->token,
         .renew_count = m->n_renew,
     };
     if (!take_id(m->client_id, &ret_command->client) || !take_id(m->lease, &ret_command->lease) ||
@@ -147,6 +169,11 @@ enum err store_command_read(struct str bytes, struct arena *arena,
         note_set(note, "renews %zu leases; at most %d", m->n_renew, STORE_RENEW_MAX);
         return ERR_INVALID;
     }
+    if (m->n_renew_tokens && m->n_renew_tokens != m->n_renew) {
+        note_set(note, "renews %zu leases with %zu tokens", m->n_renew, m->n_renew_tokens);
+        return ERR_INVALID;
+    }
+    if (m->n_renew_tokens) ret_command->renew_tokens = m->renew_tokens;
     if (m->n_renew && !(renew = arena_calloc(arena, m->n_renew, sizeof *renew))) return ERR_NOMEM;
     for (size_t i = 0; i < m->n_renew; i++)
         if (!take_id(m->renew[i], &renew[i])) {
@@ -421,6 +448,7 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     if (machine->read.err == ERR_NOMEM) abort(); /* rather than differ from the others */
     machine->clock_ns = entry->clock_ns;
     machine->index = entry->index;
+    store_set_level(machine->store, entry->level);
     if (machine->read.err)
         command = &nothing;
     else if (command->kind == STORE_TXN)

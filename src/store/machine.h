@@ -14,11 +14,12 @@
  * know its kind: one of an older release would stop at it, so the log takes none before. */
 enum {
     STORE_MACHINE_ID = 4,
-    STORE_FIRST_VERSION = 2, /* the first that has a store */
-    STORE_MACHINE_VERSION = 3,
+    STORE_FIRST_VERSION = 2,   /* the first that has a store */
+    STORE_MACHINE_VERSION = 4, /* which checks tokens */
     STORE_RENEW_MAX = 1024
 };
-uint32_t store_kind_version(enum store_kind kind);
+uint32_t store_kind_version(enum store_kind kind); /* without tokens */
+uint32_t store_command_version(const struct store_command *command);
 
 /* -- commands as bytes -- */
 enum err store_command_write(const struct store_command *command, struct buf *into);

@@ -73,7 +73,9 @@ struct renew_batch {
     struct list requests; /* those whose ids stand in it */
     struct list askers;   /* and those, in the order they came */
     uint32_t count;
+    bool has_tokens;
     struct store_id ids[STORE_RENEW_MAX];
+    uint64_t tokens[STORE_RENEW_MAX]; /* 0: none was said */
 };
 /* An entry of the service's own: a tick, a compaction, a cancelled wait. */
 struct own_proposal {
@@ -127,6 +129,11 @@ struct store_service {
 static inline struct store *service_store(const struct store_service *service)
 {
     return store_machine_store(service->machine);
+}
+/* A replica of a lower level would stop at a command with tokens. */
+static inline bool store_checks_tokens(const struct store_service *service)
+{
+    return replica_status(service->leader.replica).level >= STORE_TOKENS_LEVEL;
 }
 /* Of the command that stands in the scratch, by nobody in particular. */
 static inline struct proposal store_proposal(const struct store_service *service,

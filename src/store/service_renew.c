@@ -78,6 +78,7 @@ static void flush(struct store_service *service)
     timer_stop(&service->batch_due);
     command.renew = batch->ids;
     command.renew_count = batch->count;
+    if (batch->has_tokens && store_checks_tokens(service)) command.renew_tokens = batch->tokens;
     buf_clear(&service->command);
     service->batches_running++;
     store_count(service->metrics.renew_batches, 1);
@@ -86,6 +87,7 @@ static void flush(struct store_service *service)
         return;
     }
     batch->proposal = store_proposal(service, STORE_RENEW, on_renewed);
+    batch->proposal.version = store_command_version(&command);
     replica_propose(service->leader.replica, (struct proposal *const[]){&batch->proposal}, 1);
 }
 
@@ -164,7 +166,10 @@ void renew_begin(struct request *request)
     }
     mine->kept = KEPT_RENEWS;
     mine->batch_at = batch->count;
-    for (size_t i = 0; i < m->n_lease_ids; i++)
+    for (size_t i = 0; i < m->n_lease_ids; i++) {
+        if (m->n_tokens) batch->tokens[batch->count] = m->tokens[i];
         memcpy(batch->ids[batch->count++].b, m->lease_ids[i].data, sizeof batch->ids[0].b);
+    }
+    batch->has_tokens |= m->n_tokens > 0;
     request_keep(request, &batch->requests);
 }

@@ -142,6 +142,7 @@ static void propose(struct request *request)
     enum err err = method_of(request)->command(request, &command);
 
     buf_clear(&service->command);
+    if (!store_checks_tokens(service)) command.token = 0;
     if (!err) err = store_command_write(&command, &service->command);
     if (err) {
         request_refuse(request, err_grpc_status(err), "%s: the command: %s", request->method->name,
@@ -157,6 +158,7 @@ static void propose(struct request *request)
         wait_propose(mine);
     }
     proposal = store_proposal(service, command.kind, NULL);
+    proposal.version = store_command_version(&command);
     proposal.actor = actor;
     request_propose(request, &proposal);
 }

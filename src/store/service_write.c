@@ -118,6 +118,7 @@ static enum err compare_and_set(struct request *request, struct store_command *c
     command->expected = m->expected;
     command->value = bytes_str(m->value);
     command->held = id_of(m->held);
+    command->token = m->token;
     command->ttl_ms = m->ttl_ms;
     if (m->expected == 0 && m->ttl_ms < 0) command->ttl_ms = 0; /* nothing to keep */
     if (m->ttl_ms > 0) {
@@ -155,6 +156,7 @@ static enum err delete (struct request *request, struct store_command *command) 
                         : m->which_case == MUSTER__V1__DELETE_REQUEST__WHICH_FORCE  ? STORE_FORCE
                                                                                     : STORE_ANY;
     command->held = id_of(m->held);
+    command->token = m->token;
     return claim_key(request, bytes_str(m->key), &command->key);
 }
 
@@ -256,6 +258,7 @@ static enum err release(struct request *request, struct store_command *command)
     command->kind = STORE_RELEASE;
     take_request(m->request, command);
     command->lease = id_of(m->lease_id);
+    command->token = m->token;
     return m->key.len ? claim_key(request, bytes_str(m->key), &command->key) : ERR_OK;
 }
 
@@ -265,6 +268,11 @@ static int check_renew(const ProtobufCMessage *message, struct note *note)
 
     if (m->n_lease_ids > STORE_RENEW_MAX) {
         note_set(note, "renews %zu leases: at most %d", m->n_lease_ids, STORE_RENEW_MAX);
+        return COORD_R_ARGUMENT;
+    }
+    if (m->n_tokens && m->n_tokens != m->n_lease_ids) {
+        note_set(note, "renews %zu leases with %zu tokens: one for each, or none", m->n_lease_ids,
+                 m->n_tokens);
         return COORD_R_ARGUMENT;
     }
     for (size_t i = 0; i < m->n_lease_ids; i++) {

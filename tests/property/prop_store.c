@@ -163,8 +163,11 @@ static void do_entry(struct world *w)
     command.owner = str_from(owner);
     command.ttl_ms = prng_chance(&w->p, 500000) ? (int64_t)prng_between(&w->p, 500, 3000) : 0;
     if (hand) {
+        bool forged = prng_chance(&w->p, 100000);
         claim = claim_of(hand, &held);
+        held.token += forged;
         command.held = hand->id;
+        command.token = strcmp(hand->key, key) == 0 ? hand->store_token + forged : UINT64_MAX;
     }
     if (die < 45) {
         struct prim_create in = {.key = str_from(key + 7),
@@ -261,24 +264,30 @@ static void do_lease(struct world *w)
     coord_result want;
 
     if (!hand) return;
+    bool forged = prng_chance(&w->p, 100000);
+    uint64_t token = hand->store_token + forged;
     claim = claim_of(hand, &held);
+    held.token += forged;
     if (prng_chance(&w->p, 700000)) {
         command.kind = STORE_RENEW;
         command.renew = &hand->id;
+        command.renew_tokens = &token;
         command.renew_count = 1;
         (void)apply(w, &command, &renewal);
         want = memory_core_renew(w->memory, (int64_t)w->now_ns, &claim);
         CHECK("renew", renewal.code == want.code);
         CHECK("EXPIRED is final", renewal.code != COORD_OK || !hand->over);
-        hand->over = renewal.code != COORD_OK;
+        CHECK("another token does not renew", renewal.code != COORD_OK || !forged);
+        hand->over |= !forged && renewal.code != COORD_OK;
         return;
     }
     command.lease = hand->id;
+    command.token = token;
     struct store_result result = apply(w, &command, NULL);
     want = memory_core_release(w->memory, (int64_t)w->now_ns, &call, &claim, NULL);
     /* A handle that let its key go knows that itself (prim/lease.c); the store has forgotten it. */
     if (want.reason != COORD_R_ALREADY) same("release", &result, &want);
-    hand->used = false;
+    hand->used = forged;
 }
 
 static void do_resize(struct world *w)

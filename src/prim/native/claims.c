@@ -11,6 +11,7 @@ struct beat { /* on the stack of who waits for it */
     struct list link;
     struct native_backend *backend;
     coord_id lease_id;
+    uint64_t token;
     int64_t deadline_ns;
     coord_result result;
     struct post post;
@@ -93,11 +94,14 @@ static enum err encode(struct batch *batch)
 {
     Muster__V1__RenewRequest request = MUSTER__V1__RENEW_REQUEST__INIT;
     ProtobufCBinaryData ids[NATIVE_RENEW_MAX];
+    uint64_t tokens[NATIVE_RENEW_MAX];
 
     request.lease_ids = ids;
+    request.tokens = tokens;
     LIST_EACH(&batch->beats, node)
     {
         struct beat *beat = CONTAINER_OF(node, struct beat, link);
+        tokens[request.n_tokens++] = beat->token;
         ids[request.n_lease_ids++] = native_id_bytes(&beat->lease_id);
         batch->op.deadline_ns =
             beat->deadline_ns < batch->op.deadline_ns ? beat->deadline_ns : batch->op.deadline_ns;
@@ -171,9 +175,10 @@ void native_beats_teardown(struct native_backend *b)
 }
 
 coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const coord_id *lease_id,
-                         int64_t *ret_sent_ns)
+                         uint64_t token, int64_t *ret_sent_ns)
 {
-    struct beat beat = {.backend = b, .lease_id = *lease_id, .deadline_ns = deadline_ns};
+    struct beat beat = {
+        .backend = b, .lease_id = *lease_id, .token = token, .deadline_ns = deadline_ns};
     int64_t sent_ns = native_client_now(b->client);
 
     if (b->degraded)
@@ -188,6 +193,29 @@ coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const co
 }
 
 /* -- the claim -- */
+
+static uint64_t first_token(const struct prim_claim *claim)
+{
+    return claim->count ? claim->held[0].token : NATIVE_NO_TOKEN;
+}
+
+/* The lease as a whole is known by any token of it. Another thread may just have released the first
+ * key: then the last one decides. */
+static bool needs_last_token(const struct prim_claim *claim, const coord_result *result)
+{
+    return claim->count > 1 && result->code == COORD_EXPIRED && result->reason == COORD_R_REVOKED;
+}
+
+static coord_result beat_claim(struct native_backend *b, int64_t deadline_ns,
+                               const struct prim_claim *claim, int64_t *ret_sent_ns)
+{
+    coord_result result =
+        native_beat(b, deadline_ns, &claim->lease_id, first_token(claim), ret_sent_ns);
+
+    if (!needs_last_token(claim, &result)) return result;
+    return native_beat(b, deadline_ns, &claim->lease_id, claim->held[claim->count - 1].token,
+                       ret_sent_ns);
+}
 
 /* The store knows that the lease is over, not who came after: the key does. */
 static coord_result who_came_after(struct native_backend *b, const struct prim_call *call,
@@ -217,7 +245,7 @@ coord_result native_renew(struct prim_backend *base, const struct prim_call *cal
                           const struct prim_claim *claim, int64_t *ret_sent_ns)
 {
     struct native_backend *b = native_of(base);
-    coord_result result = native_beat(b, call->deadline_ns, &claim->lease_id, ret_sent_ns);
+    coord_result result = beat_claim(b, call->deadline_ns, claim, ret_sent_ns);
 
     if (result.code != COORD_OK) return who_came_after(b, call, claim, result);
     if (result.granted_ttl_ms < claim->ttl_ms)
@@ -226,22 +254,35 @@ coord_result native_renew(struct prim_backend *base, const struct prim_call *cal
     return result;
 }
 
-coord_result native_release(struct prim_backend *base, const struct prim_call *call,
-                            const struct prim_claim *claim, const char *key)
+static coord_result release(struct native_backend *b, const struct prim_call *call,
+                            const struct prim_claim *claim, const char *key, uint64_t token)
 {
     Muster__V1__ReleaseRequest message = MUSTER__V1__RELEASE_REQUEST__INIT;
     Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
-    struct native_backend *b = native_of(base);
     struct native_done done;
-    coord_result result;
 
     message.request = &request;
     message.lease_id = native_id_bytes(&claim->lease_id);
+    message.token = token;
     if (key) message.key = native_bytes(str_from(key));
     native_change(b, call,
                   &(struct native_change){NATIVE_PATH("Release"), &message.base, &request, false},
                   &done);
-    result = done.result;
+    return done.result;
+}
+
+coord_result native_release(struct prim_backend *base, const struct prim_call *call,
+                            const struct prim_claim *claim, const char *key)
+{
+    struct native_backend *b = native_of(base);
+    uint64_t token = key ? native_token(claim, str_from(key)) : first_token(claim);
+    coord_result result = release(b, call, claim, key, token);
+
+    if (!key && needs_last_token(claim, &result)) {
+        struct prim_call another = *call; /* with another token it is another request */
+        another.request_id = prim_id_request();
+        result = release(b, &another, claim, NULL, claim->held[claim->count - 1].token);
+    }
     if (result.code != COORD_EXPIRED && result.code != COORD_NOT_FOUND) return result;
     if (call->attempt > 0) return prim_ok(COORD_R_ALREADY);
     if (result.code == COORD_NOT_FOUND)
@@ -255,7 +296,7 @@ static coord_result why_gone(struct native_backend *b, const struct prim_call *c
                              const struct prim_claim *claim)
 {
     int64_t sent_ns;
-    coord_result result = native_beat(b, call->deadline_ns, &claim->lease_id, &sent_ns);
+    coord_result result = beat_claim(b, call->deadline_ns, claim, &sent_ns);
 
     if (result.code != COORD_OK) return who_came_after(b, call, claim, result);
     return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "a key of the lease was deleted");

@@ -10,6 +10,13 @@ char *native_owner(struct str owner, char text[PRIM_OWNER_MAX + 1])
     return text;
 }
 
+uint64_t native_token(const struct prim_claim *claim, struct str key)
+{
+    for (size_t i = 0; i < claim->count; i++)
+        if (str_equal(str_from(claim->held[i].key), key)) return claim->held[i].token;
+    return NATIVE_NO_TOKEN;
+}
+
 void native_change(struct native_backend *b, const struct prim_call *call,
                    const struct native_change *change, struct native_done *ret_done)
 {
@@ -103,7 +110,10 @@ coord_result native_cas(struct prim_backend *base, const struct prim_call *call,
     message.value = native_bytes(in->value);
     message.expected = in->expected;
     message.ttl_ms = in->ttl_ms;
-    if (in->claim) message.held = native_id_bytes(&in->claim->lease_id);
+    if (in->claim) {
+        message.held = native_id_bytes(&in->claim->lease_id);
+        message.token = native_token(in->claim, in->key);
+    }
     if (in->ttl_ms > 0) {
         message.owner = native_owner(in->owner, owner);
         message.lease_id = native_id_bytes(&in->lease_id);
@@ -134,7 +144,10 @@ coord_result native_remove(struct prim_backend *base, const struct prim_call *ca
         message.which_case = MUSTER__V1__DELETE_REQUEST__WHICH_EXPECTED;
         message.expected = in->expected;
     }
-    if (in->claim) message.held = native_id_bytes(&in->claim->lease_id);
+    if (in->claim) {
+        message.held = native_id_bytes(&in->claim->lease_id);
+        message.token = native_token(in->claim, in->key);
+    }
     native_change(native_of(base), call,
                   &(struct native_change){NATIVE_PATH("Delete"), &message.base, &request, false},
                   &done);

@@ -81,6 +81,9 @@ struct native_done {
 void native_change(struct native_backend *b, const struct prim_call *call,
                    const struct native_change *change, struct native_done *ret_done);
 /* What a change granted; corrupt when the answer is no grant. */
+/* Of the claim on this key; NATIVE_NO_TOKEN: the lease has none, and the server says so. */
+#define NATIVE_NO_TOKEN UINT64_MAX
+uint64_t native_token(const struct prim_claim *claim, struct str key);
 coord_result native_granted(const struct native_done *done, bool leased,
                             struct prim_grant *ret_grant);
 /* 1 found, 0 absent; not OK: neither. The entry stands in `arena`, which the caller closes. */
@@ -107,9 +110,9 @@ coord_result native_holders(struct prim_backend *base, const struct prim_call *c
 /* -- claims.c -- */
 enum err native_beats_setup(struct native_backend *b); /* both on the loop's thread */
 void native_beats_teardown(struct native_backend *b);
-/* One lease, in a call with others. OK: granted_ttl_ms is set. */
+/* One lease, in a call with others; `token`: of any claim under it. OK: granted_ttl_ms is set. */
 coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const coord_id *lease_id,
-                         int64_t *ret_sent_ns);
+                         uint64_t token, int64_t *ret_sent_ns);
 coord_result native_renew(struct prim_backend *base, const struct prim_call *call,
                           const struct prim_claim *claim, int64_t *ret_sent_ns);
 coord_result native_release(struct prim_backend *base, const struct prim_call *call,

@@ -24,7 +24,7 @@ static coord_result confirm(struct native_backend *b, const struct prim_call *ca
 
     if (grant->sent_ns + HEARD_MS * (int64_t)NS_PER_MS > native_client_now(b->client))
         return result;
-    renewed = native_beat(b, call->deadline_ns, &grant->lease_id, &sent_ns);
+    renewed = native_beat(b, call->deadline_ns, &grant->lease_id, grant->token, &sent_ns);
     if (renewed.code == COORD_EXPIRED)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                            "muster: a slot was given, but it was over before that was heard");

@@ -79,12 +79,13 @@ struct client {
     uint64_t floor;        /* smaller sequences are over: what comes of them came late */
     uint32_t count;
     struct told told;
-    struct answer *answers; /* STORE_RESULTS_MAX at most, oldest first */
+    struct answer *answers; /* STORE_RESULTS_MAX at most, in the order they were decided */
 };
 struct store {
     struct store_options options;
     struct keys *keys;
     struct store_id identity;
+    uint32_t level; /* of the cluster, at this entry */
     uint64_t clock_ns;
     uint64_t bytes; /* of the records here; keys count their own */
     struct map leases, lease_numbers, groups, clients;
@@ -139,6 +140,9 @@ struct claim *lease_claim_of(const struct lease *lease, struct str key);
 struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,
                               uint64_t token, struct group *group, uint32_t slot);
 void lease_claim_drop(struct store *store, struct lease *lease, struct claim *claim);
+/* Is `token` that of the claim (NULL: of none), or of any claim of the lease? */
+bool claim_has_token(const struct store *store, const struct claim *claim, uint64_t token);
+bool lease_has_token(const struct store *store, const struct lease *lease, uint64_t token);
 /* Something took a key from it while it lived. */
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token);
 /* Deletes its keys at one revision, frees its slots, leaves its queue. */

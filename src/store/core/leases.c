@@ -152,6 +152,19 @@ struct claim *lease_claim_of(const struct lease *lease, struct str key)
     return NULL;
 }
 
+bool claim_has_token(const struct store *store, const struct claim *claim, uint64_t token)
+{
+    if (store->level < STORE_TOKENS_LEVEL || token == 0) return true;
+    return claim && claim->token == token;
+}
+
+bool lease_has_token(const struct store *store, const struct lease *lease, uint64_t token)
+{
+    for (uint32_t i = 0; i < lease->claim_count; i++)
+        if (claim_has_token(store, &lease->claims[i], token)) return true;
+    return claim_has_token(store, NULL, token);
+}
+
 static void toggle_claim(struct store *store, const struct lease *lease, const struct claim *claim)
 {
     uint8_t fixed[16 + 16];

@@ -1,8 +1,9 @@
 /* The answers of recent requests, so that a repeat is answered and not done again.
  *
- * A client numbers its requests; the last STORE_RESULTS_MAX answers stay, fewer when the client
- * says which it has seen. A client that is silent for STORE_CLIENT_SILENT_NS of the replicated
- * clock is forgotten. */
+ * A client numbers its requests; STORE_RESULTS_MAX answers stay, fewer when the client says which
+ * it has seen. One more takes the place of the answer with the smallest number, and the client's
+ * floor rises above that number: its repeat may come late, and must not be done again. A client
+ * that is silent for STORE_CLIENT_SILENT_NS of the replicated clock is forgotten. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +33,9 @@ uint32_t request_fingerprint(const struct store_command *command)
     store_le64(fixed + 8, command->expected);
     store_le64(fixed + 16, (uint64_t)command->ttl_ms);
     store_le64(fixed + 24, ((uint64_t)command->slot_count << 32) | command->flags);
-    store_le64(fixed + 32, command->token);
-    /* Not the new lease's id: a repeat may draw another. */
+    /* Not the token: a repeat has it though the first attempt was made before the cluster's level
+     * allowed it. Not the new lease's id: a repeat may draw another. */
+    store_le64(fixed + 32, 0);
     memcpy(fixed + 40, command->held.b, 16);
     memset(fixed + 56, 0, 16);
     if (command->kind == STORE_RELEASE || command->kind == STORE_LEASE_REVOKE)
@@ -134,44 +136,94 @@ static void used(struct store *store, struct client *client)
     list_append(&store->clients_by_use, &client->by_use);
 }
 
+static void raise_floor(struct store *store, struct client *client, uint64_t floor)
+{
+    if (floor <= client->floor) return;
+    toggle_floor(store, client);
+    client->floor = floor;
+    toggle_floor(store, client);
+}
+
+static struct answer *answer_of(const struct client *client, uint64_t sequence)
+{
+    for (uint32_t i = 0; client && i < client->count; i++)
+        if (client->answers[i].sequence == sequence) return &client->answers[i];
+    return NULL;
+}
+
+static void drop_at(struct store *store, struct client *client, uint32_t place)
+{
+    view_client(store, client);
+    toggle(store, client, &client->answers[place]);
+    memmove(client->answers + place, client->answers + place + 1,
+            (client->count - place - 1) * sizeof *client->answers);
+    client->count--;
+    store->bytes -= ANSWER_COST;
+}
+
 /* What it says it is done with is dropped, and never done again: a request that was repeated may
  * still be on its way, and come when its answer is gone. */
-static void raise_floor(struct store *store, struct client *client, uint64_t acked)
+static void drop_acked(struct store *store, struct client *client, uint64_t acked)
 {
     uint32_t count = 0;
 
-    if (acked > client->floor) {
-        toggle_floor(store, client);
-        client->floor = acked;
-        toggle_floor(store, client);
-    }
+    raise_floor(store, client, acked);
     while (count < client->count && client->answers[count].sequence < acked) count++;
     drop_first(store, client, count);
+    if (store->level < STORE_TOKENS_LEVEL) return;
+    for (uint32_t i = 0; i < client->count;) /* those that were decided out of order */
+        if (client->answers[i].sequence < acked)
+            drop_at(store, client, i);
+        else
+            i++;
 }
 
 const struct store_result *request_known(struct store *store, const struct store_command *command,
                                          bool *ret_other)
 {
     struct client *client = client_of(store, &command->client);
+    const struct answer *answer;
 
     *ret_other = false;
     if (!client) return NULL;
     used(store, client);
-    raise_floor(store, client, command->acked);
-    *ret_other = command->sequence < client->floor;
-    if (*ret_other) return NULL;
-    for (uint32_t i = 0; i < client->count; i++) {
-        if (client->answers[i].sequence != command->sequence) continue;
-        *ret_other = client->answers[i].fingerprint != request_fingerprint(command);
-        return &client->answers[i].result;
-    }
-    return NULL;
+    drop_acked(store, client, command->acked);
+    answer = answer_of(client, command->sequence);
+    /* From this level on the floor may have risen past smaller numbers whose answers are kept. */
+    if (store->level < STORE_TOKENS_LEVEL || !answer)
+        *ret_other = command->sequence < client->floor;
+    if (*ret_other || !answer) return NULL;
+    *ret_other = answer->fingerprint != request_fingerprint(command);
+    return &answer->result;
+}
+
+/* The smallest number goes, not the oldest answer: requests of many threads arrive in any order,
+ * and those still to come are refused up to the floor. What waits goes last: its repeat must find
+ * its place in the queue. */
+static bool goes_before(const struct answer *a, const struct answer *b)
+{
+    if (a->result.waiting != b->result.waiting) return b->result.waiting;
+    return a->sequence < b->sequence;
+}
+
+static void make_room(struct store *store, struct client *client)
+{
+    uint32_t first = 0;
+
+    view_client(store, client);
+    for (uint32_t i = 1; i < client->count; i++)
+        if (goes_before(&client->answers[i], &client->answers[first])) first = i;
+    raise_floor(store, client, client->answers[first].sequence + 1);
+    drop_at(store, client, first);
 }
 
 static void answer_add(struct store *store, struct client *client, uint64_t sequence,
                        uint32_t fingerprint, const struct store_result *result)
 {
-    if (client->count == STORE_RESULTS_MAX) drop_first(store, client, 1);
+    if (client->count == STORE_RESULTS_MAX && store->level < STORE_TOKENS_LEVEL)
+        drop_first(store, client, 1);
+    else if (client->count == STORE_RESULTS_MAX)
+        make_room(store, client);
     /* Room grows as it is used: most clients have a few answers at a time. */
     if ((client->count & (client->count - 1)) == 0)
         client->answers = store_must(realloc(
@@ -207,31 +259,21 @@ void request_update(struct store *store, const struct store_id *id, uint64_t seq
                     const struct store_result *result)
 {
     struct client *client = client_of(store, id);
+    struct answer *answer = answer_of(client, sequence);
 
-    for (uint32_t i = 0; client && i < client->count; i++) {
-        if (client->answers[i].sequence != sequence) continue;
-        view_client(store, client);
-        toggle(store, client, &client->answers[i]);
-        client->answers[i].result = *result;
-        toggle(store, client, &client->answers[i]);
-        return;
-    }
+    if (!answer) return;
+    view_client(store, client);
+    toggle(store, client, answer);
+    answer->result = *result;
+    toggle(store, client, answer);
 }
 
 void request_forget(struct store *store, const struct store_id *id, uint64_t sequence)
 {
     struct client *client = client_of(store, id);
+    const struct answer *answer = answer_of(client, sequence);
 
-    for (uint32_t i = 0; client && i < client->count; i++) {
-        if (client->answers[i].sequence != sequence) continue;
-        view_client(store, client);
-        toggle(store, client, &client->answers[i]);
-        memmove(client->answers + i, client->answers + i + 1,
-                (client->count - i - 1) * sizeof *client->answers);
-        client->count--;
-        store->bytes -= ANSWER_COST;
-        return;
-    }
+    if (answer) drop_at(store, client, (uint32_t)(answer - client->answers));
 }
 
 void requests_forget_silent(struct store *store, size_t max)

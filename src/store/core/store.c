@@ -75,6 +75,7 @@ struct store *store_open(const struct store_options *options)
 
     if (!store) return NULL;
     store->options = *options;
+    store->level = UINT32_MAX;
     if (!store->options.quota_bytes) store->options.quota_bytes = quota_by_default;
     store->keys = keys_open();
     store->due_kind = (struct order_kind){due_key, &uncounted};
@@ -95,6 +96,11 @@ struct store *store_open(const struct store_options *options)
         return NULL;
     }
     return store;
+}
+
+void store_set_level(struct store *store, uint32_t level)
+{
+    store->level = level;
 }
 
 static void free_lease(struct lease *lease)
@@ -290,13 +296,20 @@ static struct store_result update(struct store *store, const struct store_comman
     return result;
 }
 
+static bool is_own(const struct store *store, const struct lease *lease, const struct claim *claim,
+                   const struct store_command *command)
+{
+    return lease && same_id(&lease->id, &command->held) &&
+           claim_has_token(store, claim, command->token);
+}
+
 static struct store_result apply_cas(struct store *store, const struct store_command *command)
 {
     struct key_value now;
     struct lease *lease;
     bool live = live_entry(store, command->key, &now, &lease);
     const struct claim *claim = live && lease ? lease_claim_of(lease, command->key) : NULL;
-    bool own = lease && same_id(&lease->id, &command->held);
+    bool own = is_own(store, lease, claim, command);
 
     if (command->expected == 0) {
         struct store_command fresh = *command;
@@ -324,9 +337,9 @@ static struct store_result apply_delete(struct store *store, const struct store_
         return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
     if (!force && command->expected != STORE_ANY && command->expected != now.mod)
         return conflict(store, COORD_R_REVISION, &now, lease);
-    bool own = lease && same_id(&lease->id, &command->held);
-    if (!force && lease && !own) return conflict(store, COORD_R_NOT_OWNER, &now, lease);
     claim = lease ? lease_claim_of(lease, command->key) : NULL;
+    bool own = is_own(store, lease, claim, command);
+    if (!force && lease && !own) return conflict(store, COORD_R_NOT_OWNER, &now, lease);
     keys_begin(store->keys);
     (void)keys_delete(store->keys, command->key);
     result.revision = keys_commit(store->keys);
@@ -354,12 +367,16 @@ static struct store_result apply_release(struct store *store, const struct store
     lease = held_lease(store, &command->lease, &result);
     if (!lease) return result;
     if (command->key.len == 0) {
+        if (!lease_has_token(store, lease, command->token))
+            return store_answer(COORD_EXPIRED, COORD_R_REVOKED);
         lease_end(store, lease, COORD_R_RELEASED);
         result.revision = keys_revision(store->keys);
         return result;
     }
     claim = lease_claim_of(lease, command->key);
     if (!claim) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+    if (!claim_has_token(store, claim, command->token))
+        return store_answer(COORD_EXPIRED, COORD_R_REVOKED);
     struct group *group = claim->group;
     uint32_t slot = claim->slot;
     keys_begin(store->keys);
@@ -394,6 +411,10 @@ static void apply_renew(struct store *store, const struct store_command *command
         if (lease->lost_reason) {
             renewals[i].reason = lease->lost_reason;
             renewals[i].token = lease->lost_token;
+            continue;
+        }
+        if (command->renew_tokens && !lease_has_token(store, lease, command->renew_tokens[i])) {
+            renewals[i].reason = COORD_R_REVOKED;
             continue;
         }
         lease_extend(store, lease);

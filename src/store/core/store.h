@@ -12,7 +12,8 @@
  * Done, refused, repeated: a command that is refused is an answer, never an error. The quota
  * refuses writes that add (STORE_NO_SPACE); deletes, releases, renewals and compaction always work.
  * A request that was answered before, by (client, sequence), is answered the same again; what was
- * UNAVAILABLE is decided anew, and so is what a full store refused for another reason.
+ * UNAVAILABLE is decided anew, and so is what a full store refused for another reason. Once answers
+ * of a client were forgotten to make room, its requests up to the last of them are refused.
  *
  * A plain lease (STORE_LEASE_GRANT) has any number of plain keys: those that name it, kept by
  * keys.h. No claim is ever under one, so nothing of A7 depends on a number that anybody may say.
@@ -39,6 +40,9 @@ enum {
     STORE_PRUNE_CHANGES = 1024,
     STORE_SWEEP_KEYS = 1024, /* deleted by one part of a DELETE_RANGE */
 };
+/* The cluster level from which on tokens are checked, and a forgotten answer raises its client's
+ * floor. Entries of a lower level are applied as releases of that level do. */
+#define STORE_TOKENS_LEVEL     4u
 #define STORE_CLAIMS           "muster/"                     /* where Coordination's keys stand */
 #define STORE_CLIENT_SILENT_NS (600ull * 1000 * 1000 * 1000) /* of T: then its answers go */
 
@@ -98,11 +102,14 @@ struct store_command { /* which fields count: see each; views */
     int64_t ttl_ms;
     struct store_id lease; /* new one for CREATE, CAS, ACQUIRE; RELEASE's */
     struct store_id held;  /* CAS, DELETE, CREATE under: the lease the caller says it has */
-    uint64_t token;        /* RELEASE: of the claim */
+    /* CAS, DELETE, RELEASE: of the claim, or for a whole lease of any claim under it; 0: a caller
+     * of an earlier release, known by its lease alone. */
+    uint64_t token;
     uint32_t slot_count, flags, prefer_slot;
     uint64_t cooldown_ms;
     bool wait; /* ACQUIRE: queue when full */
     const struct store_id *renew;
+    const uint64_t *renew_tokens; /* one for each; NULL: none. Each as `token` */
     size_t renew_count;
     struct txn *txn;       /* TXN: checked by txn_check */
     struct txn_sink *sink; /* TXN: who is told what it finds, or NULL */
@@ -140,6 +147,9 @@ enum { STORE_OK_SPACE = 0, STORE_NO_SPACE = 1 };
 
 struct store *store_open(const struct store_options *options); /* NULL: memory */
 void store_close(struct store *store);                         /* NULL is fine */
+/* Of the cluster, at the entries that follow; the newest until it is said. Not part of the
+ * state. */
+void store_set_level(struct store *store, uint32_t level);
 /* `clock_ns` never goes back. `renewals` has room for renew_count. */
 void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
                  struct store_result *ret_result, struct store_renewal *renewals);

@@ -130,7 +130,9 @@ TEST(a_command_is_read_as_it_was_written)
                                 .prefer_slot = STORE_NO_SLOT,
                                 .cooldown_ms = 60000,
                                 .wait = true,
+                                .token = 77,
                                 .renew = renew,
+                                .renew_tokens = (const uint64_t[]){0, UINT64_MAX},
                                 .renew_count = 2};
     struct store_command got;
     struct note note = {""};
@@ -151,6 +153,13 @@ TEST(a_command_is_read_as_it_was_written)
     CHECK("texts", str_equal(got.key, all.key) && str_equal(got.value, all.value) &&
                        str_equal(got.owner, all.owner) && str_equal(got.range_end, all.range_end));
     CHECK("renewals", got.renew_count == 2 && memcmp(got.renew, renew, sizeof renew) == 0);
+    CHECK("tokens",
+          got.token == 77 && memcmp(got.renew_tokens, all.renew_tokens, 2 * sizeof(uint64_t)) == 0);
+    CHECK_U32("no replica that ignores them has it", store_command_version(&got),
+              STORE_TOKENS_LEVEL);
+    all.token = 0;
+    all.renew_tokens = NULL;
+    CHECK_U32("without them as ever", store_command_version(&all), STORE_FIRST_VERSION);
     all = (struct store_command){.kind = STORE_CAS, .key = STR("muster/k"), .ttl_ms = -1};
     buf_clear(&bytes);
     CHECK_OK("keep", store_command_write(&all, &bytes));

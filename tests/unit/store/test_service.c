@@ -447,6 +447,87 @@ TEST(renewals_of_many_calls_are_few_entries)
     close_rig();
 }
 
+/* -- tokens -- */
+
+static int32_t renew_by(const uint64_t *tokens, size_t count, enum grpc_status *ret_status)
+{
+    Muster__V1__RenewRequest m = MUSTER__V1__RENEW_REQUEST__INIT;
+    ProtobufCBinaryData id = lease_id(1);
+    ProtobufCMessage *message = NULL;
+    struct answer answer;
+    int32_t code = -1;
+
+    m.lease_ids = &id;
+    m.n_lease_ids = 1;
+    m.tokens = (uint64_t *)tokens;
+    m.n_tokens = count;
+    start(&answer, "Renew", &m.base);
+    CHECK("it is answered", sim_wait(rig.sim, is_true, &answer.done, WAIT_MS) == SIM_REACHED);
+    *ret_status = answer.status;
+    if (!message_read(&muster__v1__renew_response__descriptor, buf_peek(&answer.bytes), NULL,
+                      &rig.arena, &message, NULL) &&
+        ((Muster__V1__RenewResponse *)message)->n_renewals == 1)
+        code = ((Muster__V1__RenewResponse *)message)->renewals[0]->code;
+    buf_deinit(&answer.bytes);
+    return code;
+}
+
+/* Of the claim "k" under lease 1, whose token is `token`: what another token may do to it. */
+static void check_another_token(uint64_t token, bool refused)
+{
+    Muster__V1__CompareAndSetRequest cas = MUSTER__V1__COMPARE_AND_SET_REQUEST__INIT;
+    Muster__V1__DeleteRequest del = MUSTER__V1__DELETE_REQUEST__INIT;
+    Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
+    const uint64_t tokens[2] = {token, token + 1};
+    enum grpc_status status;
+
+    cas.key = del.key = release.key = bytes_of("k");
+    cas.held = del.held = release.lease_id = lease_id(1);
+    cas.token = del.token = release.token = token + 1;
+    cas.expected = token;
+    cas.ttl_ms = STORE_TTL_KEEP;
+    del.which_case = MUSTER__V1__DELETE_REQUEST__WHICH_ANY;
+    del.any = true;
+    CHECK_I64("renewed by its token", renew_by(tokens, 1, &status), COORD_OK);
+    CHECK_I64("or by another", renew_by(tokens + 1, 1, &status),
+              refused ? COORD_EXPIRED : COORD_OK);
+    CHECK_I64("by none: an earlier release", renew_by(NULL, 0, &status), COORD_OK);
+    CHECK_I64("as many tokens as leases", renew_by(tokens, 2, &status), -1);
+    CHECK_I64("or it is refused", status, GRPC_INVALID_ARGUMENT);
+    CHECK_I64("compared and set", ask("CompareAndSet", &cas.base)->code,
+              refused ? COORD_CONFLICT : COORD_OK);
+    if (!refused) {
+        CHECK_I64("released", ask("Release", &release.base)->code, COORD_OK);
+        return;
+    }
+    CHECK_I64("not deleted", ask("Delete", &del.base)->code, COORD_CONFLICT);
+    CHECK_I64("not released", ask("Release", &release.base)->code, COORD_EXPIRED);
+    CHECK_U64("it lives", leases(), 1);
+    cas.token = release.token = token;
+    CHECK_I64("its own token does", ask("CompareAndSet", &cas.base)->code, COORD_OK);
+    CHECK_I64("and releases", ask("Release", &release.base)->code, COORD_OK);
+    CHECK_U64("all of it", leases(), 0);
+}
+
+TEST(a_claim_is_changed_by_who_knows_lease_and_token)
+{
+    open_rig(3, (struct store_service_limits){0});
+    check_another_token(lease("k", 1, 60000)->token, true);
+    close_rig();
+}
+
+/* The log takes no command with tokens, and those that come are as if none had been said. */
+TEST(tokens_count_once_every_replica_checks_them)
+{
+    rig.level = STORE_TOKENS_LEVEL - 1;
+    open_rig(3, (struct store_service_limits){0});
+    sim_run_for(rig.sim, 5000);
+    CHECK_U64("all have met", replica_status(leader()->replica).level, STORE_TOKENS_LEVEL - 1);
+    check_another_token(lease("k", 1, 60000)->token, false);
+    close_rig();
+    rig.level = 0;
+}
+
 /* -- levels -- */
 
 TEST(nothing_is_written_before_every_replica_speaks_the_level)
