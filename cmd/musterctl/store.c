@@ -402,8 +402,9 @@ static const struct command watch_command = {
 
 static enum err store_compact(struct ctl *ctl)
 {
+    /* No command number goes with it: a repeat after a lost answer would be told of a conflict. */
     static const struct remote_method method = {"/muster.v1.Coordination/Compact",
-                                                &muster__v1__outcome__descriptor, REMOTE_WRITE,
+                                                &muster__v1__outcome__descriptor, REMOTE_ONCE,
                                                 "musterctl store status"};
     Muster__V1__CompactRequest request = MUSTER__V1__COMPACT_REQUEST__INIT;
     const char *text = conf_argument(ctl->conf, 0);
