@@ -6,7 +6,8 @@ import subprocess
 import threading
 
 from workers import (ACTIVE, DEAD, MEMBER, OWNED, PATIENCE, PATIENT, REVOKING, RUN, SUBSCRIBE, T5, T6, T7, WORK,
-                     Workers, beat_until, check, coordinators, grpc, message, run_cases, stub, wait_for)
+                     Workers, beat_until, check, code_of, coordinators, grpc, message, run_cases, stub, wait_for)
+from etcd_cluster import Link
 
 
 def joins(cluster, worker, instance, channel=None):
@@ -216,4 +217,38 @@ def copies():
         check([row.bytes for row in cluster.member("ListWork").rows] == [5], "and the work")
 
 
-run_cases([partitions_142, push_142, evicted_49, control_14_to_18, work_219_to_229, pages_164_165, copies])
+def unanswered_pull():
+    """A Pull that a follower forwards is sent once, also with x-request-id: an answer that is lost is in doubt"""
+    with Workers(3, options=PATIENT) as cluster:
+        links = {}
+        for node in cluster.nodes:
+            host, port = node.grpc.rsplit(":", 1)
+            links[node] = Link(int(port), host)
+            node.options += ["--advertise", f"127.0.0.1:{links[node].port}"]
+        cluster.start().formed()
+        leader = cluster.leader()
+        follower, link = cluster.others(leader)[0], links[leader]
+        incarnation = joins(cluster, T5, "aa")
+        cluster.member("Enqueue", payloads=[b"alpha", b"bravo"])
+
+        def pulled():
+            return len([row for row in leader.call(MEMBER + "ListWork").rows if row.state == 1])
+        wait_for("the follower forwards", lambda: code_of(lambda: follower.call(MEMBER + "ListWork"))[0] ==
+                 grpc.StatusCode.OK)
+        check(link.pairs and pulled() == 0, "through the proxy, and nothing is taken")
+        link.cut(requests=True, replies=False)
+        pull = message(coordinators.METHODS[MEMBER + "Pull"].input_type)
+        pending = stub(follower.dialed(), MEMBER + "Pull").future(
+            pull(worker_id=T5, incarnation=incarnation, max_items=1), timeout=PATIENCE,
+            metadata=[("x-request-id", "mesh-1")])
+        wait_for("the leader has given one", pulled)
+        link.drop()
+        link.cut(requests=True, replies=True)
+        code, text, _ = code_of(pending.result)
+        check(pulled() == 1, f"one was asked for, {pulled()} were given")
+        check(code == grpc.StatusCode.UNKNOWN, f"{code} {text}")
+        for each in links.values():
+            each.close()
+
+
+run_cases([unanswered_pull, partitions_142, push_142, evicted_49, control_14_to_18, work_219_to_229, pages_164_165, copies])
