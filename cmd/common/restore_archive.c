@@ -187,17 +187,14 @@ enum err restore_archive(const struct restore_wish *wish, struct buf *out, struc
     struct archive_restore_options options = {.fs = fs_real(),
                                               .entropy = entropy_real(),
                                               .dir = wish->data_dir,
-                                              .address = wish->address};
+                                              .address = wish->address,
+                                              .wall_ms = clock_wall(clock_real()).ms};
     struct opened opened;
-    struct store_id identity = {{0}};
     struct datadir made;
     enum err err = may_replace(wish, note);
 
     if (!err) err = open_archive(wish->archive, &opened, note);
     if (err) return err;
-    /* What was written after the copy was made is lost: nobody may take this store for that one. */
-    entropy_fill(options.entropy, identity.b, sizeof identity.b);
-    store_become_other(store_machine_store(opened.store), &identity);
     err = archive_restore(opened.archive, &options, &made, note);
     if (!err)
         err = wish->json ? restored_json(wish, archive_facts(opened.archive), &made, out)

@@ -34,13 +34,15 @@ static int run_force_config(void *context, const struct command_call *call)
         struct datadir_force force = {.fs = fs_real(),
                                       .entropy = entropy_real(),
                                       .dir = conf_argument(conf, 0),
-                                      .address = conf_text(conf, "address")};
+                                      .address = conf_text(conf, "address"),
+                                      .wall_ms = clock_wall(clock_real()).ms};
         err = datadir_force_config(&force, &made, &note);
         if (err)
             exit_code = program_fail(call, err, &note);
         else
             printf("replica %016" PRIx64 " is the only voter of cluster %016" PRIx64
-                   ". Start it, then add the others anew (muster coordinator rejoin).\n",
+                   ". Start it. Then, for each other replica: muster coordinator rejoin DIR --yes "
+                   "(or an empty directory), and start it.\n",
                    made.replica_id, made.cluster_id);
     }
     conf_close(conf);

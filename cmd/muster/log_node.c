@@ -155,6 +155,7 @@ static enum err open_replica(struct run *run, struct note *note)
         .tls_client = run->tls_client,
         .machines = &machine,
         .machine_count = 1,
+        .level = CLUSTER_LEVEL, /* force-config writes entries of it */
         .timing = {.election_ms = (uint32_t)conf_number(conf, "election"),
                    .heartbeat_ms = (uint32_t)conf_number(conf, "heartbeat"),
                    .scale_percent = (uint32_t)conf_number(conf, "timing-scale")},

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/recovery.h"
 #include "fleet/format/archive.h"
 #include "fleet/format/state.h"
 #include "fleet/machine.h"
@@ -460,6 +461,20 @@ static enum err next(void *owner, uint32_t *ret_section, struct buf *into, struc
     return err;
 }
 
+static void recover(struct archive *archive, const struct archive_restore_options *options)
+{
+    const struct backup_head *head = &archive->facts.head;
+    struct machine_recovery recovery = {.index = head->index,
+                                        .clock_ns = head->clock_ns,
+                                        .floor = recovery_floor(options->wall_ms)};
+
+    entropy_fill(options->entropy, recovery.identity, sizeof recovery.identity);
+    for (size_t i = 0; i < archive->machine_count; i++) {
+        const struct machine *machine = &archive->machines[i];
+        if (machine->ops->recover) machine->ops->recover(machine->state, &recovery);
+    }
+}
+
 enum err archive_restore(struct archive *archive, const struct archive_restore_options *options,
                          struct datadir *ret_datadir, struct note *note)
 {
@@ -470,7 +485,8 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
         .dir = options->dir,
         .address = options->address,
         .index = head->index,
-        .term = head->term,
+        /* Shards ignore instructions of a lower term than they have seen. */
+        .term = recovery_above(head->term, recovery_floor(options->wall_ms)),
         .clock_ns = head->clock_ns,
         .level = head->level,
         .next = next,
@@ -480,6 +496,7 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
 
     archive->machine = 0;
     buf_clear(&archive->slice);
+    recover(archive, options);
     err = datadir_restore(&restore, ret_datadir, note);
     end_view(archive);
     return err;

@@ -42,8 +42,11 @@ struct archive_restore_options {
     struct entropy *entropy;
     const char *dir;     /* what it holds is removed; see datadir_restore */
     const char *address; /* of the replica's Raft port, as others reach it */
+    uint64_t wall_ms;    /* now; 0: not known */
 };
-/* Who was a replica of the old cluster is not restored: they join anew. What datadir_restore
+/* What was committed after the copy was made is lost, and nobody may take this state for that one:
+ * the term and every number of the machines go on above it (base/recovery.h), and what stands for
+ * an identity is drawn anew. Once for each archive_open. Who was a replica of the old cluster is not restored: they join anew. What datadir_restore
  * answers. */
 enum err archive_restore(struct archive *archive, const struct archive_restore_options *options,
                          struct datadir *ret_datadir, struct note *note);

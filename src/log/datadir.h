@@ -64,17 +64,21 @@ enum datadir_join datadir_join(const struct snapshot_mark *mark, uint64_t first,
  * ERR_BUSY while a process has it. Changes nothing. */
 enum err datadir_check(struct fs *fs, const char *dir, struct buf *report, struct note *note);
 /* The day when a majority is gone: makes this replica the only voter, under a new cluster identity
- * so that the others, should they come back, are refused. Its state and log stay. */
+ * so that the others, should they come back, are refused. Its state and log stay. The lost majority
+ * may have committed and handed out more than this replica knows: the term, and by a META_RECOVER
+ * entry behind everything the log holds every number of the machines, go on above all of that
+ * (base/recovery.h). */
 struct datadir_force {
     struct fs *fs;
     struct entropy *entropy;
     const char *dir;
     const char *address; /* NULL: as it was in the configuration */
+    uint64_t wall_ms;    /* now; 0: not known */
 };
 enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,
                               struct note *note);
-/* A damaged replica: puts log and snapshots aside (DIR/damaged-<old id>/), draws a new identity of
- * the same cluster, ready to be added as a learner. */
+/* A damaged replica, or one of a cluster that was restored or forced since: puts log and snapshots
+ * aside (DIR/damaged-<old id>/) and draws a new identity of no cluster, ready to be added to any. */
 enum err datadir_rejoin(struct fs *fs, struct entropy *entropy, const char *dir,
                         struct datadir *ret_old, struct datadir *ret_new, struct note *note);
 /* A replica out of a backup: what the directory holds, if anything, is removed once the new state

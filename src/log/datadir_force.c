@@ -1,20 +1,50 @@
 /* Makes this replica the only voter: a configuration of one behind everything its log holds, in a
  * term of its own, under a new cluster identity. What others may have committed without it is lost,
- * which is why a person must ask for it. */
+ * which is why a person must ask for it.
+ *
+ * The others may also have handed out revisions, tokens and epochs that this replica never heard
+ * of. META_RECOVER behind the configuration moves every machine above them: it is applied before
+ * the replica leads, so before it serves anything. Both entries are durable before FORMAT.new
+ * becomes FORMAT; interrupted, the next run appends both again, which only raises further. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/recovery.h"
 #include "log/datadir_internal.h"
+#include "log/envelope.h"
 #include "log/members.h"
+#include "log/meta.h"
 
 struct work {
     const struct datadir_force *force;
     struct datadir next;
     struct datadir_scan scan;
-    struct buf configuration;
+    struct buf configuration, recovery;
     struct note *note;
 };
+
+/* What entry META_RECOVER holds. */
+static enum err recovery_entry(struct work *work)
+{
+    struct machine_recovery recovery = {.floor = recovery_floor(work->force->wall_ms)};
+    struct envelope envelope = {.machine = ENVELOPE_MACHINE_META,
+                                .version = 1,
+                                .level = CLUSTER_LEVEL,
+                                .actor = STR_EMPTY,
+                                .request_id = STR_EMPTY};
+    struct buf command;
+    enum err err;
+
+    entropy_fill(work->force->entropy, recovery.identity, sizeof recovery.identity);
+    buf_init(&command, 64);
+    err = meta_recover_command(CLUSTER_LEVEL, &recovery, &command);
+    envelope.command = buf_peek(&command);
+    if (!err) err = envelope_append(&envelope, &work->recovery);
+    buf_deinit(&command);
+    if (err) note_set(work->note, "recovery entry: %s", err_text(err));
+    return err;
+}
 
 /* The configuration of one, with the address that was asked for or the one it had. */
 static enum err alone(struct work *work, uint64_t self)
@@ -60,7 +90,7 @@ static enum err append_alone(struct work *work, struct wal *wal, struct vote_fil
                              struct vote vote)
 {
     const struct snapshot_mark *mark = &work->scan.snapshot.mark;
-    struct wal_place place;
+    struct wal_place places[2];
     uint64_t last = work->scan.last, last_term = work->scan.last_term;
     enum err err = ERR_OK;
     if (datadir_scan_join(&work->scan) == DATADIR_STALE) {
@@ -68,16 +98,22 @@ static enum err append_alone(struct work *work, struct wal *wal, struct vote_fil
         last = mark->index;
         last_term = mark->term;
     }
-    /* A term nobody else has: the vote in it is our own, and durable before the entry. */
-    vote.term = max_u64(vote.term, last_term) + 1;
+    /* A term nobody else has: the vote in it is our own, and durable before the entry. Shards and
+     * workers that heard a later leader of the lost majority would ignore a lower one. */
+    vote.term =
+        recovery_above(max_u64(vote.term, last_term), recovery_floor(work->force->wall_ms));
     vote.candidate = work->next.replica_id;
     if (!err) err = vote_write(vote_file, vote, work->note);
     if (!err) {
-        struct entry entry = {.index = last + 1,
-                              .term = vote.term,
-                              .kind = ENTRY_CHANGE,
-                              .bytes = buf_peek(&work->configuration)};
-        err = wal_append(wal, &entry, 1, &place, work->note);
+        struct entry entries[2] = {{.index = last + 1,
+                                    .term = vote.term,
+                                    .kind = ENTRY_CHANGE,
+                                    .bytes = buf_peek(&work->configuration)},
+                                   {.index = last + 2,
+                                    .term = vote.term,
+                                    .kind = ENTRY_COMMAND,
+                                    .bytes = buf_peek(&work->recovery)}};
+        err = wal_append(wal, entries, 2, places, work->note);
     }
     if (!err) err = wal_seal(wal, work->note);
     return err;
@@ -116,6 +152,7 @@ static enum err force_locked(struct work *work)
     if (err) return err;
     work->scan.self = now.replica_id;
     err = look(work, now.replica_id);
+    if (!err) err = recovery_entry(work);
     if (err) return err;
     struct datadir next = {.replica_id = now.replica_id,
                            .cluster_id = datadir_draw_id(force->entropy)};
@@ -134,8 +171,10 @@ enum err datadir_force_config(const struct datadir_force *force, struct datadir 
     if (err) return err;
     datadir_scan_init(&work.scan, 0);
     buf_init(&work.configuration, ENTRY_BYTES_MAX);
+    buf_init(&work.recovery, ENTRY_BYTES_MAX);
     err = force_locked(&work);
     buf_deinit(&work.configuration);
+    buf_deinit(&work.recovery);
     datadir_scan_deinit(&work.scan);
     fs_unlock(force->fs, lock);
     if (!err) *ret_datadir = work.next;

@@ -1,6 +1,7 @@
 /* A damaged replica begins anew: its log and snapshots are put aside, and it becomes another
- * replica of the same cluster, because one that lost what it promised must not vote under the old
- * identity (rule R1). */
+ * replica, because one that lost what it promised must not vote under the old identity (rule R1).
+ * It belongs to no cluster until one takes it in: after a restore or a force-config the cluster at
+ * its addresses has another identity than the one it left. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -36,9 +37,13 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     struct datadir old, next = {0};
     enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &old, note);
     if (err) return err;
-    struct datadir drawn = {.replica_id = datadir_draw_id(entropy), .cluster_id = old.cluster_id};
+    struct datadir drawn = {.replica_id = datadir_draw_id(entropy)};
     uint64_t unique = entropy_u64(entropy);
     err = datadir_begin(fs, dir, &old, &drawn, unique, &next, note);
+    if (!err && next.cluster_id) { /* an older release began it */
+        next.cluster_id = 0;
+        err = datadir_write_file(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
+    }
     if (err) return err;
     snprintf(name, sizeof name, "damaged-%016" PRIx64, old.replica_id);
     err = datadir_path(dir, name, aside, note);

@@ -49,6 +49,11 @@ struct machine_entry { /* what apply is given; views valid during the call */
     uint32_t level;    /* of the cluster at this entry */
     struct str actor, request_id, command;
 };
+struct machine_recovery {
+    uint64_t index, clock_ns; /* as of a machine_entry */
+    uint64_t floor;           /* base/recovery.h */
+    uint8_t identity[16];     /* drawn at random, once */
+};
 struct machine_ops {
     /* Before each apply; may be NULL. ERR_VERSION with a note: a command that this program does not
      * know although it knows its version. The replica stops before it, naming the entry, rather
@@ -74,6 +79,10 @@ struct machine_ops {
     enum err (*restore_begin)(void *state, uint64_t index, struct note *note);
     enum err (*restore_next)(void *state, struct str bytes, struct note *note);
     enum err (*restore_end)(void *state, struct note *note);
+    /* History behind this state was lost (restore, force-config): the state becomes another's, and
+     * every number that was handed out from it rises by recovery_above(). Between two entries, the
+     * same on every replica. Never fails. May be NULL. */
+    void (*recover)(void *state, const struct machine_recovery *recovery);
     /* Of the whole state; cheap, so kept as it changes. Compared between replicas, which may be of
      * two releases: an empty machine compares as one that is not there. */
     uint64_t (*hash)(const void *state);

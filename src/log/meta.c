@@ -1,9 +1,11 @@
 #include "log/meta.h"
 
+#include <string.h>
+
 #include "base/bytes.h"
 
-/* A command is u32 kind, u32 argument. */
-enum { COMMAND_SIZE = 8 };
+/* A command is u32 kind, u32 level; of META_RECOVER also u64 floor and an identity. */
+enum { COMMAND_SIZE = 8, IDENTITY = 16, RECOVER_SIZE = COMMAND_SIZE + IDENTITY + 8 };
 
 void meta_init(struct meta *meta)
 {
@@ -25,16 +27,44 @@ enum err meta_level_command(uint32_t level, struct buf *into)
     return buf_append(into, str_of(bytes, sizeof bytes));
 }
 
+enum err meta_recover_command(uint32_t level, const struct machine_recovery *recovery,
+                              struct buf *into)
+{
+    char bytes[RECOVER_SIZE];
+
+    assert(level > 0);
+    store_le32(bytes, META_RECOVER);
+    store_le32(bytes + 4, level);
+    store_le64(bytes + COMMAND_SIZE, recovery->floor);
+    memcpy(bytes + COMMAND_SIZE + 8, recovery->identity, IDENTITY);
+    return buf_append(into, str_of(bytes, sizeof bytes));
+}
+
+bool meta_recovery(struct str command, struct machine_recovery *ret_recovery)
+{
+    if (command.len != RECOVER_SIZE || load_le32(command.at) != META_RECOVER) return false;
+    *ret_recovery = (struct machine_recovery){.floor = load_le64(command.at + COMMAND_SIZE)};
+    memcpy(ret_recovery->identity, command.at + COMMAND_SIZE + 8, IDENTITY);
+    return true;
+}
+
+/* 0: not a kind of ours. */
+static size_t size_of_kind(uint32_t kind)
+{
+    return kind == META_LEVEL ? COMMAND_SIZE : kind == META_RECOVER ? RECOVER_SIZE : 0;
+}
+
 enum err meta_apply(struct meta *meta, struct str command, struct note *note)
 {
-    uint32_t level;
+    uint32_t level, kind = command.len >= COMMAND_SIZE ? load_le32(command.at) : META_LEVEL;
+    size_t size = size_of_kind(kind);
 
-    if (command.len != COMMAND_SIZE) {
-        note_set(note, "command of the log itself: %zu bytes", command.len);
+    if (size == 0) {
+        note_set(note, "command of the log itself: kind %u", (unsigned)kind);
         return ERR_PARSE;
     }
-    if (load_le32(command.at) != META_LEVEL) {
-        note_set(note, "command of the log itself: kind %u", (unsigned)load_le32(command.at));
+    if (command.len != size) {
+        note_set(note, "command of the log itself: %zu bytes", command.len);
         return ERR_PARSE;
     }
     level = load_le32(command.at + 4);

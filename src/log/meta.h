@@ -9,16 +9,26 @@
 #include "base/buf.h"
 #include "base/note.h"
 #include "log/envelope.h"
+#include "log/log.h"
 
 struct meta {
     uint64_t clock_ns;
     uint32_t level; /* starts at 1 */
 };
-enum { META_LEVEL = 1 }; /* kinds of its commands */
+enum { /* kinds of its commands */
+       META_LEVEL = 1,
+       META_RECOVER = 2, /* force-config writes it, behind everything the log holds */
+};
 void meta_init(struct meta *meta);
 /* Every command entry, of whatever machine, before its own apply. */
 void meta_advance(struct meta *meta, const struct envelope *envelope);
 enum err meta_apply(struct meta *meta, struct str command, struct note *note); /* ERR_PARSE */
 enum err meta_level_command(uint32_t level, struct buf *into);
+/* Raises the level, too: from then on no replica that does not know this command may join. */
+enum err meta_recover_command(uint32_t level, const struct machine_recovery *recovery,
+                              struct buf *into);
+/* True: the command is a META_RECOVER, and the caller recovers the machines. Fills in floor and
+ * identity. */
+bool meta_recovery(struct str command, struct machine_recovery *ret_recovery);
 uint64_t meta_hash(const struct meta *meta);
 #endif

@@ -118,15 +118,33 @@ static enum err check_command(const struct replica *replica, const struct envelo
     return err;
 }
 
+/* force-config left this entry behind everything the log holds. */
+static void recover(struct replica *replica, uint64_t index, struct str command)
+{
+    struct machine_recovery recovery;
+
+    if (!meta_recovery(command, &recovery)) return;
+    recovery.index = index;
+    recovery.clock_ns = replica->meta.clock_ns;
+    for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
+        const struct machine *machine = &replica->machines[id];
+        if (machine->ops && machine->ops->recover)
+            machine->ops->recover(machine->state, &recovery);
+    }
+    LOG_WARN(&replica->log, "recovered by force-config: terms, revisions and tokens go on far above",
+             log_u64("index", index), log_u64("floor", recovery.floor));
+}
+
 /* A level we do not speak is met here, not with the first entry that uses it: until then we could
  * lead, and write such entries ourselves. */
-static enum err apply_meta(struct replica *replica, const struct envelope *envelope,
+static enum err apply_meta(struct replica *replica, uint64_t index, const struct envelope *envelope,
                            struct note *note)
 {
     uint32_t before = replica->meta.level;
     enum err err = meta_apply(&replica->meta, envelope->command, note);
 
     if (!err && replica->meta.level != before) replica_changed(replica);
+    if (!err && replica->meta.level <= replica->speaks) recover(replica, index, envelope->command);
     if (err || replica->meta.level <= replica->speaks) return err;
     note_set(note, "it raises the cluster to level %u, this program speaks %u", replica->meta.level,
              replica->speaks);
@@ -142,7 +160,8 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
     if (!err) err = check_command(replica, &envelope, note);
     if (err) return err;
     meta_advance(&replica->meta, &envelope);
-    if (envelope.machine == ENVELOPE_MACHINE_META) return apply_meta(replica, &envelope, note);
+    if (envelope.machine == ENVELOPE_MACHINE_META) 
+        return apply_meta(replica, entry->index, &envelope, note);
     machine = &replica->machines[envelope.machine];
     machine->ops->apply(machine->state,
                         &(struct machine_entry){

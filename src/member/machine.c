@@ -1,6 +1,7 @@
 #include "member/machine.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 
@@ -257,6 +258,19 @@ static enum err restore_end(void *state, struct note *note)
     return ERR_OK;
 }
 
+static void recover(void *state, const struct machine_recovery *recovery)
+{
+    struct member_machine *machine = state;
+    struct member_instance instance;
+
+    static_assert(sizeof instance == sizeof recovery->identity, "one for the other");
+    assert(!machine->restore);
+    memcpy(&instance, recovery->identity, sizeof instance);
+    member_recover(machine->membership, recovery->index, recovery->clock_ns, recovery->floor,
+                   &instance);
+    if (machine->options.restored) machine->options.restored(machine->options.owner);
+}
+
 static uint64_t hash(const void *state)
 {
     return member_hash(((const struct member_machine *)state)->membership);
@@ -281,6 +295,7 @@ static const struct machine_ops ops = {
     .restore_begin = restore_begin,
     .restore_next = restore_next,
     .restore_end = restore_end,
+    .recover = recover,
     .hash = hash,
     .size = size,
     .work = work,

@@ -602,6 +602,20 @@ static enum err restore_end(void *state, struct note *note)
     return ERR_OK;
 }
 
+static void recover(void *state, const struct machine_recovery *recovery)
+{
+    struct store_machine *machine = state;
+    struct store_id identity;
+
+    static_assert(sizeof identity == sizeof recovery->identity, "one for the other");
+    assert(!machine->restoring && !machine->part.on);
+    memcpy(&identity, recovery->identity, sizeof identity);
+    store_become_other(machine->store, recovery->clock_ns, &identity, recovery->floor);
+    machine->clock_ns = store_clock_ns(machine->store);
+    machine->index = recovery->index;
+    if (machine->options.restored) machine->options.restored(machine->options.owner);
+}
+
 static uint64_t hash(const void *state)
 {
     const struct store_machine *machine = state;
@@ -633,6 +647,7 @@ static const struct machine_ops ops = {
     .restore_begin = restore_begin,
     .restore_next = restore_next,
     .restore_end = restore_end,
+    .recover = recover,
     .hash = hash,
     .size = size,
     .work = work,

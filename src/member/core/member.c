@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/recovery.h"
 #include "member/core/internal.h"
 
 #define QUOTA (512ull << 20)
@@ -317,6 +318,48 @@ void member_apply(struct membership *m, uint64_t index, uint64_t clock_ns,
     }
     if (m->head.dirty && (closes || m->place_now)) partitions_place(m);
     partitions_settle(m);
+    rows_settle(m);
+}
+
+static void recover_worker(struct membership *m, struct worker *worker, uint64_t floor,
+                           const struct member_instance *instance)
+{
+    struct order_place place = order_begin(&worker->running);
+    struct item *item;
+
+    row_edit(m, &worker->row);
+    worker->incarnation = recovery_above(worker->incarnation, floor);
+    if (worker->standing == MEMBER_ACTIVE && instance_told(&worker->instance))
+        worker->instance = *instance;
+    LIST_EACH(&worker->partitions, node)
+    {
+        struct partition *p = CONTAINER_OF(node, struct partition, held);
+
+        row_edit(m, &p->row);
+        p->owner_incarnation = worker->incarnation;
+    }
+    while ((item = order_next(&place)) != NULL) {
+        row_edit(m, &item->row);
+        item->incarnation = worker->incarnation;
+    }
+}
+
+void member_recover(struct membership *m, uint64_t index, uint64_t clock_ns, uint64_t floor,
+                    const struct member_instance *instance)
+{
+    struct order_place place = order_begin(&m->workers);
+    struct member_head *head = &m->head;
+    struct worker *worker;
+
+    assert(!m->local); /* it is applied before anybody leads */
+    m->clock_ns = max_u64(m->clock_ns, clock_ns);
+    m->index = index;
+    m->command++;
+    m->work++;
+    head->coord_epoch = recovery_above(head->coord_epoch, floor);
+    head->assignment_epoch = recovery_above(head->assignment_epoch, floor);
+    head->round = recovery_above(head->round, floor);
+    while ((worker = order_next(&place)) != NULL) recover_worker(m, worker, floor, instance);
     rows_settle(m);
 }
 

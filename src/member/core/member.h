@@ -193,6 +193,13 @@ void member_apply(struct membership *membership, uint64_t index, uint64_t clock_
 struct member_item;
 bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
                      struct member_item *ret_item);
+/* History was lost (a restore from an old copy, force-config): workers may have been admitted and
+ * partitions granted that are not known here. Epochs, incarnations and rounds go on at
+ * recovery_above(), so every later grant has a higher token. The instances of active workers become
+ * `instance`, which is nobody's: whoever beats or registers is admitted anew, and what it had is
+ * given to somebody only when its fence is over. */
+void member_recover(struct membership *membership, uint64_t index, uint64_t clock_ns,
+                    uint64_t floor, const struct member_instance *instance);
 /* T of the next thing that is due; UINT64_MAX: nothing. */
 uint64_t member_next_due(const struct membership *membership);
 uint64_t member_clock_ns(const struct membership *membership);

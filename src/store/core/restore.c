@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/recovery.h"
 #include "store/core/internal.h"
 
 enum { FORMAT = 2, RECORD_HEAD = 5, RECORD_MAX = 4 << 20 };
@@ -402,8 +403,19 @@ enum err store_restore_done(struct store_restore *restore, struct store **ret_st
     return ERR_OK;
 }
 
-void store_become_other(struct store *store, const struct store_id *identity)
+void store_become_other(struct store *store, uint64_t clock_ns, const struct store_id *identity,
+                        uint64_t floor)
 {
+    uint64_t revision = keys_revision(store->keys);
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    assert(!store->part.on);
     store->identity = *identity;
-    keys_jump(store->keys, 1ull << 40);
+    store->clock_ns = max_u64(store->clock_ns, clock_ns);
+    keys_jump(store->keys, recovery_above(revision, floor) - revision);
+    while ((entry = map_next(&store->leases, &cursor))) {
+        struct lease *lease = entry->value;
+        if (lease->deadline_ns > store->clock_ns) lease_extend(store, lease);
+    }
 }

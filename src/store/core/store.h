@@ -231,6 +231,10 @@ enum err store_restore_feed(struct store_restore *restore, struct str bytes, str
 enum err store_restore_done(struct store_restore *restore, struct store **ret_store,
                             struct note *note);
 void store_restore_close(struct store_restore *restore);
-/* After a restore from an old copy: a new identity, and revisions jump by 2^40 (B6.4, R5). */
-void store_become_other(struct store *store, const struct store_id *identity);
+/* History was lost (a restore from an old copy, force-config; B6.4, R5): a new identity, and
+ * revisions, which are the tokens too, go on at recovery_above(). What was compacted before that
+ * stays so, and so is the rest: a watch from before must not go on. Leases that live have their
+ * whole TTL again: their holders may have renewed them in the history that is lost. */
+void store_become_other(struct store *store, uint64_t clock_ns, const struct store_id *identity,
+                        uint64_t floor);
 #endif
