@@ -66,10 +66,11 @@ static int run_rejoin(void *context, const struct command_call *call)
         if (err)
             exit_code = program_fail(call, err, &note);
         else
-            printf("replica %016" PRIx64 " is %016" PRIx64 " now, empty; what it had is in "
-                   "%s/damaged-%016" PRIx64
-                   "/. Start it: a coordinator with --join-addr asks for its place and the old "
-                   "identity goes. Of a log-node: remove the old one, add and promote the new.\n",
+            printf("replica %016" PRIx64 " is %016" PRIx64 " now, empty and of no cluster; what it "
+                   "had is in %s/damaged-%016" PRIx64
+                   "/. Start it: a coordinator with --join-addr asks the cluster there for its "
+                   "place, and the old identity is removed. Of a log-node: remove the old one, add "
+                   "and promote the new.\n",
                    old.replica_id, made.replica_id, dir, old.replica_id);
     }
     conf_close(conf);
@@ -88,8 +89,10 @@ const struct command force_config_command = {
         "For the day when a majority of replicas is lost for good. Makes this replica the only "
         "voter, under a new cluster identity, so that the others are refused should they come "
         "back. Its log and state stay; what was acknowledged by a majority without it is "
-        "lost. Take the replica with the highest last index (muster check tells). The "
-        "replica must not be running.",
+        "lost. The store gets a new id, and the term, revisions, fencing tokens and the workers' "
+        "epochs go on far above all that the lost ones can have given out: the machine's clock must "
+        "be right. Take the replica with the highest last index (muster check tells). The replica "
+        "must not be running.",
     .options = &force_config_table,
     .arguments = "DIR",
     .arguments_min = 1,
@@ -100,14 +103,15 @@ const struct command force_config_command = {
 };
 static const struct command_example rejoin_examples[] = {
     {"muster coordinator rejoin /var/lib/muster --yes",
-     "after `muster check` found it damaged, or to move it into another cluster's life"},
+     "after `muster check` found it damaged, or the cluster was restored or forced without it"},
     {NULL, NULL},
 };
 const struct command rejoin_command = {
     .name = "rejoin",
     .summary = "give a damaged replica a new, empty life",
-    .about = "For a replica whose log or state is damaged: puts what it has aside, draws a new "
-             "identity and makes it ready to be added to its cluster again, as a learner that "
+    .about = "For a replica whose log or state is damaged, or whose cluster was restored or forced "
+             "(force-config) without it: puts what it has aside and draws a new identity of no "
+             "cluster. Started with --join-addr, it joins the cluster there as a learner that "
              "catches up from the others. A replica that forgot its votes must not vote under its "
              "old name. The replica must not be running.",
     .options = &rejoin_table,

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""A cluster that lost history: no store id, revision or fencing token of the lost one is handed out again, and replicas of
+the old cluster join the new one after `muster coordinator rejoin`."""
+import os
+import shutil
+import subprocess
+
+import stores
+from stores import Client, Cluster, check, new_id, run_cases, wait_for
+
+MUSTER, MUSTERCTL = stores.coordinators.MUSTER, stores.coordinators.MUSTERCTL
+CLAIMS = [b"drill/lostclaim%d" % n for n in range(3)]
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    check(done.returncode == 0, f"{words}: {done.returncode} {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def claim(client):
+    """Claims each key; the tokens."""
+    answers = [client.lease(key) for key in CLAIMS]
+    check(all(answer.code == stores.OK for answer in answers), f"{answers}")
+    return [answer.token for answer in answers]
+
+
+def ready_client(node):
+    node.cluster.leader([node])
+    client = Client(node)
+    wait_for("the store answers", lambda: client.ask("Status").store_id != bytes(16))
+    return client
+
+
+def forced():
+    """force-config after a lost majority: what the others handed out is not handed out again; the others rejoin."""
+    with Cluster(3).start() as cluster:
+        cluster.formed()
+        cluster.agree()
+        leader = cluster.leader()
+        survivor, other = cluster.others(leader)
+        survivor.pause()  # it hears of nothing that follows
+        client = Client(leader)
+        lost, before = claim(client), client.ask("Status")
+        for node in (leader, other, survivor):  # never resumed: what waits in its sockets is lost, too
+            node.kill()
+        run(MUSTER, "coordinator", "force-config", survivor.dir, "--yes")
+        survivor.start()
+        client = ready_client(survivor)
+        after = client.ask("Status")
+        check(after.store_id != before.store_id, "a new store id")
+        check(after.revision > before.revision, f"revision {after.revision} after {before.revision}")
+        again = claim(client)
+        check(min(again) > max(lost), f"tokens {again} after {lost}")
+        check(survivor.state().term > 1 << 40, f"a term no lost leader had: {survivor.state().term}")
+
+        # What is left of the old cluster is refused with a remedy that works.
+        leader.start()
+        wait_for("the refusal", lambda: "another cluster" in leader.text() and "muster coordinator rejoin" in leader.text())
+        refusal = [line for line in leader.text().splitlines() if "muster coordinator rejoin" in line][-1]
+        check("level=warn" in refusal or "level=error" in refusal or '"warn"' in refusal, f"as loud as it is: {refusal}")
+        leader.kill()
+        told = run(MUSTER, "coordinator", "rejoin", leader.dir, "--yes")
+        check("of no cluster" in told, told)
+        leader.start()
+        shutil.rmtree(other.dir)
+        other.start()
+        cluster.formed(3)
+        cluster.agree()
+        check(claim_tokens(cluster) == again, "its claims")
+        # A second time: again above all of that.
+        for node in cluster.nodes:
+            node.kill()
+        run(MUSTER, "coordinator", "force-config", leader.dir, "--yes")
+        leader.start()
+        client = ready_client(leader)
+        last = client.lease(b"drill/more")
+        check(last.token > max(again) and client.ask("Status").store_id != after.store_id, f"{last}")
+
+
+def claim_tokens(cluster):
+    client = Client(cluster.leader())
+    return [client.get(key).entry.token for key in CLAIMS]
+
+
+def restored_twice():
+    """Two restores of one backup, each used: revisions, tokens and terms grow from one to the next."""
+    with Cluster(1, join=False).start() as cluster:
+        node = cluster.nodes[0]
+        client = ready_client(node)
+        client.create(b"drill/key", b"value")
+        held = client.lease(b"drill/held", lease_id=new_id(), ttl_ms=3600000)
+        archive = os.path.join(cluster.dir, "one.muster")
+        run(MUSTERCTL, "backup", archive, "--coordinator", node.grpc)
+        lost = claim(client)
+        seen = [(client.ask("Status"), max(lost), node.state().term)]
+        for _ in range(2):
+            node.stop()
+            run(MUSTER, "coordinator", "restore", archive, "--data-dir", node.dir, "--raft-advertise", node.raft, "--yes")
+            node.start()
+            client = ready_client(node)
+            status = client.ask("Status")
+            check(client.get(b"drill/key").entry.value == b"value", "its keys")
+            entry = client.get(b"drill/held").entry
+            check(entry.token == held.token and entry.remaining_ms > 3500000, f"claims stay, for their whole TTL: {entry}")
+            tokens = claim(client)
+            before, token, term = seen[-1]
+            check(status.store_id not in {one.store_id for one, *_ in seen}, "another store id")
+            check(status.revision > before.revision and min(tokens) > token, f"{status.revision} {tokens} after {seen[-1]}")
+            check(node.state().term > term, f"term {node.state().term} after {term}")
+            seen.append((client.ask("Status"), max(tokens), node.state().term))
+
+
+run_cases([forced, restored_twice])
