@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """With every coordinator dead the shard does everything; with them alive it reports, obeys and follows."""
+import os
+import subprocess
 from concurrent import futures
 
 import grpc
@@ -92,6 +94,37 @@ def alive():
             check(zones == {"eu-1b"}, f"after the restart: {zones}")
 
 
+def restored():
+    """Coordinators restored from a backup that is older than what the shard has heard: it obeys them, without a restart."""
+    with coordinators.Cluster(1, join=False).start() as fleet, World(machines=60) as world:
+        node = fleet.nodes[0]
+        world.options += ["--coordinator-addr", node.grpc, "--coordinator-heartbeat-interval", "50ms"]
+        shard = world.shard.start().wait_ready()
+
+        def machines():
+            reports = fleet.ask(COORDINATOR + "ListShardReports", shard_id="shard-0").reports
+            return reports[0].summary.total_machines if reports else -1
+        wait_for("its report", lambda: machines() == 60)
+        archive = os.path.join(fleet.dir, "fleet.muster")
+        subprocess.run([coordinators.MUSTERCTL, "backup", archive, "--coordinator", node.grpc], check=True,
+                       capture_output=True)
+        for _ in range(3):  # each start is a later term, and the shard hears of it
+            node.stop()
+            node.start()
+            wait_for("its report", lambda: machines() == 60)
+        term = node.state().term
+        node.stop()
+        subprocess.run([coordinators.MUSTER, "coordinator", "restore", archive, "--data-dir", node.dir, "--raft-advertise",
+                        node.raft, "--yes"], check=True, capture_output=True)
+        node.start()
+        fleet.leader()
+        check(node.state().term > term, f"term {node.state().term} after {term}")
+        own = len([m for m in world.machines() if m["zone"] == "eu-1b"])
+        fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="eu-1b", shard_id="shard-0")
+        wait_for("the shard to carry out the instruction", lambda: machines() == own)
+        check("of an older term" not in shard.text(), "no answer was ignored")
+
+
 class Foreign:
     """A coordinator on grpcio, from the contract, that gives the answers it was given, one a report, and then empty ones."""
 
@@ -175,4 +208,4 @@ def heard_every_answer():
 
 
 if __name__ == "__main__":
-    run_cases([all_dead, alive, a_foreign_coordinator])
+    run_cases([all_dead, alive, restored, a_foreign_coordinator])

@@ -4,9 +4,10 @@ Timing is generous: a machine that stands still for seconds must not turn a live
 mean it. How long something took is never a verdict.
 """
 import os
+import subprocess
 import sys
 
-from runs import LONG, World, check, run_cases, totals_of, wait_for
+from runs import LONG, MUSTER, MUSTERCTL, World, check, run_cases, totals_of, wait_for
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../member"))
 from workers import ACTIVE, OWNED, Workers  # noqa: E402
@@ -129,6 +130,41 @@ def coordinators_restart():
             worker.stop()
 
 
+def restored():
+    """Coordinators restored from an old backup: workers that saw later epochs work on, with higher tokens, and nobody restarts"""
+    with Fleet(1, 2) as fleet:
+        node = fleet.cluster.nodes[0]
+        fleet.feed_all(LINES)
+        fleet.start()
+        archive = os.path.join(fleet.cluster.dir, "workers.muster")
+        subprocess.run([MUSTERCTL, "backup", archive, "--coordinator", node.grpc], check=True, capture_output=True)
+        for _ in range(3):  # each is a later epoch
+            node.stop()
+            node.start()
+            fleet.settled(fleet.workers)
+        fleet.finished(LINES)  # by workers that have seen the newest one
+        epoch = fleet.cluster.status().coord_epoch
+        wait_for("a beat under the newest epoch", lambda: all(
+            row.standing == ACTIVE for row in fleet.cluster.listed().values()))
+        tokens = {row.partition: row.grant_epoch for row in fleet.cluster.member("ListPartitions").partitions}
+        node.stop()
+        subprocess.run([MUSTER, "coordinator", "restore", archive, "--data-dir", node.dir, "--raft-advertise", node.raft,
+                        "--yes"], check=True, capture_output=True)
+        node.start()
+
+        def granted_anew():
+            rows = fleet.cluster.member("ListPartitions").partitions
+            return all(row.state == OWNED and row.grant_epoch > tokens[row.partition] for row in rows)
+        wait_for("every partition under a higher token", granted_anew)
+        check(fleet.cluster.status().coord_epoch > epoch, f"epoch {fleet.cluster.status().coord_epoch} after {epoch}")
+        fleet.settled(fleet.workers)
+        fleet.feed_all(LINES)
+        fleet.finished(2 * LINES)
+        for worker in fleet.workers:
+            check("an answer does not count: it is too old, or its coordinator is" not in worker.text(), "no answer was ignored")
+            worker.stop()
+
+
 def newcomers():
     """A worker joins: partitions move to it by revoke and acknowledgement, none is read twice: 142"""
     with Fleet(1, 2) as fleet:
@@ -144,4 +180,4 @@ def newcomers():
             worker.stop()
 
 
-run_cases([kills_pauses_and_drains] + ([coordinators_restart, newcomers] if LONG else []))
+run_cases([kills_pauses_and_drains, restored] + ([coordinators_restart, newcomers] if LONG else []))
