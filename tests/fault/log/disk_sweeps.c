@@ -7,6 +7,8 @@
 #include "disk_rig.h"
 #include "lib/fault_fs.h"
 #include "log/datadir_internal.h"
+#include "log/envelope.h"
+#include "log/meta.h"
 #include "snap_rig.h"
 
 /* What a deed has come to; `began` and `ended` count its steps. */
@@ -262,6 +264,7 @@ const struct deed deed_install = {"install", install_prepare, install_act, snaps
 struct held { /* what the log of DATA holds */
     size_t entries, changes;
     uint64_t last_term;
+    bool recovers; /* the last entry does */
 };
 
 static enum err count_entry(void *context, const struct wal_found *found)
@@ -270,6 +273,11 @@ static enum err count_entry(void *context, const struct wal_found *found)
     held->entries++;
     held->changes += found->entry.kind == ENTRY_CHANGE;
     held->last_term = found->entry.term;
+    struct envelope envelope;
+    struct machine_recovery recovery;
+    held->recovers = !found->reset && found->entry.kind == ENTRY_COMMAND &&
+                     !envelope_parse(found->entry.bytes, &envelope, NULL) &&
+                     meta_recovery(envelope.command, &recovery);
     return ERR_OK;
 }
 
@@ -414,7 +422,7 @@ static bool force_judge(struct state *state, struct note *why)
     if (err || !look_at(state, &found, &held, &vote, why)) return false;
     bool forced = found.cluster_id != state->before.cluster_id;
     bool old_whole = held.entries == 6 && held.changes == 1 && vote.term == 1;
-    bool new_whole = held.entries >= 7 && held.changes >= 2 && vote.term >= 2 &&
+    bool new_whole = held.entries >= 8 && held.recovers && held.changes >= 2 && vote.term >= 2 &&
                      vote.candidate == found.replica_id && held.last_term == vote.term;
     if (found.replica_id == state->before.replica_id && (forced ? new_whole : old_whole) &&
         (forced || state->ended == 0)) {

@@ -118,11 +118,11 @@ def restored():
                         node.raft, "--yes"], check=True, capture_output=True)
         node.start()
         fleet.leader()
-        check(node.state().term > term, f"term {node.state().term} after {term}")
         own = len([m for m in world.machines() if m["zone"] == "eu-1b"])
         fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="eu-1b", shard_id="shard-0")
         wait_for("the shard to carry out the instruction", lambda: machines() == own)
         check("of an older term" not in shard.text(), "no answer was ignored")
+        check(node.state().term > term, f"term {node.state().term} after {term}")
 
 
 class Foreign:

@@ -51,7 +51,8 @@ TEST(a_command_it_does_not_know_is_refused_and_changes_nothing)
         {"cut", {"\1\0\0\0\2\0\0", 7}, "7 bytes"},
         {"too long", {"\1\0\0\0\2\0\0\0\0", 9}, "9 bytes"},
         {"kind 0", {"\0\0\0\0\2\0\0\0", 8}, "kind 0"},
-        {"kind 2", {"\2\0\0\0\2\0\0\0", 8}, "kind 2"},
+        {"kind 3", {"\3\0\0\0\2\0\0\0", 8}, "kind 3"},
+        {"a recovery that is cut", {"\2\0\0\0\2\0\0\0", 8}, "8 bytes"},
         {"level 0", {"\1\0\0\0\0\0\0\0", 8}, "level 0"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -72,6 +73,33 @@ TEST(the_bytes_of_a_level_command)
     buf_init(&bytes, 100);
     CHECK_OK("encode", meta_level_command(0x01020304, &bytes));
     CHECK_STR("bytes", buf_peek(&bytes), STR("\1\0\0\0\4\3\2\1"));
+    buf_deinit(&bytes);
+}
+
+TEST(a_recovery_raises_the_level_and_says_how_far)
+{
+    struct machine_recovery got, recovery = {.floor = 0x0807060504030201};
+    struct meta meta;
+    struct buf bytes;
+
+    for (size_t i = 0; i < sizeof recovery.identity; i++) recovery.identity[i] = (uint8_t)('a' + i);
+    meta_init(&meta);
+    buf_init(&bytes, 100);
+    CHECK_OK("encode", meta_recover_command(4, &recovery, &bytes));
+    CHECK_STR("bytes", buf_peek(&bytes),
+              STR("\2\0\0\0\4\0\0\0\1\2\3\4\5\6\7\x08"
+                  "abcdefghijklmnop"));
+    CHECK_OK("apply", meta_apply(&meta, buf_peek(&bytes), NULL));
+    CHECK_U64("level", meta.level, 4);
+    CHECK("it is one", meta_recovery(buf_peek(&bytes), &got));
+    CHECK_U64("floor", got.floor, recovery.floor);
+    CHECK("identity", !memcmp(got.identity, recovery.identity, sizeof got.identity));
+    bytes.len--;
+    CHECK_ERR("cut", meta_apply(&meta, buf_peek(&bytes), NULL), ERR_PARSE);
+    CHECK("none", !meta_recovery(buf_peek(&bytes), &got));
+    buf_clear(&bytes);
+    CHECK_OK("encode", meta_level_command(2, &bytes));
+    CHECK("a level is none", !meta_recovery(buf_peek(&bytes), &got));
     buf_deinit(&bytes);
 }
 

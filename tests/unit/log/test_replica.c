@@ -30,6 +30,80 @@ TEST_BOTH(a_lone_replica_leads_takes_commands_and_keeps_them)
     rig_close();
 }
 
+static struct {
+    struct machine_ops ops;
+    struct machine_recovery last;
+    size_t count;
+    int64_t number; /* of register "n" when it came */
+} recovered;
+
+static void on_recover(void *state, const struct machine_recovery *recovery)
+{
+    (void)state;
+    recovered.count++;
+    recovered.last = *recovery;
+    recovered.number = rig_number(&rig.nodes[0], "n");
+}
+
+/* force-config, as a process of its own. */
+static enum err force_begin(struct io *io, void *context, void **ret_state)
+{
+    struct node *node = context;
+    struct datadir_force force = {
+        .fs = io->fs, .entropy = io->entropy, .dir = node->dir, .wall_ms = 1794727489000};
+    struct datadir made;
+
+    *ret_state = node;
+    return datadir_force_config(&force, &made, &node->open_note);
+}
+
+static void force_end(void *state)
+{
+    (void)state;
+}
+
+static enum err force(struct node *node)
+{
+    static const struct sim_process_ops ops = {.start = force_begin, .destroy = force_end};
+    void *state;
+    enum err err;
+
+    if (rig.real) return force_begin(node->io, node, &state);
+    err = sim_host_start(node->host, &ops, node);
+    sim_host_die(node->host, SIM_KILLED);
+    return err;
+}
+
+/* force-config leaves it in the log: behind all there was, and before anybody is served. */
+TEST_BOTH(a_forced_replica_recovers_its_machines_before_it_leads)
+{
+    struct node *node = &rig.nodes[0];
+    struct call *call;
+
+    memset(&recovered, 0, sizeof recovered);
+    recovered.ops = trial_ops;
+    recovered.ops.recover = on_recover;
+    node->ops = &recovered.ops;
+    node->level = CLUSTER_LEVEL;
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader() == node);
+    call = rig_add(node, 0, "n", 5);
+    RIG_UNTIL("answered", call->done);
+    CHECK_SIZE("nothing to recover from", recovered.count, 0);
+    rig_stop(0);
+    CHECK_ERR(node->open_note.text, force(node), ERR_OK);
+    rig_start_ok(0);
+    RIG_UNTIL("it leads again", rig_leader() == node);
+    CHECK_SIZE("once", recovered.count, 1);
+    CHECK_I64("behind everything it had", recovered.number, 5);
+    CHECK_U64("to where no history was", recovered.last.floor, 1794727489000 * 1024);
+    CHECK_U64("and so is its term", replica_status(node->replica).term > recovered.last.floor, 1);
+    call = rig_add(node, 1, "n", 1);
+    RIG_UNTIL("answered", call->done);
+    CHECK_I64("it goes on", call->reply.number, 6);
+    rig_close();
+}
+
 TEST_BOTH(what_waits_while_a_sync_is_in_flight_is_the_next_batch)
 {
     struct node *node = &rig.nodes[0];

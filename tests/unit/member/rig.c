@@ -125,6 +125,15 @@ void rig_takeover(struct rig *rig)
     lead(rig);
 }
 
+void rig_recover(struct rig *rig, uint64_t floor)
+{
+    struct member_instance nobody = rig_instance(255);
+
+    member_local_close(rig->local);
+    member_recover(rig->m, ++rig->index, rig->clock_ns, floor, &nobody);
+    lead(rig);
+}
+
 void rig_reload(struct rig *rig)
 {
     struct member_options options = {0};

@@ -46,6 +46,8 @@ struct rig *rig_open(void (*change)(struct member_rules *rules,
 void rig_close(struct rig *rig);
 /* Another leader, or the same restarted. */
 void rig_takeover(struct rig *rig);
+/* After a force-config or a restore; then it leads again. */
+void rig_recover(struct rig *rig, uint64_t floor);
 /* From a snapshot of itself, as a replica that was away. */
 void rig_reload(struct rig *rig);
 

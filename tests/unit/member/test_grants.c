@@ -50,6 +50,45 @@ static struct rig *three(void)
     return rig;
 }
 
+/* Others may own what stands here as theirs, under later tokens: nothing is given to anybody before
+ * every fence is over, and then under tokens that nobody has had. */
+TEST(after_a_lost_history_every_grant_is_new_and_waits_for_the_fences)
+{
+    const uint64_t floor = 1ull << 50;
+    struct rig *rig = three();
+    struct member_status_counts before = member_counts(rig->m), after;
+    uint64_t incarnation = rig_worker(rig, "w0").incarnation;
+    struct member_beat beat = {.worker = STR("w0"),
+                               .phase = MEMBER_RUNNING,
+                               .instance = rig_instance(1),
+                               .incarnation = incarnation + 3}; /* of the lost history */
+    struct member_op op;
+
+    rig_recover(rig, floor);
+    after = member_counts(rig->m);
+    CHECK("the coordinator epoch", before.coord_epoch < floor && after.coord_epoch == floor + 1);
+    CHECK_U64("the assignment epoch", after.assignment_epoch, floor);
+    CHECK_U64("checkpoint rounds", after.checkpoint_round, floor);
+    CHECK_U64("incarnations", rig_worker(rig, "w0").incarnation, floor);
+    CHECK_U64("no process of before counts",
+              member_local_beat(rig->local, &beat, rig->now_ns, rig->wall_ms, &op).verdict,
+              MEMBER_BEAT_RESET);
+    rig_reload(rig); /* the state is one that a snapshot holds */
+    (void)rig_join(rig, "w0", 1);
+    (void)rig_join(rig, "w1", 2);
+    (void)rig_join(rig, "w2", 3);
+    CHECK("admitted anew", rig_worker(rig, "w0").incarnation > floor);
+    for (uint32_t i = 0; i < 12; i++)
+        CHECK_U64("fenced first", rig_partition(rig, i).state, MEMBER_FENCING);
+    rig_run(rig, 10000);
+    check_owner(rig, "w0", "5 6 7 10");
+    check_owner(rig, "w1", "0 2 11");
+    check_owner(rig, "w2", "1 3 4 8 9");
+    for (uint32_t i = 0; i < 12; i++)
+        CHECK("under a new token", rig_partition(rig, i).grant_epoch > floor);
+    rig_close(rig);
+}
+
 TEST(section_12_5_a_failure_of_one_of_three)
 {
     struct rig *rig = three();

@@ -431,6 +431,62 @@ TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
     close_bed();
 }
 
+/* After force-config or a restore. */
+TEST(a_recovered_store_is_another_and_hands_out_nothing_twice)
+{
+    struct machine_recovery recovery = {.index = 9, .clock_ns = 4000000000, .floor = 1ull << 50};
+    const struct machine_ops *ops;
+    struct store_machine *other;
+    struct store_claim claim;
+    struct store_id identity;
+    struct machine copy;
+    struct note note = {""};
+    struct buf bytes;
+    uint64_t before, token;
+    bool done = false;
+    void *view;
+
+    open_bed();
+    ops = bed.machine.ops;
+    before = lease("muster/a", 1, 5000)->token;
+    (void)lease("muster/b", 2, 3000);
+    memset(recovery.identity, 7, sizeof recovery.identity);
+    ops->recover(bed.machine.state, &recovery);
+    identity = store_identity(store_machine_store(bed.store));
+    CHECK("another store", !memcmp(identity.b, recovery.identity, sizeof identity.b));
+    CHECK_U64("far above", keys_revision(store_keys(store_machine_store(bed.store))), 1ull << 50);
+    CHECK_U64("nothing of before can be watched",
+              keys_compacted(store_keys(store_machine_store(bed.store))), 1ull << 50);
+    CHECK("the claim stays", store_claim_of(store_machine_store(bed.store), STR("muster/a"),
+                                            recovery.clock_ns, &claim));
+    CHECK_U64("with its token", claim.token, before);
+    CHECK_I64("and its whole TTL: it may have been renewed", claim.remaining_ms, 5000);
+    CHECK("one that was over is over", !store_claim_of(store_machine_store(bed.store),
+                                                       STR("muster/b"), recovery.clock_ns, &claim));
+    CHECK_U64("its clock", store_machine_clock_ns(bed.store), recovery.clock_ns);
+    bed.index = 9;
+    bed.clock_ns = recovery.clock_ns;
+    token = lease("muster/c", 3, 5000)->token;
+    CHECK("a token that nobody had", token > 1ull << 50);
+    recovery.floor = 0; /* a clock that says nothing */
+    ops->recover(bed.machine.state, &recovery);
+    CHECK("again above", lease("muster/d", 4, 5000)->token > token + (1ull << 40));
+    /* Another replica comes by a snapshot, or by the same entries. */
+    buf_init(&bytes, 1 << 20);
+    CHECK_OK("begin", ops->snapshot_begin(bed.machine.state, 2, &view));
+    while (!done) CHECK_OK("next", ops->snapshot_next(view, 100, &bytes, &done));
+    ops->snapshot_end(view);
+    CHECK_OK("other", store_machine_open(&(struct store_machine_options){0}, &other));
+    copy = store_machine_registration(other);
+    CHECK_OK("begin", copy.ops->restore_begin(copy.state, 2, &note));
+    CHECK_OK("bytes", copy.ops->restore_next(copy.state, buf_peek(&bytes), &note));
+    CHECK_ERR(note.text, copy.ops->restore_end(copy.state, &note), ERR_OK);
+    CHECK_U64("the same", ops->hash(bed.machine.state), copy.ops->hash(copy.state));
+    store_machine_close(other);
+    buf_deinit(&bytes);
+    close_bed();
+}
+
 /* What cannot be read moves the clock, and with it ends a lease in parts. */
 TEST(a_lease_of_many_keys_ends_before_an_entry_that_is_no_command)
 {

@@ -228,7 +228,7 @@ static uint64_t restored_hash(struct bed *bed)
 
     CHECK_OK("fleet", fleet_machine_open(&options, &fleet));
     machine = fleet_machine_registration(fleet);
-    CHECK_OK("snapshot", snap_open(bed->fs, "/data/snap/0000000000000009-0000000000000002.snap",
+    CHECK_OK("snapshot", snap_open(bed->fs, "/data/snap/0000000000000009-0000010000000002.snap",
                                    &reader, &head, &note));
     CHECK_OK("begin", machine.ops->restore_begin(machine.state, head.mark.index, &note));
     buf_init(&chunk, SNAP_CHUNK_MAX);

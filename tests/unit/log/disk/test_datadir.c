@@ -6,6 +6,8 @@
 
 #include "disk_rig.h"
 #include "log/datadir_internal.h"
+#include "log/envelope.h"
+#include "log/meta.h"
 #include "snap_rig.h"
 
 static const struct sim_fs_options perfect = {0};
@@ -45,6 +47,9 @@ struct content {
     size_t entries;
     uint64_t last, last_term;
     struct members members; /* of the last change */
+    bool recovers;          /* the last entry does */
+    uint32_t level;         /* of the last entry that recovers */
+    struct machine_recovery recovery;
     struct wal_report report;
 };
 
@@ -54,6 +59,12 @@ static enum err note_entry(void *context, const struct wal_found *found)
     content->entries++;
     content->last = found->entry.index;
     content->last_term = found->entry.term;
+    struct envelope envelope;
+    content->recovers = !found->reset && found->entry.kind == ENTRY_COMMAND &&
+                        !envelope_parse(found->entry.bytes, &envelope, NULL) &&
+                        envelope.machine == ENVELOPE_MACHINE_META &&
+                        meta_recovery(envelope.command, &content->recovery);
+    if (content->recovers) content->level = envelope.level;
     if (!found->reset && found->entry.kind == ENTRY_CHANGE)
         CHECK_OK("a configuration", members_decode(found->entry.bytes, &content->members));
     return ERR_OK;
@@ -418,7 +429,8 @@ TEST(a_forced_replica_is_the_only_voter_of_a_new_cluster)
     CHECK_OK("append", rig_append(wal, (struct rig_append){2, 4, 5, 10}, NULL, NULL));
     wal_close(wal);
 
-    struct datadir_force force = {.fs = rig.fs, .entropy = &rig.entropy.base, .dir = DIR};
+    struct datadir_force force = {
+        .fs = rig.fs, .entropy = &rig.entropy.base, .dir = DIR, .wall_ms = 1794727489000};
     enum err err = datadir_force_config(&force, &after, &note);
     if (err) print_message("%s\n", note.text);
     CHECK_OK("forced", err);
@@ -427,16 +439,24 @@ TEST(a_forced_replica_is_the_only_voter_of_a_new_cluster)
     CHECK_OK("read", datadir_read(rig.fs, DIR, &read, &note));
     CHECK("the same", memcmp(&read, &after, sizeof read) == 0);
     struct content content = content_of(&rig, &after);
-    CHECK_U64("behind all it had", content.last, 7);
-    CHECK_U64("in a term of its own", content.last_term, 7);
-    CHECK("with its own vote", content.vote.term == 7 && content.vote.candidate == 101);
+    CHECK_U64("behind all it had, and the recovery behind that", content.last, 8);
+    CHECK("a recovery", content.recovers);
+    CHECK_U64("which older releases refuse", content.level, CLUSTER_LEVEL);
+    CHECK_U64("from this moment", content.recovery.floor, 1794727489000 * 1024);
+    CHECK_U64("in a term that no lost leader had", content.last_term, 1794727489000 * 1024);
+    CHECK("with its own vote",
+          content.vote.term == content.last_term && content.vote.candidate == 101);
     CHECK_U64("alone", content.members.count, 1);
     CHECK_U64("itself", content.members.at[0].id, 101);
     CHECK_U64("as a voter", content.members.at[0].role, MEMBER_VOTER);
     CHECK_TEXT("where it was", content.members.at[0].address, "10.0.0.2:7791");
     force.address = "192.0.2.9:1";
+    struct machine_recovery first = content.recovery;
     CHECK_OK("once more", datadir_force_config(&force, &after, &note));
     content = content_of(&rig, &after);
+    CHECK("another identity", memcmp(first.identity, content.recovery.identity, 16) != 0);
+    CHECK_U64("in a later term, by a clock that stands still", content.last_term,
+              1794727489000 * 1024 + (1ull << 40));
     CHECK_TEXT("elsewhere", content.members.at[0].address, "192.0.2.9:1");
     struct buf report;
     buf_init(&report, 1 << 16);
@@ -457,8 +477,9 @@ TEST(a_forced_replica_goes_on_behind_its_snapshot)
     struct datadir_force force = {.fs = rig.fs, .entropy = &rig.entropy.base, .dir = DIR};
     CHECK_OK("forced", datadir_force_config(&force, &after, &note));
     struct content content = content_of(&rig, &after);
-    CHECK_U64("behind it", content.last, 21);
-    CHECK_U64("in a later term", content.last_term, 4);
+    CHECK_U64("behind it", content.last, 22);
+    CHECK("and a recovery", content.recovers && content.recovery.floor == 0);
+    CHECK_U64("in a later term, without a clock", content.last_term, 3 + (1ull << 40));
     CHECK_TEXT("where it was", content.members.at[0].address, "host:0");
     rig_close(&rig);
     bed_open(&rig, 11);
@@ -492,7 +513,7 @@ TEST(a_damaged_replica_begins_anew_under_another_identity)
     CHECK_OK("rejoins", err);
     CHECK("who it was", memcmp(&old, &made, sizeof old) == 0);
     CHECK("another", next.replica_id != old.replica_id && next.replica_id != 0);
-    CHECK_U64("of the same cluster", next.cluster_id, old.cluster_id);
+    CHECK_U64("of no cluster: the one it joins may be another than it left", next.cluster_id, 0);
     CHECK_OK("read", datadir_read(rig.fs, DIR, &read, &note));
     CHECK("written", memcmp(&read, &next, sizeof read) == 0);
     struct content content = content_of(&rig, &next);
