@@ -246,6 +246,26 @@ static enum err acquire(struct run *run, int signals)
     return ERR_OK;
 }
 
+/* Why the claim is over. A store that was restored or replaced reports every claim as revoked; any
+ * read through the same handle then gives the cause. */
+static void note_lost(struct run *run, int lost)
+{
+    struct coord_ctl *coord = run->coord;
+    coord_str key = {.at = "lost", .len = 4};
+    coord_entry *entry = NULL;
+    coord_result why = {.text = ""};
+
+    if (lost == COORD_R_REVOKED && coord_capabilities(coord->store).degraded)
+        why = coord_get(coord->store, &coord->call, key, COORD_STALE_OK, &entry);
+    coord_entry_free(entry);
+    if (why.text[0])
+        note_set(&coord->ctl->note, "the claim was lost: %s (%s); the command was stopped",
+                 why.text, coord_reason_name(why.reason));
+    else
+        note_set(&coord->ctl->note, "the claim was lost (%s); the command was stopped",
+                 lost != 0 ? coord_reason_name(lost) : "it could not be renewed in time");
+}
+
 static enum err with_store(struct coord_ctl *coord)
 {
     struct run *run = &the_run;
@@ -268,8 +288,7 @@ static enum err with_store(struct coord_ctl *coord)
     if (signals >= 0) (void)close(signals);
     int lost = atomic_load(&run->lost);
     if (!err && (lost != 0 || coord_guard_fired(&run->guard))) {
-        note_set(&ctl->note, "the claim was lost (%s); the command was stopped",
-                 lost != 0 ? coord_reason_name(lost) : "it could not be renewed in time");
+        note_lost(run, lost);
         err = ERR_FENCED;
     }
     return err;

@@ -180,8 +180,8 @@ static const char *why_none(const Muster__V1__Worker *w, const Muster__V1__Clust
     if (w->draining || w->phase == 4) return "it drains: what it had goes to others";
     if (!w->grant_capable)
         return "it did not promise to stop by its own clock (fences_itself, an instance), so "
-               "nothing "
-               "is granted to it";
+               "nothing is granted to it; a worker whose log says `an answer does not count` has "
+               "seen a newer coordinator epoch and does not register: restart it";
     if (s->active > s->total_partitions) return "there are more active workers than partitions";
     return "the ring gave it none; with few partitions for each worker that happens";
 }

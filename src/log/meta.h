@@ -1,5 +1,5 @@
 /* The log's own state machine (machine 0): the replicated clock, the cluster level, and what each
- * member announced it can apply. Pure.
+ * member announced it can apply; and the entry by which force-config recovers all the others. Pure.
  *
  * The level is the lowest that every member of the configuration speaks; it rises by an entry only,
  * proposed by the leader, and never falls. Commands above it are refused before they are proposed;

@@ -111,4 +111,35 @@ def restored_twice():
             seen.append((client.ask("Status"), max(tokens), node.state().term))
 
 
-run_cases([forced, restored_twice])
+def holders_are_told():
+    """A holder is told that the store was restored; its claim can be freed before its TTL is over, by force."""
+    with Cluster(1, join=False).start() as cluster:
+        node = cluster.nodes[0]
+        ready_client(node)
+        store, archive = f"muster://{node.grpc}", os.path.join(cluster.dir, "one.muster")
+        holder = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", MUSTERCTL, "coord", "exec", "--store", store, "--group",
+                                   "drill", "--slots", "1", "--ttl", "10m", "--", "sleep", "600"], stderr=subprocess.PIPE,
+                                  text=True)
+        try:
+            client = Client(node)
+            wait_for("it holds the slot", lambda: client.ask("Holders", group=b"drill").holders)
+            run(MUSTERCTL, "coord", "create", "drill/held", "--store", store, "--ttl", "10m", "--lease", cluster.dir + "/lease")
+            run(MUSTERCTL, "backup", archive, "--coordinator", node.grpc)
+            node.stop()
+            run(MUSTER, "coordinator", "restore", archive, "--data-dir", node.dir, "--raft-advertise", node.raft, "--yes")
+            node.start()
+            said = holder.communicate(timeout=stores.PATIENCE)[1]
+            check(holder.returncode == 4 and "it was restored, or replaced (other_store)" in said, f"{holder.returncode} {said}")
+            client = ready_client(node)
+            check(client.ask("Holders", group=b"drill").holders and client.get(b"drill/held").found, "both are held still")
+            refused = subprocess.run([MUSTERCTL, "coord", "release", "--store", store, "--lease", cluster.dir + "/lease"],
+                                     capture_output=True, text=True, check=False)
+            check(refused.returncode != 0 and "another store" in refused.stderr, f"{refused}")
+            run(MUSTERCTL, "coord", "delete", "drill/held", "--force", "--store", store)
+            check(client.lease(b"drill/held").code == stores.OK, "free")
+        finally:
+            holder.kill()  # its command ends with it
+            holder.wait()
+
+
+run_cases([forced, restored_twice, holders_are_told])
