@@ -79,9 +79,10 @@ static bool is_wrong(const struct admit_view *view, const struct admit_request *
     if (request->cluster_id == 0 || request->cluster_id == view->cluster_id) return false;
     *step = refuse(ERR_PRECONDITION, "");
     note_set(&step->note,
-             "its data directory belongs to another cluster, %016" PRIx64 "; this is %016" PRIx64
-             ". If this one was restored or forced since, or is to have it: stop it, run `muster "
-             "coordinator rejoin DIR --yes`, start it; what it held is put aside",
+             "its data directory belongs to cluster %016" PRIx64 ", this is %016" PRIx64
+             "; if this cluster was restored or forced since, or is to take the replica in: stop "
+             "the replica, run `muster coordinator rejoin DIR --yes`, start it; its old data are "
+             "put aside",
              request->cluster_id, view->cluster_id);
     return true;
 }

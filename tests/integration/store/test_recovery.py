@@ -56,7 +56,7 @@ def forced():
 
         # What is left of the old cluster is refused with a remedy that works.
         leader.start()
-        wait_for("the refusal", lambda: "another cluster" in leader.text() and "muster coordinator rejoin" in leader.text())
+        wait_for("the refusal", lambda: "belongs to cluster" in leader.text() and "muster coordinator rejoin" in leader.text())
         refusal = [line for line in leader.text().splitlines() if "muster coordinator rejoin" in line][-1]
         check("level=warn" in refusal or "level=error" in refusal or '"warn"' in refusal, f"as loud as it is: {refusal}")
         leader.kill()
