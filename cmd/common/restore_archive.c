@@ -104,8 +104,20 @@ static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
     return err;
 }
 
+/* See base/recovery.h: with such a clock a second restore might hand out what the first did. */
+static enum err say_clock(const struct archive_facts *facts, uint64_t wall_ms, struct buf *out)
+{
+    uint64_t created_ms = facts->head.created_ms;
+
+    if (created_ms <= wall_ms) return ERR_OK;
+    return buf_appendf(out,
+                       "warning: the clock of this machine is %" PRIu64
+                       " s behind the backup; set it right before this backup is restored again\n",
+                       (created_ms - wall_ms) / 1000);
+}
+
 static enum err say_restored(const struct restore_wish *wish, const struct archive_facts *facts,
-                             struct buf *out)
+                             uint64_t wall_ms, struct buf *out)
 {
     enum err err = buf_appendf(
         out, "restored snapshot index=%" PRIu64 " term=%" PRIu64 " into %s as single-voter %s\n",
@@ -114,6 +126,7 @@ static enum err say_restored(const struct restore_wish *wish, const struct archi
     if (!err)
         err = buf_append_c(out, "start this replica first; empty the data directories of all "
                                 "others, so that they join it anew\n");
+    if (!err) err = say_clock(facts, wall_ms, out);
     return err ? err : say_gaps(facts, out);
 }
 
@@ -198,7 +211,7 @@ enum err restore_archive(const struct restore_wish *wish, struct buf *out, struc
     err = archive_restore(opened.archive, &options, &made, note);
     if (!err)
         err = wish->json ? restored_json(wish, archive_facts(opened.archive), &made, out)
-                         : say_restored(wish, archive_facts(opened.archive), out);
+                         : say_restored(wish, archive_facts(opened.archive), options.wall_ms, out);
     close_archive(&opened);
     return err;
 }

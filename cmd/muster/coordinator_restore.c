@@ -42,8 +42,11 @@ const struct command coordinator_restore_command = {
              "a backup of `musterctl backup`, an archive of `snapshot save` (the original's as "
              "well), or a directory of the export loop. What the data directory held is removed, "
              "once the new state is safe beside it. What was committed after the archive was made "
-             "is lost; shards register again with their next report. The replica must not be "
-             "running; all others must begin with empty data directories and join.\n"
+             "is lost; shards register again with their next report. The term and every number of "
+             "the store and of workers go on far above all that the lost history can have given "
+             "out: the clock of this machine must be right. The replica must not be running; all "
+             "others must begin with empty data directories (or after `muster coordinator "
+             "rejoin`) and join.\n"
              "Interrupted, it leaves the old data, or a directory that nothing starts from until a "
              "restore has run again.",
     .options = &coordinator_restore_table,

@@ -90,7 +90,8 @@ const struct command force_config_command = {
         "voter, under a new cluster identity, so that the others are refused should they come "
         "back. Its log and state stay; what was acknowledged by a majority without it is "
         "lost. The store gets a new id, and the term, revisions, fencing tokens and the workers' "
-        "epochs go on far above all that the lost ones can have given out: the machine's clock must "
+        "epochs go on far above all that the lost ones can have given out: the machine's clock "
+        "must "
         "be right. Take the replica with the highest last index (muster check tells). The replica "
         "must not be running.",
     .options = &force_config_table,

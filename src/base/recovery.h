@@ -20,9 +20,9 @@
 #define BASE_RECOVERY_H
 #include "base/base.h"
 
-#define RECOVERY_STEP         (1ull << 40)
-#define RECOVERY_WALL_MS_MAX  (1ull << 43)
-#define RECOVERY_PER_MS       1024
+#define RECOVERY_STEP        (1ull << 40)
+#define RECOVERY_WALL_MS_MAX (1ull << 43)
+#define RECOVERY_PER_MS      1024
 
 static inline uint64_t recovery_floor(uint64_t wall_ms)
 {

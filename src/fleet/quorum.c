@@ -110,7 +110,9 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     else if (!q->stopping && outcome->status == GRPC_FAILED_PRECONDITION &&
              !rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader))
         /* The leader's own refusal: another cluster. Asking again does not help. */
-        LOG_ERROR(&q->log, "the cluster refuses this replica; this replica serves nothing until the cause is fixed",
+        LOG_ERROR(&q->log,
+                  "the cluster refuses this replica; this replica serves nothing until the cause "
+                  "is fixed",
                   log_str("why", outcome->text));
     else if (!q->stopping)
         LOG_INFO(&q->log, "not joined yet", log_err("err", outcome->err),

@@ -13,7 +13,7 @@
 
 enum {
     READ_BYTES = 256 << 10,
-    SLICE_MAX = 64 << 20, /* of one machine: a row and a slice */
+    SLICE_MAX = 64 << 20,               /* of one machine: a row and a slice */
     MACHINES_MAX = BACKUP_SECTIONS_MAX, /* in growing order of their ids */
 };
 enum { LEVEL_FIRST = 1 }; /* of archives that name none */

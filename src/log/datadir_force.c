@@ -100,8 +100,7 @@ static enum err append_alone(struct work *work, struct wal *wal, struct vote_fil
     }
     /* A term nobody else has: the vote in it is our own, and durable before the entry. Shards and
      * workers that heard a later leader of the lost majority would ignore a lower one. */
-    vote.term =
-        recovery_above(max_u64(vote.term, last_term), recovery_floor(work->force->wall_ms));
+    vote.term = recovery_above(max_u64(vote.term, last_term), recovery_floor(work->force->wall_ms));
     vote.candidate = work->next.replica_id;
     if (!err) err = vote_write(vote_file, vote, work->note);
     if (!err) {

@@ -128,10 +128,10 @@ static void recover(struct replica *replica, uint64_t index, struct str command)
     recovery.clock_ns = replica->meta.clock_ns;
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
         const struct machine *machine = &replica->machines[id];
-        if (machine->ops && machine->ops->recover)
-            machine->ops->recover(machine->state, &recovery);
+        if (machine->ops && machine->ops->recover) machine->ops->recover(machine->state, &recovery);
     }
-    LOG_WARN(&replica->log, "recovered by force-config: terms, revisions and tokens go on far above",
+    LOG_WARN(&replica->log,
+             "recovered by force-config: terms, revisions and tokens go on far above",
              log_u64("index", index), log_u64("floor", recovery.floor));
 }
 
@@ -160,7 +160,7 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
     if (!err) err = check_command(replica, &envelope, note);
     if (err) return err;
     meta_advance(&replica->meta, &envelope);
-    if (envelope.machine == ENVELOPE_MACHINE_META) 
+    if (envelope.machine == ENVELOPE_MACHINE_META)
         return apply_meta(replica, entry->index, &envelope, note);
     machine = &replica->machines[envelope.machine];
     machine->ops->apply(machine->state,

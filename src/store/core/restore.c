@@ -416,7 +416,6 @@ void store_become_other(struct store *store, uint64_t clock_ns, const struct sto
     keys_jump(store->keys, recovery_above(revision, floor) - revision);
     while ((entry = map_next(&store->leases, &cursor))) {
         struct lease *lease = entry->value;
-        if (lease->deadline_ns > store->clock_ns && !lease->lost_reason)
-            lease_extend(store, lease);
+        if (lease->deadline_ns > store->clock_ns && !lease->lost_reason) lease_extend(store, lease);
     }
 }

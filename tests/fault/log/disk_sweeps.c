@@ -475,8 +475,7 @@ static bool rejoin_judge(struct state *state, struct note *why)
     snprintf(aside, sizeof aside,
              DATA "/damaged-%016" PRIx64 "/snap/0000000000000003-0000000000000001.snap",
              state->before.replica_id);
-    if (found.cluster_id == (another ? 0 : state->before.cluster_id) &&
-        (another ? empty : whole) &&
+    if (found.cluster_id == (another ? 0 : state->before.cluster_id) && (another ? empty : whole) &&
         (another || state->ended == 0) && exists(state, another ? aside : snapshot) &&
         !exists(state, another ? snapshot : aside)) {
         state->ended = another;
