@@ -130,8 +130,8 @@ static void recover(struct replica *replica, uint64_t index, struct str command)
         const struct machine *machine = &replica->machines[id];
         if (machine->ops && machine->ops->recover) machine->ops->recover(machine->state, &recovery);
     }
-    LOG_WARN(&replica->log,
-             "recovered by force-config: terms, revisions and tokens go on far above",
+    LOG_INFO(&replica->log,
+             "applied the recovery entry of force-config; numbers continue above the floor",
              log_u64("index", index), log_u64("floor", recovery.floor));
 }
 
