@@ -3,6 +3,7 @@
 the old cluster join the new one after `muster coordinator rejoin`."""
 import os
 import shutil
+import signal
 import subprocess
 
 import stores
@@ -142,4 +143,43 @@ def holders_are_told():
             holder.wait()
 
 
-run_cases([forced, restored_twice, holders_are_told])
+def killed_force():
+    """force-config killed at every step: the old cluster, or a directory that refuses to start until force-config ran again."""
+    with Cluster(1, join=False).start() as cluster:
+        node = cluster.nodes[0]
+        client = ready_client(node)
+        token, before = client.lease(b"drill/held").token, client.ask("Status")
+        node.stop()
+        kept, found, step, done = os.path.join(cluster.dir, "kept"), set(), 0, None
+        shutil.copytree(node.dir, kept)
+        force = [MUSTER, "coordinator", "force-config", node.dir, "--yes"]
+        while done is None or done.returncode != 0:
+            step += 1
+            shutil.rmtree(node.dir)
+            shutil.copytree(kept, node.dir)
+            environment = {**os.environ, **stores.coordinators.shimmed(KILL_AT=step)}
+            done = subprocess.run(force, capture_output=True, text=True, check=False, env=environment)
+            check(done.returncode in (0, -signal.SIGKILL), f"step {step}: {done}")
+            half = os.path.exists(os.path.join(node.dir, "FORMAT.new"))
+            if half:
+                refused = subprocess.run([MUSTER, "coordinator", "run", "--data-dir", node.dir, "--listen", node.grpc,
+                                          "--raft-bind", node.raft, "--http-listen", node.http],
+                                         capture_output=True, text=True, check=False)
+                check(refused.returncode == 3 and "interrupted" in refused.stderr, f"step {step}: {refused}")
+                run(*force)
+            node.start()
+            client = ready_client(node)
+            after = client.ask("Status")
+            if not half and after.store_id == before.store_id:
+                check(done.returncode != 0 and after.revision == before.revision, f"step {step}: as it was, {after}")
+                found.add("old")
+            else:
+                check(after.store_id != before.store_id and client.lease(b"drill/more").token > token + (1 << 40),
+                      f"step {step}: {after}")
+                found.add("half" if half else "new")
+            node.kill()
+        print(f"# {step - 1} steps: {', '.join(sorted(found))}")
+        check(found == {"old", "half", "new"}, f"{found}")
+
+
+run_cases([forced, restored_twice, holders_are_told, killed_force])
