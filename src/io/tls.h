@@ -32,6 +32,9 @@ struct tls_identity {
 enum err tls_identity_uri(const struct tls_identity *identity, struct str scheme,
                           struct str *ret_uri);
 
+/* One block of memory, for free(); NULL: out of memory. */
+struct tls_identity *tls_identity_copy(const struct tls_identity *identity);
+
 enum tls_side { TLS_SERVER, TLS_CLIENT };
 enum tls_version { TLS_V1_2, TLS_V1_3 };
 struct tls_options {

@@ -269,6 +269,48 @@ enum err tls_identity_uri(const struct tls_identity *identity, struct str scheme
     return ERR_OK;
 }
 
+static size_t names_bytes(const struct str *names, size_t count)
+{
+    size_t bytes = count * sizeof *names;
+
+    for (size_t i = 0; i < count; i++) bytes += names[i].len;
+    return bytes;
+}
+
+static struct str copy_text(char **at, struct str text)
+{
+    struct str copy = {*at, text.len};
+
+    if (text.len > 0) memcpy(*at, text.at, text.len);
+    *at += text.len;
+    return copy;
+}
+
+struct tls_identity *tls_identity_copy(const struct tls_identity *identity)
+{
+    size_t count = identity->uri_count + identity->dns_count;
+    struct tls_identity *copy =
+        malloc(sizeof *copy + names_bytes(identity->uris, identity->uri_count) +
+               names_bytes(identity->dns_names, identity->dns_count) + identity->common_name.len +
+               identity->serial_hex.len);
+    struct str *names;
+    char *at;
+
+    if (!copy) return NULL;
+    names = (struct str *)(copy + 1);
+    at = (char *)(names + count);
+    *copy = *identity;
+    copy->uris = names;
+    copy->dns_names = names + identity->uri_count;
+    for (size_t i = 0; i < identity->uri_count; i++)
+        names[i] = copy_text(&at, identity->uris[i]);
+    for (size_t i = 0; i < identity->dns_count; i++)
+        names[identity->uri_count + i] = copy_text(&at, identity->dns_names[i]);
+    copy->common_name = copy_text(&at, identity->common_name);
+    copy->serial_hex = copy_text(&at, identity->serial_hex);
+    return copy;
+}
+
 enum err tls_wall_from_asn1(const ASN1_TIME *time, wall_time *ret_time)
 {
     struct tm parts;

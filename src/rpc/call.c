@@ -36,9 +36,10 @@ struct rpc_call *call_new(struct connection *c, int32_t stream)
 
     if (!call) return NULL;
     list_init(&call->due);
+    list_init(&call->body);
+    list_init(&call->waiting);
     call->server = s;
     call->connection = c;
-    call->caller = c->identity; /* until a replica names another */
     call->method = &s->unknown;
     call->stream = stream;
     call->head.max = HEAD_ARENA_MAX;
@@ -67,8 +68,11 @@ void call_free(struct rpc_call *call)
     struct rpc_server *s = call->server;
 
     limits_refund(call, call->charged);
+    limits_refund_metadata(call);
     timer_deinit(&call->timer);
     list_remove(&call->due);
+    list_remove(&call->body);
+    list_remove(&call->waiting);
     buf_deinit(&call->inbox);
     buf_deinit(&call->outbox);
     arena_keep(&call->head);
@@ -93,6 +97,7 @@ void call_finished(struct rpc_call *call, enum grpc_status status)
     assert(!call->finished);
     call->finished = true;
     call->status = status;
+    body_over(call);
     meter_call_ended(call);
 }
 
@@ -118,7 +123,7 @@ void call_look(struct rpc_call *call)
 {
     if (call->finished)
         tell_done(call);
-    else
+    else if (!call_is_gone(call))
         call_advance(call, STR_EMPTY);
 }
 
@@ -143,7 +148,7 @@ void call_abort(struct rpc_call *call, enum grpc_status status, const char *text
     /* A message that has left in part cannot be followed by a status. */
     bool torn = call->outbox_at > 0;
 
-    if (call->gone || (call->finished && call->trailers_sent)) return;
+    if (call_is_gone(call) || (call->finished && call->trailers_sent)) return;
     call->cancelled = true;
     if (call->finished || torn) {
         call_drop_outbox(call);
@@ -182,12 +187,12 @@ struct str rpc_call_path(const struct rpc_call *call)
 
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call)
 {
-    return call->caller;
+    return call->caller ? call->caller : call->connection->identity;
 }
 
 const char *rpc_call_peer(const struct rpc_call *call)
 {
-    return stream_peer_address(call->connection->stream);
+    return call->connection->address;
 }
 
 mono_time rpc_call_deadline(const struct rpc_call *call)
@@ -197,7 +202,7 @@ mono_time rpc_call_deadline(const struct rpc_call *call)
 
 bool rpc_call_cancelled(const struct rpc_call *call)
 {
-    return call->cancelled;
+    return call->cancelled || (!call->finished && call_is_gone(call));
 }
 
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value)

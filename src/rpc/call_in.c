@@ -204,6 +204,7 @@ static enum err take_caller(struct rpc_call *call, struct note *note)
     struct str value = STR_EMPTY;
     bool has = rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value);
 
+    if (!has) return ERR_OK;
     return rpc_forward_identity(call->connection->identity, has, value, &call->head, &call->caller,
                                 note);
 }
@@ -239,10 +240,10 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
         call->path = m->path;
         enum err err = check_scheme(call, note);
         if (!err) err = take_caller(call, note);
-        if (!err) err = rpc_access_check(m->rpc.access, call->caller, note);
+        if (!err) err = rpc_access_check(m->rpc.access, rpc_call_identity(call), note);
         if (err == ERR_DENIED)
             LOG_ERROR(&call->server->log, "identity refused", log_str("rpc", m->path),
-                      log_text("peer", stream_peer_address(c->stream)),
+                      log_text("peer", c->address),
                       log_text("why", note->text));
         return err;
     }
@@ -263,6 +264,31 @@ static enum err open_call(struct rpc_call *call, const struct h2_header *headers
     if (!later) later = take_timeout(call, r->timeout, note);
     if (!later) later = take_encoding(call, r->encoding, note);
     return later;
+}
+
+static bool is_one_request(const struct rpc_call *call)
+{
+    return call->method->rpc.kind == RPC_UNARY || call->method->rpc.kind == RPC_SERVER_STREAM;
+}
+
+/* What the call keeps of its headers: a peer names a long entry of the header table with one byte,
+ * as often as it likes. False: the call was refused. */
+static bool charge_metadata(struct rpc_call *call, const struct request *r)
+{
+    size_t bytes = r->metadata_bytes + r->metadata_count * sizeof(struct metadata);
+    enum err err = limits_charge_metadata(call, bytes);
+    struct note note;
+
+    if (!err) return true;
+    trace_take(call);
+    if (err == ERR_TOO_LARGE)
+        connection_too_much(call->connection);
+    else
+        meter_refused(call->server, REFUSED_CALLS);
+    note_set(&note, "too much metadata in the open calls of this %s",
+             err == ERR_TOO_LARGE ? "connection" : "peer");
+    rpc_fail(call, ERR_FULL, &note);
+    return false;
 }
 
 static void start(struct rpc_call *call)
@@ -312,21 +338,20 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
         return;
     }
     call->ended = end;
+    if (!charge_metadata(call, &r)) return;
     err = open_call(call, headers, &r, &note);
     if (err) {
         rpc_fail(call, err, &note);
         return;
     }
     start(call);
-    if (end) call_advance(call, STR_EMPTY);
+    if (end)
+        call_advance(call, STR_EMPTY);
+    else if (is_one_request(call))
+        body_wait(call);
 }
 
 /* -- messages -- */
-
-static bool is_one_request(const struct rpc_call *call)
-{
-    return call->method->rpc.kind == RPC_UNARY || call->method->rpc.kind == RPC_SERVER_STREAM;
-}
 
 static void fail(struct rpc_call *call, enum grpc_status status, struct str text)
 {
@@ -502,6 +527,7 @@ static void on_whole(struct rpc_call *call)
         call->have_message = true;
         return;
     }
+    body_over(call); /* the next message has a time of its own */
     deliver(call);
     grpc_reader_next(&call->reader);
     if (call->paused) buf_deinit(&call->reader.message); /* it may be long until the next */
@@ -564,11 +590,16 @@ void call_advance(struct rpc_call *call, struct str fresh)
     if (fresh.len > 0 && !call->finished) keep_for_later(call, fresh);
     if (call->ended && !call->end_told && call->inbox.len == 0 && !is_held(call) && !call->finished)
         deliver_end(call);
+    if (call->connection->choked && list_empty(&call->waiting) && !call->finished &&
+        (call->inbox.len > 0 || (call->ended && !call->end_told)))
+        list_append(&call->connection->waiting, &call->waiting);
+    if (!call->ended && !call->finished && !grpc_reader_between(&call->reader)) body_wait(call);
     call->advancing = false;
 }
 
 void call_data(struct rpc_call *call, struct str bytes)
 {
+    call->body_came += bytes.len;
     if (call->finished)
         h2_consume(call->connection->h2, call->stream, bytes.len);
     else
@@ -578,5 +609,6 @@ void call_data(struct rpc_call *call, struct str bytes)
 void call_end(struct rpc_call *call)
 {
     call->ended = true;
+    body_over(call);
     if (!call->finished) call_advance(call, STR_EMPTY);
 }

@@ -58,6 +58,7 @@ static enum err add(struct rpc_call *call, struct str name, struct str value, bo
     own_name = arena_dup(&call->head, name);
     own_value = arena_dup(&call->head, value);
     if (!call->added || !own_name || !own_value) return ERR_NOMEM;
+    (void)limits_charge_metadata(call, name.len + value.len); /* the flush looks at the limit */
     call->added[call->added_count++] = (struct metadata){
         .name = str_of(own_name, name.len),
         .value = str_of(own_value, value.len),
@@ -68,13 +69,13 @@ static enum err add(struct rpc_call *call, struct str name, struct str value, bo
 
 enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value)
 {
-    if (call->finished || call->responded || call->gone) return ERR_CLOSED;
+    if (call->finished || call->responded || call_is_gone(call)) return ERR_CLOSED;
     return add(call, name, value, false);
 }
 
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value)
 {
-    if (call->finished || call->gone) return ERR_CLOSED;
+    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
     return add(call, name, value, true);
 }
 
@@ -173,6 +174,7 @@ static void keep_status_text(struct rpc_call *call, struct str text, struct str 
         copy = arena_dup(&call->head, buf_peek(scratch));
         if (copy) call->status_details = str_of(copy, scratch->len);
     }
+    (void)limits_charge_metadata(call, call->status_text.len + call->status_details.len);
 }
 
 void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text, struct str details)
@@ -181,7 +183,7 @@ void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
     if (text.len > 0 || details.len > 0) keep_status_text(call, text, details);
     call_finished(call, status);
     call_due(call); /* on_done, later in this turn */
-    if (call->gone) return;
+    if (call_is_gone(call)) return;
     if (call->outbox.len == 0) send_status(call);
     connection_mark_dirty(call->connection);
 }
@@ -220,14 +222,18 @@ static void choke_if_needed(struct connection *c)
     if (c->held >= c->server->limits.output_max) c->choked = true;
 }
 
-/* All calls of the connection may have requests waiting; they are looked at later in this turn. */
+/* Only the calls whose input waited are looked at, later in this turn: a peer decides how often its
+ * connection is choked, so a look must not cost a walk over its open calls. */
 static void unchoke_if_possible(struct connection *c)
 {
+    struct list *node;
+
     if (!c->choked || c->held > c->server->limits.output_max / 2) return;
     c->choked = false;
-    for (uint32_t i = 0; i < c->bucket_count; i++)
-        for (struct rpc_call *call = c->calls[i]; call; call = call->chain)
-            if (!call->finished) call_due(call);
+    while ((node = list_pop(&c->waiting)) != NULL) {
+        c->server->stats.unchoked++;
+        call_due(CONTAINER_OF(node, struct rpc_call, waiting));
+    }
 }
 
 void call_drop_outbox(struct rpc_call *call)
@@ -293,7 +299,7 @@ static enum err send(struct rpc_call *call, struct str message, bool must_take)
     struct str parts[2] = {{head, sizeof head}, message};
     enum err err;
 
-    if (call->finished || call->gone) return ERR_CLOSED;
+    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
     if (message.len > call->method->rpc.response_max) return ERR_TOO_LARGE;
     if (call->outbox.len > 0 && !must_take) {
         call->blocked = true;
@@ -322,7 +328,7 @@ static enum err send_message(struct rpc_call *call, const ProtobufCMessage *mess
     struct buf *scratch = &call->server->message;
     enum err err;
 
-    if (call->finished || call->gone) return ERR_CLOSED;
+    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
     if (call->outbox.len > 0 && !must_take) { /* before the work of encoding it */
         call->blocked = true;
         return ERR_FULL;
@@ -377,7 +383,7 @@ enum err rpc_reply_begin(struct rpc_call *call, size_t total)
     struct str part = {head, sizeof head};
     enum err err;
 
-    if (call->finished || call->gone) return ERR_CLOSED;
+    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
     assert(call->reply_left == 0 && total > 0);
     if (total > call->method->rpc.response_max) return ERR_TOO_LARGE;
     err = respond(call);
@@ -392,7 +398,7 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
 {
     enum err err;
 
-    if (call->finished || call->gone) return ERR_CLOSED;
+    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
     assert(piece.len <= call->reply_left);
     err = into_outbox(call, &piece, 1);
     if (err) return err;

@@ -17,7 +17,8 @@ enum {
     TOKEN_DRAIN = 1, /* of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
     TOKEN_STALL = 3,   /* of the ping to a peer that keeps its windows shut */
-    WASTED_MAX = 2000, /* answers made for a peer that resets, per window */
+    WASTED_MAX = 2000,     /* answers made for a peer that resets, per window */
+    ABANDONED_MAX = 10000, /* streams it resets after their first answer: watches end so, too */
     WASTED_WINDOW_MS = 60000,
 };
 
@@ -80,37 +81,16 @@ void connection_remove(struct connection *c, struct rpc_call *call)
     if (c->call_count == 0) c->idle_since = loop_now(c->server->io->loop);
 }
 
-static struct rpc_call *any_call(const struct connection *c)
-{
-    for (uint32_t i = 0; i < c->bucket_count; i++)
-        if (c->calls[i]) return c->calls[i];
-    return NULL;
-}
-
 /* -- the end -- */
 
-/* Every call is gone before the first handler hears of it: what a handler then does to another call
- * of this connection is answered with ERR_CLOSED. */
-static void end_calls(struct connection *c)
-{
-    struct rpc_call *call;
-
-    for (uint32_t i = 0; i < c->bucket_count; i++)
-        for (call = c->calls[i]; call; call = call->chain) call->gone = true;
-    while ((call = any_call(c)) != NULL) {
-        connection_remove(c, call);
-        call_gone(call);
-    }
-}
-
+/* From here on call_is_gone holds for every call, so what a handler does to a call of this
+ * connection is answered with ERR_CLOSED; teardown.c ends the calls. */
 static void drop_h2(struct connection *c)
 {
     c->state = CONNECTION_ENDED;
     list_remove(&c->dirty);
-    end_calls(c);
-    h2_close(c->h2);
-    c->h2 = NULL;
     buf_deinit(&c->page_head);
+    teardown_begin(c);
 }
 
 /* What was written still leaves, and the peer has a moment to read it. */
@@ -126,7 +106,7 @@ void connection_cut(struct connection *c)
 {
     if (c->state != CONNECTION_ENDED) drop_h2(c);
     timer_stop(&c->timer);
-    stream_close(c->stream);
+    if (c->stream) stream_close(c->stream);
 }
 
 /* From inside h2's events, too: the next flush says what is left to say and ends it. */
@@ -137,13 +117,26 @@ static void fail(struct connection *c)
     connection_mark_dirty(c);
 }
 
-static void fail_abuse(struct connection *c, const char *what)
+static void fail_because(struct connection *c, enum refused reason, const char *what)
 {
     if (c->state != CONNECTION_OPEN) return;
-    meter_refused(c->server, REFUSED_ABUSE);
+    meter_refused(c->server, reason);
     LOG_WARN(&c->server->log, "connection closed for abuse", log_text("what", what),
-             log_text("peer", stream_peer_address(c->stream)), log_str("identity", c->peer->key));
+             log_text("peer", c->address), log_str("identity", c->peer->key),
+             log_u64("calls", c->call_count), log_u64("metadata_bytes", c->metadata));
     fail(c);
+}
+
+static void fail_abuse(struct connection *c, const char *what)
+{
+    fail_because(c, REFUSED_ABUSE, what);
+}
+
+void connection_too_much(struct connection *c)
+{
+    if (c->state != CONNECTION_OPEN) return;
+    h2_go_away_because(c->h2, H2_ENHANCE_YOUR_CALM, STR("metadata of open calls"));
+    fail_because(c, REFUSED_MEMORY, "metadata of open calls");
 }
 
 /* -- the clock -- */
@@ -236,6 +229,7 @@ static mono_time next_due(const struct connection *c)
     mono_time due = mono_min(mono_min(idle_due(c), greeting_due(c)), headers_due(c));
 
     due = mono_min(due, mono_min(ping_due(c), mono_min(write_due(c), stall_due(c))));
+    due = mono_min(due, body_due(c));
     return mono_min(mono_min(due, stranger_due(c)), c->drain_step);
 }
 
@@ -272,6 +266,8 @@ static void look(struct connection *c, mono_time now)
         connection_flush(c);
     } else if (mono_due(stranger_due(c), now)) {
         stranger_expire(c, now);
+    } else if (mono_due(body_due(c), now)) {
+        body_expire(c, now);
     } else if (mono_due(idle_due(c), now)) {
         h2_go_away(c->h2, H2_NO_ERROR);
         h2_go_away(c->h2, H2_NO_ERROR);
@@ -348,15 +344,15 @@ static void on_writable(void *owner, int32_t stream)
 
 /* An answer was made and thrown away. h2 counts the resets of calls that run; those that we
  * answer at once would otherwise cost a flooder nothing. */
-static void count_wasted(struct connection *c)
+static void count_wasted(struct connection *c, uint32_t *count, uint32_t max)
 {
     mono_time now = loop_now(c->server->io->loop);
 
     if (mono_elapsed_ms(c->wasted_since, now) >= WASTED_WINDOW_MS) {
         c->wasted_since = now;
-        c->wasted = 0;
+        c->wasted = c->abandoned = 0;
     }
-    if (++c->wasted <= WASTED_MAX || c->state != CONNECTION_OPEN) return;
+    if (++*count <= max || c->state != CONNECTION_OPEN) return;
     h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
     fail_abuse(c, "resets");
 }
@@ -366,7 +362,10 @@ static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
     struct connection *c = owner;
     struct rpc_call *call = connection_call(c, stream);
 
-    if (code != H2_NO_ERROR && (!call || (call->finished && !call->cancelled))) count_wasted(c);
+    if (code != H2_NO_ERROR && (!call || (call->finished && !call->cancelled)))
+        count_wasted(c, &c->wasted, WASTED_MAX);
+    else if (code != H2_NO_ERROR && call->responded && !call->finished)
+        count_wasted(c, &c->abandoned, ABANDONED_MAX);
     stranger_gone(c, stream);
     if (!call) return;
     connection_remove(c, call);
@@ -464,8 +463,10 @@ static void on_closed(void *owner, enum err why, const struct note *note)
     struct connection *c = owner;
 
     (void)why, (void)note;
+    c->stream = NULL;
+    timer_stop(&c->timer);
     if (c->state != CONNECTION_ENDED) drop_h2(c);
-    server_connection_gone(c->server, c);
+    if (list_empty(&c->ended)) server_connection_gone(c->server, c); /* else teardown.c does */
 }
 
 static const struct stream_events stream_events = {
@@ -490,6 +491,27 @@ static bool is_over(const struct connection *c)
            h2_streams(c->h2) == 0 && !h2_has_output(c->h2);
 }
 
+/* Answers without a body are held by no window, so a peer that asks and never reads would make us
+ * keep one for each request. While many wait, we do not read what else it asks. */
+static void judge_unread(struct connection *c)
+{
+    size_t waiting, most = c->server->limits.socket_output_max;
+
+    if (c->state != CONNECTION_OPEN) return;
+    waiting = h2_answers_pending(c->h2);
+    if (waiting + c->metadata > c->server->limits.metadata_per_connection_max) {
+        connection_too_much(c);
+        return;
+    }
+    if (!c->unread && waiting > most) {
+        c->unread = true;
+        stream_pause(c->stream);
+    } else if (c->unread && waiting <= most / 2) {
+        c->unread = false;
+        stream_resume(c->stream);
+    }
+}
+
 void connection_flush(struct connection *c)
 {
     struct buf *output = &c->server->output;
@@ -500,6 +522,7 @@ void connection_flush(struct connection *c)
     if (c->state == CONNECTION_ENDED) return;
     if (bound - min_size(bound, pending) < min_size(ROOM_MIN, bound / 2)) {
         if (c->state == CONNECTION_FAILED) connection_end(c);
+        judge_unread(c);
         return; /* on_drained comes back to it */
     }
     buf_clear(output);
@@ -521,11 +544,27 @@ void connection_flush(struct connection *c)
         connection_end(c);
     else if (h2_pending(c->h2) > 0)
         connection_wake_by(c, stall_due(c));
+    judge_unread(c);
 }
 
 /* -- the beginning -- */
 
 static const struct tls_identity nobody; /* let in without a certificate */
+
+/* The stream's own are gone with on_closed; calls may be ended later. */
+static enum err copy_peer(const struct listening *l, struct connection *c)
+{
+    const struct tls_identity *identity = stream_peer_identity(c->stream);
+
+    c->address = str_dup(str_from(stream_peer_address(c->stream)));
+    if (!c->address) return ERR_NOMEM;
+    if (!identity) {
+        c->identity = l->tls ? &nobody : NULL;
+        return ERR_OK;
+    }
+    c->identity = c->own_identity = tls_identity_copy(identity);
+    return c->identity ? ERR_OK : ERR_NOMEM;
+}
 
 static enum err open_connection(struct listening *l, struct stream *stream,
                                 struct connection **ret_connection)
@@ -540,21 +579,25 @@ static enum err open_connection(struct listening *l, struct stream *stream,
     list_init(&c->dirty);
     c->server = s;
     c->stream = stream;
-    c->identity = stream_peer_identity(stream);
-    if (l->tls && !c->identity) c->identity = &nobody;
+    list_init(&c->ended);
+    list_init(&c->bodies);
+    list_init(&c->waiting);
     c->opened = c->heard = c->idle_since = c->moved = c->wasted_since = loop_now(s->io->loop);
     c->stall_since = c->opened;
     c->ping_sent = c->stall_asked = c->drain_step = MONO_NEVER;
     pace_init(&c->pace);
-    err = timer_init(&c->timer, s->io->loop, on_timer);
+    err = copy_peer(l, c);
+    if (!err) err = timer_init(&c->timer, s->io->loop, on_timer);
     if (!err) err = h2_open(H2_SERVER, &limits, &h2_events, c, &c->h2);
     if (!err) {
-        c->peer = limits_join(s, c->identity, stream_peer_address(stream));
+        c->peer = limits_join(s, c->identity, c->address);
         if (!c->peer) err = ERR_FULL;
     }
     if (err) {
         h2_close(c->h2);
         timer_deinit(&c->timer);
+        free(c->own_identity);
+        free(c->address);
         free(c);
         return err;
     }
@@ -586,7 +629,7 @@ void connection_accept(void *owner, struct stream *own_stream)
     list_append(&s->connections, &c->link);
     s->stats.connections++;
     s->stats.connections_total++;
-    meter_connections(s);
+    meter_connections(s, 1);
     stream_start(own_stream, &stream_events, c);
     connection_wake_by(c, next_due(c));
     if (!s->page) connection_mark_dirty(c); /* our SETTINGS; else after the first byte: page.c */

@@ -1,7 +1,8 @@
 /* What a server holds for its peers at most: defaults, and the books per identity.
  *
  * Buffered bytes are those a peer makes us keep beyond one connection's windows and queues:
- * requests that are half read or wait, answers it has not taken. */
+ * requests that are half read or wait, answers it has not taken. Metadata is charged apart, because
+ * a peer can make much of it with few bytes: one byte names an entry of the header table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@
 enum {
     PEERS_MAX = 1 << 20,   /* never reached: each has a connection */
     KEY_MAX = 512,         /* of an identity; more is cut, and shares the books */
-    H2_OVERHEAD = 3 << 20, /* nghttp2's own state: streams, header tables, control frames */
+    H2_OVERHEAD = 3 << 20, /* nghttp2's own state: header tables, control frames */
+    STREAMS_RECKONED = 65536, /* that a limit raised by hand may add to it, 1 KiB each */
 };
 
 #define DEFAULT(field, value)                                                                      \
@@ -22,10 +24,13 @@ enum err limits_settle(const struct rpc_server_limits *given, struct rpc_server_
 
     DEFAULT(connections_max, 10000);
     DEFAULT(connections_per_identity_max, 1000);
-    DEFAULT(streams_per_connection_max, 1024);
+    DEFAULT(streams_per_connection_max, 1000);
     DEFAULT(calls_max, 100000);
     DEFAULT(buffered_max, (size_t)1 << 30);
     DEFAULT(buffered_per_identity_max, (size_t)512 << 20);
+    DEFAULT(metadata_per_connection_max, 4 << 20);
+    DEFAULT(metadata_per_identity_max, 64 << 20);
+    DEFAULT(metadata_max, 256 << 20);
     DEFAULT(header_bytes_max, 64 << 10);
     DEFAULT(stream_window, 256 << 10);
     DEFAULT(connection_window, 1 << 20);
@@ -34,6 +39,7 @@ enum err limits_settle(const struct rpc_server_limits *given, struct rpc_server_
     DEFAULT(socket_output_max, 256 << 10);
     DEFAULT(handshake_timeout_ms, 10 * MS_PER_SECOND);
     DEFAULT(header_timeout_ms, 10 * MS_PER_SECOND);
+    DEFAULT(body_timeout_ms, 30 * MS_PER_SECOND);
     DEFAULT(write_timeout_ms, 60 * MS_PER_SECOND);
     DEFAULT(ping_after_ms, 7200 * MS_PER_SECOND);
     DEFAULT(ping_timeout_ms, 20 * MS_PER_SECOND);
@@ -55,7 +61,7 @@ struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
         .stream_output_max = limits->stream_output_max,
         .output_max = limits->output_max,
         .memory_max = limits->output_max + H2_OVERHEAD +
-                      (uint32_t)min_u64(limits->streams_per_connection_max, 1 << 20) * 1024,
+                      (uint32_t)min_u64(limits->streams_per_connection_max, STREAMS_RECKONED) * 1024,
     };
 }
 
@@ -85,7 +91,7 @@ static struct peer *peer_new(struct rpc_server *s, struct str key)
     if (key.len > 0) memcpy(peer->text, key.at, key.len);
     peer->key = str_of(peer->text, key.len);
     peer->connections = 0;
-    peer->buffered = 0;
+    peer->buffered = peer->metadata = 0;
     if (map_put(&s->peers, peer->key, peer)) {
         free(peer);
         return NULL;
@@ -112,7 +118,7 @@ void limits_leave(struct rpc_server *s, struct peer *peer)
     if (!peer) return;
     assert(peer->connections > 0);
     if (--peer->connections > 0) return;
-    assert(peer->buffered == 0); /* every call gave back what it was charged */
+    assert(peer->buffered == 0 && peer->metadata == 0); /* calls refund what they were charged */
     map_remove(&s->peers, peer->key);
     free(peer);
 }
@@ -144,4 +150,35 @@ void limits_refund(struct rpc_call *call, size_t bytes)
     call->charged -= bytes;
     peer->buffered -= bytes;
     s->stats.buffered -= bytes;
+}
+
+enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
+{
+    struct rpc_server *s = call->server;
+    struct connection *c = call->connection;
+    struct peer *peer = c->peer;
+
+    if (bytes > s->limits.metadata_per_connection_max - c->metadata) return ERR_TOO_LARGE;
+    if (peer->metadata > s->limits.metadata_per_identity_max ||
+        bytes > s->limits.metadata_per_identity_max - peer->metadata ||
+        bytes > s->limits.metadata_max - s->stats.metadata)
+        return ERR_FULL;
+    c->metadata += bytes;
+    peer->metadata += bytes;
+    s->stats.metadata += bytes;
+    call->metadata_charged += bytes;
+    return ERR_OK;
+}
+
+void limits_refund_metadata(struct rpc_call *call)
+{
+    struct connection *c = call->connection;
+    size_t bytes = call->metadata_charged;
+
+    assert(bytes <= c->metadata && bytes <= c->peer->metadata &&
+           bytes <= call->server->stats.metadata);
+    call->metadata_charged = 0;
+    c->metadata -= bytes;
+    c->peer->metadata -= bytes;
+    call->server->stats.metadata -= bytes;
 }

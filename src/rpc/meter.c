@@ -18,6 +18,8 @@ static const struct str refused_reasons[REFUSED_COUNT] = {
     [REFUSED_IDENTITY] = {"connections per identity", 24},
     [REFUSED_CALLS] = {"calls", 5},
     [REFUSED_ABUSE] = {"abuse", 5},
+    [REFUSED_MEMORY] = {"memory", 6},
+    [REFUSED_BODY] = {"slow body", 9},
 };
 
 static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, struct note *note)
@@ -140,10 +142,13 @@ void meter_call_began(struct rpc_server *s)
 
 void meter_refused(struct rpc_server *s, enum refused why)
 {
+    if (why == REFUSED_MEMORY) s->stats.memory_closed++;
     if (why == REFUSED_CALLS)
         s->stats.calls_refused++;
-    else if (why == REFUSED_ABUSE)
+    else if (why == REFUSED_ABUSE || why == REFUSED_MEMORY)
         s->stats.abuse_closed++;
+    else if (why == REFUSED_BODY)
+        s->stats.bodies_expired++;
     else
         s->stats.connections_refused++;
     if (s->meter) counter_inc(s->meter->refused[why]);
@@ -155,9 +160,9 @@ void meter_late_data(struct rpc_server *s, uint64_t bytes)
     if (s->meter) counter_add(s->meter->late, bytes);
 }
 
-void meter_connections(struct rpc_server *s)
+void meter_connections(struct rpc_server *s, int change)
 {
-    if (s->meter) gauge_set(s->meter->connections, s->stats.connections);
+    if (s->meter) gauge_add(s->meter->connections, change); /* the servers of a process share it */
 }
 
 /* "received=0.02ms decoded=0.31ms applied=1204.10ms" */

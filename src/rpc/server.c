@@ -49,6 +49,7 @@ void server_wake(struct rpc_server *s)
 
 static void on_end_task(struct task *task);
 static void on_drain_timer(struct timer *timer);
+static void on_teardown_timer(struct timer *timer);
 
 enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_server **ret_server,
                          struct note *note)
@@ -64,6 +65,7 @@ enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_se
     list_init(&s->connections);
     list_init(&s->dirty);
     list_init(&s->due);
+    list_init(&s->ended);
     task_init(&s->wake, on_wake);
     task_init(&s->end, on_end_task);
     map_init(&s->by_path, RPC_METHODS_MAX, entropy_u64(s->io->entropy));
@@ -71,7 +73,9 @@ enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_se
     err = limits_settle(&options->limits, &s->limits);
     if (err) note_set(note, "the limits of the server contradict each other");
     if (!err) err = timer_init(&s->drain_timer, s->io->loop, on_drain_timer);
+    if (!err) err = timer_init(&s->teardown_timer, s->io->loop, on_teardown_timer);
     if (err) {
+        timer_deinit(&s->drain_timer);
         free(s);
         return err;
     }
@@ -87,11 +91,13 @@ enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_se
 static void free_server(struct rpc_server *s)
 {
     assert(list_empty(&s->connections) && list_empty(&s->due) && list_empty(&s->dirty));
-    assert(s->stats.calls == 0 && s->stats.buffered == 0);
+    assert(list_empty(&s->ended));
+    assert(s->stats.calls == 0 && s->stats.buffered == 0 && s->stats.metadata == 0);
     turn_hook_remove(&s->hook);
     task_cancel(&s->wake);
     task_cancel(&s->end);
     timer_deinit(&s->drain_timer);
+    timer_deinit(&s->teardown_timer);
     while (s->kept) {
         struct rpc_call *call = s->kept;
         s->kept = call->chain;
@@ -277,6 +283,11 @@ static void tell_drained(struct rpc_server *s)
     if (done) done(s->drained_owner);
 }
 
+static void on_teardown_timer(struct timer *timer)
+{
+    teardown_run(CONTAINER_OF(timer, struct rpc_server, teardown_timer));
+}
+
 static void on_drain_timer(struct timer *timer)
 {
     tell_drained(CONTAINER_OF(timer, struct rpc_server, drain_timer));
@@ -286,6 +297,7 @@ static void on_drain_timer(struct timer *timer)
  * ends. */
 static void tell_drain(struct connection *c)
 {
+    if (c->state == CONNECTION_ENDED) return;
     for (uint32_t i = 0; i < c->bucket_count; i++)
         for (struct rpc_call *call = c->calls[i]; call; call = call->chain) call_drain(call);
 }
@@ -313,12 +325,15 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
     list_remove(&c->link);
     limits_leave(s, c->peer);
     timer_deinit(&c->timer);
+    free(c->own_identity);
+    free(c->address);
     free(c->calls);
     free(c);
     s->stats.connections--;
-    meter_connections(s);
-    if (s->closing)
-        finish_if_closed(s);
+    meter_connections(s, -1);
+    /* Deferred: a caller still holds the server. */
+    if (s->closing && list_empty(&s->connections))
+        loop_defer(s->io->loop, &s->end);
     else if (s->draining && list_empty(&s->connections))
         tell_drained(s);
 }

@@ -33,10 +33,15 @@ struct rpc_method {
 struct rpc_server_limits {                 /* 0: the default behind it */
     uint32_t connections_max;              /* 10,000 */
     uint32_t connections_per_identity_max; /* 1,000; by identity under TLS, by address else */
-    uint32_t streams_per_connection_max;   /* 1,024 */
+    uint32_t streams_per_connection_max;   /* 1,000 */
     uint32_t calls_max;                    /* 100,000 in all; more get RESOURCE_EXHAUSTED */
     size_t buffered_max;                   /* 1 GiB in all: half-read requests, unsent answers */
     size_t buffered_per_identity_max;      /* 512 MiB */
+    /* Metadata that open calls keep, and answers without a body that the peer has not read: past
+     * the first the connection is closed, past the others the call gets RESOURCE_EXHAUSTED. */
+    size_t metadata_per_connection_max;    /* 4 MiB */
+    size_t metadata_per_identity_max;      /* 64 MiB */
+    size_t metadata_max;                   /* 256 MiB in all */
     uint32_t header_bytes_max;             /* 64 KiB per request, RFC 9113 accounting */
     uint32_t stream_window;                /* 256 KiB a client may send on a stream unread */
     uint32_t connection_window;            /* 1 MiB, over its streams */
@@ -45,6 +50,10 @@ struct rpc_server_limits {                 /* 0: the default behind it */
     uint32_t socket_output_max;            /* 256 KiB written and not yet taken by the kernel */
     uint64_t handshake_timeout_ms; /* 10,000 for TLS; as much again for the HTTP/2 preface */
     uint64_t header_timeout_ms;    /* 10,000 for a request's headers: slow loris */
+    /* 30,000 for the rest of a request (a stream: of a message) to arrive, or for each period of
+     * that length to bring RPC_BODY_RATE_MIN bytes a second; else DEADLINE_EXCEEDED. Time in which
+     * we do not read does not count. */
+    uint64_t body_timeout_ms;
     uint64_t write_timeout_ms;     /* 60,000 without the peer's kernel taking a byte; without its
                                     * windows letting one go: it is asked by a ping if it reads */
     uint64_t idle_timeout_ms;      /* 0: never; a connection without streams is closed */
@@ -53,6 +62,7 @@ struct rpc_server_limits {                 /* 0: the default behind it */
                                     * warnings' worth ENHANCE_YOUR_CALM */
     uint64_t slow_call_ms;         /* 1,000: goes to the slow-request log; unary only */
 };
+enum { RPC_BODY_RATE_MIN = 16 << 10 };
 struct rpc_server_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
@@ -98,8 +108,14 @@ void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void
 struct rpc_server_stats {
     uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;
     uint64_t late_bytes; /* of data that came for streams that were gone */
+    uint64_t memory_closed;  /* connections closed by metadata_per_connection_max; abuse_closed
+                              * counts them too */
+    uint64_t bodies_expired; /* calls ended by body_timeout_ms */
+    uint64_t teardown_steps; /* calls ended and buckets passed after connections were over */
+    uint32_t teardown_turn_max; /* the most calls ended in one turn of that */
+    uint64_t unchoked;       /* calls looked at because their connection was not choked any more */
     uint32_t connections, calls;
-    size_t buffered;
+    size_t buffered, metadata;
 };
 struct rpc_server_stats rpc_server_stats(const struct rpc_server *server);
 #endif

@@ -3,6 +3,8 @@
  *   server.c      methods, listeners, the turn, draining, the end
  *   connection.c  bytes in and out over one stream and one h2, its clock
  *   pace.c        how a peer paces its bytes: stalls and pings
+ *   teardown.c    ends the calls of connections that are over, in slices
+ *   body.c        the timeout of request bodies
  *   call.c        life of a call, what a handler may ask of it
  *   call_in.c     from headers to a call, from data to messages
  *   call_out.c    messages and status on their way out
@@ -33,6 +35,7 @@ enum {
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
     SCRATCH_KEPT_MAX = 256 << 10, /* a larger scratch buffer is given back at the end of a turn */
+    TEARDOWN_PER_TURN = 128,      /* steps of teardown.c */
 };
 
 struct method {
@@ -47,7 +50,7 @@ struct method {
 struct peer {
     struct str key;
     uint32_t connections;
-    size_t buffered;
+    size_t buffered, metadata;
     char text[];
 };
 
@@ -83,7 +86,7 @@ struct listening {
 enum connection_state {
     CONNECTION_OPEN,
     CONNECTION_FAILED, /* to be ended with the next flush; no input any more */
-    CONNECTION_ENDED,  /* our side is ended or cut; only on_closed is awaited */
+    CONNECTION_ENDED,  /* our side is ended or cut; waits for teardown.c and on_closed */
 };
 /* -- stranger.c: requests that are no gRPC -- */
 enum { STRANGERS_MAX = 8 }; /* of one connection whose answer waits for the request's end */
@@ -111,17 +114,25 @@ void stranger_expire(struct connection *c, mono_time now); /* answers those whos
 struct connection {
     struct list link;  /* in server.connections */
     struct list dirty; /* in server.dirty, or alone */
+    struct list ended; /* in server.ended while teardown.c has work, or alone */
     struct rpc_server *server;
-    struct stream *stream;
-    struct h2 *h2; /* NULL once ended */
+    struct stream *stream; /* NULL after on_closed */
+    struct h2 *h2;         /* NULL once torn down */
+    /* Copies: calls outlive the stream while teardown.c works. */
     const struct tls_identity *identity;
+    struct tls_identity *own_identity;
+    char *address;
     struct peer *peer;
     enum connection_state state;
     struct rpc_call **calls; /* by stream, chained */
-    uint32_t call_count, bucket_count;
-    size_t held;      /* in the outboxes of its calls, see call_out.c */
-    uint64_t answers; /* headers and messages sent */
-    bool choked;      /* `held` is too much: requests wait unread */
+    uint32_t call_count, bucket_count, teardown_at;
+    size_t metadata;     /* bytes of metadata its open calls keep */
+    struct list bodies;  /* calls whose request is incomplete, see body.c */
+    struct list waiting; /* calls with input that is not read because `choked` is set */
+    size_t held;         /* in the outboxes of its calls, see call_out.c */
+    uint64_t answers;    /* headers and messages sent */
+    bool choked;         /* `held` is too much: requests wait unread */
+    bool unread;         /* input is paused: too many bytes of answers wait for the peer to read */
     bool encodings_told;
     struct method *last; /* that was called; the next call is likely one of the same */
     struct stranger strangers[STRANGERS_MAX];
@@ -133,6 +144,7 @@ struct connection {
     mono_time opened, heard, idle_since, moved, wasted_since;
     mono_ns read_at;         /* when the bytes came that are being, or were last, read */
     uint32_t wasted;         /* answers thrown away by the peer's resets */
+    uint32_t abandoned;      /* answered calls the peer reset before their end */
     uint64_t late;           /* data for streams that were gone, see h2_data_told */
     mono_time ping_sent;     /* MONO_NEVER: none is out */
     mono_time stall_since;   /* the peer's windows last let data go */
@@ -148,6 +160,7 @@ void connection_flush(struct connection *c);
 void connection_drain(struct connection *c);
 void connection_wake_by(struct connection *c, mono_time due);
 void connection_cut(struct connection *c); /* drops everything; on_closed follows */
+void connection_too_much(struct connection *c); /* metadata_per_connection_max is passed */
 struct rpc_call *connection_call(const struct connection *c, int32_t stream);
 bool connection_put(struct connection *c, struct rpc_call *call);
 void connection_remove(struct connection *c, struct rpc_call *call);
@@ -164,10 +177,14 @@ struct stage {
 struct rpc_call {
     struct rpc_call *chain; /* in its connection's bucket, or the server's kept ones */
     struct list due;        /* in server.due, or alone */
+    struct list body;       /* in connection.bodies, or alone */
+    struct list waiting;    /* in connection.waiting, or alone */
+    mono_time body_check;   /* when body.c looks at it next */
+    size_t body_came;       /* bytes since the last look */
     struct rpc_server *server;
     struct connection *connection;
     struct method *method;
-    const struct tls_identity *caller; /* the peer, or whom a replica names */
+    const struct tls_identity *caller; /* whom a replica names; NULL: the peer itself */
     int32_t stream;
     struct str path;
     struct arena head, arena; /* metadata, for the whole call; messages */
@@ -181,6 +198,7 @@ struct rpc_call {
     size_t outbox_at;
     size_t reply_left; /* of a message that is given piece by piece */
     size_t charged;    /* against the limits on buffered bytes: inbox, reader, outbox */
+    size_t metadata_charged; /* against the limits on metadata, see limits.c */
     struct timer timer;
     mono_time deadline;
     mono_ns began;
@@ -205,8 +223,13 @@ struct rpc_call {
     bool trailers_sent; /* ... and handed over */
     bool cancelled;     /* nobody waits */
     bool done_told;     /* on_done was called */
-    bool gone;          /* the stream is closed */
+    bool gone;          /* the stream is closed; ask call_is_gone */
 };
+/* Nobody can be answered: the stream is closed, or its connection has ended. */
+static inline bool call_is_gone(const struct rpc_call *call)
+{
+    return call->gone || call->connection->state == CONNECTION_ENDED;
+}
 /* call.c */
 struct rpc_call *call_new(struct connection *c, int32_t stream); /* NULL: no memory, or calls_max */
 void call_free(struct rpc_call *call);
@@ -226,6 +249,16 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
 void call_data(struct rpc_call *call, struct str bytes);
 void call_end(struct rpc_call *call);
 void call_advance(struct rpc_call *call, struct str fresh);
+/* teardown.c */
+void teardown_begin(struct connection *c);
+void teardown_run(struct rpc_server *s); /* one slice; starts the timer if more is left */
+
+/* body.c */
+void body_wait(struct rpc_call *call); /* the request is incomplete from now on */
+void body_over(struct rpc_call *call); /* ... and is not any more; fine when it was not */
+mono_time body_due(const struct connection *c);
+void body_expire(struct connection *c, mono_time now);
+
 /* call_out.c */
 void call_pump(struct rpc_call *call);
 void call_drop_outbox(struct rpc_call *call);
@@ -240,9 +273,21 @@ void limits_leave(struct rpc_server *s, struct peer *peer);
 /* ERR_FULL: the bytes must not be kept. */
 enum err limits_charge(struct rpc_call *call, size_t bytes);
 void limits_refund(struct rpc_call *call, size_t bytes);
+/* The same for metadata that an open call keeps. ERR_TOO_LARGE: the connection's limit is passed;
+ * ERR_FULL: the limit of its identity or of the server. Nothing is charged then. */
+enum err limits_charge_metadata(struct rpc_call *call, size_t bytes);
+void limits_refund_metadata(struct rpc_call *call);
 
 /* -- meter.c -- */
-enum refused { REFUSED_CONNECTIONS, REFUSED_IDENTITY, REFUSED_CALLS, REFUSED_ABUSE, REFUSED_COUNT };
+enum refused {
+    REFUSED_CONNECTIONS,
+    REFUSED_IDENTITY,
+    REFUSED_CALLS,
+    REFUSED_ABUSE,
+    REFUSED_MEMORY,
+    REFUSED_BODY,
+    REFUSED_COUNT
+};
 struct rpc_meter {
     struct metric_family *calls, *seconds, *bytes;
     struct gauge *running, *connections;
@@ -253,7 +298,7 @@ void meter_call_began(struct rpc_server *s);
 void meter_call_ended(struct rpc_call *call); /* with the slow-request log */
 void meter_refused(struct rpc_server *s, enum refused why);
 void meter_late_data(struct rpc_server *s, uint64_t bytes);
-void meter_connections(struct rpc_server *s);
+void meter_connections(struct rpc_server *s, int change);
 /* Takes the client's id from its metadata, or draws one. */
 void trace_take(struct rpc_call *call);
 
@@ -272,14 +317,14 @@ struct rpc_server {
     void *page_owner;
     struct listening listening[RPC_LISTENERS_MAX];
     size_t listener_count;
-    struct list connections, dirty, due;
+    struct list connections, dirty, due, ended;
     struct map peers;
     struct rpc_call *kept;
     size_t kept_count;
     struct buf output, message, inflated; /* scratch: a flush, an encoded message, a request */
     struct turn_hook hook;
     struct task wake, end;
-    struct timer drain_timer;
+    struct timer drain_timer, teardown_timer;
     struct rpc_server_stats stats;
     uint8_t traces[TRACE_POOL][RPC_TRACE_LEN / 2];
     size_t traces_left;

@@ -232,6 +232,8 @@ void h2_stream_free(struct h2 *h2, struct h2_stream *stream)
 {
     assert(list_empty(&stream->link));
     h2_stream_drop_output(h2, stream);
+    assert(h2->answers_pending >= stream->answer_bytes + stream->trailer_bytes);
+    h2->answers_pending -= stream->answer_bytes + stream->trailer_bytes;
     h2_memory_free(&h2->memory, stream->trailers);
     h2_memory_free(&h2->memory, stream);
 }
@@ -323,6 +325,18 @@ size_t h2_stream_pending(const struct h2 *h2, int32_t id)
 size_t h2_pending(const struct h2 *h2)
 {
     return h2->pending;
+}
+
+size_t h2_answers_pending(const struct h2 *h2)
+{
+    return h2->answers_pending;
+}
+
+size_t h2_receive_window(const struct h2 *h2)
+{
+    int32_t window = nghttp2_session_get_local_window_size(h2->session);
+
+    return window > 0 ? (size_t)window : 0;
 }
 
 size_t h2_streams(const struct h2 *h2)

@@ -58,6 +58,7 @@ struct h2_stream {
     size_t unconsumed;    /* told by on_data, not yet by h2_consume */
     nghttp2_nv *trailers; /* kept until the stream dies: nghttp2 does not copy their text */
     size_t trailers_count;
+    size_t answer_bytes, trailer_bytes; /* server: in h2.answers_pending */
     uint64_t length, came; /* server: of the body, as was said and as it comes */
     bool answered;         /* server: h2_respond was called; client: response headers were told */
     bool deferred;         /* nghttp2 has asked for data, and there was none */
@@ -140,6 +141,7 @@ struct h2 {
     struct list closed;    /* out of the table, on_closed still to be told */
     uint32_t turns;        /* output was taken so often */
     size_t pending;        /* over all streams */
+    size_t answers_pending;
     struct str left;       /* gathered by nghttp2, not yet taken */
     int32_t last_accepted; /* after the final GOAWAY: no stream above it */
     enum err failed;       /* sticky; ERR_OK while it lives */

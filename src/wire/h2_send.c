@@ -97,6 +97,10 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     stream = h2_streams_get(&h2->streams, frame->hd.stream_id);
     if (!stream) return 0;
     stream->sent = true;
+    if (frame->hd.type == NGHTTP2_HEADERS) {
+        h2->answers_pending -= stream->answer_bytes;
+        stream->answer_bytes = 0;
+    }
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
     stream->sent_end = true;
     /* The answer is whole and the request is not: what follows of it is for nobody (RFC 9113,
@@ -177,6 +181,14 @@ static enum err open_stream(struct h2 *h2, int32_t id, struct h2_stream **ret_st
     return ERR_OK;
 }
 
+static size_t fields_bytes(const struct h2_header *headers, size_t count)
+{
+    size_t bytes = count * sizeof(nghttp2_nv);
+
+    for (size_t i = 0; i < count; i++) bytes += headers[i].name.len + headers[i].value.len;
+    return bytes;
+}
+
 enum err h2_respond(struct h2 *h2, int32_t id, const struct h2_header *headers, size_t count,
                     bool end)
 {
@@ -193,6 +205,8 @@ enum err h2_respond(struct h2 *h2, int32_t id, const struct h2_header *headers, 
         return ERR_NOMEM;
     stream->answered = true;
     stream->ending = end;
+    stream->answer_bytes = fields_bytes(headers, count);
+    h2->answers_pending += stream->answer_bytes;
     return ERR_OK;
 }
 
@@ -253,6 +267,8 @@ enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *hea
     err = h2_fields_make(h2, headers, count, fields);
     if (!err) err = keep_trailers(h2, stream, fields, count);
     if (err) return err;
+    stream->trailer_bytes = fields_bytes(headers, count);
+    h2->answers_pending += stream->trailer_bytes;
     stream->ending = true;
     list_remove(&stream->link); /* it will not write again */
     return wake(h2, stream);

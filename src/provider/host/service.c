@@ -405,7 +405,6 @@ void host_service_close(struct host_service *service)
 
 void host_server_limits(struct rpc_server_limits *limits)
 {
-    limits->streams_per_connection_max = 8192; /* a shard has as many calls at once */
     limits->calls_max = 200000;
     limits->stream_output_max = 256 << 10;
     limits->output_max = 4 << 20;

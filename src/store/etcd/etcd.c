@@ -429,7 +429,6 @@ enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct no
 struct rpc_server_limits etcd_server_limits(void)
 {
     return (struct rpc_server_limits){
-        .streams_per_connection_max = 1000000,
         .ping_min_interval_ms = 5000,
     };
 }

@@ -1,0 +1,71 @@
+/* Ends the calls of connections that are over, in slices.
+ *
+ * A peer that hangs up may leave as many open calls as its connections allow, and each of them
+ * costs its handler's on_done. The loop's turn also carries Raft, so a turn ends at most
+ * TEARDOWN_PER_TURN calls, whatever number of connections ended. The rest waits for the next turn.
+ * Until a call is ended it counts: against calls_max, buffered bytes and metadata.
+ *
+ * Invariants: a connection in server.ended has the state CONNECTION_ENDED, so no handler can answer
+ * a call of it and no call is added to it. A connection is freed when its calls are ended, its h2
+ * is closed and on_closed has come, in whichever order. The cursor `teardown_at` only moves
+ * forward: all slices of a connection together look at each bucket and each call once. */
+#include "rpc/server_internal.h"
+
+enum { STREAMS_PER_STEP = 8 }; /* freeing a stream of an h2 costs far less than ending a call */
+
+void teardown_begin(struct connection *c)
+{
+    assert(c->state == CONNECTION_ENDED && list_empty(&c->ended));
+    list_append(&c->server->ended, &c->ended);
+    timer_start_in(&c->server->teardown_timer, 0);
+}
+
+/* Ends at most `max` calls; returns how many it ended. */
+static size_t end_calls(struct connection *c, size_t max)
+{
+    size_t count = 0;
+
+    while (c->call_count > 0 && count < max) {
+        struct rpc_call *call;
+        assert(c->teardown_at < c->bucket_count);
+        c->server->stats.teardown_steps++;
+        call = c->calls[c->teardown_at];
+        if (!call) {
+            c->teardown_at++;
+            continue;
+        }
+        connection_remove(c, call);
+        call_gone(call);
+        count++;
+    }
+    return count;
+}
+
+/* An h2 is freed in one piece, so one whose streams pass the budget gets a turn to itself. */
+static size_t close_h2(struct connection *c, size_t left)
+{
+    size_t cost = 1 + h2_streams(c->h2) / STREAMS_PER_STEP;
+
+    if (cost > left && left < TEARDOWN_PER_TURN) return 0;
+    h2_close(c->h2);
+    c->h2 = NULL;
+    return min_size(cost, left);
+}
+
+void teardown_run(struct rpc_server *s)
+{
+    size_t left = TEARDOWN_PER_TURN, calls = 0;
+
+    while (left > 0 && !list_empty(&s->ended)) {
+        struct connection *c = CONTAINER_OF(s->ended.next, struct connection, ended);
+        size_t count = end_calls(c, left);
+        calls += count;
+        left -= count;
+        if (c->call_count == 0) left -= close_h2(c, left);
+        if (c->h2) break; /* the rest of it is for the next turn */
+        list_remove(&c->ended);
+        if (!c->stream) server_connection_gone(s, c);
+    }
+    if (calls > s->stats.teardown_turn_max) s->stats.teardown_turn_max = (uint32_t)calls;
+    if (!list_empty(&s->ended)) timer_start_in(&s->teardown_timer, 0);
+}
