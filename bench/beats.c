@@ -22,6 +22,7 @@
 enum {
     TARGETS_MAX = 16,
     WORKERS_MAX = 1 << 20,
+    CONNECTIONS_MORE = 64, /* of one line, when the server's limit on streams is reached */
     TICK_MS = 1,
     JOINING_MAX = 512,
     STOP_WITHIN_MS = 5000,
@@ -271,7 +272,8 @@ static void open_lines(struct fleet *f)
                                           .backoff_first_ms = 5000, /* not all at once */
                                           .ping_after_ms = 10000,
                                           .ping_timeout_ms = 2000,
-                                          .calls_max = WORKERS_MAX},
+                                          .calls_max = WORKERS_MAX,
+                                          .connections_max = CONNECTIONS_MORE},
             &f->lines[i], &note);
     }
     if (err) die("open", note.text[0] ? note.text : err_text(err));

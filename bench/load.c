@@ -16,7 +16,7 @@
 
 #include "load.h"
 
-enum { STOP_WITHIN_MS = 10000, TICK_MS = 1, VARY_DIGITS_MIN = 3 };
+enum { STOP_WITHIN_MS = 10000, TICK_MS = 1, VARY_DIGITS_MIN = 3, CONNECTIONS_MORE = 64 };
 
 uint64_t load_now_ns(const struct load *l)
 {
@@ -414,7 +414,8 @@ static void open_channels(struct load *l)
                                                              .addresses = addresses,
                                                              .tls = l->tls,
                                                              .tls_name = l->plan.tls.name,
-                                                             .calls_max = STREAMS_MAX},
+                                                             .calls_max = STREAMS_MAX,
+                                                             .connections_max = CONNECTIONS_MORE},
                                &l->channels[i], &note);
     }
     if (err) load_die("open", str_from(note.text[0] ? note.text : err_text(err)));

@@ -41,12 +41,13 @@ static void assign_waiting(struct rpc_channel *c)
 
     while (c->active && !list_empty(&c->waiting)) {
         struct rpc_client_call *call = CONTAINER_OF(c->waiting.next, struct rpc_client_call, link);
-        err = client_call_begin(call, c->active);
-        if (err == ERR_FULL) return; /* a stream that closes brings us here again */
+        struct client_connection *n = roles_with_room(c);
+        if (!n) return; /* a stream that closes, or a connection more, brings us here again */
+        err = client_call_begin(call, n);
+        if (err == ERR_FULL) return;
         if (err == ERR_CLOSED) {
-            struct client_connection *leaving = c->active;
-            roles_drop(leaving);
-            client_retire(leaving);
+            roles_drop(n);
+            client_retire(n);
             roles_settle(c);
         }
     }
@@ -113,6 +114,7 @@ static void channel_free(struct rpc_channel *c)
     task_cancel(&c->work);
     timer_deinit(&c->dial_timer);
     timer_deinit(&c->spare_timer);
+    timer_deinit(&c->extra_timer);
     timer_deinit(&c->later);
     for (size_t i = 0; i < c->address_count; i++) free(c->addresses[i]);
     free(c->tls_name);
@@ -189,6 +191,7 @@ static void settle_options(struct rpc_channel *c, const struct rpc_channel_optio
     if (!o->dial_timeout_ms) o->dial_timeout_ms = DIAL_TIMEOUT_MS;
     if (!o->ping_timeout_ms) o->ping_timeout_ms = PING_TIMEOUT_MS;
     if (!o->calls_max) o->calls_max = CALLS_MAX;
+    if (!o->connections_max) o->connections_max = 1;
     if (o->tls) tls_context_ref(o->tls);
 }
 
@@ -216,6 +219,7 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
     }
     if (!err) err = timer_init(&c->dial_timer, c->io->loop, roles_timer);
     if (!err) err = timer_init(&c->spare_timer, c->io->loop, roles_spare_timer);
+    if (!err) err = timer_init(&c->extra_timer, c->io->loop, roles_extra_timer);
     if (!err) err = timer_init(&c->later, c->io->loop, bring_later_ends);
     if (err) {
         channel_free(c);
@@ -242,6 +246,7 @@ void rpc_channel_close(struct rpc_channel *c, void (*done)(void *owner), void *o
     c->done_owner = owner;
     timer_stop(&c->dial_timer);
     timer_stop(&c->spare_timer);
+    timer_stop(&c->extra_timer);
     timer_stop(&c->later);
     c->active = c->next = c->spare = NULL;
     stop_all(&c->waiting);

@@ -3,6 +3,8 @@
  *   active   ready; new calls go here                    at most one
  *   next     dialing, to become the active one           only while there is no active one
  *   spare    dialing or ready, to another address        only when a warm second is wanted
+ *   extra    dialing or ready, to the active one's       connections_max - 1; only while the streams
+ *            address                                     of those there are do not suffice
  *
  * All others are retiring: they finish the calls they have and end. A round is one dial of every
  * address; after a round without success the next one waits, longer each time, with full jitter. A
@@ -27,6 +29,84 @@ static void step_past(struct rpc_channel *c, const char *address)
 {
     for (size_t i = 0; i < c->address_count; i++)
         if (strcmp(c->addresses[i], address) == 0) c->next_address = (i + 1) % c->address_count;
+}
+
+/* -- further connections to the same server -- */
+
+/* The active one is another now, or none: they are not for its calls. */
+static void retire_extras(struct rpc_channel *c)
+{
+    if (c->extra_count == 0) return;
+    LIST_EACH_SAFE(&c->connections, node, following)
+    {
+        struct client_connection *n = CONTAINER_OF(node, struct client_connection, link);
+        if (n->extra && !n->retiring && !n->closing) client_retire(n);
+    }
+}
+
+/* Half of the active one's streams are free: an extra that has no call is not needed. */
+static void retire_idle_extras(struct rpc_channel *c)
+{
+    if (c->extra_count == 0 || !c->active || !list_empty(&c->waiting)) return;
+    if (h2_streams(c->active->h2) > h2_requests_max(c->active->h2) / 2) return;
+    LIST_EACH_SAFE(&c->connections, node, following)
+    {
+        struct client_connection *n = CONTAINER_OF(node, struct client_connection, link);
+        if (n->extra && n->ready && n->calls_count == 0 && !n->retiring && !n->closing)
+            client_retire(n);
+    }
+}
+
+static bool has_room(const struct client_connection *n)
+{
+    return n->ready && !n->retiring && !n->closing && n->h2 &&
+           h2_streams(n->h2) < h2_requests_max(n->h2);
+}
+
+static void extra_failed(struct rpc_channel *c)
+{
+    if (c->extra_failures < UINT32_MAX) c->extra_failures++;
+    timer_start_in(&c->extra_timer, pause_ms(c, c->extra_failures));
+}
+
+static void dial_extra(struct rpc_channel *c)
+{
+    struct client_connection *n;
+
+    if (c->extra_count + 1 >= c->options.connections_max || timer_running(&c->extra_timer)) return;
+    CHANNEL_COUNT(c, dials);
+    if (client_dial(c, c->active->address, &n, NULL)) {
+        extra_failed(c);
+        return;
+    }
+    n->extra = true;
+    c->extra_count++;
+}
+
+struct client_connection *roles_with_room(struct rpc_channel *c)
+{
+    bool dialing = false;
+
+    if (c->options.connections_max == 1 || has_room(c->active)) return c->active;
+    LIST_EACH(&c->connections, node)
+    {
+        struct client_connection *n = CONTAINER_OF(node, struct client_connection, link);
+        if (!n->extra || n->retiring || n->closing) continue;
+        if (has_room(n)) return n;
+        dialing = dialing || !n->ready;
+    }
+    if (!dialing) dial_extra(c); /* one at a time: its room may suffice */
+    return NULL;
+}
+
+static void extra_lost(struct client_connection *n)
+{
+    struct rpc_channel *c = n->channel;
+
+    n->extra = false;
+    assert(c->extra_count > 0);
+    c->extra_count--;
+    if (!n->ready && !c->closing) extra_failed(c);
 }
 
 /* -- failures -- */
@@ -83,6 +163,7 @@ void roles_drop(struct client_connection *connection)
         dial_failed(c, connection->address);
     } else if (connection == c->active) {
         c->active = NULL;
+        retire_extras(c);
         step_past(c, connection->address);
         if (stable)
             c->failures = 0;
@@ -97,6 +178,7 @@ void roles_lost(struct client_connection *connection, const struct note *why)
     struct rpc_channel *c = connection->channel;
 
     c->last_failure = *why;
+    if (connection->extra) extra_lost(connection);
     roles_drop(connection);
 }
 
@@ -110,6 +192,11 @@ void roles_timer(struct timer *timer)
 void roles_spare_timer(struct timer *timer)
 {
     channel_touch(CONTAINER_OF(timer, struct rpc_channel, spare_timer));
+}
+
+void roles_extra_timer(struct timer *timer)
+{
+    channel_touch(CONTAINER_OF(timer, struct rpc_channel, extra_timer));
 }
 
 static void dial_next(struct rpc_channel *c)
@@ -158,12 +245,17 @@ void roles_settle(struct rpc_channel *c)
     if (!c->active && !c->next && !timer_running(&c->dial_timer)) dial_next(c);
     if (c->options.warm_second && c->active && !c->spare && !timer_running(&c->spare_timer))
         dial_spare(c);
+    retire_idle_extras(c);
 }
 
 void roles_ready(struct client_connection *connection)
 {
     struct rpc_channel *c = connection->channel;
 
+    if (connection->extra) {
+        c->extra_failures = 0;
+        channel_changed(c);
+    }
     if (connection != c->next && connection != c->spare) return;
     c->failing = false;
     c->tried = 0;
@@ -184,6 +276,7 @@ static void step_down(struct rpc_channel *c, bool keep_warm)
     struct client_connection *old = c->active;
 
     c->active = NULL;
+    retire_extras(c);
     if (keep_warm && c->options.warm_second && !c->spare)
         c->spare = old;
     else
@@ -202,6 +295,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
 {
     char address[RPC_ADDRESS_CAP];
 
+    if (from && from->extra && !from->retiring) from = c->active; /* the same server */
     if (c->closing || !from || from != c->active) return; /* an old answer: we have moved already */
     if (leader.len == 0 || leader.len >= sizeof address) {
         rpc_channel_move_on(c);

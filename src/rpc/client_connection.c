@@ -72,7 +72,8 @@ void client_remove_call(struct client_connection *n, struct rpc_client_call *cal
     assert(n->calls_count > 0);
     n->calls_count--;
     /* A stream less: a waiting call may fit, or a retiring connection has nothing left to do. */
-    if (!list_empty(&n->channel->waiting) || n->retiring) channel_touch(n->channel);
+    if (!list_empty(&n->channel->waiting) || n->retiring || n->channel->extra_count > 0)
+        channel_touch(n->channel);
 }
 
 /* -- events of h2 -- */

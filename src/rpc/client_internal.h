@@ -107,6 +107,7 @@ struct client_connection {
     bool open;     /* the stream is */
     bool ready;    /* the server has spoken */
     bool retiring; /* no new calls; closed when the last one ends */
+    bool extra;    /* beside the active one, to the same server; see channel_roles.c */
     bool closing;
     bool goaway; /* the server's wish */
     bool ping_waits;
@@ -145,7 +146,9 @@ struct rpc_channel {
     struct client_connection *active; /* ready; new calls go here */
     struct client_connection *next;   /* dialing, to become the active one */
     struct client_connection *spare;  /* dialing or ready */
-    struct timer dial_timer, spare_timer;
+    uint32_t extra_count;              /* connections with `extra` set */
+    uint32_t extra_failures;           /* dials in a row */
+    struct timer dial_timer, spare_timer, extra_timer;
     size_t next_address, spare_address;
     uint32_t tried;                    /* addresses that failed in this round */
     uint32_t failures, spare_failures; /* rounds in a row */
@@ -170,6 +173,9 @@ const struct client_counts *client_metrics_counts(const struct rpc_client_metric
 
 /* -- channel_roles.c -- */
 void roles_settle(struct rpc_channel *channel);
+/* A connection that has a free stream for the next call; NULL: there is none now, and a further
+ * one is dialed if the options allow it. */
+struct client_connection *roles_with_room(struct rpc_channel *channel);
 void roles_ready(struct client_connection *connection);
 /* It gets no more calls: lost, going away or given up. */
 void roles_drop(struct client_connection *connection);
@@ -178,6 +184,7 @@ void roles_follow(struct rpc_channel *channel, const struct client_connection *f
                   struct str leader);
 void roles_timer(struct timer *timer);
 void roles_spare_timer(struct timer *timer);
+void roles_extra_timer(struct timer *timer);
 
 /* -- client_connection.c -- */
 enum err client_dial(struct rpc_channel *channel, const char *address,

@@ -13,6 +13,9 @@
 
 enum {
     PASSING_MAX = 10000,
+    /* Calls that wait at the leader (locks, watches) hold their streams; those behind them must not
+     * wait. Enough for PASSING_MAX calls at the 1,000 streams our servers allow. */
+    LEADER_CONNECTIONS_MAX = 12,
     LEADERS_MAX = 4, /* the one there is, and old ones that still have calls */
     MESSAGE_MAX = 1024 * 1024 * 1024,
     CALLER_MAX = 16 * 1024,
@@ -119,6 +122,7 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
         .ping_after_ms = f->options.ping_after_ms,
         .ping_timeout_ms = f->options.ping_timeout_ms,
         .calls_max = f->options.calls_max,
+        .connections_max = LEADER_CONNECTIONS_MAX,
         .metrics = f->options.metrics,
     };
     struct leader *place;

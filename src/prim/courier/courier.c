@@ -6,7 +6,12 @@
 
 #include "prim/answer.h"
 
-enum { PAUSE_FIRST_MS = 50, PAUSE_MAX_MS = 1000, STABLE_MS = 2000 };
+enum {
+    PAUSE_FIRST_MS = 50,
+    PAUSE_MAX_MS = 1000,
+    STABLE_MS = 2000,
+    CONNECTIONS_MAX = 16, /* a call that waits at the server holds one of a connection's streams */
+};
 static const char system_roots[] = "/etc/ssl/certs/ca-certificates.crt";
 
 /* -- which servers -- */
@@ -119,6 +124,7 @@ enum err courier_open(struct courier *r, const struct courier_ways *ways,
         options.io = r->io;
         options.addresses = servers->addresses;
         options.tls = r->tls;
+        if (!options.connections_max) options.connections_max = CONNECTIONS_MAX;
         err = rpc_channel_open(&options, &r->channel, note);
     }
     if (!err && (err = start_thread(r, ways->thread_name)) != ERR_OK) {
