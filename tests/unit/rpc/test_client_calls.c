@@ -525,6 +525,92 @@ TEST(a_channel_may_be_closed_from_a_message_and_every_call_ends)
     close_all();
 }
 
+static unsigned open_requests(const struct scripted *s)
+{
+    unsigned open = 0;
+
+    for (size_t i = 0; i < s->count; i++) open += !s->requests[i].closed;
+    return open;
+}
+
+static unsigned open_connections(const struct scripted *s)
+{
+    unsigned open = 0;
+
+    for (size_t i = 0; i < s->accepted; i++) open += s->peers[i].stream != NULL;
+    return open;
+}
+
+TEST(calls_that_wait_at_the_server_do_not_hold_up_those_past_its_stream_limit)
+{
+    enum { LIMIT = 4, MOST = 3, CALLS = LIMIT * MOST + 2 };
+    static struct heard many[CALLS];
+    struct scripted *s = &world.servers[0];
+
+    world_open(&world, 4);
+    s->streams_max = LIMIT;
+    s->on_request = never_answer;
+    world_channel(&world, (struct rpc_channel_options){.connections_max = MOST});
+    CHECK("ready", world_wait_ready(&world));
+    for (size_t i = 0; i < LIMIT; i++) ask(&world, &many[i], (struct rpc_call_options){0}, STR(""));
+    world_run(&world, 1000);
+    CHECK_U64("one connection while its streams suffice", open_connections(s), 1);
+    for (size_t i = LIMIT; i < CALLS; i++)
+        ask(&world, &many[i], (struct rpc_call_options){0}, STR(""));
+    world_run(&world, 1000);
+    CHECK_U64("further connections", open_connections(s), MOST);
+    CHECK_U64("as many calls as all their streams", open_requests(s), (uint64_t)LIMIT * MOST);
+    for (size_t i = 0; i < CALLS; i++) CHECK_U64("the others wait", many[i].ends, 0);
+    for (unsigned answered = 0; answered < CALLS; answered++) {
+        for (size_t i = 0; i < s->count; i++)
+            if (!s->requests[i].closed && s->requests[i].ended) {
+                scripted_echo(s, &s->requests[i]);
+                s->requests[i].ended = false;
+                scripted_flush(s->requests[i].peer);
+                break;
+            }
+        world_run(&world, 100);
+    }
+    for (size_t i = 0; i < CALLS; i++) {
+        CHECK_U64("each ends once", many[i].ends, 1);
+        CHECK_OK("and well", many[i].err);
+        CHECK_U64("at the first attempt", many[i].attempts, 1);
+        heard_deinit(&many[i]);
+    }
+    world_run(&world, 5000);
+    CHECK_U64("the further ones are closed when they are not needed", open_connections(s), 1);
+    world_close(&world);
+}
+
+TEST(a_further_connection_that_fails_is_dialed_again)
+{
+    enum { LIMIT = 2 };
+    static struct heard many[LIMIT + 1];
+    struct scripted *s = &world.servers[0];
+
+    world_open(&world, 5);
+    s->streams_max = LIMIT;
+    s->on_request = never_answer;
+    world_channel(&world, (struct rpc_channel_options){.connections_max = 2});
+    CHECK("ready", world_wait_ready(&world));
+    s->refuse = true;
+    for (size_t i = 0; i < ARRAY_LEN(many); i++)
+        ask(&world, &many[i], (struct rpc_call_options){0}, STR(""));
+    world_run(&world, 300);
+    CHECK_U64("refused", open_connections(s), 1);
+    CHECK_U64("the call waits", many[LIMIT].ends, 0);
+    s->refuse = false;
+    world_run(&world, 20000);
+    CHECK_U64("dialed again, though no call ended", open_connections(s), 2);
+    CHECK_U64("and the call goes out", open_requests(s), LIMIT + 1);
+    world_close_channel(&world);
+    for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+        CHECK_U64("ended", many[i].ends, 1);
+        heard_deinit(&many[i]);
+    }
+    world_close(&world);
+}
+
 TEST(more_calls_than_the_server_takes_wait_their_turn)
 {
     enum { CALLS = 40 };
