@@ -484,6 +484,7 @@ TEST(a_request_that_does_not_arrive_in_time_is_ended)
         client_flush(c);
         rig_run(&rig, 1000);
     }
+    CHECK("while it trickles", client_answer(c, stream)->closed == 1);
     check_expired(c, stream, 2);
     CHECK_OK("NUL", buf_append_byte(&rig.log, 0));
     CHECK_HAS("named in the log", rig.log.data, "request did not arrive in time");
