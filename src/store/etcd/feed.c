@@ -344,11 +344,19 @@ static void large_drop(struct feed *feed)
     buf_clear(&feed->large.events);
 }
 
+static bool has_begun(const struct feed *feed, uint64_t start_revision)
+{
+    return max_u64(start_revision, feed->shown) <= keys_revision(keys_of(feed));
+}
+
+/* Only when it matters: a walk over all watches at each cancel would be quadratic. */
 static void find_last_start(struct feed_stream *stream)
 {
     struct map_entry *entry;
     size_t cursor = 0;
 
+    if (!stream->starts_stale || has_begun(stream->feed, stream->starts_at)) return;
+    stream->starts_stale = false;
     stream->starts_at = 0;
     while ((entry = map_next(&stream->watches, &cursor)))
         stream->starts_at =
@@ -372,7 +380,7 @@ static void watch_free(struct watch *watch)
     list_remove(&watch->notified);
     feed->count--;
     if (watch->start_revision && watch->start_revision == stream->starts_at)
-        find_last_start(stream);
+        stream->starts_stale = true;
     free(watch);
 }
 
@@ -496,11 +504,6 @@ static enum err tell_progress(struct feed_stream *stream, int64_t id)
     return response_send(stream, &message);
 }
 
-static bool has_begun(const struct feed *feed, uint64_t start_revision)
-{
-    return max_u64(start_revision, feed->shown) <= keys_revision(keys_of(feed));
-}
-
 static void tell(struct watch *watch)
 {
     struct feed *feed = watch->stream->feed;
@@ -521,7 +524,9 @@ static void answer_progress(struct feed_stream *stream)
 {
     enum err err;
 
-    if (stream->behind || stream->blocked || !has_begun(stream->feed, stream->starts_at)) return;
+    if (stream->behind || stream->blocked) return;
+    find_last_start(stream);
+    if (!has_begun(stream->feed, stream->starts_at)) return;
     err = tell_progress(stream, -1);
     if (err == ERR_FULL) return;
     list_remove(&stream->asking);
@@ -790,7 +795,6 @@ void feed_stream_deinit(struct feed_stream *stream)
     LIST_EACH_SAFE(&stream->answers, node, next)
     free(CONTAINER_OF(node, struct answer, link));
     list_init(&stream->answers);
-    stream->starts_at = 0; /* nobody asks any more */
     while ((entry = map_next(&stream->watches, &cursor))) watch_free(entry->value);
     map_deinit(&stream->watches);
     list_remove(&stream->asking);

@@ -45,7 +45,8 @@ struct feed_stream { /* the caller's storage */
     struct list waiting; /* watches that have something to tell, while there is no room */
     struct list asking;  /* feed.asking: it asked for progress */
     uint32_t behind;     /* watches that were not told everything */
-    uint64_t starts_at;  /* the largest start that a watch of it asked for */
+    uint64_t starts_at;  /* the largest start that a watch of it asked for, or asked for once */
+    bool starts_stale;   /* the watch with that start is gone */
     int64_t next_id;
     bool blocked;
 };
