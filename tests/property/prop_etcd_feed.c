@@ -567,7 +567,7 @@ static void close_world(void)
 {
     for (size_t k = 0; k < STREAMS; k++)
         if (w.clients[k].open) feed_stream_deinit(&w.clients[k].stream);
-    CHECK_SIZE("nobody is left", feed_count(w.feed), 0);
+    if (w.feed) CHECK_SIZE("nobody is left", feed_count(w.feed), 0);
     feed_close(w.feed);
     store_machine_close(w.machine);
     store_machine_close(w.twin);
@@ -834,5 +834,98 @@ TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
         if (!takers[i].whole) CHECK("below the limit", takers[i].largest < 2 << 20);
         feed_stream_deinit(&takers[i].stream);
     }
+    close_world();
+}
+
+/* -- a stream with many watches ends -- */
+
+static struct {
+    struct feed_stream stream;
+    uint64_t responses, freed;
+    bool closed;
+} crowd;
+
+static enum err on_crowd(struct feed_stream *stream, struct str bytes)
+{
+    (void)bytes;
+    CHECK("of this stream", stream == &crowd.stream);
+    CHECK("nothing is sent once it is closed", !crowd.closed);
+    crowd.responses++;
+    return ERR_OK;
+}
+
+static void on_crowd_freed(struct feed_stream *stream)
+{
+    CHECK("of this stream", stream == &crowd.stream);
+    CHECK_SIZE("the last watch is gone", map_count(&stream->watches), 0);
+    crowd.freed++;
+}
+
+TEST(the_watches_of_a_stream_that_ends_are_freed_in_slices)
+{
+    enum { CROWD = 3 * FEED_FREES_PER_TURN + 7 };
+    size_t before;
+    unsigned slices = 0;
+
+    memset(&crowd, 0, sizeof crowd);
+    open_world(1, on_crowd);
+    feed_stream_init(w.feed, &crowd.stream);
+    for (size_t i = 0; i < CROWD; i++)
+        feed_create(&crowd.stream, &(struct feed_create){.range = {STR("a"), STR("z")}});
+    CHECK_U64("each is answered", crowd.responses, CROWD);
+    do_put();
+    (void)sim_step(w.sim); /* some are told, and others wait to be */
+    crowd.closed = true;
+    feed_stream_close(&crowd.stream, on_crowd_freed);
+    CHECK_SIZE("not at once", feed_count(w.feed), CROWD);
+    do_put(); /* it is told to nobody */
+    for (before = feed_count(w.feed); crowd.freed == 0; before = feed_count(w.feed)) {
+        uint64_t turns = loop_stats(w.io->loop).turns;
+        CHECK("it goes on", sim_step(w.sim));
+        if (before - feed_count(w.feed) == 0) continue;
+        slices++;
+        CHECK("one slice in a turn", loop_stats(w.io->loop).turns <= turns + 1);
+        CHECK("of so many at most", before - feed_count(w.feed) <= FEED_FREES_PER_TURN);
+    }
+    CHECK_U64("in slices", slices, 4);
+    CHECK_U64("told once", crowd.freed, 1);
+    CHECK_SIZE("nobody is left", feed_count(w.feed), 0);
+    close_world();
+}
+
+TEST(a_feed_that_closes_frees_the_watches_of_streams_that_were_ending)
+{
+    enum { CROWD = 3 * FEED_FREES_PER_TURN };
+
+    memset(&crowd, 0, sizeof crowd);
+    open_world(1, on_crowd);
+    feed_stream_init(w.feed, &crowd.stream);
+    for (size_t i = 0; i < CROWD; i++)
+        feed_create(&crowd.stream, &(struct feed_create){.range = {STR("a"), STR("z")}});
+    crowd.closed = true;
+    feed_stream_close(&crowd.stream, on_crowd_freed);
+    feed_close(w.feed);
+    w.feed = NULL;
+    CHECK_U64("all of them", crowd.freed, 1);
+    close_world();
+}
+
+/* Cancelling must not walk over the other watches of the stream: its cost is that of progress. */
+TEST(progress_is_told_when_the_watch_that_was_to_start_last_is_cancelled)
+{
+    struct client *c;
+
+    open_world(1, on_send);
+    c = watch_all(1000000);
+    c->progress_asked++;
+    feed_progress(&c->stream);
+    do_put();
+    (void)sim_run_for(w.sim, 100);
+    CHECK_U64("it waits for a start that is to come", c->progress_told, 0);
+    w.lookers[w.looker_count - 1].over = true;
+    ask(c, NULL, true, w.lookers[w.looker_count - 1].id);
+    feed_cancel(&c->stream, w.lookers[w.looker_count - 1].id);
+    (void)sim_run_for(w.sim, 100);
+    CHECK_U64("then it is told", c->progress_told, 1);
     close_world();
 }

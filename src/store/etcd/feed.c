@@ -19,6 +19,7 @@ enum {
     PROGRESS_MS = 600000,
     CACHE_SLOTS = 64,
     CACHE_BYTES_MAX = 16 << 10,
+    FEW = 8, /* watches of a stream that are freed at once: most streams have one */
 };
 #define TOLD_ALL UINT64_MAX /* a position: nothing waits */
 
@@ -75,7 +76,8 @@ struct walk {
 struct feed {
     struct feed_options options;
     struct interest interest;
-    struct list all, ready, asking, notified;
+    struct list all, ready, asking, notified, closing;
+    struct timer closer; /* runs while `closing` is not empty */
     size_t count;
     uint64_t revision; /* as applied here last */
     uint64_t shown;    /* somebody was, by the leader through us: may be ahead of it */
@@ -560,8 +562,11 @@ static void on_pump(struct task *task)
     }
     list_splice(&round, &feed->ready); /* who waited longest is first */
     list_splice(&feed->ready, &round);
-    if (!feed->large.watch && (node = list_pop(&feed->large_waiting)))
-        wake(CONTAINER_OF(node, struct watch, ready));
+    while (!feed->large.watch && (node = list_pop(&feed->large_waiting))) {
+        struct watch *watch = CONTAINER_OF(node, struct watch, ready);
+        wake(watch);
+        if (!watch->stream->blocked) break; /* else it is the next one's turn */
+    }
     LIST_EACH_SAFE(&feed->asking, asking, next)
     answer_progress(CONTAINER_OF(asking, struct feed_stream, asking));
     if (!list_empty(&feed->ready) || feed->large.watch) timer_start_in(&feed->next_turn, 0);
@@ -785,17 +790,72 @@ void feed_stream_init(struct feed *feed, struct feed_stream *stream)
     list_init(&stream->answers);
     list_init(&stream->waiting);
     list_init(&stream->asking);
+    list_init(&stream->closing);
+}
+
+static void answers_drop(struct feed_stream *stream)
+{
+    LIST_EACH_SAFE(&stream->answers, node, next)
+    free(CONTAINER_OF(node, struct answer, link));
+    list_init(&stream->answers);
+}
+
+/* Returns how many it freed, `max` at most. */
+static size_t watches_free(struct feed_stream *stream, size_t max)
+{
+    struct map_entry *entry;
+    size_t count = 0;
+
+    for (; count < max && (entry = map_next(&stream->watches, &stream->close_cursor)); count++)
+        watch_free(entry->value);
+    return count;
+}
+
+static void close_streams(struct feed *feed, size_t max)
+{
+    while (max > 0 && !list_empty(&feed->closing)) {
+        struct feed_stream *stream = CONTAINER_OF(feed->closing.next, struct feed_stream, closing);
+        max -= watches_free(stream, max);
+        if (map_count(&stream->watches) > 0) break;
+        list_remove(&stream->closing);
+        map_deinit(&stream->watches);
+        stream->freed(stream);
+    }
+    if (!list_empty(&feed->closing)) timer_start_in(&feed->closer, 0);
+}
+
+static void on_closer(struct timer *timer)
+{
+    struct feed *feed = CONTAINER_OF(timer, struct feed, closer);
+
+    close_streams(feed, FEED_FREES_PER_TURN);
+}
+
+void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream))
+{
+    struct feed *feed = stream->feed;
+
+    if (map_count(&stream->watches) <= FEW) {
+        feed_stream_deinit(stream);
+        freed(stream);
+        return;
+    }
+    stream->blocked = true; /* a blocked stream is told nothing, and nobody unblocks this one */
+    stream->freed = freed;
+    answers_drop(stream);
+    list_remove(&stream->asking);
+    if (feed->large.watch && feed->large.watch->stream == stream) {
+        large_drop(feed);
+        pump_soon(feed);
+    }
+    list_append(&feed->closing, &stream->closing);
+    timer_start_in(&feed->closer, 0);
 }
 
 void feed_stream_deinit(struct feed_stream *stream)
 {
-    struct map_entry *entry;
-    size_t cursor = 0;
-
-    LIST_EACH_SAFE(&stream->answers, node, next)
-    free(CONTAINER_OF(node, struct answer, link));
-    list_init(&stream->answers);
-    while ((entry = map_next(&stream->watches, &cursor))) watch_free(entry->value);
+    answers_drop(stream);
+    (void)watches_free(stream, SIZE_MAX);
     map_deinit(&stream->watches);
     list_remove(&stream->asking);
 }
@@ -857,6 +917,7 @@ enum err feed_open(const struct feed_options *options, struct feed **ret_feed)
     list_init(&feed->asking);
     list_init(&feed->notified);
     list_init(&feed->large_waiting);
+    list_init(&feed->closing);
     task_init(&feed->pump, on_pump);
     buf_init(&feed->message, (size_t)2 * LARGE_MAX);
     buf_init(&feed->events, LARGE_MAX);
@@ -865,6 +926,7 @@ enum err feed_open(const struct feed_options *options, struct feed **ret_feed)
     for (size_t i = 0; i < CACHE_SLOTS; i++) buf_init(&feed->cache[i].bytes, CACHE_BYTES_MAX);
     err = timer_init(&feed->next_turn, options->io->loop, on_next_turn);
     if (!err) err = timer_init(&feed->progress, options->io->loop, on_progress);
+    if (!err) err = timer_init(&feed->closer, options->io->loop, on_closer);
     if (err) {
         feed_close(feed);
         return err;
@@ -878,10 +940,12 @@ enum err feed_open(const struct feed_options *options, struct feed **ret_feed)
 void feed_close(struct feed *feed)
 {
     if (!feed) return;
+    close_streams(feed, SIZE_MAX);
     assert(feed->count == 0 && list_empty(&feed->asking));
     task_cancel(&feed->pump);
     timer_deinit(&feed->next_turn);
     timer_deinit(&feed->progress);
+    timer_deinit(&feed->closer);
     interest_deinit(&feed->interest);
     for (size_t i = 0; i < CACHE_SLOTS; i++) buf_deinit(&feed->cache[i].bytes);
     buf_deinit(&feed->message);

@@ -49,9 +49,17 @@ struct feed_stream { /* the caller's storage */
     bool starts_stale;   /* the watch with that start is gone */
     int64_t next_id;
     bool blocked;
+    struct list closing; /* feed.closing, see feed_stream_close */
+    size_t close_cursor; /* in watches */
+    void (*freed)(struct feed_stream *stream);
 };
 void feed_stream_init(struct feed *feed, struct feed_stream *stream);
-void feed_stream_deinit(struct feed_stream *stream);
+void feed_stream_deinit(struct feed_stream *stream); /* all at once */
+/* The same in slices: at most FEED_FREES_PER_TURN watches are freed in a turn of the loop. No
+ * response is sent from here on. freed(stream) comes once, when no watch is left; before this
+ * returns if they are few. */
+enum { FEED_FREES_PER_TURN = 256 };
+void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream));
 /* There is room again; true: and all answers to its requests are sent. */
 bool feed_stream_writable(struct feed_stream *stream);
 /* Answers wait: the next request must, too. */

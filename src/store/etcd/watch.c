@@ -118,15 +118,20 @@ static void on_drain(void *service, struct rpc_call *call)
     if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
 }
 
+static void on_freed(struct feed_stream *feed)
+{
+    free(CONTAINER_OF(feed, struct watch_stream, feed));
+}
+
 static void on_done(void *service, struct rpc_call *call)
 {
     struct watch_stream *stream = rpc_call_data(call);
 
     (void)service;
     if (!stream) return;
-    feed_stream_deinit(&stream->feed);
     list_remove(&stream->link);
-    free(stream);
+    stream->call = NULL;
+    feed_stream_close(&stream->feed, on_freed);
 }
 
 static const struct rpc_handler handler = {.on_start = on_start,
