@@ -302,8 +302,7 @@ struct tls_identity *tls_identity_copy(const struct tls_identity *identity)
     *copy = *identity;
     copy->uris = names;
     copy->dns_names = names + identity->uri_count;
-    for (size_t i = 0; i < identity->uri_count; i++)
-        names[i] = copy_text(&at, identity->uris[i]);
+    for (size_t i = 0; i < identity->uri_count; i++) names[i] = copy_text(&at, identity->uris[i]);
     for (size_t i = 0; i < identity->dns_count; i++)
         names[identity->uri_count + i] = copy_text(&at, identity->dns_names[i]);
     copy->common_name = copy_text(&at, identity->common_name);

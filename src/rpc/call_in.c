@@ -243,8 +243,7 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
         if (!err) err = rpc_access_check(m->rpc.access, rpc_call_identity(call), note);
         if (err == ERR_DENIED)
             LOG_ERROR(&call->server->log, "identity refused", log_str("rpc", m->path),
-                      log_text("peer", c->address),
-                      log_text("why", note->text));
+                      log_text("peer", c->address), log_text("why", note->text));
         return err;
     }
     call->path = in_head(call, path);

@@ -66,7 +66,7 @@ struct rpc_channel_options {
     uint64_t backoff_first_ms, backoff_max_ms; /* 0: 100 ms, 10 s */
     uint64_t dial_timeout_ms;                  /* until the server has spoken; 0: 5 s */
     uint64_t ping_after_ms, ping_timeout_ms;   /* of silence; 0: off, 20 s */
-    uint32_t calls_max;                 /* waiting and running; 0: 10,000; more get ERR_FULL */
+    uint32_t calls_max; /* waiting and running; 0: 10,000; more get ERR_FULL */
     /* To the server that gets the calls: when its limit on streams is reached, further connections
      * are dialed, up to so many in all. 0: 1; calls past the limit wait for a stream. */
     uint32_t connections_max;

@@ -146,8 +146,8 @@ struct rpc_channel {
     struct client_connection *active; /* ready; new calls go here */
     struct client_connection *next;   /* dialing, to become the active one */
     struct client_connection *spare;  /* dialing or ready */
-    uint32_t extra_count;              /* connections with `extra` set */
-    uint32_t extra_failures;           /* dials in a row */
+    uint32_t extra_count;             /* connections with `extra` set */
+    uint32_t extra_failures;          /* dials in a row */
     struct timer dial_timer, spare_timer, extra_timer;
     size_t next_address, spare_address;
     uint32_t tried;                    /* addresses that failed in this round */

@@ -16,7 +16,7 @@ enum {
     BUCKETS_FIRST = 16,
     TOKEN_DRAIN = 1, /* of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
-    TOKEN_STALL = 3,   /* of the ping to a peer that keeps its windows shut */
+    TOKEN_STALL = 3,       /* of the ping to a peer that keeps its windows shut */
     WASTED_MAX = 2000,     /* answers made for a peer that resets, per window */
     ABANDONED_MAX = 10000, /* streams it resets after their first answer: watches end so, too */
     WASTED_WINDOW_MS = 60000,

@@ -9,9 +9,9 @@
 #include "rpc/server_internal.h"
 
 enum {
-    PEERS_MAX = 1 << 20,   /* never reached: each has a connection */
-    KEY_MAX = 512,         /* of an identity; more is cut, and shares the books */
-    H2_OVERHEAD = 3 << 20, /* nghttp2's own state: header tables, control frames */
+    PEERS_MAX = 1 << 20,      /* never reached: each has a connection */
+    KEY_MAX = 512,            /* of an identity; more is cut, and shares the books */
+    H2_OVERHEAD = 3 << 20,    /* nghttp2's own state: header tables, control frames */
     STREAMS_RECKONED = 65536, /* that a limit raised by hand may add to it, 1 KiB each */
 };
 
@@ -60,8 +60,9 @@ struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
         .connection_window = limits->connection_window,
         .stream_output_max = limits->stream_output_max,
         .output_max = limits->output_max,
-        .memory_max = limits->output_max + H2_OVERHEAD +
-                      (uint32_t)min_u64(limits->streams_per_connection_max, STREAMS_RECKONED) * 1024,
+        .memory_max =
+            limits->output_max + H2_OVERHEAD +
+            (uint32_t)min_u64(limits->streams_per_connection_max, STREAMS_RECKONED) * 1024,
     };
 }
 

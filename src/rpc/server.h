@@ -39,24 +39,24 @@ struct rpc_server_limits {                 /* 0: the default behind it */
     size_t buffered_per_identity_max;      /* 512 MiB */
     /* Metadata that open calls keep, and answers without a body that the peer has not read: past
      * the first the connection is closed, past the others the call gets RESOURCE_EXHAUSTED. */
-    size_t metadata_per_connection_max;    /* 4 MiB */
-    size_t metadata_per_identity_max;      /* 64 MiB */
-    size_t metadata_max;                   /* 256 MiB in all */
-    uint32_t header_bytes_max;             /* 64 KiB per request, RFC 9113 accounting */
-    uint32_t stream_window;                /* 256 KiB a client may send on a stream unread */
-    uint32_t connection_window;            /* 1 MiB, over its streams */
-    uint32_t stream_output_max;            /* 32 KiB queued per stream; more waits in the call */
-    uint32_t output_max;                   /* 1 MiB queued over a connection's streams */
-    uint32_t socket_output_max;            /* 256 KiB written and not yet taken by the kernel */
-    uint64_t handshake_timeout_ms; /* 10,000 for TLS; as much again for the HTTP/2 preface */
-    uint64_t header_timeout_ms;    /* 10,000 for a request's headers: slow loris */
+    size_t metadata_per_connection_max; /* 4 MiB */
+    size_t metadata_per_identity_max;   /* 64 MiB */
+    size_t metadata_max;                /* 256 MiB in all */
+    uint32_t header_bytes_max;          /* 64 KiB per request, RFC 9113 accounting */
+    uint32_t stream_window;             /* 256 KiB a client may send on a stream unread */
+    uint32_t connection_window;         /* 1 MiB, over its streams */
+    uint32_t stream_output_max;         /* 32 KiB queued per stream; more waits in the call */
+    uint32_t output_max;                /* 1 MiB queued over a connection's streams */
+    uint32_t socket_output_max;         /* 256 KiB written and not yet taken by the kernel */
+    uint64_t handshake_timeout_ms;      /* 10,000 for TLS; as much again for the HTTP/2 preface */
+    uint64_t header_timeout_ms;         /* 10,000 for a request's headers: slow loris */
     /* 30,000 for the rest of a request (a stream: of a message) to arrive, or for each period of
      * that length to bring RPC_BODY_RATE_MIN bytes a second; else DEADLINE_EXCEEDED. Time in which
      * we do not read does not count. */
     uint64_t body_timeout_ms;
-    uint64_t write_timeout_ms;     /* 60,000 without the peer's kernel taking a byte; without its
+    uint64_t write_timeout_ms; /* 60,000 without the peer's kernel taking a byte; without its
                                     * windows letting one go: it is asked by a ping if it reads */
-    uint64_t idle_timeout_ms;      /* 0: never; a connection without streams is closed */
+    uint64_t idle_timeout_ms;  /* 0: never; a connection without streams is closed */
     uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
     uint64_t ping_min_interval_ms; /* 300,000: more often, and no answers sent between: after two
                                     * warnings' worth ENHANCE_YOUR_CALM */
@@ -107,13 +107,13 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
 void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner);
 struct rpc_server_stats {
     uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;
-    uint64_t late_bytes; /* of data that came for streams that were gone */
-    uint64_t memory_closed;  /* connections closed by metadata_per_connection_max; abuse_closed
+    uint64_t late_bytes;        /* of data that came for streams that were gone */
+    uint64_t memory_closed;     /* connections closed by metadata_per_connection_max; abuse_closed
                               * counts them too */
-    uint64_t bodies_expired; /* calls ended by body_timeout_ms */
-    uint64_t teardown_steps; /* calls ended and buckets passed after connections were over */
+    uint64_t bodies_expired;    /* calls ended by body_timeout_ms */
+    uint64_t teardown_steps;    /* calls ended and buckets passed after connections were over */
     uint32_t teardown_turn_max; /* the most calls ended in one turn of that */
-    uint64_t unchoked;       /* calls looked at because their connection was not choked any more */
+    uint64_t unchoked; /* calls looked at because their connection was not choked any more */
     uint32_t connections, calls;
     size_t buffered, metadata;
 };

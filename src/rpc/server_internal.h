@@ -159,7 +159,7 @@ void connection_mark_dirty(struct connection *c);
 void connection_flush(struct connection *c);
 void connection_drain(struct connection *c);
 void connection_wake_by(struct connection *c, mono_time due);
-void connection_cut(struct connection *c); /* drops everything; on_closed follows */
+void connection_cut(struct connection *c);      /* drops everything; on_closed follows */
 void connection_too_much(struct connection *c); /* metadata_per_connection_max is passed */
 struct rpc_call *connection_call(const struct connection *c, int32_t stream);
 bool connection_put(struct connection *c, struct rpc_call *call);
@@ -196,8 +196,8 @@ struct rpc_call {
     struct buf inbox;  /* came while nobody reads; not consumed */
     struct buf outbox; /* framed bytes the stream does not take yet */
     size_t outbox_at;
-    size_t reply_left; /* of a message that is given piece by piece */
-    size_t charged;    /* against the limits on buffered bytes: inbox, reader, outbox */
+    size_t reply_left;       /* of a message that is given piece by piece */
+    size_t charged;          /* against the limits on buffered bytes: inbox, reader, outbox */
     size_t metadata_charged; /* against the limits on metadata, see limits.c */
     struct timer timer;
     mono_time deadline;

@@ -113,11 +113,11 @@ size_t h2_stream_pending(const struct h2 *h2,
                          int32_t stream);   /* handed to h2_send, not yet taken */
 size_t h2_pending(const struct h2 *h2);     /* the same over all streams */
 uint64_t h2_data_sent(const struct h2 *h2); /* taken so far: what the peer's windows let go */
-size_t h2_answers_pending(const struct h2 *h2); /* server: bytes of answers' headers and trailers
-                                                 * handed over and not yet taken */
-size_t h2_receive_window(const struct h2 *h2);  /* bytes the peer may send before we consume */
-size_t h2_streams(const struct h2 *h2);         /* open now */
-size_t h2_memory(const struct h2 *h2);      /* bytes this connection holds on the heap */
+/* Server: bytes of answers' headers and trailers that were handed over and not yet taken. */
+size_t h2_answers_pending(const struct h2 *h2);
+size_t h2_receive_window(const struct h2 *h2); /* bytes the peer may send before we consume */
+size_t h2_streams(const struct h2 *h2);        /* open now */
+size_t h2_memory(const struct h2 *h2);         /* bytes this connection holds on the heap */
 /* Data for streams that are gone is dropped by nghttp2 without a word, so only who looks at the
  * bytes it feeds can count it. A DATA frame counts as its length, an empty one as 1. Told: of the
  * frames that found their stream. Excused: what may have crossed the ends of the others, at most;

@@ -59,11 +59,11 @@ struct h2_stream {
     nghttp2_nv *trailers; /* kept until the stream dies: nghttp2 does not copy their text */
     size_t trailers_count;
     size_t answer_bytes, trailer_bytes; /* server: in h2.answers_pending */
-    uint64_t length, came; /* server: of the body, as was said and as it comes */
-    bool answered;         /* server: h2_respond was called; client: response headers were told */
-    bool deferred;         /* nghttp2 has asked for data, and there was none */
-    bool ending;           /* nothing may be queued any more */
-    bool sent_end;         /* END_STREAM has gone out */
+    uint64_t length, came;              /* server: of the body, as was said and as it comes */
+    bool answered; /* server: h2_respond was called; client: response headers were told */
+    bool deferred; /* nghttp2 has asked for data, and there was none */
+    bool ending;   /* nothing may be queued any more */
+    bool sent_end; /* END_STREAM has gone out */
     bool peer_ended;
     bool reset; /* by us: no event but on_closed */
     bool sent;  /* client: the request has gone out */
@@ -136,11 +136,11 @@ struct h2 {
     struct h2_streams streams;
     struct h2_guard guard;
     struct h2_block block;
-    struct h2_sift sift;   /* server */
-    struct list blocked;   /* streams whose h2_send met ERR_FULL, oldest first */
-    struct list closed;    /* out of the table, on_closed still to be told */
-    uint32_t turns;        /* output was taken so often */
-    size_t pending;        /* over all streams */
+    struct h2_sift sift; /* server */
+    struct list blocked; /* streams whose h2_send met ERR_FULL, oldest first */
+    struct list closed;  /* out of the table, on_closed still to be told */
+    uint32_t turns;      /* output was taken so often */
+    size_t pending;      /* over all streams */
     size_t answers_pending;
     struct str left;       /* gathered by nghttp2, not yet taken */
     int32_t last_accepted; /* after the final GOAWAY: no stream above it */

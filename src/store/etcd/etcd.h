@@ -53,7 +53,7 @@ void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner);
 void etcd_close(struct etcd_api *api); /* NULL is fine */
 /* A page for rpc_server_pages, with the API as its owner: /health and /version. */
 bool etcd_page(void *api, struct str path, struct rpc_page *page);
-/* What a server for etcd's clients allows: as many streams as they like, and pings as often as they
- * send them (C1). */
+/* What a server for etcd's clients allows: pings as often as they send them (C1). Streams are
+ * limited as on every server: etcd's clients put their watches on few streams. */
 struct rpc_server_limits etcd_server_limits(void);
 #endif
