@@ -270,14 +270,26 @@ static bool is_one_request(const struct rpc_call *call)
     return call->method->rpc.kind == RPC_UNARY || call->method->rpc.kind == RPC_SERVER_STREAM;
 }
 
+static bool has_hops(const struct h2_header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_equal(headers[i].name, STR(RPC_HOPS_HEADER))) return true;
+    return false;
+}
+
 /* What the call keeps of its headers: a peer names a long entry of the header table with one byte,
  * as often as it likes. False: the call was refused. */
-static bool charge_metadata(struct rpc_call *call, const struct request *r)
+static bool charge_metadata(struct rpc_call *call, const struct h2_header *headers, size_t count,
+                            const struct request *r)
 {
     size_t bytes = r->metadata_bytes + r->metadata_count * sizeof(struct metadata);
     enum err err = limits_charge_metadata(call, bytes);
     struct note note;
 
+    if (err == ERR_TOO_LARGE && !call->connection->identity && has_hops(headers, count)) {
+        call->connection->passes_on = true;
+        err = limits_charge_metadata(call, bytes);
+    }
     if (!err) return true;
     trace_take(call);
     if (err == ERR_TOO_LARGE)
@@ -337,7 +349,7 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
         return;
     }
     call->ended = end;
-    if (!charge_metadata(call, &r)) return;
+    if (!charge_metadata(call, headers, count, &r)) return;
     err = open_call(call, headers, &r, &note);
     if (err) {
         rpc_fail(call, err, &note);

@@ -3,8 +3,8 @@
  *   active   ready; new calls go here                    at most one
  *   next     dialing, to become the active one           only while there is no active one
  *   spare    dialing or ready, to another address        only when a warm second is wanted
- *   extra    dialing or ready, to the active one's       connections_max - 1; only while the streams
- *            address                                     of those there are do not suffice
+ *   extra    dialing or ready, to the active one's       connections_max - 1; only while the
+ *            address                                     streams of those there are do not suffice
  *
  * All others are retiring: they finish the calls they have and end. A round is one dial of every
  * address; after a round without success the next one waits, longer each time, with full jitter. A

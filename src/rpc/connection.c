@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpc/forward.h"
 #include "rpc/server_internal.h"
 
 enum {
@@ -364,7 +365,7 @@ static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
 
     if (code != H2_NO_ERROR && (!call || (call->finished && !call->cancelled)))
         count_wasted(c, &c->wasted, WASTED_MAX);
-    else if (code != H2_NO_ERROR && call->responded && !call->finished)
+    else if (code != H2_NO_ERROR && call->responded && !call->finished && !c->passes_on)
         count_wasted(c, &c->abandoned, ABANDONED_MAX);
     stranger_gone(c, stream);
     if (!call) return;
@@ -499,7 +500,8 @@ static void judge_unread(struct connection *c)
 
     if (c->state != CONNECTION_OPEN) return;
     waiting = h2_answers_pending(c->h2);
-    if (waiting + c->metadata > c->server->limits.metadata_per_connection_max) {
+    if (waiting + (c->passes_on ? 0 : c->metadata) >
+        c->server->limits.metadata_per_connection_max) {
         connection_too_much(c);
         return;
     }
@@ -563,7 +565,9 @@ static enum err copy_peer(const struct listening *l, struct connection *c)
         return ERR_OK;
     }
     c->identity = c->own_identity = tls_identity_copy(identity);
-    return c->identity ? ERR_OK : ERR_NOMEM;
+    if (!c->identity) return ERR_NOMEM;
+    c->passes_on = rpc_forward_from_replica(c->identity);
+    return ERR_OK;
 }
 
 static enum err open_connection(struct listening *l, struct stream *stream,

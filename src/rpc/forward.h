@@ -91,6 +91,7 @@ void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 enum err rpc_forward_identity(const struct tls_identity *peer, bool has_caller, struct str caller,
                               struct arena *arena, const struct tls_identity **ret_identity,
                               struct note *note);
+bool rpc_forward_from_replica(const struct tls_identity *peer); /* muster://replica/... */
 /* The header's value for an identity; NULL gives the value for "nobody". */
 enum err rpc_forward_caller_text(const struct tls_identity *identity, struct buf *into);
 #endif

@@ -82,7 +82,7 @@ static enum err parse(struct str text, struct arena *arena,
     return ERR_OK;
 }
 
-static bool is_replica(const struct tls_identity *peer)
+bool rpc_forward_from_replica(const struct tls_identity *peer)
 {
     struct str uri;
 
@@ -100,7 +100,7 @@ enum err rpc_forward_identity(const struct tls_identity *peer, bool has_caller, 
         *ret_identity = peer;
         return ERR_OK;
     }
-    if (!is_replica(peer)) {
+    if (!rpc_forward_from_replica(peer)) {
         note_set(note, "%s is for replicas only", RPC_CALLER_HEADER);
         return ERR_DENIED;
     }

@@ -159,11 +159,14 @@ enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
     struct connection *c = call->connection;
     struct peer *peer = c->peer;
 
-    if (bytes > s->limits.metadata_per_connection_max - c->metadata) return ERR_TOO_LARGE;
-    if (peer->metadata > s->limits.metadata_per_identity_max ||
-        bytes > s->limits.metadata_per_identity_max - peer->metadata ||
-        bytes > s->limits.metadata_max - s->stats.metadata)
+    bool replica = c->passes_on && c->own_identity; /* in plaintext anybody may say so */
+
+    if (!c->passes_on && bytes > s->limits.metadata_per_connection_max - c->metadata)
+        return ERR_TOO_LARGE;
+    if (!replica && (peer->metadata > s->limits.metadata_per_identity_max ||
+                     bytes > s->limits.metadata_per_identity_max - peer->metadata))
         return ERR_FULL;
+    if (bytes > s->limits.metadata_max - s->stats.metadata) return ERR_FULL;
     c->metadata += bytes;
     peer->metadata += bytes;
     s->stats.metadata += bytes;

@@ -127,6 +127,7 @@ struct connection {
     struct rpc_call **calls; /* by stream, chained */
     uint32_t call_count, bucket_count, teardown_at;
     size_t metadata;     /* bytes of metadata its open calls keep */
+    bool passes_on;      /* a replica's: its calls are those of many clients, see limits.c */
     struct list bodies;  /* calls whose request is incomplete, see body.c */
     struct list waiting; /* calls with input that is not read because `choked` is set */
     size_t held;         /* in the outboxes of its calls, see call_out.c */
@@ -274,7 +275,9 @@ void limits_leave(struct rpc_server *s, struct peer *peer);
 enum err limits_charge(struct rpc_call *call, size_t bytes);
 void limits_refund(struct rpc_call *call, size_t bytes);
 /* The same for metadata that an open call keeps. ERR_TOO_LARGE: the connection's limit is passed;
- * ERR_FULL: the limit of its identity or of the server. Nothing is charged then. */
+ * ERR_FULL: the limit of its identity or of the server. Nothing is charged then. The calls that a
+ * replica passes on are those of its clients, so its connection has no limit of its own: one client
+ * could end the others' calls with it. */
 enum err limits_charge_metadata(struct rpc_call *call, size_t bytes);
 void limits_refund_metadata(struct rpc_call *call);
 

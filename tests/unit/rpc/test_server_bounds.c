@@ -269,7 +269,7 @@ TEST(requests_that_came_while_their_connection_was_choked_are_answered)
 
 enum { VALUE = 3900, REFERENCES = 15, PER_CALL = REFERENCES * (VALUE + 1) };
 
-/* The first request puts one long entry into the header table; each names it 15 times, by a byte. */
+/* The first request puts a long entry into the header table; each names it 15 times, by a byte. */
 static void metadata_by_reference(struct buf *frames, int32_t stream)
 {
     char more[VALUE + 64], refers[REFERENCES];
@@ -393,6 +393,35 @@ TEST(a_peer_with_many_connections_has_one_share_of_metadata)
     CHECK_U64("calls past it are refused", stats().calls, 9);
     CHECK("counted", stats().calls_refused == 21);
     check_served();
+    buf_deinit(&frames);
+    rig_close(&rig);
+}
+
+/* Its calls are those of many clients: none of them may end the others' calls with it. */
+TEST(a_replica_that_passes_calls_on_has_no_limit_of_its_own)
+{
+    static const struct str uris[] = {{"muster://replica/node-1", 23}};
+    static const struct tls_identity replica = {.uris = uris, .uri_count = 1};
+    static const struct tls_identity *const tls[RIG_CLIENTS] = {&replica, NULL, NULL, NULL};
+    struct client *c;
+    struct buf frames;
+
+    rig_open(&rig,
+             &(struct rpc_server_limits){.metadata_per_connection_max = 10 * PER_CALL,
+                                         .metadata_per_identity_max = 10 * PER_CALL,
+                                         .metadata_max = 20 * PER_CALL},
+             tls, add_open);
+    buf_init(&frames, 1 << 20);
+    c = client_connect(&rig, 0, true);
+    raw_preface(&frames);
+    for (int32_t i = 0; i < 30; i++) metadata_by_reference(&frames, 2 * i + 1);
+    pour(c, &frames);
+    CHECK("the connection stays", c->open);
+    CHECK_U64("as many as all may have", stats().calls, 19);
+    CHECK_U64("the others are refused", stats().calls_refused, 11);
+    client_close(c);
+    rig_run(&rig, 100);
+    CHECK_SIZE("all of it is given back", stats().metadata, 0);
     buf_deinit(&frames);
     rig_close(&rig);
 }
