@@ -46,12 +46,16 @@ class Judge:
 
     def __init__(self, cluster):
         self.cluster, self.leader = cluster, cluster.leader()
-        self.terms = [number(node, "muster_log_term") for node in cluster.nodes]
+        wait_for("one term", lambda: len(set(self.terms_now())) == 1 and self.terms_now()[0] > 0)
+        self.terms = self.terms_now()
         self.writes, self.failed, self.over = 0, None, threading.Event()
         with open(f"/proc/{self.leader.process.pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
         self.before = status_of(self.leader, "VmRSS")
         self.thread = threading.Thread(target=self.write, daemon=True)
+
+    def terms_now(self):
+        return [number(node, "muster_log_term") for node in self.cluster.nodes]
 
     def write(self):
         """A neighbour on a connection of its own."""
@@ -84,7 +88,8 @@ class Judge:
         print(f"# {grown / MIB:.1f} MiB, {self.writes} writes of a neighbour")
         if not sanitized(self.leader):
             check(grown < GROWTH_MAX, f"the leader grew by {grown / MIB:.0f} MiB")
-        terms = [number(node, "muster_log_term") for node in self.cluster.nodes]
+        time.sleep(1.5)  # cadence: these are looked at once a second
+        terms = self.terms_now()
         check(terms == self.terms, f"terms were {self.terms}, are {terms}")
 
 
