@@ -20,6 +20,7 @@ enum {
     TOKEN_STALL = 3,       /* of the ping to a peer that keeps its windows shut */
     WASTED_MAX = 2000,     /* answers made for a peer that resets, per window */
     ABANDONED_MAX = 10000, /* streams it resets after their first answer: watches end so, too */
+    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* of a replica, whose clients they are */
     WASTED_WINDOW_MS = 60000,
 };
 
@@ -353,7 +354,7 @@ static void count_wasted(struct connection *c, uint32_t *count, uint32_t max)
         c->wasted_since = now;
         c->wasted = c->abandoned = 0;
     }
-    if (++*count <= max || c->state != CONNECTION_OPEN) return;
+    if (++*count <= max || c->state != CONNECTION_OPEN || c->passes_on) return;
     h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
     fail_abuse(c, "resets");
 }
@@ -365,7 +366,7 @@ static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
 
     if (code != H2_NO_ERROR && (!call || (call->finished && !call->cancelled)))
         count_wasted(c, &c->wasted, WASTED_MAX);
-    else if (code != H2_NO_ERROR && call->responded && !call->finished && !c->passes_on)
+    else if (code != H2_NO_ERROR && call->responded && !call->finished)
         count_wasted(c, &c->abandoned, ABANDONED_MAX);
     stranger_gone(c, stream);
     if (!call) return;
@@ -591,6 +592,7 @@ static enum err open_connection(struct listening *l, struct stream *stream,
     c->ping_sent = c->stall_asked = c->drain_step = MONO_NEVER;
     pace_init(&c->pace);
     err = copy_peer(l, c);
+    if (c->passes_on) limits.resets_per_minute_max = PASSED_RESETS_MAX;
     if (!err) err = timer_init(&c->timer, s->io->loop, on_timer);
     if (!err) err = h2_open(H2_SERVER, &limits, &h2_events, c, &c->h2);
     if (!err) {

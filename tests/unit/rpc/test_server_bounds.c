@@ -397,12 +397,35 @@ TEST(a_peer_with_many_connections_has_one_share_of_metadata)
     rig_close(&rig);
 }
 
+static const struct str replica_uris[] = {{"muster://replica/node-1", 23}};
+static const struct tls_identity replica = {.uris = replica_uris, .uri_count = 1};
+static const struct tls_identity *const tls[RIG_CLIENTS] = {&replica, NULL, NULL, NULL};
+
 /* Its calls are those of many clients: none of them may end the others' calls with it. */
+TEST(clients_that_hang_up_at_a_replica_do_not_cost_it_its_connection)
+{
+    enum { CANCELLED = 6000 };
+    struct client *c;
+    struct buf frames;
+
+    rig_open(&rig, NULL, tls, add_open);
+    buf_init(&frames, 1 << 20);
+    c = client_connect(&rig, 0, true);
+    raw_preface(&frames);
+    for (int32_t i = 0; i < CANCELLED; i++) {
+        raw_headers(&frames, 2 * i + 1, OPEN, STR_EMPTY, false);
+        raw_frame(&frames, 3, 0, 2 * i + 1, str_of("\0\0\0\10", 4));
+    }
+    pour(c, &frames);
+    rig_run(&rig, 100);
+    CHECK_U64("all were calls", stats().calls_total, CANCELLED);
+    CHECK("the connection stays", c->open);
+    buf_deinit(&frames);
+    rig_close(&rig);
+}
+
 TEST(a_replica_that_passes_calls_on_has_no_limit_of_its_own)
 {
-    static const struct str uris[] = {{"muster://replica/node-1", 23}};
-    static const struct tls_identity replica = {.uris = uris, .uri_count = 1};
-    static const struct tls_identity *const tls[RIG_CLIENTS] = {&replica, NULL, NULL, NULL};
     struct client *c;
     struct buf frames;
 
