@@ -9,8 +9,8 @@
 #include "store/machine.h"
 #include "text/ndjson.h"
 
-static const char *const tables[FLEET_TABLES] = {"shards", "clusters", "domains", "quotas",
-                                                 "providers"};
+static const char *const tables[FLEET_TABLES] = {"shards", "clusters",  "domains",
+                                                 "quotas", "providers", "leaving"};
 
 /* -- for programs -- */
 

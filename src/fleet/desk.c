@@ -9,10 +9,19 @@ enum { SILENT_AFTER_MS = 60000 };
 
 struct instruction { /* one block: the texts stand behind it */
     struct list link;
-    uint64_t term, sequence;
+    uint64_t term, sequence, tag;
     struct str id, topic, bytes;
     uint32_t deliveries;
     char texts[];
+};
+struct process {
+    bool used;
+    uint64_t id, order; /* order: of its last report among those of the shard */
+    int64_t epoch, cycle, received_at_ns;
+    mono_time heard_at;
+    uint32_t overlaps; /* reports that came after one of another process */
+    char *address;     /* NULL when empty */
+    size_t address_len;
 };
 struct shard {
     struct list heard; /* in desk.heard, by heard_at; detached once it is called silent */
@@ -25,6 +34,12 @@ struct shard {
     int64_t received_at_ns;
     char *summary, *shortfalls; /* NULL when empty */
     size_t summary_len, shortfalls_len, shortfall_count;
+    struct process processes[DESK_PROCESSES_MAX];
+    uint64_t process_order;
+    bool conflict;
+    enum desk_scope scope;
+    char *provider; /* NULL when empty */
+    size_t provider_len;
     struct list queue; /* by (term, sequence) */
     uint64_t asked;    /* the desk_may_queue that named it last */
     struct map by_id, by_topic;
@@ -35,7 +50,7 @@ struct desk {
     uint64_t term, next_sequence, asked;
     struct map shards;
     struct list heard; /* longest silence first */
-    size_t silent_count, bytes;
+    size_t silent_count, conflict_count, bytes;
     mono_time now; /* the latest we were told: it never runs back */
 };
 
@@ -67,6 +82,13 @@ static void drop_instruction(struct desk *desk, struct shard *shard, struct inst
     free(it);
 }
 
+static void forget_process(struct desk *desk, struct process *process)
+{
+    desk->bytes -= process->address_len;
+    free(process->address);
+    *process = (struct process){.used = false};
+}
+
 static void drop_shard(struct desk *desk, struct shard *shard)
 {
     void *was = map_remove(&desk->shards, shard->id);
@@ -79,7 +101,11 @@ static void drop_shard(struct desk *desk, struct shard *shard)
     map_deinit(&shard->by_topic);
     list_remove(&shard->heard);
     if (shard->silent) desk->silent_count--;
-    desk->bytes -= shard->id.len + shard->summary_len + shard->shortfalls_len;
+    if (shard->conflict) desk->conflict_count--;
+    for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) forget_process(desk, &shard->processes[i]);
+    desk->bytes -=
+        shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
+    free(shard->provider);
     free(shard->summary);
     free(shard->shortfalls);
     free(shard);
@@ -91,6 +117,7 @@ static void drop_all(struct desk *desk)
 
     for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) drop_shard(desk, e->value);
     assert(desk->bytes == 0 && desk->silent_count == 0 && list_empty(&desk->heard));
+    assert(desk->conflict_count == 0);
 }
 
 enum err desk_open(const struct desk_options *options, struct desk **ret_desk)
@@ -200,6 +227,9 @@ static void show(const struct shard *shard, struct desk_shard *ret_shard)
         .shortfalls = str_of(shard->shortfalls, shard->shortfalls_len),
         .shortfall_count = shard->shortfall_count,
         .pending = map_count(&shard->by_id),
+        .conflict = shard->conflict,
+        .scope = shard->scope,
+        .provider = str_of(shard->provider, shard->provider_len),
     };
 }
 
@@ -259,20 +289,25 @@ static void swap_bytes(struct desk *desk, char **held, size_t *held_len, char *o
 static enum err keep(struct desk *desk, struct shard *shard, const struct desk_report *report)
 {
     bool shortfalls = report->has_summary || report->shortfall_count;
-    size_t comes =
-        (report->has_summary ? report->summary.len : 0) + (shortfalls ? report->shortfalls.len : 0);
-    size_t goes =
-        (report->has_summary ? shard->summary_len : 0) + (shortfalls ? shard->shortfalls_len : 0);
-    char *new_summary = NULL, *new_shortfalls = NULL;
+    size_t comes = (report->has_summary ? report->summary.len + report->provider.len : 0) +
+                   (shortfalls ? report->shortfalls.len : 0);
+    size_t goes = (report->has_summary ? shard->summary_len + shard->provider_len : 0) +
+                  (shortfalls ? shard->shortfalls_len : 0);
+    char *new_summary = NULL, *new_shortfalls = NULL, *new_provider = NULL;
     enum err err = make_room(desk, comes, goes);
 
     if (!err && report->has_summary) err = copy_bytes(report->summary, &new_summary);
+    if (!err && report->has_summary) err = copy_bytes(report->provider, &new_provider);
     if (!err && shortfalls) err = copy_bytes(report->shortfalls, &new_shortfalls);
     if (err) {
         free(new_summary);
+        free(new_provider);
         return err;
     }
+    shard->scope = report->scope;
     if (report->has_summary) {
+        swap_bytes(desk, &shard->provider, &shard->provider_len, new_provider,
+                   report->provider.len);
         swap_bytes(desk, &shard->summary, &shard->summary_len, new_summary, report->summary.len);
         shard->has_summary = true;
         shard->summary_epoch = report->epoch;
@@ -285,6 +320,141 @@ static enum err keep(struct desk *desk, struct shard *shard, const struct desk_r
         shard->shortfall_count = min_size(report->shortfall_count, DESK_SHORTFALLS_MAX);
     }
     return ERR_OK;
+}
+
+/* -- processes under one id -- */
+
+static bool is_same(const struct process *process, const struct desk_report *report)
+{
+    return process->used && process->id == report->process && process->epoch == report->epoch &&
+           str_equal(str_of(process->address, process->address_len), report->address);
+}
+
+/* Which one sent the report. Processes that nothing else tells apart are told apart by their
+ * cycles: the one that is next before the report's. NULL: one that has not been heard of. */
+static struct process *sender_of(struct shard *shard, const struct desk_report *report)
+{
+    struct process *best = NULL;
+
+    for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) {
+        struct process *process = &shard->processes[i];
+        if (!is_same(process, report)) continue;
+        if (!report->process && process->cycle > report->cycle) continue;
+        if (!best || process->cycle > best->cycle) best = process;
+    }
+    return best;
+}
+
+/* The ones that are silent have ended, or no longer reach us. */
+static size_t forget_silent(struct desk *desk, struct shard *shard)
+{
+    struct process *last = NULL;
+    size_t left = 0;
+
+    for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) {
+        struct process *process = &shard->processes[i];
+        if (!process->used) continue;
+        if (mono_due(mono_after(process->heard_at, desk->options.silent_after_ms), desk->now)) {
+            forget_process(desk, process);
+            continue;
+        }
+        last = process;
+        left++;
+    }
+    if (left == 1) last->overlaps = 0;
+    return left;
+}
+
+/* The place of the one that was heard of longest ago, or a free one. */
+static struct process *add_process(struct desk *desk, struct shard *shard,
+                                   const struct desk_report *report)
+{
+    struct process *oldest = &shard->processes[0];
+    char *address = NULL;
+
+    for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) {
+        struct process *process = &shard->processes[i];
+        if (!process->used) {
+            oldest = process;
+            break;
+        }
+        if (process->order < oldest->order) oldest = process;
+    }
+    if (make_room(desk, report->address.len, oldest->address_len) ||
+        copy_bytes(report->address, &address))
+        return NULL;
+    forget_process(desk, oldest);
+    desk->bytes += report->address.len;
+    *oldest = (struct process){.used = true,
+                               .id = report->process,
+                               .epoch = report->epoch,
+                               .address = address,
+                               .address_len = report->address.len};
+    return oldest;
+}
+
+/* True: from here on there is a conflict. Out of memory or room, the report is of nobody. */
+static bool hear_process(struct desk *desk, struct shard *shard, const struct desk_report *report)
+{
+    struct process *process;
+    uint32_t overlaps = 0;
+
+    (void)forget_silent(desk, shard);
+    process = sender_of(shard, report);
+    if (process && process->cycle >= report->cycle) return false; /* it came twice, or late */
+    if (!process) {
+        process = add_process(desk, shard, report);
+        if (!process) return false;
+    } else if (process->order != shard->process_order) {
+        process->overlaps++;
+    }
+    process->order = ++shard->process_order;
+    process->cycle = report->cycle;
+    process->received_at_ns = report->received_at_ns;
+    process->heard_at = desk->now;
+    for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) overlaps += shard->processes[i].overlaps;
+    if (shard->conflict || overlaps < DESK_OVERLAPS) return false;
+    shard->conflict = true;
+    desk->conflict_count++;
+    return true;
+}
+
+size_t desk_processes(const struct desk *desk, struct str id,
+                      struct desk_process ret_processes[DESK_PROCESSES_MAX])
+{
+    const struct shard *shard = map_get(&desk->shards, id);
+    size_t count = 0;
+
+    for (size_t i = 0; shard && i < DESK_PROCESSES_MAX; i++) {
+        const struct process *process = &shard->processes[i];
+        if (process->used)
+            ret_processes[count++] =
+                (struct desk_process){str_of(process->address, process->address_len),
+                                      process->epoch, process->cycle, process->received_at_ns};
+    }
+    return count;
+}
+
+size_t desk_conflict_count(const struct desk *desk)
+{
+    return desk->conflict_count;
+}
+
+bool desk_conflict_over(struct desk *desk, mono_time now, struct desk_shard *ret_shard)
+{
+    size_t cursor = 0;
+
+    tell(desk, now);
+    if (desk->conflict_count == 0) return false;
+    for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) {
+        struct shard *shard = e->value;
+        if (!shard->conflict || forget_silent(desk, shard) > 1) continue;
+        shard->conflict = false;
+        desk->conflict_count--;
+        show(shard, ret_shard);
+        return true;
+    }
+    return false;
 }
 
 enum err desk_take(struct desk *desk, const struct desk_report *report, mono_time now,
@@ -307,6 +477,7 @@ enum err desk_take(struct desk *desk, const struct desk_report *report, mono_tim
         shard->cycle = report->cycle;
         shard->newest_at = now;
     }
+    taken.conflict = hear_process(desk, shard, report);
     taken.first = !shard->reported;
     taken.back = shard->silent;
     if (shard->silent) desk->silent_count--;
@@ -346,6 +517,11 @@ size_t desk_silent_count(const struct desk *desk)
     return desk->silent_count;
 }
 
+uint64_t desk_silent_after_ms(const struct desk *desk)
+{
+    return desk->options.silent_after_ms;
+}
+
 mono_time desk_next_due(const struct desk *desk)
 {
     const struct shard *shard = longest_silence(desk);
@@ -364,6 +540,7 @@ static struct instruction *copy_instruction(const struct desk_instruction *from)
     list_init(&it->link);
     it->term = from->term;
     it->sequence = from->sequence;
+    it->tag = from->tag;
     it->deliveries = 0;
     at = it->texts;
     memcpy(at, from->id.at, from->id.len);
@@ -506,11 +683,43 @@ bool desk_has(const struct desk *desk, struct str shard_id, struct str instructi
     return shard && map_get(&shard->by_id, instruction_id);
 }
 
+static void show_instruction(const struct instruction *it,
+                             struct desk_instruction *ret_instruction)
+{
+    *ret_instruction = (struct desk_instruction){
+        .id = it->id,
+        .topic = it->topic,
+        .term = it->term,
+        .sequence = it->sequence,
+        .bytes = it->bytes,
+        .deliveries = it->deliveries,
+        .tag = it->tag,
+    };
+}
+
+bool desk_find_instruction(const struct desk *desk, struct str shard_id, struct str instruction_id,
+                           struct desk_instruction *ret_instruction)
+{
+    const struct shard *shard = map_get(&desk->shards, shard_id);
+    const struct instruction *it = shard ? map_get(&shard->by_id, instruction_id) : NULL;
+
+    if (it) show_instruction(it, ret_instruction);
+    return it != NULL;
+}
+
 bool desk_has_topic(const struct desk *desk, struct str shard_id, struct str topic)
 {
     const struct shard *shard = map_get(&desk->shards, shard_id);
 
     return shard && map_get(&shard->by_topic, topic) != NULL;
+}
+
+uint64_t desk_topic_tag(const struct desk *desk, struct str shard_id, struct str topic)
+{
+    const struct shard *shard = map_get(&desk->shards, shard_id);
+    const struct instruction *it = shard ? map_get(&shard->by_topic, topic) : NULL;
+
+    return it ? it->tag : 0;
 }
 
 bool desk_next_instruction(struct desk *desk, struct str id, bool deliver, const void **cursor,
@@ -526,14 +735,7 @@ bool desk_next_instruction(struct desk *desk, struct str id, bool deliver, const
     it = CONTAINER_OF(next, struct instruction, link);
     if (deliver && it->deliveries < UINT32_MAX) it->deliveries++;
     *cursor = next;
-    *ret_instruction = (struct desk_instruction){
-        .id = it->id,
-        .topic = it->topic,
-        .term = it->term,
-        .sequence = it->sequence,
-        .bytes = it->bytes,
-        .deliveries = it->deliveries,
-    };
+    show_instruction(it, ret_instruction);
     return true;
 }
 
@@ -546,7 +748,7 @@ size_t desk_bytes(const struct desk *desk)
 
 void desk_check(const struct desk *desk)
 {
-    size_t cursor = 0, bytes = 0, silent = 0, heard = 0;
+    size_t cursor = 0, bytes = 0, silent = 0, heard = 0, conflicts = 0;
     uint64_t before = 0;
 
     for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) {
@@ -571,7 +773,10 @@ void desk_check(const struct desk *desk)
         assert(shard->silent == (shard->heard.next == &shard->heard));
         assert(shard->shortfall_count <= DESK_SHORTFALLS_MAX);
         silent += shard->silent;
-        bytes += shard->id.len + shard->summary_len + shard->shortfalls_len;
+        conflicts += shard->conflict;
+        bytes +=
+            shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
+        for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) bytes += shard->processes[i].address_len;
     }
     LIST_EACH(&desk->heard, node)
     {
@@ -582,4 +787,5 @@ void desk_check(const struct desk *desk)
     }
     assert(bytes == desk->bytes && bytes <= desk->options.bytes_max);
     assert(silent == desk->silent_count && heard + silent == map_count(&desk->shards));
+    assert(conflicts == desk->conflict_count);
 }

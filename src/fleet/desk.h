@@ -12,6 +12,12 @@
  * week owes at most one word per domain. Any ack takes an instruction off, a refusal too: what it
  * asked for is planned anew from the tables, or asked again by a person.
  *
+ * Two processes under one shard id. A process is told by (process id, epoch, address), and when all
+ * three are equal by its cycles, which only grow. A process that reports again after another one
+ * did has not been replaced by it. One such report may have been delayed on its way; DESK_OVERLAPS
+ * of them within the silence time are a conflict, until only one process has reported for that
+ * long.
+ *
  * One owner, one thread. Views are borrowed until the next call that changes the desk. */
 #ifndef FLEET_DESK_H
 #define FLEET_DESK_H
@@ -27,6 +33,8 @@ enum {
     DESK_ID_MAX = 128,                /* bytes of an instruction's id */
     DESK_TOPIC_MAX = 1100,            /* bytes: two labels and a mark */
     DESK_REPORT_MAX = 1 << 20,        /* bytes of a summary, and of all shortfalls, each */
+    DESK_PROCESSES_MAX = 4,           /* told apart under one shard id */
+    DESK_OVERLAPS = 3,
 };
 #define DESK_BYTES_MAX ((size_t)1 << 30) /* of all texts together */
 
@@ -56,8 +64,13 @@ void desk_remove(struct desk *desk, struct str shard); /* with all that is kept 
 size_t desk_count(const struct desk *desk);
 
 /* -- reports -- */
+enum desk_scope { DESK_SCOPE_UNKNOWN, DESK_SCOPE_EVERYTHING, DESK_SCOPE_DOMAINS };
 struct desk_report {
     struct str shard;
+    struct str address; /* of the process, as reported */
+    uint64_t process;   /* its id; 0: it has none */
+    struct str provider;
+    enum desk_scope scope;
     int64_t epoch, cycle;
     int64_t received_at_ns; /* wall clock, for readers only */
     bool has_summary;
@@ -70,6 +83,7 @@ struct desk_taken {
     bool back;      /* it had been called silent */
     bool late;      /* older than what is kept: summary and shortfalls were dropped */
     bool restarted; /* not late, and of another epoch than the one before it */
+    bool conflict;  /* from here on two processes report under this id */
 };
 /* The shard must be known: ERR_NOT_FOUND. Heard of in any case. A summary replaces the kept one
  * and the shortfalls, an empty list of these too; shortfalls alone replace shortfalls. Order is by
@@ -89,16 +103,31 @@ struct desk_shard { /* a reader's view */
     struct str summary, shortfalls;
     size_t shortfall_count; /* that are kept */
     size_t pending;
+    bool conflict; /* two or more processes report under this id */
+    enum desk_scope scope;
+    struct str provider; /* of the last report with a summary; empty: none */
 };
 bool desk_find(const struct desk *desk, struct str shard, struct desk_shard *ret_shard);
 /* A walk in order of insertion: start with *cursor 0. Any change ends it. */
 bool desk_next(const struct desk *desk, size_t *cursor, struct desk_shard *ret_shard);
+
+struct desk_process { /* that reported within the silence time */
+    struct str address;
+    int64_t epoch, cycle, received_at_ns;
+};
+/* In no order; at most DESK_PROCESSES_MAX. Returns how many. */
+size_t desk_processes(const struct desk *desk, struct str shard,
+                      struct desk_process ret_processes[DESK_PROCESSES_MAX]);
+size_t desk_conflict_count(const struct desk *desk);
+/* A conflict that is over, each told once. False when there is none (left). */
+bool desk_conflict_over(struct desk *desk, mono_time now, struct desk_shard *ret_shard);
 
 /* -- silence -- */
 /* Shards not heard of for silent_after_ms, longest silence first, each told once until it reports
  * again. False when there is none (left). */
 bool desk_silent(struct desk *desk, mono_time now, struct desk_shard *ret_shard);
 size_t desk_silent_count(const struct desk *desk);
+uint64_t desk_silent_after_ms(const struct desk *desk);
 mono_time desk_next_due(const struct desk *desk); /* when to ask again; MONO_NEVER */
 
 /* -- instructions -- */
@@ -108,6 +137,7 @@ struct desk_instruction {
     uint64_t term, sequence; /* the place in the queue */
     struct str bytes;        /* opaque; what the shard is sent */
     uint32_t deliveries;
+    uint64_t tag; /* the caller's; 0: none */
 };
 /* To the end of the shard's queue, or to where (term, sequence) belongs. Replaces the one with the
  * same id, and the one with the same topic. ERR_NOT_FOUND (shard), ERR_INVALID (no id),
@@ -123,7 +153,12 @@ enum err desk_may_queue(struct desk *desk, const struct str *shards, size_t coun
 bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id);
 size_t desk_pending(const struct desk *desk, struct str shard);
 bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id);
+/* A waiting one by its id; false: it is not waiting. */
+bool desk_find_instruction(const struct desk *desk, struct str shard_id, struct str instruction_id,
+                           struct desk_instruction *ret_instruction);
 bool desk_has_topic(const struct desk *desk, struct str shard_id, struct str topic);
+/* Of the waiting one with this topic; 0: none waits, or it has no tag. */
+uint64_t desk_topic_tag(const struct desk *desk, struct str shard_id, struct str topic);
 /* The waiting ones in order of (term, sequence): start with *cursor NULL. `deliver` counts it as
  * sent once more. Any other change ends the walk. */
 bool desk_next_instruction(struct desk *desk, struct str shard, bool deliver, const void **cursor,

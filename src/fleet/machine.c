@@ -148,7 +148,16 @@ static uint64_t fingerprint(const struct fleet_command *command)
         texts[0] = command->bind_cluster.id;
         texts[1] = command->bind_cluster.shard;
         break;
-    case FLEET_ASSIGN_DOMAIN: texts[2] = command->assign_domain.shard; /* fall through */
+    case FLEET_CLEAR_LEAVING:
+        texts[0] = command->clear_leaving.key;
+        texts[1] = command->clear_leaving.value;
+        texts[2] = command->clear_leaving.shard;
+        hash = command->clear_leaving.since;
+        break;
+    case FLEET_ASSIGN_DOMAIN:
+        texts[2] = command->assign_domain.shard;
+        hash = command->force; /* 0 without it, as in releases that had no force */
+        /* fall through */
     case FLEET_UNASSIGN_DOMAIN:
         texts[0] = command->assign_domain.key;
         texts[1] = command->assign_domain.value;
@@ -168,6 +177,12 @@ static uint64_t fingerprint(const struct fleet_command *command)
     for (size_t i = 0; quota && i < quota->slice_count; i++)
         hash = str_hash(quota->slices[i].shard, hash) + (uint32_t)quota->slices[i].slice;
     return hash;
+}
+
+uint32_t fleet_command_version(const struct fleet_command *command)
+{
+    return command->kind == FLEET_CLEAR_LEAVING || command->force ? FLEET_LEAVING_LEVEL
+                                                                  : FLEET_FIRST_VERSION;
 }
 
 /* The request's id and what it asks for: one id may go with several requests of a trace, and each
@@ -223,7 +238,10 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
         (void)buf_append(reply, answer); /* no room: no answer */
         return;
     }
-    if (!err) result = fleet_apply(machine->fleet, &command);
+    if (!err)
+        result = fleet_apply_entry(
+            machine->fleet, &command,
+            (struct fleet_entry){.index = entry->index, .level = entry->level});
     if (err == ERR_NOMEM || result.status == FLEET_NO_MEMORY) abort();
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);

@@ -11,8 +11,14 @@
 #include "fleet/core/fleet.h"
 #include "log/log.h"
 
-/* Part of the log's format. 1 is the trial machine's, so that its logs are never taken for ours. */
-enum { FLEET_MACHINE_ID = 2, FLEET_MACHINE_VERSION = 1 };
+/* Part of the log's format. 1 is the trial machine's, so that its logs are never taken for ours.
+ * A command's version is the first cluster level that has it: 4 for CLEAR_LEAVING and for a forced
+ * AssignDomain, 1 for all else. */
+enum {
+    FLEET_MACHINE_ID = 2,
+    FLEET_FIRST_VERSION = 1,
+    FLEET_MACHINE_VERSION = 4,
+};
 
 struct fleet_machine;
 /* After each command, on every replica, inside apply: for the audit and for leader-local state that
@@ -35,6 +41,7 @@ struct machine fleet_machine_registration(struct fleet_machine *machine);
 struct fleet *fleet_machine_fleet(struct fleet_machine *machine);
 bool fleet_machine_restoring(const struct fleet_machine *machine); /* no reads yet */
 
+uint32_t fleet_command_version(const struct fleet_command *command);
 /* The reply of a proposal. Its texts stand in `reply`. ERR_PARSE. */
 enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result);
 #endif

@@ -153,7 +153,7 @@ static enum err state_end(struct archive *archive, struct note *note)
                                  .level = LEVEL_FIRST,
                                  .section_count = 1,
                                  .sections = {{.id = FLEET_MACHINE_ID,
-                                               .version = FLEET_MACHINE_VERSION,
+                                               .version = FLEET_FIRST_VERSION,
                                                .name = "fleet",
                                                .hash = fleet_hash(fleet),
                                                .bytes = archive->state_bytes}}};

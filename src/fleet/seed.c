@@ -174,7 +174,8 @@ static enum err read_table(const struct json *root, const char *name, read_row_f
 static enum err read_root(const struct json *root, struct fleet_seed *seed, struct note *note)
 {
     static const char *const known[] = {
-        "quotas", "providers", "shards", "cluster_to_shard", "domain_to_shard", "muster", NULL};
+        "quotas",          "providers",       "shards", "cluster_to_shard",
+        "domain_to_shard", "domains_leaving", "muster", NULL};
     const struct json *object;
     size_t rows;
     enum err err = json_get_object(root, "", &object, note);

@@ -111,7 +111,10 @@ static void on_tick(struct timer *timer)
 
     trim(&service->answer);
     trim(&service->row);
-    if (service->leader.led) service_look_for_silence(service);
+    if (service->leader.led) {
+        service_look_for_silence(service);
+        service_look_for_conflicts(service);
+    }
     service_gauges(service);
     timer_start_in(timer, TICK_MS);
 }
@@ -181,7 +184,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
 void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
-    assert(service->seed_running == 0);
+    assert(service->seed_running == 0 && service->clears == 0);
     leader_close(&service->leader);
     timer_deinit(&service->tick);
     service_lister_deinit(&service->domains);
@@ -225,5 +228,6 @@ enum err fleet_service_methods(struct fleet_service *service, struct rpc_server 
 
     if (!err) err = add_methods(service, service_admin_methods, server, note);
     if (!err) err = add_methods(service, service_read_methods, server, note);
-    return err ? err : add_methods(service, service_instruct_methods, server, note);
+    if (!err) err = add_methods(service, service_instruct_methods, server, note);
+    return err ? err : add_methods(service, service_ownership_methods, server, note);
 }

@@ -29,6 +29,11 @@ static bool all_there(struct request *request, const struct needed *fields)
 #define ALL_THERE(request, ...)                                                                    \
     all_there(request, (const struct needed[]){__VA_ARGS__, {NULL, NULL}})
 
+static bool has_leaving(const struct fleet_service *service)
+{
+    return replica_status(service->leader.replica).level >= FLEET_LEAVING_LEVEL;
+}
+
 /* -- bigfleet.v1alpha1.Coordinator -- */
 
 static bool admit_assign_domain(struct request *request)
@@ -47,6 +52,8 @@ static enum err assign_domain(struct request *request, struct fleet_command *ret
                                           .assign_domain = {str_from(m->topology_key),
                                                             str_from(m->topology_value),
                                                             str_from(m->shard_id)}};
+    /* Below that level no domain is leaving, and there is nothing to force. */
+    ret_command->force = m->force_two_owners && has_leaving(service_of(request));
     return ERR_OK;
 }
 
@@ -72,6 +79,38 @@ static enum err unassign_domain(struct request *request, struct fleet_command *r
 static bool admit_remove_shard(struct request *request)
 {
     return ALL_THERE(request, {"shard_id", MESSAGE(request, remove_shard_message)->shard_id});
+}
+
+/* A shard that lives acts on its machines after it was removed. A leader that has not heard of it
+ * yet cannot know whether it lives, until its silence time has passed. */
+static void remove_if_silent(struct request *request)
+{
+    struct fleet_service *service = service_of(request);
+    const remove_shard_message *m = MESSAGE(request, remove_shard_message);
+    mono_time now = loop_now(service->io->loop);
+    uint64_t silence = desk_silent_after_ms(service->desk), quiet;
+    struct desk_shard kept;
+
+    if (m->force_two_owners || !has_leaving(service) ||
+        !desk_find(service->desk, str_from(m->shard_id), &kept)) {
+        service_write(request);
+        return;
+    }
+    quiet = mono_elapsed_ms(kept.heard_at, now);
+    if (quiet >= silence || (!kept.reported && kept.heard_at.ms > service->led_since.ms))
+        service_write(request);
+    else if (kept.reported)
+        request_refuse(request, GRPC_FAILED_PRECONDITION,
+                       "RemoveShard: %s reported %llu s ago and still acts on its machines; stop "
+                       "its process and wait until it has been silent for %llu s, or force it",
+                       m->shard_id, (unsigned long long)(quiet / 1000),
+                       (unsigned long long)(silence / 1000));
+    else
+        request_refuse(request, GRPC_FAILED_PRECONDITION,
+                       "RemoveShard: this leader has led for %llu s and does not know yet whether "
+                       "%s lives; ask again in %llu s, or force it",
+                       (unsigned long long)(quiet / 1000), m->shard_id,
+                       (unsigned long long)((silence - quiet + 999) / 1000));
 }
 
 static enum err remove_shard(struct request *request, struct fleet_command *ret_command)
@@ -178,7 +217,13 @@ static enum err upsert_provider(struct request *request, struct fleet_command *r
 const struct service_method service_admin_methods[] = {
     WRITE(BIGFLEET, "AssignDomain", bigfleet__v1alpha1, assign_domain),
     WRITE(BIGFLEET, "UnassignDomain", bigfleet__v1alpha1, unassign_domain),
-    WRITE(BIGFLEET, "RemoveShard", bigfleet__v1alpha1, remove_shard),
+    {.base = {.path = "/" BIGFLEET "/RemoveShard",
+              .name = "RemoveShard",
+              .input = &bigfleet__v1alpha1__remove_shard_request__descriptor,
+              .output = &bigfleet__v1alpha1__remove_shard_response__descriptor},
+     .admit = admit_remove_shard,
+     .read = remove_if_silent,
+     .command = remove_shard},
     WRITE(MUSTER, "AddShard", muster__v1, add_shard),
     WRITE(MUSTER, "BindCluster", muster__v1, bind_cluster),
     WRITE(MUSTER, "SetQuota", muster__v1, set_quota),

@@ -7,7 +7,7 @@
 
 /* -- the audit -- */
 
-enum { AUDIT_FIELDS = 12 };
+enum { AUDIT_FIELDS = 13 };
 
 static size_t put_command(struct log_field *f, const struct fleet_command *command)
 {
@@ -27,6 +27,7 @@ static size_t put_command(struct log_field *f, const struct fleet_command *comma
         f[n++] = log_str("key", command->assign_domain.key);
         f[n++] = log_str("value", command->assign_domain.value);
         f[n++] = log_str("shard", command->assign_domain.shard);
+        if (command->force) f[n++] = log_bool("force", true);
         break;
     case FLEET_UNASSIGN_DOMAIN:
         f[n++] = log_str("key", command->unassign_domain.key);
@@ -41,6 +42,12 @@ static size_t put_command(struct log_field *f, const struct fleet_command *comma
         f[n++] = log_str("provider", command->upsert_provider.name);
         f[n++] = log_str("address", command->upsert_provider.address);
         f[n++] = log_str("region", command->upsert_provider.region);
+        break;
+    case FLEET_CLEAR_LEAVING:
+        f[n++] = log_str("key", command->clear_leaving.key);
+        f[n++] = log_str("value", command->clear_leaving.value);
+        f[n++] = log_str("shard", command->clear_leaving.shard);
+        f[n++] = log_u64("since", command->clear_leaving.since);
         break;
     }
     return n;
@@ -112,17 +119,16 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
 static void follow(struct fleet_service *service, const struct machine_entry *entry,
                    const struct fleet_command *command, const struct fleet_result *result)
 {
-    struct fleet_domain domain;
-
     switch (command->kind) {
     case FLEET_ADD_SHARD: shard_added(service, entry, &command->add_shard); break;
     case FLEET_REMOVE_SHARD: shard_removed(service, entry, command->remove_shard, result); break;
     case FLEET_ASSIGN_DOMAIN: service_tell_owner(service, &command->assign_domain, true); break;
     case FLEET_UNASSIGN_DOMAIN:
-        if (!result->holder.len) break;
-        domain = command->unassign_domain;
-        domain.shard = result->holder;
-        service_tell_owner(service, &domain, false);
+        if (result->holder.len)
+            service_left(service, entry, &command->unassign_domain, result->holder);
+        break;
+    case FLEET_CLEAR_LEAVING:
+        if (result->changed) service_left_whole(service, &command->clear_leaving);
         break;
     case FLEET_BIND_CLUSTER:
     case FLEET_SET_QUOTA:
@@ -157,6 +163,8 @@ void service_begin_term(struct fleet_service *service, uint64_t term)
     struct fleet_shard shard;
 
     desk_begin(service->desk, term);
+    service->led_since = loop_now(service->io->loop);
+    service->unscoped = 0;
     fleet_heartbeats_clear(service->fleet);
     while (fleet_next_shard(service->fleet, &walk, &shard)) add_to_desk(service, shard.id);
     service_pending_gauges(service);

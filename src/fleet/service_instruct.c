@@ -21,13 +21,14 @@ void service_stamp(struct fleet_service *service, instruction_message *instructi
 }
 
 enum err service_queue(struct fleet_service *service, struct str shard, struct str topic,
-                       const instruction_message *instruction)
+                       uint64_t tag, const instruction_message *instruction)
 {
     struct desk_instruction queued = {
         .id = str_from(instruction->instruction_id),
         .topic = topic,
         .term = (uint64_t)instruction->coordinator_term,
         .sequence = (uint64_t)instruction->sequence_number,
+        .tag = tag,
     };
     enum err err;
 
@@ -62,8 +63,8 @@ static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_C
     return str_of(topic, domain->key.len + 1 + domain->value.len);
 }
 
-void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
-                        bool assigned)
+static void tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
+                       bool assigned, uint64_t tag)
 {
     char id[INSTRUCTION_ID_CAP], key[FLEET_LABEL_KEY_MAX + 1], value[FLEET_LABEL_VALUE_MAX + 1];
     char topic[TOPIC_CAP];
@@ -83,12 +84,29 @@ void service_tell_owner(struct fleet_service *service, const struct fleet_domain
         it.unassign_domain = &unassign;
     }
     service_stamp(service, &it, id);
-    err = service_queue(service, domain->shard, about, &it);
+    err = service_queue(service, domain->shard, about, tag, &it);
     if (!err) return;
     service_count(service->metrics.dropped[DROP_FULL]);
     LOG_WARN(&service->log, "the owner of a domain will not be told",
              log_str("shard", domain->shard), log_str("key", domain->key),
              log_str("value", domain->value), log_bool("assigned", assigned), log_err("err", err));
+}
+
+void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
+                        bool assigned)
+{
+    tell_owner(service, domain, assigned, 0);
+}
+
+/* An AssignDomain that waits is replaced: the domain was taken from the shard after it. */
+void service_tell_left(struct fleet_service *service, const struct fleet_leaving *leaving)
+{
+    struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
+    char topic[TOPIC_CAP];
+
+    if (desk_topic_tag(service->desk, leaving->shard, topic_of(&domain, topic)) == leaving->since)
+        return;
+    tell_owner(service, &domain, false, leaving->since);
 }
 
 void service_tell_domains(struct fleet_service *service, struct str shard)
@@ -189,7 +207,7 @@ static void queue(struct request *request)
     pack_text(&pack, 1, str_from(it.instruction_id));
     for (size_t i = 0; i < m->n_shard_ids && !pack.err; i++) {
         struct str shard = str_from(m->shard_ids[i]);
-        enum err err = service_queue(service, shard, STR_EMPTY, &it);
+        enum err err = service_queue(service, shard, STR_EMPTY, 0, &it);
 
         if (err) { /* no memory; what was queued before stays */
             request_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s",

@@ -30,7 +30,8 @@ struct service_method {
     void (*done)(struct request *request, const struct fleet_result *result);
 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
-    service_report_methods[], service_instruct_methods[]; /* each ends with a NULL path */
+    service_report_methods[], service_instruct_methods[],
+    service_ownership_methods[]; /* each ends with a NULL path */
 
 struct fleet_request {
     struct request base;
@@ -49,7 +50,8 @@ enum report_result { REPORT_TAKEN, REPORT_LATE, REPORT_REFUSED, REPORT_RESULTS }
 enum drop_reason { DROP_FULL, DROP_SHARD, DROP_TERM, DROP_REASONS };
 enum apply_outcome { APPLY_SUCCESS, APPLY_ERROR, APPLY_FSM_ERROR, APPLY_OUTCOMES };
 struct service_metrics { /* all NULL without a registry */
-    struct gauge *term, *is_leader, *shards_silent, *soft_bytes, *requests;
+    struct gauge *term, *is_leader, *shards_silent, *shard_id_conflicts, *shards_unscoped,
+        *soft_bytes, *requests;
     struct gauge *rows[FLEET_TABLES];
     struct counter *apply[APPLY_OUTCOMES], *reports[REPORT_RESULTS], *acks[ACK_OUTCOMES],
         *dropped[DROP_REASONS], *queued;
@@ -87,6 +89,10 @@ struct fleet_service {
     size_t member_count;
     struct service_lister domains, clusters;
     struct timer tick;
+    mono_time led_since;  /* of the term that is led */
+    size_t clears;        /* proposals of ClearLeaving in flight */
+    size_t unscoped;      /* shards without domains that share a provider, when last looked at */
+    uint32_t unscoped_ticks;
     struct buf answer, row, command; /* scratch of one call */
     /* the rows of --bootstrap-state that a leader still has to propose */
     const struct fleet_seed *seed;
@@ -116,6 +122,20 @@ void service_begin_term(struct fleet_service *service, uint64_t term);
 void service_end_term(struct fleet_service *service);
 void service_look_for_silence(struct fleet_service *service);
 
+/* -- service_ownership.c -- */
+/* A domain was taken from the shard by this entry. */
+void service_left(struct fleet_service *service, const struct machine_entry *entry,
+                  const struct fleet_domain *domain, struct str shard);
+/* The shard's acknowledgement was applied. */
+void service_left_whole(struct fleet_service *service, const struct fleet_leaving *leaving);
+/* The shard accepted the instruction; nothing happens unless it is about a leaving domain. */
+void service_gave_up(struct fleet_service *service, struct str shard,
+                     const struct desk_instruction *instruction);
+/* Queues UnassignDomain for the domains that are leaving the shard and have none waiting. */
+void service_tell_leaving(struct fleet_service *service, struct str shard);
+void service_conflict_begun(struct fleet_service *service, struct str shard);
+void service_look_for_conflicts(struct fleet_service *service); /* once a tick, on the leader */
+
 /* -- service_seed.c -- */
 void service_seed_begin(struct fleet_service *service);
 
@@ -127,11 +147,13 @@ void service_stamp(struct fleet_service *service,
                    char id[INSTRUCTION_ID_CAP]);
 /* A stamped one. Errors as desk_queue. */
 enum err service_queue(struct fleet_service *service, struct str shard, struct str topic,
-                       const Bigfleet__V1alpha1__CoordinatorInstruction *instruction);
+                       uint64_t tag, const Bigfleet__V1alpha1__CoordinatorInstruction *instruction);
 /* Word of an assignment to its owner; a word that finds no room is dropped and counted: the tables
  * hold what is true. */
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
                         bool assigned);
+/* UnassignDomain with the tag `since`, unless that one waits already. */
+void service_tell_left(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* All that are its own and that no word waits about: what a leader that is gone had not told, and
  * what a shard that lost its disk has forgotten. One that it knows already is no news to it. */
 void service_tell_domains(struct fleet_service *service, struct str shard);

@@ -35,7 +35,8 @@ static enum err add_counters(struct metrics *metrics, const char *name, const ch
 
 static enum err add_rows(struct service_metrics *m, struct metrics *metrics, struct note *note)
 {
-    static const char *const tables[] = {"shards", "clusters", "domains", "quotas", "providers"};
+    static const char *const tables[] = {"shards", "clusters",  "domains",
+                                         "quotas", "providers", "leaving"};
     struct metric_options options = {
         .name = "muster_coordinator_rows",
         .help = "Rows in each replicated table, on every replica.",
@@ -116,6 +117,15 @@ enum err service_metrics_open(struct service_metrics *m, struct metrics *metrics
                                 "Shards that have not reported for too long, on the leader.",
                                 &m->shards_silent, note);
     if (!err)
+        err = metrics_add_gauge(metrics, "muster_coordinator_shard_id_conflicts",
+                                "Shard ids under which two processes report, on the leader.",
+                                &m->shard_id_conflicts, note);
+    if (!err)
+        err = metrics_add_gauge(metrics, "muster_coordinator_shards_unscoped",
+                                "Shards without domains that share a provider with another such "
+                                "shard, on the leader.",
+                                &m->shards_unscoped, note);
+    if (!err)
         err = metrics_add_gauge(metrics, "muster_coordinator_soft_state_bytes",
                                 "Reports and instructions held in memory, on the leader.",
                                 &m->soft_bytes, note);
@@ -159,6 +169,8 @@ void service_gauges(struct fleet_service *service)
     service_gauge(m->term, (double)service->leader.term);
     service_gauge(m->is_leader, service->leader.ready ? 1 : 0);
     service_gauge(m->shards_silent, (double)desk_silent_count(service->desk));
+    service_gauge(m->shard_id_conflicts, (double)desk_conflict_count(service->desk));
+    service_gauge(m->shards_unscoped, service->leader.led ? (double)service->unscoped : 0);
     service_gauge(m->soft_bytes, (double)desk_bytes(service->desk));
     service_gauge(m->requests, service->leader.request_count);
     for (size_t i = 0; i < FLEET_TABLES; i++) service_gauge(m->rows[i], counts.of[i]);

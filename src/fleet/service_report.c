@@ -89,11 +89,15 @@ static void take_ack(struct fleet_service *service, struct str shard,
 {
     size_t outcome = (size_t)ack->outcome < ACK_NUMBERS ? (size_t)ack->outcome : ACK_OTHER;
     const char *name = outcome == ACK_OTHER ? "other" : outcome_names[outcome];
+    struct desk_instruction it;
 
-    if (!desk_ack(service->desk, shard, str_from(ack->instruction_id))) {
+    if (!desk_find_instruction(service->desk, shard, str_from(ack->instruction_id), &it)) {
         service_count(service->metrics.acks[ACK_UNKNOWN]);
         return;
     }
+    if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
+        service_gave_up(service, shard, &it);
+    desk_ack(service->desk, shard, str_from(ack->instruction_id));
     service_count(service->metrics.acks[outcome]);
     if (outcome == 1) return; /* accepted: nothing to look into */
     LOG_WARN(&service->log, "instruction not carried out", log_str("shard", shard),
@@ -127,6 +131,15 @@ static enum err pack_shortfalls(struct fleet_service *service, const report_mess
     return pack.err;
 }
 
+static enum desk_scope scope_of(const report_message *report)
+{
+    switch ((int)report->scope) {
+    case BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING: return DESK_SCOPE_EVERYTHING;
+    case BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS: return DESK_SCOPE_DOMAINS;
+    default: return DESK_SCOPE_UNKNOWN;
+    }
+}
+
 static enum err keep(struct fleet_service *service, const report_message *report,
                      struct desk_taken *ret_taken)
 {
@@ -134,6 +147,10 @@ static enum err keep(struct fleet_service *service, const report_message *report
     mono_time now = loop_now(service->io->loop);
     struct desk_report kept = {
         .shard = shard,
+        .address = str_from(report->shard_address),
+        .process = report->process_id,
+        .provider = str_from(report->summary ? report->summary->provider_address : ""),
+        .scope = scope_of(report),
         .epoch = report->shard_epoch,
         .cycle = report->cycle,
         .received_at_ns = service_wall_ns(service),
@@ -203,6 +220,8 @@ static void take(struct request *request)
     request->acted = true;
     service_count(service->metrics.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]);
     if (taken.back) tell_back(service, shard);
+    if (taken.conflict) service_conflict_begun(service, shard);
+    service_tell_leaving(service, shard);
     if (taken.first || taken.restarted) service_tell_domains(service, shard);
     fleet_heartbeat(service->fleet, shard, fleet_time_from_unix_ns(service_wall_ns(service)));
     for (size_t i = 0; i < report->n_instruction_acks; i++)

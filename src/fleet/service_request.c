@@ -118,7 +118,7 @@ void service_write(struct request *request)
     fleet_actor(request->call, actor);
     request_propose(request, &(struct proposal){
                                  .machine = FLEET_MACHINE_ID,
-                                 .version = FLEET_MACHINE_VERSION,
+                                 .version = fleet_command_version(&command),
                                  .flags = command.kind == FLEET_REMOVE_SHARD ||
                                                   command.kind == FLEET_UNASSIGN_DOMAIN
                                               ? PROPOSE_FREES

@@ -71,7 +71,7 @@ static void propose_batch(struct fleet_service *service)
         }
         mine->service = service;
         mine->proposal = (struct proposal){.machine = FLEET_MACHINE_ID,
-                                           .version = FLEET_MACHINE_VERSION,
+                                           .version = FLEET_FIRST_VERSION,
                                            .actor = STR("bootstrap-state"),
                                            .command = buf_peek(&texts[count]),
                                            .done = on_proposed};

@@ -31,6 +31,7 @@ static const struct rpc_access_row rows[] = {
     {"/muster.v1.Fleet/ListClusters", {ACCESS_READ}},
     {"/muster.v1.Fleet/QueueInstruction", {ACCESS_ADMIN}},
     {"/muster.v1.Fleet/ListInstructions", {ACCESS_READ}},
+    {"/muster.v1.Fleet/ListOwnershipIssues", {ACCESS_READ}},
     {"/muster.v1.Fleet/JoinReplica", {ACCESS_ADMIN}},
     {"/muster.v1.Fleet/ListReplicas", {ACCESS_READ}},
     {"/muster.v1.Fleet/RemoveReplica", {ACCESS_ADMIN}},

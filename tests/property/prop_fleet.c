@@ -105,6 +105,11 @@ static void line(struct buf *out, const struct fleet_row *row)
         err = buf_appendf(out, "p %.*s %.*s %.*s\n", STR_ARG(row->provider.name),
                           STR_ARG(row->provider.address), STR_ARG(row->provider.region));
         break;
+    case FLEET_LEAVING:
+        err = buf_appendf(out, "l %.*s %.*s %.*s %llu\n", STR_ARG(row->leaving.key),
+                          STR_ARG(row->leaving.value), STR_ARG(row->leaving.shard),
+                          (unsigned long long)row->leaving.since);
+        break;
     case FLEET_TABLES: err = ERR_INTERNAL;
     }
     CHECK_OK("room for a line", err);

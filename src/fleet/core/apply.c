@@ -1,4 +1,5 @@
-/* What a command does: the rules of the specification's section 5, in its order of checks. */
+/* What a command does: the rules of the specification's section 5, in its order of checks, and what
+ * design.md section 6 adds for leaving domains. */
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -8,10 +9,10 @@
 static const uint32_t rows_max[FLEET_TABLES] = {
     [FLEET_SHARDS] = FLEET_SHARDS_MAX,       [FLEET_CLUSTERS] = FLEET_CLUSTERS_MAX,
     [FLEET_DOMAINS] = FLEET_DOMAINS_MAX,     [FLEET_QUOTAS] = FLEET_QUOTAS_MAX,
-    [FLEET_PROVIDERS] = FLEET_PROVIDERS_MAX,
+    [FLEET_PROVIDERS] = FLEET_PROVIDERS_MAX, [FLEET_LEAVING] = FLEET_DOMAINS_MAX,
 };
-static const char *const table_names[FLEET_TABLES] = {"shards", "clusters", "domains", "quotas",
-                                                      "providers"};
+static const char *const table_names[FLEET_TABLES] = {"shards", "clusters",  "domains",
+                                                      "quotas", "providers", "leaving domains"};
 
 /* -- life cycle -- */
 enum err fleet_open(struct fleet **ret_fleet)
@@ -43,11 +44,24 @@ static void owned_clear(struct fleet *fleet, struct shard_row *shard)
     order_clear(&shard->domains);
 }
 
+static void leaving_clear(struct fleet *fleet)
+{
+    struct order_place place = order_begin(&fleet->leavers);
+
+    for (struct leaver *leaver; (leaver = order_next(&place));) order_clear(&leaver->rows);
+    place = order_begin(&fleet->tables[FLEET_LEAVING]);
+    for (void *row; (row = order_next(&place));) row_drop(fleet, FLEET_LEAVING, row);
+    order_clear(&fleet->tables[FLEET_LEAVING]);
+    assert(fleet->leavers.count == 0);
+}
+
 void fleet_clear(struct fleet *fleet)
 {
-    struct order_place place = order_begin(&fleet->tables[FLEET_SHARDS]);
+    struct order_place place;
 
     views_cancel(fleet);
+    leaving_clear(fleet);
+    place = order_begin(&fleet->tables[FLEET_SHARDS]);
     /* Clusters and domains hang on their shards, each once. */
     order_clear(&fleet->tables[FLEET_CLUSTERS]);
     order_clear(&fleet->tables[FLEET_DOMAINS]);
@@ -96,7 +110,11 @@ static bool text_fits(struct str text, size_t max, const char *field, struct fle
 static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
                            struct fleet_result *result)
 {
-    if (fleet->tables[table].count < rows_max[table]) return true;
+    uint32_t rows = fleet->tables[table].count;
+
+    /* An assigned domain may become leaving, for which there must be room then. */
+    if (table == FLEET_DOMAINS) rows += fleet->tables[FLEET_LEAVING].count;
+    if (rows < rows_max[table]) return true;
     result->field = table_names[table];
     result->number = rows_max[table];
     return refuse(result, FLEET_FULL);
@@ -198,11 +216,78 @@ static void bind_cluster(struct fleet *fleet, const struct fleet_cluster *cluste
     add(fleet, FLEET_CLUSTERS, row_make_cluster(fleet, cluster, shard), &shard->clusters, result);
 }
 
-static void assign_domain(struct fleet *fleet, const struct fleet_domain *domain,
+/* -- leaving domains -- */
+static struct leaving_row *leaving_find(const struct fleet *fleet, struct str key, struct str value,
+                                        struct str shard)
+{
+    char room[LEAVING_TEXT_MAX];
+    struct str text;
+
+    if (!leaving_text(key, value, room, &text)) return NULL;
+    return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
+}
+
+static void leaving_add(struct fleet *fleet, const struct fleet_leaving *leaving,
+                        struct fleet_result *result)
+{
+    struct leaving_row *row = row_make_leaving(fleet, leaving);
+
+    add(fleet, FLEET_LEAVING, row, row ? &row->leaver->rows : NULL, result);
+}
+
+static void leaving_remove(struct fleet *fleet, struct leaving_row *row,
+                           struct fleet_result *result)
+{
+    row_leave(fleet, FLEET_LEAVING, row);
+    order_remove(&row->leaver->rows, row);
+    order_remove(&fleet->tables[FLEET_LEAVING], row);
+    row_drop(fleet, FLEET_LEAVING, row);
+    fleet->changes++;
+    result->changed = true;
+}
+
+/* Only the shard that the domain is leaving may have it again, unless it is forced. */
+static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain *domain, bool force,
+                           struct fleet_result *result)
+{
+    struct fleet_leaving leaving;
+    char room[LEAVING_TEXT_MAX];
+    struct order_place place;
+    uint32_t leavers = 0;
+    struct str text;
+
+    if (!fleet_find_leaving(fleet, domain->key, domain->value, domain->shard, &leaving))
+        return true;
+    if (!force) {
+        result->holder = leaving.shard;
+        return refuse(result, FLEET_DOMAIN_LEAVING);
+    }
+    if (!leaving_text(domain->key, domain->value, room, &text)) return true;
+    place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});
+    for (void *row; (row = order_next(&place));) {
+        if (!str_equal(row_key(FLEET_LEAVING, row).first, text)) break;
+        leavers++;
+    }
+    if (leavers < FLEET_LEAVERS_MAX) return true;
+    result->field = "shards that a domain is leaving";
+    result->number = FLEET_LEAVERS_MAX;
+    return refuse(result, FLEET_FULL);
+}
+
+static void clear_leaving(struct fleet *fleet, const struct fleet_leaving *leaving,
+                          struct fleet_result *result)
+{
+    struct leaving_row *row = leaving_find(fleet, leaving->key, leaving->value, leaving->shard);
+
+    if (row && row->since == leaving->since) leaving_remove(fleet, row, result);
+}
+
+static void assign_domain(struct fleet *fleet, const struct fleet_domain *domain, bool force,
                           struct fleet_result *result)
 {
     struct shard_row *shard = shard_need(fleet, domain->shard, result);
     const struct domain_row *old;
+    struct leaving_row *leaving;
 
     if (!shard) return;
     old = domain_find(fleet, domain->key, domain->value);
@@ -212,9 +297,12 @@ static void assign_domain(struct fleet *fleet, const struct fleet_domain *domain
     }
     if (old || !text_fits(domain->key, FLEET_LABEL_KEY_MAX, "label key", result) ||
         !text_fits(domain->value, FLEET_LABEL_VALUE_MAX, "label value", result) ||
-        !table_has_room(fleet, FLEET_DOMAINS, result))
+        !leaving_allows(fleet, domain, force, result))
         return;
+    leaving = leaving_find(fleet, domain->key, domain->value, domain->shard);
+    if (!leaving && !table_has_room(fleet, FLEET_DOMAINS, result)) return;
     add(fleet, FLEET_DOMAINS, row_make_domain(fleet, domain, shard), &shard->domains, result);
+    if (leaving && result->status == FLEET_DONE) leaving_remove(fleet, leaving, result);
 }
 
 static void set_quota(struct fleet *fleet, const struct fleet_quota *quota,
@@ -273,11 +361,48 @@ static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct
     return count;
 }
 
-static void remove_shard(struct fleet *fleet, struct str id, struct fleet_result *result)
+static void domain_leaves(struct fleet *fleet, const struct domain_row *row,
+                          struct fleet_entry entry, struct fleet_result *result)
+{
+    struct fleet_row shown;
+
+    row_show(FLEET_DOMAINS, row, &shown);
+    leaving_add(fleet,
+                &(struct fleet_leaving){shown.domain.key, shown.domain.value, shown.domain.shard,
+                                        entry.index},
+                result);
+}
+
+/* All or none: what became leaving before memory ended is taken back. */
+static void owned_leave(struct fleet *fleet, const struct shard_row *shard,
+                        struct fleet_entry entry, struct fleet_result *result)
+{
+    struct order_place place = order_begin(&shard->domains);
+    struct fleet_result undo = {.status = FLEET_DONE};
+    uint32_t done = 0;
+
+    for (const void *row; result->status == FLEET_DONE && (row = order_next(&place));) {
+        domain_leaves(fleet, row, entry, result);
+        if (result->status == FLEET_DONE) done++;
+    }
+    if (result->status == FLEET_DONE) return;
+    result->changed = false;
+    place = order_begin(&shard->domains);
+    for (const void *row; done > 0 && (row = order_next(&place)); done--) {
+        struct order_key key = row_key(FLEET_DOMAINS, row);
+        leaving_remove(fleet, leaving_find(fleet, key.first, key.second, shard_row_id(shard)),
+                       &undo);
+    }
+}
+
+static void remove_shard(struct fleet *fleet, struct str id, struct fleet_entry entry,
+                         struct fleet_result *result)
 {
     struct shard_row *shard = shard_need(fleet, id, result);
 
     if (!shard) return;
+    if (entry.level >= FLEET_LEAVING_LEVEL) owned_leave(fleet, shard, entry, result);
+    if (result->status != FLEET_DONE) return;
     result->clusters_freed = owned_remove(fleet, FLEET_CLUSTERS, &shard->clusters);
     result->domains_freed = owned_remove(fleet, FLEET_DOMAINS, &shard->domains);
     row_leave(fleet, FLEET_SHARDS, shard);
@@ -288,11 +413,13 @@ static void remove_shard(struct fleet *fleet, struct str id, struct fleet_result
 }
 
 static void unassign_domain(struct fleet *fleet, const struct fleet_domain *domain,
-                            struct fleet_result *result)
+                            struct fleet_entry entry, struct fleet_result *result)
 {
     struct domain_row *row = domain_find(fleet, domain->key, domain->value);
 
     if (!row) return;
+    if (entry.level >= FLEET_LEAVING_LEVEL) domain_leaves(fleet, row, entry, result);
+    if (result->status != FLEET_DONE) return;
     result->holder = shard_row_id(row->shard);
     row_leave(fleet, FLEET_DOMAINS, row);
     order_remove(&row->shard->domains, row);
@@ -302,21 +429,64 @@ static void unassign_domain(struct fleet *fleet, const struct fleet_domain *doma
     result->changed = true;
 }
 
-struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command)
+struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
+                                      struct fleet_entry entry)
 {
     struct fleet_result result = {.status = FLEET_DONE, .holder = STR_EMPTY, .field = ""};
 
     switch (command->kind) {
     case FLEET_ADD_SHARD: add_shard(fleet, &command->add_shard, &result); break;
-    case FLEET_REMOVE_SHARD: remove_shard(fleet, command->remove_shard, &result); break;
+    case FLEET_REMOVE_SHARD: remove_shard(fleet, command->remove_shard, entry, &result); break;
     case FLEET_BIND_CLUSTER: bind_cluster(fleet, &command->bind_cluster, &result); break;
-    case FLEET_ASSIGN_DOMAIN: assign_domain(fleet, &command->assign_domain, &result); break;
-    case FLEET_UNASSIGN_DOMAIN: unassign_domain(fleet, &command->unassign_domain, &result); break;
+    case FLEET_ASSIGN_DOMAIN:
+        assign_domain(fleet, &command->assign_domain, command->force, &result);
+        break;
+    case FLEET_UNASSIGN_DOMAIN:
+        unassign_domain(fleet, &command->unassign_domain, entry, &result);
+        break;
     case FLEET_SET_QUOTA: set_quota(fleet, &command->set_quota, &result); break;
     case FLEET_UPSERT_PROVIDER: upsert_provider(fleet, &command->upsert_provider, &result); break;
+    case FLEET_CLEAR_LEAVING: clear_leaving(fleet, &command->clear_leaving, &result); break;
     default: result.status = FLEET_UNKNOWN_KIND; result.number = (uint64_t)command->kind;
     }
     assert(result.status == FLEET_DONE || !result.changed);
+    return result;
+}
+
+struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command)
+{
+    return fleet_apply_entry(fleet, command, (struct fleet_entry){.index = 0, .level = 1});
+}
+
+struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row)
+{
+    struct fleet_result result = {.status = FLEET_DONE, .holder = STR_EMPTY, .field = ""};
+    const struct fleet_leaving *leaving = &row->leaving;
+    const struct domain_row *domain;
+    struct fleet_command command;
+
+    if (row->table != FLEET_LEAVING) {
+        command = fleet_row_command(row);
+        command.force = true; /* a domain may have an owner and still be leaving another shard */
+        return fleet_apply(fleet, &command);
+    }
+    if (leaving->shard.len == 0) {
+        result.status = FLEET_SHARD_ID_EMPTY;
+        return result;
+    }
+    if (!text_fits(leaving->shard, FLEET_ID_MAX, "shard id", &result) ||
+        !text_fits(leaving->key, FLEET_LABEL_KEY_MAX, "label key", &result) ||
+        !text_fits(leaving->value, FLEET_LABEL_VALUE_MAX, "label value", &result) ||
+        leaving_find(fleet, leaving->key, leaving->value, leaving->shard) ||
+        !table_has_room(fleet, FLEET_DOMAINS, &result))
+        return result;
+    domain = domain_find(fleet, leaving->key, leaving->value);
+    if (domain && str_equal(shard_row_id(domain->shard), leaving->shard)) {
+        result.status = FLEET_DOMAIN_ASSIGNED;
+        result.holder = shard_row_id(domain->shard);
+        return result;
+    }
+    leaving_add(fleet, leaving, &result);
     return result;
 }
 
@@ -348,12 +518,13 @@ struct fleet_counts fleet_counts(const struct fleet *fleet)
 
 uint64_t fleet_hash(const struct fleet *fleet)
 {
+    /* Without leaving domains it is the hash that releases before them had. */
+    size_t tables = fleet->tables[FLEET_LEAVING].count > 0 ? FLEET_TABLES : FLEET_LEAVING;
     char bytes[8 * (FLEET_TABLES + 1)];
 
     store_le64(bytes, fleet->sum);
-    for (size_t t = 0; t < FLEET_TABLES; t++)
-        store_le64(bytes + 8 * (t + 1), fleet->tables[t].count);
-    return str_hash(str_of(bytes, sizeof bytes), 1);
+    for (size_t t = 0; t < tables; t++) store_le64(bytes + 8 * (t + 1), fleet->tables[t].count);
+    return str_hash(str_of(bytes, 8 * (tables + 1)), 1);
 }
 
 uint64_t fleet_bytes(const struct fleet *fleet)

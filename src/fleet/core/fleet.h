@@ -1,4 +1,4 @@
-/* Who owns what: the five replicated tables of the fleet and the seven commands that change them.
+/* Who owns what: the six replicated tables of the fleet and the eight commands that change them.
  *
  * It decides what a command does to the tables and nothing else; machines, reports and
  * instructions are the service's. Pure: no clock, no randomness, no I/O, no globals. Times are
@@ -8,6 +8,10 @@
  * Rows never change: a command adds one, removes one, or puts a new one in an old one's place. A
  * view (below) stands on that: what is removed before the view came to it is handed to the view
  * instead of freed, so a snapshot is of one moment, costs no copy, and stops nobody.
+ *
+ * A domain that was taken from a shard stays in the table of leaving domains until that shard
+ * acknowledges it (design.md section 6). Until then only that shard can be given the domain, unless
+ * the command is forced. The shard need not be registered: RemoveShard leaves its domains leaving.
  *
  * The surprising rule: the last heartbeat of a shard is kept here for readers, but it is no part of
  * the replicated state: not in the hash, not in a command, and each replica has its own. The leader
@@ -34,9 +38,10 @@ enum {
 enum {
     FLEET_SHARDS_MAX = 65536,
     FLEET_CLUSTERS_MAX = 4 << 20,
-    FLEET_DOMAINS_MAX = 16 << 20,
+    FLEET_DOMAINS_MAX = 16 << 20, /* assigned and leaving together */
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
+    FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
     /* Open at once: the log's snapshot, an export, a stream (two while it measures), and a list of
      * each of two tables. */
     FLEET_VIEWS_MAX = 6,
@@ -70,6 +75,10 @@ struct fleet_cluster {
 struct fleet_domain {
     struct str key, value, shard;
 };
+struct fleet_leaving { /* a domain that `shard` has not yet acknowledged to have given up */
+    struct str key, value, shard;
+    uint64_t since; /* index of the log entry that took it from the shard */
+};
 struct fleet_slice {
     struct str shard; /* need not be registered */
     int32_t slice;
@@ -89,6 +98,7 @@ enum fleet_table {
     FLEET_DOMAINS,
     FLEET_QUOTAS,
     FLEET_PROVIDERS,
+    FLEET_LEAVING, /* from cluster level 4 on */
     FLEET_TABLES
 };
 struct fleet_row {
@@ -99,6 +109,7 @@ struct fleet_row {
         struct fleet_domain domain;
         struct fleet_quota quota;
         struct fleet_provider provider;
+        struct fleet_leaving leaving;
     };
 };
 struct fleet_counts {
@@ -114,10 +125,14 @@ enum fleet_kind { /* the numbers of the specification; part of the log's format 
                   FLEET_UNASSIGN_DOMAIN,
                   FLEET_SET_QUOTA,
                   FLEET_UPSERT_PROVIDER,
-                  FLEET_KIND_LAST = FLEET_UPSERT_PROVIDER
+                  FLEET_CLEAR_LEAVING, /* ours, from cluster level 4 on */
+                  FLEET_KIND_LAST = FLEET_CLEAR_LEAVING
 };
+/* The cluster level from which UnassignDomain and RemoveShard leave domains leaving. */
+enum { FLEET_LEAVING_LEVEL = 4 };
 struct fleet_command {
     enum fleet_kind kind;
+    bool force; /* AssignDomain: although another shard has not acknowledged to have given it up */
     union {
         struct fleet_shard add_shard;
         struct str remove_shard;
@@ -126,10 +141,11 @@ struct fleet_command {
         struct fleet_domain unassign_domain; /* its shard is ignored */
         struct fleet_quota set_quota;
         struct fleet_provider upsert_provider;
+        struct fleet_leaving clear_leaving; /* nothing happens when `since` is another */
     };
 };
 const char *fleet_kind_name(enum fleet_kind kind); /* "AddShard"; "?" for another number */
-/* The command that puts a row into its table: how a restore writes. */
+/* The command that puts a row into its table; a row of leaving domains has none (fleet_put). */
 struct fleet_command fleet_row_command(const struct fleet_row *row);
 
 /* -- results -- */
@@ -150,7 +166,8 @@ struct fleet_command fleet_row_command(const struct fleet_row *row);
     X(NOT_TEXT,           "not UTF-8",                                INVALID)                   \
     X(BAD_TIME,           "time out of range",                        INVALID)                   \
     X(FULL,               "table is full",                            FULL)                      \
-    X(NO_MEMORY,          "out of memory",                            NOMEM)
+    X(NO_MEMORY,          "out of memory",                            NOMEM)                     \
+    X(DOMAIN_LEAVING,     "domain not given up yet",                  PRECONDITION)
 /* clang-format on */
 enum fleet_status { /* the numbers are part of the reply's format: add at the end */
 #define X(name, text, err) FLEET_##name,
@@ -163,7 +180,8 @@ struct fleet_result {
     bool changed; /* false: refused, or it was so already */
     struct str
         holder; /* CLUSTER_BOUND, DOMAIN_ASSIGNED: the current shard; UnassignDomain: whose it
-                          was, empty when nobody's */
+                          was, empty when nobody's; DOMAIN_LEAVING: the shard that has not
+                          acknowledged yet */
     const char *field; /* TOO_LONG, NOT_TEXT, FULL, BAD_TIME: which, static text; else "" */
     uint64_t number;   /* UNKNOWN_KIND: the number; TOO_LONG, FULL: the limit */
     uint32_t clusters_freed, domains_freed; /* RemoveShard: how many rows went with it */
@@ -183,7 +201,16 @@ void fleet_close(struct fleet *fleet);         /* NULL is fine; no view may be o
 void fleet_clear(struct fleet *fleet);         /* empties it; open views fail with ERR_CANCELLED */
 /* The rules of the specification's section 5. Anything but DONE leaves the tables as they were,
  * NO_MEMORY too: that one alone is no function of the commands, so a replica must stop on it. */
+struct fleet_entry { /* of the log, that brings the command */
+    uint64_t index;
+    uint32_t level; /* of the cluster; below FLEET_LEAVING_LEVEL no domain becomes leaving */
+};
+struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
+                                      struct fleet_entry entry);
+/* By the rules of level 1. */
 struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command);
+/* How a restore writes a row. */
+struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row);
 
 /* -- heartbeats: this replica's own -- */
 bool fleet_heartbeat(struct fleet *fleet, struct str shard,
@@ -201,6 +228,11 @@ bool fleet_find_quota(const struct fleet *fleet, struct str provider, struct str
                       struct fleet_quota *ret_quota);
 bool fleet_find_provider(const struct fleet *fleet, struct str name,
                          struct fleet_provider *ret_provider);
+/* The first shard, bytewise, other than `except` that the domain is leaving. */
+bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
+                        struct str except, struct fleet_leaving *ret_leaving);
+/* How many domains wait for this shard's acknowledgement. */
+uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
 uint64_t fleet_hash(const struct fleet *fleet);  /* of the replicated content; kept as it changes */
 uint64_t fleet_bytes(const struct fleet *fleet); /* of memory held, views' rows included */
@@ -214,7 +246,8 @@ struct fleet_walk {
     bool begun;
 };
 /* The next row in order, false at the end. Bytewise: shards, clusters and providers by name,
- * domains by key then value, quotas by provider then region. */
+ * domains by key then value, quotas by provider then region; leaving domains by key and value
+ * joined, then shard. */
 bool fleet_next_shard(const struct fleet *fleet, struct fleet_walk *walk,
                       struct fleet_shard *ret_shard);
 bool fleet_next_cluster(const struct fleet *fleet, struct fleet_walk *walk,
@@ -225,6 +258,8 @@ bool fleet_next_quota(const struct fleet *fleet, struct fleet_walk *walk,
                       struct fleet_quota *ret_quota);
 bool fleet_next_provider(const struct fleet *fleet, struct fleet_walk *walk,
                          struct fleet_provider *ret_provider);
+bool fleet_next_leaving(const struct fleet *fleet, struct fleet_walk *walk,
+                        struct fleet_leaving *ret_leaving);
 /* Domains by shard, then key, then value (the order of ListDomainAssignments, wire.md 4.4). */
 bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
                            struct fleet_domain *ret_domain);
@@ -233,6 +268,9 @@ bool fleet_next_domain_of(const struct fleet *fleet, struct fleet_walk *walk, st
                           struct fleet_domain *ret_domain);
 bool fleet_next_cluster_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
                            struct fleet_cluster *ret_cluster);
+/* Leaving this shard, which need not be registered. */
+bool fleet_next_leaving_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
+                           struct fleet_leaving *ret_leaving);
 
 /* -- views: all rows as they were at one moment, read while commands go on -- */
 struct fleet_view;

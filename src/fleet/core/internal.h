@@ -42,6 +42,21 @@ struct domain_row {
     uint16_t value_len;
     char text[];
 };
+struct leaver { /* a shard, registered or not, that domains are leaving; held by their rows */
+    uint32_t holders;
+    uint16_t id_len;
+    struct order rows; /* that are in the table */
+    char id[];
+};
+struct leaving_row {
+    struct row row;
+    struct leaver *leaver;
+    uint64_t since;
+    uint16_t key_len, value_len;
+    char text[]; /* key, value, key_len as two bytes: no two domains have the same text */
+};
+/* The text of a leaving row, for lookups. */
+enum { LEAVING_TEXT_MAX = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2 };
 struct quota_row {
     struct row row;
     uint16_t provider_len, region_len;
@@ -58,9 +73,9 @@ struct provider_row {
 
 struct fleet {
     uint64_t bytes;
-    struct order_kind kinds[FLEET_TABLES], label_kind;
+    struct order_kind kinds[FLEET_TABLES], label_kind, leaver_kind;
     struct order tables[FLEET_TABLES];
-    struct order labels;
+    struct order labels, leavers;
     uint64_t sum; /* of the rows' hashes */
     uint64_t changes;
     uint32_t view_number; /* of the newest view ever opened */
@@ -81,6 +96,11 @@ void *row_make_domain(struct fleet *fleet, const struct fleet_domain *domain,
                       struct shard_row *shard);
 void *row_make_quota(struct fleet *fleet, const struct fleet_quota *quota);
 void *row_make_provider(struct fleet *fleet, const struct fleet_provider *provider);
+void *row_make_leaving(struct fleet *fleet, const struct fleet_leaving *leaving);
+/* False: longer than any domain's. */
+bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
+                  struct str *ret_text);
+struct leaver *leaver_find(const struct fleet *fleet, struct str shard); /* NULL: none */
 /* NULL: not assigned. */
 struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value);
 void fleet_kinds_init(struct fleet *fleet);

@@ -66,6 +66,35 @@ bool fleet_find_provider(const struct fleet *fleet, struct str name,
     return true;
 }
 
+bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
+                        struct str except, struct fleet_leaving *ret_leaving)
+{
+    char room[LEAVING_TEXT_MAX];
+    struct order_place place;
+    struct fleet_row row;
+    const void *found;
+    struct str text;
+
+    if (!leaving_text(key, value, room, &text)) return false;
+    /* No shard's id is empty, so the rows of the domain come behind this key. */
+    place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});
+    while ((found = order_next(&place))) {
+        if (!str_equal(row_key(FLEET_LEAVING, found).first, text)) return false;
+        row_show(FLEET_LEAVING, found, &row);
+        if (str_equal(row.leaving.shard, except)) continue;
+        *ret_leaving = row.leaving;
+        return true;
+    }
+    return false;
+}
+
+uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard)
+{
+    const struct leaver *leaver = leaver_find(fleet, shard);
+
+    return leaver ? leaver->rows.count : 0;
+}
+
 /* -- walks -- */
 /* The next row of the set the walk stands in; NULL at its end. */
 static const void *walk_step(struct fleet_walk *walk)
@@ -190,6 +219,34 @@ bool fleet_next_cluster_of(const struct fleet *fleet, struct fleet_walk *walk, s
 
     if (!next_owned(fleet, FLEET_CLUSTERS, walk, shard, &row)) return false;
     *ret_cluster = row.cluster;
+    return true;
+}
+
+bool fleet_next_leaving(const struct fleet *fleet, struct fleet_walk *walk,
+                        struct fleet_leaving *ret_leaving)
+{
+    struct fleet_row row;
+
+    if (!next(fleet, FLEET_LEAVING, walk, &row)) return false;
+    *ret_leaving = row.leaving;
+    return true;
+}
+
+bool fleet_next_leaving_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
+                           struct fleet_leaving *ret_leaving)
+{
+    const struct leaver *leaver;
+    struct fleet_row row;
+    const void *found;
+
+    if (walk_begin(fleet, walk)) {
+        leaver = leaver_find(fleet, shard);
+        if (leaver) walk_enter(walk, &leaver->rows);
+    }
+    found = walk_step(walk);
+    if (!found) return false;
+    row_show(FLEET_LEAVING, found, &row);
+    *ret_leaving = row.leaving;
     return true;
 }
 

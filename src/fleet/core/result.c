@@ -43,7 +43,7 @@ const char *fleet_kind_name(enum fleet_kind kind)
 {
     static const char *const names[] = {"?",           "AddShard",      "RemoveShard",
                                         "BindCluster", "AssignDomain",  "UnassignDomain",
-                                        "SetQuota",    "UpsertProvider"};
+                                        "SetQuota",    "UpsertProvider", "ClearLeaving"};
 
     return (unsigned)kind < ARRAY_LEN(names) ? names[kind] : names[0];
 }
@@ -78,9 +78,10 @@ struct fleet_command fleet_row_command(const struct fleet_row *row)
     case FLEET_QUOTAS: return (struct fleet_command){FLEET_SET_QUOTA, .set_quota = row->quota};
     case FLEET_PROVIDERS:
         return (struct fleet_command){FLEET_UPSERT_PROVIDER, .upsert_provider = row->provider};
+    case FLEET_LEAVING:
     case FLEET_TABLES: break;
     }
-    assert(row->table < FLEET_TABLES);
+    assert(row->table < FLEET_LEAVING);
     return (struct fleet_command){0};
 }
 
@@ -126,6 +127,14 @@ enum err fleet_result_text(const struct fleet_command *command, const struct fle
                            STR_ARG(command->assign_domain.key),
                            STR_ARG(command->assign_domain.value), STR_ARG(result->holder),
                            STR_ARG(command->assign_domain.shard));
+    case FLEET_DOMAIN_LEAVING:
+        return buf_appendf(
+            into,
+            "%s: %.*s=%.*s: %.*s has not acknowledged that it gave the domain up, and may still "
+            "act on its machines; wait for the report of %.*s, assign the domain back to it, or, "
+            "if its process is stopped for good, force the assignment",
+            text, STR_ARG(command->assign_domain.key), STR_ARG(command->assign_domain.value),
+            STR_ARG(result->holder), STR_ARG(result->holder));
     default: return buf_append_c(into, text);
     }
 }

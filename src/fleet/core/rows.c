@@ -9,7 +9,7 @@
 /* Seeds of the rows' hashes: what is in one table never counts for another. */
 static const uint64_t seeds[FLEET_TABLES] = {
     [FLEET_SHARDS] = 0x51a2d, [FLEET_CLUSTERS] = 0xc1057e2,   [FLEET_DOMAINS] = 0xd03a12,
-    [FLEET_QUOTAS] = 0x907a5, [FLEET_PROVIDERS] = 0x920d1de2,
+    [FLEET_QUOTAS] = 0x907a5, [FLEET_PROVIDERS] = 0x920d1de2, [FLEET_LEAVING] = 0x1ea719,
 };
 
 static char *put(char *at, struct str text)
@@ -61,9 +61,27 @@ static struct order_key label_key(const void *row)
     return (struct order_key){.first = str_of(label->text, label->len)};
 }
 
+static struct str leaver_id(const struct leaver *leaver)
+{
+    return str_of(leaver->id, leaver->id_len);
+}
+
+static struct order_key leaver_key(const void *row)
+{
+    return (struct order_key){.first = leaver_id(row)};
+}
+
+static struct order_key leaving_key(const void *row)
+{
+    const struct leaving_row *leaving = row;
+    size_t len = (size_t)leaving->key_len + leaving->value_len + 2;
+
+    return (struct order_key){str_of(leaving->text, len), leaver_id(leaving->leaver)};
+}
+
 static struct order_key (*const keys[FLEET_TABLES])(const void *row) = {
     [FLEET_SHARDS] = shard_key, [FLEET_CLUSTERS] = cluster_key,   [FLEET_DOMAINS] = domain_key,
-    [FLEET_QUOTAS] = quota_key, [FLEET_PROVIDERS] = provider_key,
+    [FLEET_QUOTAS] = quota_key, [FLEET_PROVIDERS] = provider_key, [FLEET_LEAVING] = leaving_key,
 };
 
 void fleet_kinds_init(struct fleet *fleet)
@@ -74,6 +92,8 @@ void fleet_kinds_init(struct fleet *fleet)
     }
     fleet->label_kind = (struct order_kind){label_key, &fleet->bytes};
     fleet->labels = (struct order){.kind = &fleet->label_kind};
+    fleet->leaver_kind = (struct order_kind){leaver_key, &fleet->bytes};
+    fleet->leavers = (struct order){.kind = &fleet->leaver_kind};
 }
 
 struct order_key row_key(enum fleet_table table, const void *row)
@@ -243,6 +263,75 @@ void *row_make_provider(struct fleet *fleet, const struct fleet_provider *provid
     return row;
 }
 
+/* -- leaving domains -- */
+struct leaver *leaver_find(const struct fleet *fleet, struct str shard)
+{
+    return order_find(&fleet->leavers, (struct order_key){.first = shard});
+}
+
+static struct leaver *leaver_hold(struct fleet *fleet, struct str shard)
+{
+    struct leaver *leaver = leaver_find(fleet, shard);
+
+    if (leaver) {
+        leaver->holders++;
+        return leaver;
+    }
+    leaver = memory_take(&fleet->bytes, sizeof *leaver + shard.len);
+    if (!leaver) return NULL;
+    *leaver = (struct leaver){.holders = 1,
+                              .id_len = (uint16_t)shard.len,
+                              .rows.kind = &fleet->kinds[FLEET_LEAVING]};
+    put(leaver->id, shard);
+    if (!order_insert(&fleet->leavers, leaver)) return leaver;
+    memory_give(&fleet->bytes, leaver, sizeof *leaver + shard.len);
+    return NULL;
+}
+
+static void leaver_drop(struct fleet *fleet, struct leaver *leaver)
+{
+    if (--leaver->holders > 0) return;
+    assert(leaver->rows.count == 0);
+    order_remove(&fleet->leavers, leaver);
+    memory_give(&fleet->bytes, leaver, sizeof *leaver + leaver->id_len);
+}
+
+static char *put_leaving_text(char *at, struct str key, struct str value)
+{
+    at = put(put(at, key), value);
+    store_le16(at, (uint16_t)key.len);
+    return at + 2;
+}
+
+bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
+                  struct str *ret_text)
+{
+    if (key.len > FLEET_LABEL_KEY_MAX || value.len > FLEET_LABEL_VALUE_MAX) return false;
+    *ret_text = str_of(text, (size_t)(put_leaving_text(text, key, value) - text));
+    return true;
+}
+
+void *row_make_leaving(struct fleet *fleet, const struct fleet_leaving *leaving)
+{
+    size_t size = sizeof(struct leaving_row) + leaving->key.len + leaving->value.len + 2;
+    struct leaving_row *row = memory_take(&fleet->bytes, size);
+    struct leaver *leaver;
+
+    if (!row) return NULL;
+    leaver = leaver_hold(fleet, leaving->shard);
+    if (!leaver) {
+        memory_give(&fleet->bytes, row, size);
+        return NULL;
+    }
+    *row = (struct leaving_row){.row = row_new(fleet),
+                                .leaver = leaver,
+                                .since = leaving->since,
+                                .key_len = (uint16_t)leaving->key.len,
+                                .value_len = (uint16_t)leaving->value.len};
+    put_leaving_text(row->text, leaving->key, leaving->value);
+    return row;
+}
+
 /* -- dropping -- */
 static size_t row_size(enum fleet_table table, const void *row)
 {
@@ -263,6 +352,10 @@ static size_t row_size(enum fleet_table table, const void *row)
     case FLEET_PROVIDERS: {
         const struct provider_row *provider = row;
         return sizeof *provider + provider->name_len + provider->address_len + provider->region_len;
+    }
+    case FLEET_LEAVING: {
+        const struct leaving_row *leaving = row;
+        return sizeof *leaving + leaving->key_len + leaving->value_len + 2;
     }
     case FLEET_TABLES: break;
     }
@@ -285,6 +378,8 @@ void row_drop(struct fleet *fleet, enum fleet_table table, void *row)
     } else if (table == FLEET_DOMAINS) {
         shard = ((struct domain_row *)row)->shard;
         label_drop(fleet, ((struct domain_row *)row)->label);
+    } else if (table == FLEET_LEAVING) {
+        leaver_drop(fleet, ((struct leaving_row *)row)->leaver);
     }
     memory_give(&fleet->bytes, row, row_size(table, row));
     if (shard) row_drop(fleet, FLEET_SHARDS, shard); /* once: a shard points at nothing */
@@ -330,6 +425,14 @@ void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row
                                     str_of(address + provider->address_len, provider->region_len)};
         break;
     }
+    case FLEET_LEAVING: {
+        const struct leaving_row *leaving = row;
+        ret_row->leaving =
+            (struct fleet_leaving){str_of(leaving->text, leaving->key_len),
+                                   str_of(leaving->text + leaving->key_len, leaving->value_len),
+                                   leaver_id(leaving->leaver), leaving->since};
+        break;
+    }
     case FLEET_TABLES: assert(table < FLEET_TABLES);
     }
 }
@@ -371,6 +474,9 @@ uint64_t row_hash(enum fleet_table table, const void *row)
     case FLEET_PROVIDERS:
         hash = str_hash(shown.provider.address, str_hash(shown.provider.name, seeds[table]));
         return str_hash(shown.provider.region, hash);
+    case FLEET_LEAVING:
+        hash = str_hash(shown.leaving.value, str_hash(shown.leaving.key, seeds[table]));
+        return number_hash(shown.leaving.since, str_hash(shown.leaving.shard, hash));
     case FLEET_DOMAINS:
     case FLEET_TABLES: break;
     }

@@ -26,7 +26,7 @@ struct fleet_view {
     uint64_t changes;
     bool begun; /* with this table: `last` is set */
     size_t first_len, second_len;
-    char last[FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX];
+    char last[LEAVING_TEXT_MAX + FLEET_ID_MAX];
 };
 _Static_assert((size_t)FLEET_LABEL_KEY_MAX >= FLEET_ID_MAX, "any key fits in `last`");
 

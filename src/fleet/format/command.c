@@ -12,8 +12,11 @@ enum { /* text slots: each payload has its own, so that a stray one does not get
        AT_UNASSIGN = 10,
        AT_QUOTA = 12,
        AT_PROVIDER = 14,
-       AT_END = 17
+       AT_CLEAR = 17,
+       AT_CLEAR_SHARD = 19,
+       AT_END = 20
 };
+enum { AT_FORCE = 1, AT_SINCE = 2 }; /* number slots */
 _Static_assert((int)AT_END <= (int)RECORD_TEXTS, "every field of a command has a slot");
 enum { TEXT_MAX = 64 << 10 }; /* far past every limit of the core, which says which one it is */
 
@@ -28,7 +31,8 @@ static const struct shape bind_shape = SHAPE(bind_fields);
 static const struct shape_field assigned_fields[] = {TWO_FIELDS("Key", "Value", AT_ASSIGN)};
 static const struct shape assigned_shape = SHAPE(assigned_fields);
 static const struct shape_field assign_fields[] = {{"domain", SHAPE_OBJECT, 0, &assigned_shape},
-                                                   {"shard", SHAPE_TEXT, AT_ASSIGN_SHARD, NULL}};
+                                                   {"shard", SHAPE_TEXT, AT_ASSIGN_SHARD, NULL},
+                                                   {"force", SHAPE_NUMBER, AT_FORCE, NULL}};
 static const struct shape assign_shape = SHAPE(assign_fields);
 static const struct shape_field unassigned_fields[] = {TWO_FIELDS("Key", "Value", AT_UNASSIGN)};
 static const struct shape unassigned_shape = SHAPE(unassigned_fields);
@@ -44,6 +48,12 @@ static const struct shape_field provider_fields[] = {PROVIDER_FIELDS(AT_PROVIDER
 static const struct shape provider_shape = SHAPE(provider_fields);
 static const struct shape_field upsert_fields[] = {{"provider", SHAPE_OBJECT, 0, &provider_shape}};
 static const struct shape upsert_shape = SHAPE(upsert_fields);
+static const struct shape_field cleared_fields[] = {TWO_FIELDS("Key", "Value", AT_CLEAR)};
+static const struct shape cleared_shape = SHAPE(cleared_fields);
+static const struct shape_field clear_fields[] = {{"domain", SHAPE_OBJECT, 0, &cleared_shape},
+                                                  {"shard", SHAPE_TEXT, AT_CLEAR_SHARD, NULL},
+                                                  {"since", SHAPE_NUMBER, AT_SINCE, NULL}};
+static const struct shape clear_shape = SHAPE(clear_fields);
 static const struct shape_field command_fields[] = {
     {"kind", SHAPE_NUMBER, 0, NULL},
     {"add_shard", SHAPE_PAYLOAD, FLEET_ADD_SHARD, &add_shape},
@@ -53,6 +63,7 @@ static const struct shape_field command_fields[] = {
     {"unassign_domain", SHAPE_PAYLOAD, FLEET_UNASSIGN_DOMAIN, &unassign_shape},
     {"set_quota", SHAPE_PAYLOAD, FLEET_SET_QUOTA, &quota_shape},
     {"upsert_provider", SHAPE_PAYLOAD, FLEET_UPSERT_PROVIDER, &upsert_shape},
+    {"clear_leaving", SHAPE_PAYLOAD, FLEET_CLEAR_LEAVING, &clear_shape},
 };
 static const struct shape command_shape = SHAPE(command_fields);
 
@@ -72,7 +83,9 @@ static enum err payload_put(const struct fleet_command *command, struct buf *int
     case FLEET_ASSIGN_DOMAIN:
         err = buf_append_c(into, "{\"domain\":");
         if (!err) err = domain_put(into, &command->assign_domain);
-        return err ? err : json_field_put(into, ",\"shard\":", command->assign_domain.shard);
+        if (!err) err = json_field_put(into, ",\"shard\":", command->assign_domain.shard);
+        return err || !command->force ? err : buf_append_c(into, ",\"force\":1");
+    case FLEET_CLEAR_LEAVING: return leaving_put(into, &command->clear_leaving);
     case FLEET_UNASSIGN_DOMAIN:
         err = buf_append_c(into, "{\"domain\":");
         return err ? err : domain_put(into, &command->unassign_domain);
@@ -96,7 +109,11 @@ enum err fleet_command_encode(const struct fleet_command *command, struct buf *i
         err = quota_put(into, &command->set_quota); /* the row is the payload, braces and all */
     else if (!err)
         err = payload_put(command, into);
-    if (!err) err = buf_append_c(into, command->kind == FLEET_SET_QUOTA ? "}" : "}}");
+    if (!err)
+        err = buf_append_c(into, command->kind == FLEET_SET_QUOTA ||
+                                         command->kind == FLEET_CLEAR_LEAVING
+                                     ? "}"
+                                     : "}}");
     if (err) into->len = start;
     return err;
 }
@@ -118,6 +135,7 @@ static enum err command_of(const struct record *record, struct fleet_command *re
     case FLEET_ASSIGN_DOMAIN:
         command.assign_domain =
             (struct fleet_domain){texts[AT_ASSIGN], texts[AT_ASSIGN + 1], texts[AT_ASSIGN_SHARD]};
+        command.force = record->numbers[AT_FORCE] != 0;
         break;
     case FLEET_UNASSIGN_DOMAIN:
         command.unassign_domain =
@@ -130,6 +148,11 @@ static enum err command_of(const struct record *record, struct fleet_command *re
     case FLEET_UPSERT_PROVIDER:
         command.upsert_provider = (struct fleet_provider){
             texts[AT_PROVIDER], texts[AT_PROVIDER + 1], texts[AT_PROVIDER + 2]};
+        break;
+    case FLEET_CLEAR_LEAVING:
+        command.clear_leaving =
+            (struct fleet_leaving){texts[AT_CLEAR], texts[AT_CLEAR + 1], texts[AT_CLEAR_SHARD],
+                                   record->numbers[AT_SINCE]};
         break;
     }
     if (!err) *ret_command = command;

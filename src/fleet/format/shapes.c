@@ -56,6 +56,17 @@ enum err domain_put(struct buf *into, const struct fleet_domain *domain)
     return err ? err : buf_append_byte(into, '}');
 }
 
+enum err leaving_put(struct buf *into, const struct fleet_leaving *leaving)
+{
+    const struct fleet_domain domain = {leaving->key, leaving->value, STR_EMPTY};
+    enum err err = buf_append_c(into, "{\"domain\":");
+
+    if (!err) err = domain_put(into, &domain);
+    if (!err) err = json_field_put(into, ",\"shard\":", leaving->shard);
+    return err ? err
+               : buf_appendf(into, ",\"since\":%llu}", (unsigned long long)leaving->since);
+}
+
 enum err quota_put(struct buf *into, const struct fleet_quota *quota)
 {
     enum err err = json_field_put(into, "{\"key\":{\"Provider\":", quota->provider);

@@ -30,6 +30,9 @@ enum err shard_of(const struct record *record, size_t at, struct fleet_shard *re
 enum err shard_put(struct buf *into, const struct fleet_shard *shard, bool heartbeat);
 enum err domain_put(struct buf *into,
                     const struct fleet_domain *domain); /* {"Key":..,"Value":..} */
+enum err leaving_put(
+    struct buf *into,
+    const struct fleet_leaving *leaving); /* {"domain":{..},"shard":..,"since":n} */
 enum err quota_put(struct buf *into,
                    const struct fleet_quota *quota); /* {"key":..,"per_shard":..} */
 enum err provider_put(struct buf *into, const struct fleet_provider *provider);

@@ -4,7 +4,12 @@
  * It is the `state` of exports and archives, the original's and ours, and with one more member at
  * the end, which other readers ignore, the fleet's section of our own snapshots:
  *     ,"muster":{"format":1,"index":<n>,"hash":"<16 hex digits>"}
- * With it the reader proves that what it built is what was written. */
+ * With it the reader proves that what it built is what was written.
+ *
+ * Domains that are leaving a shard are one more member, before that one, which is written only when
+ * there are any. The seal is of format 2 then, so that a release that does not know the member
+ * refuses the state by name instead of calling it damaged:
+ *     ,"domains_leaving":[{"domain":{"Key":..,"Value":..},"shard":..,"since":<n>}, ..] */
 #ifndef FLEET_FORMAT_STATE_H
 #define FLEET_FORMAT_STATE_H
 #include "base/buf.h"

@@ -19,7 +19,7 @@ enum {
     ROW_BYTES_MAX = 64 << 20, /* what one row may take in memory: a quota row of long names */
     WAITING_HEAD = 8,
     WAITING_TEXT_MAX = UINT16_MAX,
-    SEAL_FORMAT = 1,
+    SEAL_FORMAT_MAX = 2, /* 1: without leaving domains */
 };
 #define WAITING_MAX ((size_t)2 << 30)
 
@@ -37,6 +37,10 @@ static const struct shape_field quota_fields[] = {{"key", SHAPE_OBJECT, 0, &quot
 static const struct shape quota_shape = SHAPE(quota_fields);
 static const struct shape_field provider_fields[] = {PROVIDER_FIELDS(0)};
 static const struct shape provider_shape = SHAPE(provider_fields);
+static const struct shape_field leaving_fields[] = {{"domain", SHAPE_OBJECT, 0, &domain_key_shape},
+                                                    {"shard", SHAPE_TEXT, 2, NULL},
+                                                    {"since", SHAPE_NUMBER, 0, NULL}};
+static const struct shape leaving_shape = SHAPE(leaving_fields);
 static const struct shape_field seal_fields[] = {{"format", SHAPE_NUMBER, 0, NULL},
                                                  {"index", SHAPE_NUMBER, 1, NULL},
                                                  {"hash", SHAPE_TEXT, 0, NULL}};
@@ -51,6 +55,7 @@ static const struct {
     [FLEET_DOMAINS] = {"domain_to_shard", &domain_shape},
     [FLEET_QUOTAS] = {"quotas", &quota_shape},
     [FLEET_PROVIDERS] = {"providers", &provider_shape},
+    [FLEET_LEAVING] = {"domains_leaving", &leaving_shape},
 };
 
 enum place {
@@ -104,9 +109,9 @@ void fleet_state_read_close(struct fleet_state_reader *reader)
 
 /* -- rows -- */
 static enum err row_dropped(struct fleet_state_reader *reader, const struct fleet_row *row,
-                            const struct fleet_command *command, const struct fleet_result *why,
-                            struct note *note)
+                            const struct fleet_result *why, struct note *note)
 {
+    struct fleet_command command;
     char room[160];
     struct buf text;
 
@@ -115,7 +120,9 @@ static enum err row_dropped(struct fleet_state_reader *reader, const struct flee
     if (reader->options.dropped) reader->options.dropped(reader->options.owner, row, why);
     if (!reader->options.strict) return ERR_OK;
     buf_init(&text, NOTE_CAP);
-    if (fleet_result_text(command, why, &text)) buf_clear(&text); /* too long for a note anyway */
+    if (row->table != FLEET_LEAVING) command = fleet_row_command(row);
+    if (fleet_result_text(row->table != FLEET_LEAVING ? &command : NULL, why, &text))
+        buf_clear(&text); /* too long for a note anyway */
     snprintf(room, sizeof room, "%.*s", STR_ARG(buf_peek(&text)));
     buf_deinit(&text);
     note_set(note, "a row of %s is refused: %s", members[row->table].name,
@@ -126,15 +133,14 @@ static enum err row_dropped(struct fleet_state_reader *reader, const struct flee
 static enum err row_write(struct fleet_state_reader *reader, const struct fleet_row *row,
                           struct note *note)
 {
-    struct fleet_command command = fleet_row_command(row);
     struct fleet_result result;
 
     if (!reader->options.fleet) {
         reader->summary.taken.of[row->table]++;
         return ERR_OK;
     }
-    result = fleet_apply(reader->options.fleet, &command);
-    if (result.status != FLEET_DONE) return row_dropped(reader, row, &command, &result, note);
+    result = fleet_put(reader->options.fleet, row);
+    if (result.status != FLEET_DONE) return row_dropped(reader, row, &result, note);
     if (row->table == FLEET_SHARDS && fleet_time_is_set(row->shard.last_heartbeat))
         fleet_heartbeat(reader->options.fleet, row->shard.id, row->shard.last_heartbeat);
     reader->summary.taken.of[row->table]++;
@@ -158,7 +164,7 @@ static enum err row_wait(struct fleet_state_reader *reader, const struct fleet_r
             struct fleet_result why = {
                 .status = FLEET_TOO_LONG, .holder = STR_EMPTY, .field = "text"};
             why.number = WAITING_TEXT_MAX;
-            return row_dropped(reader, row, NULL, &why, note);
+            return row_dropped(reader, row, &why, note);
         }
     err = buf_reserve(&reader->waiting, size, &room);
     if (err) note_set(note, "rows before their shards: %s", err_text(err));
@@ -212,7 +218,7 @@ static enum err seal_end(struct fleet_state_reader *reader, struct note *note)
     struct str text = reader->record.texts[0];
     uint64_t hash;
 
-    if (reader->record.numbers[0] != SEAL_FORMAT) {
+    if (reader->record.numbers[0] < 1 || reader->record.numbers[0] > SEAL_FORMAT_MAX) {
         note_set(note, "sealed in format %llu", (unsigned long long)reader->record.numbers[0]);
         return ERR_VERSION;
     }
@@ -245,6 +251,10 @@ static enum err record_end(struct fleet_state_reader *reader, struct note *note)
     case FLEET_PROVIDERS:
         row.provider =
             (struct fleet_provider){record->texts[0], record->texts[1], record->texts[2]};
+        break;
+    case FLEET_LEAVING:
+        row.leaving = (struct fleet_leaving){record->texts[0], record->texts[1], record->texts[2],
+                                             record->numbers[0]};
         break;
     case FLEET_CLUSTERS: return ERR_INTERNAL; /* they are no records */
     case FLEET_TABLES: return seal_end(reader, note);

@@ -12,6 +12,7 @@ static const struct {
     [FLEET_DOMAINS] = {"domain_to_shard", "null", '[', ']'},
     [FLEET_QUOTAS] = {"quotas", "null", '[', ']'},
     [FLEET_PROVIDERS] = {"providers", "null", '[', ']'},
+    [FLEET_LEAVING] = {"domains_leaving", "null", '[', ']'},
 };
 
 void fleet_state_write_begin(struct fleet_state_writer *writer, struct fleet_view *view,
@@ -22,9 +23,15 @@ void fleet_state_write_begin(struct fleet_state_writer *writer, struct fleet_vie
     *writer = (struct fleet_state_writer){.view = view, .style = style};
 }
 
+static bool any_leaving(const struct fleet_state_writer *writer)
+{
+    return fleet_view_counts(writer->view).of[FLEET_LEAVING] > 0;
+}
+
 static enum fleet_table tables_end(const struct fleet_state_writer *writer)
 {
-    return writer->style.generation_new ? FLEET_QUOTAS : FLEET_TABLES;
+    if (writer->style.generation_new) return FLEET_QUOTAS;
+    return any_leaving(writer) ? FLEET_TABLES : FLEET_LEAVING;
 }
 
 /* Up to where rows of `table` may stand: what lies between is empty. */
@@ -68,6 +75,7 @@ static enum err row_put(struct fleet_state_writer *writer, const struct fleet_ro
         return err ? err : buf_append_byte(into, '}');
     case FLEET_QUOTAS: return quota_put(into, &row->quota);
     case FLEET_PROVIDERS: return provider_put(into, &row->provider);
+    case FLEET_LEAVING: return leaving_put(into, &row->leaving);
     case FLEET_TABLES: break;
     }
     return ERR_INTERNAL;
@@ -78,8 +86,8 @@ static enum err end_put(struct fleet_state_writer *writer, struct buf *into)
     enum err err = tables_until(writer, tables_end(writer), into);
 
     if (!err && writer->style.sealed)
-        err = buf_appendf(into, ",\"muster\":{\"format\":1,\"index\":%llu,\"hash\":\"%016llx\"}",
-                          (unsigned long long)writer->style.index,
+        err = buf_appendf(into, ",\"muster\":{\"format\":%d,\"index\":%llu,\"hash\":\"%016llx\"}",
+                          any_leaving(writer) ? 2 : 1, (unsigned long long)writer->style.index,
                           (unsigned long long)fleet_view_hash(writer->view));
     if (!err) err = buf_append_byte(into, '}');
     writer->done = !err;

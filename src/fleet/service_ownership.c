@@ -1,0 +1,344 @@
+/* Which shard owns a domain while it changes hands, and shards that own the same machines.
+ *
+ * A domain that was taken from a shard stays in the table of leaving domains until that shard
+ * acknowledges the UnassignDomain instruction. The instruction lives in the leader's memory, so
+ * every leader queues it again when the shard reports, and proposes ClearLeaving when the shard
+ * accepted it. A lost proposal needs no repair of its own: the domain is still leaving, and the
+ * instruction is queued again with the next report.
+ *
+ * Conflicts that no table can exclude are detected from the reports: two processes under one shard
+ * id, and shards without domains that use one provider. Nothing here stops a shard. */
+#include <stdlib.h>
+
+#include "fleet/format/command.h"
+#include "fleet/service_internal.h"
+
+enum {
+    CLEARS_MAX = 4096, /* proposals in flight; further acknowledgements are asked for again */
+    CLEAR_BYTES_MAX = 16 << 10,
+    ISSUES_LISTED_MAX = 1024,
+    SHARDS_LISTED_MAX = 64,
+    UNSCOPED_TICKS = 5,
+};
+
+/* -- leaving domains -- */
+
+struct clear {
+    struct fleet_service *service;
+    struct proposal proposal;
+    struct buf bytes;
+};
+
+static void clear_done(struct proposal *proposal, enum err err, struct str reply)
+{
+    struct clear *clear = CONTAINER_OF(proposal, struct clear, proposal);
+    struct fleet_service *service = clear->service;
+    struct fleet_result result = {.status = FLEET_UNREADABLE};
+
+    if (!err && fleet_reply_parse(reply, &result)) err = ERR_UNKNOWN;
+    service_count(service->metrics.apply[err                           ? APPLY_ERROR
+                                         : result.status != FLEET_DONE ? APPLY_FSM_ERROR
+                                                                       : APPLY_SUCCESS]);
+    if (err)
+        LOG_WARN(&service->log, "acknowledged domain stays leaving; the shard is asked again",
+                 log_err("err", err));
+    assert(service->clears > 0);
+    service->clears--;
+    buf_deinit(&clear->bytes);
+    free(clear);
+}
+
+static void propose_clear(struct fleet_service *service, const struct fleet_leaving *leaving)
+{
+    struct fleet_command command = {.kind = FLEET_CLEAR_LEAVING, .clear_leaving = *leaving};
+    struct clear *clear = service->clears < CLEARS_MAX ? calloc(1, sizeof *clear) : NULL;
+
+    if (!clear) return;
+    clear->service = service;
+    buf_init(&clear->bytes, CLEAR_BYTES_MAX);
+    if (fleet_command_encode(&command, &clear->bytes)) {
+        buf_deinit(&clear->bytes);
+        free(clear);
+        return;
+    }
+    clear->proposal = (struct proposal){.machine = FLEET_MACHINE_ID,
+                                        .version = fleet_command_version(&command),
+                                        .flags = PROPOSE_FREES,
+                                        .actor = leaving->shard,
+                                        .command = buf_peek(&clear->bytes),
+                                        .done = clear_done};
+    service->clears++;
+    replica_propose(service->leader.replica, (struct proposal *const[]){&clear->proposal}, 1);
+}
+
+void service_gave_up(struct fleet_service *service, struct str shard,
+                     const struct desk_instruction *instruction)
+{
+    struct str topic = instruction->topic;
+    size_t key = str_find(topic, '\0');
+    struct desk_shard kept;
+
+    if (!instruction->tag || key == topic.len) return;
+    /* The acknowledgement of one process says nothing of the other. */
+    if (desk_find(service->desk, shard, &kept) && kept.conflict) return;
+    propose_clear(service, &(struct fleet_leaving){.key = str_of(topic.at, key),
+                                                   .value = str_tail(topic, key + 1),
+                                                   .shard = shard,
+                                                   .since = instruction->tag});
+}
+
+void service_tell_leaving(struct fleet_service *service, struct str shard)
+{
+    struct fleet_walk walk = {0};
+    struct fleet_leaving leaving;
+
+    if (fleet_count_leaving(service->fleet, shard) == 0) return;
+    if (service->clears > 0) return; /* some of them were acknowledged a moment ago */
+    while (desk_pending(service->desk, shard) < service->limits.pending_max &&
+           fleet_next_leaving_of(service->fleet, &walk, shard, &leaving))
+        service_tell_left(service, &leaving);
+}
+
+void service_left(struct fleet_service *service, const struct machine_entry *entry,
+                  const struct fleet_domain *domain, struct str shard)
+{
+    struct fleet_leaving leaving = {domain->key, domain->value, shard, entry->index};
+
+    if (entry->level < FLEET_LEAVING_LEVEL) {
+        struct fleet_domain owned = {domain->key, domain->value, shard};
+
+        service_tell_owner(service, &owned, false);
+        return;
+    }
+    service_tell_left(service, &leaving);
+    LOG_INFO(&service->log, "domain leaves its shard", log_str("key", domain->key),
+             log_str("value", domain->value), log_str("shard", shard),
+             log_str("actor", entry->actor));
+    fleet_journal_event(service->journal, "domain-leaving",
+                        (const struct log_field[]){log_str("key", domain->key),
+                                                   log_str("value", domain->value),
+                                                   log_str("shard", shard),
+                                                   log_str("actor", entry->actor), LOG_END});
+}
+
+void service_left_whole(struct fleet_service *service, const struct fleet_leaving *leaving)
+{
+    LOG_INFO(&service->log, "shard gave a domain up", log_str("key", leaving->key),
+             log_str("value", leaving->value), log_str("shard", leaving->shard));
+    fleet_journal_event(service->journal, "domain-given-up",
+                        (const struct log_field[]){log_str("key", leaving->key),
+                                                   log_str("value", leaving->value),
+                                                   log_str("shard", leaving->shard), LOG_END});
+}
+
+/* -- two processes under one shard id -- */
+
+void service_conflict_begun(struct fleet_service *service, struct str shard)
+{
+    struct desk_process at[DESK_PROCESSES_MAX];
+    size_t count = desk_processes(service->desk, shard, at);
+    struct log_field fields[2 * DESK_PROCESSES_MAX + 2];
+    static const char *const addresses[] = {"address", "address2", "address3", "address4"};
+    static const char *const epochs[] = {"epoch", "epoch2", "epoch3", "epoch4"};
+    size_t n = 0;
+
+    static_assert(ARRAY_LEN(addresses) == DESK_PROCESSES_MAX, "a name per process");
+    fields[n++] = log_str("shard", shard);
+    for (size_t i = 0; i < count; i++) {
+        fields[n++] = log_str(addresses[i], at[i].address);
+        fields[n++] = log_i64(epochs[i], at[i].epoch);
+    }
+    fields[n] = LOG_END;
+    LOG_ERROR(&service->log, "two processes report under one shard id; stop one of them",
+              log_str("shard", shard), log_u64("processes", count),
+              log_str("address", count > 0 ? at[0].address : STR_EMPTY),
+              log_str("address2", count > 1 ? at[1].address : STR_EMPTY));
+    fleet_journal_event(service->journal, "shard-id-conflict", fields);
+}
+
+static void look_for_ended_conflicts(struct fleet_service *service)
+{
+    struct desk_shard shard;
+
+    while (desk_conflict_over(service->desk, loop_now(service->io->loop), &shard)) {
+        LOG_INFO(&service->log, "one process reports under a shard id again",
+                 log_str("shard", shard.id));
+        fleet_journal_event(service->journal, "shard-id-conflict-over",
+                            (const struct log_field[]){log_str("shard", shard.id), LOG_END});
+    }
+}
+
+/* -- shards without domains on one provider -- */
+
+struct unscoped { /* borrowed of the desk */
+    struct str provider, shard;
+};
+
+static int unscoped_compare(const void *a, const void *b)
+{
+    const struct unscoped *left = a, *right = b;
+    int order = str_compare(left->provider, right->provider);
+
+    return order ? order : str_compare(left->shard, right->shard);
+}
+
+/* A shard that does not report its scope has no domains when the tables give it none. */
+static bool is_unscoped(const struct fleet_service *service, const struct desk_shard *kept)
+{
+    struct fleet_shard shard;
+
+    return kept->reported && !kept->silent && kept->provider.len &&
+           kept->scope != DESK_SCOPE_DOMAINS &&
+           fleet_find_shard(service->fleet, kept->id, &shard) && shard.domains == 0;
+}
+
+/* Those that share a provider, by provider and shard; free() the list. */
+static size_t find_unscoped(const struct fleet_service *service, struct unscoped **ret_list)
+{
+    size_t count = 0, kept = 0, cursor = 0;
+    struct unscoped *list = calloc(desk_count(service->desk) + 1, sizeof *list);
+    struct desk_shard shard;
+
+    *ret_list = list;
+    if (!list) return 0;
+    while (desk_next(service->desk, &cursor, &shard))
+        if (is_unscoped(service, &shard))
+            list[count++] = (struct unscoped){shard.provider, shard.id};
+    if (count > 1) qsort(list, count, sizeof *list, unscoped_compare);
+    for (size_t i = 0; i < count; i++)
+        if ((i > 0 && str_equal(list[i].provider, list[i - 1].provider)) ||
+            (i + 1 < count && str_equal(list[i].provider, list[i + 1].provider)))
+            list[kept++] = list[i];
+    return kept;
+}
+
+static void look_for_unscoped(struct fleet_service *service)
+{
+    struct unscoped *list = NULL;
+    size_t count = find_unscoped(service, &list);
+
+    if (count != service->unscoped) {
+        struct str provider = count ? list[0].provider : STR_EMPTY;
+
+        if (count)
+            LOG_WARN(&service->log, "shards without domains own the machines of one provider",
+                     log_u64("shards", count), log_str("provider", provider),
+                     log_str("shard", list[0].shard), log_str("shard2", list[1].shard));
+        else
+            LOG_INFO(&service->log, "no shards without domains share a provider any more");
+        fleet_journal_event(service->journal, "shards-without-domains",
+                            (const struct log_field[]){log_u64("shards", count),
+                                                       log_str("provider", provider), LOG_END});
+    }
+    service->unscoped = count;
+    free(list);
+}
+
+void service_look_for_conflicts(struct fleet_service *service)
+{
+    look_for_ended_conflicts(service);
+    if (++service->unscoped_ticks < UNSCOPED_TICKS) return;
+    service->unscoped_ticks = 0;
+    look_for_unscoped(service);
+}
+
+/* -- ListOwnershipIssues -- */
+
+static void pack_leaving(struct fleet_service *service, struct pack *answer)
+{
+    struct fleet_walk walk = {0};
+    struct fleet_leaving leaving;
+    struct fleet_domain owner;
+
+    for (size_t i = 0; i < ISSUES_LISTED_MAX && !answer->err &&
+                       fleet_next_leaving(service->fleet, &walk, &leaving);
+         i++) {
+        struct pack row = pack_begin(&service->row);
+
+        pack_text(&row, 1, leaving.key);
+        pack_text(&row, 2, leaving.value);
+        pack_text(&row, 3, leaving.shard);
+        if (fleet_find_domain(service->fleet, leaving.key, leaving.value, &owner))
+            pack_text(&row, 4, owner.shard);
+        pack_u64(&row, 5, leaving.since);
+        pack_row(answer, 1, &row);
+    }
+    pack_u64(answer, 2, fleet_counts(service->fleet).of[FLEET_LEAVING]);
+}
+
+static void pack_process(struct pack *row, const struct desk_process *process)
+{
+    char bytes[FLEET_ADDRESS_MAX + 64];
+    struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
+    struct pack fields = {&room, ERR_OK};
+
+    pack_text(&fields, 1, process->address);
+    pack_i64(&fields, 2, process->epoch);
+    pack_i64(&fields, 3, process->cycle);
+    pack_i64(&fields, 4, process->received_at_ns);
+    if (fields.err)
+        row->err = fields.err;
+    else
+        pack_bytes(row, 2, buf_peek(&room));
+}
+
+/* In the order of the tables, so that the answer is sorted. */
+static void pack_duplicates(struct fleet_service *service, struct pack *answer)
+{
+    struct desk_process at[DESK_PROCESSES_MAX];
+    struct fleet_walk walk = {0};
+    struct fleet_shard shard;
+    struct desk_shard kept;
+    size_t listed = 0;
+
+    if (desk_conflict_count(service->desk) == 0) return;
+    while (!answer->err && listed < ISSUES_LISTED_MAX &&
+           fleet_next_shard(service->fleet, &walk, &shard)) {
+        struct pack row = pack_begin(&service->row);
+        size_t count;
+
+        if (!desk_find(service->desk, shard.id, &kept) || !kept.conflict) continue;
+        count = desk_processes(service->desk, shard.id, at);
+        pack_text(&row, 1, shard.id);
+        for (size_t i = 0; i < count && !row.err; i++) pack_process(&row, &at[i]);
+        pack_row(answer, 3, &row);
+        listed++;
+    }
+}
+
+static void pack_unscoped(struct fleet_service *service, struct pack *answer)
+{
+    struct unscoped *list = NULL;
+    size_t count = find_unscoped(service, &list), groups = 0, end;
+
+    for (size_t i = 0; i < count && groups < ISSUES_LISTED_MAX && !answer->err; i = end) {
+        struct pack row = pack_begin(&service->row);
+
+        pack_text(&row, 1, list[i].provider);
+        for (end = i; end < count && str_equal(list[end].provider, list[i].provider); end++)
+            if (end - i < SHARDS_LISTED_MAX) pack_text(&row, 2, list[end].shard);
+        pack_row(answer, 4, &row);
+        groups++;
+    }
+    free(list);
+}
+
+static void list_issues(struct request *request)
+{
+    struct fleet_service *service = service_of(request);
+    struct pack answer = pack_begin(&service->answer);
+
+    pack_leaving(service, &answer);
+    pack_duplicates(service, &answer);
+    pack_unscoped(service, &answer);
+    request_reply_packed(request, &answer);
+}
+
+const struct service_method service_ownership_methods[] = {
+    {.base = {.path = "/muster.v1.Fleet/ListOwnershipIssues",
+              .name = "ListOwnershipIssues",
+              .input = &muster__v1__list_ownership_issues_request__descriptor,
+              .output = &muster__v1__list_ownership_issues_response__descriptor},
+     .read = list_issues},
+    {.base = {.path = NULL}},
+};
