@@ -88,6 +88,11 @@ static const struct option assign_domain_options[] = {
     NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
     NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"),
     NEEDED("shard", "ID", "shard-0", "the shard that gets it"),
+    {.name = "force-two-owners",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "assign it although another shard has not acknowledged that it gave the domain up; "
+             "if that shard's process still runs, both act on the same machines"},
     OPTION_REQUEST_ID,
     CTL_OPTIONS,
 };
@@ -103,6 +108,11 @@ TABLE(unassign_domain);
 
 static const struct option remove_shard_options[] = {
     NEEDED("shard", "ID", "shard-0", "the shard to forget"),
+    {.name = "force-two-owners",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "remove it although it reported within its silence time; its process goes on acting "
+             "on its machines until it is stopped"},
     OPTION_REQUEST_ID,
     CTL_OPTIONS,
 };

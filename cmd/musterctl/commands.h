@@ -5,6 +5,7 @@
 
 extern const struct command cert_command, config_command, auth_command;
 extern const struct command list_shards_command, list_domain_assignments_command;
+extern const struct command list_leaving_domains_command;
 extern const struct command list_quotas_command, list_providers_command, list_clusters_command;
 extern const struct command list_shard_reports_command;
 extern const struct command assign_domain_command, unassign_domain_command;

@@ -163,6 +163,60 @@ static void judge_workers(struct doctor *d)
                     s->active, s->known);
 }
 
+/* -- who owns what -- */
+
+static void judge_leaving(struct doctor *d, const Muster__V1__ListOwnershipIssuesResponse *list)
+{
+    const Muster__V1__LeavingDomain *first = list->n_leaving ? list->leaving[0] : NULL;
+
+    for (size_t i = 0; i < list->n_leaving; i++) {
+        const Muster__V1__LeavingDomain *domain = list->leaving[i];
+        if (!domain->owner_id[0]) continue;
+        doctor_says(d, FINDING_FAIL,
+                    "make sure that its process is stopped; until it acknowledges, both may act on "
+                    "the same machines",
+                    "domain %s=%s: %s owns it, and %s has not given it up", domain->topology_key,
+                    domain->topology_value, domain->owner_id, domain->shard_id);
+        return;
+    }
+    if (first)
+        doctor_says(d, FINDING_WARN,
+                    "`musterctl list-leaving-domains`; is the shard running? Until it "
+                    "acknowledges, no other shard gets them",
+                    "domains: %" PRIu64 " wait until their last shard gives them up (%s=%s: %s)",
+                    list->leaving_count, first->topology_key, first->topology_value,
+                    first->shard_id);
+}
+
+static void judge_ownership(struct doctor *d)
+{
+    const Muster__V1__ListOwnershipIssuesResponse *list = survey_ownership(&d->survey);
+
+    if (!list) return; /* an older release, or no leader, which was said */
+    judge_leaving(d, list);
+    for (size_t i = 0; i < list->n_duplicates; i++) {
+        const Muster__V1__DuplicateShard *shard = list->duplicates[i];
+        doctor_says(d, FINDING_FAIL,
+                    "stop one of them: they act on the same machines from different data "
+                    "directories",
+                    "shard %s: %zu processes report under this id (%s, %s)", shard->shard_id,
+                    shard->n_processes, shard->n_processes > 0 ? shard->processes[0]->address : "?",
+                    shard->n_processes > 1 ? shard->processes[1]->address : "?");
+    }
+    for (size_t i = 0; i < list->n_unscoped; i++) {
+        const Muster__V1__UnscopedProvider *provider = list->unscoped[i];
+        doctor_says(d, FINDING_FAIL,
+                    "`musterctl assign-domain` for each of them: without domains each owns every "
+                    "machine of the provider",
+                    "provider %s: %zu shards without domains use it (%s, %s)",
+                    provider->provider_address, provider->n_shard_ids,
+                    provider->n_shard_ids > 0 ? provider->shard_ids[0] : "?",
+                    provider->n_shard_ids > 1 ? provider->shard_ids[1] : "?");
+    }
+    if (list->leaving_count == 0 && list->n_duplicates == 0 && list->n_unscoped == 0)
+        doctor_says(d, FINDING_OK, NULL, "domains: no two shards own the same machines");
+}
+
 /* -- the shards -- */
 
 static void judge_fence(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
@@ -273,6 +327,7 @@ static enum err examine(struct doctor *d)
         judge_coordinators(d);
         judge_store(d);
         judge_workers(d);
+        judge_ownership(d);
         for (size_t i = 0; i < d->survey.shard_count; i++) judge_shard(d, &d->survey.shards[i]);
         if (d->survey.shards_left_out)
             doctor_says(d, FINDING_WARN, "`musterctl list-shards` lists them",
@@ -328,7 +383,8 @@ const struct command doctor_command = {
     .about =
         "Looks at quorum and lag of the replicas, at each replica's readiness, clock, disk, file "
         "descriptors, certificate and build over its HTTP address, at the store's quota, the "
-        "workers, each shard's last cycle and rails, and on this machine at the TLS files that are "
+        "workers, domains that change hands and shards that own the same machines, each shard's "
+        "last cycle and rails, and on this machine at the TLS files that are "
         "given and the disks of --data-dir. Each finding is a line: ok, warn or fail, what was "
         "seen, and after -- what to do. Nothing is changed.\n"
         "It ends with 0 when all is well, 1 when something wants a look, 2 when something is "

@@ -101,6 +101,57 @@ const struct command list_domain_assignments_command = {
     .run = run_list_domain_assignments,
 };
 
+/* -- leaving domains -- */
+
+static void list_leaving_rows(struct table *table, const ProtobufCMessage *answer)
+{
+    const Muster__V1__ListOwnershipIssuesResponse *list = (const void *)answer;
+
+    for (size_t i = 0; i < list->n_leaving; i++) {
+        table_text(table, list->leaving[i]->topology_key);
+        table_text(table, list->leaving[i]->topology_value);
+        table_text(table, list->leaving[i]->shard_id);
+        table_text(table, list->leaving[i]->owner_id[0] ? list->leaving[i]->owner_id : "-");
+    }
+}
+
+static enum err list_leaving_domains(struct ctl *ctl)
+{
+    static const struct remote_method method = {
+        "/muster.v1.Fleet/ListOwnershipIssues",
+        &muster__v1__list_ownership_issues_response__descriptor, REMOTE_READ, NULL};
+    static const char *const columns[] = {"TOPOLOGY_KEY", "TOPOLOGY_VALUE", "LEAVING", "OWNER",
+                                          NULL};
+    Muster__V1__ListOwnershipIssuesRequest request =
+        MUSTER__V1__LIST_OWNERSHIP_ISSUES_REQUEST__INIT;
+
+    return ctl_list(ctl, &method, &request.base, columns, list_leaving_rows);
+}
+
+static int run_list_leaving_domains(void *context, const struct command_call *call)
+{
+    return ctl_run(context, call, list_leaving_domains);
+}
+
+static const struct command_example list_leaving_examples[] = {
+    {"musterctl list-leaving-domains", "which shards have not acknowledged yet"},
+    {"musterctl list-leaving-domains -o json | jq .duplicates",
+     "shard ids under which two processes report"},
+    {NULL, NULL},
+};
+const struct command list_leaving_domains_command = {
+    .name = "list-leaving-domains",
+    .summary = "domains that their last shard has not given up yet",
+    .about = "Lists the domains that were taken from a shard which has not acknowledged it yet, at "
+             "most 1,024, and the shard that owns each of them by a forced assignment. With -o "
+             "json also the shard ids under which two processes report, and the shards without "
+             "domains that use one provider.",
+    .options = &ctl_table,
+    .examples = list_leaving_examples,
+    .exits = CTL_EXITS,
+    .run = run_list_leaving_domains,
+};
+
 /* -- quotas -- */
 
 static int by_shard(const void *a, const void *b)

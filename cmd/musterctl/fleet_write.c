@@ -24,6 +24,7 @@ static enum err assign_domain(struct ctl *ctl)
     request.topology_key = option(ctl, "key");
     request.topology_value = option(ctl, "value");
     request.shard_id = option(ctl, "shard");
+    request.force_two_owners = conf_bool(ctl->conf, "force-two-owners");
     return ctl_write(ctl, &method, &request.base, "assigned %s=%s \xe2\x86\x92 %s",
                      request.topology_key, request.topology_value, request.shard_id);
 }
@@ -36,14 +37,17 @@ static int run_assign_domain(void *context, const struct command_call *call)
 static const struct command_example assign_examples[] = {
     {"musterctl assign-domain --key zone --value eu-1a --shard shard-0",
      "shard-0 owns the machines of zone eu-1a"},
+    {"musterctl assign-domain --key zone --value eu-1a --shard shard-1 --force-two-owners",
+     "the shard that had it is stopped for good and will never acknowledge"},
     {NULL, NULL},
 };
 const struct command assign_domain_command = {
     .name = "assign-domain",
     .summary = "give a topology domain to a shard",
     .about = "Gives a domain that nobody owns to a shard. Asked for again it changes nothing; one "
-             "that another shard owns is a conflict: unassign it first. The shard is told with its "
-             "next report.",
+             "that another shard owns is a conflict: unassign it first. A domain that was taken "
+             "from another shard is refused until that shard has acknowledged it (see `musterctl "
+             "list-leaving-domains`). The shard is told with its next report.",
     .options = &assign_domain_table,
     .examples = assign_examples,
     .exits = CTL_EXITS | BIT(4) | BIT(5),
@@ -77,7 +81,9 @@ static const struct command_example unassign_examples[] = {
 const struct command unassign_domain_command = {
     .name = "unassign-domain",
     .summary = "take a topology domain from its shard",
-    .about = "Takes a domain from the shard that owns it. One that nobody owns is fine.",
+    .about = "Takes a domain from the shard that owns it. One that nobody owns is fine. The shard "
+             "is told with its next reports until it acknowledges; until then the domain is "
+             "leaving and no other shard can have it.",
     .options = &unassign_domain_table,
     .examples = unassign_examples,
     .exits = CTL_EXITS,
@@ -95,6 +101,7 @@ static enum err remove_shard(struct ctl *ctl)
     Bigfleet__V1alpha1__RemoveShardRequest request = BIGFLEET__V1ALPHA1__REMOVE_SHARD_REQUEST__INIT;
 
     request.shard_id = option(ctl, "shard");
+    request.force_two_owners = conf_bool(ctl->conf, "force-two-owners");
     return ctl_write(ctl, &method, &request.base, "removed shard %s", request.shard_id);
 }
 
@@ -112,11 +119,12 @@ const struct command remove_shard_command = {
     .summary = "forget a shard and all it owns",
     .about =
         "Removes a shard with its domains and its clusters' bindings; rows of quotas that name "
-        "it stay. Stop it first: a shard that lives registers itself again with its next "
-        "report, and owns nothing then.",
+        "it stay. Stop its process first: a shard that reported within its silence time is "
+        "refused. Its domains are leaving until it acknowledges that it gave them up; another "
+        "shard gets them before that only with `assign-domain --force-two-owners`.",
     .options = &remove_shard_table,
     .examples = remove_examples,
-    .exits = CTL_EXITS | BIT(5),
+    .exits = CTL_EXITS | BIT(4) | BIT(5),
     .run = run_remove_shard,
 };
 

@@ -21,6 +21,7 @@ static const struct command *const children[] = {
     &doctor_command,
     &list_shards_command,
     &list_domain_assignments_command,
+    &list_leaving_domains_command,
     &list_quotas_command,
     &list_providers_command,
     &list_clusters_command,

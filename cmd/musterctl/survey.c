@@ -24,6 +24,9 @@ static const struct remote_method methods[SURVEY_PARTS] = {
                         REMOTE_READ, NULL},
     [SURVEY_STORE] = {STORE "Status", &muster__v1__status_response__descriptor, REMOTE_READ, NULL},
     [SURVEY_CLAIMS] = {STORE "Range", &muster__v1__range_response__descriptor, REMOTE_READ, NULL},
+    [SURVEY_OWNERSHIP] = {FLEET "ListOwnershipIssues",
+                          &muster__v1__list_ownership_issues_response__descriptor, REMOTE_READ,
+                          NULL},
 };
 
 enum err survey_open(struct survey *survey, const struct conf *conf, struct note *note)
@@ -232,6 +235,11 @@ const Muster__V1__StatusResponse *survey_store(const struct survey *survey)
 const Muster__V1__RangeResponse *survey_claims(const struct survey *survey)
 {
     return (const void *)survey->said[SURVEY_CLAIMS];
+}
+
+const Muster__V1__ListOwnershipIssuesResponse *survey_ownership(const struct survey *survey)
+{
+    return (const void *)survey->said[SURVEY_OWNERSHIP];
 }
 
 /* -- small facts -- */

@@ -24,6 +24,7 @@ enum survey_part {
     SURVEY_WORKERS,  /* ListWorkersResponse, at most 1,000 */
     SURVEY_STORE,    /* StatusResponse */
     SURVEY_CLAIMS,   /* RangeResponse below "muster/", keys only, at most 200 */
+    SURVEY_OWNERSHIP, /* ListOwnershipIssuesResponse */
     SURVEY_PARTS,
 };
 enum { SURVEY_SHARDS_MAX = 64, SURVEY_ID_CAP = 256, SURVEY_ADDRESS_CAP = 280 };
@@ -60,6 +61,7 @@ const Muster__V1__ClusterStatusResponse *survey_members(const struct survey *sur
 const Muster__V1__ListWorkersResponse *survey_workers(const struct survey *survey);
 const Muster__V1__StatusResponse *survey_store(const struct survey *survey);
 const Muster__V1__RangeResponse *survey_claims(const struct survey *survey);
+const Muster__V1__ListOwnershipIssuesResponse *survey_ownership(const struct survey *survey);
 
 /* -- small facts of the answers -- */
 uint64_t survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name);

@@ -29,6 +29,7 @@ enum {
     FIELD_EPOCH = 4,
     FIELD_ACKS = 7,
     FIELD_ADDRESS = 8,
+    FIELD_PROCESS = 101,
     /* of InstructAck */
     FIELD_ACK_ID = 1,
     FIELD_ACK_OUTCOME = 2,
@@ -49,6 +50,7 @@ struct coordclient {
     struct shard_view view;
     char *shard_id, *advertise;
     uint64_t epoch, interval_ms, round;
+    uint64_t process; /* tells this process from another one under the same shard id */
     struct timer timer;
     struct instructions instructions;
     struct buf report, row;
@@ -293,6 +295,7 @@ static enum err send_report(struct coordclient *c, struct str fields)
     if (!pack.err) pack.err = buf_append(&c->report, fields);
     if (!pack.err) pack.err = buf_append(&c->report, buf_peek(&c->acks));
     pack_text(&pack, FIELD_ADDRESS, str_from(c->advertise));
+    pack_u64(&pack, FIELD_PROCESS, c->process);
     c->acks_sent = c->acks.len;
     if (pack.err) return pack.err;
     return rpc_unary(c->channel, &call, buf_peek(&c->report), on_answer, c, NULL);
@@ -373,6 +376,7 @@ enum err coordclient_open(const struct coordclient_options *options,
     if (options->log) c->log = *options->log;
     c->view = options->view;
     c->epoch = options->epoch;
+    c->process = entropy_u64(c->io->entropy);
     c->interval_ms = options->interval_ms ? options->interval_ms : COORDCLIENT_INTERVAL_MS;
     buf_init(&c->report, REPORT_MAX);
     buf_init(&c->row, REPORT_MAX);

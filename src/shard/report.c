@@ -7,6 +7,7 @@
 
 #include "shard/need_wire.h"
 #include "shard/shard_internal.h"
+#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 
 enum {
     REPORT_BYTES_MAX = 8 << 20,
@@ -14,6 +15,7 @@ enum {
     /* of ShardReport */
     FIELD_SUMMARY = 5,
     FIELD_SHORTFALLS = 6,
+    FIELD_SCOPE = 100,
     /* of ShardSummary */
     FIELD_TOTAL = 1,
     FIELD_FREE = 2,
@@ -39,6 +41,7 @@ struct report_thought {
     shard_report_fn *done;
     void *context;
     enum err err;
+    bool scoped; /* a domain was given to the shard, at any time */
     struct buf fields, message, part, piece;
 };
 
@@ -93,6 +96,9 @@ static void think_report(struct thought *thought, struct mind *mind, struct effe
     pack_summary(t, &summary, &fields);
     for (size_t i = 0; i < summary.shortfall_count; i++)
         pack_shortfall(t, summary.shortfalls[i], dimensions, &fields);
+    pack_u64(&fields, FIELD_SCOPE,
+             t->scoped ? BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS
+                       : BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING);
     t->err = fields.err;
 }
 
@@ -122,6 +128,7 @@ static void report(void *shard, shard_report_fn *done, void *context)
         .shard = s,
         .done = done,
         .context = context,
+        .scoped = domains_given(s->options.domains),
     };
     buf_init(&t->fields, REPORT_BYTES_MAX);
     buf_init(&t->message, PART_BYTES_MAX);

@@ -8,7 +8,8 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* `fields`: fields 5 (summary) and 6 (shortfalls, at most 100) of a ShardReport, encoded. */
+/* `fields`: fields 5 (summary), 6 (shortfalls, at most 100) and 100 (scope) of a ShardReport,
+ * encoded. */
 typedef void shard_report_fn(void *context, enum err err, struct str fields);
 typedef void shard_domain_fn(void *context, enum err err);
 

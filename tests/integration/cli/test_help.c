@@ -58,6 +58,7 @@ static const char *const commands[][4] = {
     {"musterctl", "list-quotas"},
     {"musterctl", "list-providers"},
     {"musterctl", "list-clusters"},
+    {"musterctl", "list-leaving-domains"},
     {"musterctl", "list-shard-reports"},
     {"musterctl", "needs"},
     {"musterctl", "assign-domain"},
