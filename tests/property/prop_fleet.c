@@ -1,7 +1,8 @@
 /* Random commands against plain arrays that say what the tables must hold, with views open on the
  * way: results, order of every walk, counts, hash, memory, and each view against a copy of the
  * arrays made when it was opened. Invariants 1 to 7 of coordinator.md section 3 hold in the arrays
- * by construction, so tables that agree with them obey them. */
+ * by construction, so tables that agree with them obey them. Every second world is of the level from
+ * which domains stay leaving until their shard acknowledged it; the others must never have one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct model { /* what is where; -1: nowhere */
     bool shards[SHARDS];
     int32_t registered[SHARDS];
     int clusters[CLUSTERS], domains[DOMAINS];
+    uint64_t leaving[DOMAINS][SHARDS]; /* since when; 0: not */
     int32_t quotas[QUOTAS][SHARDS]; /* -1: no slice */
     bool quota_set[QUOTAS];
     int providers[PROVIDERS]; /* which address */
@@ -43,6 +45,7 @@ struct watcher {
 struct world {
     struct fleet *fleet;
     struct prng prng;
+    struct fleet_entry entry; /* of the last command */
     struct model model;
     struct watcher watchers[FLEET_VIEWS_MAX];
 };
@@ -132,6 +135,39 @@ static void fleet_lines(const struct fleet *fleet, struct buf *out)
     walk = (struct fleet_walk){0};
     for (row.table = FLEET_PROVIDERS; fleet_next_provider(fleet, &walk, &row.provider);)
         line(out, &row);
+    walk = (struct fleet_walk){0};
+    for (row.table = FLEET_LEAVING; fleet_next_leaving(fleet, &walk, &row.leaving);)
+        line(out, &row);
+}
+
+/* The order of leaving rows: key and value joined, then how long the key is. */
+static int joined[DOMAINS];
+
+static int joined_compare(const void *a, const void *b)
+{
+    char text[2][2 * NAME + 2];
+    const int *domain[2] = {a, b};
+    int len[2];
+
+    for (int i = 0; i < 2; i++) {
+        const char *key = names.keys[*domain[i] / VALUES];
+        len[i] = snprintf(text[i], sizeof text[i], "%s%s%c", key, names.values[*domain[i] % VALUES],
+                          (char)strlen(key));
+        text[i][len[i]++] = '\0'; /* its high byte */
+    }
+    return str_compare(str_of(text[0], (size_t)len[0]), str_of(text[1], (size_t)len[1]));
+}
+
+static void join_names(void)
+{
+    for (int i = 0; i < DOMAINS; i++) joined[i] = i;
+    qsort(joined, DOMAINS, sizeof joined[0], joined_compare);
+}
+
+static struct fleet_leaving leaving_of(const struct model *m, int domain, int shard)
+{
+    return (struct fleet_leaving){s(names.keys[domain / VALUES]), s(names.values[domain % VALUES]),
+                                  s(names.shards[shard]), m->leaving[domain][shard]};
 }
 
 /* Each row of the model as the command that would write it, to `each`. */
@@ -173,6 +209,11 @@ static void model_rows(const struct model *m,
         each(owner, &(struct fleet_row){FLEET_PROVIDERS,
                                         .provider = {s(names.providers[i]), s(address), s("r")}});
     }
+    for (int i = 0; i < DOMAINS; i++)
+        for (int shard = 0; shard < SHARDS; shard++)
+            if (m->leaving[joined[i]][shard])
+                each(owner, &(struct fleet_row){FLEET_LEAVING,
+                                                .leaving = leaving_of(m, joined[i], shard)});
 }
 
 static void line_of_row(void *owner, const struct fleet_row *row)
@@ -182,12 +223,21 @@ static void line_of_row(void *owner, const struct fleet_row *row)
 
 static void write_row(void *owner, const struct fleet_row *row)
 {
-    struct fleet_command command = fleet_row_command(row);
-
-    CHECK_U64("written anew", fleet_apply(owner, &command).status, FLEET_DONE);
+    CHECK_U64("written anew", fleet_put(owner, row).status, FLEET_DONE);
 }
 
 /* -- steps -- */
+static struct fleet_result apply(struct world *w, const struct fleet_command *command)
+{
+    w->entry.index++;
+    return fleet_apply_entry(w->fleet, command, w->entry);
+}
+
+static bool leaves(const struct world *w)
+{
+    return w->entry.level >= FLEET_LEAVING_LEVEL;
+}
+
 static void free_of(int *owners, size_t count, int shard, uint32_t *freed)
 {
     for (size_t i = 0; i < count; i++) {
@@ -200,7 +250,7 @@ static void free_of(int *owners, size_t count, int shard, uint32_t *freed)
 static void expect(struct world *w, struct fleet_command command, enum fleet_status status,
                    bool changed, int holder)
 {
-    struct fleet_result result = fleet_apply(w->fleet, &command);
+    struct fleet_result result = apply(w, &command);
 
     CHECK_TEXT("status", fleet_status_text(result.status), fleet_status_text(status));
     CHECK_U64("changed", result.changed, changed);
@@ -225,10 +275,12 @@ static void step_shard(struct world *w)
         return;
     }
     struct fleet_command command = {FLEET_REMOVE_SHARD, .remove_shard = s(names.shards[shard])};
-    struct fleet_result result = fleet_apply(w->fleet, &command);
+    struct fleet_result result = apply(w, &command);
     uint32_t clusters = 0, domains = 0;
     CHECK_U64("removed", result.status, in ? FLEET_DONE : FLEET_SHARD_NOT_FOUND);
     free_of(m->clusters, CLUSTERS, shard, &clusters);
+    for (int i = 0; leaves(w) && i < DOMAINS; i++)
+        if (m->domains[i] == shard) m->leaving[i][shard] = w->entry.index;
     free_of(m->domains, DOMAINS, shard, &domains);
     m->shards[shard] = false;
     CHECK_U32("clusters", result.clusters_freed, clusters);
@@ -252,6 +304,21 @@ static void step_cluster(struct world *w)
     if (m->shards[shard] && old < 0) m->clusters[cluster] = shard;
 }
 
+static int first_leaver(const struct model *m, int domain, int except)
+{
+    for (int shard = 0; shard < SHARDS; shard++)
+        if (shard != except && m->leaving[domain][shard]) return shard;
+    return -1;
+}
+
+static unsigned leavers(const struct model *m, int domain)
+{
+    unsigned count = 0;
+
+    for (int shard = 0; shard < SHARDS; shard++) count += m->leaving[domain][shard] != 0;
+    return count;
+}
+
 static void step_domain(struct world *w, uint32_t assign_chance)
 {
     int shard = (int)prng_below(&w->prng, SHARDS), domain = (int)prng_below(&w->prng, DOMAINS);
@@ -262,17 +329,52 @@ static void step_domain(struct world *w, uint32_t assign_chance)
                                s(names.shards[shard])};
 
     if (prng_chance(&w->prng, assign_chance)) {
-        expect(w, (struct fleet_command){FLEET_ASSIGN_DOMAIN, .assign_domain = row},
+        bool force = prng_chance(&w->prng, 300000);
+        int leaver = first_leaver(m, domain, shard);
+        bool waits = leaver >= 0 && !force;
+        bool full = leaver >= 0 && force && leavers(m, domain) >= FLEET_LEAVERS_MAX;
+        bool done = m->shards[shard] && old < 0 && !waits && !full;
+
+        waits = waits && m->shards[shard] && old < 0;
+        full = full && m->shards[shard] && old < 0;
+        expect(w,
+               (struct fleet_command){FLEET_ASSIGN_DOMAIN, .force = force, .assign_domain = row},
                !m->shards[shard] ? FLEET_SHARD_NOT_FOUND
                : taken           ? FLEET_DOMAIN_ASSIGNED
+               : waits           ? FLEET_DOMAIN_LEAVING
+               : full            ? FLEET_FULL
                                  : FLEET_DONE,
-               m->shards[shard] && old < 0, taken ? old : -1);
-        if (m->shards[shard] && old < 0) m->domains[domain] = shard;
+               done, taken ? old : waits ? leaver : -1);
+        if (done) {
+            m->domains[domain] = shard;
+            m->leaving[domain][shard] = 0;
+        }
     } else {
         expect(w, (struct fleet_command){FLEET_UNASSIGN_DOMAIN, .unassign_domain = row}, FLEET_DONE,
                old >= 0, old);
+        if (old >= 0 && leaves(w)) m->leaving[domain][old] = w->entry.index;
         m->domains[domain] = -1;
     }
+}
+
+/* An acknowledgement, sometimes of an assignment that is long over. */
+static void step_clear(struct world *w)
+{
+    int domain = (int)prng_below(&w->prng, DOMAINS), shard = (int)prng_below(&w->prng, SHARDS);
+    struct model *m = &w->model;
+    struct fleet_leaving leaving;
+    bool right;
+
+    for (int i = 0; i < DOMAINS * SHARDS / 20 && !m->leaving[domain][shard]; i++) {
+        domain = (int)prng_below(&w->prng, DOMAINS);
+        shard = (int)prng_below(&w->prng, SHARDS);
+    }
+    leaving = leaving_of(m, domain, shard);
+    right = leaving.since && prng_chance(&w->prng, 900000);
+    if (!right) leaving.since++;
+    expect(w, (struct fleet_command){FLEET_CLEAR_LEAVING, .clear_leaving = leaving}, FLEET_DONE,
+           right, -1);
+    if (right) m->leaving[domain][shard] = 0;
 }
 
 static void step_old(struct world *w)
@@ -372,6 +474,24 @@ static void compare(struct world *w)
     buf_deinit(&got);
 }
 
+static void leaving_compare(struct world *w, int shard)
+{
+    struct fleet_walk walk = {0};
+    struct fleet_leaving leaving;
+    uint32_t count = 0;
+
+    for (int i = 0; i < DOMAINS; i++) {
+        if (!w->model.leaving[joined[i]][shard]) continue;
+        count++;
+        CHECK("more", fleet_next_leaving_of(w->fleet, &walk, s(names.shards[shard]), &leaving));
+        CHECK_STR("key", leaving.key, s(names.keys[joined[i] / VALUES]));
+        CHECK_STR("value", leaving.value, s(names.values[joined[i] % VALUES]));
+        CHECK_U64("since", leaving.since, w->model.leaving[joined[i]][shard]);
+    }
+    CHECK("end", !fleet_next_leaving_of(w->fleet, &walk, s(names.shards[shard]), &leaving));
+    CHECK_U32("counted", fleet_count_leaving(w->fleet, s(names.shards[shard])), count);
+}
+
 static void owned_compare(struct world *w)
 {
     int shard = (int)prng_below(&w->prng, SHARDS);
@@ -393,6 +513,7 @@ static void owned_compare(struct world *w)
         CHECK_STR("cluster", cluster.id, s(names.clusters[i]));
     }
     CHECK("end", !fleet_next_cluster_of(w->fleet, &walk, s(names.shards[shard]), &cluster));
+    leaving_compare(w, shard);
 }
 
 static void world_run(uint64_t seed)
@@ -408,6 +529,8 @@ static void world_run(uint64_t seed)
     draw_names(&w->prng, names.values, VALUES, true);
     draw_names(&w->prng, names.quotas, QUOTAS, true);
     draw_names(&w->prng, names.providers, PROVIDERS, false);
+    join_names();
+    w->entry.level = seed % 2 ? 1 : FLEET_LEAVING_LEVEL;
     CHECK_OK("open", fleet_open(&w->fleet));
     for (int i = 0; i < CLUSTERS; i++) w->model.clusters[i] = -1;
     for (int i = 0; i < DOMAINS; i++) w->model.domains[i] = -1;
@@ -424,6 +547,8 @@ static void world_run(uint64_t seed)
             step_old(w);
         else if (what < 200)
             step_watcher(w);
+        else if (what < 350)
+            step_clear(w);
         else
             step_domain(w, assign_chance);
         if (i % 1000 == 0) compare(w);

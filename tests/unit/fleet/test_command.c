@@ -48,6 +48,15 @@ static const struct {
      {FLEET_UPSERT_PROVIDER, .upsert_provider = {{"aws-east", 8}, {"host:1", 6}, {"us-east-1", 9}}},
      "{\"kind\":7,\"upsert_provider\":{\"provider\":{\"Name\":\"aws-east\",\"Address\":\"host:1\","
      "\"Region\":\"us-east-1\"}}}"},
+    {"AssignDomain, forced",
+     {FLEET_ASSIGN_DOMAIN, .force = true, .assign_domain = {{"zone", 4}, {"1", 1}, {"a", 1}}},
+     "{\"kind\":4,\"assign_domain\":{\"domain\":{\"Key\":\"zone\",\"Value\":\"1\"},\"shard\":"
+     "\"a\",\"force\":1}}"},
+    {"ClearLeaving",
+     {FLEET_CLEAR_LEAVING,
+      .clear_leaving = {{"zone", 4}, {"1", 1}, {"a", 1}, UINT64_C(18446744073709551615)}},
+     "{\"kind\":8,\"clear_leaving\":{\"domain\":{\"Key\":\"zone\",\"Value\":\"1\"},\"shard\":"
+     "\"a\",\"since\":18446744073709551615}}"},
     {"escapes",
      {FLEET_REMOVE_SHARD,
       .remove_shard = {"<&>\"\\\n\r\t\b\x01\x7f\xe2\x80\xa8\xe2\x80\xa9\xe2\x82\xac", 20}},
@@ -84,7 +93,7 @@ TEST(commands_are_written_byte_for_byte_and_read_back)
 
 TEST(what_is_no_command_is_not_written)
 {
-    struct fleet_command command = {.kind = (enum fleet_kind)8};
+    struct fleet_command command = {.kind = (enum fleet_kind)9};
     struct buf text;
 
     buf_init(&text, 60);
@@ -174,7 +183,7 @@ static const struct {
     {"a time that is none", "{\"kind\":1,\"add_shard\":{\"entry\":{\"RegisteredAt\":\"today\"}}}",
      FLEET_UNREADABLE, "command cannot be read"},
     {"kind 0", "{" DOMAIN "}", FLEET_UNKNOWN_KIND, "unknown command kind 0"},
-    {"kind 8", "{\"kind\":8," DOMAIN "}", FLEET_UNKNOWN_KIND, "unknown command kind 8"},
+    {"kind 9", "{\"kind\":9," DOMAIN "}", FLEET_UNKNOWN_KIND, "unknown command kind 9"},
     {"kind 300", "{\"kind\":300}", FLEET_UNKNOWN_KIND, "unknown command kind 300"},
     {"an empty object", "{}", FLEET_UNKNOWN_KIND, "unknown command kind 0"},
     {"null is no object", "null", FLEET_UNREADABLE, "command cannot be read"},

@@ -120,11 +120,11 @@ TEST(every_command_answers_as_the_specification_says)
          FLEET_UNKNOWN_KIND,
          false,
          "unknown command kind 0"},
-        {"kind 8",
-         {.kind = (enum fleet_kind)8},
+        {"kind 9",
+         {.kind = (enum fleet_kind)9},
          FLEET_UNKNOWN_KIND,
          false,
-         "unknown command kind 8"},
+         "unknown command kind 9"},
     };
     struct fleet *fleet = open_fleet();
     struct buf text;
@@ -741,4 +741,146 @@ TEST(the_last_row_of_a_lone_node_may_go)
         check_sorted(fleet, count - 40 + way % 4 + 1);
         fleet_close(fleet);
     }
+}
+
+/* -- leaving domains: design.md section 6 -- */
+static struct fleet_result at_level(struct fleet *fleet, uint64_t index, uint32_t level,
+                                    struct fleet_command command)
+{
+    return fleet_apply_entry(fleet, &command, (struct fleet_entry){index, level});
+}
+
+static struct fleet_command forced(struct fleet_command command)
+{
+    command.force = true;
+    return command;
+}
+
+static struct fleet_command clear(const char *key, const char *value, const char *shard,
+                                  uint64_t since)
+{
+    return (struct fleet_command){FLEET_CLEAR_LEAVING,
+                                  .clear_leaving = {s(key), s(value), s(shard), since}};
+}
+
+TEST(a_domain_is_leaving_until_its_last_shard_acknowledged)
+{
+    const struct {
+        const char *why;
+        struct fleet_command command;
+        enum fleet_status status;
+        bool changed;
+        const char *holder;
+        uint32_t leaving; /* rows after it */
+    } steps[] = {
+        {"a", add("a"), FLEET_DONE, true, "", 0},
+        {"b", add("b"), FLEET_DONE, true, "", 0},
+        {"owned", assign("z", "1", "a"), FLEET_DONE, true, "", 0},
+        {"taken away", unassign("z", "1"), FLEET_DONE, true, "a", 1},
+        {"again, it is nobody's", unassign("z", "1"), FLEET_DONE, false, "", 1},
+        {"not to another", assign("z", "1", "b"), FLEET_DOMAIN_LEAVING, false, "a", 1},
+        {"another value is free", assign("z", "11", "b"), FLEET_DONE, true, "", 1},
+        {"back to its last shard", assign("z", "1", "a"), FLEET_DONE, true, "", 0},
+        {"the acknowledgement of before", clear("z", "1", "a", 4), FLEET_DONE, false, "", 0},
+        {"taken away anew, entry 10", unassign("z", "1"), FLEET_DONE, true, "a", 1},
+        {"an older acknowledgement", clear("z", "1", "a", 4), FLEET_DONE, false, "", 1},
+        {"another shard's", clear("z", "1", "b", 10), FLEET_DONE, false, "", 1},
+        {"its own", clear("z", "1", "a", 10), FLEET_DONE, true, "", 0},
+        {"twice", clear("z", "1", "a", 10), FLEET_DONE, false, "", 0},
+        {"now to another", assign("z", "1", "b"), FLEET_DONE, true, "", 0},
+        {"b goes, entry 16", removal("b"), FLEET_DONE, true, "", 2},
+        {"both are leaving it", assign("z", "1", "a"), FLEET_DOMAIN_LEAVING, false, "b", 2},
+        {"forced", forced(assign("z", "1", "a")), FLEET_DONE, true, "", 2},
+        {"a second leaver, entry 19", unassign("z", "1"), FLEET_DONE, true, "a", 3},
+        {"b comes back", add("b"), FLEET_DONE, true, "", 3},
+        {"a has not acknowledged", assign("z", "1", "b"), FLEET_DOMAIN_LEAVING, false, "a", 3},
+        {"b acknowledges", clear("z", "11", "b", 16), FLEET_DONE, true, "", 2},
+        {"and the other", clear("z", "1", "b", 16), FLEET_DONE, true, "", 1},
+        {"not b's any more", assign("z", "1", "b"), FLEET_DOMAIN_LEAVING, false, "a", 1},
+        {"a acknowledges", clear("z", "1", "a", 19), FLEET_DONE, true, "", 0},
+        {"free", assign("z", "1", "b"), FLEET_DONE, true, "", 0},
+    };
+    struct fleet *fleet = open_fleet();
+
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        struct fleet_result result = at_level(fleet, i + 1, FLEET_LEAVING_LEVEL, steps[i].command);
+        CHECK_TEXT(steps[i].why, fleet_status_text(result.status),
+                   fleet_status_text(steps[i].status));
+        CHECK_U64(steps[i].why, result.changed, steps[i].changed);
+        CHECK_STR(steps[i].why, result.holder, s(steps[i].holder));
+        CHECK_U32(steps[i].why, fleet_counts(fleet).of[FLEET_LEAVING], steps[i].leaving);
+    }
+    fleet_close(fleet);
+}
+
+TEST(below_level_4_nothing_is_ever_leaving_and_the_hash_is_that_of_older_releases)
+{
+    struct fleet *old = open_fleet(), *new = open_fleet();
+    const struct fleet_command script[] = {add("a"), add("b"), assign("z", "1", "a"),
+                                           assign("z", "2", "a")};
+
+    for (size_t i = 0; i < ARRAY_LEN(script); i++) {
+        at_level(old, i + 1, 3, script[i]);
+        at_level(new, i + 1, FLEET_LEAVING_LEVEL, script[i]);
+    }
+    CHECK_U64("the same tables", fleet_hash(old), fleet_hash(new));
+    at_level(old, 5, 3, unassign("z", "1"));
+    at_level(new, 5, FLEET_LEAVING_LEVEL, unassign("z", "1"));
+    CHECK("it shows in the hash", fleet_hash(old) != fleet_hash(new));
+    at_level(new, 6, FLEET_LEAVING_LEVEL, clear("z", "1", "a", 5));
+    CHECK_U64("and is gone", fleet_hash(old), fleet_hash(new));
+    CHECK_U64("as before", at_level(old, 6, 3, assign("z", "1", "b")).status, FLEET_DONE);
+    CHECK_U64("as before", at_level(old, 7, 3, removal("a")).status, FLEET_DONE);
+    CHECK_U64("as before", at_level(old, 8, 3, assign("z", "2", "b")).status, FLEET_DONE);
+    CHECK_U32("none", fleet_counts(old).of[FLEET_LEAVING], 0);
+    fleet_close(old);
+    fleet_close(new);
+}
+
+TEST(a_domain_leaves_a_limited_number_of_shards)
+{
+    struct fleet *fleet = open_fleet();
+    struct fleet_result result = {0};
+    char id[FLEET_LEAVERS_MAX + 1][8];
+    uint64_t index = 0;
+
+    for (int i = 0; i <= FLEET_LEAVERS_MAX; i++) {
+        snprintf(id[i], sizeof id[i], "s-%02d", i);
+        at_level(fleet, ++index, FLEET_LEAVING_LEVEL, add(id[i]));
+        result =
+            at_level(fleet, ++index, FLEET_LEAVING_LEVEL, forced(assign("z", "1", id[i])));
+        if (i == FLEET_LEAVERS_MAX) break;
+        CHECK_U64("forced", result.status, FLEET_DONE);
+        at_level(fleet, ++index, FLEET_LEAVING_LEVEL, unassign("z", "1"));
+    }
+    CHECK_U64("one too many", result.status, FLEET_FULL);
+    CHECK_TEXT("says of what", result.field, "shards that a domain is leaving");
+    CHECK_U64("back to one of them",
+              at_level(fleet, ++index, FLEET_LEAVING_LEVEL, assign("z", "1", id[3])).status,
+              FLEET_DOMAIN_LEAVING);
+    fleet_close(fleet);
+}
+
+TEST(a_restored_row_of_leaving_domains_obeys_the_tables)
+{
+    struct fleet *fleet = open_fleet();
+    struct fleet_row row = {FLEET_LEAVING, .leaving = {s("z"), s("1"), s("gone"), 7}};
+    char room[300];
+
+    run(fleet, add("a"));
+    run(fleet, assign("z", "2", "a"));
+    CHECK_U64("of a shard that is not registered", fleet_put(fleet, &row).status, FLEET_DONE);
+    row.leaving.shard = STR_EMPTY;
+    CHECK_U64("of nobody", fleet_put(fleet, &row).status, FLEET_SHARD_ID_EMPTY);
+    memset(room, 'x', sizeof room);
+    row.leaving.shard = str_of(room, sizeof room);
+    CHECK_U64("too long", fleet_put(fleet, &row).status, FLEET_TOO_LONG);
+    row.leaving = (struct fleet_leaving){s("z"), s("2"), s("a"), 7};
+    CHECK_U64("its owner's", fleet_put(fleet, &row).status, FLEET_DOMAIN_ASSIGNED);
+    row = (struct fleet_row){FLEET_DOMAINS, .domain = {s("z"), s("1"), s("a")}};
+    CHECK_U64("an owner beside it", fleet_put(fleet, &row).status, FLEET_DONE);
+    CHECK_U32("one", fleet_counts(fleet).of[FLEET_LEAVING], 1);
+    fleet_clear(fleet);
+    CHECK_U32("none", fleet_counts(fleet).of[FLEET_LEAVING], 0);
+    fleet_close(fleet);
 }

@@ -32,6 +32,8 @@ static void on_restored(void *owner)
     ((struct seen *)owner)->restored++;
 }
 
+static uint32_t level = 1; /* of the cluster, at what is applied */
+
 static struct fleet_machine *open_machine(struct seen *seen)
 {
     struct fleet_machine_options options = {on_applied, on_restored, seen};
@@ -45,7 +47,8 @@ static struct fleet_machine *open_machine(struct seen *seen)
 static struct fleet_result apply(struct machine *m, uint64_t index, const char *text,
                                  struct buf *reply)
 {
-    struct machine_entry entry = {.index = index, .version = 1, .command = str_from(text)};
+    struct machine_entry entry = {
+        .index = index, .version = 1, .level = level, .command = str_from(text)};
     struct fleet_result result;
 
     buf_clear(reply);
@@ -67,7 +70,7 @@ TEST(the_registration_names_the_format)
 
     CHECK_U32("part of the log's format", m.id, 2);
     CHECK_TEXT("names the snapshot section", m.name, "fleet");
-    CHECK_U32("version", m.version, 1);
+    CHECK_U32("the first cluster level that has all of its commands", m.version, 4);
     fleet_machine_close(machine);
     fleet_machine_close(NULL);
 }
@@ -221,4 +224,54 @@ TEST(a_restore_that_is_given_up_leaks_nothing)
     CHECK("half there", fleet_machine_restoring(machine));
     CHECK_OK("anew", m.ops->restore_begin(m.state, 1, &note));
     fleet_machine_close(machine);
+}
+
+#define UNASSIGN(value)                                                                            \
+    "{\"kind\":5,\"unassign_domain\":{\"domain\":{\"Key\":\"rack\",\"Value\":\"" value "\"}}}"
+
+TEST(the_level_of_the_entry_decides_whether_a_domain_stays_leaving)
+{
+    struct seen seen, other_seen;
+    struct fleet_machine *machine = open_machine(&seen), *other = open_machine(&other_seen);
+    struct machine m = fleet_machine_registration(machine), o = fleet_machine_registration(other);
+    struct fleet_command command = {.kind = FLEET_ASSIGN_DOMAIN};
+    struct fleet_leaving leaving;
+    struct note note = {""};
+    struct buf reply, bytes;
+
+    buf_init(&reply, 1 << 16);
+    buf_init(&bytes, 1 << 16);
+    apply(&m, 1, ADD("a"), &reply);
+    apply(&m, 2, ADD("b"), &reply);
+    apply(&m, 3, ASSIGN("1", "a"), &reply);
+    level = 3;
+    apply(&m, 4, UNASSIGN("1"), &reply);
+    CHECK_U64("as in older releases", apply(&m, 5, ASSIGN("1", "b"), &reply).status, FLEET_DONE);
+    level = 4;
+    apply(&m, 6, UNASSIGN("1"), &reply);
+    CHECK_U64("not given up", apply(&m, 7, ASSIGN("1", "a"), &reply).status, FLEET_DOMAIN_LEAVING);
+    /* A restart and a snapshot do not forget it. */
+    snapshot(&m, 7, &bytes);
+    CHECK_OK(note.text, restore(&o, 7, buf_peek(&bytes), &note));
+    CHECK_U64("hash", o.ops->hash(o.state), m.ops->hash(m.state));
+    CHECK("there", fleet_find_leaving(fleet_machine_fleet(other), STR("rack"), STR("1"), STR_EMPTY,
+                                      &leaving));
+    CHECK_STR("whose", leaving.shard, STR("b"));
+    CHECK_U64("the entry that took it", leaving.since, 6);
+    CHECK_U64("there, too", apply(&o, 8, ASSIGN("1", "a"), &reply).status, FLEET_DOMAIN_LEAVING);
+    apply(&o, 9,
+          "{\"kind\":8,\"clear_leaving\":{\"domain\":{\"Key\":\"rack\",\"Value\":\"1\"},\"shard\":\"b\","
+          "\"since\":6}}",
+          &reply);
+    CHECK_U64("acknowledged", apply(&o, 10, ASSIGN("1", "a"), &reply).status, FLEET_DONE);
+    CHECK_U32("older clusters have it", fleet_command_version(&command), 1);
+    command.force = true;
+    CHECK_U32("no older cluster has force", fleet_command_version(&command), 4);
+    command.kind = FLEET_CLEAR_LEAVING;
+    CHECK_U32("nor this kind", fleet_command_version(&command), 4);
+    level = 1;
+    buf_deinit(&reply);
+    buf_deinit(&bytes);
+    fleet_machine_close(machine);
+    fleet_machine_close(other);
 }

@@ -166,6 +166,38 @@ TEST(what_is_written_is_read_back_wherever_it_is_cut)
     fleet_close(fleet);
 }
 
+/* Domain rack=2 is leaving b, which is no longer registered. */
+TEST(leaving_domains_are_a_member_of_their_own_that_is_there_only_when_there_are_any)
+{
+    static const char member[] =
+        ",\"domains_leaving\":[{\"domain\":{\"Key\":\"rack\",\"Value\":\"2\"},\"shard\":\"b\","
+        "\"since\":40}],\"muster\":{\"format\":2,";
+    struct fleet_command removal = {FLEET_REMOVE_SHARD, .remove_shard = {"b", 1}};
+    struct fleet *fleet = open_fleet();
+    struct fleet_state_summary summary;
+    struct note note = {""};
+    struct buf text;
+
+    buf_init(&text, 1 << 16);
+    run(fleet, script);
+    fleet_apply_entry(fleet, &removal, (struct fleet_entry){40, FLEET_LEAVING_LEVEL});
+    write_state(fleet, (struct fleet_state_style){.sealed = true, .index = 41}, 3, &text);
+    CHECK("the member", memmem(text.data, text.len, member, sizeof member - 1));
+    for (size_t piece = 1; piece < text.len + 1; piece++) {
+        struct fleet *copy = open_fleet();
+        struct fleet_state_options options = {.fleet = copy, .strict = true};
+        CHECK_OK(note.text, read_state(buf_peek(&text), piece, &options, &summary, &note));
+        CHECK_U64("hash", fleet_hash(copy), fleet_hash(fleet));
+        CHECK_U32("taken", summary.taken.of[FLEET_LEAVING], 1);
+        fleet_close(copy);
+    }
+    write_state(fleet, (struct fleet_state_style){.generation_new = true}, 100, &text);
+    CHECK("not for the newer generation",
+          !memmem(text.data, text.len, "domains_leaving", strlen("domains_leaving")));
+    buf_deinit(&text);
+    fleet_close(fleet);
+}
+
 /* -- reading -- */
 struct drops {
     struct buf lines;
@@ -173,10 +205,12 @@ struct drops {
 
 static void note_drop(void *owner, const struct fleet_row *row, const struct fleet_result *why)
 {
-    struct fleet_command command = fleet_row_command(row);
+    bool leaving = row->table == FLEET_LEAVING; /* no command of the log brings such a row */
+    struct fleet_command command = {.kind = FLEET_CLEAR_LEAVING};
     struct drops *drops = owner;
 
-    CHECK_OK("room", fleet_result_text(&command, why, &drops->lines));
+    if (!leaving) command = fleet_row_command(row);
+    CHECK_OK("room", fleet_result_text(leaving ? NULL : &command, why, &drops->lines));
     CHECK_OK("room", buf_append_byte(&drops->lines, '\n'));
 }
 
@@ -239,8 +273,22 @@ static const struct {
      "state: offset 21: member 'shards': expected it once"},
     {"a time that is none", "{\"shards\":[{\"ID\":\"a\",\"RegisteredAt\":\"x\"}]}", ERR_PARSE, 0, 0,
      0, "state: offset 40: field 'RegisteredAt': not a time"},
-    {"a seal of the future", "{\"muster\":{\"format\":2,\"index\":1,\"hash\":\"0\"}}", ERR_VERSION,
-     0, 0, 0, "state: offset 43: sealed in format 2"},
+    {"a seal of the future", "{\"muster\":{\"format\":3,\"index\":1,\"hash\":\"0\"}}", ERR_VERSION,
+     0, 0, 0, "state: offset 43: sealed in format 3"},
+    {"a seal of the past", "{\"muster\":{\"format\":0,\"index\":1,\"hash\":\"0\"}}", ERR_VERSION,
+     0, 0, 0, "state: offset 43: sealed in format 0"},
+    {"leaving domains first, as a tool that sorts keys leaves them: an owner beside them",
+     "{\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},\"shard\":\"a\"}],"
+     "\"domains_leaving\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},\"shard\":\"x\",\"since\":4}],"
+     "\"shards\":[{\"ID\":\"a\"}]}",
+     ERR_OK, 1, 0, 1, ""},
+    {"leaving nobody, or its own owner",
+     "{\"shards\":[{\"ID\":\"a\"}],\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},"
+     "\"shard\":\"a\"}],\"domains_leaving\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},"
+     "\"shard\":\"a\",\"since\":4},{}]}",
+     ERR_OK, 1, 0, 1, "domain already assigned\nshard id is empty\n"},
+    {"leaving domains as an object", "{\"domains_leaving\":{}}", ERR_PARSE, 0, 0, 0,
+     "state: offset 20: member 'domains_leaving': expected a list"},
     {"a seal without a hash", "{\"muster\":{\"format\":1,\"index\":1,\"hash\":\"0\"}}", ERR_PARSE,
      0, 0, 0, "state: offset 43: the seal's hash is no hash"},
 };

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""No domain gets a second owner unseen: not when its unassignment dies with a leader, not when a live shard is removed, and
+shards that own the same machines are found."""
+import json
+import os
+import re
+import signal
+import subprocess
+
+import grpc
+
+from shards import MUSTERCTL, Shard, World, check, coordinators, run_cases, wait_for
+
+COORDINATOR, FLEET = coordinators.COORDINATOR, coordinators.FLEET
+LABEL = "topology.kubernetes.io/zone"
+PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
+LEVEL = 4
+DOMAIN = {"topology_key": LABEL, "topology_value": "eu-1a"}
+
+
+def domains(shard):
+    """The values that are on the shard's disk."""
+    path = os.path.join(shard.dir, "domains")
+    if not os.path.exists(path):
+        return set()
+    with open(path, encoding="utf-8") as lines:
+        return set(re.findall(r"eu-1\w", lines.read()))
+
+
+def owns(shard, *values):
+    wait_for(f"{shard.name} has {values} on disk", lambda: domains(shard) == set(values))
+
+
+def ctl(node, *words):
+    done = subprocess.run([MUSTERCTL, *words, "--coordinator", node.grpc], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def leaving(node):
+    code, text = ctl(node, "list-leaving-domains", "-o", "json")
+    check(code == 0, f"list-leaving-domains: {code} {text}")
+    return [(row["topology_value"], row["shard_id"]) for row in json.loads(text).get("leaving", [])]
+
+
+def gauge(node, name):
+    found = re.search(rf"^{name} (\S+)$", node.page("/metrics")[1], re.M)
+    return float(found.group(1)) if found else -1
+
+
+def two_shards(fleet, world):
+    """Each owns a domain. Before the cluster has reached its level no domain is ever leaving."""
+    for node in fleet.nodes:
+        wait_for("the cluster's level", lambda at=node: gauge(at, "muster_log_cluster_level") == LEVEL)
+    world.options += ["--coordinator-addr", ",".join(node.grpc for node in fleet.nodes),
+                      "--coordinator-heartbeat-interval", "50ms"]
+    other = Shard(world, "shard-1", 1)
+    world.others.append(other)
+    for shard in (world.shard, other):
+        shard.start().wait_ready()
+    wait_for("both are registered", lambda: len(fleet.ask(COORDINATOR + "ListShards").shards) == 2)
+    fleet.ask(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-0")
+    fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="eu-1b", shard_id="shard-1")
+    owns(world.shard, "eu-1a")
+    owns(other, "eu-1b")
+    return world.shard, other
+
+
+def lost_with_its_leader():
+    """An unassignment whose leader dies before the shard reports reaches the shard; nobody else gets the domain before."""
+    with coordinators.Cluster(3).start() as fleet, World(machines=30) as world:
+        fleet.formed()
+        first, second = two_shards(fleet, world)
+        first.signal(signal.SIGSTOP)
+        leader = fleet.leader()
+        fleet.ask(COORDINATOR + "UnassignDomain", **DOMAIN)
+        fleet.agree()  # the followers applied it: their next leader does not apply it anew
+        leader.kill()
+        among = fleet.others(leader)
+        fleet.leader(among)
+        _, code, text, _ = fleet.asked(COORDINATOR + "AssignDomain", among, **DOMAIN, shard_id="shard-1")
+        check(code == PRECONDITION and "shard-0 has not acknowledged" in text, f"assigned although shard-0 owns it: {code} {text}")
+        check(leaving(fleet.leader(among)) == [("eu-1a", "shard-0")], "it is listed")
+        first.signal(signal.SIGCONT)
+        owns(first)
+        wait_for("its acknowledgement", lambda: not leaving(fleet.leader(among)))
+        fleet.ask(COORDINATOR + "AssignDomain", among, **DOMAIN, shard_id="shard-1")
+        owns(second, "eu-1a", "eu-1b")
+        leader.start()
+        fleet.formed()
+        fleet.agree()
+
+
+def every_leader_repeats_it():
+    """The mark outlives restarts of every coordinator, and each new leader tells the shard anew."""
+    with coordinators.Cluster(3).start() as fleet, World(machines=30) as world:
+        fleet.formed()
+        first, second = two_shards(fleet, world)
+        first.signal(signal.SIGSTOP)
+        fleet.ask(COORDINATOR + "UnassignDomain", **DOMAIN)
+        fleet.agree()
+        for node in fleet.nodes:
+            node.kill()
+        fleet.start()
+        fleet.formed()
+        check(leaving(fleet.leader()) == [("eu-1a", "shard-0")], "it is still leaving")
+        # Given back, it is no longer leaving, and the shard keeps it.
+        fleet.ask(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-0")
+        check(leaving(fleet.leader()) == [], "given back")
+        fleet.ask(COORDINATOR + "UnassignDomain", **DOMAIN)
+        # The administrator says that the process is dead: the domain has an owner at once, and the mark stays.
+        code, text = ctl(fleet.leader(), "assign-domain", "--key", LABEL, "--value", "eu-1a", "--shard", "shard-1")
+        check(code == 4 and "force" in text, f"{code} {text}")
+        code, text = ctl(fleet.leader(), "assign-domain", "--key", LABEL, "--value", "eu-1a", "--shard", "shard-1",
+                         "--force-two-owners")
+        check(code == 0, f"{code} {text}")
+        owns(second, "eu-1a", "eu-1b")
+        code, text = ctl(fleet.leader(), "doctor")
+        check(code == 2 and "shard-1 owns it, and shard-0 has not given it up" in text, text)
+        first.signal(signal.SIGCONT)  # it was not
+        owns(first)
+        wait_for("its acknowledgement", lambda: not leaving(fleet.leader()))
+
+
+def removed_while_it_lives():
+    """A shard that reports is not removed without force; removed, it comes back owning nothing."""
+    with coordinators.Cluster(1).start() as fleet, World(machines=30) as world:
+        fleet.formed()
+        first, second = two_shards(fleet, world)
+        _, code, text, _ = fleet.asked(COORDINATOR + "RemoveShard", shard_id="shard-0")
+        check(code == PRECONDITION and "still acts on its machines" in text, f"a live shard was removed: {code} {text}")
+        first.signal(signal.SIGSTOP)
+        code, text = ctl(fleet.leader(), "remove-shard", "--shard", "shard-0")
+        check(code == 4 and "force" in text, f"{code} {text}")
+        code, text = ctl(fleet.leader(), "remove-shard", "--shard", "shard-0", "--force-two-owners")
+        check(code == 0, f"{code} {text}")
+        check([s.shard_id for s in fleet.ask(COORDINATOR + "ListShards").shards] == ["shard-1"], "it is gone")
+        _, code, text, _ = fleet.asked(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-1")
+        check(code == PRECONDITION, f"{code} {text}")
+        first.signal(signal.SIGCONT)
+        wait_for("it registers again", lambda: len(fleet.ask(COORDINATOR + "ListShards").shards) == 2)
+        owns(first)
+        wait_for("its acknowledgement", lambda: not leaving(fleet.leader()))
+        fleet.ask(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-1")
+        owns(second, "eu-1a", "eu-1b")
+
+
+def one_id_twice():
+    """Two processes under one shard id, from two directories, are an event, a metric and a finding until one is gone."""
+    with coordinators.Cluster(1, ["--shard-silent-after", "5s"]).start() as fleet, World(machines=30) as world:
+        fleet.formed()
+        node = fleet.leader()
+        world.options += ["--coordinator-addr", node.grpc, "--coordinator-heartbeat-interval", "50ms"]
+        world.shard.start().wait_ready()
+        check(gauge(node, "muster_coordinator_shard_id_conflicts") == 0, "one process is fine")
+        other = Shard(world, "shard-0", 1)
+        other.dir += "-copy"
+        world.others.append(other)
+        other.start().wait_ready()
+        wait_for("counted", lambda: gauge(node, "muster_coordinator_shard_id_conflicts") == 1)
+        check("two processes report under one shard id" in node.text(), "logged")
+        code, text = ctl(node, "doctor")
+        check(code == 2 and "shard shard-0: 2 processes report under this id" in text, text)
+        check(world.shard.grpc in text and other.grpc in text, text)
+        check(world.shard.running() and other.running(), "nobody was stopped")
+        other.stop()
+        wait_for("over", lambda: gauge(node, "muster_coordinator_shard_id_conflicts") == 0)
+        taken = world.shard.metric("muster_shard_reports_total")
+        world.shard.wait_metric("muster_shard_reports_total", taken + 3)
+        # A restart from the same directory is no second process.
+        for _ in range(3):
+            world.shard.kill()
+            world.shard.start().wait_ready()
+            taken = world.shard.metric("muster_shard_reports_total")
+            world.shard.wait_metric("muster_shard_reports_total", taken + 3)
+        check(gauge(node, "muster_coordinator_shard_id_conflicts") == 0, "a restart is fine")
+        check(node.text().count("two processes report under one shard id") == 1, "once")
+
+
+def without_domains():
+    """Two shards without domains on one provider own the same machines; with domains they do not."""
+    with coordinators.Cluster(1).start() as fleet, World(machines=30) as world:
+        fleet.formed()
+        node = fleet.leader()
+        world.options += ["--coordinator-addr", node.grpc, "--coordinator-heartbeat-interval", "50ms"]
+        world.shard.start().wait_ready()
+        other = Shard(world, "shard-1", 1)
+        world.others.append(other)
+        other.start().wait_ready()
+        wait_for("counted", lambda: gauge(node, "muster_coordinator_shards_unscoped") == 2)
+        check("shards without domains own the machines of one provider" in node.text(), "logged")
+        code, text = ctl(node, "doctor")
+        check(code == 2 and "2 shards without domains use it (shard-0, shard-1)" in text, text)
+        fleet.ask(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-0")
+        owns(world.shard, "eu-1a")
+        wait_for("no longer", lambda: gauge(node, "muster_coordinator_shards_unscoped") == 0)
+        # Taken away, the shard owns nothing, which is no conflict either.
+        fleet.ask(COORDINATOR + "UnassignDomain", **DOMAIN)
+        owns(world.shard)
+        wait_for("its acknowledgement", lambda: not leaving(node))
+        taken = other.metric("muster_shard_reports_total")
+        other.wait_metric("muster_shard_reports_total", taken + 3)
+        code, text = ctl(node, "doctor")
+        check("shards without domains use it" not in text, text)
+
+
+run_cases([lost_with_its_leader, every_leader_repeats_it, removed_while_it_lives, one_id_twice, without_domains])
