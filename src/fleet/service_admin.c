@@ -83,7 +83,7 @@ static bool admit_remove_shard(struct request *request)
 
 /* A shard that lives acts on its machines after it was removed. A leader that has not heard of it
  * yet cannot know whether it lives, until its silence time has passed. */
-static void remove_if_silent(struct request *request)
+static bool is_silent(struct request *request)
 {
     struct fleet_service *service = service_of(request);
     const remove_shard_message *m = MESSAGE(request, remove_shard_message);
@@ -92,14 +92,12 @@ static void remove_if_silent(struct request *request)
     struct desk_shard kept;
 
     if (m->force_two_owners || !has_leaving(service) ||
-        !desk_find(service->desk, str_from(m->shard_id), &kept)) {
-        service_write(request);
-        return;
-    }
+        !desk_find(service->desk, str_from(m->shard_id), &kept))
+        return true;
     quiet = mono_elapsed_ms(kept.heard_at, now);
     if (quiet >= silence || (!kept.reported && kept.heard_at.ms > service->led_since.ms))
-        service_write(request);
-    else if (kept.reported)
+        return true;
+    if (kept.reported)
         request_refuse(request, GRPC_FAILED_PRECONDITION,
                        "RemoveShard: %s reported %llu s ago and still acts on its machines; stop "
                        "its process and wait until it has been silent for %llu s, or force it",
@@ -111,6 +109,7 @@ static void remove_if_silent(struct request *request)
                        "%s lives; ask again in %llu s, or force it",
                        (unsigned long long)(quiet / 1000), m->shard_id,
                        (unsigned long long)((silence - quiet + 999) / 1000));
+    return false;
 }
 
 static enum err remove_shard(struct request *request, struct fleet_command *ret_command)
@@ -222,7 +221,7 @@ const struct service_method service_admin_methods[] = {
               .input = &bigfleet__v1alpha1__remove_shard_request__descriptor,
               .output = &bigfleet__v1alpha1__remove_shard_response__descriptor},
      .admit = admit_remove_shard,
-     .read = remove_if_silent,
+     .judge = is_silent,
      .command = remove_shard},
     WRITE(MUSTER, "AddShard", muster__v1, add_shard),
     WRITE(MUSTER, "BindCluster", muster__v1, bind_cluster),

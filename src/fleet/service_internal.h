@@ -24,6 +24,9 @@ struct service_method {
     bool (*admit)(struct request *request);
     /* Reads and soft state: runs once leadership is proved, and answers. */
     void (*read)(struct request *request);
+    /* Writes: what the leader's soft state says against it. Answers and returns false. May be
+     * NULL. */
+    bool (*judge)(struct request *request);
     /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
     enum err (*command)(struct request *request, struct fleet_command *ret_command);
     /* Writes: what the tables said. Answers. NULL: service_answer_write. */

@@ -30,9 +30,11 @@ static bool admit(struct request *request)
 
 static void begin(struct request *request)
 {
-    if (method_of(request)->read)
+    const struct service_method *method = method_of(request);
+
+    if (method->read)
         request_read(request);
-    else
+    else if (!method->judge || method->judge(request))
         service_write(request);
 }
 

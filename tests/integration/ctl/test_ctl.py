@@ -127,7 +127,12 @@ def tables():
         same("list-clusters", good(node, "list-clusters"), "CLUSTER  SHARD\nprod     shard-a\n")
         same("unassign-domain", good(node, "unassign-domain", "--key", "rack", "--value", "r1"), "unassigned rack=r1\n")
         same("again", good(node, "unassign-domain", "--key", "rack", "--value", "r1"), "unassigned rack=r1\n")
-        same("remove-shard", good(node, "remove-shard", "--shard", "shard-bbb"), "removed shard shard-bbb\n")
+        same("leaving", good(node, "list-leaving-domains"),
+             "TOPOLOGY_KEY  TOPOLOGY_VALUE  LEAVING  OWNER\nrack          r1              shard-a  -\n")
+        has("it lives", bad(node, 4, f"(FAILED_PRECONDITION from {node.grpc})", "remove-shard", "--shard", "shard-bbb"),
+            "still acts on its machines")
+        same("remove-shard", good(node, "remove-shard", "--shard", "shard-bbb", "--force-two-owners"),
+             "removed shard shard-bbb\n")
         same("with all it owned", good(node, "list-domain-assignments"), "TOPOLOGY_KEY  TOPOLOGY_VALUE  SHARD\n")
         same("no slice", good(node, "set-quota", "--provider", "aws", "--region", "eu-west-1", "--none"),
              "set quota aws/eu-west-1: 0 slices\n")

@@ -256,7 +256,12 @@ WRITES = (
      {"topology_key": "zone", "topology_value": "eu-1a", "shard_id": "s1"}, "assigned zone=eu-1a \u2192 s1\n"),
     (("unassign-domain", "--key", "zone", "--value", "eu-1a"), "UnassignDomain",
      {"topology_key": "zone", "topology_value": "eu-1a"}, "unassigned zone=eu-1a\n"),
+    (("assign-domain", "--key", "zone", "--value", "eu-1a", "--shard", "s1", "--force-two-owners"), "AssignDomain",
+     {"topology_key": "zone", "topology_value": "eu-1a", "shard_id": "s1", "force_two_owners": True},
+     "assigned zone=eu-1a \u2192 s1\n"),
     (("remove-shard", "--shard", "s1"), "RemoveShard", {"shard_id": "s1"}, "removed shard s1\n"),
+    (("remove-shard", "--shard", "s1", "--force-two-owners"), "RemoveShard", {"shard_id": "s1", "force_two_owners": True},
+     "removed shard s1\n"),
     (("add-shard", "--shard", "s1", "--address", "h:1"), "AddShard", {"shard_id": "s1", "address": "h:1"},
      "added shard s1 at h:1\n"),
     (("bind-cluster", "--cluster", "c", "--shard", "s1"), "BindCluster", {"cluster_id": "c", "shard_id": "s1"},
@@ -321,7 +326,7 @@ def every_write_sends_what_was_asked_for_under_an_id_and_says_that_it_was_done()
             if name not in ONCE:
                 same("its id", got["request_id"], server.asked[-1][2]["x-request-id"])
             if name == "AssignDomain":
-                same("the request", got["request"], fields)
+                same("the request", got["request"], {"force_two_owners": False, **fields})
             if name == "QueueInstruction":
                 same("the answer", got["response"], {"instruction_id": "i-9"})
         same("a new id each time", len(ids), sum(1 for write in WRITES if write[1] not in ONCE))

@@ -21,7 +21,7 @@ CLUSTER = Cluster(3, PATIENT)
 TLS = os.path.join(CLUSTER.dir, "tls")
 READS = {COORDINATOR + name for name in ("ListShards", "ListDomainAssignments", "ListShardReports", "ListQuotas",
                                          "ListProviders")} | {
-    FLEET + name for name in ("ListClusters", "ListInstructions", "ListReplicas", "StateHash")}
+    FLEET + name for name in ("ListClusters", "ListInstructions", "ListOwnershipIssues", "ListReplicas", "StateHash")}
 WRITES = {COORDINATOR + name for name in ("AssignDomain", "UnassignDomain", "RemoveShard", "JoinRaftCluster",
                                           "SnapshotSave")} | {
     FLEET + name for name in ("AddShard", "BindCluster", "SetQuota", "UpsertProvider", "QueueInstruction",

@@ -227,8 +227,16 @@ def owners_are_told():
     check([one.WhichOneof("payload") for one in got] == ["assign_domain"], f"{got}")
     report("own-a", 2, instruction_acks=[{"instruction_id": got[0].instruction_id, "outcome": ACCEPTED}])
     ask(COORDINATOR + "UnassignDomain", **domain)
-    ask(COORDINATOR + "AssignDomain", shard_id="own-b", **domain)
     check([one.WhichOneof("payload") for one in waiting("own-a")] == ["unassign_domain"], "the old owner")
+    text, _ = fails("not given up", CODE.FAILED_PRECONDITION, COORDINATOR + "AssignDomain", shard_id="own-b", **domain)
+    check("own-a has not acknowledged" in text, text)
+    leaving = ask(FLEET + "ListOwnershipIssues").leaving
+    check([(one.topology_key, one.topology_value, one.shard_id, one.owner_id) for one in leaving] == [("own", "x", "own-a", "")],
+          f"{leaving}")
+    got = report("own-a", 3).instructions
+    report("own-a", 4, instruction_acks=[{"instruction_id": got[0].instruction_id, "outcome": ACCEPTED}])
+    wait_for("given up", lambda: not ask(FLEET + "ListOwnershipIssues").leaving)
+    ask(COORDINATOR + "AssignDomain", shard_id="own-b", **domain)
     check([one.WhichOneof("payload") for one in waiting("own-b")] == ["assign_domain"], "the new owner")
     check(waiting("own-b")[0].assign_domain.topology_value == "x", "which domain")
 
@@ -342,13 +350,16 @@ def shards_come_and_go():
     ask(COORDINATOR + "AssignDomain", topology_key="s1", topology_value="x", shard_id="s1")
     queue("s1", unassign_domain=RACK)
     report("s1", 1, summary={"total_machines": 1})
-    ask(COORDINATOR + "RemoveShard", shard_id="s1")
+    text, _ = fails("it lives", CODE.FAILED_PRECONDITION, COORDINATOR + "RemoveShard", shard_id="s1")
+    check("reported 0 s ago" in text, text)
+    ask(COORDINATOR + "RemoveShard", shard_id="s1", force_two_owners=True)
     fails("again", CODE.NOT_FOUND, COORDINATOR + "RemoveShard", shard_id="s1")
     check(not domains("s1") and "s1" not in shards(), "shard and domains")
     check("s1-c" not in {row.cluster_id for row in ask(FLEET + "ListClusters").clusters}, "clusters")
     check(not waiting("s1"), "instructions")
     back = report("s1", 1, shard_address="h:2")
-    check(not back.instructions and shards()["s1"].address == "h:2", "one that lives registers again")
+    check([one.unassign_domain.topology_key for one in back.instructions] == ["s1"], f"its domain is not its own: {back}")
+    check(shards()["s1"].address == "h:2", "one that lives registers again")
 
 
 def clusters_bind_once():
@@ -403,7 +414,7 @@ EMPTY = {  # with no arguments at all: what is said by the leader, after it was 
     FLEET + "ListClusters": CODE.OK, FLEET + "QueueInstruction": CODE.INVALID_ARGUMENT,
     FLEET + "ListInstructions": CODE.OK, FLEET + "JoinReplica": CODE.INVALID_ARGUMENT, FLEET + "ListReplicas": CODE.OK,
     FLEET + "RemoveReplica": CODE.INVALID_ARGUMENT, FLEET + "TransferLeadership": CODE.OK, FLEET + "StateHash": CODE.OK,
-    FLEET + "Backup": CODE.OK,
+    FLEET + "Backup": CODE.OK, FLEET + "ListOwnershipIssues": CODE.OK,
 }
 PARTLY = [  # one argument is missing
     (COORDINATOR + "AssignDomain", {"topology_value": "v", "shard_id": "s"}),

@@ -124,6 +124,7 @@ static void open_node(struct rig_node *node, const struct rig_options *options)
                                                      .listen = node->raft,
                                                      .machines = &machine,
                                                      .machine_count = 1,
+                                                     .level = options->level,
                                                      .limits = {.segment_bytes = 1 << 20},
                                                      .events = {on_change, on_stopped, node}},
                            &node->replica, &note),
@@ -416,6 +417,9 @@ struct rig_answer *rig_try_report(struct rig_call call, struct rig_report report
     if (report.address) m.shard_address = (char *)(uintptr_t)report.address;
     m.shard_epoch = report.epoch;
     m.cycle = report.cycle;
+    m.process_id = report.process;
+    m.scope = report.scope;
+    if (report.provider) summary.provider_address = (char *)(uintptr_t)report.provider;
     if (report.total) {
         summary.total_machines = report.total;
         summary.free_machines = report.free;

@@ -52,6 +52,7 @@ struct rig_options {
     const struct tls_identity *identities; /* one per client; NULL: plaintext */
     struct fleet_service_limits limits;
     const struct fleet_seed *seed;
+    uint32_t level; /* that every node speaks; 0: 1 */
 };
 void rig_open(struct rig_options options);
 void rig_close(void);
@@ -97,6 +98,9 @@ struct rig_report {
     size_t shortfalls;   /* that many, priorities 1000, 999, ... */
     const char *ack;     /* an instruction's id */
     Bigfleet__V1alpha1__InstructAck__Outcome outcome;
+    uint64_t process;
+    const char *provider; /* shown with a summary */
+    Bigfleet__V1alpha1__ShardReport__Scope scope;
 };
 const Bigfleet__V1alpha1__ReportAck *rig_report(struct rig_report report); /* OK */
 struct rig_answer *rig_try_report(struct rig_call call, struct rig_report report);

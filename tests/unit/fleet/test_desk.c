@@ -378,3 +378,94 @@ TEST(silence_is_told_once_longest_first)
     CHECK_STR("who was heard of first", got.id, STR("shard-a"));
     close_desk();
 }
+
+/* -- processes under one id -- */
+static struct desk_taken hear(uint64_t process, const char *address, int64_t epoch, int64_t cycle,
+                              uint64_t ms)
+{
+    struct desk_report report = {.shard = STR("s"),
+                                 .address = str_from(address),
+                                 .process = process,
+                                 .epoch = epoch,
+                                 .cycle = cycle};
+    struct desk_taken taken;
+
+    CHECK_OK("taken", desk_take(desk, &report, at(ms), &taken));
+    desk_check(desk);
+    return taken;
+}
+
+/* What tells two processes apart: the first report of a conflict is the fifth. */
+TEST(two_processes_that_take_turns_are_a_conflict)
+{
+    static const struct {
+        const char *why;
+        uint64_t process[2];
+        const char *address[2];
+        int64_t epoch[2], cycle[2];
+    } pairs[] = {
+        {"two addresses", {0, 0}, {"h:1", "h:2"}, {1, 1}, {1, 1}},
+        {"two epochs", {0, 0}, {"h:1", "h:1"}, {5, 3}, {1, 1}},
+        {"two process ids", {7, 8}, {"h:1", "h:1"}, {1, 1}, {1, 1}},
+        {"cycles alone", {0, 0}, {"h:1", "h:1"}, {1, 1}, {100, 7}},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+        open_desk((struct desk_options){.silent_after_ms = 1000});
+        add("s", 0);
+        for (int turn = 0; turn < 6; turn++) {
+            int who = turn % 2;
+            bool conflict =
+                hear(pairs[i].process[who], pairs[i].address[who], pairs[i].epoch[who],
+                     pairs[i].cycle[who] + turn / 2, (uint64_t)turn * 10)
+                    .conflict;
+            CHECK_U64(pairs[i].why, conflict, turn == 4);
+        }
+        CHECK_SIZE(pairs[i].why, desk_conflict_count(desk), 1);
+        desk_remove(desk, STR("s"));
+        CHECK_SIZE("gone with the shard", desk_conflict_count(desk), 0);
+        close_desk();
+    }
+}
+
+TEST(restarts_repeats_and_one_late_report_are_no_conflict)
+{
+    uint64_t now = 0;
+
+    open_desk((struct desk_options){.silent_after_ms = 1000});
+    add("s", 0);
+    for (int64_t epoch = 1; epoch < 50; epoch++)
+        for (int64_t cycle = 1; cycle < 4; cycle++)
+            CHECK("a restart", !hear((uint64_t)epoch, "h:1", epoch, cycle, now += 10).conflict);
+    for (int64_t cycle = 1; cycle < 50; cycle++) {
+        CHECK("once", !hear(0, "h:2", 60, cycle, now += 10).conflict);
+        CHECK("twice", !hear(0, "h:2", 60, cycle, now += 10).conflict);
+    }
+    CHECK("replaced", !hear(1, "h:2", 61, 1, now += 10).conflict);
+    CHECK("on its way since", !hear(0, "h:2", 60, 50, now += 10).conflict);
+    for (int64_t cycle = 2; cycle < 50; cycle++)
+        CHECK("it goes on", !hear(1, "h:2", 61, cycle, now += 10).conflict);
+    CHECK_SIZE("none", desk_conflict_count(desk), 0);
+    close_desk();
+}
+
+TEST(a_conflict_is_over_when_one_process_alone_reported_for_the_silence_time)
+{
+    struct desk_process processes[DESK_PROCESSES_MAX];
+    struct desk_shard shard;
+
+    open_desk((struct desk_options){.silent_after_ms = 1000});
+    add("s", 0);
+    for (int turn = 0; turn < 9; turn++) /* three of them */
+        hear((uint64_t)(turn % 3) + 1, "h:1", 1, turn + 1, (uint64_t)turn * 10);
+    CHECK_SIZE("found", desk_conflict_count(desk), 1);
+    CHECK_SIZE("all three", desk_processes(desk, STR("s"), processes), 3);
+    hear(1, "h:1", 1, 20, 900);
+    CHECK("not yet", !desk_conflict_over(desk, at(1000), &shard));
+    CHECK("over", desk_conflict_over(desk, at(1100), &shard));
+    CHECK_STR("whose", shard.id, STR("s"));
+    CHECK("told once", !desk_conflict_over(desk, at(1100), &shard));
+    CHECK_SIZE("the one that is left", desk_processes(desk, STR("s"), processes), 1);
+    CHECK("it goes on alone", !hear(1, "h:1", 1, 21, 1200).conflict);
+    close_desk();
+}
