@@ -23,11 +23,12 @@ WANTED = {f"{name}{{{label}=\"{value}\"}}" for name, label, values in (
     ("muster_coordinator_instruction_acks_total", "outcome", (
         "unspecified", "accepted", "rejected_stale", "rejected_invalid", "failed", "other", "not_waiting")),
     ("muster_coordinator_instructions_dropped_total", "reason", ("full", "shard_removed", "term")),
-    ("muster_coordinator_rows", "table", ("shards", "clusters", "domains", "quotas", "providers")),
+    ("muster_coordinator_rows", "table", ("shards", "clusters", "domains", "quotas", "providers", "leaving")),
     ("bigfleet_coordinator_pending_instructions", "shard", ("a",)),
     ("muster_coordinator_exports_total", "outcome", ("done", "failed", "unchanged")),
 ) for value in values} | {
     "bigfleet_coordinator_raft_term", "muster_coordinator_is_leader", "muster_coordinator_shards_silent",
+    "muster_coordinator_shard_id_conflicts", "muster_coordinator_shards_unscoped",
     "muster_coordinator_soft_state_bytes", "muster_coordinator_requests",
     "muster_coordinator_instructions_queued_total", "muster_coordinator_state_streamed_bytes_total",
     "muster_coordinator_export_last_timestamp_seconds",
@@ -88,13 +89,28 @@ def tables_and_reports():
         report(leader, 7, instruction_acks=[{"instruction_id": queued.instruction_id, "outcome": outcome},
                                             {"instruction_id": "nobody's"}])
     until(*(series for series in WANTED if "dropped" not in series and "error\"" not in series
-            and "export" not in series and not series.endswith(("_silent", "_requests", "_streamed_bytes_total"))),
+            and "export" not in series and "leaving" not in series and
+            not series.endswith(("_silent", "_requests", "_streamed_bytes_total", "_conflicts", "_unscoped"))),
           'bigfleet_coordinator_apply_total{outcome="fsm_error"}')
     for series, values in (("muster_coordinator_is_leader", [0, 0, 1]),
                            ("bigfleet_coordinator_raft_term", [leader.state().term] * 3),
                            ('muster_coordinator_rows{table="domains"}', [1, 1, 1])):
         wait_for(f"{series} of each is one of {values}", lambda series=series, values=values: sorted(
             samples.get(series, -1) for samples in scrape().values()) == values)
+
+
+def ownership():
+    """Domains that are leaving, two processes under one id, and shards without domains on one provider are counted."""
+    leader = CLUSTER.leader()
+    leader.call(COORDINATOR + "AssignDomain", topology_key="k", topology_value="w", shard_id="a")
+    leader.call(COORDINATOR + "UnassignDomain", topology_key="k", topology_value="w")
+    for cycle in range(8, 12):
+        for address in ("h:1", "h:2"):
+            report(leader, cycle, shard_address=address)
+    for shard in ("twin-1", "twin-2"):
+        leader.call(COORDINATOR + "ReportShard", shard_id=shard, cycle=1, summary={"provider_address": "p:1"})
+    until('muster_coordinator_rows{table="leaving"}', "muster_coordinator_shard_id_conflicts",
+          "muster_coordinator_shards_unscoped")
 
 
 def streams():
@@ -225,5 +241,5 @@ def all_of_them():
 if __name__ == "__main__":
     with CLUSTER.start():
         CLUSTER.formed()
-        run_cases([tables_and_reports, streams, exports, too_many_words, calls_under_way, without_a_majority, silence,
+        run_cases([tables_and_reports, ownership, streams, exports, too_many_words, calls_under_way, without_a_majority, silence,
                    told, all_of_them])
