@@ -38,6 +38,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(result.status != FLEET_NO_MEMORY && result.status != FLEET_NOT_TEXT);
         buf_clear(&second);
         must(fleet_result_text(&command, &result, &second) == ERR_OK);
+        result = fleet_apply_entry(fleet, &command,
+                                   (struct fleet_entry){.index = 2, .level = FLEET_LEAVING_LEVEL});
+        must(result.status != FLEET_NO_MEMORY && result.status != FLEET_NOT_TEXT);
+        buf_clear(&second);
+        must(fleet_result_text(&command, &result, &second) == ERR_OK);
     }
     fleet_close(fleet);
     buf_deinit(&text);

@@ -48,7 +48,7 @@ static struct fleet_command step(unsigned i, char room[3][16])
         .assign_domain = {str_from(room[1]), str_from(room[2]), str_from(room[0])}};
 }
 
-TEST(a_command_that_finds_no_memory_changes_nothing)
+static void sweep_at(uint32_t level)
 {
     uint64_t turns = 0, good = 0;
 
@@ -65,12 +65,13 @@ TEST(a_command_that_finds_no_memory_changes_nothing)
         for (unsigned i = 0; i < STEPS; i++) {
             struct fleet_command command = step(i, room);
             uint64_t before = fleet_hash(fleet), bytes = fleet_bytes(fleet);
-            struct fleet_result result = fleet_apply(fleet, &command);
+            struct fleet_entry entry = {.index = i + 1, .level = level};
+            struct fleet_result result = fleet_apply_entry(fleet, &command, entry);
             if (result.status == FLEET_NO_MEMORY) {
                 CHECK("it was so", fault_alloc_fired());
                 CHECK_U64("as it was", fleet_hash(fleet), before);
                 CHECK("no more memory than a split node", fleet_bytes(fleet) <= bytes + 2048);
-                result = fleet_apply(fleet, &command);
+                result = fleet_apply_entry(fleet, &command, entry);
             }
             CHECK_U64("or it is done", result.status == FLEET_SHARD_NOT_FOUND ? 0 : result.status,
                       FLEET_DONE);
@@ -80,6 +81,16 @@ TEST(a_command_that_finds_no_memory_changes_nothing)
         fleet_close(fleet);
     }
     CHECK("it allocates", turns > STEPS);
+}
+
+TEST(a_command_that_finds_no_memory_changes_nothing)
+{
+    sweep_at(1);
+}
+
+TEST(a_domain_that_finds_no_memory_to_be_leaving_stays_with_its_shard)
+{
+    sweep_at(FLEET_LEAVING_LEVEL);
 }
 
 TEST(a_view_that_finds_no_memory_fails_and_the_command_does_not)
