@@ -18,12 +18,12 @@
 #include "wire/pb/muster_v1_shard.pb-c.h"
 
 enum survey_part {
-    SURVEY_REPLICAS, /* ListReplicasResponse */
-    SURVEY_SHARDS,   /* ListShardsResponse */
-    SURVEY_MEMBERS,  /* ClusterStatusResponse */
-    SURVEY_WORKERS,  /* ListWorkersResponse, at most 1,000 */
-    SURVEY_STORE,    /* StatusResponse */
-    SURVEY_CLAIMS,   /* RangeResponse below "muster/", keys only, at most 200 */
+    SURVEY_REPLICAS,  /* ListReplicasResponse */
+    SURVEY_SHARDS,    /* ListShardsResponse */
+    SURVEY_MEMBERS,   /* ClusterStatusResponse */
+    SURVEY_WORKERS,   /* ListWorkersResponse, at most 1,000 */
+    SURVEY_STORE,     /* StatusResponse */
+    SURVEY_CLAIMS,    /* RangeResponse below "muster/", keys only, at most 200 */
     SURVEY_OWNERSHIP, /* ListOwnershipIssuesResponse */
     SURVEY_PARTS,
 };

@@ -103,8 +103,7 @@ static void drop_shard(struct desk *desk, struct shard *shard)
     if (shard->silent) desk->silent_count--;
     if (shard->conflict) desk->conflict_count--;
     for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) forget_process(desk, &shard->processes[i]);
-    desk->bytes -=
-        shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
+    desk->bytes -= shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
     free(shard->provider);
     free(shard->summary);
     free(shard->shortfalls);
@@ -683,8 +682,7 @@ bool desk_has(const struct desk *desk, struct str shard_id, struct str instructi
     return shard && map_get(&shard->by_id, instruction_id);
 }
 
-static void show_instruction(const struct instruction *it,
-                             struct desk_instruction *ret_instruction)
+static void show_instruction(const struct instruction *it, struct desk_instruction *ret_instruction)
 {
     *ret_instruction = (struct desk_instruction){
         .id = it->id,
@@ -774,8 +772,7 @@ void desk_check(const struct desk *desk)
         assert(shard->shortfall_count <= DESK_SHORTFALLS_MAX);
         silent += shard->silent;
         conflicts += shard->conflict;
-        bytes +=
-            shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
+        bytes += shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
         for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) bytes += shard->processes[i].address_len;
     }
     LIST_EACH(&desk->heard, node)

@@ -239,9 +239,9 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
         return;
     }
     if (!err)
-        result = fleet_apply_entry(
-            machine->fleet, &command,
-            (struct fleet_entry){.index = entry->index, .level = entry->level});
+        result =
+            fleet_apply_entry(machine->fleet, &command,
+                              (struct fleet_entry){.index = entry->index, .level = entry->level});
     if (err == ERR_NOMEM || result.status == FLEET_NO_MEMORY) abort();
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);

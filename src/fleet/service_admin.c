@@ -100,13 +100,15 @@ static bool is_silent(struct request *request)
     if (kept.reported)
         request_refuse(request, GRPC_FAILED_PRECONDITION,
                        "RemoveShard: %s reported %llu s ago and still acts on its machines; stop "
-                       "its process and wait until it has been silent for %llu s, or force it",
+                       "its process and wait until it has been silent for %llu s, or set "
+                       "force_two_owners (musterctl: --force-two-owners)",
                        m->shard_id, (unsigned long long)(quiet / 1000),
                        (unsigned long long)(silence / 1000));
     else
         request_refuse(request, GRPC_FAILED_PRECONDITION,
                        "RemoveShard: this leader has led for %llu s and does not know yet whether "
-                       "%s lives; ask again in %llu s, or force it",
+                       "%s lives; ask again in %llu s, or set force_two_owners (musterctl: "
+                       "--force-two-owners)",
                        (unsigned long long)(quiet / 1000), m->shard_id,
                        (unsigned long long)((silence - quiet + 999) / 1000));
     return false;

@@ -92,9 +92,9 @@ struct fleet_service {
     size_t member_count;
     struct service_lister domains, clusters;
     struct timer tick;
-    mono_time led_since;  /* of the term that is led */
-    size_t clears;        /* proposals of ClearLeaving in flight */
-    size_t unscoped;      /* shards without domains that share a provider, when last looked at */
+    mono_time led_since; /* of the term that is led */
+    size_t clears;       /* proposals of ClearLeaving in flight */
+    size_t unscoped;     /* shards without domains that share a provider, when last looked at */
     uint32_t unscoped_ticks;
     struct buf answer, row, command; /* scratch of one call */
     /* the rows of --bootstrap-state that a leader still has to propose */

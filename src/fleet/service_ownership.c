@@ -115,10 +115,9 @@ void service_left(struct fleet_service *service, const struct machine_entry *ent
              log_str("value", domain->value), log_str("shard", shard),
              log_str("actor", entry->actor));
     fleet_journal_event(service->journal, "domain-leaving",
-                        (const struct log_field[]){log_str("key", domain->key),
-                                                   log_str("value", domain->value),
-                                                   log_str("shard", shard),
-                                                   log_str("actor", entry->actor), LOG_END});
+                        (const struct log_field[]){
+                            log_str("key", domain->key), log_str("value", domain->value),
+                            log_str("shard", shard), log_str("actor", entry->actor), LOG_END});
 }
 
 void service_left_whole(struct fleet_service *service, const struct fleet_leaving *leaving)

@@ -30,7 +30,7 @@ struct model { /* what is where; -1: nowhere */
     int32_t registered[SHARDS];
     int clusters[CLUSTERS], domains[DOMAINS];
     uint64_t leaving[DOMAINS][SHARDS]; /* since when; 0: not */
-    int32_t quotas[QUOTAS][SHARDS]; /* -1: no slice */
+    int32_t quotas[QUOTAS][SHARDS];    /* -1: no slice */
     bool quota_set[QUOTAS];
     int providers[PROVIDERS]; /* which address */
 };
@@ -337,14 +337,16 @@ static void step_domain(struct world *w, uint32_t assign_chance)
 
         waits = waits && m->shards[shard] && old < 0;
         full = full && m->shards[shard] && old < 0;
-        expect(w,
-               (struct fleet_command){FLEET_ASSIGN_DOMAIN, .force = force, .assign_domain = row},
+        expect(w, (struct fleet_command){FLEET_ASSIGN_DOMAIN, .force = force, .assign_domain = row},
                !m->shards[shard] ? FLEET_SHARD_NOT_FOUND
                : taken           ? FLEET_DOMAIN_ASSIGNED
                : waits           ? FLEET_DOMAIN_LEAVING
                : full            ? FLEET_FULL
                                  : FLEET_DONE,
-               done, taken ? old : waits ? leaver : -1);
+               done,
+               taken   ? old
+               : waits ? leaver
+                       : -1);
         if (done) {
             m->domains[domain] = shard;
             m->leaving[domain][shard] = 0;

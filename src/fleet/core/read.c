@@ -75,6 +75,7 @@ bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str va
     const void *found;
     struct str text;
 
+    if (fleet->tables[FLEET_LEAVING].count == 0) return false; /* nearly always */
     if (!leaving_text(key, value, room, &text)) return false;
     /* No shard's id is empty, so the rows of the domain come behind this key. */
     place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});

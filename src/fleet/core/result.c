@@ -41,8 +41,8 @@ int64_t fleet_time_to_unix_ns(struct fleet_time time)
 /* -- names -- */
 const char *fleet_kind_name(enum fleet_kind kind)
 {
-    static const char *const names[] = {"?",           "AddShard",      "RemoveShard",
-                                        "BindCluster", "AssignDomain",  "UnassignDomain",
+    static const char *const names[] = {"?",           "AddShard",       "RemoveShard",
+                                        "BindCluster", "AssignDomain",   "UnassignDomain",
                                         "SetQuota",    "UpsertProvider", "ClearLeaving"};
 
     return (unsigned)kind < ARRAY_LEN(names) ? names[kind] : names[0];
@@ -132,7 +132,8 @@ enum err fleet_result_text(const struct fleet_command *command, const struct fle
             into,
             "%s: %.*s=%.*s: %.*s has not acknowledged that it gave the domain up, and may still "
             "act on its machines; wait for the report of %.*s, assign the domain back to it, or, "
-            "if its process is stopped for good, force the assignment",
+            "if its process is stopped for good, set force_two_owners (musterctl: "
+            "--force-two-owners)",
             text, STR_ARG(command->assign_domain.key), STR_ARG(command->assign_domain.value),
             STR_ARG(result->holder), STR_ARG(result->holder));
     default: return buf_append_c(into, text);

@@ -279,9 +279,8 @@ static struct leaver *leaver_hold(struct fleet *fleet, struct str shard)
     }
     leaver = memory_take(&fleet->bytes, sizeof *leaver + shard.len);
     if (!leaver) return NULL;
-    *leaver = (struct leaver){.holders = 1,
-                              .id_len = (uint16_t)shard.len,
-                              .rows.kind = &fleet->kinds[FLEET_LEAVING]};
+    *leaver = (struct leaver){
+        .holders = 1, .id_len = (uint16_t)shard.len, .rows.kind = &fleet->kinds[FLEET_LEAVING]};
     put(leaver->id, shard);
     if (!order_insert(&fleet->leavers, leaver)) return leaver;
     memory_give(&fleet->bytes, leaver, sizeof *leaver + shard.len);

@@ -110,10 +110,9 @@ enum err fleet_command_encode(const struct fleet_command *command, struct buf *i
     else if (!err)
         err = payload_put(command, into);
     if (!err)
-        err = buf_append_c(into, command->kind == FLEET_SET_QUOTA ||
-                                         command->kind == FLEET_CLEAR_LEAVING
-                                     ? "}"
-                                     : "}}");
+        err = buf_append_c(
+            into,
+            command->kind == FLEET_SET_QUOTA || command->kind == FLEET_CLEAR_LEAVING ? "}" : "}}");
     if (err) into->len = start;
     return err;
 }
@@ -150,9 +149,8 @@ static enum err command_of(const struct record *record, struct fleet_command *re
             texts[AT_PROVIDER], texts[AT_PROVIDER + 1], texts[AT_PROVIDER + 2]};
         break;
     case FLEET_CLEAR_LEAVING:
-        command.clear_leaving =
-            (struct fleet_leaving){texts[AT_CLEAR], texts[AT_CLEAR + 1], texts[AT_CLEAR_SHARD],
-                                   record->numbers[AT_SINCE]};
+        command.clear_leaving = (struct fleet_leaving){
+            texts[AT_CLEAR], texts[AT_CLEAR + 1], texts[AT_CLEAR_SHARD], record->numbers[AT_SINCE]};
         break;
     }
     if (!err) *ret_command = command;

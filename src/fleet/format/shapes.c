@@ -63,8 +63,7 @@ enum err leaving_put(struct buf *into, const struct fleet_leaving *leaving)
 
     if (!err) err = domain_put(into, &domain);
     if (!err) err = json_field_put(into, ",\"shard\":", leaving->shard);
-    return err ? err
-               : buf_appendf(into, ",\"since\":%llu}", (unsigned long long)leaving->since);
+    return err ? err : buf_appendf(into, ",\"since\":%llu}", (unsigned long long)leaving->since);
 }
 
 enum err quota_put(struct buf *into, const struct fleet_quota *quota)

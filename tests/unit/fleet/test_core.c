@@ -847,8 +847,7 @@ TEST(a_domain_leaves_a_limited_number_of_shards)
     for (int i = 0; i <= FLEET_LEAVERS_MAX; i++) {
         snprintf(id[i], sizeof id[i], "s-%02d", i);
         at_level(fleet, ++index, FLEET_LEAVING_LEVEL, add(id[i]));
-        result =
-            at_level(fleet, ++index, FLEET_LEAVING_LEVEL, forced(assign("z", "1", id[i])));
+        result = at_level(fleet, ++index, FLEET_LEAVING_LEVEL, forced(assign("z", "1", id[i])));
         if (i == FLEET_LEAVERS_MAX) break;
         CHECK_U64("forced", result.status, FLEET_DONE);
         at_level(fleet, ++index, FLEET_LEAVING_LEVEL, unassign("z", "1"));

@@ -415,10 +415,9 @@ TEST(two_processes_that_take_turns_are_a_conflict)
         add("s", 0);
         for (int turn = 0; turn < 6; turn++) {
             int who = turn % 2;
-            bool conflict =
-                hear(pairs[i].process[who], pairs[i].address[who], pairs[i].epoch[who],
-                     pairs[i].cycle[who] + turn / 2, (uint64_t)turn * 10)
-                    .conflict;
+            bool conflict = hear(pairs[i].process[who], pairs[i].address[who], pairs[i].epoch[who],
+                                 pairs[i].cycle[who] + turn / 2, (uint64_t)turn * 10)
+                                .conflict;
             CHECK_U64(pairs[i].why, conflict, turn == 4);
         }
         CHECK_SIZE(pairs[i].why, desk_conflict_count(desk), 1);

@@ -260,7 +260,8 @@ TEST(the_level_of_the_entry_decides_whether_a_domain_stays_leaving)
     CHECK_U64("the entry that took it", leaving.since, 6);
     CHECK_U64("there, too", apply(&o, 8, ASSIGN("1", "a"), &reply).status, FLEET_DOMAIN_LEAVING);
     apply(&o, 9,
-          "{\"kind\":8,\"clear_leaving\":{\"domain\":{\"Key\":\"rack\",\"Value\":\"1\"},\"shard\":\"b\","
+          "{\"kind\":8,\"clear_leaving\":{\"domain\":{\"Key\":\"rack\",\"Value\":\"1\"},\"shard\":"
+          "\"b\","
           "\"since\":6}}",
           &reply);
     CHECK_U64("acknowledged", apply(&o, 10, ASSIGN("1", "a"), &reply).status, FLEET_DONE);

@@ -73,8 +73,7 @@ static const char *told_to_leave(struct rig_report report)
 static void report_ack(const char *shard, int64_t cycle, const char *id,
                        Bigfleet__V1alpha1__InstructAck__Outcome outcome)
 {
-    rig_report(
-        (struct rig_report){.shard = shard, .cycle = cycle, .ack = id, .outcome = outcome});
+    rig_report((struct rig_report){.shard = shard, .cycle = cycle, .ack = id, .outcome = outcome});
     rig_run(500);
 }
 
@@ -115,8 +114,7 @@ TEST(an_unassignment_outlives_the_leader_that_took_it)
     }
     CHECK_SIZE("listed", issues()->n_leaving, 1);
     CHECK_TEXT("whose", issues()->leaving[0]->shard_id, "a");
-    snprintf(id, sizeof id, "%s",
-             told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
+    snprintf(id, sizeof id, "%s", told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK("told by a leader that did not take it", id[0]);
     CHECK_U64("not acknowledged", rig_assign("z", "1", "b"), GRPC_FAILED_PRECONDITION);
     report_ack("a", 3, id, ACCEPTED);
@@ -239,8 +237,7 @@ TEST(a_removed_shard_that_reports_again_gives_its_domains_up)
     CHECK_U64("forced", try_remove("a", true)->status, GRPC_OK);
     CHECK_SIZE("both", issues()->n_leaving, 2);
     CHECK_U64("not to another", rig_assign("z", "1", "b"), GRPC_FAILED_PRECONDITION);
-    snprintf(id, sizeof id, "%s",
-             told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
+    snprintf(id, sizeof id, "%s", told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK("told with the report that registers it", id[0]);
     CHECK_SIZE("of both", rig_instructions("a")->n_instructions, 2);
     report_ack("a", 3, id, ACCEPTED);
@@ -269,19 +266,15 @@ TEST(two_processes_under_one_shard_id_are_found_and_so_is_their_end)
     }
     rig_run(1100);
     CHECK("counted", metric("muster_coordinator_shard_id_conflicts") == 1);
-    CHECK_SIZE("an event",
-               RIG_LINES(rig_leader(), "\"event\":\"shard-id-conflict\"", "h:1", "h:2"), 1);
+    CHECK_SIZE("an event", RIG_LINES(rig_leader(), "\"event\":\"shard-id-conflict\"", "h:1", "h:2"),
+               1);
     CHECK_SIZE("listed", issues()->n_duplicates, 1);
     CHECK_SIZE("both", issues()->duplicates[0]->n_processes, 2);
-    snprintf(id, sizeof id, "%s",
-             told_to_leave((struct rig_report){
-                 .shard = "s", .address = "h:1", .epoch = 1, .cycle = 6}));
-    rig_report((struct rig_report){.shard = "s",
-                                   .address = "h:1",
-                                   .epoch = 1,
-                                   .cycle = 7,
-                                   .ack = id,
-                                   .outcome = ACCEPTED});
+    snprintf(
+        id, sizeof id, "%s",
+        told_to_leave((struct rig_report){.shard = "s", .address = "h:1", .epoch = 1, .cycle = 6}));
+    rig_report((struct rig_report){
+        .shard = "s", .address = "h:1", .epoch = 1, .cycle = 7, .ack = id, .outcome = ACCEPTED});
     rig_run(500);
     CHECK_SIZE("one speaks not for the other", issues()->n_leaving, 1);
     for (int64_t cycle = 8; cycle < 18; cycle++) {
@@ -301,7 +294,8 @@ TEST(shards_without_domains_on_one_provider_are_found)
         BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING;
     static const Bigfleet__V1alpha1__ShardReport__Scope scoped =
         BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS;
-    struct rig_report a = {.shard = "a", .cycle = 1, .total = 1, .provider = "p", .scope = everything};
+    struct rig_report a = {
+        .shard = "a", .cycle = 1, .total = 1, .provider = "p", .scope = everything};
     struct rig_report b = {.shard = "b", .cycle = 1, .total = 1, .provider = "p"};
     struct rig_report c = {.shard = "c", .cycle = 1, .total = 1, .provider = "q"};
     struct rig_report d = {.shard = "d", .cycle = 1, .total = 1, .provider = "p", .scope = scoped};

@@ -275,15 +275,17 @@ static const struct {
      0, "state: offset 40: field 'RegisteredAt': not a time"},
     {"a seal of the future", "{\"muster\":{\"format\":3,\"index\":1,\"hash\":\"0\"}}", ERR_VERSION,
      0, 0, 0, "state: offset 43: sealed in format 3"},
-    {"a seal of the past", "{\"muster\":{\"format\":0,\"index\":1,\"hash\":\"0\"}}", ERR_VERSION,
-     0, 0, 0, "state: offset 43: sealed in format 0"},
+    {"a seal of the past", "{\"muster\":{\"format\":0,\"index\":1,\"hash\":\"0\"}}", ERR_VERSION, 0,
+     0, 0, "state: offset 43: sealed in format 0"},
     {"leaving domains first, as a tool that sorts keys leaves them: an owner beside them",
      "{\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},\"shard\":\"a\"}],"
-     "\"domains_leaving\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},\"shard\":\"x\",\"since\":4}],"
+     "\"domains_leaving\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},\"shard\":\"x\",\"since\":4}"
+     "],"
      "\"shards\":[{\"ID\":\"a\"}]}",
      ERR_OK, 1, 0, 1, ""},
     {"leaving nobody, or its own owner",
-     "{\"shards\":[{\"ID\":\"a\"}],\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},"
+     "{\"shards\":[{\"ID\":\"a\"}],\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"}"
+     ","
      "\"shard\":\"a\"}],\"domains_leaving\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},"
      "\"shard\":\"a\",\"since\":4},{}]}",
      ERR_OK, 1, 0, 1, "domain already assigned\nshard id is empty\n"},
