@@ -41,6 +41,7 @@ struct shard {
     char *provider; /* NULL when empty */
     size_t provider_len;
     struct list queue; /* by (term, sequence) */
+    size_t tagged;     /* of them */
     uint64_t asked;    /* the desk_may_queue that named it last */
     struct map by_id, by_topic;
     char texts[];
@@ -77,6 +78,7 @@ static void drop_instruction(struct desk *desk, struct shard *shard, struct inst
         assert(was == it);
     }
     list_remove(&it->link);
+    shard->tagged -= it->tag != 0;
     assert(desk->bytes >= it->id.len + it->topic.len + it->bytes.len);
     desk->bytes -= it->id.len + it->topic.len + it->bytes.len;
     free(it);
@@ -655,6 +657,7 @@ enum err desk_queue(struct desk *desk, struct str id, const struct desk_instruct
         return err;
     }
     put_in_order(shard, it);
+    shard->tagged += it->tag != 0;
     desk->bytes += instruction_bytes(instruction);
     return ERR_OK;
 }
@@ -673,6 +676,13 @@ size_t desk_pending(const struct desk *desk, struct str id)
     const struct shard *shard = map_get(&desk->shards, id);
 
     return shard ? map_count(&shard->by_id) : 0;
+}
+
+size_t desk_tagged(const struct desk *desk, struct str id)
+{
+    const struct shard *shard = map_get(&desk->shards, id);
+
+    return shard ? shard->tagged : 0;
 }
 
 bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id)
@@ -752,7 +762,7 @@ void desk_check(const struct desk *desk)
     for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) {
         const struct shard *shard = e->value;
         const struct instruction *last = NULL;
-        size_t queued = 0, topics = 0;
+        size_t queued = 0, topics = 0, tagged = 0;
 
         LIST_EACH(&shard->queue, node)
         {
@@ -762,12 +772,13 @@ void desk_check(const struct desk *desk)
             assert(map_get(&shard->by_id, it->id) == it);
             assert(!it->topic.len || map_get(&shard->by_topic, it->topic) == it);
             topics += it->topic.len > 0;
+            tagged += it->tag != 0;
             bytes += it->id.len + it->topic.len + it->bytes.len;
             queued++;
             last = it;
         }
         assert(queued == map_count(&shard->by_id) && queued <= desk->options.pending_max);
-        assert(topics == map_count(&shard->by_topic));
+        assert(topics == map_count(&shard->by_topic) && tagged == shard->tagged);
         assert(shard->silent == (shard->heard.next == &shard->heard));
         assert(shard->shortfall_count <= DESK_SHORTFALLS_MAX);
         silent += shard->silent;

@@ -152,6 +152,7 @@ enum err desk_may_queue(struct desk *desk, const struct str *shards, size_t coun
 /* True: it was waiting and is gone. */
 bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id);
 size_t desk_pending(const struct desk *desk, struct str shard);
+size_t desk_tagged(const struct desk *desk, struct str shard); /* of them, with a tag */
 bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id);
 /* A waiting one by its id; false: it is not waiting. */
 bool desk_find_instruction(const struct desk *desk, struct str shard_id, struct str instruction_id,

@@ -92,7 +92,8 @@ void service_tell_leaving(struct fleet_service *service, struct str shard)
     struct fleet_walk walk = {0};
     struct fleet_leaving leaving;
 
-    if (fleet_count_leaving(service->fleet, shard) == 0) return;
+    /* An instruction with a tag is of a domain that is leaving now: are all of them waiting? */
+    if (fleet_count_leaving(service->fleet, shard) <= desk_tagged(service->desk, shard)) return;
     if (service->clears > 0) return; /* some of them were acknowledged a moment ago */
     while (desk_pending(service->desk, shard) < service->limits.pending_max &&
            fleet_next_leaving_of(service->fleet, &walk, shard, &leaving))
