@@ -82,8 +82,8 @@ const struct command unassign_domain_command = {
     .name = "unassign-domain",
     .summary = "take a topology domain from its shard",
     .about = "Takes a domain from the shard that owns it. One that nobody owns is fine. The shard "
-             "is told with its next reports until it acknowledges; until then the domain is "
-             "leaving and no other shard can have it.",
+             "gets the instruction with each report until it acknowledges; until then the domain "
+             "is leaving and no other shard can have it.",
     .options = &unassign_domain_table,
     .examples = unassign_examples,
     .exits = CTL_EXITS,

@@ -84,7 +84,7 @@ static void drop_instruction(struct desk *desk, struct shard *shard, struct inst
     free(it);
 }
 
-static void forget_process(struct desk *desk, struct process *process)
+static void drop_process(struct desk *desk, struct process *process)
 {
     desk->bytes -= process->address_len;
     free(process->address);
@@ -104,7 +104,7 @@ static void drop_shard(struct desk *desk, struct shard *shard)
     list_remove(&shard->heard);
     if (shard->silent) desk->silent_count--;
     if (shard->conflict) desk->conflict_count--;
-    for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) forget_process(desk, &shard->processes[i]);
+    for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) drop_process(desk, &shard->processes[i]);
     desk->bytes -= shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
     free(shard->provider);
     free(shard->summary);
@@ -331,8 +331,8 @@ static bool is_same(const struct process *process, const struct desk_report *rep
            str_equal(str_of(process->address, process->address_len), report->address);
 }
 
-/* Which one sent the report. Processes that nothing else tells apart are told apart by their
- * cycles: the one that is next before the report's. NULL: one that has not been heard of. */
+/* The process that sent the report. When several have the same id, epoch and address, it is the one
+ * with the highest cycle before the report's. NULL: a new process. */
 static struct process *sender_of(struct shard *shard, const struct desk_report *report)
 {
     struct process *best = NULL;
@@ -347,7 +347,7 @@ static struct process *sender_of(struct shard *shard, const struct desk_report *
 }
 
 /* The ones that are silent have ended, or no longer reach us. */
-static size_t forget_silent(struct desk *desk, struct shard *shard)
+static size_t drop_silent_processes(struct desk *desk, struct shard *shard)
 {
     struct process *last = NULL;
     size_t left = 0;
@@ -356,7 +356,7 @@ static size_t forget_silent(struct desk *desk, struct shard *shard)
         struct process *process = &shard->processes[i];
         if (!process->used) continue;
         if (mono_due(mono_after(process->heard_at, desk->options.silent_after_ms), desk->now)) {
-            forget_process(desk, process);
+            drop_process(desk, process);
             continue;
         }
         last = process;
@@ -384,7 +384,7 @@ static struct process *add_process(struct desk *desk, struct shard *shard,
     if (make_room(desk, report->address.len, oldest->address_len) ||
         copy_bytes(report->address, &address))
         return NULL;
-    forget_process(desk, oldest);
+    drop_process(desk, oldest);
     desk->bytes += report->address.len;
     *oldest = (struct process){.used = true,
                                .id = report->process,
@@ -395,12 +395,13 @@ static struct process *add_process(struct desk *desk, struct shard *shard,
 }
 
 /* True: from here on there is a conflict. Out of memory or room, the report is of nobody. */
-static bool hear_process(struct desk *desk, struct shard *shard, const struct desk_report *report)
+static bool process_reported(struct desk *desk, struct shard *shard,
+                             const struct desk_report *report)
 {
     struct process *process;
     uint32_t overlaps = 0;
 
-    (void)forget_silent(desk, shard);
+    (void)drop_silent_processes(desk, shard);
     process = sender_of(shard, report);
     if (process && process->cycle >= report->cycle) return false; /* it came twice, or late */
     if (!process) {
@@ -449,7 +450,7 @@ bool desk_conflict_over(struct desk *desk, mono_time now, struct desk_shard *ret
     if (desk->conflict_count == 0) return false;
     for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) {
         struct shard *shard = e->value;
-        if (!shard->conflict || forget_silent(desk, shard) > 1) continue;
+        if (!shard->conflict || drop_silent_processes(desk, shard) > 1) continue;
         shard->conflict = false;
         desk->conflict_count--;
         show(shard, ret_shard);
@@ -478,7 +479,7 @@ enum err desk_take(struct desk *desk, const struct desk_report *report, mono_tim
         shard->cycle = report->cycle;
         shard->newest_at = now;
     }
-    taken.conflict = hear_process(desk, shard, report);
+    taken.conflict = process_reported(desk, shard, report);
     taken.first = !shard->reported;
     taken.back = shard->silent;
     if (shard->silent) desk->silent_count--;

@@ -12,8 +12,8 @@
  * week owes at most one word per domain. Any ack takes an instruction off, a refusal too: what it
  * asked for is planned anew from the tables, or asked again by a person.
  *
- * Two processes under one shard id. A process is told by (process id, epoch, address), and when all
- * three are equal by its cycles, which only grow. A process that reports again after another one
+ * Two processes under one shard id. A process is identified by (process id, epoch, address), and
+ * when all three are equal by its cycles, which only grow. A process that reports again after another one
  * did has not been replaced by it. One such report may have been delayed on its way; DESK_OVERLAPS
  * of them within the silence time are a conflict, until only one process has reported for that
  * long.
@@ -119,7 +119,7 @@ struct desk_process { /* that reported within the silence time */
 size_t desk_processes(const struct desk *desk, struct str shard,
                       struct desk_process ret_processes[DESK_PROCESSES_MAX]);
 size_t desk_conflict_count(const struct desk *desk);
-/* A conflict that is over, each told once. False when there is none (left). */
+/* A conflict that is over, each reported once. False when there is none (left). */
 bool desk_conflict_over(struct desk *desk, mono_time now, struct desk_shard *ret_shard);
 
 /* -- silence -- */

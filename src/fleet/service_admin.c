@@ -83,7 +83,7 @@ static bool admit_remove_shard(struct request *request)
 
 /* A shard that lives acts on its machines after it was removed. A leader that has not heard of it
  * yet cannot know whether it lives, until its silence time has passed. */
-static bool is_silent(struct request *request)
+static bool is_removable(struct request *request)
 {
     struct fleet_service *service = service_of(request);
     const remove_shard_message *m = MESSAGE(request, remove_shard_message);
@@ -223,7 +223,7 @@ const struct service_method service_admin_methods[] = {
               .input = &bigfleet__v1alpha1__remove_shard_request__descriptor,
               .output = &bigfleet__v1alpha1__remove_shard_response__descriptor},
      .admit = admit_remove_shard,
-     .judge = is_silent,
+     .judge = is_removable,
      .command = remove_shard},
     WRITE(MUSTER, "AddShard", muster__v1, add_shard),
     WRITE(MUSTER, "BindCluster", muster__v1, bind_cluster),

@@ -125,10 +125,10 @@ static void follow(struct fleet_service *service, const struct machine_entry *en
     case FLEET_ASSIGN_DOMAIN: service_tell_owner(service, &command->assign_domain, true); break;
     case FLEET_UNASSIGN_DOMAIN:
         if (result->holder.len)
-            service_left(service, entry, &command->unassign_domain, result->holder);
+            service_domain_leaving(service, entry, &command->unassign_domain, result->holder);
         break;
     case FLEET_CLEAR_LEAVING:
-        if (result->changed) service_left_whole(service, &command->clear_leaving);
+        if (result->changed) service_domain_given_up(service, &command->clear_leaving);
         break;
     case FLEET_BIND_CLUSTER:
     case FLEET_SET_QUOTA:

@@ -99,7 +99,7 @@ void service_tell_owner(struct fleet_service *service, const struct fleet_domain
 }
 
 /* An AssignDomain that waits is replaced: the domain was taken from the shard after it. */
-void service_tell_left(struct fleet_service *service, const struct fleet_leaving *leaving)
+void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
     char topic[TOPIC_CAP];

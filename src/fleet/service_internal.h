@@ -3,6 +3,7 @@
  *     call -> leader/leader.h -> service_request.c (leader? -> method's own checks)
  *          -> once ready: method's `read`, or method's `command`, then `done`
  *     applied entries -> service_follow.c (audit, soft state, instructions), on every replica
+ *     domains between two owners, conflicts of ownership -> service_ownership.c
  *     replica's changes -> service.c (terms, events, gauges)
  */
 #ifndef FLEET_SERVICE_INTERNAL_H
@@ -127,15 +128,15 @@ void service_look_for_silence(struct fleet_service *service);
 
 /* -- service_ownership.c -- */
 /* A domain was taken from the shard by this entry. */
-void service_left(struct fleet_service *service, const struct machine_entry *entry,
-                  const struct fleet_domain *domain, struct str shard);
+void service_domain_leaving(struct fleet_service *service, const struct machine_entry *entry,
+                            const struct fleet_domain *domain, struct str shard);
 /* The shard's acknowledgement was applied. */
-void service_left_whole(struct fleet_service *service, const struct fleet_leaving *leaving);
+void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* The shard accepted the instruction; nothing happens unless it is about a leaving domain. */
-void service_gave_up(struct fleet_service *service, struct str shard,
-                     const struct desk_instruction *instruction);
+void service_take_unassign_ack(struct fleet_service *service, struct str shard,
+                               const struct desk_instruction *instruction);
 /* Queues UnassignDomain for the domains that are leaving the shard and have none waiting. */
-void service_tell_leaving(struct fleet_service *service, struct str shard);
+void service_queue_unassigns(struct fleet_service *service, struct str shard);
 void service_conflict_begun(struct fleet_service *service, struct str shard);
 void service_look_for_conflicts(struct fleet_service *service); /* once a tick, on the leader */
 
@@ -156,7 +157,7 @@ enum err service_queue(struct fleet_service *service, struct str shard, struct s
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
                         bool assigned);
 /* UnassignDomain with the tag `since`, unless that one waits already. */
-void service_tell_left(struct fleet_service *service, const struct fleet_leaving *leaving);
+void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* All that are its own and that no word waits about: what a leader that is gone had not told, and
  * what a shard that lost its disk has forgotten. One that it knows already is no news to it. */
 void service_tell_domains(struct fleet_service *service, struct str shard);

@@ -71,8 +71,8 @@ static void propose_clear(struct fleet_service *service, const struct fleet_leav
     replica_propose(service->leader.replica, (struct proposal *const[]){&clear->proposal}, 1);
 }
 
-void service_gave_up(struct fleet_service *service, struct str shard,
-                     const struct desk_instruction *instruction)
+void service_take_unassign_ack(struct fleet_service *service, struct str shard,
+                               const struct desk_instruction *instruction)
 {
     struct str topic = instruction->topic;
     size_t key = str_find(topic, '\0');
@@ -87,7 +87,7 @@ void service_gave_up(struct fleet_service *service, struct str shard,
                                                    .since = instruction->tag});
 }
 
-void service_tell_leaving(struct fleet_service *service, struct str shard)
+void service_queue_unassigns(struct fleet_service *service, struct str shard)
 {
     struct fleet_walk walk = {0};
     struct fleet_leaving leaving;
@@ -97,11 +97,11 @@ void service_tell_leaving(struct fleet_service *service, struct str shard)
     if (service->clears > 0) return; /* some of them were acknowledged a moment ago */
     while (desk_pending(service->desk, shard) < service->limits.pending_max &&
            fleet_next_leaving_of(service->fleet, &walk, shard, &leaving))
-        service_tell_left(service, &leaving);
+        service_queue_unassign(service, &leaving);
 }
 
-void service_left(struct fleet_service *service, const struct machine_entry *entry,
-                  const struct fleet_domain *domain, struct str shard)
+void service_domain_leaving(struct fleet_service *service, const struct machine_entry *entry,
+                            const struct fleet_domain *domain, struct str shard)
 {
     struct fleet_leaving leaving = {domain->key, domain->value, shard, entry->index};
 
@@ -111,7 +111,7 @@ void service_left(struct fleet_service *service, const struct machine_entry *ent
         service_tell_owner(service, &owned, false);
         return;
     }
-    service_tell_left(service, &leaving);
+    service_queue_unassign(service, &leaving);
     LOG_INFO(&service->log, "domain leaves its shard", log_str("key", domain->key),
              log_str("value", domain->value), log_str("shard", shard),
              log_str("actor", entry->actor));
@@ -121,7 +121,7 @@ void service_left(struct fleet_service *service, const struct machine_entry *ent
                             log_str("shard", shard), log_str("actor", entry->actor), LOG_END});
 }
 
-void service_left_whole(struct fleet_service *service, const struct fleet_leaving *leaving)
+void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     LOG_INFO(&service->log, "shard gave a domain up", log_str("key", leaving->key),
              log_str("value", leaving->value), log_str("shard", leaving->shard));

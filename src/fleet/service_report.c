@@ -96,7 +96,7 @@ static void take_ack(struct fleet_service *service, struct str shard,
         return;
     }
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
-        service_gave_up(service, shard, &it);
+        service_take_unassign_ack(service, shard, &it);
     desk_ack(service->desk, shard, str_from(ack->instruction_id));
     service_count(service->metrics.acks[outcome]);
     if (outcome == 1) return; /* accepted: nothing to look into */
@@ -221,7 +221,7 @@ static void take(struct request *request)
     service_count(service->metrics.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]);
     if (taken.back) tell_back(service, shard);
     if (taken.conflict) service_conflict_begun(service, shard);
-    service_tell_leaving(service, shard);
+    service_queue_unassigns(service, shard);
     if (taken.first || taken.restarted) service_tell_domains(service, shard);
     fleet_heartbeat(service->fleet, shard, fleet_time_from_unix_ns(service_wall_ns(service)));
     for (size_t i = 0; i < report->n_instruction_acks; i++)
