@@ -196,6 +196,9 @@ def heard_every_answer():
                                    [("i-3", "OUTCOME_ACCEPTED", "")], [])):
             check(foreign.acks(at) == want, f"report {at}: {foreign.acks(at)}")
         first = foreign.reports[0]
+        # It has everything until it is given a domain, and says which process it is.
+        check((first.scope, foreign.reports[7].scope) == (1, 2), f"{first.scope} {foreign.reports[7].scope}")
+        check({report.process_id for report in foreign.reports} == {first.process_id} and first.process_id, "one process")
         check(first.shard_id == "shard-0" and first.shard_epoch == 1 and first.shard_address == shard.grpc, f"{first}")
         check([report.cycle for report in foreign.reports[:4]] == [1, 2, 3, 4], "reports are counted")
         own = len([m for m in world.machines() if m["zone"] in ("eu-1b", "eu-1c")])
