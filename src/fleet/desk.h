@@ -13,10 +13,10 @@
  * asked for is planned anew from the tables, or asked again by a person.
  *
  * Two processes under one shard id. A process is identified by (process id, epoch, address), and
- * when all three are equal by its cycles, which only grow. A process that reports again after another one
- * did has not been replaced by it. One such report may have been delayed on its way; DESK_OVERLAPS
- * of them within the silence time are a conflict, until only one process has reported for that
- * long.
+ * when all three are equal by its cycles, which only grow. A process that reports again after
+ * another one did has not been replaced by it. One such report may have been delayed on its way;
+ * DESK_OVERLAPS of them within the silence time are a conflict, until only one process has reported
+ * for that long.
  *
  * One owner, one thread. Views are borrowed until the next call that changes the desk. */
 #ifndef FLEET_DESK_H

@@ -1,8 +1,9 @@
 /* Random commands against plain arrays that say what the tables must hold, with views open on the
  * way: results, order of every walk, counts, hash, memory, and each view against a copy of the
  * arrays made when it was opened. Invariants 1 to 7 of coordinator.md section 3 hold in the arrays
- * by construction, so tables that agree with them obey them. Every second world is of the level from
- * which domains stay leaving until their shard acknowledged it; the others must never have one. */
+ * by construction, so tables that agree with them obey them. Every second world is of the level
+ * from which domains stay leaving until their shard acknowledged it; the others must never have
+ * one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
