@@ -33,13 +33,14 @@ struct beat_batch { /* that a follower passed on to us */
     struct beats *beats;
     struct rpc_call *call; /* NULL: nobody waits */
     uint32_t count, left;
-    struct buf controls; /* bytes of all of them */
+    struct buf controls; /* bytes of all of them, and texts that are not static */
     struct {
         enum grpc_status status;
         const char *text;
         uint64_t incarnation;
         int64_t drift_ms;
         bool reset, has_control;
+        bool has_text; /* of its own, where its control would be */
         uint32_t control_at, control_len;
     } answers[];
 };
@@ -130,6 +131,13 @@ static void beat_free(struct beats *beats, struct beat_call *beat)
 
 /* -- batches that were passed on to us -- */
 
+static struct str batch_text(const struct beat_batch *batch, uint32_t place)
+{
+    if (!batch->answers[place].has_text) return str_from(batch->answers[place].text);
+    return str_of(batch->controls.data + batch->answers[place].control_at,
+                  batch->answers[place].control_len);
+}
+
 static void batch_reply(struct beat_batch *batch)
 {
     struct beats *beats = batch->beats;
@@ -139,7 +147,7 @@ static void batch_reply(struct beat_batch *batch)
         struct pack row = pack_begin(&beats->row);
 
         pack_u64(&row, 1, batch->answers[i].status);
-        pack_text(&row, 2, str_from(batch->answers[i].text));
+        pack_text(&row, 2, batch_text(batch, i));
         pack_u64(&row, 3, batch->answers[i].incarnation);
         pack_u64(&row, 4, batch->answers[i].reset);
         if (batch->answers[i].has_control)
@@ -276,6 +284,27 @@ void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status 
         batch->answers[beat->place].text = text; /* static: what the service says of a beat */
         batch_answered(batch);
     }
+}
+
+void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                       struct str text)
+{
+    struct rpc_call *call = beat->call;
+    struct beat_batch *batch = beat->batch;
+
+    if (call) {
+        beats->stats.refused++;
+        answered(beats, beat);
+        rpc_call_set_data(call, NULL);
+        rpc_finish(call, status, text, STR_EMPTY);
+        return;
+    }
+    if (batch) {
+        batch->answers[beat->place].control_at = (uint32_t)batch->controls.len;
+        batch->answers[beat->place].control_len = (uint32_t)text.len;
+        batch->answers[beat->place].has_text = !buf_append(&batch->controls, text);
+    }
+    beats_refuse(beats, beat, status, "");
 }
 
 static void on_overdue(struct timer *timer)

@@ -78,7 +78,10 @@ struct beat_ack {
 };
 void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack);
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
-                  const char *text);
+                  const char *text); /* static */
+/* The same with a text of the caller's. */
+void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                       struct str text);
 bool beat_answered(const struct beat_call *beat);             /* or nobody waits any more */
 void beats_over(struct beats *beats, struct beat_call *beat); /* kept no longer, answered or not */
 void beats_again(struct beats *beats,

@@ -89,6 +89,19 @@ void judge_end(struct member_service *service, struct str worker)
     free(judged);
 }
 
+/* -- two processes with one worker id -- */
+
+void id_in_use(const struct member_service *service, struct str worker,
+               const struct member_in_use *in_use, struct note *ret_why)
+{
+    note_set(ret_why, "worker id %.*s is in use by another process, %s %llu ms ago",
+             STR_ARG(worker),
+             in_use->heard ? "heard" : "not heard yet by this leader, which took over",
+             (unsigned long long)in_use->silent_ms);
+    LOG_WARN(&service->log, "refused a second process with a worker id that is in use",
+             log_str("worker", worker), log_u64("heard_ms_ago", in_use->silent_ms));
+}
+
 /* -- answers -- */
 
 static struct str worker_of(const struct beat_call *beat)
@@ -218,6 +231,7 @@ static enum beats_way heard(void *owner, struct beat_call *beat)
     struct member_beat core;
     struct member_heard how;
     struct member_op op;
+    struct note note;
 
     if (!service->serving) {
         beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, NOT_READY);
@@ -244,6 +258,10 @@ static enum beats_way heard(void *owner, struct beat_call *beat)
     case MEMBER_BEAT_IGNORE: beat->incarnation = 0; return BEATS_ROUND;
     case MEMBER_BEAT_UNKNOWN:
         beats_refuse(service->beats, beat, GRPC_NOT_FOUND, "unknown worker");
+        return BEATS_OVER;
+    case MEMBER_BEAT_IN_USE:
+        id_in_use(service, worker_of(beat), &how.in_use, &note);
+        beats_refuse_text(service->beats, beat, GRPC_ALREADY_EXISTS, str_from(note.text));
         return BEATS_OVER;
     }
     assert(false);

@@ -75,7 +75,7 @@ struct member_request {
 
 struct member_metrics { /* all NULL without a registry */
     struct gauge *standing[4], *partitions[4], *assignment_epoch, *coord_epoch, *streams, *waiting;
-    struct counter *beats, *refused, *rounds, *passed, *overdue, *suspicions, *recoveries, *skews,
+    struct counter *beats, *refused, *rounds, *passed, *overdue, *suspicions, *recoveries, *skews, *in_use,
         *bad_loads, *checkpoint_rounds, *stale_acks, *missed_rounds, *entries, *operations,
         *suppressed, *dropped, *ledger_rows, *ledger_failures, *ledger_skipped, *ledger_dropped;
     struct gauge *scan_lag;
@@ -199,6 +199,9 @@ extern const struct beats_ops member_beats_ops;
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note);
 bool is_judged(const struct member_service *service, struct str worker);
+/* Logs, and writes what to answer, when a second process has a worker id. */
+void id_in_use(const struct member_service *service, struct str worker,
+               const struct member_in_use *in_use, struct note *ret_why);
 void judge_begin(struct member_service *service, struct str worker);
 void judge_end(struct member_service *service, struct str worker);
 

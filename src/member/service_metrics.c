@@ -39,6 +39,8 @@ static enum err add_counters(struct member_metrics *m, struct metrics *metrics, 
         {"muster_member_suspicions_total", "Workers suspected, on the leader.", &m->suspicions},
         {"muster_member_recoveries_total", "Of them: that beat again.", &m->recoveries},
         {"muster_member_clock_skew_total", "Beats whose clock was off.", &m->skews},
+        {"muster_member_ids_in_use_total",
+         "Beats and registrations refused: another process has the worker id.", &m->in_use},
         {"muster_member_bad_loads_total", "Loads that were none.", &m->bad_loads},
         {"muster_member_checkpoint_rounds_total", "Checkpoint rounds, on the leader.",
          &m->checkpoint_rounds},
@@ -152,6 +154,7 @@ static void count_local(struct member_service *service)
     counter_raise_to(m->suspicions, counts.suspicions);
     counter_raise_to(m->recoveries, counts.recoveries);
     counter_raise_to(m->skews, counts.skews);
+    counter_raise_to(m->in_use, counts.in_use);
     counter_raise_to(m->bad_loads, counts.bad_loads);
     counter_raise_to(m->stale_acks, counts.stale_acks);
     counter_raise_to(m->missed_rounds, counts.missed_rounds);

@@ -69,6 +69,7 @@ static void reply_registered(struct request *request, const struct member_reply 
     pack_u64(&answer, 9, counts.total_partitions);
     pack_u64(&answer, 10, service->options.max_keys_per_partition);
     pack_u64(&answer, 11, (uint64_t)worker.registered_ms);
+    pack_u64(&answer, 12, interval);
     request_reply_packed(request, &answer);
 }
 
@@ -111,11 +112,17 @@ static void register_begin(struct request *request)
 {
     struct member_service *service = member_of(request);
     struct member_op op = {.kind = MEMBER_OP_REGISTER};
+    struct member_in_use in_use;
+    struct note why;
     char room[MEMBER_ID_MAX];
 
     if (!registration_is_fine(request, &op)) return;
     op.worker = worker_name(register_worker(request->message), room);
-    member_local_register(service->local, &op, now_ns(service));
+    if (!member_local_register(service->local, &op, now_ns(service), &in_use)) {
+        id_in_use(service, op.worker, &in_use, &why);
+        request_refuse(request, GRPC_ALREADY_EXISTS, "%s", why.text);
+        return;
+    }
     request_judge(request, &op, on_registered);
 }
 

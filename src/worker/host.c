@@ -9,6 +9,7 @@
 enum {
     BEAT_TIMEOUT_MAX_MS = 1000,
     FENCE_LOOK_MS = 1, /* past the last good moment */
+    REFUSALS_USUAL = 2,
     JOBS_MAX = 2,
     BEHIND_MAX = 4,
 };
@@ -34,15 +35,21 @@ static void new_instance(struct worker_host *h)
 }
 
 /* All that was ours under the registration there was. */
-static void let_go(struct worker_host *h)
+static void drop_all(struct worker_host *h)
 {
     parts_drop_all(h);
     acks_forget(h);
     link_unwatch(h->link);
     h->round = h->round_acked = 0;
     h->round_told = false;
-    new_instance(h);
+    h->self.incarnation = h->self.assignment_epoch = 0;
     if (h->metrics.partitions) gauge_set(h->metrics.partitions, 0);
+}
+
+static void let_go(struct worker_host *h)
+{
+    drop_all(h);
+    new_instance(h);
 }
 
 bool host_look(struct worker_host *h)
@@ -51,7 +58,7 @@ bool host_look(struct worker_host *h)
 
     if (!life_fence_falls(&h->life, now)) return true;
     LOG_WARN(h->options.log, "fenced: no coordinator answered in time, and all work has stopped",
-             log_u64("timeout_ms", h->options.self_fence_timeout_ms),
+             log_u64("timeout_ms", h->life.fence_ms),
              log_u64("partitions", tenures_held(&h->tenures)));
     if (h->metrics.fences) counter_inc(h->metrics.fences);
     let_go(h);
@@ -87,6 +94,12 @@ static double load_of(struct worker_host *h)
     return whole ? (double)min_u64(busy, whole) / (double)whole : 0;
 }
 
+/* Several beats must fit into the fence in force. */
+static uint64_t beat_timeout_ms(const struct worker_host *h)
+{
+    return min_u64(BEAT_TIMEOUT_MAX_MS, max_u64(h->life.fence_ms / 4, 1));
+}
+
 static void beat(struct worker_host *h)
 {
     boot_time now = host_now(h);
@@ -95,7 +108,9 @@ static void beat(struct worker_host *h)
     if (link_beating(h->link)) return;
     h->self.coord_epoch = h->life.coord_epoch;
     life_beat_sent(&h->life, now);
-    if (!link_beat(h->link, &h->self, phase, now, life_lease_ms(&h->life), load_of(h))) return;
+    if (!link_beat(h->link, &h->self, phase, now, life_lease_ms(&h->life), beat_timeout_ms(h),
+                   load_of(h)))
+        return;
     h->beat_phase = phase;
     if (h->metrics.beats) counter_inc(h->metrics.beats);
 }
@@ -144,8 +159,12 @@ static void take_answer(struct worker_host *h, boot_time sent, uint64_t lease_ms
     }
     if (a->reset && h->life.registered) { /* else there is nothing to drop */
         LOG_WARN(h->options.log, "the service says reset: all is dropped, and we register again");
+        bool admitted = a->incarnation > h->self.incarnation;
+
         life_reset(&h->life);
-        let_go(h);
+        drop_all(h);
+        /* Admitted anew under the instance that we sent: another one would be a second process. */
+        if (!admitted) new_instance(h);
         verdict = h->drain ? LIFE_KEPT : LIFE_REGISTER;
     }
     if (verdict == LIFE_REGISTER) register_now(h, h->life.interval_ms);
@@ -156,6 +175,21 @@ static void take_answer(struct worker_host *h, boot_time sent, uint64_t lease_ms
     if (a->drain) worker_host_drain(h);
 }
 
+/* Another process has our id: whatever we hold is not ours to work on, and we ask more rarely. */
+static void id_in_use(struct worker_host *h, struct str why)
+{
+    /* After a restart the first refusals are usual: the process before was heard a moment ago. */
+    bool usual = h->life.refusals < REFUSALS_USUAL;
+    uint64_t pause_ms = life_refused(&h->life);
+
+    LOG_AT(h->options.log, usual ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
+           "not registered: the worker id is in use by another process; trying again",
+           log_str("why", why), log_u64("after_ms", pause_ms), LOG_END);
+    if (!h->life.registered) return;
+    life_reset(&h->life);
+    let_go(h);
+}
+
 static void on_beat(void *owner, boot_time sent, uint64_t lease_ms,
                     const struct link_beat_answer *answer)
 {
@@ -164,7 +198,9 @@ static void on_beat(void *owner, boot_time sent, uint64_t lease_ms,
 
     (void)host_look(h);
     if (h->closing) return;
-    if (answer->err) {
+    if (answer->in_use) {
+        id_in_use(h, answer->text);
+    } else if (answer->err) {
         LOG_WARN(h->options.log, "a beat was not acknowledged", log_i64("status", answer->status),
                  log_str("why", answer->text));
         if (h->metrics.beats_failed) counter_inc(h->metrics.beats_failed);
@@ -184,6 +220,48 @@ static void on_beat(void *owner, boot_time sent, uint64_t lease_ms,
     if (!h->closing) host_schedule(h);
 }
 
+/* Refuses terms that the worker cannot keep, and says which keys contradict each other. */
+static bool terms_fit(struct worker_host *h, const struct life_terms *terms)
+{
+    const struct worker_host_options *o = &h->options;
+    uint64_t fence_ms = life_fence_ms(&h->life, terms);
+
+    if (!life_terms_fit(&h->life, terms)) {
+        LOG_ERROR(o->log,
+                  "not registered: heartbeat_interval must be shorter than "
+                  "worker_self_fence_timeout, and that shorter than coordinator_failure_timeout; "
+                  "the coordinator's file and this worker's contradict each other",
+                  log_u64("heartbeat_interval_ms", o->heartbeat_interval_ms),
+                  log_u64("worker_self_fence_timeout_ms", fence_ms),
+                  log_u64("coordinator_failure_timeout_ms", terms->failure_ms));
+        return false;
+    }
+    if (fence_ms < o->self_fence_timeout_ms && fence_ms != h->life.fence_ms)
+        LOG_WARN(o->log,
+                 "the coordinator's worker_self_fence_timeout is shorter than this worker's, and "
+                 "is used",
+                 log_u64("coordinator_ms", fence_ms), log_u64("own_ms", o->self_fence_timeout_ms));
+    return true;
+}
+
+/* The service believes that we are registered: leave again, unless work of an earlier registration
+ * may still be under way. Then silence under the old instance lets its fence time pass. */
+static void refuse_terms(struct worker_host *h, const struct link_registration *a)
+{
+    bool worked = h->life.registered || h->job_runs;
+
+    life_reset(&h->life);
+    let_go(h);
+    if (!worked) {
+        struct link_self gone = h->self;
+
+        gone.incarnation = a->incarnation;
+        (void)link_leave(h->link, &gone, "times contradict the coordinator's");
+    }
+    (void)life_refused(&h->life);
+    host_schedule(h);
+}
+
 static void on_registered(void *owner, uint64_t lease_ms, const struct link_registration *a)
 {
     struct worker_host *h = owner;
@@ -191,14 +269,23 @@ static void on_registered(void *owner, uint64_t lease_ms, const struct link_regi
 
     (void)host_look(h);
     if (h->closing || h->drain) return;
+    if (a->err && a->status == GRPC_ALREADY_EXISTS) {
+        id_in_use(h, a->text);
+        host_schedule(h);
+        return;
+    }
     if (a->err && !foreign) {
         LOG_WARN(h->options.log, "not registered", log_i64("status", a->status),
                  log_str("why", a->text));
         return; /* the next answer to a beat asks again */
     }
     if (!foreign && a->coord_epoch < h->life.coord_epoch) return;
+    if (!terms_fit(h, &a->terms)) {
+        refuse_terms(h, a);
+        return;
+    }
     h->legacy = foreign;
-    life_registered(&h->life, lease_ms / 2);
+    life_registered(&h->life, lease_ms / 2, &a->terms);
     if (!h->life.registered) return; /* fenced meanwhile */
     if (!foreign && a->incarnation != h->self.incarnation) {
         parts_drop_all(h);
@@ -267,7 +354,7 @@ static void on_left(void *owner, enum err err)
     struct worker_host *h = owner;
 
     if (err) LOG_WARN(h->options.log, "our leave was not answered", log_err("err", err));
-    if (!h->closing) drained(h, true);
+    if (!h->closing && h->drain == DRAIN_LEAVE) drained(h, true);
 }
 
 static void on_drain_deadline(struct timer *timer)
@@ -360,7 +447,6 @@ static enum err open_link(struct worker_host *h, struct note *note)
         .metrics = o->rpc_metrics,
         .worker_id = o->worker_id,
         .run_id = o->run_id,
-        .beat_timeout_ms = min_u64(BEAT_TIMEOUT_MAX_MS, max_u64(o->self_fence_timeout_ms / 4, 1)),
         .events = &events,
         .owner = h};
 

@@ -38,7 +38,6 @@ struct link {
     const struct link_events *events;
     void *owner;
     char worker_id[LINK_ID_CAP], run_id[LINK_ID_CAP];
-    uint64_t beat_timeout_ms;
     struct rpc_channel *channel;
     struct buf request;
     /* -- the beat that is under way -- */
@@ -148,12 +147,13 @@ static void on_beat_answer(void *owner, const struct rpc_client_call *call,
     answer.reset = (rpc_call_trailer(call, STR("x-directive"), &directive) ||
                     rpc_call_header(call, STR("x-directive"), &directive)) &&
                    str_equal(directive, STR("reset"));
+    answer.in_use = outcome->answered && outcome->status == GRPC_ALREADY_EXISTS;
     if (!outcome->err) take_beat_message(bytes, &answer);
     link->events->on_beat(link->owner, link->beat_sent, link->beat_lease_ms, &answer);
 }
 
 bool link_beat(struct link *link, const struct link_self *self, enum life_phase phase,
-               boot_time now, uint64_t lease_ms, double load)
+               boot_time now, uint64_t lease_ms, uint64_t timeout_ms, double load)
 {
     uint64_t due_ms = clock_wall(link->io->clock).ms + lease_ms;
     Google__Protobuf__Timestamp due = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
@@ -166,7 +166,7 @@ bool link_beat(struct link *link, const struct link_self *self, enum life_phase 
         {.name = STR("x-worker-incarnation"), .value = STR_EMPTY},
     };
     struct rpc_call_options call = {.path = BEAT_PATH,
-                                    .timeout_ms = link->beat_timeout_ms,
+                                    .timeout_ms = timeout_ms,
                                     .idempotent = true,
                                     .untraced = true,
                                     .metadata = metadata,
@@ -221,6 +221,9 @@ static void on_register_answer(void *owner, const struct rpc_client_call *call,
         answer.incarnation = response->incarnation;
         answer.assignment_epoch = response->assignment_epoch;
         answer.coord_epoch = response->coord_epoch;
+        answer.terms = (struct life_terms){.fence_ms = response->self_fence_timeout_ms,
+                                           .failure_ms = response->failure_timeout_ms,
+                                           .interval_ms = response->base_interval_ms};
     }
     arena_deinit(&arena);
     link->events->on_registered(link->owner, link->register_lease_ms, &answer);
@@ -494,7 +497,6 @@ enum err link_open(const struct link_options *options, struct link **ret_link, s
     link->io = options->io;
     link->events = options->events;
     link->owner = options->owner;
-    link->beat_timeout_ms = options->beat_timeout_ms;
     snprintf(link->worker_id, sizeof link->worker_id, "%s", options->worker_id);
     snprintf(link->run_id, sizeof link->run_id, "%s", options->run_id);
     buf_init(&link->request, REQUEST_MAX);

@@ -21,6 +21,7 @@ struct link_beat_answer {
     bool has_epoch; /* coordinators that are not ours say none */
     uint64_t coord_epoch, incarnation, assignment_epoch, next_beat_ms;
     bool reset;
+    bool in_use; /* refused: another process has this worker id */
     /* pending_control */
     bool drain;
     uint64_t drain_deadline_ms;
@@ -31,6 +32,7 @@ struct link_registration {
     enum grpc_status status;
     struct str text;
     uint64_t incarnation, assignment_epoch, coord_epoch;
+    struct life_terms terms;
 };
 struct link_assignment { /* lists are borrowed during the call */
     uint64_t assignment_epoch, coord_epoch, incarnation, checkpoint_round;
@@ -55,7 +57,6 @@ struct link_options {
     const char *tls_name;
     struct rpc_client_metrics *metrics;
     const char *worker_id, *run_id; /* copied */
-    uint64_t beat_timeout_ms;       /* of a beat */
     const struct link_events *events;
     void *owner;
 };
@@ -75,7 +76,7 @@ struct link_self {
 };
 /* One at a time: false while one is under way, nothing is sent then. */
 bool link_beat(struct link *link, const struct link_self *self, enum life_phase phase,
-               boot_time now, uint64_t lease_ms, double load);
+               boot_time now, uint64_t lease_ms, uint64_t timeout_ms, double load);
 bool link_beating(const struct link *link);
 bool link_register(struct link *link, const struct link_self *self, uint64_t lease_ms);
 bool link_leave(struct link *link, const struct link_self *self, const char *reason);

@@ -611,10 +611,14 @@ static void hear_register(struct world *w, const struct message *m)
                            .weight = 1,
                            .capable = true};
     struct message reply = *m;
+    struct member_in_use in_use;
 
     reply.kind = REGISTER_REPLY;
-    member_local_register(w->local, &op, now_ns(w));
-    propose_op(w, &op, &reply);
+    reply.ok = false;
+    if (member_local_register(w->local, &op, now_ns(w), &in_use))
+        propose_op(w, &op, &reply);
+    else
+        post(w, reply); /* refused */
 }
 
 static void hear_ask(struct world *w, const struct message *m)

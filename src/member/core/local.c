@@ -433,11 +433,28 @@ static enum process process_of(const struct local_worker *l, const struct member
     return l->phase > MEMBER_INIT || worker->ready || worker->draining ? NEW_PROCESS : THIS_PROCESS;
 }
 
+/* The process that has this id may be alive: a second one must not take it over, or the two would
+ * evict each other for as long as both run. One whose restart is proposed already was silent. */
+static bool in_use(struct member_local *local, const struct local_worker *l, uint64_t now_ns,
+                   struct member_in_use *ret_in_use)
+{
+    uint64_t lease_ns = max_u64(lease_of(local, l->worker), 2 * advised_ns(local));
+    uint64_t silent_ns = now_ns - l->heard_ns;
+
+    if (l->sentence || silent_ns > lease_ns) return false;
+    *ret_in_use =
+        (struct member_in_use){.heard = l->heard || l->admitted, .silent_ms = silent_ns / MEMBER_NS_PER_MS};
+    local->counts.in_use++;
+    return true;
+}
+
 static enum member_beat_verdict restarted(struct member_local *local, struct local_worker *l,
                                           const struct member_beat *beat, uint64_t now_ns,
-                                          struct member_op *ret_op)
+                                          struct member_heard *heard, struct member_op *ret_op)
 {
     if (l->sentence && l->sentence != SENTENCE_RESTART) return MEMBER_BEAT_WAIT;
+    if (instance_told(&beat->instance) && in_use(local, l, now_ns, &heard->in_use))
+        return MEMBER_BEAT_IN_USE;
     *ret_op = admission(beat, l->worker);
     ret_op->restart = !instance_told(&beat->instance);
     ret_op->fence_ns = fence_left(local, l, now_ns);
@@ -457,7 +474,7 @@ static enum member_beat_verdict of_member(struct member_local *local, struct loc
     bool works = beat->phase == MEMBER_READY || beat->phase == MEMBER_RUNNING;
 
     if (process == OLD_PROCESS) return MEMBER_BEAT_RESET;
-    if (process == NEW_PROCESS) return restarted(local, l, beat, now_ns, ret_op);
+    if (process == NEW_PROCESS) return restarted(local, l, beat, now_ns, heard, ret_op);
     if (l->sentence) return MEMBER_BEAT_WAIT;
     hear(local, l, beat, now_ns, wall_ms, heard);
     if (instance_told(&beat->instance) && !instance_told(&worker->instance)) {
@@ -501,13 +518,15 @@ void member_local_admitted(struct member_local *local, struct str worker, enum m
 
     if (!l || l->sentence) return;
     l->phase = phase;
+    l->admitted = true;
     l->heard_ns = max_u64(l->heard_ns, now_ns);
     if ((phase == MEMBER_READY || phase == MEMBER_RUNNING) && !l->worker->ready &&
         list_empty(&l->ready))
         list_append(&local->ready, &l->ready);
 }
 
-void member_local_register(struct member_local *local, struct member_op *op, uint64_t now_ns)
+bool member_local_register(struct member_local *local, struct member_op *op, uint64_t now_ns,
+                           struct member_in_use *ret_in_use)
 {
     struct worker *worker = worker_find(local->m, op->worker);
     struct local_worker *l = worker ? worker->local : NULL;
@@ -518,11 +537,13 @@ void member_local_register(struct member_local *local, struct member_op *op, uin
     op->fence_ns = 0;
     if (!l || !instance_told(&op->instance) || !instance_told(&worker->instance) ||
         instance_same(&op->instance, &worker->instance))
-        return;
+        return true;
+    if (in_use(local, l, now_ns, ret_in_use)) return false;
     op->fence_ns = fence_left(local, l, now_ns);
-    if (l->sentence && l->sentence != SENTENCE_RESTART) return; /* that one comes first */
+    if (l->sentence && l->sentence != SENTENCE_RESTART) return true; /* that one comes first */
     l->next_instance = op->instance;
     sentence(local, l, SENTENCE_RESTART, now_ns);
+    return true;
 }
 
 static struct member_op eviction(const struct member_local *local, const struct local_worker *l,

@@ -60,6 +60,13 @@ enum member_beat_verdict {
     MEMBER_BEAT_RESET,   /* of an instance or incarnation that is over: OK, with the directive */
     MEMBER_BEAT_IGNORE,  /* OK, nothing stored */
     MEMBER_BEAT_UNKNOWN, /* NOT_FOUND */
+    MEMBER_BEAT_IN_USE,  /* ALREADY_EXISTS: another process has this id, see `in_use` */
+};
+/* Another process (instance) has the worker id and may be alive: it beat within its lease, two
+ * intervals, or this leader does not know yet. Only processes that send an instance are compared. */
+struct member_in_use {
+    bool heard;         /* by this leader; false: `silent_ms` counts from its takeover */
+    uint64_t silent_ms; /* since the last beat of the other process */
 };
 struct member_heard {
     enum member_beat_verdict verdict;
@@ -70,6 +77,7 @@ struct member_heard {
     uint64_t advised_ms;       /* interval to tell */
     uint64_t checkpoint_round; /* that it is asked for and has not acknowledged; 0: none */
     bool recovered;
+    struct member_in_use in_use; /* of MEMBER_BEAT_IN_USE */
 };
 /* ret_op: views of the beat's texts. */
 struct member_heard member_local_beat(struct member_local *local, const struct member_beat *beat,
@@ -78,8 +86,10 @@ struct member_heard member_local_beat(struct member_local *local, const struct m
 void member_local_admitted(struct member_local *local, struct str worker, enum member_phase phase,
                            uint64_t now_ns);
 /* Completes a register call's operation (worker, instance, lease, labels, weight, capable): what is
- * current, and how long the old incarnation may still go on. */
-void member_local_register(struct member_local *local, struct member_op *op, uint64_t now_ns);
+ * current, and how long the old incarnation may still go on. False: the id is in use by another
+ * process, do not propose it. */
+bool member_local_register(struct member_local *local, struct member_op *op, uint64_t now_ns,
+                           struct member_in_use *ret_in_use);
 /* The operation by which an operator evicts a worker; no beat of it is acknowledged from now on.
  * False: unknown, dead or gone. */
 bool member_local_evict(struct member_local *local, struct str worker, uint64_t now_ns,
@@ -137,7 +147,8 @@ bool member_local_heartbeat(const struct member_local *local, struct str worker,
                             struct member_heartbeat *ret_heartbeat);
 struct member_local_counts {
     uint32_t watched, suspected, held;
-    uint64_t round, beats, suspicions, recoveries, skews, bad_loads, stale_acks, missed_rounds;
+    uint64_t round, beats, suspicions, recoveries, skews, bad_loads, stale_acks, missed_rounds,
+        in_use; /* beats and registrations refused because another process has the id */
     uint64_t events;       /* of the leader alone, not yet taken */
     uint64_t scan_late_ns; /* of the last scan, behind its cadence */
 };

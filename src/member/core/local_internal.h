@@ -14,6 +14,7 @@ struct local_worker {
     uint64_t version;     /* of the entry that last touched it */
     enum member_phase phase;
     bool has_load, heard;
+    bool admitted; /* or registered, by this leader */
     double load, load_mean;
     uint64_t load_ns, heard_ns; /* heard: the last beat that may be acknowledged */
     int64_t received_ms, due_ms;

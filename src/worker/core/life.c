@@ -1,13 +1,22 @@
 #include "worker/core/life.h"
 
-enum { JITTER_PARTS = 1000, JITTER_SPREAD = 100 }; /* interval x uniform(0.9, 1.0) */
+enum {
+    JITTER_PARTS = 1000,
+    JITTER_SPREAD = 100, /* interval x uniform(0.9, 1.0) */
+    REFUSED_MAX_MS = 10000,
+    REFUSED_DOUBLINGS = 16,
+};
 
 void life_init(struct life *life, const struct life_options *options, boot_time now)
 {
     assert(options->interval_ms > 0);
     assert(options->fence_ms > options->interval_ms);
-    *life = (struct life){
-        .options = *options, .seen = now, .next_beat = now, .interval_ms = options->interval_ms};
+    *life = (struct life){.options = *options,
+                          .seen = now,
+                          .next_beat = now,
+                          .interval_ms = options->interval_ms,
+                          .fence_ms = options->fence_ms,
+                          .base_ms = options->interval_ms};
     prng_seed(&life->prng, options->seed);
 }
 
@@ -65,24 +74,30 @@ uint64_t life_lease_ms(const struct life *life)
 
 /* A longer lease moves the service's verdict by as much, so the fence may move too; the margin
  * between the two stays what the configuration made it. */
-static uint64_t fence_ms(const struct life *life, uint64_t lease_ms)
+static uint64_t good_until_ms(const struct life *life, boot_time sent, uint64_t lease_ms)
 {
-    uint64_t usual = 2 * life->options.interval_ms;
-    return life->options.fence_ms + (lease_ms > usual ? lease_ms - usual : 0);
+    uint64_t usual = 2 * life->base_ms;
+
+    return sent.ms + life->fence_ms + (lease_ms > usual ? lease_ms - usual : 0);
 }
 
 enum life_answer life_answered(struct life *life, boot_time sent, uint64_t lease_ms,
                                uint64_t coord_epoch, boot_time now)
 {
-    uint64_t good_until = sent.ms + fence_ms(life, lease_ms);
+    uint64_t good_until = good_until_ms(life, sent, lease_ms);
 
     assert(now.ms == life->seen.ms); /* the fence was looked at */
     assert(sent.ms <= now.ms);
     if (coord_epoch < life->coord_epoch) return LIFE_STALE;
     life->coord_epoch = coord_epoch;
     if (now.ms > good_until) return LIFE_STALE; /* too old to promise anything */
-    if (!life->answered || good_until > life->good_until.ms) life->good_until.ms = good_until;
+    if (!life->answered || good_until > life->good_until.ms) {
+        life->good_until.ms = good_until;
+        life->good_sent = sent;
+        life->good_lease_ms = lease_ms;
+    }
     life->answered = true;
+    life->refusals = 0;
     return life->registered || life->draining ? LIFE_KEPT : LIFE_REGISTER;
 }
 
@@ -94,12 +109,41 @@ bool life_advised(struct life *life, uint64_t interval_ms)
     return wanted > life->interval_ms && life->registered;
 }
 
+uint64_t life_refused(struct life *life)
+{
+    uint64_t pause = life->interval_ms;
+
+    for (uint32_t i = 0; i < life->refusals && pause < REFUSED_MAX_MS; i++) pause *= 2;
+    if (life->refusals < REFUSED_DOUBLINGS) life->refusals++;
+    pause = min_u64(pause, max_u64(REFUSED_MAX_MS, life->interval_ms));
+    life->next_beat.ms = max_u64(life->next_beat.ms, life->seen.ms + pause);
+    return pause;
+}
+
 /* -- standing with the service -- */
 
-void life_registered(struct life *life, uint64_t interval_ms)
+uint64_t life_fence_ms(const struct life *life, const struct life_terms *terms)
 {
+    return terms->fence_ms ? min_u64(life->options.fence_ms, terms->fence_ms)
+                           : life->options.fence_ms;
+}
+
+bool life_terms_fit(const struct life *life, const struct life_terms *terms)
+{
+    uint64_t fence = life_fence_ms(life, terms);
+
+    return fence > life->options.interval_ms && (!terms->failure_ms || fence < terms->failure_ms);
+}
+
+void life_registered(struct life *life, uint64_t interval_ms, const struct life_terms *terms)
+{
+    assert(life_terms_fit(life, terms));
     life->interval_ms = max_u64(interval_ms, life->options.interval_ms);
+    life->fence_ms = life_fence_ms(life, terms);
+    life->base_ms = max_u64(life->options.interval_ms, terms->interval_ms);
     if (!life->answered) return; /* fenced meanwhile: the next answer asks again */
+    life->good_until.ms = min_u64(life->good_until.ms,
+                                  good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;
     life_beat_now(life); /* READY */
 }

@@ -20,6 +20,12 @@ typedef struct {
     uint64_t ms;
 } boot_time;
 
+/* What a coordinator said at Register; 0: not said. */
+struct life_terms {
+    uint64_t fence_ms;    /* its worker_self_fence_timeout: partitions move by this one */
+    uint64_t failure_ms;  /* its coordinator_failure_timeout */
+    uint64_t interval_ms; /* its heartbeat_interval as configured, without any advice */
+};
 enum life_phase { /* the numbers of the wire */
                   LIFE_INIT = 1,
                   LIFE_READY = 2,
@@ -37,6 +43,11 @@ struct life {
     boot_time seen; /* of the last call */
     boot_time next_beat;
     boot_time good_until; /* the last moment at which it may act; nothing before the first answer */
+    boot_time good_sent;  /* of the beat that good_until counts from, and its lease */
+    uint64_t good_lease_ms;
+    uint64_t fence_ms; /* in force: min(own, coordinator's) since the last registration */
+    uint64_t base_ms;  /* interval that fence_ms belongs to; a longer lease extends the fence */
+    uint32_t refusals; /* in a row: another process has our id */
     uint64_t interval_ms; /* in force: what the service advised, if that is longer */
     uint64_t coord_epoch; /* the highest seen */
     bool answered;        /* by somebody whose epoch was acceptable, since the last fence */
@@ -72,9 +83,17 @@ enum life_answer life_answered(struct life *life, boot_time sent, uint64_t lease
  * follows, and only then it is in force. */
 bool life_advised(struct life *life, uint64_t interval_ms); /* true: register anew with it */
 
+/* Another process has our worker id: beat again after a growing pause. Returns the pause. */
+uint64_t life_refused(struct life *life);
+
 /* -- standing with the service -- */
-/* With the interval that the registration was sent with. */
-void life_registered(struct life *life, uint64_t interval_ms);
+/* The fence that these terms lead to: the shorter one. */
+uint64_t life_fence_ms(const struct life *life, const struct life_terms *terms);
+/* Can the worker keep the terms? It must beat, and stop, before the service gives up on it. */
+bool life_terms_fit(const struct life *life, const struct life_terms *terms);
+/* With the interval that the registration was sent with, and terms that fit. A shorter fence also
+ * shortens the time that earlier answers gave. */
+void life_registered(struct life *life, uint64_t interval_ms, const struct life_terms *terms);
 void life_reset(struct life *life); /* the service says: drop all, register again */
 void life_set_holding(struct life *life, bool holding); /* READY or RUNNING */
 void life_drain(struct life *life);                     /* for good */

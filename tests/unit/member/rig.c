@@ -181,6 +181,7 @@ enum member_beat_verdict rig_beat(struct rig *rig, const char *worker, enum memb
         (void)rig_op(rig, &op);
         member_local_admitted(rig->local, beat.worker, phase, rig->now_ns);
     }
+    rig->in_use = heard.in_use;
     read_events(rig);
     return heard.verdict;
 }
@@ -193,7 +194,8 @@ struct member_result rig_register(struct rig *rig, const char *worker, uint8_t i
                            .weight = 1,
                            .capable = true};
 
-    member_local_register(rig->local, &op, rig->now_ns);
+    if (!member_local_register(rig->local, &op, rig->now_ns, &rig->in_use))
+        return (struct member_result){.status = MEMBER_S_CONFLICTED};
     return rig_op(rig, &op);
 }
 

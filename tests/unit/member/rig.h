@@ -28,6 +28,7 @@ struct rig {
     struct rig_event *events;
     size_t event_count;
     size_t commands;
+    struct member_in_use in_use; /* of the last beat or registration that was refused so */
     /* who beats by itself, at each of its intervals */
     struct rig_beater {
         const char *id;
@@ -57,6 +58,7 @@ struct member_instance rig_instance(uint8_t number); /* 0: none */
 /* As the service does it: proposed, applied, answered. `instance` 0: a worker without. */
 enum member_beat_verdict rig_beat(struct rig *rig, const char *worker, enum member_phase phase,
                                   uint8_t instance);
+/* MEMBER_S_CONFLICTED without a proposal: the id is in use. */
 struct member_result rig_register(struct rig *rig, const char *worker, uint8_t instance);
 /* Registers, says READY, and goes on beating by itself with rig_run. */
 struct rig_beater *rig_join(struct rig *rig, const char *worker, uint8_t instance);

@@ -416,10 +416,12 @@ TEST(a_restart_fences_what_the_old_process_had)
     (void)rig_join(rig, "w0", 1);
     rig_run(rig, 1000);
     CHECK_U64("beats", rig_beat(rig, "w0", MEMBER_READY, 1), MEMBER_BEAT_ACK);
+    rig_stop(rig, "w0");
+    rig_run(rig, 1050); /* past two intervals: the second is taken */
     (void)rig_join(rig, "w0", 2);
     CHECK_U64("another", rig_worker(rig, "w0").incarnation, 2);
     CHECK_U64("fencing", member_counts(rig->m).of_state[MEMBER_FENCING], 12);
-    rig_run(rig, 4200);
+    rig_run(rig, 3150);
     CHECK_U64("for 4.25 s", member_counts(rig->m).of_state[MEMBER_FENCING], 12);
     rig_reload(rig);
     rig_run(rig, 100);

@@ -251,6 +251,7 @@ TEST(a_new_instance_is_a_restart_and_the_old_one_is_over)
 
     (void)rig_join(rig, "w0", 1);
     rig_stop(rig, "w0");
+    rig_run(rig, 1010); /* past two intervals: the old one may be gone */
     CHECK_U64("another", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_PROPOSE);
     CHECK_U64("incarnation", rig_worker(rig, "w0").incarnation, 2);
     CHECK("must register to be given anything", !rig_worker(rig, "w0").capable);
@@ -261,19 +262,85 @@ TEST(a_new_instance_is_a_restart_and_the_old_one_is_over)
     rig_close(rig);
 }
 
+/* Without instances nobody can tell a second process from a restart: as rollout's workers are. */
 TEST(case_45_two_processes_under_one_name)
 {
     struct rig *rig = rig_open(NULL);
 
-    (void)rig_beat(rig, T5, MEMBER_INIT, 1);
+    (void)rig_beat(rig, T5, MEMBER_INIT, 0);
     for (uint8_t i = 0; i < 4; i++) {
         rig_run(rig, 500);
-        (void)rig_beat(rig, T5, MEMBER_INIT, i % 2 ? 1 : 2);
+        (void)rig_beat(rig, T5, MEMBER_READY, 0);
+        (void)rig_beat(rig, T5, MEMBER_INIT, 0);
     }
     CHECK_SIZE("told", rig_count(rig, MEMBER_EV_IDENTITY_CONFLICT, T5), 1);
     CHECK_U64("evicted", rig_worker(rig, T5).standing, MEMBER_DEAD);
     CHECK_SIZE("failed", rig_count(rig, MEMBER_EV_FAILED, T5), 1);
     CHECK_TEXT("why", rig_last(rig, MEMBER_EV_FAILED)->text, "identity_conflict");
+    rig_close(rig);
+}
+
+TEST(the_second_process_of_one_id_is_refused_while_the_first_beats)
+{
+    struct rig *rig = rig_open(NULL);
+    size_t commands;
+
+    (void)rig_join(rig, "w0", 1);
+    rig_run(rig, 6000);
+    CHECK_U32("the first owns everything", rig_owned(rig, "w0"), 128);
+    rig_forget(rig);
+    commands = rig->commands;
+    for (int i = 0; i < 40; i++) {
+        rig_run(rig, 250);
+        CHECK_U64("its beat", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_IN_USE);
+        CHECK("heard a moment ago", rig->in_use.heard && rig->in_use.silent_ms <= 500);
+        CHECK_U64("its registration", rig_register(rig, "w0", 2).status, MEMBER_S_CONFLICTED);
+    }
+    CHECK_SIZE("nothing was proposed for it", rig->commands - commands,
+               rig_count(rig, MEMBER_EV_CHECKPOINT_TRIGGERED, NULL));
+    CHECK_U64("counted", member_local_counts(rig->local).in_use, 80);
+    CHECK_U64("incarnation", rig_worker(rig, "w0").incarnation, 1);
+    CHECK_U32("owns everything", rig_owned(rig, "w0"), 128);
+    CHECK_SIZE("no failure", rig_count(rig, MEMBER_EV_FAILED, NULL), 0);
+    CHECK_SIZE("no restart", rig_count(rig, MEMBER_EV_RESTARTED, NULL), 0);
+    CHECK_SIZE("no conflict", rig_count(rig, MEMBER_EV_IDENTITY_CONFLICT, NULL), 0);
+    rig_close(rig);
+}
+
+TEST(the_second_process_takes_over_once_the_first_was_silent_for_two_intervals)
+{
+    struct rig *rig = rig_open(NULL);
+    struct rig_beater *first = rig_join(rig, "w0", 1);
+    uint64_t silent_ms;
+
+    rig_run(rig, 2000);
+    silent_ms = 500 - (first->next_ns - rig->now_ns) / RIG_MS;
+    rig_stop(rig, "w0");
+    rig_run(rig, 1000 - silent_ms);
+    CHECK_U64("after two intervals to the millisecond", rig_beat(rig, "w0", MEMBER_INIT, 2),
+              MEMBER_BEAT_IN_USE);
+    rig_run(rig, 10);
+    CHECK_U64("then it is taken", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_PROPOSE);
+    CHECK_U64("incarnation", rig_worker(rig, "w0").incarnation, 2);
+    CHECK_SIZE("a restart", rig_count(rig, MEMBER_EV_RESTARTED, "w0"), 1);
+    CHECK_U64("it may register", rig_register(rig, "w0", 2).status, MEMBER_S_DONE);
+    rig_close(rig);
+}
+
+TEST(a_new_leader_waits_for_the_first_before_it_takes_the_second)
+{
+    struct rig *rig = rig_open(NULL);
+
+    (void)rig_join(rig, "w0", 1);
+    rig_stop(rig, "w0");
+    rig_run(rig, 900);
+    rig_takeover(rig);
+    rig_run(rig, 900);
+    CHECK_U64("it has not been heard here", rig_beat(rig, "w0", MEMBER_INIT, 2),
+              MEMBER_BEAT_IN_USE);
+    CHECK("and that is said", !rig->in_use.heard);
+    rig_run(rig, 200);
+    CHECK_U64("then it is taken", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_PROPOSE);
     rig_close(rig);
 }
 
@@ -658,10 +725,13 @@ TEST(a_register_call_that_knew_of_nobody_replaces_nobody)
 {
     struct rig *rig = rig_open(NULL);
     struct member_op op = {.worker = STR("w0"), .instance = rig_instance(1), .capable = true};
+    struct member_in_use in_use;
 
-    member_local_register(rig->local, &op, rig->now_ns); /* proposed, and answered late */
+    /* proposed, and answered late */
+    CHECK("nobody has it", member_local_register(rig->local, &op, rig->now_ns, &in_use));
     CHECK_U64("none was there", op.expect, 0);
     (void)rig_op(rig, &op);
+    rig_run(rig, 1100);
     (void)rig_join(rig, "w0", 2);
     rig_run(rig, 6000);
     CHECK_U32("owns", rig_owned(rig, "w0"), 128);

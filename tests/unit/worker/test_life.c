@@ -3,6 +3,7 @@
 #include "worker/core/life.h"
 
 #define AT(n) ((boot_time){START + (n)})
+static const struct life_terms NO_TERMS;
 enum { START = 1000000, INTERVAL = 500, FENCE = 4000, LEASE = 2 * INTERVAL };
 
 static struct life born(uint64_t seed)
@@ -28,7 +29,7 @@ static struct life working(void)
     struct life life = born(1);
 
     CHECK("it is time to register", beat(&life, 0, 1, 10) == LIFE_REGISTER);
-    life_registered(&life, INTERVAL);
+    life_registered(&life, INTERVAL, &NO_TERMS);
     return life;
 }
 
@@ -42,7 +43,7 @@ TEST(the_first_beat_is_at_once_and_ready_comes_after_registering)
     CHECK("register", beat(&life, 0, 1, 10) == LIFE_REGISTER);
     CHECK_U64("still init", life_phase(&life), LIFE_INIT);
     CHECK("acknowledged alone is not enough", !life_may_act(&life, AT(10)));
-    life_registered(&life, INTERVAL);
+    life_registered(&life, INTERVAL, &NO_TERMS);
     CHECK_U64("ready", life_phase(&life), LIFE_READY);
     CHECK_U64("said without waiting", life_next_beat(&life).ms, AT(10).ms);
     CHECK("now", life_may_act(&life, AT(10)));
@@ -102,7 +103,7 @@ TEST(who_was_stopped_is_fenced_before_what_woke_it_is_looked_at) /* 91, 92 */
     CHECK("no commit", !life_may_act(&life, AT(10000)));
     CHECK("a fresh one does not either", beat(&life, 10001, 1, 10002) == LIFE_REGISTER);
     CHECK("not before it registered", !life_may_act(&life, AT(10002)));
-    life_registered(&life, INTERVAL);
+    life_registered(&life, INTERVAL, &NO_TERMS);
     CHECK("then it may", life_may_act(&life, AT(10002)));
 }
 
@@ -130,7 +131,7 @@ TEST(a_registration_that_comes_after_the_fence_gives_nothing) /* 94 */
 
     CHECK("register", beat(&life, 0, 1, 10) == LIFE_REGISTER);
     CHECK("fenced while it was under way", life_fence_falls(&life, AT(FENCE + 1)));
-    life_registered(&life, INTERVAL);
+    life_registered(&life, INTERVAL, &NO_TERMS);
     CHECK("nothing", !life_may_act(&life, AT(FENCE + 1)));
     CHECK("asked again", beat(&life, FENCE + 2, 1, FENCE + 3) == LIFE_REGISTER);
 }
@@ -158,7 +159,7 @@ TEST(a_longer_interval_is_in_force_once_it_was_registered)
 
     CHECK("it asks for a registration", life_advised(&life, 5000));
     CHECK_U64("and promises no longer before it", life_lease_ms(&life), LEASE);
-    life_registered(&life, 5000);
+    life_registered(&life, 5000, &NO_TERMS);
     CHECK_U64("then it does", life_lease_ms(&life), 10000);
     CHECK("kept", life_answered(&life, AT(10), 10000, 1, AT(10)) == LIFE_KEPT);
     CHECK_U64("the margin to 15 s stays", life_good_until(&life).ms, AT(10 + 13000).ms);
@@ -185,11 +186,107 @@ TEST(for_all_valid_configurations_the_fence_is_before_the_grant) /* 96 */
         life_init(&life, &options, AT(0));
         life_beat_sent(&life, AT(0));
         (void)life_answered(&life, AT(0), 2 * interval, 1, AT(0));
-        life_registered(&life, advised);
+        life_registered(&life, advised, &NO_TERMS);
         lease = life_lease_ms(&life);
         (void)life_answered(&life, AT(0), lease, 1, AT(0));
         good_ms = life_good_until(&life).ms - START;
         grant_ms = received + lease + max_u64(skew, failure); /* strictly later than this */
         CHECK("with clocks that differ by 200 ppm", good_ms * 1000200 < grant_ms * 1000000);
     }
+}
+
+/* -- what a coordinator says at Register -- */
+
+TEST(the_shorter_fence_is_in_force_and_shortens_what_was_given)
+{
+    struct life life = born(1);
+    struct life_terms terms = {.fence_ms = 1500, .failure_ms = 2000, .interval_ms = INTERVAL};
+
+    CHECK("register", beat(&life, 0, 1, 10) == LIFE_REGISTER);
+    life_registered(&life, INTERVAL, &terms);
+    CHECK_U64("counted from the beat that was answered", life_good_until(&life).ms, AT(1500).ms);
+    CHECK("kept", beat(&life, 400, 1, 410) == LIFE_KEPT);
+    CHECK_U64("later answers too", life_good_until(&life).ms, AT(1900).ms);
+    CHECK("it falls by the coordinator's time", life_fence_falls(&life, AT(1901)));
+    terms.fence_ms = 60000;
+    terms.failure_ms = 61000;
+    CHECK("register", beat(&life, 2000, 1, 2010) == LIFE_REGISTER);
+    life_registered(&life, INTERVAL, &terms);
+    CHECK("kept", beat(&life, 2400, 1, 2410) == LIFE_KEPT);
+    CHECK_U64("its own, when that is shorter", life_good_until(&life).ms, AT(2400 + FENCE).ms);
+}
+
+TEST(terms_that_cannot_be_kept_do_not_fit)
+{
+    static const struct {
+        struct life_terms terms;
+        bool fits;
+    } rows[] = {
+        {{0, 0, 0}, true},        {{4000, 5000, 500}, true},  {{501, 5000, 500}, true},
+        {{500, 5000, 500}, false} /* it would be fenced between two beats */,
+        {{0, 4000, 500}, false} /* its own fence is not before the verdict */,
+        {{3000, 3000, 500}, false}, {{60000, 61000, 500}, true},
+    };
+    struct life life = born(1);
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        CHECK_U64("row", life_terms_fit(&life, &rows[i].terms), rows[i].fits);
+}
+
+/* For all pairs of valid files that agree at Register: the worker has stopped before the
+ * coordinator grants, by death or by eviction (member/core/local.c: fence_left). */
+TEST(for_all_pairs_of_files_the_fence_is_before_the_grant)
+{
+    struct prng prng;
+    unsigned fitted = 0;
+
+    prng_seed(&prng, 223);
+    for (int i = 0; i < 50000; i++) {
+        uint64_t own_interval = prng_between(&prng, 1, 5000);
+        uint64_t own_fence = prng_between(&prng, own_interval + 1, own_interval + 60000);
+        uint64_t interval = prng_between(&prng, 1, 5000);
+        uint64_t failure = prng_between(&prng, interval + 2, interval + 60000);
+        uint64_t fence = prng_between(&prng, interval + 1, failure - 1);
+        uint64_t advised = prng_between(&prng, 1, 4) * interval;
+        uint64_t received = prng_between(&prng, 0, 300);
+        struct life_options options = {
+            .interval_ms = own_interval, .fence_ms = own_fence, .seed = 1};
+        struct life_terms terms = {fence, failure, interval};
+        uint64_t lease, good_ms, dead_ms, evicted_ms;
+        struct life life;
+
+        life_init(&life, &options, AT(0));
+        if (!life_terms_fit(&life, &terms)) continue;
+        fitted++;
+        life_beat_sent(&life, AT(0));
+        (void)life_answered(&life, AT(0), life_lease_ms(&life), 1, AT(0));
+        life_registered(&life, own_interval, &terms);
+        if (life_advised(&life, advised)) life_registered(&life, advised, &terms);
+        lease = life_lease_ms(&life);
+        (void)life_answered(&life, AT(0), lease, 1, AT(0));
+        good_ms = life_good_until(&life).ms - START;
+        dead_ms = received + max_u64(lease, 2 * interval) + failure;
+        evicted_ms = received + fence + 2 * (max_u64(advised, interval) - interval);
+        CHECK("before the verdict", good_ms <= dead_ms);
+        /* A worker that beats more rarely by its own file is not advised: it extends nothing. */
+        CHECK("before an eviction", good_ms <= evicted_ms + 1);
+    }
+    CHECK("many fit", fitted > 10000);
+}
+
+TEST(a_worker_whose_id_is_in_use_asks_more_and_more_rarely)
+{
+    struct life life = born(1);
+    uint64_t now = 0;
+    static const uint64_t pauses[] = {500, 1000, 2000, 4000, 8000, 10000, 10000};
+
+    for (size_t i = 0; i < ARRAY_LEN(pauses); i++) {
+        CHECK("no fence", !life_fence_falls(&life, AT(now)));
+        life_beat_sent(&life, AT(now));
+        CHECK_U64("pause", life_refused(&life), pauses[i]);
+        CHECK_U64("the next beat", life_next_beat(&life).ms, AT(now + pauses[i]).ms);
+        now += pauses[i];
+    }
+    CHECK("taken", beat(&life, now, 1, now) == LIFE_REGISTER);
+    CHECK_U64("from the start again", life_refused(&life), 500);
 }

@@ -1,0 +1,143 @@
+"""What a worker and its coordinators agree on at Register: fence times, and one process for each worker id.
+
+The worker's file and the coordinators' file may differ. The cut worker must stop by the shorter time: the coordinators give its
+partitions away by theirs.
+"""
+import os
+import re
+import socket
+import sys
+import threading
+
+from runs import World, check, run_cases, wait_for
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../member"))
+from workers import ACTIVE, OWNED, Workers  # noqa: E402
+
+PARTITIONS = 8
+FENCE_MS = 4000
+COORDINATORS = {"transport": {"heartbeat_interval": "500ms", "worker_self_fence_timeout": f"{FENCE_MS}ms",
+                              "coordinator_failure_timeout": "5s", "beat_reply_max": "5s"},
+                "placement": {"total_partitions": PARTITIONS}, "checkpoint": {"checkpoint_interval_sec": 1}}
+LINES = [f"key{number % 11} {number}" for number in range(200)]
+
+
+class Wire:
+    """Passes bytes between a worker and a coordinator until it is cut; then it is silent, and accepts nobody."""
+
+    def __init__(self, target):
+        host, port = target.rsplit(":", 1)
+        self.target, self.cut, self.open = (host, int(port)), False, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"https://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                here, _ = self.listener.accept()
+                there = socket.create_connection(self.target)
+            except OSError:
+                return
+            self.open += [here, there]
+            for pair in ((here, there), (there, here)):
+                threading.Thread(target=self.copy, args=pair, daemon=True).start()
+
+    def copy(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                if self.cut:
+                    return
+                sink.sendall(data)
+        except OSError:
+            pass
+
+    def close(self):
+        self.cut = True
+        for one in [self.listener, *self.open]:
+            one.close()
+
+
+class Scene(World):
+    """One coordinator, and workers whose files are their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.cluster = Workers(1, COORDINATORS)
+        self.node = self.cluster.nodes[0]
+        self.tls = self.node.tls_dir
+
+    def join(self, address=None, **settings):
+        times = {"transport__heartbeat_interval": "500ms", "transport__worker_self_fence_timeout": f"{FENCE_MS}ms",
+                 "transport__coordinator_failure_timeout": "5s", "transport__clock_skew_budget": "250ms"}
+        return self.worker([address or "https://" + self.node.workers], **{**times, **settings})
+
+    def owned_by(self, worker):
+        def look():
+            rows = self.cluster.member("ListPartitions").partitions
+            return len(rows) == PARTITIONS and all(row.state == OWNED and row.owner == worker.id for row in rows)
+        wait_for(f"{worker.id} owns everything", look)
+
+    def __enter__(self):
+        self.cluster.__enter__()
+        self.cluster.start().formed()
+        for number in range(PARTITIONS):
+            self.feed(number, LINES)
+        return self
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        self.cluster.__exit__(*exception)
+
+
+def the_shorter_fence_holds():
+    """A worker whose file says 60 s stops by the coordinator's 4 s when it is cut off"""
+    with Scene() as scene:
+        wire = Wire(scene.node.workers)
+        cut = scene.join(wire.address, transport__worker_self_fence_timeout="60s",
+                         transport__coordinator_failure_timeout="61s").start()
+        scene.owned_by(cut)
+        other = scene.join().start()
+        wait_for("the other is ready", lambda: scene.cluster.listed().get(other.id) is not None)
+        wire.close()
+        cut.wait_says("fenced:")
+        fenced = re.search(r"fenced:.*timeout_ms=(\d+)", cut.text())
+        check(fenced and int(fenced.group(1)) == FENCE_MS, f"it stopped by {fenced and fenced.group(0)}")
+        scene.owned_by(other)
+        check("given back" not in cut.text().split("fenced:")[1], "it wrote after it was fenced")
+
+
+def a_worker_that_cannot_keep_the_time_is_refused():
+    """A worker that beats more rarely than the coordinators' fence allows is not registered, and its log says why"""
+    with Scene() as scene:
+        rare = scene.join(transport__heartbeat_interval="5s", transport__worker_self_fence_timeout="60s",
+                          transport__coordinator_failure_timeout="61s").start()
+        rare.wait_says("heartbeat_interval")
+        check("not registered" in rare.text() and f"{FENCE_MS}" in rare.text(), rare.text()[-2000:])
+        check(all(row.state != OWNED for row in scene.cluster.member("ListPartitions").partitions), "it was given partitions")
+
+
+def the_second_of_one_id_is_refused():
+    """Two processes with one worker id: the first works on, the second is told so and waits until the first is gone"""
+    with Scene() as scene:
+        first = scene.join().start()
+        scene.owned_by(first)
+        second = scene.join()
+        second.id = first.id
+        second.start()
+        second.wait_says("is in use by another process", 6)
+        row = scene.cluster.listed()[first.id]
+        told = scene.cluster.told(first.id)
+        check(row.standing == ACTIVE and row.incarnation == 1, f"standing {row.standing} incarnation {row.incarnation}")
+        check("worker_failed" not in told and "worker_restarted" not in told and "worker_identity_conflict" not in told,
+              str(told))
+        check("reset" not in first.text() and first.text().count("msg=registered") == 1, first.text()[-2000:])
+        scene.owned_by(first)
+        first.kill()
+        second.wait_says("msg=registered")
+        check("incarnation=2" in second.text(), second.text()[-2000:])
+        scene.owned_by(second)
+        second.stop()
+
+
+run_cases([the_shorter_fence_holds, a_worker_that_cannot_keep_the_time_is_refused, the_second_of_one_id_is_refused])
