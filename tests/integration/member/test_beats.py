@@ -105,6 +105,11 @@ def followers_23():
             check(cluster.listed()[worker].phase == READY, f"23: {cluster.listed()}")
             answer = node.call(MEMBER + "Register", worker_id=worker, run_id=RUN, instance="cd" * 16, fences_itself=True)
             check(answer.incarnation, "a call is passed on, too")
+            check(refused(node.dialed(), grpc.StatusCode.ALREADY_EXISTS, "is in use by another process, heard",
+                          worker=worker, metadata=[("x-worker-instance", "ef" * 16)]), "a second process of the id")
+            _, code, text, _ = cluster.asked(MEMBER + "Register", worker_id=worker, run_id=RUN, instance="ef" * 16)
+            check(code == grpc.StatusCode.ALREADY_EXISTS and "is in use" in text, f"{code} {text}")
+            check(cluster.listed()[worker].incarnation == answer.incarnation, "the first stays")
         check(refused(cluster.others(leader)[0].dialed(), INVALID, "invalid length", worker="w1"), "and refused there")
         cluster.agree()
 
