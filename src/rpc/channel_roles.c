@@ -6,6 +6,10 @@
  *   extra    dialing or ready, to the active one's       connections_max - 1; only while the
  *            address                                     streams of those there are do not suffice
  *
+ * A spare that is gone after a good life, or that became the active one, is replaced after a random
+ * time: whoever has a live connection is in no hurry, and thousands of handshakes in the moment in
+ * which a server dies take the cores that the others need to elect a leader.
+ *
  * All others are retiring: they finish the calls they have and end. A round is one dial of every
  * address; after a round without success the next one waits, longer each time, with full jitter. A
  * connection that dies young counts as a failed round too, or a server that accepts and drops us
@@ -17,6 +21,8 @@
 #include <string.h>
 
 #include "rpc/client_internal.h"
+
+enum { SPARE_AGAIN_MIN_MS = 1000, SPARE_AGAIN_SPREAD_MS = 30000 };
 
 static uint64_t pause_ms(struct rpc_channel *c, uint32_t failures)
 {
@@ -138,6 +144,13 @@ static void spare_failed(struct rpc_channel *c)
     timer_start_in(&c->spare_timer, pause_ms(c, c->spare_failures));
 }
 
+static void spare_later(struct rpc_channel *c)
+{
+    c->spare_failures = 0;
+    timer_start_in(&c->spare_timer,
+                   SPARE_AGAIN_MIN_MS + prng_below(&c->prng, SPARE_AGAIN_SPREAD_MS));
+}
+
 static bool lived_long(const struct client_connection *connection)
 {
     mono_time now = loop_now(connection->channel->io->loop);
@@ -155,7 +168,7 @@ void roles_drop(struct client_connection *connection)
     if (connection == c->spare) {
         c->spare = NULL;
         if (stable)
-            c->spare_failures = 0;
+            spare_later(c);
         else
             spare_failed(c);
     } else if (connection == c->next) {
@@ -236,6 +249,7 @@ static void promote_spare(struct rpc_channel *c)
     c->spare = NULL;
     c->next = NULL;
     timer_stop(&c->dial_timer);
+    spare_later(c);
     if (dialing) client_cut(dialing);
 }
 
@@ -289,6 +303,19 @@ void rpc_channel_move_on(struct rpc_channel *c)
     step_past(c, c->active->address);
     step_down(c, false);
     channel_touch(c);
+}
+
+void rpc_channel_answer_late(struct rpc_channel *c, uint64_t silence_max_ms)
+{
+    struct client_connection *late = c->active;
+
+    if (c->closing || !late) return;
+    if (c->spare && c->spare->ready && !c->following) {
+        c->active = c->spare;
+        c->spare = late;
+        channel_changed(c);
+    }
+    client_probe(late, silence_max_ms);
 }
 
 void roles_follow(struct rpc_channel *c, const struct client_connection *from, struct str leader)

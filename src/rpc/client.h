@@ -92,6 +92,11 @@ const char *rpc_channel_spare(const struct rpc_channel *channel); /* the warm on
 /* The server we are connected to is not the right one (a "not leader" without our trailers, say):
  * new calls go to the next address. Those that run are not touched. */
 void rpc_channel_move_on(struct rpc_channel *channel);
+/* An answer did not come in time, and the server may be busy, stopped or cut off. New calls go to
+ * the warm second if it is ready, and the connection before becomes the second. It is pinged, and
+ * given up when nothing comes from it within `silence_max_ms`. Dials nothing for the late answer
+ * alone: a server that is only slow would get a handshake on top. */
+void rpc_channel_answer_late(struct rpc_channel *channel, uint64_t silence_max_ms);
 
 /* -- calls -- */
 struct rpc_outcome {

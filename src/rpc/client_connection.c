@@ -178,6 +178,18 @@ static void on_timer(struct timer *timer)
     }
 }
 
+void client_probe(struct client_connection *n, uint64_t timeout_ms)
+{
+    if (!n->ready || n->ping_waits || n->closing || !n->h2) return;
+    n->ping_waits = true;
+    if (h2_ping(n->h2, prng_u64(&n->channel->prng))) {
+        client_cut(n);
+        return;
+    }
+    timer_start_in(&n->timer, timeout_ms);
+    channel_touch(n->channel);
+}
+
 /* -- events of the stream -- */
 
 static void on_open(void *owner)

@@ -191,6 +191,8 @@ enum err client_dial(struct rpc_channel *channel, const char *address,
                      struct client_connection **ret_connection, struct note *note);
 void client_retire(struct client_connection *connection); /* ends when its last call has */
 void client_cut(struct client_connection *connection);    /* at once; on_closed follows */
+/* Pings it now; it is cut unless something comes from the server within `timeout_ms`. */
+void client_probe(struct client_connection *connection, uint64_t timeout_ms);
 void client_flush(struct client_connection *connection);
 void client_add_call(struct client_connection *connection, struct rpc_client_call *call);
 void client_remove_call(struct client_connection *connection, struct rpc_client_call *call);

@@ -25,8 +25,9 @@ enum {
     PING_TIMEOUT_MS = 5000,
     CALL_TIMEOUT_MS = 5000,
     LEAVE_TIMEOUT_MS = 1000,
-    WATCH_AGAIN_FIRST_MS = 100,
-    WATCH_AGAIN_MAX_MS = 2000,
+    WATCH_AGAIN_FIRST_MS = 500, /* the stream only tells sooner what the next beats tell too */
+    WATCH_AGAIN_MAX_MS = 4000,
+    SILENCE_TIMEOUTS = 2, /* of a beat, until a connection that says nothing is given up */
     ANSWER_ARENA_MAX = 64 << 20,
     REQUEST_MAX = 64 << 20,
     RESPONSE_MAX = 32 << 20,
@@ -43,7 +44,7 @@ struct link {
     /* -- the beat that is under way -- */
     bool beating;
     boot_time beat_sent;
-    uint64_t beat_lease_ms;
+    uint64_t beat_lease_ms, beat_timeout_ms;
     /* -- one of each of the others -- */
     bool registering, leaving, acking_revoke, acking_checkpoint;
     uint64_t register_lease_ms;
@@ -138,8 +139,10 @@ static void on_beat_answer(void *owner, const struct rpc_client_call *call,
 
     link->beating = false;
     if (link->closing) return;
-    /* One that says nothing may be stopped, or cut off: the next beat asks another. */
-    if (outcome->err && !outcome->answered) rpc_channel_move_on(link->channel);
+    /* One that says nothing may be busy, stopped or cut off: the next beat asks the warm one. (A
+     * connection that broke is replaced by the channel itself.) */
+    if (!outcome->answered && outcome->status == GRPC_DEADLINE_EXCEEDED)
+        rpc_channel_answer_late(link->channel, SILENCE_TIMEOUTS * link->beat_timeout_ms);
     answer.coord_epoch = trailer_number(call, STR("x-coord-epoch"), &answer.has_epoch);
     answer.incarnation = trailer_number(call, STR("x-worker-incarnation"), &there);
     answer.assignment_epoch = trailer_number(call, STR("x-assignment-epoch"), &there);
@@ -165,8 +168,11 @@ bool link_beat(struct link *link, const struct link_self *self, enum life_phase 
         {.name = STR("x-worker-load"), .value = STR_EMPTY},
         {.name = STR("x-worker-incarnation"), .value = STR_EMPTY},
     };
+    /* One attempt: the next beat is the repeat. More would multiply the load of a fleet in the very
+     * moment in which its coordinators are too busy to answer. */
     struct rpc_call_options call = {.path = BEAT_PATH,
                                     .timeout_ms = timeout_ms,
+                                    .attempts_max = 1,
                                     .idempotent = true,
                                     .untraced = true,
                                     .metadata = metadata,
@@ -189,6 +195,7 @@ bool link_beat(struct link *link, const struct link_self *self, enum life_phase 
     link->beating = true;
     link->beat_sent = now;
     link->beat_lease_ms = lease_ms;
+    link->beat_timeout_ms = timeout_ms;
     return true;
 }
 
@@ -325,9 +332,11 @@ static void watch_later(struct link *link)
 {
     struct backoff backoff = {WATCH_AGAIN_FIRST_MS, WATCH_AGAIN_MAX_MS};
 
+    uint64_t bound;
+
     link->watch_failures++;
-    timer_start_in(&link->watch_again,
-                   backoff_ms(backoff, link->watch_failures, entropy_u64(link->io->entropy)));
+    bound = backoff_bound_ms(backoff, link->watch_failures);
+    timer_start_in(&link->watch_again, bound + entropy_u64(link->io->entropy) % (bound / 2));
 }
 
 static void on_watch_end(void *owner, struct rpc_client_call *call,

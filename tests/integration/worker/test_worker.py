@@ -170,6 +170,21 @@ def nobody_answers():
         worker.stop()
 
 
+def a_beat_is_sent_once():
+    """A beat that is refused is not repeated: the next one is, so a busy coordinator gets no more of them than a quiet one"""
+    with Scene() as scene:
+        coordinator = scene.coordinator
+        worker = scene.worker().start()
+        coordinator.wait_state(READY)
+        before = len(coordinator.beats)
+        coordinator.refuse_beats = grpc.StatusCode.UNAVAILABLE
+        coordinator.wait_beats(12)
+        coordinator.refuse_beats = None
+        dues = [(beat.due_at.seconds, beat.due_at.nanos) for beat, _, _ in coordinator.beats[before:]]
+        check(len(set(dues)) == len(dues), f"{len(dues)} beats came, and {len(set(dues))} were due")
+        worker.stop()
+
+
 def a_lower_epoch_is_no_answer():
     """Answers of a coordinator that is no longer the leader do not count: 93"""
     with Scene() as scene:
@@ -381,7 +396,7 @@ def cdylib_is_not_reloaded():
 
 
 run_cases([beats_registers_and_drains, totals_over_kills, a_paused_worker_fences_itself_first,
-           fenced_in_the_middle_of_a_job, nobody_answers,
+           fenced_in_the_middle_of_a_job, nobody_answers, a_beat_is_sent_once,
            a_lower_epoch_is_no_answer, fence_action_exit, sigterm_without_a_coordinator, orders, a_second_signal_ends_it,
            checkpoints_in_s3, two_coordinators, bad_plugins, a_plugin_for_each_record, sidecars_come_back_and_never_stay,
            cdylib_is_not_reloaded])

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/test.h"
+#include "rpc/client_internal.h"
 #include "scripted.h"
 
 static struct world world;
@@ -215,6 +216,89 @@ TEST(a_warm_second_connection_takes_over_at_once)
     close_all();
 }
 
+/* -- a fleet of clients with two connections each -- */
+
+enum { FLEET = 12, FLEET_SEEDS = 25, REDIAL_SECONDS = 31 };
+static struct rpc_channel *fleet[FLEET];
+static struct metrics *fleet_metrics;
+static struct rpc_client_metrics *fleet_counts;
+
+/* Client i lists the servers from i on, so each server is a third's active one, a third's spare. */
+static void open_fleet(uint64_t seed)
+{
+    world_open(&world, seed);
+    CHECK_OK("metrics", metrics_open(&fleet_metrics));
+    CHECK_OK("counts", rpc_client_metrics_open(fleet_metrics, &fleet_counts, NULL));
+    for (size_t i = 0; i < WORLD_SERVERS; i++) world.servers[i].on_request = scripted_say_name;
+    for (size_t i = 0; i < FLEET; i++) {
+        const char *const addresses[] = {world_addresses[i % 3], world_addresses[(i + 1) % 3],
+                                         world_addresses[(i + 2) % 3], NULL};
+        struct rpc_channel_options options = {.io = sim_host_io(world.client),
+                                              .addresses = addresses,
+                                              .warm_second = true,
+                                              .backoff_first_ms = 50,
+                                              .backoff_max_ms = 1000,
+                                              .metrics = fleet_counts};
+
+        CHECK_OK("open", rpc_channel_open(&options, &fleet[i], NULL));
+    }
+}
+
+static void close_fleet(void)
+{
+    for (size_t i = 0; i < FLEET; i++) rpc_channel_close(fleet[i], NULL, NULL);
+    world_run(&world, 5000);
+    heard = (struct heard){0};
+    close_all();
+    rpc_client_metrics_close(fleet_counts);
+    metrics_close(fleet_metrics);
+}
+
+static bool fleet_is_warm(void *context)
+{
+    (void)context;
+    for (size_t i = 0; i < FLEET; i++)
+        if (!rpc_channel_spare(fleet[i])[0]) return false;
+    return true;
+}
+
+static uint64_t fleet_dials(void)
+{
+    return counter_value(client_metrics_counts(fleet_counts)->dials);
+}
+
+/* The handshakes of thousands in one moment take the cores that the other servers need to elect a
+ * leader with. Whoever has a live connection is in no hurry. */
+TEST(after_a_death_nobody_with_a_live_connection_dials_at_once)
+{
+    uint64_t in_second[REDIAL_SECONDS + 2] = {0}, all = 0;
+
+    for (uint64_t seed = 1; seed <= FLEET_SEEDS; seed++) {
+        uint64_t before;
+
+        open_fleet(seed);
+        CHECK("two connections each", world_wait(&world, fleet_is_warm, NULL));
+        world_run(&world, 2000);
+        before = fleet_dials();
+        CHECK_U64("as many as that took", before, 2 * FLEET);
+        sim_host_die(world.hosts[0], SIM_KILLED);
+        for (size_t second = 0; second < ARRAY_LEN(in_second); second++) {
+            world_run(&world, second == 0 ? 990 : 1000);
+            in_second[second] += fleet_dials() - before;
+            all += fleet_dials() - before;
+            before = fleet_dials();
+        }
+        CHECK("all have two again", fleet_is_warm(NULL));
+        for (size_t i = 0; i < FLEET; i++)
+            CHECK("none at the dead one", strcmp(rpc_channel_peer(fleet[i]), "s0:7000") != 0);
+        close_fleet();
+    }
+    CHECK_U64("none in the first second", in_second[0], 0);
+    CHECK("two thirds had a connection there", all >= FLEET_SEEDS * FLEET * 2 / 3);
+    for (size_t second = 0; second < ARRAY_LEN(in_second); second++)
+        CHECK("and then not together", in_second[second] < all / 5);
+}
+
 TEST(a_server_that_goes_away_gets_no_more_calls)
 {
     struct heard running;
@@ -372,6 +456,46 @@ TEST(the_caller_may_send_the_channel_on)
     CHECK_TEXT("first", who_answers(), "s0");
     rpc_channel_move_on(world.channel);
     CHECK_TEXT("then the next", who_answers(), "s1");
+    close_all();
+}
+
+/* -- late answers -- */
+
+TEST(a_late_answer_moves_to_the_warm_second_and_keeps_both)
+{
+    open_world();
+    world_channel(&world,
+                  (struct rpc_channel_options){.addresses = world_addresses, .warm_second = true});
+    CHECK("a second one", world_wait(&world, spare_is_ready, &world));
+    rpc_channel_answer_late(world.channel, 2000);
+    CHECK_TEXT("to the second", who_answers(), "s1");
+    CHECK_TEXT("the first is warm", rpc_channel_spare(world.channel), "s0:7000");
+    world_run(&world, 10000);
+    rpc_channel_answer_late(world.channel, 2000);
+    CHECK_TEXT("and back", who_answers(), "s0");
+    CHECK_U64("nothing was dialed",
+              world.servers[0].accepted + world.servers[1].accepted + world.servers[2].accepted, 2);
+    close_all();
+}
+
+TEST(a_late_answer_dials_nothing_while_the_server_lives)
+{
+    open_world();
+    world_channel(&world, (struct rpc_channel_options){.addresses = world_addresses});
+    CHECK_TEXT("first", who_answers(), "s0");
+    for (int i = 0; i < 20; i++) {
+        rpc_channel_answer_late(world.channel, 2000);
+        world_run(&world, 1000);
+    }
+    CHECK_TEXT("still the first", who_answers(), "s0");
+    CHECK_U64("one connection", world.servers[0].accepted, 1);
+    CHECK_U64("and no other", world.servers[1].accepted, 0);
+    sim_link_block(world.hosts[0], world.client, true);
+    rpc_channel_answer_late(world.channel, 2000);
+    world_run(&world, 1900);
+    CHECK_TEXT("silence is not believed at once", rpc_channel_peer(world.channel), "s0:7000");
+    world_run(&world, 200);
+    CHECK_TEXT("a connection that says nothing is given up", who_answers(), "s1");
     close_all();
 }
 
