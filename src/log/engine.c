@@ -24,6 +24,10 @@ enum {
     /* More than any step needs: a few configurations, messages, or the terms of the log doubled.
      * Never touched, so it is no resident memory. */
     RESERVE_BYTES = 1 << 20,
+    /* The election time-out after failed candidacies: doubled each time, four times the configured
+     * one at most, and at most this unless more is configured. One is drawn up to twice as long. */
+    ELECTION_FACTOR_MAX = 4,
+    ELECTION_MAX_MS = 1000,
 };
 static_assert(RAFT_VERSION_NUMBER == ENGINE_VERSION, "built against another libraft");
 static_assert((int)ENTRY_COMMAND == (int)RAFT_COMMAND && (int)ENTRY_BARRIER == (int)RAFT_BARRIER &&
@@ -44,6 +48,7 @@ struct engine {
     mono_time now;
     bool begun;
     uint64_t commit; /* what may be applied */
+    uint32_t election_ms; /* as configured; the library's grows with failed candidacies */
     struct shape told;
     struct heard heard[REPLICA_MEMBERS_MAX]; /* leader: last answers */
     size_t heard_count;
@@ -206,6 +211,7 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
     raft_set_pre_vote(&engine->raft, true);
     raft_set_max_inflight_entries(&engine->raft,
                                   options->in_flight_entries ? options->in_flight_entries : 1);
+    engine->election_ms = options->election_ms;
     engine->guards.election_ms = options->election_ms;
     engine->guards.heartbeat_ms = options->heartbeat_ms;
     *ret_engine = engine;
@@ -219,6 +225,43 @@ void engine_close(struct engine *engine)
     free(engine->given);
     free(engine->reserve);
     free(engine);
+}
+
+/* -- back-off of elections -- */
+
+/* A vote that comes when its candidate is in the next term elects nobody. Replicas without time to
+ * answer would go on so for ever; each candidacy that failed gives the next one longer. */
+static void set_election_timeout(struct engine *engine, uint64_t ms)
+{
+    if (engine->raft.election_timeout != ms)
+        raft_set_election_timeout(&engine->raft, (unsigned)ms);
+}
+
+static void candidacy_failed(struct engine *engine)
+{
+    uint64_t usual = engine->election_ms;
+    uint64_t longest = min_u64(ELECTION_FACTOR_MAX * usual, max_u64(ELECTION_MAX_MS, usual));
+
+    set_election_timeout(engine, min_u64(2 * (uint64_t)engine->raft.election_timeout, longest));
+}
+
+/* A candidacy is over without a leader when the next one begins, or when we follow another
+ * candidate's term. */
+static void look_at_candidacy(struct engine *engine, bool timeout)
+{
+    const struct raft *raft = &engine->raft;
+
+    if (engine->told.state != RAFT_CANDIDATE) return;
+    if ((raft->state == RAFT_CANDIDATE && timeout &&
+         raft->election_timer_start == engine->now.ms) ||
+        (raft->state == RAFT_FOLLOWER && !raft->follower_state.current_leader.id))
+        candidacy_failed(engine);
+}
+
+/* What a leader says; and a leader itself looks for its majority in the usual time. */
+static void election_over(struct engine *engine)
+{
+    set_election_timeout(engine, engine->election_ms);
 }
 
 /* -- a call: begin, steps, end -- */
@@ -350,6 +393,7 @@ static enum err call_end(struct engine *engine, enum err err, struct engine_effe
 
     if (!err) err = ensure_barrier(engine);
     if (err) return err;
+    if (engine->raft.state == RAFT_LEADER) election_over(engine);
     shape = shape_of(engine);
     if (shape.state != engine->told.state || shape.term != engine->told.term ||
         shape.leader != engine->told.leader || shape.uncommitted != engine->told.uncommitted ||
@@ -449,9 +493,13 @@ enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effe
     static const struct guards_step timeout = {.timeout = true};
     struct raft_event event = {.type = RAFT_TIMEOUT};
 
+    enum err err;
+
     assert(engine->begun);
     call_begin(engine, now);
-    return call_end(engine, step(engine, &event, &timeout), ret_effects);
+    err = step(engine, &event, &timeout);
+    if (!err) look_at_candidacy(engine, true);
+    return call_end(engine, err, ret_effects);
 }
 
 /* What no sound peer sends, and what the library would assert or, in Debian's build, not notice. */
@@ -538,6 +586,7 @@ enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t fr
     if (err) return err;
     call_begin(engine, now);
     guards_leader_heard(&engine->guards, &engine->raft, append->term, now);
+    if (append->term >= engine->raft.current_term) election_over(engine);
     give(engine->given, append->entries, append->entry_count, 0);
     rest.entries = engine->given;
     rest.entries += guards_trim_append(&engine->raft, &rest);
@@ -599,6 +648,7 @@ enum err engine_receive(struct engine *engine, mono_time now, const struct raft_
     struct raft_message copy = *message;
     struct raft_event event = {.type = RAFT_RECEIVE, .receive.message = &copy};
     struct guards_step what = {0};
+    enum err err;
 
     assert(engine->begun);
     if (!sound_message(engine, message)) return ERR_INVALID;
@@ -620,7 +670,9 @@ enum err engine_receive(struct engine *engine, mono_time now, const struct raft_
     }
     if (!guards_admit(&engine->guards, &engine->raft, &copy, now))
         return call_end(engine, ERR_OK, ret_effects);
-    return call_end(engine, step(engine, &event, &what), ret_effects);
+    err = step(engine, &event, &what);
+    if (!err) look_at_candidacy(engine, false);
+    return call_end(engine, err, ret_effects);
 }
 
 enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint64_t term,
@@ -639,6 +691,7 @@ enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint6
         return ERR_INVALID;
     call_begin(engine, now);
     guards_leader_heard(&engine->guards, &engine->raft, term, now);
+    if (term >= engine->raft.current_term) election_over(engine);
     if (!guards_admit_install(&engine->raft)) return call_end(engine, ERR_OK, ret_effects);
     install->term = term;
     install->last_index = mark->index;

@@ -96,6 +96,103 @@ TEST(a_leader_knows_who_answered_when)
     cluster_close(c);
 }
 
+/* -- elections that fail -- */
+
+enum { LATE_MS = 5 * CLUSTER_ELECTION_MS / 2, LATE_MAX = 256 };
+static struct {
+    struct parcel *own[LATE_MAX];
+    uint64_t at[LATE_MAX];
+    size_t count;
+} late;
+
+/* Votes of replicas without time to answer: they come when the candidate's usual time is over. */
+static bool hold_votes(struct cluster *c, struct parcel *parcel)
+{
+    if (parcel->message.type != RAFT_REQUEST_VOTE_RESULT) return true;
+    CHECK("room for what is late", late.count < LATE_MAX);
+    late.own[late.count] = cluster_copy(parcel);
+    late.at[late.count++] = c->now.ms + LATE_MS;
+    return false;
+}
+
+static void give_late(struct cluster *c)
+{
+    size_t due = 0;
+
+    while (due < late.count && late.at[due] <= c->now.ms) cluster_give(c, late.own[due++]);
+    late.count -= due;
+    memmove(late.own, late.own + due, late.count * sizeof late.own[0]);
+    memmove(late.at, late.at + due, late.count * sizeof late.at[0]);
+}
+
+TEST(votes_that_come_late_elect_a_leader_in_the_end)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct cluster *c = cluster_of(3, seed);
+
+        c->on_post = hold_votes;
+        for (uint64_t ms = 0; ms < 100 * CLUSTER_ELECTION_MS && !cluster_leader(c); ms++) {
+            cluster_run(c, 1);
+            give_late(c);
+        }
+        CHECK("somebody leads", cluster_leader(c) != 0);
+        CHECK("sound", cluster_sound(c));
+        c->on_post = NULL;
+        while (late.count) cluster_drop(late.own[--late.count]);
+        cluster_close(c);
+    }
+}
+
+/* Until the next candidacy of `id`, which nobody answers. */
+static uint64_t candidacy_after(struct cluster *c, uint64_t id)
+{
+    uint64_t before = c->now.ms;
+
+    cluster_fire(c, id);
+    cluster_drop_all(c);
+    return c->now.ms - before;
+}
+
+TEST(each_failed_candidacy_waits_longer_and_a_leader_ends_that)
+{
+    /* Once to twice these: as configured at first, then doubled, four times at most. */
+    static const uint64_t times[] = {1, 1, 2, 4, 4, 4};
+    struct cluster *c = cluster_of(3, 7);
+
+    for (size_t round = 0; round < 3; round++) {
+        CHECK("2 leads", cluster_elect(c, 2));
+        cluster_run(c, 2 * CLUSTER_HEARTBEAT_MS);
+        cluster_isolate(c, 1, true);
+        for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+            uint64_t waited = candidacy_after(c, 1);
+
+            CHECK("not sooner", waited + (i ? 0 : CLUSTER_HEARTBEAT_MS + 1) >=
+                                    times[i] * CLUSTER_ELECTION_MS);
+            CHECK("nor later", waited <= 2 * times[i] * CLUSTER_ELECTION_MS);
+        }
+        cluster_isolate(c, 1, false);
+    }
+    CHECK("sound", cluster_sound(c));
+    cluster_close(c);
+}
+
+TEST(a_leader_that_backed_off_as_candidate_steps_down_as_soon_as_any)
+{
+    struct cluster *c = cluster_of(3, 3);
+    uint64_t waited = 0;
+
+    cluster_isolate(c, 1, true);
+    for (int i = 0; i < 5; i++) (void)candidacy_after(c, 1);
+    cluster_isolate(c, 1, false);
+    CHECK("1 leads in the end", cluster_elect(c, 1));
+    cluster_run(c, 3 * CLUSTER_HEARTBEAT_MS);
+    cluster_isolate(c, 1, true);
+    for (; engine_role(cluster_node(c, 1)->engine) == REPLICA_LEADER; waited++) cluster_run(c, 1);
+    CHECK("within the usual time", waited <= 2 * CLUSTER_ELECTION_MS);
+    CHECK("sound", cluster_sound(c));
+    cluster_close(c);
+}
+
 /* -- what no sound peer sends -- */
 
 static const struct {
