@@ -47,7 +47,7 @@ struct engine {
     struct guards guards;
     mono_time now;
     bool begun;
-    uint64_t commit; /* what may be applied */
+    uint64_t commit;      /* what may be applied */
     uint32_t election_ms; /* as configured; the library's grows with failed candidacies */
     struct shape told;
     struct heard heard[REPLICA_MEMBERS_MAX]; /* leader: last answers */
@@ -233,8 +233,7 @@ void engine_close(struct engine *engine)
  * answer would go on so for ever; each candidacy that failed gives the next one longer. */
 static void set_election_timeout(struct engine *engine, uint64_t ms)
 {
-    if (engine->raft.election_timeout != ms)
-        raft_set_election_timeout(&engine->raft, (unsigned)ms);
+    if (engine->raft.election_timeout != ms) raft_set_election_timeout(&engine->raft, (unsigned)ms);
 }
 
 static void candidacy_failed(struct engine *engine)

@@ -75,8 +75,8 @@ struct member_request {
 
 struct member_metrics { /* all NULL without a registry */
     struct gauge *standing[4], *partitions[4], *assignment_epoch, *coord_epoch, *streams, *waiting;
-    struct counter *beats, *refused, *rounds, *passed, *overdue, *suspicions, *recoveries, *skews, *in_use,
-        *bad_loads, *checkpoint_rounds, *stale_acks, *missed_rounds, *entries, *operations,
+    struct counter *beats, *refused, *rounds, *passed, *overdue, *suspicions, *recoveries, *skews,
+        *in_use, *bad_loads, *checkpoint_rounds, *stale_acks, *missed_rounds, *entries, *operations,
         *suppressed, *dropped, *ledger_rows, *ledger_failures, *ledger_skipped, *ledger_dropped;
     struct gauge *scan_lag;
     struct histogram *reply, *scan;

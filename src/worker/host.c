@@ -439,16 +439,15 @@ static enum err open_link(struct worker_host *h, struct note *note)
                                               .on_checkpoint_acked = on_checkpoint_acked,
                                               .on_left = on_left};
     const struct worker_host_options *o = &h->options;
-    struct link_options options = {
-        .io = o->io,
-        .addresses = o->coordinators,
-        .tls = o->tls,
-        .tls_name = o->tls_name,
-        .metrics = o->rpc_metrics,
-        .worker_id = o->worker_id,
-        .run_id = o->run_id,
-        .events = &events,
-        .owner = h};
+    struct link_options options = {.io = o->io,
+                                   .addresses = o->coordinators,
+                                   .tls = o->tls,
+                                   .tls_name = o->tls_name,
+                                   .metrics = o->rpc_metrics,
+                                   .worker_id = o->worker_id,
+                                   .run_id = o->run_id,
+                                   .events = &events,
+                                   .owner = h};
 
     return link_open(&options, &h->link, note);
 }

@@ -442,8 +442,8 @@ static bool in_use(struct member_local *local, const struct local_worker *l, uin
     uint64_t silent_ns = now_ns - l->heard_ns;
 
     if (l->sentence || silent_ns > lease_ns) return false;
-    *ret_in_use =
-        (struct member_in_use){.heard = l->heard || l->admitted, .silent_ms = silent_ns / MEMBER_NS_PER_MS};
+    *ret_in_use = (struct member_in_use){.heard = l->heard || l->admitted,
+                                         .silent_ms = silent_ns / MEMBER_NS_PER_MS};
     local->counts.in_use++;
     return true;
 }

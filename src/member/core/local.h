@@ -148,7 +148,7 @@ bool member_local_heartbeat(const struct member_local *local, struct str worker,
 struct member_local_counts {
     uint32_t watched, suspected, held;
     uint64_t round, beats, suspicions, recoveries, skews, bad_loads, stale_acks, missed_rounds,
-        in_use; /* beats and registrations refused because another process has the id */
+        in_use;            /* beats and registrations refused because another process has the id */
     uint64_t events;       /* of the leader alone, not yet taken */
     uint64_t scan_late_ns; /* of the last scan, behind its cadence */
 };

@@ -142,8 +142,8 @@ void life_registered(struct life *life, uint64_t interval_ms, const struct life_
     life->fence_ms = life_fence_ms(life, terms);
     life->base_ms = max_u64(life->options.interval_ms, terms->interval_ms);
     if (!life->answered) return; /* fenced meanwhile: the next answer asks again */
-    life->good_until.ms = min_u64(life->good_until.ms,
-                                  good_until_ms(life, life->good_sent, life->good_lease_ms));
+    life->good_until.ms =
+        min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;
     life_beat_now(life); /* READY */
 }

@@ -45,9 +45,9 @@ struct life {
     boot_time good_until; /* the last moment at which it may act; nothing before the first answer */
     boot_time good_sent;  /* of the beat that good_until counts from, and its lease */
     uint64_t good_lease_ms;
-    uint64_t fence_ms; /* in force: min(own, coordinator's) since the last registration */
-    uint64_t base_ms;  /* interval that fence_ms belongs to; a longer lease extends the fence */
-    uint32_t refusals; /* in a row: another process has our id */
+    uint64_t fence_ms;    /* in force: min(own, coordinator's) since the last registration */
+    uint64_t base_ms;     /* interval that fence_ms belongs to; a longer lease extends the fence */
+    uint32_t refusals;    /* in a row: another process has our id */
     uint64_t interval_ms; /* in force: what the service advised, if that is longer */
     uint64_t coord_epoch; /* the highest seen */
     bool answered;        /* by somebody whose epoch was acceptable, since the last fence */

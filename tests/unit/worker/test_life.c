@@ -222,10 +222,13 @@ TEST(terms_that_cannot_be_kept_do_not_fit)
         struct life_terms terms;
         bool fits;
     } rows[] = {
-        {{0, 0, 0}, true},        {{4000, 5000, 500}, true},  {{501, 5000, 500}, true},
+        {{0, 0, 0}, true},
+        {{4000, 5000, 500}, true},
+        {{501, 5000, 500}, true},
         {{500, 5000, 500}, false} /* it would be fenced between two beats */,
         {{0, 4000, 500}, false} /* its own fence is not before the verdict */,
-        {{3000, 3000, 500}, false}, {{60000, 61000, 500}, true},
+        {{3000, 3000, 500}, false},
+        {{60000, 61000, 500}, true},
     };
     struct life life = born(1);
 

@@ -166,8 +166,8 @@ TEST(each_failed_candidacy_waits_longer_and_a_leader_ends_that)
         for (size_t i = 0; i < ARRAY_LEN(times); i++) {
             uint64_t waited = candidacy_after(c, 1);
 
-            CHECK("not sooner", waited + (i ? 0 : CLUSTER_HEARTBEAT_MS + 1) >=
-                                    times[i] * CLUSTER_ELECTION_MS);
+            CHECK("not sooner",
+                  waited + (i ? 0 : CLUSTER_HEARTBEAT_MS + 1) >= times[i] * CLUSTER_ELECTION_MS);
             CHECK("nor later", waited <= 2 * times[i] * CLUSTER_ELECTION_MS);
         }
         cluster_isolate(c, 1, false);
