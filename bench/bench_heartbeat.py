@@ -5,7 +5,8 @@ usage: bench_heartbeat.py BUILD_DIR [--small] [PART...]      parts: beats, own, 
 
 muster-beats sends rollout's Beat at fixed moments whether or not others were answered; a latency counts from the moment
 the beat was meant to leave. `beats`: as many workers as an interval of 500 ms makes 100,000 beats a second, over 500
-connections, in plaintext and over mTLS. `own`: 8,000 workers, each on its own mTLS connection with a warm second one.
+connections, in plaintext and over mTLS. `own`: 8,000 workers, each on its own mTLS connection with a warm second one
+(MUSTER_BENCH_WORKERS: another number).
 `killed`: the same while one replica, then the leader, is killed. `found`: when silent ones are found dead, by number.
 `committed`: what each beat would cost were it committed to disk, as the original does: a put of the store by the same
 number of callers. Everything shares two cores: see sides.py.
@@ -25,7 +26,7 @@ SECONDS = 2 if SMALL else 10
 RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 BEATS = f"{BUILD}/bench/muster-beats"
 SHARED = (1000, 10_000) if SMALL else (8_000, 16_000, 25_000, 50_000)
-OWN = 200 if SMALL else 8_000
+OWN = int(os.environ.get("MUSTER_BENCH_WORKERS", 200 if SMALL else 8_000))
 FLEETS = (20, 200) if SMALL else (20, 1_000, 8_000)
 
 
