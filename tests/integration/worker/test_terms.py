@@ -137,6 +137,12 @@ def the_second_of_one_id_is_refused():
         second.wait_says("msg=registered")
         check("incarnation=2" in second.text(), second.text()[-2000:])
         scene.owned_by(second)
+        third = scene.join()
+        third.id = first.id
+        third.start()
+        third.wait_says("is in use by another process")
+        third.stop()  # it has nothing to give back
+        check(scene.cluster.listed()[first.id].incarnation == 2, "the second works on")
         second.stop()
 
 
