@@ -125,9 +125,9 @@ def killed():
         with Members() as cluster:
             def kill(cluster=cluster, who=who, failed=failed):
                 """Once all beat; 8,000 handshakes take their time."""
-                leader = cluster.leader()
                 wait_for("the fleet beats", lambda: active(cluster) >= OWN)
                 time.sleep(4 if SMALL else 8)
+                leader = cluster.leader()  # joining may have changed it
                 (leader if who == "the leader" else cluster.others(leader)[0]).kill()
                 time.sleep(SECONDS)  # past every deadline, while the fleet still beats
                 failed.append(cluster.failures())
