@@ -137,9 +137,9 @@ static void operators_run(void)
 static struct sessions *sessions;
 static size_t opened;
 
-static void on_open(void *owner, struct str cluster)
+static void on_open(void *owner, struct str cluster, bool reports_drains)
 {
-    (void)owner, (void)cluster;
+    (void)owner, (void)cluster, (void)reports_drains;
     opened++;
 }
 static void on_close(void *owner, struct str cluster)
@@ -159,7 +159,12 @@ static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str 
 {
     (void)owner, (void)action, (void)end, (void)content;
 }
-static const struct sessions_events events = {on_open, on_close, on_rollup, on_refused, on_blob};
+static void on_drain_report(void *owner, const struct drain_report *report)
+{
+    (void)owner, (void)report;
+}
+static const struct sessions_events events = {on_open,    on_close, on_rollup,
+                                              on_refused, on_blob,  on_drain_report};
 
 static struct machine sample_machine(struct dimensions *dimensions)
 {

@@ -503,6 +503,13 @@ static const struct option shard_run_options[] = {
      .min = 10,
      .max = 3600 * 1000ull,
      .help = "how long an operator may take to give a bootstrap blob"},
+    {.name = "operator-return-timeout",
+     .kind = OPTION_DURATION,
+     .fallback = "2m",
+     .min = 10,
+     .max = 3600 * 1000ull,
+     .help = "how long the drain of a machine waits for an operator that reports its drains and is "
+             "away; never beyond the grace of the drain"},
     {.name = "stuck-after",
      .kind = OPTION_DURATION,
      .fallback = "10m",

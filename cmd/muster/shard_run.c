@@ -199,6 +199,7 @@ static struct core_options core_of(const struct conf *conf)
         .queue_max = (uint32_t)conf_number(conf, "action-queue"),
         .execute_timeout_ms = conf_number(conf, "execute-timeout"),
         .bootstrap_timeout_ms = conf_number(conf, "bootstrap-timeout"),
+        .operator_return_ms = conf_number(conf, "operator-return-timeout"),
         .capacity_interval_ms = conf_number(conf, "available-capacity-interval"),
         .rest_first_ms = conf_number(conf, "rest-first"),
         .rest_most_ms = conf_number(conf, "rest-most"),

@@ -49,6 +49,16 @@ static enum err say_purpose(struct ctl *ctl, const Muster__V1__ShardMachineRespo
 
 static enum err say_plan(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
 {
+    char left[EXPLAIN_AGE_CAP];
+
+    if (m->operator_drains)
+        return explain_says(ctl, "waits",
+                            m->operator_away
+                                ? "for the operator of %s, which is not connected, to drain it; "
+                                  "the provider drains it in %s at the latest"
+                                : "for the operator of %s to drain it; the provider drains it in "
+                                  "%s at the latest",
+                            m->cluster, explain_age(m->operator_left_ms, left));
     if (m->planned_state[0])
         return explain_says(ctl, "planned", "an action is queued that makes it %s",
                             m->planned_state);
@@ -90,6 +100,10 @@ static const char *what_would_change(const Muster__V1__ShardMachineResponse *m,
     if (strcmp(m->resting, "doubt") == 0) return "an answer of the provider; is it reachable?";
     if (m->resting[0])
         return "the end of its rest; mend what the error says, then it is tried again by itself";
+    if (m->operator_drains)
+        return "the operator's report that the machine is drained (a PodDisruptionBudget "
+               "or the drain command may hold it up), or the end of the "
+               "grace";
     if (strcmp(m->state, "Speculative") == 0)
         return "a Need that it fits and that no idle machine meets: then it is bought";
     if (strcmp(m->state, "Idle") == 0)

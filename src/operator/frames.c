@@ -12,6 +12,7 @@ enum {
     SEND_ROLLUP = 2,
     SEND_BLOB = 3,
     SEND_RECLAIM_ACK = 4,
+    SEND_DRAIN_REPORT = 100,
 };
 
 void frame_parts_init(struct frame_parts *parts)
@@ -42,6 +43,7 @@ enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf 
 
     pack_text(&body, 1, cluster);
     pack_text(&body, 3, STR("v1alpha1"));
+    pack_u64(&body, 100, 1); /* reports_drains */
     return finish(out, SEND_HELLO, &body);
 }
 
@@ -84,6 +86,19 @@ enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id
     pack_text(&body, 1, instruction_id);
     pack_u64(&body, 2, 1); /* the order names one machine */
     return finish(out, SEND_RECLAIM_ACK, &body);
+}
+
+enum err frames_drain_report(struct frame_parts *parts, const struct drain_word *word,
+                             struct buf *out)
+{
+    struct pack body = pack_begin(&parts->body);
+
+    pack_text(&body, 1, word->instruction_id);
+    pack_text(&body, 2, word->machine);
+    pack_u64(&body, 3, word->drained);
+    if (!word->drained) pack_u64(&body, 4, word->left_seconds);
+    pack_text(&body, 5, word->error);
+    return finish(out, SEND_DRAIN_REPORT, &body);
 }
 
 /* -- reading -- */
@@ -210,6 +225,7 @@ static void read_ack(const Bigfleet__V1alpha1__Acknowledgement *given, struct sh
     struct str echo = str_from(given->echo);
 
     if (str_equal(echo, STR("hello"))) frame->word = SHARD_HELLO_ACK;
+    frame->takes_drain_reports = given->takes_drain_reports;
     if (str_equal(echo, STR("rollup"))) frame->word = SHARD_ROLLUP_ACK;
 }
 

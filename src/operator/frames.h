@@ -26,6 +26,14 @@ enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time 
 enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
                      struct str error, struct buf *out);
 enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id, struct buf *out);
+struct drain_word {
+    struct str instruction_id, machine;
+    bool drained;
+    uint64_t left_seconds;
+    struct str error; /* empty: the operator did not give up */
+};
+enum err frames_drain_report(struct frame_parts *parts, const struct drain_word *word,
+                             struct buf *out);
 
 /* -- from the shard -- */
 enum shard_word {
@@ -46,6 +54,7 @@ struct shard_reclaim {
 };
 struct shard_frame { /* in the arena it was read into */
     enum shard_word word;
+    bool takes_drain_reports; /* SHARD_HELLO_ACK */
     struct blob_request blob;
     struct shard_reclaim reclaim;
     struct node node; /* without its phase */

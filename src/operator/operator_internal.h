@@ -79,7 +79,8 @@ extern const struct uplink_events operator_uplink_events;
 void operator_demand_changed(struct operator_host *host);
 enum err operator_timers_open(struct operator_host *host);
 void operator_timers_close(struct operator_host *host);
-void operator_answer(struct operator_host *host, enum err written); /* the frame in host->frame */
+/* The frame in host->frame. False: it was dropped, which is counted and logged. */
+bool operator_answer(struct operator_host *host, enum err written);
 /* operator_reclaim.c */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);

@@ -71,6 +71,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
+    reclaims_reporting(host->reclaims, true); /* until a shard says that it takes no reports */
     if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path) {
         note_set(note, "state directory: too long a path");
         return ERR_INVALID;
@@ -101,6 +102,22 @@ static void begin(struct operator_host *host, const struct reclaim *r, wall_time
     host->source->ops->reclaim(host->source, &order);
 }
 
+/* A report that finds no room is due again soon. */
+static void report(struct operator_host *host, const struct reclaim *r, wall_time now)
+{
+    bool gave_up = r->phase == RECLAIM_GAVE_UP;
+    struct str error =
+        gave_up ? STR("the operator could not drain the machine; its log says why") : STR_EMPTY;
+    uint64_t left_ms = r->deadline.ms > now.ms ? r->deadline.ms - now.ms : 0;
+    enum err err = frames_drain_report(
+        &host->parts,
+        &(struct drain_word){r->id, r->machine, r->phase == RECLAIM_DRAINED,
+                             left_ms / MS_PER_SECOND, error},
+        &host->frame);
+
+    if (!operator_answer(host, err)) reclaims_unsent(host->reclaims, r->id, now);
+}
+
 static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
 {
     struct operator_host *host = context;
@@ -108,7 +125,7 @@ static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
     switch (due) {
     case RECLAIM_BEGIN: begin(host, r, clock_wall(host->io->clock)); break;
     case RECLAIM_ACKNOWLEDGE:
-        operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
+        (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
         break;
     case RECLAIM_EXPIRED:
         meter_inc(host->meters.reclaims_expired);
@@ -120,6 +137,7 @@ static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
     case RECLAIM_REPLACED:
         if (r->phase != RECLAIM_ORDERED) host->source->ops->reclaim_over(host->source, r->id);
         break;
+    case RECLAIM_REPORT: report(host, r, clock_wall(host->io->clock)); break;
     }
 }
 
@@ -127,7 +145,7 @@ void operator_reclaims_step(struct operator_host *host)
 {
     reclaims_step(host->reclaims, clock_wall(host->io->clock), host->connected, on_due, host);
     keep(host);
-    meter_set(host->meters.reclaims, (double)reclaims_count(host->reclaims));
+    meter_set(host->meters.reclaims, (double)reclaims_running(host->reclaims));
 }
 
 /* -- words -- */
@@ -169,7 +187,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     const struct reclaim *r = reclaims_find(host->reclaims, instruction_id);
     enum node_phase phase = why.len ? NODE_FAILED : NODE_DRAINED;
 
-    if (!r || r->phase == RECLAIM_ORDERED) return;
+    if (!r || r->phase == RECLAIM_ORDERED || reclaim_is_over(r->phase)) return;
     meter_inc(why.len ? host->meters.reclaims_failed : host->meters.reclaims_drained);
     if (why.len)
         LOG_WARN(&host->log, "reclaim: the machine could not be emptied",
@@ -179,7 +197,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     nodes_reclaim(host->nodes, r->machine, phase);
     /* It is over before its start could be told. One that could not even be begun never says it. */
     if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
-        operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
-    reclaims_ended(host->reclaims, instruction_id);
+        (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
+    reclaims_ended(host->reclaims, instruction_id, !why.len);
     operator_step_later(host);
 }

@@ -95,6 +95,7 @@ static void on_stale(struct timer *timer)
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, stale);
     size_t left = nodes_sweep(host->nodes);
 
+    reclaims_sweep(host->reclaims);
     if (left)
         LOG_INFO(&host->log, "machines left while nobody was told of it", log_u64("count", left));
     host->whole_due = true;
@@ -111,12 +112,14 @@ static void take_frame(struct operator_host *host, const struct shard_frame *fra
         host->connected = true;
         host->ended[0] = '\0';
         meter_set(host->meters.connected, 1);
+        reclaims_reporting(host->reclaims, frame->takes_drain_reports);
         break;
     case SHARD_ROLLUP_ACK: on_rollup_ack(host); break;
     case SHARD_BLOB_REQUEST: operator_blob_wanted(host, &frame->blob); break;
     case SHARD_RECLAIM: operator_reclaims_take(host, &frame->reclaim); break;
     case SHARD_NODE_STATE:
         err = nodes_tell(host->nodes, &frame->node);
+        reclaims_told(host->reclaims, frame->node.machine_id, frame->node.state);
         if (err)
             LOG_ERROR(&host->log, "machine cannot be shown",
                       log_str("machine", frame->node.machine_id), log_err("err", err));
@@ -209,14 +212,15 @@ const struct uplink_events operator_uplink_events = {
     .on_unreachable = on_unreachable,
 };
 
-void operator_answer(struct operator_host *host, enum err written)
+bool operator_answer(struct operator_host *host, enum err written)
 {
     enum err err = written;
 
     if (!err) err = uplink_answer(host->uplink, buf_peek(&host->frame));
-    if (!err) return;
+    if (!err) return true;
     meter_inc(host->meters.answers_dropped);
     LOG_WARN(&host->log, "answer dropped", log_err("err", err));
+    return false;
 }
 
 enum err operator_timers_open(struct operator_host *host)

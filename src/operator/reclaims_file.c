@@ -22,6 +22,8 @@ enum err reclaims_write(const struct reclaims *reclaims, struct buf *out)
         ndjson_string(&w, STR("machine"), r->machine);
         ndjson_u64(&w, STR("deadline_unix_ms"), r->deadline.ms);
         ndjson_i64(&w, STR("preemptor_priority"), r->preemptor_priority);
+        if (reclaim_is_over(r->phase))
+            ndjson_bool(&w, STR("drained"), r->phase == RECLAIM_DRAINED);
         err = ndjson_end(&w);
     }
     return err;
@@ -32,6 +34,7 @@ static enum err read_order(struct reclaims *reclaims, const struct json *line, s
     struct str id = STR_EMPTY, machine = STR_EMPTY;
     uint64_t deadline_ms = 0;
     int64_t priority = 0;
+    bool drained = false;
     enum err err = json_get_string(line, "instruction", &id, note);
 
     if (!err) err = json_get_string(line, "machine", &machine, note);
@@ -44,6 +47,10 @@ static enum err read_order(struct reclaims *reclaims, const struct json *line, s
     if (err) return ERR_PARSE;
     err =
         reclaims_restore(reclaims, id, machine, (wall_time){deadline_ms}, (int32_t)priority, note);
+    if (!err && json_find(line, "drained")) {
+        err = json_get_bool(line, "drained", &drained, note);
+        reclaims_restore_ended(reclaims, id, drained);
+    }
     if (err == ERR_EXISTS) note_set(note, "instruction given twice");
     return err == ERR_NOMEM || err == ERR_FULL || !err ? err : ERR_PARSE;
 }

@@ -361,9 +361,9 @@ bool errands_carry_out(void *owner, const struct effect *effect, const struct st
     case EFFECT_DELETE:
     case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
     case EFFECT_ASK_BLOB: return shard->stopping || ask_blob(shard, effect);
-    case EFFECT_RECLAIM: /* a thought of before the hold: the drain that follows is not sent */
+    case EFFECT_RECLAIM: /* decided before the hold: the drain that follows is not sent */
         if (shard_holds(shard)) return true;
-        (void)sessions_reclaim(shard->sessions, effect->cluster, effect->machine,
+        (void)sessions_reclaim(shard->sessions, effect->cluster, effect->action, effect->machine,
                                effect->drain.grace_ms, effect->drain.preemptor_priority);
         return true;
     case EFFECT_NODE_STATE: send_node_state(shard, effect, prepared); return true;

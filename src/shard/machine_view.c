@@ -32,6 +32,9 @@ enum {
     FIELD_ASKED,
     FIELD_LEFT,
     FIELD_AUDIT,
+    FIELD_OPERATOR_DRAINS,
+    FIELD_OPERATOR_AWAY,
+    FIELD_OPERATOR_LEFT,
 };
 
 struct machine_question {
@@ -95,6 +98,9 @@ static void pack_facts(struct pack *pack, const struct machine_facts *facts, mon
     if (m->state == MACHINE_IDLE)
         pack_u64(pack, FIELD_IDLE, mono_elapsed_ms(facts->idle_since, now));
     pack_rest(pack, facts);
+    pack_u64(pack, FIELD_OPERATOR_DRAINS, facts->operator_drains);
+    pack_u64(pack, FIELD_OPERATOR_AWAY, facts->operator_away);
+    pack_u64(pack, FIELD_OPERATOR_LEFT, facts->operator_left_ms);
 }
 
 static void think(struct thought *thought, struct mind *mind, struct effects *out)

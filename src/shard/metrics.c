@@ -35,6 +35,8 @@ struct shard_metrics {
     struct counter *unread, *refused, *superseded, *rollups, *rollups_superseded, *blobs_stray,
         *blobs_refused;
     struct gauge *rollup_bytes, *outbox_bytes, *blob_bytes;
+    struct counter *drain_waits[DRAIN_WAIT_COUNT];
+    struct gauge *drains_waiting;
     struct gauge *queue_depth, *inflight, *paused, *fenced, *shortfalls, *active_sessions,
         *in_doubt;
     struct gauge *aged[ARRAY_LEN(age_names)], *by_class[ARRAY_LEN(class_names)];
@@ -134,7 +136,7 @@ static void add_outcomes(struct opening *o, struct shard_metrics *m)
 
 static void add_actions(struct opening *o, struct shard_metrics *m)
 {
-    const char *kind_names[KINDS];
+    const char *kind_names[KINDS], *wait_names[DRAIN_WAIT_COUNT];
 
     for (int kind = 0; kind < KINDS; kind++)
         kind_names[kind] = audit_kind_name((enum action_kind)kind);
@@ -166,6 +168,14 @@ static void add_actions(struct opening *o, struct shard_metrics *m)
     add_gauge(o, "muster_shard_fenced",
               "1: the provider has seen a newer process of this shard, and this one does not act",
               &m->fenced);
+    for (int wait = 0; wait < DRAIN_WAIT_COUNT; wait++)
+        wait_names[wait] = drain_wait_name((enum drain_wait)wait);
+    add_counters(o, "muster_shard_drain_waits_total",
+                 "how the wait of a drain for its operator ended", "result", wait_names,
+                 DRAIN_WAIT_COUNT, m->drain_waits);
+    add_gauge(o, "muster_shard_drains_waiting",
+              "machines that their operator drains; the provider was not asked to drain them yet",
+              &m->drains_waiting);
     add_gauge(o, "muster_shard_machines_in_doubt",
               "machines whose last call was not answered; the provider is being asked",
               &m->in_doubt);
@@ -353,6 +363,8 @@ void shard_metrics_take(struct shard_metrics *m, const struct core_counts *count
     counter_raise_to(m->given_back, counts->given_back);
     counter_raise_to(m->delete_unsupported, counts->delete_unsupported);
     gauge_set(m->in_doubt, counts->in_doubt);
+    gauge_set(m->drains_waiting, counts->drains_waiting);
+    raise_all(m->drain_waits, counts->drain_waits, DRAIN_WAIT_COUNT);
     gauge_set(m->queue_depth, counts->queued);
     gauge_set(m->inflight, counts->inflight);
     gauge_set(m->shortfalls, counts->shortfalls);

@@ -1,9 +1,11 @@
-/* What operators say, as thoughts: a session that came or went, a roll-up, a blob. */
+/* What operators say, as thoughts: a session that came or went, a roll-up, a blob, a drain report.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "shard/need_wire.h"
 #include "shard/shard_internal.h"
+#include "text/utf8.h"
 
 /* -- what concerns a cluster: its session came or went, its roll-up was refused unread -- */
 
@@ -11,7 +13,7 @@ struct cluster_thought {
     struct thought thought;
     struct shard *shard;
     const char *refused; /* static: why; NULL: it is about the session */
-    bool open;
+    enum operator_link link;
     size_t len;
     char cluster[];
 };
@@ -30,18 +32,20 @@ static void think_cluster(struct thought *thought, struct mind *mind, struct eff
     if (t->refused)
         core_rollup_refused(mind->core, cluster_of(t), t->refused, out);
     else
-        (void)core_session(mind->core, cluster_of(t), t->open, mind->now, out);
+        (void)core_session(mind->core, cluster_of(t), t->link, mind->now, out);
 }
 
 static void cluster_thought_done(struct thought *thought, enum err err)
 {
     struct cluster_thought *t = CONTAINER_OF(thought, struct cluster_thought, thought);
 
-    if (!err && t->open) sessions_resynced(t->shard->sessions, cluster_of(t));
+    if (!err && !t->refused && t->link != OPERATOR_AWAY)
+        sessions_resynced(t->shard->sessions, cluster_of(t));
     free(t);
 }
 
-static void tell(struct shard *shard, struct str cluster, bool open, const char *refused)
+static void tell(struct shard *shard, struct str cluster, enum operator_link link,
+                 const char *refused)
 {
     struct cluster_thought *t = malloc(sizeof *t + cluster.len);
 
@@ -53,25 +57,25 @@ static void tell(struct shard *shard, struct str cluster, bool open, const char 
     t->thought = (struct thought){.think = think_cluster, .done = cluster_thought_done};
     t->shard = shard;
     t->refused = refused;
-    t->open = open;
+    t->link = link;
     t->len = cluster.len;
     put_text(t->cluster, cluster);
     thinker_submit(shard->thinker, &t->thought);
 }
 
-static void on_open(void *owner, struct str cluster)
+static void on_open(void *owner, struct str cluster, bool reports_drains)
 {
-    tell(owner, cluster, true, NULL);
+    tell(owner, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED, NULL);
 }
 
 static void on_close(void *owner, struct str cluster)
 {
-    tell(owner, cluster, false, NULL);
+    tell(owner, cluster, OPERATOR_AWAY, NULL);
 }
 
 static void on_rollup_refused(void *owner, struct str cluster, const char *why)
 {
-    tell(owner, cluster, false, why);
+    tell(owner, cluster, OPERATOR_AWAY, why);
 }
 
 /* -- roll-ups -- */
@@ -133,10 +137,74 @@ static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str 
     errands_blob(owner, action, end, content);
 }
 
+/* -- drains -- */
+
+/* Reports that wait for the decide thread. One that finds no room is lost: the operator repeats
+ * it. */
+enum { DRAIN_REPORTS_MAX = 16384, DRAIN_ERROR_MAX = 512 };
+
+struct drain_thought {
+    struct thought thought;
+    struct shard *shard;
+    struct drain_report report; /* its texts are `texts` */
+    char texts[];
+};
+
+static void think_drain(struct thought *thought, struct mind *mind, struct effects *out)
+{
+    const struct drain_thought *t = CONTAINER_OF(thought, struct drain_thought, thought);
+
+    core_drain_report(mind->core, &t->report, mind->now, mind->wall, out);
+}
+
+static void drain_thought_done(struct thought *thought, enum err err)
+{
+    struct drain_thought *t = CONTAINER_OF(thought, struct drain_thought, thought);
+
+    (void)err;
+    t->shard->drain_reports--;
+    free(t);
+}
+
+static struct str keep_text(char **at, struct str text)
+{
+    struct str kept = str_of(*at, text.len);
+
+    put_text(*at, text);
+    *at += text.len;
+    return kept;
+}
+
+static void on_drain_report(void *owner, const struct drain_report *report)
+{
+    struct shard *shard = owner;
+    struct str error = utf8_clip(report->error, DRAIN_ERROR_MAX);
+    struct drain_thought *t = NULL;
+    char *at;
+
+    if (shard->drain_reports < DRAIN_REPORTS_MAX)
+        t = malloc(sizeof *t + report->cluster.len + report->machine.len + error.len);
+    if (!t) {
+        LOG_WARN(&shard->log, "drain report dropped: too many wait, the operator repeats it",
+                 log_str("cluster", report->cluster), log_str("machine", report->machine));
+        return;
+    }
+    t->thought = (struct thought){.think = think_drain, .done = drain_thought_done};
+    t->shard = shard;
+    t->report = *report;
+    at = t->texts;
+    t->report.cluster = keep_text(&at, report->cluster);
+    t->report.machine = keep_text(&at, report->machine);
+    t->report.error = keep_text(&at, error);
+    shard->drain_reports++;
+    thinker_submit(shard->thinker, &t->thought);
+}
+
 const struct sessions_events operators_events = {
     .on_open = on_open,
     .on_close = on_close,
     .on_rollup = on_rollup,
     .on_rollup_refused = on_rollup_refused,
     .on_blob = on_blob,
+    .on_drain_report = on_drain_report,
 };

@@ -209,7 +209,8 @@ static void acknowledge_hello(struct session *session)
     struct sessions *s = session->sessions;
 
     session_send_written(session, STR_EMPTY,
-                         frame_write_ack(&s->writer, STR("hello"), s->term, s->limits.epoch));
+                         frame_write_ack(&s->writer, STR("hello"), s->term, s->limits.epoch,
+                                         session->reports_drains));
 }
 
 /* The old one's end is told before the new one's beginning. */
@@ -243,13 +244,15 @@ static void install(struct session *session, const struct frame *hello)
     sessions_tell(s); /* an earlier one may have ended in this very turn */
     if (session->over) return;
     cluster->session = session;
+    session->reports_drains = hello->reports_drains;
     s->stats.active++;
     LOG_INFO(&s->log, "operator session opened", log_str("cluster", cluster->id),
-             log_text("peer", rpc_call_peer(session->call)), log_str("version", hello->version));
+             log_text("peer", rpc_call_peer(session->call)), log_str("version", hello->version),
+             log_bool("reports_drains", hello->reports_drains));
     acknowledge_hello(session);
     if (session->over) return;
     session->opened = true;
-    s->events->on_open(s->owner, cluster->id);
+    s->events->on_open(s->owner, cluster->id, session->reports_drains);
 }
 
 static void on_hello(struct session *session, const struct frame *frame)
@@ -266,6 +269,36 @@ static void on_hello(struct session *session, const struct frame *frame)
 
 /* -- frames in -- */
 
+/* What `id` adds to the first instruction; of any other text a number that no action has. */
+static uint64_t action_of(const struct sessions *s, struct str id)
+{
+    uint64_t number = 0;
+
+    if (id.len != REQUEST_ID_LEN) return 0;
+    for (size_t i = 0; i < id.len; i++) {
+        const char *digits = "0123456789abcdef", *digit = memchr(digits, id.at[i], 16);
+        if (!digit) return 0;
+        number = number << 4 | (uint64_t)(digit - digits);
+    }
+    return number - s->first_instruction;
+}
+
+static void on_drain_report(struct session *session, const struct frame *frame)
+{
+    struct sessions *s = session->sessions;
+    struct drain_report report = {
+        .cluster = session->cluster->id,
+        .machine = frame->machine,
+        .action = action_of(s, frame->request_id),
+        .drained = frame->drained,
+        .left_ms = min_u64(frame->left_seconds, UINT64_MAX / MS_PER_SECOND) * MS_PER_SECOND,
+        .error = frame->error,
+    };
+
+    s->stats.drain_reports++;
+    if (session->reports_drains) s->events->on_drain_report(s->owner, &report);
+}
+
 static void on_frame(struct session *session, const struct frame *frame)
 {
     struct sessions *s = session->sessions;
@@ -279,6 +312,7 @@ static void on_frame(struct session *session, const struct frame *frame)
     case FRAME_ROLLUP: lane_rollup(session, frame); return; /* keeps what was reserved */
     case FRAME_BLOB: blobs_answer(session, frame); break;
     case FRAME_RECLAIM_ACK: s->stats.reclaim_acks++; break;
+    case FRAME_DRAIN_REPORT: on_drain_report(session, frame); break;
     case FRAME_UNSET:
         s->stats.unset++;
         LOG_WARN(&s->log, "operator sent a frame without payload",

@@ -2,6 +2,9 @@
 
 #include "wire/field.h"
 
+/* Of OperatorMessage; the numbers of the payloads before it are those of enum frame_kind. */
+enum { FIELD_DRAIN_REPORT = 100 };
+
 /* -- reading -- */
 
 static enum err refuse(struct note *note, enum err err, const char *problem)
@@ -49,6 +52,22 @@ static enum err take_text(const struct field *field, struct str *ret_text, struc
     return err;
 }
 
+static enum err take_number(const struct field *field, uint64_t *ret_number, struct note *note)
+{
+    if (field->wire != WIRE_VARINT) return refuse(note, ERR_PARSE, "wrong wire type");
+    *ret_number = field->value;
+    return ERR_OK;
+}
+
+static enum err take_bool(const struct field *field, bool *ret_value, struct note *note)
+{
+    uint64_t number = 0;
+    enum err err = take_number(field, &number, note);
+
+    *ret_value = number != 0;
+    return err;
+}
+
 static enum err read_hello(struct str payload, struct frame *frame, struct note *note)
 {
     struct level level = level_of(payload);
@@ -58,6 +77,7 @@ static enum err read_hello(struct str payload, struct frame *frame, struct note 
     while (!err && level_next(&level, &field)) {
         if (field.number == 1) err = take_text(&field, &frame->cluster, note);
         if (field.number == 3) err = take_text(&field, &frame->version, note);
+        if (field.number == 100) err = take_bool(&field, &frame->reports_drains, note);
     }
     return err ? err : level_end(&level, note);
 }
@@ -103,6 +123,25 @@ static enum err read_reclaim_ack(struct str payload, struct frame *frame, struct
     return err ? err : level_end(&level, note);
 }
 
+static enum err read_drain_report(struct str payload, struct frame *frame, struct note *note)
+{
+    struct level level = level_of(payload);
+    struct field field;
+    enum err err = ERR_OK;
+
+    while (!err && level_next(&level, &field)) {
+        if (field.number == 1) err = take_text(&field, &frame->request_id, note);
+        if (field.number == 2) err = take_text(&field, &frame->machine, note);
+        if (field.number == 3) err = take_bool(&field, &frame->drained, note);
+        if (field.number == 4) err = take_number(&field, &frame->left_seconds, note);
+        if (field.number == 5) err = take_text(&field, &frame->error, note);
+    }
+    if (!err) err = level_end(&level, note);
+    if (!err) err = id_check("machine_id", frame->machine, ID_MAX, note);
+    if (frame->left_seconds > INT64_MAX) frame->left_seconds = 0; /* negative */
+    return err;
+}
+
 static const struct {
     const char *name;
     enum err (*read)(struct str rest, struct frame *frame, struct note *note);
@@ -111,7 +150,15 @@ static const struct {
     [FRAME_ROLLUP] = {"rollup", read_rollup},
     [FRAME_BLOB] = {"bootstrap_response", read_blob},
     [FRAME_RECLAIM_ACK] = {"reclaim_ack", read_reclaim_ack},
+    [FRAME_DRAIN_REPORT] = {"drain_report", read_drain_report},
 };
+
+/* FRAME_UNSET: of a newer operator. */
+static enum frame_kind kind_of(uint32_t number)
+{
+    if (number == FIELD_DRAIN_REPORT) return FRAME_DRAIN_REPORT;
+    return number < FRAME_DRAIN_REPORT ? (enum frame_kind)number : FRAME_UNSET;
+}
 
 enum err frame_read(struct str bytes, struct frame *ret_frame, struct note *note)
 {
@@ -121,16 +168,18 @@ enum err frame_read(struct str bytes, struct frame *ret_frame, struct note *note
                           .rollup = STR_EMPTY,
                           .request_id = STR_EMPTY,
                           .user_data = STR_EMPTY,
-                          .error = STR_EMPTY};
+                          .error = STR_EMPTY,
+                          .machine = STR_EMPTY};
     struct level level = level_of(bytes);
     struct str payload = STR_EMPTY;
     struct field field;
     enum err err;
 
     while (level_next(&level, &field)) {
-        if (field.number >= ARRAY_LEN(payloads)) continue; /* of a newer operator */
+        enum frame_kind kind = kind_of(field.number);
+        if (kind == FRAME_UNSET) continue;
         if (frame.kind != FRAME_UNSET) return refuse(note, ERR_PARSE, "two payloads in one frame");
-        frame.kind = (enum frame_kind)field.number; /* the wire's numbers */
+        frame.kind = kind;
         err = take_bytes(&field, &payload, note);
         if (err) return err;
     }
@@ -163,13 +212,15 @@ static enum err wrap(struct frame_writer *w, uint32_t payload, const struct pack
     return frame.err;
 }
 
-enum err frame_write_ack(struct frame_writer *w, struct str echo, int64_t term, int64_t epoch)
+enum err frame_write_ack(struct frame_writer *w, struct str echo, int64_t term, int64_t epoch,
+                         bool drain_reports)
 {
     struct pack body = pack_begin(&w->body);
 
     pack_text(&body, 1, echo);
     pack_i64(&body, 2, term);
     pack_i64(&body, 3, epoch);
+    pack_u64(&body, 100, drain_reports);
     return wrap(w, SEND_ACK, &body);
 }
 

@@ -15,16 +15,27 @@ enum {
     REQUEST_ID_LEN = 16, /* hex digits */
 };
 
-enum frame_kind { FRAME_UNSET, FRAME_HELLO, FRAME_ROLLUP, FRAME_BLOB, FRAME_RECLAIM_ACK };
+enum frame_kind {
+    FRAME_UNSET,
+    FRAME_HELLO,
+    FRAME_ROLLUP,
+    FRAME_BLOB,
+    FRAME_RECLAIM_ACK,
+    FRAME_DRAIN_REPORT
+};
 struct frame { /* views of the bytes that were read */
     enum frame_kind kind;
     struct str cluster;    /* HELLO; ROLLUP when `named` */
     bool named;            /* ROLLUP: its cluster stands among the first fields */
     struct str version;    /* HELLO */
+    bool reports_drains;   /* HELLO */
     struct str rollup;     /* ROLLUP: the encoded ClusterCapacityNeeds */
-    struct str request_id; /* BLOB; RECLAIM_ACK: the instruction's */
+    struct str request_id; /* BLOB; RECLAIM_ACK, DRAIN_REPORT: the instruction's */
     struct str user_data;  /* BLOB */
-    struct str error;      /* BLOB; empty: there is a blob */
+    struct str error;      /* BLOB; empty: there is a blob. DRAIN_REPORT: why it gave up */
+    struct str machine;    /* DRAIN_REPORT */
+    bool drained;          /* DRAIN_REPORT */
+    uint64_t left_seconds; /* DRAIN_REPORT */
 };
 /* ERR_PARSE: no OperatorMessage, two payloads, text that is not UTF-8; ERR_TOO_LARGE: past
  * FRAME_FIELDS_MAX. */
@@ -32,7 +43,9 @@ enum err frame_read(struct str bytes, struct frame *ret_frame, struct note *note
 
 /* -- to the operator: a whole ShardMessage in writer->frame, until the next one -- */
 /* All of them: ERR_FULL (a frame past 8 MiB), ERR_NOMEM. */
-enum err frame_write_ack(struct frame_writer *writer, struct str echo, int64_t term, int64_t epoch);
+/* `drain_reports`: the answer to a Hello that announced them. */
+enum err frame_write_ack(struct frame_writer *writer, struct str echo, int64_t term, int64_t epoch,
+                         bool drain_reports);
 enum err frame_write_blob_request(struct frame_writer *writer, struct str request_id,
                                   struct str cluster, const struct profile *profile);
 enum err frame_write_reclaim(struct frame_writer *writer, struct str instruction_id,

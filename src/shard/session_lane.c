@@ -197,7 +197,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
         if (end == ROLLUP_ACKNOWLEDGED)
             session_send_written(
                 session, STR_EMPTY,
-                frame_write_ack(&s->writer, STR("rollup"), s->term, s->limits.epoch));
+                frame_write_ack(&s->writer, STR("rollup"), s->term, s->limits.epoch, false));
         session_due(session);
     }
     rollup_free(s, own);

@@ -1,5 +1,6 @@
 #include "shard/sessions.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "shard/sessions_internal.h"
@@ -149,6 +150,7 @@ enum err sessions_open(const struct sessions_options *options, struct sessions *
     s->events = options->events;
     s->owner = options->owner;
     s->seed = entropy_u64(s->io->entropy);
+    s->first_instruction = entropy_u64(s->io->entropy);
     map_init(&s->clusters, (size_t)s->limits.sessions_max * 2, s->seed);
     map_init(&s->waiters, s->limits.blobs_max, s->seed);
     list_init(&s->all);
@@ -243,14 +245,14 @@ void sessions_set_term(struct sessions *s, int64_t term)
     s->term = term;
 }
 
-bool sessions_reclaim(struct sessions *s, struct str cluster, struct str machine, uint64_t grace_ms,
-                      int32_t preemptor_priority)
+bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, struct str machine,
+                      uint64_t grace_ms, int32_t preemptor_priority)
 {
     struct session *session = session_of(s, cluster);
     char id[REQUEST_ID_LEN + 1];
 
     if (!session) return false;
-    draw_id(s, id);
+    (void)snprintf(id, sizeof id, "%016llx", (unsigned long long)(s->first_instruction + action));
     s->stats.reclaims++;
     session_send_written(
         session, STR_EMPTY,

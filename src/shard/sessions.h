@@ -37,7 +37,7 @@ enum rollup_end {
 struct sessions_events { /* all of them are set */
     /* Installed, and its Hello is acknowledged: the state of each machine bound to the cluster is
      * due, then sessions_resynced. on_open and on_close of a cluster take turns. */
-    void (*on_open)(void *owner, struct str cluster);
+    void (*on_open)(void *owner, struct str cluster, bool reports_drains);
     void (*on_close)(void *owner, struct str cluster);
     void (*on_rollup)(void *owner, struct rollup *rollup);
     /* One that named another cluster; it is counted as rejected, and the stream goes on. `why` is
@@ -46,6 +46,8 @@ struct sessions_events { /* all of them are set */
     /* Exactly once per sessions_ask_blob. READY: `content` is the blob; ERROR: why there is none.
      * Borrowed. */
     void (*on_blob)(void *owner, uint64_t action, enum blob_end end, struct str content);
+    /* From an operator that announced it. Borrowed. */
+    void (*on_drain_report)(void *owner, const struct drain_report *report);
 };
 
 struct sessions_options {
@@ -89,9 +91,10 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
 /* Without a session on_blob says so. ERR_FULL, ERR_NOMEM: on_blob never comes. */
 enum err sessions_ask_blob(struct sessions *s, struct str cluster, uint64_t action,
                            const struct profile *profile, uint64_t timeout_ms);
-/* False: there is no session to tell. */
-bool sessions_reclaim(struct sessions *s, struct str cluster, struct str machine, uint64_t grace_ms,
-                      int32_t preemptor_priority);
+/* False: there is no session to tell. The same action has the same instruction id, and the drain
+ * reports of it carry the action back. */
+bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, struct str machine,
+                      uint64_t grace_ms, int32_t preemptor_priority);
 /* `frame` is a whole ShardMessage from frame_write_node_state() (session_frame.h), written by the
  * thread that owns the resource names. `departed`: the machine is not bound to the cluster any
  * more. */
@@ -110,7 +113,7 @@ struct sessions_stats {
     uint64_t rollups, rollups_superseded, rollups_foreign, rollups_paused;
     uint64_t blobs, blobs_timed_out;
     uint64_t blobs_stray; /* answers that were late, unknown or given twice */
-    uint64_t reclaims, reclaim_acks;
+    uint64_t reclaims, reclaim_acks, drain_reports;
     uint64_t unread; /* sessions that were closed because their peer does not read */
     uint64_t stalled;
     uint64_t departed_dropped;

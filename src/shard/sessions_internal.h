@@ -52,6 +52,7 @@ struct session {
     struct list blobs;  /* that wait for its answers */
     struct timer timer; /* Hello is awaited */
     bool opened;        /* the owner knows of it */
+    bool reports_drains;
     bool over;
     bool closed_told; /* ... and that it is over */
 };
@@ -81,6 +82,8 @@ struct sessions {
     struct buf key; /* of the frame that is being put */
     struct sessions_stats stats;
     uint64_t seed;
+    uint64_t first_instruction; /* its id is this and the action, so that no two processes of a
+                                   shard give the same one */
     size_t departed_bytes;
     bool draining;
 };

@@ -86,6 +86,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     shard->io = options->io;
     if (options->log) shard->log = *options->log;
     if (!shard->options.cycle_ms) shard->options.cycle_ms = SHARD_CYCLE_MS;
+    shard->options.core.restarted = options->epoch > 1; /* the epoch counts the starts */
     err = copy_texts(shard, options);
     if (!err) err = shard_metrics_open(options->metrics, &shard->metrics, note);
     if (!err) err = open_audit(shard);

@@ -8,12 +8,20 @@ struct record {
     struct reclaim reclaim;
     uint64_t change; /* on disk once reclaims_saved() says so */
     bool replaced;
+    wall_time report_at; /* not before */
+    /* in this session: */
+    bool ordered;       /* the shard knows of the order */
+    bool told_draining; /* the shard said that the machine is Draining ... */
+    bool told_configured;
+    bool told;
+    bool departed; /* the machine left the cluster, or serves it anew: not reported any more */
     char texts[]; /* id, machine */
 };
 struct reclaims {
     struct map by_id;      /* struct record */
     struct map by_machine; /* the newest of each machine */
     uint64_t change, saved;
+    bool reporting;
 };
 
 enum err reclaims_open(uint64_t seed, struct reclaims **ret_reclaims)
@@ -84,6 +92,8 @@ static enum err add(struct reclaims *r, struct str id, struct str machine,
     record = map_get(&r->by_id, id);
     if (record) {
         record->reclaim.acknowledged = false;
+        record->ordered = true;
+        record->report_at = (wall_time){0};
         return ERR_EXISTS;
     }
     record = record_make(id, machine);
@@ -92,6 +102,7 @@ static enum err add(struct reclaims *r, struct str id, struct str machine,
     record->reclaim.preemptor_priority = like->preemptor_priority;
     record->reclaim.resumed = like->resumed;
     record->change = change;
+    record->ordered = !like->resumed;
     err = enter(r, record);
     if (err == ERR_FULL) note_set(note, "more than %d orders are under way", RECLAIMS_MAX);
     if (err) free(record);
@@ -124,6 +135,13 @@ enum err reclaims_restore(struct reclaims *r, struct str id, struct str machine,
     return add(r, id, machine, &like, 0, note);
 }
 
+void reclaims_restore_ended(struct reclaims *r, struct str id, bool drained)
+{
+    struct record *record = map_get(&r->by_id, id);
+
+    if (record) record->reclaim.phase = drained ? RECLAIM_DRAINED : RECLAIM_GAVE_UP;
+}
+
 uint64_t reclaims_change(const struct reclaims *r)
 {
     return r->change;
@@ -140,8 +158,12 @@ void reclaims_session(struct reclaims *r)
     struct map_entry *each;
     size_t cursor = 0;
 
-    while ((each = map_next(&r->by_id, &cursor)))
-        ((struct record *)each->value)->reclaim.acknowledged = false;
+    while ((each = map_next(&r->by_id, &cursor))) {
+        struct record *record = each->value;
+        record->reclaim.acknowledged = false;
+        record->ordered = record->told = record->told_draining = record->told_configured = false;
+        record->report_at = (wall_time){0};
+    }
 }
 
 static void forget(struct reclaims *r, struct record *record)
@@ -157,18 +179,95 @@ bool reclaims_started(struct reclaims *r, struct str id)
 {
     struct record *record = map_get(&r->by_id, id);
 
-    if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED) return false;
+    if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED ||
+        reclaim_is_over(record->reclaim.phase))
+        return false;
     record->reclaim.phase = RECLAIM_STARTED;
     return true;
 }
 
-bool reclaims_ended(struct reclaims *r, struct str id)
+/* It is over: kept for its report, or forgotten. False: forgotten. */
+static bool end(struct reclaims *r, struct record *record, bool drained)
+{
+    if (!r->reporting || record->departed) {
+        forget(r, record);
+        return false;
+    }
+    record->reclaim.phase = drained ? RECLAIM_DRAINED : RECLAIM_GAVE_UP;
+    record->report_at = (wall_time){0};
+    r->change++;
+    return true;
+}
+
+bool reclaims_ended(struct reclaims *r, struct str id, bool drained)
 {
     struct record *record = map_get(&r->by_id, id);
 
-    if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED) return false;
-    forget(r, record);
+    if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED ||
+        reclaim_is_over(record->reclaim.phase))
+        return false;
+    (void)end(r, record, drained);
     return true;
+}
+
+/* -- reports -- */
+
+/* Forgets those that are over, or of them only those that the shard did not name. */
+static void forget_over(struct reclaims *r, bool unnamed_only)
+{
+    struct map_entry *each;
+    size_t cursor = 0;
+
+    while ((each = map_next(&r->by_id, &cursor))) {
+        struct record *record = each->value;
+        if (!reclaim_is_over(record->reclaim.phase)) continue;
+        if (unnamed_only && (record->told || record->ordered)) continue;
+        forget(r, record);
+    }
+}
+
+void reclaims_reporting(struct reclaims *r, bool takes)
+{
+    r->reporting = takes;
+    if (!takes) forget_over(r, false);
+}
+
+void reclaims_sweep(struct reclaims *r)
+{
+    forget_over(r, true);
+}
+
+/* Configured after Draining is said of a machine that serves the cluster anew, or whose drain the
+ * provider refused; Configured alone by a shard that does not know of the order. */
+void reclaims_told(struct reclaims *r, struct str machine, enum machine_state state)
+{
+    struct record *record = map_get(&r->by_machine, machine);
+
+    if (!record || state == MACHINE_UNSPECIFIED) return;
+    if (state == MACHINE_DRAINING)
+        record->told_draining = true;
+    else if (state != MACHINE_CONFIGURED || record->told_draining)
+        record->departed = true;
+    else if (!record->told_configured)
+        record->report_at = (wall_time){0};
+    record->told = true;
+    record->told_configured = state == MACHINE_CONFIGURED;
+    if (record->departed && reclaim_is_over(record->reclaim.phase)) forget(r, record);
+}
+
+void reclaims_unsent(struct reclaims *r, struct str id, wall_time now)
+{
+    struct record *record = map_get(&r->by_id, id);
+
+    if (record) record->report_at.ms = now.ms + MS_PER_SECOND;
+}
+
+static bool report_is_due(const struct reclaims *r, const struct record *record, wall_time now)
+{
+    if (!r->reporting || now.ms < record->report_at.ms) return false;
+    if (reclaim_is_over(record->reclaim.phase)) return true;
+    return record->told_configured && !record->ordered && !record->departed &&
+           record->reclaim.phase != RECLAIM_ORDERED;
 }
 
 static void step_one(struct reclaims *r, struct record *record, wall_time now, bool connected,
@@ -176,10 +275,23 @@ static void step_one(struct reclaims *r, struct record *record, wall_time now, b
 {
     struct reclaim *reclaim = &record->reclaim;
 
-    if (record->replaced || now.ms >= reclaim->deadline.ms) {
-        each(context, record->replaced ? RECLAIM_REPLACED : RECLAIM_EXPIRED, reclaim);
+    if (record->replaced) {
+        each(context, RECLAIM_REPLACED, reclaim);
         forget(r, record);
         return;
+    }
+    if (!reclaim_is_over(reclaim->phase) && now.ms >= reclaim->deadline.ms) {
+        each(context, RECLAIM_EXPIRED, reclaim);
+        if (!end(r, record, false)) return;
+    }
+    if (reclaim_is_over(reclaim->phase) &&
+        now.ms >= add_sat_u64(reclaim->deadline.ms, RECLAIM_KEPT_MS)) {
+        forget(r, record);
+        return;
+    }
+    if (connected && report_is_due(r, record, now)) {
+        record->report_at.ms = now.ms + RECLAIM_REPORT_MS;
+        each(context, RECLAIM_REPORT, reclaim);
     }
     if (reclaim->phase == RECLAIM_ORDERED && record->change <= r->saved) {
         reclaim->phase = RECLAIM_BEGUN;
@@ -204,6 +316,15 @@ void reclaims_step(struct reclaims *r, wall_time now, bool connected, reclaim_du
 size_t reclaims_count(const struct reclaims *r)
 {
     return map_count(&r->by_id);
+}
+
+size_t reclaims_running(const struct reclaims *r)
+{
+    size_t cursor = 0, count = 0;
+    const struct reclaim *each;
+
+    while ((each = reclaims_next(r, &cursor))) count += !reclaim_is_over(each->phase);
+    return count;
 }
 
 const struct reclaim *reclaims_next(const struct reclaims *r, size_t *cursor)

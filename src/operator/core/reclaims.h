@@ -5,6 +5,11 @@
  *      +-----------------+---------- deadline ----------+--> over (expired)
  *                        a newer order of the machine   --> over (replaced)
  *
+ * To a shard that takes drain reports, an order that ended or expired is reported and kept until
+ * the shard says that the machine left the cluster; the report is repeated in every session and
+ * every RECLAIM_REPORT_MS. An order that still runs is reported to a shard that shows the machine
+ * as Configured: that shard was started since and does not know of it.
+ *
  * An order is begun only once it stands on disk, because the shard gives it once: after kill -9 it
  * is taken up from there with what is left of its grace. An acknowledgement says "no new work goes
  * there"; it is sent when the source says so, and again in every new session until the order ended.
@@ -15,14 +20,27 @@
 #define OPERATOR_CORE_RECLAIMS_H
 #include "base/time.h"
 #include "model/ids.h"
+#include "model/machine.h"
 
 enum {
     RECLAIMS_MAX = 1 << 16,
     RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* of an order that names none */
     RECLAIM_GRACE_MAX_MS = 7 * 86400 * 1000,
+    RECLAIM_REPORT_MS = 30 * 1000,
+    RECLAIM_KEPT_MS = 86400 * 1000, /* beyond its deadline, of one the shard never lets go of */
 };
 
-enum reclaim_phase { RECLAIM_ORDERED, RECLAIM_BEGUN, RECLAIM_STARTED };
+enum reclaim_phase {
+    RECLAIM_ORDERED,
+    RECLAIM_BEGUN,
+    RECLAIM_STARTED,
+    RECLAIM_DRAINED, /* ended well; kept for its report */
+    RECLAIM_GAVE_UP, /* the source gave up, or the grace ended; kept for its report */
+};
+static inline bool reclaim_is_over(enum reclaim_phase phase)
+{
+    return phase >= RECLAIM_DRAINED;
+}
 struct reclaim { /* views, valid until the next call that changes the table */
     struct str id, machine;
     wall_time deadline;
@@ -43,21 +61,38 @@ enum err reclaims_order(struct reclaims *reclaims, struct str id, struct str mac
 /* From disk. Errors as reclaims_order. */
 enum err reclaims_restore(struct reclaims *reclaims, struct str id, struct str machine,
                           wall_time deadline, int32_t preemptor_priority, struct note *note);
+/* ... which had ended. */
+void reclaims_restore_ended(struct reclaims *reclaims, struct str id, bool drained);
 /* What is on disk must follow this number; reclaims_saved() says up to which it does. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
 void reclaims_session(struct reclaims *reclaims); /* a new one: acknowledge again */
+/* Does the shard take drain reports? Without a call it does not: what ended is forgotten. */
+void reclaims_reporting(struct reclaims *reclaims, bool takes);
+/* The shard's word about a machine, in this session. */
+void reclaims_told(struct reclaims *reclaims, struct str machine, enum machine_state state);
+/* The shard told of all machines in this session: those it did not name left the cluster. */
+void reclaims_sweep(struct reclaims *reclaims);
 /* The source's word. False: no such order (it is over). */
 bool reclaims_started(struct reclaims *reclaims, struct str id);
-bool reclaims_ended(struct reclaims *reclaims, struct str id);
+bool reclaims_ended(struct reclaims *reclaims, struct str id, bool drained);
+/* The report found no room: it is due again in a second. */
+void reclaims_unsent(struct reclaims *reclaims, struct str id, wall_time now);
 
-enum reclaim_due { RECLAIM_BEGIN, RECLAIM_ACKNOWLEDGE, RECLAIM_EXPIRED, RECLAIM_REPLACED };
+enum reclaim_due {
+    RECLAIM_BEGIN,
+    RECLAIM_ACKNOWLEDGE,
+    RECLAIM_EXPIRED,
+    RECLAIM_REPLACED,
+    RECLAIM_REPORT, /* drained, given up, or still under way: see its phase */
+};
 typedef void reclaim_due_fn(void *context, enum reclaim_due due, const struct reclaim *reclaim);
 /* Calls `each` for everything that is due; one that expired or was replaced is gone when this
- * returns. `connected`: an acknowledgement can be sent. `each` must not change the table. */
+ * returns, unless it is kept for its report. `connected`: an acknowledgement can be sent. `each` must not change the table. */
 void reclaims_step(struct reclaims *reclaims, wall_time now, bool connected, reclaim_due_fn *each,
                    void *context);
 size_t reclaims_count(const struct reclaims *reclaims);
+size_t reclaims_running(const struct reclaims *reclaims); /* without those that are over */
 /* Walks in the order they came; *cursor begins at 0; NULL at the end. */
 const struct reclaim *reclaims_next(const struct reclaims *reclaims, size_t *cursor);
 const struct reclaim *reclaims_find(const struct reclaims *reclaims, struct str id); /* or NULL */

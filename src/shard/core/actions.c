@@ -124,6 +124,7 @@ static const char *task_reason(const struct task *task)
     static const char *const reasons[] = {
         [CAUSE_STUCK] = "stuck.again",
         [CAUSE_FAILED] = "failed.release",
+        [CAUSE_RESUMED] = "operator.resumed",
     };
 
     return task->cause == CAUSE_DECIDED ? action_reason(task->action) : reasons[task->cause];
@@ -160,9 +161,12 @@ void task_end(struct core *core, struct task *task, enum action_outcome outcome,
                  action_kind_name(task->action), STR_ARG(task->machine), STR_ARG(task->cluster),
                  action_outcome_name(outcome), STR_ARG(error));
     }
-    assert(core->hands->running > 0);
-    core->counts.inflight = --core->hands->running;
+    if (task->step != STEP_OPERATOR) {
+        assert(core->hands->running > 0);
+        core->counts.inflight = --core->hands->running;
+    }
     task_close(core, task, now);
+    core->counts.drains_waiting = (uint32_t)core->hands->operator_due.count;
 }
 
 void task_done(struct core *core, struct task *task, bool good, mono_time now, struct effects *out)

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "shard/core/core_internal.h"
+#include "shard/core/hands.h"
 
 void clients_init(struct clients *clients, size_t max, uint64_t seed)
 {
@@ -109,9 +109,10 @@ static enum err resync(struct core *core, struct str cluster, struct effects *ou
     return err;
 }
 
-enum err core_session(struct core *core, struct str cluster, bool open, mono_time now,
+enum err core_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
                       struct effects *out)
 {
+    bool open = link != OPERATOR_AWAY;
     size_t before = out->count;
     struct client *client = client_find(&core->clients, cluster);
     bool known = client != NULL, had = known && client->session;
@@ -131,6 +132,13 @@ enum err core_session(struct core *core, struct str cluster, bool open, mono_tim
         return err;
     }
     hints_forget(client); /* another stream: what the last one heard does not count */
+    if (open) {
+        client->met = true;
+        client->reports_drains = link == OPERATOR_REPORTS_DRAINS;
+    } else if (had) {
+        client->left = now;
+    }
+    drains_session(core, cluster, link, now, out);
     return ERR_OK;
 }
 

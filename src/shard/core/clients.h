@@ -46,6 +46,9 @@ struct hints { /* open addressing by slot; size: a power of two, or 0 */
 struct client {
     struct str name;
     bool session;
+    bool met;            /* there was a session since the start */
+    bool reports_drains; /* the last session's operator does */
+    mono_time left;      /* when the last session ended */
     struct quarantine quarantine;
     uint64_t rejected; /* roll-ups */
     mono_time seen;    /* the last time it had a session, demand or machines */

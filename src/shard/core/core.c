@@ -29,6 +29,7 @@ static struct core_options options_filled(const struct core_options *given)
     default_u32(&o.queue_max, 64 << 10);
     default_ms(&o.execute_timeout_ms, 30 * MS_PER_SECOND);
     default_ms(&o.bootstrap_timeout_ms, 30 * MS_PER_SECOND);
+    default_ms(&o.operator_return_ms, 120 * MS_PER_SECOND);
     default_ms(&o.capacity_interval_ms, 5 * MS_PER_SECOND);
     default_u32(&o.hints_most, 2500);
     default_ms(&o.rest_first_ms, 30 * MS_PER_SECOND);

@@ -8,6 +8,7 @@
  *   provider  List records, tombstones, the end of a List     core_list_*
  *             how a call of an action ended, what Get said     core_answered, core_got
  *   operator  a session began or ended, a roll-up, a blob      core_session, core_rollup, core_blob
+ *             how far it has drained a machine                 core_drain_report
  *   time      the cycle                                        core_cycle
  *   above     which domains are ours                           core_scope
  *
@@ -49,6 +50,11 @@ struct core_options {
     uint32_t queue_max;   /* actions that wait for their turn; 0: 65,536. At the bound the rest is
                              dropped, counted, and derived again by a cycle that follows soon */
     uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* 0: 30 s each */
+    /* How long a drain waits for an operator that was connected and is away. 0: 2 min. */
+    uint64_t operator_return_ms;
+    /* An earlier process of this shard had operators, too: until operator_return_ms after the start
+     * every cluster counts as one whose operator is away. */
+    bool restarted;
     uint64_t capacity_interval_ms;                     /* 0: 5 s */
     uint32_t hints_most;                        /* of capacity, said again in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the kind's own */
@@ -101,10 +107,28 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
 /* One that could not be read. */
 void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out);
-/* A session was installed (the state of every machine bound to the cluster follows) or is gone
- * (its waiting blobs were answered by the driver). */
-enum err core_session(struct core *core, struct str cluster, bool open, mono_time now,
+enum operator_link {
+    OPERATOR_AWAY,           /* the session is gone; the driver answered its waiting blobs */
+    OPERATOR_CONNECTED,      /* a session was installed */
+    OPERATOR_REPORTS_DRAINS, /* likewise, and the operator reports when it has drained a machine */
+};
+/* After a session was installed the state of every machine bound to the cluster follows, and every
+ * reclaim that waits for its operator. */
+enum err core_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
                       struct effects *out);
+/* What an operator says of a reclaim. */
+struct drain_report {
+    struct str cluster; /* the session's */
+    struct str machine;
+    uint64_t action;  /* of the RECLAIM effect; a number this process never gave: the reclaim is an
+                         earlier process's */
+    bool drained;     /* false: the operator still drains the machine, or gave up */
+    uint64_t left_ms; /* of the grace; when not drained */
+    struct str error; /* not empty: the operator gave up */
+};
+/* A report about a machine that is not drained for this cluster is ignored. */
+void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,
+                       wall_time wall, struct effects *out);
 
 /* -- the cycle: cycle.c -- */
 enum cycle_phase {
@@ -236,6 +260,9 @@ struct machine_facts {
     enum resting_why why; /* when it rests; the rest of these likewise */
     uint32_t refusals, asked;
     uint64_t left_ms;
+    bool operator_drains;      /* Draining: the provider's drain waits for the operator */
+    bool operator_away;        /* ... which is not connected */
+    uint64_t operator_left_ms; /* until the provider drains the machine anyway */
 };
 /* ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_machine(struct core *core, struct str id, mono_time now,
@@ -267,6 +294,16 @@ struct holding {
 enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena *arena,
                        struct holding **ret_rows, size_t *ret_count);
 
+/* How the wait of a drain for its operator ended. */
+enum drain_wait {
+    DRAIN_WAIT_DRAINED,     /* the operator reported the machine drained */
+    DRAIN_WAIT_GRACE_ENDED, /* the grace ended first */
+    DRAIN_WAIT_AWAY,        /* the operator was away and did not return in time */
+    DRAIN_WAIT_NO_OPERATOR, /* no wait: no operator was connected, or it was away for too long */
+    DRAIN_WAIT_COUNT
+};
+const char *drain_wait_name(enum drain_wait wait); /* "grace_ended" */
+
 /* Plain numbers since the start; the driver copies them to the metrics after every event. */
 struct core_counts {
     uint64_t cycles;
@@ -282,6 +319,8 @@ struct core_counts {
     uint64_t called_again;       /* calls made again because a passing state lasted */
     uint64_t given_back;         /* Failed machines that Delete was tried on */
     uint64_t delete_unsupported; /* of those and of releases: the provider does not offer it */
+    uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* how they ended */
+    uint32_t drains_waiting;                /* for an operator, now */
     uint32_t queued, inflight;
     uint32_t in_doubt; /* machines that the provider is asked for */
     /* gauges, of the last cycle */

@@ -106,6 +106,13 @@ void hands_close(struct core *core);
 /* An action of this machine is queued or under way, or ended while the List was that is read now,
  * so that its record may be older than what we know. */
 bool core_is_pending(const struct core *core, struct str machine);
+/* The only action of the machine waits for its operator: the provider was not asked anything yet,
+ * so what it says of the machine is believed. `said` NULL: the provider does not know the machine.
+ * True: the wait is over, and the machine is not pending for this record any more. */
+bool hands_overtaken(struct core *core, struct str machine, const struct machine *said,
+                     mono_time now, struct effects *out);
+/* Would hands_overtaken() say yes to a machine that the provider does not know? */
+bool hands_waits_for_operator(const struct core *core, struct str machine);
 /* A delta names this machine, and will not say it again: of a pending one it is asked for later,
  * and a Get that is under way may be older. Also when a full List names a pending one, because a
  * delta may follow it. */

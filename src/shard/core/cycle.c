@@ -231,7 +231,10 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
 
     core_begin(core);
     core->counts.cycles++;
+    if (!core->hands->opened) core->hands->opened_at = now;
+    core->hands->opened = true;
     tasks_overdue(core, now, out);
+    drains_due(core, now, out);
     concerns_run(core, now, out);
     clients_sweep(core, now);
     scope_sweep(core, now, out);

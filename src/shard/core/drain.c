@@ -1,34 +1,115 @@
-/* Reclaim and Preempt: Configured -> Draining -> Idle. The operator hears of it first, so that its
- * evictions run ahead of the provider's drain; nobody waits for them, the grace keeps the two
- * together. For whom the machine is drained stays on it as a promise. */
+/* Reclaim and Preempt: Configured -> Draining -> Idle. For whom the machine is drained stays on it
+ * as a promise.
+ *
+ *   told the operator --> waits (STEP_OPERATOR) --> the provider's Drain --> Idle
+ *
+ * The operator is told first: it cordons the node and evicts. An operator that reports its drains
+ * is waited for until it says that the machine is drained, at most until the grace ends; the wait
+ * holds no place among the running actions. An operator that was connected and is away has
+ * operator_return_ms from the end of its session to return, never beyond the grace; when it
+ * returns it is told again, under the same number. Operators that do not report their drains are
+ * told and not waited for, and without any operator the provider drains at once.
+ *
+ * The provider hears nothing of the machine before the wait is over. A process that starts
+ * meanwhile finds the machine Configured; the operator reports the reclaim that it still carries
+ * out, and the drain goes on from there (CAUSE_RESUMED). */
 #include "shard/core/hands.h"
 
-static bool reclaim_tell(struct core *core, struct task *task, struct effects *out)
+/* What a provider gets to shut an empty machine down, when the operator used up the grace. */
+enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
+
+const char *drain_wait_name(enum drain_wait wait)
+{
+    static const char *const names[DRAIN_WAIT_COUNT] = {
+        [DRAIN_WAIT_DRAINED] = "drained",
+        [DRAIN_WAIT_GRACE_ENDED] = "grace_ended",
+        [DRAIN_WAIT_AWAY] = "operator_away",
+        [DRAIN_WAIT_NO_OPERATOR] = "no_operator",
+    };
+
+    assert(wait < DRAIN_WAIT_COUNT);
+    return names[wait];
+}
+
+static mono_time grace_end(const struct task *task)
+{
+    return mono_after(task->since, task->grace_ms);
+}
+
+static void drain_wait_ended(struct core *core, enum drain_wait wait)
+{
+    core->counts.drain_waits[wait]++;
+}
+
+/* --- whom to wait for --- */
+
+/* Until when an operator without a session may return. False: there is none to wait for. */
+static bool operator_returns_until(const struct core *core, struct str cluster,
+                                   mono_time *ret_until)
+{
+    const struct client *client = client_find(&core->clients, cluster);
+
+    if (client && client->met) {
+        *ret_until = mono_after(client->left, core->options.operator_return_ms);
+        return client->reports_drains;
+    }
+    *ret_until = mono_after(core->hands->opened_at, core->options.operator_return_ms);
+    return core->options.restarted;
+}
+
+/* Until when the drain that begins now waits for the operator. False: it does not. */
+static bool operator_wait(struct core *core, struct task *task, mono_time now,
+                          mono_time *ret_until, struct effects *out)
+{
+    const struct client *client = client_find(&core->clients, task->cluster);
+    mono_time returns = {0}, end = mono_after(now, task->grace_ms);
+
+    *ret_until = end;
+    if (client && client->session) return client->reports_drains && !mono_due(end, now);
+    if (operator_returns_until(core, task->cluster, &returns) && !mono_due(returns, now)) {
+        *ret_until = mono_min(end, returns);
+        core_log(out, CORE_WARN, "drain waits for an operator that is away",
+                 "machine=%.*s cluster=%.*s most_ms=%llu", STR_ARG(task->machine),
+                 STR_ARG(task->cluster),
+                 (unsigned long long)mono_elapsed_ms(now, *ret_until));
+        return !mono_due(*ret_until, now);
+    }
+    drain_wait_ended(core, DRAIN_WAIT_NO_OPERATOR);
+    core_log(out, CORE_WARN,
+             task->action == ACTION_RECLAIM
+                 ? "reclaim fallback: no operator session; PDB-respecting drain skipped"
+                 : "preempt fallback: no operator session; PDB-respecting drain skipped",
+             "machine=%.*s cluster=%.*s", STR_ARG(task->machine), STR_ARG(task->cluster));
+    return false;
+}
+
+/* False: no memory. Without a session there is nobody to tell, and that is fine. */
+static bool operator_tell(struct core *core, struct task *task, uint64_t grace_ms,
+                          struct effects *out)
 {
     struct effect *effect;
 
-    if (!core_has_session(core, task->cluster)) {
-        if (task->action == ACTION_RECLAIM)
-            core_log(out, CORE_WARN,
-                     "reclaim fallback: no operator session; PDB-respecting drain skipped",
-                     "machine=%.*s cluster=%.*s", STR_ARG(task->machine), STR_ARG(task->cluster));
-        return true;
-    }
+    if (!core_has_session(core, task->cluster)) return true;
     effect = task_effect(task, EFFECT_RECLAIM, 0, out);
     if (!effect) return false;
-    effect->drain.grace_ms = task->grace_ms;
+    effect->drain.grace_ms = grace_ms;
     effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
     return true;
 }
 
+/* --- the beginning --- */
+
 static bool draining(struct core *core, struct task *task, struct machine *m, mono_time now,
                      wall_time wall, struct effects *out)
 {
-    if (!reclaim_tell(core, task, out)) { /* nothing began: derived again */
+    /* An operator that reported the reclaim knows of it. */
+    if (task->cause != CAUSE_RESUMED && !operator_tell(core, task, task->grace_ms, out)) {
+        /* nothing began: derived again */
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
         return false;
     }
     task->since = now;
+    task->draining = true;
     m->state = MACHINE_DRAINING;
     m->promised = (struct machine_promise){0};
     if (task->key.cluster.len)
@@ -40,11 +121,34 @@ static bool draining(struct core *core, struct task *task, struct machine *m, mo
     return task_move(core, task, m, false, now, out);
 }
 
+/* The grace that is left, but time enough to shut the machine down, unless there never was. */
+static uint64_t provider_grace_ms(const struct task *task, mono_time now)
+{
+    uint64_t left = mono_elapsed_ms(now, grace_end(task));
+
+    if (!task->draining) return task->grace_ms;
+    if (task->cause == CAUSE_RESUMED) return max_u64(left, PROVIDER_GRACE_LEAST_MS);
+    return min_u64(task->grace_ms, max_u64(left, PROVIDER_GRACE_LEAST_MS));
+}
+
+/* Machines that are drained already, by their operator or by the provider, are asked for only. */
+static void provider_drain(struct core *core, struct task *task, mono_time now, struct effects *out)
+{
+    uint64_t grace_ms = provider_grace_ms(task, now);
+    struct effect *effect;
+
+    task->passed_over = MACHINE_UNSPECIFIED; /* what a List said of it before says nothing now */
+    effect = task_call(core, task, EFFECT_DRAIN, now, out);
+    if (!effect) return;
+    effect->drain.grace_ms = grace_ms;
+    effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
+}
+
 void drain_begin(struct core *core, struct task *task, mono_time now, wall_time wall,
                  struct effects *out)
 {
-    bool again = task->cause == CAUSE_STUCK;
-    struct effect *effect;
+    bool again = task->cause == CAUSE_STUCK || task->draining, wait = false;
+    mono_time until = {0};
     struct machine m;
 
     if (!task_machine(core, task, &m, now, out)) return;
@@ -53,12 +157,189 @@ void drain_begin(struct core *core, struct task *task, mono_time now, wall_time 
         task_done(core, task, false, now, out); /* nothing is left to do */
         return;
     }
-    if (!again && !draining(core, task, &m, now, wall, out)) return;
-    effect = task_call(core, task, EFFECT_DRAIN, now, out);
-    if (!effect) return;
-    effect->drain.grace_ms = task->grace_ms;
-    effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
+    if (!again) {
+        wait = !task->drained && operator_wait(core, task, now, &until, out);
+        if (wait && task_hold_reserve(core)) { /* nothing began: derived again */
+            task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+            return;
+        }
+        if (!draining(core, task, &m, now, wall, out)) return;
+    }
+    if (wait)
+        task_hold(core, task, until);
+    else
+        provider_drain(core, task, now, out);
 }
+
+/* --- the wait --- */
+
+static struct task *held_task(const struct core *core, struct str machine)
+{
+    struct task *task = task_find(core, machine);
+
+    return task && task->step == STEP_OPERATOR ? task : NULL;
+}
+
+static void wait_over(struct core *core, struct task *task, enum drain_wait wait)
+{
+    drain_wait_ended(core, wait);
+    task->drained = true;
+    task_unhold(core, task);
+}
+
+void drains_due(struct core *core, mono_time now, struct effects *out)
+{
+    struct heap_node *node;
+
+    while ((node = heap_peek(&core->hands->operator_due)) && node->due <= now.ms) {
+        struct task *task = CONTAINER_OF(node, struct task, overdue);
+        bool ended = mono_due(grace_end(task), now);
+        core_log(out, CORE_WARN,
+                 ended ? "grace ended before the operator reported the machine drained"
+                       : "operator did not return in time to drain its machine",
+                 "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
+                 STR_ARG(task->cluster),
+                 (unsigned long long)mono_elapsed_ms(task->since, now));
+        wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
+    }
+}
+
+/* --- operators that come and go --- */
+
+/* An operator that returned is told again: it may have been away when the drain began, or have lost
+ * what it was told. It knows the reclaim by its number. */
+static void operator_is_back(struct core *core, struct task *task, enum operator_link link,
+                             mono_time now, struct effects *out)
+{
+    uint64_t left_ms = mono_elapsed_ms(now, grace_end(task));
+
+    if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_tell(core, task, left_ms, out);
+    if (link == OPERATOR_REPORTS_DRAINS)
+        (void)heap_put(&core->hands->operator_due, &task->overdue, grace_end(task).ms);
+    else
+        wait_over(core, task, DRAIN_WAIT_NO_OPERATOR);
+}
+
+void drains_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
+                    struct effects *out)
+{
+    mono_time until = mono_after(now, core->options.operator_return_ms);
+    size_t count = 0, held = 0;
+    struct str *ids = NULL;
+
+    if (!inventory_cluster_count(core->inventory, cluster, MACHINE_DRAINING)) return;
+    /* Without memory their waits end as they would have. */
+    if (inventory_bound(core->inventory, cluster, &core->scratch, &ids, &count)) return;
+    for (size_t i = 0; i < count; i++) {
+        struct task *task = held_task(core, ids[i]);
+        if (!task) continue;
+        held++;
+        if (link != OPERATOR_AWAY)
+            operator_is_back(core, task, link, now, out);
+        else
+            (void)heap_put(&core->hands->operator_due, &task->overdue,
+                           mono_min(grace_end(task), until).ms);
+    }
+    if (held && link == OPERATOR_CONNECTED) (void)effects_add(out, EFFECT_CYCLE_SOON);
+    if (held && link == OPERATOR_AWAY)
+        core_log(out, CORE_WARN, "operator went away while it drains machines",
+                 "cluster=%.*s machines=%zu return_ms=%llu", STR_ARG(cluster), held,
+                 (unsigned long long)core->options.operator_return_ms);
+}
+
+/* --- reports --- */
+
+/* Was this number given by this process? One of an earlier process hits both bounds by an accident
+ * of one in some billions. */
+static bool number_is_ours(const struct core *core, uint64_t number)
+{
+    uint32_t serial = (uint32_t)(number >> 32), slot = (uint32_t)number;
+
+    return serial && serial <= core->hands->serial && slot < core->hands->slots.used;
+}
+
+/* An earlier process of this shard ordered the reclaim, and found no time to drain the machine. */
+static void drain_resume(struct core *core, const struct drain_report *report, mono_time now,
+                         struct effects *out)
+{
+    struct action action = {.kind = ACTION_RECLAIM,
+                            .machine = report->machine,
+                            .cluster = report->cluster,
+                            .grace_ms = report->drained
+                                            ? PROVIDER_GRACE_LEAST_MS
+                                            : min_u64(report->left_ms, RECLAIM_GRACE_MS)};
+    const struct concern *c = concern_find(core, report->machine);
+    struct inventory_entry entry;
+    struct task *task;
+
+    if (core->options.paused || core->options.dry_run) return;
+    if (c && c->kind != CONCERN_QUIET) return; /* it is not known what the machine is */
+    if (core_get(core, report->machine, &entry) || entry.machine.state != MACHINE_CONFIGURED ||
+        !str_equal(entry.machine.cluster, report->cluster))
+        return;
+    if (task_open(core, &action, NULL, CAUSE_RESUMED, now, &task)) return; /* reported again */
+    task->drained = report->drained;
+    core_log(out, CORE_WARN, "drain resumed: its operator was told by an earlier process",
+             "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(task->machine),
+             STR_ARG(task->cluster), report->drained ? "true" : "false",
+             (unsigned long long)task->grace_ms);
+}
+
+void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,
+                       wall_time wall, struct effects *out)
+{
+    struct task *task = task_find(core, report->machine);
+
+    core_begin(core);
+    if (!task) {
+        if (!number_is_ours(core, report->action)) drain_resume(core, report, now, out);
+    } else if (task->step == STEP_OPERATOR && str_equal(task->cluster, report->cluster) &&
+               (task->number == report->action || task->cause == CAUSE_RESUMED)) {
+        if (report->drained)
+            wait_over(core, task, DRAIN_WAIT_DRAINED);
+        else if (report->error.len)
+            core_log(out, CORE_WARN, "operator could not drain its machine",
+                     "machine=%.*s cluster=%.*s error=%.*s", STR_ARG(task->machine),
+                     STR_ARG(task->cluster), STR_ARG(report->error));
+    }
+    hands_run(core, now, wall, out);
+}
+
+void drain_facts(const struct core *core, struct str machine, mono_time now,
+                 struct machine_facts *facts)
+{
+    const struct task *task = held_task(core, machine);
+
+    if (!task) return;
+    facts->operator_drains = true;
+    facts->operator_away = !core_has_session(core, task->cluster);
+    facts->operator_left_ms = mono_elapsed_ms(now, (mono_time){task->overdue.due});
+}
+
+/* --- what the provider says meanwhile --- */
+
+bool hands_waits_for_operator(const struct core *core, struct str machine)
+{
+    return held_task(core, machine) && !task_ended_in_list(core, machine);
+}
+
+bool hands_overtaken(struct core *core, struct str machine, const struct machine *said,
+                     mono_time now, struct effects *out)
+{
+    struct task *task = held_task(core, machine);
+
+    if (!task || task_ended_in_list(core, machine)) return false;
+    if (said && said->state == MACHINE_CONFIGURED && str_equal(said->cluster, task->cluster))
+        return false; /* as it was when the wait began */
+    concern_passing(core, task, now); /* until the record is taken: it may find no memory */
+    task_end(core, task, OUTCOME_STALE_STATE,
+             said ? STR("the machine changed while its operator drained it")
+                  : STR("the machine went while its operator drained it"),
+             now, out);
+    return true;
+}
+
+/* --- the provider's answer --- */
 
 void drain_answered(struct core *core, struct task *task, const struct call_answer *answer,
                     mono_time now, struct effects *out)

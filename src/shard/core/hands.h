@@ -23,7 +23,8 @@
 
 enum task_step {
     STEP_WAITING,
-    STEP_CREATE, /* asked for, not answered, and so on */
+    STEP_OPERATOR, /* Draining: the operator evicts; the provider was not asked yet. Not running */
+    STEP_CREATE,   /* asked for, not answered, and so on */
     STEP_BLOB,
     STEP_CONFIGURE,
     STEP_DRAIN,
@@ -34,11 +35,13 @@ enum task_cause {
     CAUSE_DECIDED,
     CAUSE_STUCK,  /* its passing state lasts: the call is made again */
     CAUSE_FAILED, /* the provider calls it Failed: it is given back by Delete */
+    CAUSE_RESUMED, /* its operator drains it, by the order of an earlier process of this shard */
 };
 struct task {
     struct table_link link;   /* by machine */
     struct list place;        /* among the waiting or the ended; alone while it runs */
-    struct heap_node overdue; /* when not even the driver's deadline was heard of */
+    struct heap_node overdue; /* when not even the driver's deadline was heard of; STEP_OPERATOR:
+                                 in `operator_due`, when the wait ends */
     uint64_t number;          /* the action of its effects */
     struct kind *kind;        /* Bootstrap, Provision: the profile of the Need; held */
     enum action_kind action;
@@ -46,6 +49,8 @@ struct task {
     enum task_cause cause;
     enum machine_state passed_over; /* what a List said of it meanwhile; 0: nothing */
     bool planned;                   /* the inventory counts it as begun, or need not */
+    bool draining;                  /* the machine was made Draining, and the operator was told */
+    bool drained;                   /* the operator need not be waited for any more */
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
@@ -64,6 +69,8 @@ enum err task_open(struct core *core, const struct action *action, const struct 
 void task_close(struct core *core, struct task *task, mono_time now);
 struct task *task_find(const struct core *core, struct str machine); /* not ended; NULL */
 struct task *task_numbered(const struct core *core, uint64_t number);
+/* A task of the machine ended while the List was that is read now: its record may be older. */
+bool task_ended_in_list(const struct core *core, struct str machine);
 /* Get told of it while a List is read, whose record may be older. Without memory for that the List
  * is believed, and the next one corrects it. */
 void task_shield(struct core *core, struct str machine);
@@ -74,6 +81,11 @@ void hands_run(struct core *core, mono_time now, wall_time wall, struct effects 
 /* The next answer of this task is due in `timeout_ms`. */
 void task_await(struct core *core, struct task *task, enum task_step step, uint64_t timeout_ms,
                 mono_time now);
+/* A task that runs gives its place to others and waits for the operator until `until`; room for it
+ * was reserved (ERR_NOMEM). Then it goes back to the head of the queue. */
+enum err task_hold_reserve(struct core *core);
+void task_hold(struct core *core, struct task *task, mono_time until);
+void task_unhold(struct core *core, struct task *task);
 
 /* --- how they go: actions.c --- */
 
@@ -131,6 +143,13 @@ void drain_begin(struct core *core, struct task *task, mono_time now, wall_time 
                  struct effects *out);
 void drain_answered(struct core *core, struct task *task, const struct call_answer *answer,
                     mono_time now, struct effects *out);
+/* The operator of `cluster` came or went: the drains that wait for it. */
+void drains_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
+                    struct effects *out);
+void drain_facts(const struct core *core, struct str machine, mono_time now,
+                 struct machine_facts *facts);
+/* Drains whose wait is over go back to the queue. Before the decision of a cycle. */
+void drains_due(struct core *core, mono_time now, struct effects *out);
 void delete_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
 void delete_answered(struct core *core, struct task *task, const struct call_answer *answer,
                      mono_time now, struct effects *out);
@@ -194,8 +213,9 @@ struct hands {
     struct rooms slots; /* by the low half of a task's number */
     struct list waiting, ended;
     struct heap overdue;
-    uint32_t serial; /* the high half of the last number */
-    uint32_t queued, running;
+    struct heap operator_due; /* tasks in STEP_OPERATOR */
+    uint32_t serial;          /* the high half of the last number */
+    uint32_t queued, running; /* not counted: those in STEP_OPERATOR */
     bool dropped; /* an action found the queue full: a cycle is to follow when it has drained */
     bool list_open;
     uint32_t list_cycles; /* since the List that is read began */
@@ -205,6 +225,8 @@ struct hands {
     struct heap due;
     uint32_t asking;
     bool lost;
+    bool opened; /* `opened_at` is known */
+    mono_time opened_at;
 };
 
 /* For tests: at most one task per machine, every count right, and nobody in a passing state or

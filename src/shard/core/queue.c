@@ -13,6 +13,7 @@ enum err hands_open(struct core *core)
     list_init(&h->waiting);
     list_init(&h->ended);
     heap_init(&h->overdue, (size_t)core->options.concurrency);
+    heap_init(&h->operator_due, core->options.machines_max);
     heap_init(&h->due, core->options.machines_max);
     core->hands = h;
     return ERR_OK;
@@ -36,6 +37,7 @@ void hands_close(struct core *core)
 
     if (!h) return;
     heap_deinit(&h->overdue);
+    heap_deinit(&h->operator_due);
     heap_deinit(&h->due);
     for (uint32_t i = 0; i < h->tasks.bucket_count; i++)
         while (h->tasks.buckets[i])
@@ -72,6 +74,18 @@ struct task *task_numbered(const struct core *core, uint64_t number)
     struct task *task = slot < slots->used ? rooms_get(slots, slot) : NULL;
 
     return task && task->number == number ? task : NULL;
+}
+
+bool task_ended_in_list(const struct core *core, struct str machine)
+{
+    uint32_t hash = id_hash(core, machine);
+
+    TABLE_EACH(&core->hands->tasks, hash, link)
+    {
+        const struct task *task = CONTAINER_OF(link, struct task, link);
+        if (task->step == STEP_ENDED && str_equal(task->machine, machine)) return true;
+    }
+    return false;
 }
 
 bool core_is_pending(const struct core *core, struct str machine)
@@ -254,7 +268,7 @@ void task_close(struct core *core, struct task *task, mono_time now)
      * through all machines. */
     if (inventory_unplan(core->inventory, task->machine) == ERR_NOMEM) h->lost = true;
     rooms_give(&h->slots, (uint32_t)task->number);
-    heap_remove(&h->overdue, &task->overdue);
+    heap_remove(task->step == STEP_OPERATOR ? &h->operator_due : &h->overdue, &task->overdue);
     list_remove(&task->place);
     task->step = STEP_ENDED;
     if (h->list_open) {
@@ -298,6 +312,45 @@ void task_await(struct core *core, struct task *task, enum task_step step, uint6
     /* Room was taken when it began; see task_begin. */
     (void)heap_put(&core->hands->overdue, &task->overdue,
                    add_sat_u64(now.ms, timeout_ms + OVERDUE_MS));
+}
+
+static void held_count(struct core *core)
+{
+    struct hands *h = core->hands;
+
+    core->counts.drains_waiting = (uint32_t)h->operator_due.count;
+    core->counts.inflight = h->running;
+    core->counts.queued = h->queued;
+}
+
+enum err task_hold_reserve(struct core *core)
+{
+    return heap_reserve(&core->hands->operator_due, core->hands->operator_due.count + 1);
+}
+
+void task_hold(struct core *core, struct task *task, mono_time until)
+{
+    struct hands *h = core->hands;
+    enum err err = heap_put(&h->operator_due, &task->overdue, until.ms);
+
+    assert(!err && h->running > 0); /* reserved */
+    (void)err;
+    task->step = STEP_OPERATOR;
+    h->running--;
+    held_count(core);
+}
+
+/* At the head: it has waited long enough, and everything that waits for a cycle to plan it stays
+ * behind it (tasks_plan). */
+void task_unhold(struct core *core, struct task *task)
+{
+    struct hands *h = core->hands;
+
+    heap_remove(&h->operator_due, &task->overdue);
+    task->step = STEP_WAITING;
+    list_prepend(&h->waiting, &task->place);
+    h->queued++;
+    held_count(core);
 }
 
 static void task_begin(struct core *core, struct task *task, mono_time now, wall_time wall,

@@ -3,7 +3,9 @@
  * Most records say what is known, and cost one look (inventory_see). The others, in this order:
  *
  *   1. a machine with an action of ours is not looked at: a List lags behind the calls it runs
- *      beside, and what it says of the machine is older than what the answer will say;
+ *      beside, and what it says of the machine is older than what the answer will say. A drain that
+ *      waits for its operator made no call yet: it ends when the provider says that the machine is
+ *      not Configured any more;
  *   2. a record that breaks its invariant is refused and counted; the old one stays;
  *   3. a machine that rests after a refusal is not made available again before its time;
  *   4. a known machine takes what the provider owns, and keeps what is ours as long as the binding
@@ -231,6 +233,18 @@ static struct record record_of(const struct machine *said, const struct label *m
     return (struct record){said, metadata, metadata_count, got};
 }
 
+/* The machine has an action of ours, and the record is believed all the same. */
+static bool overtakes(struct core *core, const struct record *record, mono_time now,
+                      struct effects *out)
+{
+    enum machine_fault fault;
+    struct note note;
+
+    return hands_waits_for_operator(core, record->machine->id) &&
+           !machine_check(record->machine, &fault, &note) &&
+           hands_overtaken(core, record->machine->id, record->machine, now, out);
+}
+
 enum err core_list_machine(struct core *core, const struct machine *machine,
                            const struct label *metadata, size_t metadata_count, mono_time now,
                            struct effects *out)
@@ -250,7 +264,7 @@ enum err core_list_machine(struct core *core, const struct machine *machine,
         refuse(core, machine->id, MACHINE_FAULT_STRUCTURAL, "this List named it before", out);
         return ERR_OK;
     }
-    if (core_is_pending(core, machine->id)) {
+    if (core_is_pending(core, machine->id) && !overtakes(core, &record, now, out)) {
         hands_told(core, machine->id, machine->state);
         return ERR_OK;
     }
@@ -288,14 +302,14 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
 {
     core_begin(core);
     core->listing.records++;
-    if (core_is_pending(core, id)) {
+    if (core_is_pending(core, id) && !hands_overtaken(core, id, NULL, now, out)) {
         core->full_list_wanted = true; /* a delta says it once; a full List says it again */
         return;
     }
     reconcile_gone(core, id, now, out);
 }
 
-/* Those that may go: without an action of ours. */
+/* Those that may go: without an action of ours that the provider knows of. */
 static enum err missing(struct core *core, uint32_t since, struct str **ret_ids, size_t *ret_count)
 {
     struct str *ids;
@@ -304,7 +318,8 @@ static enum err missing(struct core *core, uint32_t since, struct str **ret_ids,
 
     if (err) return err;
     for (size_t i = 0; i < count; i++)
-        if (!core_is_pending(core, ids[i])) ids[kept++] = ids[i];
+        if (!core_is_pending(core, ids[i]) || hands_waits_for_operator(core, ids[i]))
+            ids[kept++] = ids[i];
     *ret_ids = ids;
     *ret_count = kept;
     return ERR_OK;
@@ -319,12 +334,14 @@ static bool suspicious(const struct core *core, size_t count)
     return count >= REMOVALS_MIN && (double)count > core->options.removal_fraction * machines;
 }
 
-static void remove_all(struct core *core, const struct str *ids, size_t count, struct effects *out)
+static void remove_all(struct core *core, const struct str *ids, size_t count, mono_time now,
+                       struct effects *out)
 {
     for (size_t i = 0; i < count; i++) {
         if (i < LIST_LINES_MOST)
             core_log(out, CORE_INFO, "machine gone from the provider's List", "machine=%.*s",
                      STR_ARG(ids[i]));
+        (void)hands_overtaken(core, ids[i], NULL, now, out);
         if (core_drop(core, ids[i], "gone: the provider does not list it any more", out)) {
             core_log(out, CORE_WARN, "inventory remove failed", "left=%zu", count - i);
             return; /* the next List finds them missing again */
@@ -335,7 +352,7 @@ static void remove_all(struct core *core, const struct str *ids, size_t count, s
 }
 
 /* A full List was read to its end. */
-static void remove_missing(struct core *core, struct effects *out)
+static void remove_missing(struct core *core, mono_time now, struct effects *out)
 {
     struct listing *l = &core->listing;
     struct str *ids = NULL;
@@ -353,7 +370,7 @@ static void remove_missing(struct core *core, struct effects *out)
     }
     if (!suspicious(core, count)) {
         l->holds = 0;
-        remove_all(core, ids, count, out);
+        remove_all(core, ids, count, now, out);
         return;
     }
     if (l->holds++ == 0) l->first_held = l->number;
@@ -370,7 +387,7 @@ static void remove_missing(struct core *core, struct effects *out)
     if (missing(core, l->first_held, &ids, &count)) return;
     core_log(out, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d", count,
              REMOVAL_CONFIRMATIONS);
-    remove_all(core, ids, count, out);
+    remove_all(core, ids, count, now, out);
 }
 
 /* What was refused may be sound next time, but only a full List says it again: the next one, and
@@ -402,7 +419,7 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
                  l->surprises);
     inventory_list_end(core->inventory, whole && !l->failed);
     if (whole && !l->failed) {
-        if (l->kind == LIST_FULL) remove_missing(core, out);
+        if (l->kind == LIST_FULL) remove_missing(core, now, out);
         if (l->kind == LIST_FULL) l->owed = false;
         if (l->kind == LIST_FULL) l->empty = !l->records && is_bare(core);
         /* A provider that has not found its table yet has nothing to say; what changed since then

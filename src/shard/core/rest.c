@@ -178,7 +178,7 @@ void concern_passing(struct core *core, const struct task *task, mono_time now)
     static const enum machine_state states[] = {
         [STEP_CREATE] = MACHINE_CREATING,       [STEP_BLOB] = MACHINE_CONFIGURING,
         [STEP_CONFIGURE] = MACHINE_CONFIGURING, [STEP_DRAIN] = MACHINE_DRAINING,
-        [STEP_DELETE] = MACHINE_DELETING,
+        [STEP_DELETE] = MACHINE_DELETING,       [STEP_OPERATOR] = MACHINE_DRAINING,
     };
     struct concern *c = concern_take(core, task->machine);
 

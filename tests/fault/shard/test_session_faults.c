@@ -30,9 +30,9 @@ static const struct profile profile = {.fingerprint = {"p=0", 3}};
 
 /* -- the owner -- */
 
-static void on_open(void *owner, struct str cluster)
+static void on_open(void *owner, struct str cluster, bool reports_drains)
 {
-    (void)owner, (void)cluster;
+    (void)owner, (void)cluster, (void)reports_drains;
     CHECK_SIZE("they take turns", play.opened++, play.closed);
 }
 
@@ -60,7 +60,13 @@ static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str 
     play.answered++;
 }
 
-static const struct sessions_events events = {on_open, on_close, on_rollup, on_refused, on_blob};
+static void on_drain_report(void *owner, const struct drain_report *report)
+{
+    (void)owner, (void)report;
+}
+
+static const struct sessions_events events = {on_open,    on_close, on_rollup,
+                                              on_refused, on_blob,  on_drain_report};
 
 /* -- the operator -- */
 
@@ -151,7 +157,7 @@ static void talk(void)
     ask();
     if (play.call) rpc_call_pause(play.call);
     tell_states();
-    (void)sessions_reclaim(play.sessions, STR("a"), STR("m"), 1000, 0);
+    (void)sessions_reclaim(play.sessions, STR("a"), 1, STR("m"), 1000, 0);
     sessions_capacity(play.sessions, STR("a"), &profile, 1, CONFIDENCE_HIGH, 1);
     (void)sim_run_for(play.sim, 50);
     connect(); /* replaces */

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../shard"))
-from shards import CONTRACT, LONG, MUSTER, MUSTERCTL, PROTOC, PROTO_ROOT, SEED, Shard, World, check, run_cases, wait_for  # noqa: E402,F401
+from shards import CONTRACT, LONG, MUSTER, MUSTERCTL, PROTOC, PROTO_ROOT, SEED, Shard, World, check, need, run_cases, wait_for  # noqa: E402,F401
 
 
 def request(name, count, types=("m5.4xlarge",), cpu=16, **more):

@@ -60,9 +60,9 @@ static void tell_state(struct str cluster, struct str id, enum machine_state sta
     sessions_node_state(p.sessions, cluster, id, !bound, buf_peek(&p.writer.frame));
 }
 
-static void on_open(void *owner, struct str cluster)
+static void on_open(void *owner, struct str cluster, bool reports_drains)
 {
-    (void)owner;
+    (void)owner, (void)reports_drains;
     printf("open %.*s\n", STR_ARG(cluster));
     tell_state(cluster, STR("m-1"), MACHINE_CONFIGURED);
     sessions_resynced(p.sessions, cluster);
@@ -87,7 +87,7 @@ static void do_row(const struct need *need)
              sessions_ask_blob(p.sessions, need->cluster, ++p.actions, &need->profile, 30000),
              &(struct note){""});
     if (str_equal(word, STR("reclaim")))
-        sessions_reclaim(p.sessions, need->cluster, machine, 10000, 7);
+        sessions_reclaim(p.sessions, need->cluster, 1, machine, 10000, 7);
     if (str_equal(word, STR("state")))
         tell_state(need->cluster, machine, (enum machine_state)number);
     if (str_equal(word, STR("capacity")))
@@ -129,7 +129,14 @@ static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str 
     printf("blob %llu %s %.*s\n", (unsigned long long)action, ends[end], STR_ARG(content));
 }
 
-static const struct sessions_events events = {on_open, on_close, on_rollup, on_refused, on_blob};
+static void on_drain_report(void *owner, const struct drain_report *report)
+{
+    (void)owner;
+    printf("drain report %.*s %d\n", STR_ARG(report->machine), report->drained);
+}
+
+static const struct sessions_events events = {on_open,    on_close, on_rollup,
+                                              on_refused, on_blob,  on_drain_report};
 
 static void on_answer(struct task *task)
 {

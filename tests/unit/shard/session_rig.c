@@ -35,9 +35,17 @@ static void note_event(struct session_rig *rig, const char *format, ...)
     (void)buf_append(&rig->told, STR("\n"));
 }
 
-static void on_open(void *owner, struct str cluster)
+static void on_open(void *owner, struct str cluster, bool reports_drains)
 {
-    note_event(owner, "open %.*s", STR_ARG(cluster));
+    note_event(owner, "open %.*s%s", STR_ARG(cluster), reports_drains ? " reports drains" : "");
+}
+
+static void on_drain_report(void *owner, const struct drain_report *report)
+{
+    note_event(owner, "drain report %.*s %.*s action %llu drained %d left %llu error \"%.*s\"",
+               STR_ARG(report->cluster), STR_ARG(report->machine),
+               (unsigned long long)report->action, report->drained,
+               (unsigned long long)report->left_ms, STR_ARG(report->error));
 }
 
 static void on_close(void *owner, struct str cluster)
@@ -68,7 +76,7 @@ static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str 
 }
 
 static const struct sessions_events events = {on_open, on_close, on_rollup, on_rollup_refused,
-                                              on_blob};
+                                              on_blob, on_drain_report};
 
 void rollup_done(struct session_rig *rig, size_t index, enum rollup_end end)
 {

@@ -338,9 +338,9 @@ TEST(a_reclaim_names_the_machine_and_its_grace_in_seconds)
     session_rig_open(&rig, NULL, NULL);
     o = operator_hello(&rig, 0, "a");
     forget(&rig);
-    CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), STR("m-1"), 10000, 900001));
-    CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), STR("m-2"), 600000, 0));
-    CHECK("nobody is there", !sessions_reclaim(rig.sessions, STR("b"), STR("m-3"), 1, 0));
+    CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m-1"), 10000, 900001));
+    CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m-2"), 600000, 0));
+    CHECK("nobody is there", !sessions_reclaim(rig.sessions, STR("b"), 1, STR("m-3"), 1, 0));
     session_rig_run(&rig, 50);
     CHECK_TEXT("one machine each", heard(o),
                "reclaim 1 m-1 10 900001 id=16\nreclaim 1 m-2 600 0 id=16\n");
@@ -389,10 +389,10 @@ TEST(what_waits_is_superseded_by_key_and_never_swapped)
     node_state(&rig, "a", "m1", MACHINE_CONFIGURING);
     node_state(&rig, "a", "m2", MACHINE_CONFIGURING);
     node_state(&rig, "a", "m1", MACHINE_CONFIGURED);
-    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), STR("m1"), 1000, 0));
+    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1000, 0));
     node_state(&rig, "a", "m1", MACHINE_DRAINING);
     sessions_capacity(rig.sessions, STR("a"), &plain_profile, 1, CONFIDENCE_HIGH, 1);
-    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), STR("m1"), 1000, 0));
+    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1000, 0));
     sessions_capacity(rig.sessions, STR("a"), &plain_profile, 2, CONFIDENCE_HIGH, 1);
     operator_say_rollup(o, "a", 1);
     operator_say_rollup(o, "a", 1);
@@ -433,7 +433,7 @@ TEST(who_never_reads_is_closed_at_the_bound_and_others_are_not)
     CHECK("coalesced", sessions_has(rig.sessions, STR("a")));
     for (size_t i = 0; i < 100; i++)
         CHECK("instructions are not",
-              sessions_reclaim(rig.sessions, STR("a"), STR("m1"), 1, 0) || i > 90);
+              sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1, 0) || i > 90);
     CHECK("closed", !sessions_has(rig.sessions, STR("a")));
     CHECK_U64("counted", session_stats(&rig).unread, 1);
     CHECK_SIZE("and let go of", session_stats(&rig).outbox_bytes, 0);
@@ -458,9 +458,9 @@ TEST(the_outboxes_share_one_bound_and_the_longest_goes)
     rpc_call_pause(b->call);
     fill("a");
     while (session_stats(&rig).outbox_bytes < 40000)
-        CHECK("a's", sessions_reclaim(rig.sessions, STR("a"), STR("m1"), 1, 0));
+        CHECK("a's", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1, 0));
     for (size_t i = 0; i < 2000 && sessions_has(rig.sessions, STR("a")); i++)
-        CHECK("b's", sessions_reclaim(rig.sessions, STR("b"), STR("m1"), 1, 0));
+        CHECK("b's", sessions_reclaim(rig.sessions, STR("b"), 1, STR("m1"), 1, 0));
     CHECK("a held most", !sessions_has(rig.sessions, STR("a")));
     CHECK("b is behind, too, and stays", sessions_has(rig.sessions, STR("b")));
     session_rig_close(&rig);
@@ -509,7 +509,7 @@ TEST(what_was_left_in_the_outbox_follows_in_the_next_session)
     node_state(&rig, "a", "bound", MACHINE_CONFIGURED);
     node_state(&rig, "a", "gone", MACHINE_DRAINING);
     node_state(&rig, "a", "gone", MACHINE_IDLE);
-    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), STR("gone"), 1, 0));
+    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), 1, STR("gone"), 1, 0));
     operator_hang_up(o);
     session_rig_run(&rig, 50);
     forget(&rig);
