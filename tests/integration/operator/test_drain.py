@@ -19,6 +19,15 @@ def script(world, name, text):
     return path
 
 
+def types(world):
+    return sorted({m["type"] for m in world.machines()})
+
+
+def one(world, priority):
+    """One machine, of whatever there is."""
+    return request("one", 1, types(world), 1, priority=priority)
+
+
 class Held:
     """A cluster whose drain command ends when the test says so; one machine, and nothing else is left."""
 
@@ -27,7 +36,7 @@ class Held:
         self.ran = os.path.join(world.dir, "ran")
         command = script(world, "drain", f'echo "$1" >> {self.ran}\nwhile [ ! -e {self.go} ]; do sleep 0.05; done\n')
         world.shard.start(*options).wait_ready()
-        self.a = world.muster_operator("cluster-a", [request("web", 1, priority=LOW)])
+        self.a = world.muster_operator("cluster-a", [one(world, LOW)])
         self.a.start("--drain-command", command).wait_ready()
         self.options = ("--drain-command", command)
         world.wait_configured("cluster-a", 1)
@@ -47,7 +56,7 @@ class Held:
             pass
 
     def drains(self):
-        return sum(count for name, count in self.world.provider.control("calls").items() if name.startswith("Drain."))
+        return sum(line["kind"] == "Drain" for line in self.world.provider.control("journal"))
 
     def stays(self):
         """For some cycles the provider hears nothing of the machine, and nothing holds a place among the actions."""
@@ -64,7 +73,7 @@ def a_preempted_machine_waits_for_the_drain_command():
     """A machine that another cluster preempts stays until the drain command ended, and other actions go on."""
     with OperatorWorld(machines=1, idle=1.0) as world:
         held = Held(world, "--execute-concurrency", "1")
-        b = world.muster_operator("cluster-b", [request("db", 1, priority=HIGH)])
+        b = world.muster_operator("cluster-b", [one(world, HIGH)])
         b.start().wait_ready()
         held.wait_ran()
         held.stays()
@@ -72,7 +81,7 @@ def a_preempted_machine_waits_for_the_drain_command():
         shard.wait_metric("muster_shard_drains_waiting")
         check(shard.metric("execute_inflight") == 0, "the wait holds no place")
         world.provider.control("add", count=1, idle=1.0)
-        c = world.muster_operator("cluster-c", [request("other", 1, priority=LOW)])
+        c = world.muster_operator("cluster-c", [one(world, LOW)])
         c.start().wait_ready()
         wait_for("other actions go on", lambda: len(world.machines("Configured")) == 2)
         held.release()
@@ -98,7 +107,7 @@ def the_grace_ends_the_wait():
     """A drain command that never ends holds the machine until the grace ends, and no longer."""
     with OperatorWorld(machines=1, idle=1.0) as world:
         held = Held(world)
-        b = world.muster_operator("cluster-b", [request("db", 1, priority=HIGHEST)])
+        b = world.muster_operator("cluster-b", [one(world, HIGHEST)])
         b.start().wait_ready()
         held.wait_ran()
         began = time.monotonic()
@@ -114,7 +123,7 @@ def an_operator_that_was_killed_has_time_to_return():
     with OperatorWorld(machines=1, idle=1.0) as world:
         held = Held(world, "--operator-return-timeout", "1h")
         held.a.kill()
-        b = world.muster_operator("cluster-b", [request("db", 1, priority=HIGH)])
+        b = world.muster_operator("cluster-b", [one(world, HIGH)])
         b.start().wait_ready()
         world.shard.wait_metric("muster_shard_drains_waiting")
         held.stays()
@@ -136,7 +145,7 @@ def an_operator_that_does_not_return_is_not_waited_for():
     """After --operator-return-timeout the provider drains the machine."""
     with OperatorWorld(machines=1, idle=1.0) as world:
         held = Held(world, "--operator-return-timeout", "1s")
-        b = world.muster_operator("cluster-b", [request("db", 1, priority=HIGH)])
+        b = world.muster_operator("cluster-b", [one(world, HIGH)])
         b.start().wait_ready()
         held.wait_ran()
         held.a.kill()
@@ -150,10 +159,10 @@ def an_operator_that_does_not_report_is_told_and_not_waited_for():
     with OperatorWorld(machines=1, idle=1.0) as world:
         world.shard.start().wait_ready()
         with world.operator("cluster-a") as a:
-            a.rollup([need(16, priority=LOW)])
+            a.rollup([need(1, types(world), {"cpu": "1"}, priority=LOW)])
             world.wait_configured("cluster-a", 1)
             with world.operator("cluster-b") as b:
-                b.rollup([need(16, priority=HIGH)])
+                b.rollup([need(1, types(world), {"cpu": "1"}, priority=HIGH)])
                 told = a.wait(lambda f: f.HasField("reclaim_instruction"))[0].reclaim_instruction
                 check(len(told.instruction_id) == 16 and told.grace_period_seconds == 600, f"{told}")
                 world.wait_configured("cluster-b", 1)
@@ -165,7 +174,7 @@ def a_shard_that_was_killed_goes_on():
     """kill -9 of the shard while it waits, also when the demand that took the machine is gone: a drained machine is not left to its cluster."""
     with OperatorWorld(machines=1, idle=1.0) as world:
         held = Held(world)
-        b = world.muster_operator("cluster-b", [request("db", 1, priority=HIGH)])
+        b = world.muster_operator("cluster-b", [one(world, HIGH)])
         b.start().wait_ready()
         held.wait_ran()
         world.shard.wait_metric("muster_shard_drains_waiting")

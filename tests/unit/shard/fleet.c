@@ -453,12 +453,30 @@ static void happened(const struct fleet *f, const char *what, enum err err)
     if (!f->faulty || err != ERR_NOMEM) CHECK_OK(what, err);
 }
 
+static enum operator_link link_of(const struct fleet *f, bool open)
+{
+    if (!open) return OPERATOR_AWAY;
+    return f->reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED;
+}
+
 void fleet_session(struct fleet *f, const char *cluster, bool open)
 {
     struct effects out;
 
     effects_init(&out);
-    happened(f, "session", core_session(f->core, str_from(cluster), open, fleet_now(f), &out));
+    happened(f, "session", core_session(f->core, str_from(cluster), link_of(f, open), fleet_now(f), &out));
+    carry_out(f, &out);
+}
+
+void fleet_report(struct fleet *f, const char *cluster, const char *machine, uint64_t action,
+                  bool drained, uint64_t left_ms)
+{
+    struct drain_report report = {str_from(cluster), str_from(machine), action,
+                                  drained,           left_ms,           STR_EMPTY};
+    struct effects out;
+
+    effects_init(&out);
+    core_drain_report(f->core, &report, fleet_now(f), wall(f), &out);
     carry_out(f, &out);
 }
 

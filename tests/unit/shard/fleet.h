@@ -81,6 +81,7 @@ struct fleet {
     bool deltas;                       /* Lists are deltas unless the core wants a full one */
     bool old_gets;                     /* Get answers with what was when it was sent */
     bool faulty;                       /* events may run out of memory */
+    bool reports_drains;               /* operators of sessions to come do */
     uint64_t digest;   /* of all effects in their order: kind, machine, cluster, action */
     bool soon;         /* EFFECT_CYCLE_SOON was seen */
     const char *trace; /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
@@ -104,6 +105,9 @@ void fleet_demand(struct fleet *f, const char *cluster, int32_t priority, uint32
 void fleet_gang(struct fleet *f, const char *cluster, const char *key, uint32_t units);
 void fleet_session(struct fleet *f, const char *cluster, bool open);
 void fleet_hold(struct fleet *f, enum core_hold why);
+/* The cluster's operator says how far it has drained the machine by this RECLAIM effect. */
+void fleet_report(struct fleet *f, const char *cluster, const char *machine, uint64_t action,
+                  bool drained, uint64_t left_ms);
 /* What the provider lists: everything, or, `deltas` set, what changed since the last List. */
 void fleet_list(struct fleet *f);
 void fleet_list_kind(struct fleet *f, enum list_kind kind);
