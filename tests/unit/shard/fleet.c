@@ -52,6 +52,8 @@ void fleet_restart(struct fleet *f)
 
     core_close(f->core);
     CHECK_OK(note.text, core_open(&f->options, &f->core, &note));
+    for (size_t i = 0; i < f->machine_count; i++) f->machines[i].order |= FLEET_EARLIER_ORDER;
+    memset(f->links, 0, sizeof f->links);
     for (size_t i = 0; i < f->call_count;) {
         f->calls[i].answered = true;
         if (f->calls[i].applied || f->calls[i].apply_ms == NEVER)
@@ -218,6 +220,48 @@ static void note_line(struct fleet *f, const struct effect *e)
         snprintf(f->logs + used, sizeof f->logs - used, "%s\n", f->log);
 }
 
+/* ---- operators ---- */
+
+static struct fleet_link *link_find(struct fleet *f, struct str cluster)
+{
+    size_t i = 0;
+
+    while (f->links[i].cluster[0] && !str_equal(cluster, str_from(f->links[i].cluster))) i++;
+    CHECK("room for clusters", i < FLEET_LINKS - 1);
+    snprintf(f->links[i].cluster, sizeof f->links[i].cluster, "%.*s", STR_ARG(cluster));
+    return &f->links[i];
+}
+
+static struct fleet_machine *machine_of(struct fleet *f, const struct effect *e)
+{
+    char id[24];
+
+    snprintf(id, sizeof id, "%.*s", STR_ARG(e->machine));
+    return fleet_machine(f, id);
+}
+
+static void order_taken(struct fleet *f, const struct effect *e)
+{
+    struct fleet_machine *m = machine_of(f, e);
+
+    if (!m) return;
+    m->order = e->action;
+    m->order_end_ms = f->now_ms + e->drain.grace_ms;
+    m->order_session = link_find(f, e->cluster)->session;
+    m->order_drained = false;
+}
+
+/* Of an order that the operator knows and may still report. */
+static void drain_seen(struct fleet *f, const struct effect *e)
+{
+    const struct fleet_machine *m = machine_of(f, e);
+    const struct fleet_link *link = link_find(f, e->cluster);
+
+    if (m && m->order == e->action && link->open && link->reports &&
+        link->session == m->order_session && !m->order_drained && f->now_ms < m->order_end_ms)
+        f->early_drains++;
+}
+
 static void carry_out(struct fleet *f, struct effects *out)
 {
     size_t used = 0;
@@ -233,6 +277,7 @@ static void carry_out(struct fleet *f, struct effects *out)
         if (used + 16 < sizeof f->trace_text)
             used += (size_t)snprintf(f->trace_text + used, sizeof f->trace_text - used, "%s ",
                                      effect_names[e->kind]);
+        if (e->kind == EFFECT_DRAIN) drain_seen(f, e);
         switch (e->kind) {
         case EFFECT_CREATE:
         case EFFECT_CONFIGURE:
@@ -240,6 +285,7 @@ static void carry_out(struct fleet *f, struct effects *out)
         case EFFECT_DELETE:
         case EFFECT_GET:
         case EFFECT_ASK_BLOB: call_make(f, e); break;
+        case EFFECT_RECLAIM: order_taken(f, e); break;
         case EFFECT_AUDIT:
             snprintf(f->audit, sizeof f->audit, "%s %.*s %.*s %s %s %llu %.*s",
                      action_kind_name(e->audit.kind), STR_ARG(e->machine), STR_ARG(e->cluster),
@@ -461,11 +507,25 @@ static enum operator_link link_of(const struct fleet *f, bool open)
 
 void fleet_session(struct fleet *f, const char *cluster, bool open)
 {
+    struct fleet_link *link = link_find(f, str_from(cluster));
     struct effects out;
+    enum err err;
 
     effects_init(&out);
-    happened(f, "session", core_session(f->core, str_from(cluster), link_of(f, open), fleet_now(f), &out));
+    err = core_session(f->core, str_from(cluster), link_of(f, open), fleet_now(f), &out);
+    happened(f, "session", err);
+    if (!err) {
+        link->open = open;
+        link->reports = open ? f->reports_drains : link->reports;
+        link->session += open;
+    }
     carry_out(f, &out);
+}
+
+void fleet_drained(struct fleet *f, struct fleet_machine *m)
+{
+    if (!m->order) return;
+    fleet_report(f, m->cluster, m->id, m->order, true, 0);
 }
 
 void fleet_report(struct fleet *f, const char *cluster, const char *machine, uint64_t action,
@@ -473,7 +533,10 @@ void fleet_report(struct fleet *f, const char *cluster, const char *machine, uin
 {
     struct drain_report report = {str_from(cluster), str_from(machine), action,
                                   drained,           left_ms,           STR_EMPTY};
+    struct fleet_machine *m = fleet_machine(f, machine);
     struct effects out;
+
+    if (m && m->order == action && !strcmp(m->cluster, cluster)) m->order_drained |= drained;
 
     effects_init(&out);
     core_drain_report(f->core, &report, fleet_now(f), wall(f), &out);
@@ -643,4 +706,5 @@ void fleet_check(struct fleet *f)
     if (!hands_check(f->core, &note)) fprintf(stderr, "%s\n", note.text);
     CHECK("hands", hands_check(f->core, &note));
     CHECK_U64("one mutation per machine", f->abuses, 0);
+    CHECK_U64("no drain before its time", f->early_drains, 0);
 }

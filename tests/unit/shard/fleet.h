@@ -42,7 +42,18 @@ struct fleet_machine {
     bool will_fail;     /* it ends in Failed */
     size_t label_count; /* of shard_metadata */
     char keys[METADATA_MAX][64], values[METADATA_MAX][FLEET_TEXT];
+    /* The newest RECLAIM of it. */
+    uint64_t order, order_end_ms; /* its action, and when its grace ends */
+    uint64_t order_session;       /* of the cluster, in which it was told */
+    bool order_drained;           /* and that was reported */
 };
+struct fleet_link { /* of a cluster's operator */
+    char cluster[24];
+    bool open, reports;
+    uint64_t session;
+};
+enum { FLEET_LINKS = 64 };
+#define FLEET_EARLIER_ORDER ((uint64_t)1 << 63) /* given by an earlier process */
 struct fleet_call { /* an effect that is to be answered */
     enum effect_kind kind;
     enum fate fate;
@@ -82,6 +93,8 @@ struct fleet {
     bool old_gets;                     /* Get answers with what was when it was sent */
     bool faulty;                       /* events may run out of memory */
     bool reports_drains;               /* operators of sessions to come do */
+    struct fleet_link links[FLEET_LINKS];
+    uint64_t early_drains; /* calls before the operator had drained and the grace had ended */
     uint64_t digest;   /* of all effects in their order: kind, machine, cluster, action */
     bool soon;         /* EFFECT_CYCLE_SOON was seen */
     const char *trace; /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
@@ -105,6 +118,8 @@ void fleet_demand(struct fleet *f, const char *cluster, int32_t priority, uint32
 void fleet_gang(struct fleet *f, const char *cluster, const char *key, uint32_t units);
 void fleet_session(struct fleet *f, const char *cluster, bool open);
 void fleet_hold(struct fleet *f, enum core_hold why);
+/* The machine's operator has drained it by the newest order, of this process or an earlier one. */
+void fleet_drained(struct fleet *f, struct fleet_machine *m);
 /* The cluster's operator says how far it has drained the machine by this RECLAIM effect. */
 void fleet_report(struct fleet *f, const char *cluster, const char *machine, uint64_t action,
                   bool drained, uint64_t left_ms);

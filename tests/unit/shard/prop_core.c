@@ -30,6 +30,7 @@ struct world {
     bool holds;   /* the core is held once, until the next start */
     bool held;
     uint64_t changes; /* calls that change a machine, asked for until then */
+    uint32_t reporting; /* per cent of sessions whose operator reports its drains */
 };
 
 static void demand(struct world *w, size_t cluster, uint32_t units)
@@ -65,6 +66,8 @@ static void world_open(struct world *w, uint64_t seed, uint64_t hash_seed)
     w->strays = prng_chance(&w->prng, 150000);
     w->killed = prng_chance(&w->prng, 300000);
     w->holds = prng_chance(&w->prng, 300000);
+    w->reporting = (uint32_t)prng_below(&w->prng, 3) * 50;
+    w->fleet.reports_drains = w->reporting > 50;
     if (!w->lags) w->fleet.deltas = prng_chance(&w->prng, 600000);
     w->old = calloc(w->fleet.machine_count, sizeof *w->old);
     w->now = calloc(w->fleet.machine_count, sizeof *w->now);
@@ -155,9 +158,12 @@ static void step(struct world *w)
         f->faulty = true;
         fault_alloc_arm(prng_between(&w->prng, 1, 300));
     }
-    switch (prng_below(&w->prng, 18)) {
+    switch (prng_below(&w->prng, 20)) {
     case 0: demand(w, cluster, (uint32_t)prng_below(&w->prng, 6)); break;
-    case 1: fleet_session(f, clusters[cluster], prng_chance(&w->prng, 700000)); break;
+    case 1:
+        f->reports_drains = prng_below(&w->prng, 100) < w->reporting;
+        fleet_session(f, clusters[cluster], prng_chance(&w->prng, 700000));
+        break;
     case 2: breaks(w); break;
     case 3:
     case 4:
@@ -175,6 +181,12 @@ static void step(struct world *w)
         break;
     case 10:
         if (w->killed && prng_chance(&w->prng, 300000)) restart(w);
+        break;
+    case 11:
+    case 12:
+        for (size_t i = 0; i < f->machine_count; i++)
+            if (f->machines[i].state == MACHINE_CONFIGURED && prng_chance(&w->prng, 200000))
+                fleet_drained(f, &f->machines[i]);
         break;
     default: fleet_run(f, prng_below(&w->prng, 12 * 1000)); break;
     }
@@ -248,7 +260,7 @@ TEST(whatever_happens_no_machine_is_acted_on_twice_and_none_is_stuck)
     uint64_t seed = test_seed();
     const char *count = getenv("MUSTER_WORLDS");
     size_t worlds = count ? (size_t)atol(count) : WORLDS;
-    uint64_t outcomes[OUTCOME_COUNT] = {0};
+    uint64_t outcomes[OUTCOME_COUNT] = {0}, waits[DRAIN_WAIT_COUNT] = {0};
 
     for (size_t i = 0; i < worlds; i++) {
         struct world w;
@@ -260,6 +272,8 @@ TEST(whatever_happens_no_machine_is_acted_on_twice_and_none_is_stuck)
         for (int kind = 0; kind <= ACTION_DELETE; kind++)
             for (int outcome = 0; outcome < OUTCOME_COUNT; outcome++)
                 outcomes[outcome] += core_counts(w.fleet.core)->outcomes[kind][outcome];
+        for (int wait = 0; wait < DRAIN_WAIT_COUNT; wait++)
+            waits[wait] += core_counts(w.fleet.core)->drain_waits[wait];
         world_close(&w);
     }
     if (worlds < WORLDS) return;
@@ -269,6 +283,8 @@ TEST(whatever_happens_no_machine_is_acted_on_twice_and_none_is_stuck)
     CHECK("refused", outcomes[OUTCOME_PROVIDER_ERROR]);
     CHECK("no session", outcomes[OUTCOME_NO_SESSION]);
     CHECK("no blob", outcomes[OUTCOME_BLOB_ERROR]);
+    for (int wait = 0; wait < DRAIN_WAIT_COUNT; wait++)
+        CHECK(drain_wait_name((enum drain_wait)wait), waits[wait]);
 }
 
 /* What is done, and in which order, follows from the events alone. */
