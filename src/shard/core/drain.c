@@ -144,6 +144,13 @@ static void provider_drain(struct core *core, struct task *task, mono_time now, 
     effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
 }
 
+static bool no_memory_for(struct core *core, struct str machine)
+{
+    struct inventory_entry entry;
+
+    return core_get(core, machine, &entry) == ERR_NOMEM;
+}
+
 void drain_begin(struct core *core, struct task *task, mono_time now, wall_time wall,
                  struct effects *out)
 {
@@ -151,6 +158,11 @@ void drain_begin(struct core *core, struct task *task, mono_time now, wall_time 
     mono_time until = {0};
     struct machine m;
 
+    if (again && no_memory_for(core, task->machine)) { /* it stays Draining, and is called again */
+        concern_unsent(core, task, now);
+        task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+        return;
+    }
     if (!task_machine(core, task, &m, now, out)) return;
     if (m.state != (again ? MACHINE_DRAINING : MACHINE_CONFIGURED) ||
         !str_equal(m.cluster, task->cluster)) {

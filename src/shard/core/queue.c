@@ -348,6 +348,7 @@ void task_unhold(struct core *core, struct task *task)
 
     heap_remove(&h->operator_due, &task->overdue);
     task->step = STEP_WAITING;
+    task->planned = true; /* the machine is Draining: there is nothing to plan */
     list_prepend(&h->waiting, &task->place);
     h->queued++;
     held_count(core);
