@@ -67,7 +67,8 @@ class Shard:
     def __init__(self, directory):
         self.process = subprocess.Popen(
             [os.path.join(BUILD, "cmd/muster/muster"), "shard", "run", "--provider-addr", PROVIDER, "--listen", GRPC,
-             "--http-listen", HTTP, "--data-dir", directory, "--cycle-interval", "1s", "--incremental-reconcile"],
+             "--http-listen", HTTP, "--data-dir", directory, "--cycle-interval", "1s", "--incremental-reconcile",
+             "--execute-concurrency", "80000"],  # the default spares slow providers
             stdout=subprocess.DEVNULL, stderr=open(os.path.join(directory + ".log"), "wb"))
 
     def cpu(self):

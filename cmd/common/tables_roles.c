@@ -532,12 +532,13 @@ static const struct option shard_run_options[] = {
      .help = "and at most"},
     {.name = "execute-concurrency",
      .kind = OPTION_U64,
-     .fallback = "80000",
+     .fallback = "64",
      .min = 1,
      .max = 1000000,
      .help =
-         "actions under way at once, about 2 KiB of memory each. The default is 5,000 purchases "
-         "a second at a provider that takes 7 seconds for each of their two calls"},
+         "calls that change a machine under way at the provider at once, about 2 KiB of memory "
+         "each. A provider that takes 7 seconds for each of the two calls of a purchase is given 5 "
+         "machines a second by 64, and 5,000 by 80000"},
     {.name = "blob-budget",
      .kind = OPTION_SIZE,
      .fallback = "256MiB",

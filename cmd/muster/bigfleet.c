@@ -1,6 +1,7 @@
 #include "muster/bigfleet.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORDS_MAX = 256, TEXT_MAX = 64 * 1024 };
@@ -37,14 +38,25 @@ static bool is_role(const char *word)
     return strcmp(word, "coordinator") == 0 || strcmp(word, "shard") == 0;
 }
 
+/* A file or the environment may set it: a word of ours would win over both. */
+static bool is_configured(int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++)
+        if (strstr(argv[i], "-config")) return true;
+    return getenv("MUSTER_CONFIG") || getenv("MUSTER_EXECUTE_CONCURRENCY");
+}
+
 static bool translate(struct words *words, int argc, char **argv)
 {
     static char run[] = "run", id[] = "--id=node-1", no_bootstrap[] = "--no-bootstrap";
+    static char one_at_a_time[] = "--execute-concurrency=1"; /* the original's default */
     bool fits = add(words, argv[0]) && add(words, argv[1]) && add(words, run);
 
     /* First, so that what is said comes later and counts. */
     if (strcmp(argv[1], "coordinator") == 0)
         fits = fits && add(words, id) && add(words, no_bootstrap);
+    else if (!is_configured(argc, argv))
+        fits = fits && add(words, one_at_a_time);
     for (int i = 2; i < argc && fits; i++) fits = add_option(words, argv[i]);
     return fits;
 }

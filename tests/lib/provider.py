@@ -129,6 +129,7 @@ class Machine:
 
 class Provider:
     def __init__(self, message, seed=1, journal=None):
+        self.under_way = self.most_under_way = 0
         self.messages, self.new = message, lambda name: message("bigfleet.v1alpha1." + name)()
         self.settings = dict(SETTINGS)
         self.random = random.Random(seed)
@@ -389,13 +390,18 @@ class Provider:
                 request.ParseFromString(data)
             except Exception:
                 await context.abort(CODE.INTERNAL, "cannot be read")
-            if self.of("latency_ms", kind):
-                await asyncio.sleep(self.of("latency_ms", kind) / 1000)
+            if kind in MOVES:
+                self.under_way += 1
+                self.most_under_way = max(self.most_under_way, self.under_way)
             try:
+                if self.of("latency_ms", kind):
+                    await asyncio.sleep(self.of("latency_ms", kind) / 1000)
                 self.check_identity(request, context)
                 return await work(request)
             except Refused as no:
                 await context.abort(no.code, no.text)
+            finally:
+                self.under_way -= kind in MOVES
 
         return grpc.unary_unary_rpc_method_handler(handle)
 
@@ -437,6 +443,10 @@ class Provider:
 
     def control_calls(self):
         return self.calls
+
+    def control_most_under_way(self):
+        """Calls that change a machine, at once, since the start."""
+        return self.most_under_way
 
     def control_reclaim(self, how="failed", count=0, fraction=0.0):
         return self.reclaim(how, count, fraction)

@@ -25,7 +25,7 @@ static struct core_options options_filled(const struct core_options *given)
     default_u32(&o.machines_max, INVENTORY_MACHINES_MOST);
     default_u32(&o.rows_max, NEEDS_ROWS_MOST);
     default_u32(&o.clusters_max, 10 * 1000);
-    default_u32(&o.concurrency, 80 * 1000);
+    default_u32(&o.concurrency, 64);
     default_u32(&o.queue_max, 64 << 10);
     default_ms(&o.execute_timeout_ms, 30 * MS_PER_SECOND);
     default_ms(&o.bootstrap_timeout_ms, 30 * MS_PER_SECOND);

@@ -45,8 +45,8 @@ struct core_options {
     bool rollup_guard;               /* the quarantine of rails.h */
     struct rails_options rails;
     struct victim_weights weights; /* all zero: those of docs/decision.md */
-    uint32_t concurrency; /* actions under way at once; 0: 80,000, which is 5,000 purchases a
-                             second at a provider that takes 7 s for each of the two calls */
+    uint32_t concurrency; /* actions under way at once; 0: 64. A provider that takes 7 s for each of
+                             the two calls of a purchase gives 5 machines a second then */
     uint32_t queue_max;   /* actions that wait for their turn; 0: 65,536. At the bound the rest is
                              dropped, counted, and derived again by a cycle that follows soon */
     uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* 0: 30 s each */

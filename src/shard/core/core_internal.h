@@ -120,6 +120,10 @@ void hands_told(struct core *core, struct str machine, enum machine_state said);
 /* An action of it was refused and it is not yet time to try again: what makes it available again is
  * not believed until then. */
 bool core_rests(const struct core *core, struct str machine, mono_time now);
+/* A call of the machine was not answered and may still be carried out; `said` is what the machine
+ * was before the call, so nothing is known by it. */
+bool hands_call_may_run(const struct core *core, struct str machine, enum machine_state said,
+                        mono_time now);
 /* move.c: a machine appeared (`from` MACHINE_UNSPECIFIED), changed its state by the provider's
  * word, or went. So that no machine stays in a passing state or Failed without somebody coming
  * back. */

@@ -169,6 +169,8 @@ struct concern {
     struct kind *kind_held; /* Configuring: the profile to ask a blob for; NULL: not known */
     mono_time since;        /* the passing state began */
     mono_time until;        /* REFUSED: rests */
+    mono_time may_run;      /* DOUBT: until then the call that was not answered may still be carried
+                               out, although the machine is as before the call */
     uint64_t grace_ms;      /* Draining */
     enum concern_kind kind;
     uint8_t refusals; /* in a row */
@@ -181,7 +183,8 @@ struct concern {
     char id[];
 };
 enum {
-    ASKING_MOST = 4096,         /* Gets under way at once; the rest waits for a cycle */
+    ASKING_LEAST = 64,          /* Gets under way at once: as many as actions, but so many ... */
+    ASKING_MOST = 4096,         /* ... and at most so many; the rest waits for a cycle */
     DOUBT_FIRST_MS = 5 * 1000,  /* between Gets that said nothing, doubling ... */
     DOUBT_MOST_MS = 300 * 1000, /* ... up to here */
     LIST_LATE_CYCLES = 3,       /* a List takes longer: what passes is asked for by Get meanwhile */

@@ -8,6 +8,7 @@
  *      not Configured any more;
  *   2. a record that breaks its invariant is refused and counted; the old one stays;
  *   3. a machine that rests after a refusal is not made available again before its time;
+ *      nor is one whose call was not answered, while the call may still be carried out;
  *   4. a known machine takes what the provider owns, and keeps what is ours as long as the binding
  *      is the same. Any change of state is believed; one that is not ours is counted and logged;
  *   5. an unknown one, if it is in our domains, is inserted with what its metadata says.
@@ -199,6 +200,7 @@ static enum err known(struct core *core, const struct record *record, mono_time 
     if (!record->got && was.machine.state == MACHINE_FAILED && is_free(to.state) &&
         core_rests(core, to.id, now))
         return ERR_OK;
+    if (!record->got && hands_call_may_run(core, to.id, to.state, now)) return ERR_OK;
     rebound = binding(core, record, &was.machine, &to, out);
     if (!sound(core, &to, out)) return ERR_OK; /* what metadata says is from outside too */
     (void)snprintf(cluster_was, sizeof cluster_was, "%.*s", STR_ARG(was.machine.cluster));

@@ -97,6 +97,7 @@ static void concern_become(struct core *core, struct concern *c, enum concern_ki
     kind_set(core, c, kind);
     c->tries = 0;
     c->again = c->measured = false;
+    c->may_run = (mono_time){0};
     c->grace_ms = 0;
 }
 
@@ -142,6 +143,14 @@ static bool passing(enum machine_state state)
 
 /* --- Get --- */
 
+static uint32_t asking_most(const struct core *core)
+{
+    uint32_t most = core->options.concurrency;
+
+    if (most < ASKING_LEAST) return ASKING_LEAST;
+    return most < ASKING_MOST ? most : ASKING_MOST;
+}
+
 static void ask(struct core *core, struct concern *c, mono_time now, struct effects *out)
 {
     struct hands *h = core->hands;
@@ -150,7 +159,7 @@ static void ask(struct core *core, struct concern *c, mono_time now, struct effe
 
     assert(!c->asked);
     concern_due(core, c, mono_after(now, 1)); /* whatever keeps us from asking, a cycle tries */
-    if (h->asking >= ASKING_MOST || effects_text(out, concern_id(c), &id)) return;
+    if (h->asking >= asking_most(core) || effects_text(out, concern_id(c), &id)) return;
     effect = effects_add(out, EFFECT_GET);
     if (!effect) return;
     effect->machine = id;
@@ -199,7 +208,25 @@ void concern_doubt(struct core *core, const struct task *task, mono_time now, st
     if (!c) return;
     concern_become(core, c, CONCERN_DOUBT);
     remember(core, c, task);
+    c->may_run = mono_after(now, core->options.execute_timeout_ms);
     if (!c->asked) ask(core, c, now, out);
+}
+
+bool hands_call_may_run(const struct core *core, struct str machine, enum machine_state said,
+                        mono_time now)
+{
+    static const enum machine_state before[MACHINE_STATE_COUNT] = {
+        [MACHINE_CREATING] = MACHINE_SPECULATIVE,
+        [MACHINE_CONFIGURING] = MACHINE_IDLE,
+        [MACHINE_DRAINING] = MACHINE_CONFIGURED,
+        [MACHINE_DELETING] = MACHINE_IDLE,
+    };
+    const struct concern *c = concern_find(core, machine);
+    const struct machine_row *row;
+
+    if (!c || c->kind != CONCERN_DOUBT || mono_due(c->may_run, now)) return false;
+    row = inventory_row(core->inventory, machine);
+    return row && before[row_actual(core->inventory, row)->traits.state] == said;
 }
 
 void concern_unsent(struct core *core, const struct task *task, mono_time now)
@@ -396,6 +423,9 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
     } else if (answer->end == CALL_NOT_FOUND) {
         reconcile_gone(core, machine, now, out);
     } else if (answer->end == CALL_DONE && answer->machine &&
+               hands_call_may_run(core, machine, answer->machine->state, now)) {
+        concern_due(core, c, c->may_run);
+    } else if (answer->end == CALL_DONE && answer->machine &&
                str_equal(answer->machine->id, machine) &&
                !reconcile_got(core, answer->machine, answer->metadata, answer->metadata_count, now,
                               out)) {
@@ -524,6 +554,7 @@ static void look_through(struct core *core, mono_time now)
             if (!c) return; /* still lost: the next cycle goes on */
             concern_become(core, c, CONCERN_DOUBT);
             c->since = now;
+            c->may_run = mono_after(now, core->options.execute_timeout_ms);
             concern_due(core, c, now);
         }
     }
@@ -556,7 +587,7 @@ static void ask_instead_of_list(struct core *core, mono_time now, struct effects
             if (c->kind == CONCERN_PASSING && !c->asked && !c->again) passes[count++] = c;
         }
     if (count) qsort(passes, count, sizeof(struct concern *), compare_since);
-    for (size_t i = 0; i < count && h->asking < ASKING_MOST; i++) ask(core, passes[i], now, out);
+    for (size_t i = 0; i < count && h->asking < asking_most(core); i++) ask(core, passes[i], now, out);
 }
 
 void concerns_run(struct core *core, mono_time now, struct effects *out)

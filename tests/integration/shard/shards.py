@@ -41,13 +41,13 @@ class Shard(Process):
     def __init__(self, world, name="shard-0", number=0):
         pid = os.getpid()
         host = f"127.{164 + (pid >> 16 & 63)}.{pid >> 8 & 255}.{pid & 255}"
-        self.world, self.name = world, name
+        self.world, self.name, self.program = world, name, (MUSTER, "shard", "run")
         self.dir = os.path.join(world.dir, name)
         self.log = os.path.join(world.dir, f"{name}-{number}.log")
         self.grpc, self.http = f"{host}:{5000 + 10 * number}", f"{host}:{5001 + 10 * number}"
 
     def start(self, *more):
-        command = ["setpriv", "--pdeathsig", "KILL", MUSTER, "shard", "run", "--id", self.name, "--data-dir", self.dir,
+        command = ["setpriv", "--pdeathsig", "KILL", *self.program, "--id", self.name, "--data-dir", self.dir,
                    "--provider-addr", self.world.provider.address, "--listen", self.grpc, "--http-listen", self.http,
                    "--cycle-interval", CYCLE, "--audit-log", "audit.ndjson", "--available-capacity-interval", "10ms",
                    *self.world.options, *more]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The shard's edges: every metric, identities under TLS, garbage from providers and operators, switches."""
+import os
 import signal
 import subprocess
 import threading
@@ -262,6 +263,28 @@ def a_list_that_hangs():
         check(shard.stop() == 0, "and stops with a List under way")
 
 
+def most_calls_at_once(program=None, options=()):
+    with World(machines=400, idle=1.0, latency_ms={"Configure": 300, "": 0}, options=list(options)) as world:
+        if program:
+            link = os.path.join(world.dir, program)
+            os.symlink(MUSTER, link)
+            world.shard.program = (link, "shard")
+        world.shard.start().wait_ready()
+        types = sorted({machine["type"] for machine in world.machines()})
+        with world.operator("cluster-a") as a:
+            a.rollup([need(400, types, {"cpu": "2"}, priority=n) for n in range(3)])
+            wait_for("many calls", lambda: world.provider.control("calls").get("Configure.called", 0) >= (3 if program else 70))
+        return world.provider.control("most_under_way")
+
+
+def a_slow_provider_is_spared():
+    """64 calls at once unless told otherwise; one under the name of the original, as its flag has it."""
+    for program, options, most in ((None, (), 64), (None, ("--execute-concurrency", "70"), 70), ("bigfleet", (), 1),
+                                   ("bigfleet", ("-execute-concurrency", "2"), 2)):
+        seen = most_calls_at_once(program, options)
+        check(seen == most, f"{program or 'muster'} {options}: {seen} calls at once, not {most}")
+
+
 def a_stop_begins_nothing():
     """From the stop on no action begins, however long somebody who does not finish a call keeps the server."""
     with World(machines=60, latency_ms={"Create": 200, "": 0}, options=["--execute-concurrency", "1"]) as world:
@@ -302,4 +325,5 @@ def without_a_provider():
 
 if __name__ == "__main__":
     run_cases([every_metric_moves, a_full_queue, blobs_past_their_budget, switches, identities, garbage_of_a_provider,
-               a_provider_of_many_words, pages, a_list_that_hangs, a_stop_begins_nothing, a_spot_machine_that_is_gone, without_a_provider])
+               a_provider_of_many_words, pages, a_list_that_hangs, a_slow_provider_is_spared,
+               a_stop_begins_nothing, a_spot_machine_that_is_gone, without_a_provider])

@@ -54,6 +54,7 @@ void fleet_restart(struct fleet *f)
     CHECK_OK(note.text, core_open(&f->options, &f->core, &note));
     for (size_t i = 0; i < f->machine_count; i++) f->machines[i].order |= FLEET_EARLIER_ORDER;
     memset(f->links, 0, sizeof f->links);
+    f->unsure = true; /* what the last process asked for may go on beside us */
     for (size_t i = 0; i < f->call_count;) {
         f->calls[i].answered = true;
         if (f->calls[i].applied || f->calls[i].apply_ms == NEVER)
@@ -205,6 +206,9 @@ static void call_make(struct fleet *f, const struct effect *e)
         if (other->token && !other->answered && other->fate != FATE_NEVER &&
             !strcmp(other->id, call->id))
             f->abuses++;
+        if (other->token && other->kind != call->kind && other->apply_ms != NEVER &&
+            !other->applied && !f->unsure && !strcmp(other->id, call->id))
+            f->overtakes++;
     }
     draw(f, call, e->timeout_ms);
 }
@@ -707,4 +711,5 @@ void fleet_check(struct fleet *f)
     CHECK("hands", hands_check(f->core, &note));
     CHECK_U64("one mutation per machine", f->abuses, 0);
     CHECK_U64("no drain before its time", f->early_drains, 0);
+    CHECK_U64("no call overtakes another", f->overtakes, 0);
 }

@@ -92,8 +92,10 @@ struct fleet {
     bool deltas;                       /* Lists are deltas unless the core wants a full one */
     bool old_gets;                     /* Get answers with what was when it was sent */
     bool faulty;                       /* events may run out of memory */
+    bool unsure; /* what is known of the machines is older than calls: overtakes are not counted */
     bool reports_drains;               /* operators of sessions to come do */
     struct fleet_link links[FLEET_LINKS];
+    uint64_t overtakes;    /* mutations of a machine while another of an earlier time is still applied */
     uint64_t early_drains; /* calls before the operator had drained and the grace had ended */
     uint64_t digest;   /* of all effects in their order: kind, machine, cluster, action */
     bool soon;         /* EFFECT_CYCLE_SOON was seen */

@@ -68,6 +68,7 @@ static void world_open(struct world *w, uint64_t seed, uint64_t hash_seed)
     w->holds = prng_chance(&w->prng, 300000);
     w->reporting = (uint32_t)prng_below(&w->prng, 3) * 50;
     w->fleet.reports_drains = w->reporting > 50;
+    w->fleet.unsure = w->lags;
     if (!w->lags) w->fleet.deltas = prng_chance(&w->prng, 600000);
     w->old = calloc(w->fleet.machine_count, sizeof *w->old);
     w->now = calloc(w->fleet.machine_count, sizeof *w->now);

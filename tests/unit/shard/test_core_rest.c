@@ -486,6 +486,9 @@ TEST(an_answer_that_never_comes_is_not_waited_for_for_ever)
               1);
     CHECK_U32("it keeps its state", fleet_state(&f, "m-000"), MACHINE_CREATING);
     fleet_list(&f);
+    CHECK_U32("the call may still be carried out", fleet_state(&f, "m-000"), MACHINE_CREATING);
+    fleet_run(&f, 30 * 1000);
+    fleet_list(&f);
     CHECK_U32("until a List tells", fleet_state(&f, "m-000"), MACHINE_SPECULATIVE);
     f.fate[EFFECT_CREATE] = f.fate[EFFECT_GET] = FATE_DONE;
     fleet_cycles(&f, 30);
