@@ -17,7 +17,17 @@ static void check_inside(struct str part, const uint8_t *data, size_t size)
 /* protobuf-c itself ends a text at its first NUL; the guard refuses those frames. */
 static void check_same(const struct frame *frame, const Bigfleet__V1alpha1__OperatorMessage *m)
 {
+    if (frame->kind == FRAME_DRAIN_REPORT) {
+        assert(m->payload_case == BIGFLEET__V1ALPHA1__OPERATOR_MESSAGE__PAYLOAD_DRAIN_REPORT);
+        assert(str_equal(frame->request_id, str_from(m->drain_report->instruction_id)));
+        assert(str_equal(frame->machine, str_from(m->drain_report->machine_id)));
+        assert(str_equal(frame->error, str_from(m->drain_report->error)));
+        assert(frame->drained == m->drain_report->drained);
+        return;
+    }
     assert((int)frame->kind == (int)m->payload_case);
+    if (frame->kind == FRAME_HELLO)
+        assert(frame->reports_drains == m->hello->reports_drains);
     if (frame->kind == FRAME_HELLO)
         assert(str_equal(frame->cluster, str_from(m->hello->cluster_id)));
     if (frame->kind == FRAME_BLOB) {
@@ -45,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_inside(frame.request_id, data, size);
     check_inside(frame.user_data, data, size);
     check_inside(frame.error, data, size);
+    check_inside(frame.machine, data, size);
     arena_init(&arena, 16 << 20);
     if (!message_read(&bigfleet__v1alpha1__operator_message__descriptor, str_of(data, size), NULL,
                       &arena, &message, &note))

@@ -38,7 +38,20 @@ TEST(the_shard_reads_what_an_operator_says)
     CHECK_OK("hello", frames_hello(&parts, STR("cluster-a"), &out));
     frame = shard_reads();
     CHECK("hello", frame.kind == FRAME_HELLO && str_equal(frame.cluster, STR("cluster-a")) &&
-                       str_equal(frame.version, STR("v1alpha1")));
+                       str_equal(frame.version, STR("v1alpha1")) && frame.reports_drains);
+    CHECK_OK("drained",
+             frames_drain_report(
+                 &parts, &(struct drain_word){STR("00ff"), STR("m-1"), true, 5, STR_EMPTY}, &out));
+    frame = shard_reads();
+    CHECK("drained", frame.kind == FRAME_DRAIN_REPORT && frame.drained && !frame.left_seconds &&
+                         str_equal(frame.request_id, STR("00ff")) &&
+                         str_equal(frame.machine, STR("m-1")) && !frame.error.len);
+    CHECK_OK("gave up",
+             frames_drain_report(
+                 &parts, &(struct drain_word){STR("00ff"), STR("m-1"), false, 5, STR("no")}, &out));
+    frame = shard_reads();
+    CHECK("gave up",
+          !frame.drained && frame.left_seconds == 5 && str_equal(frame.error, STR("no")));
     CHECK_OK("blob", frames_blob(&parts, STR("00ff"), STR("data\0more"), STR_EMPTY, &out));
     frame = shard_reads();
     CHECK("blob", frame.kind == FRAME_BLOB && str_equal(frame.request_id, STR("00ff")) &&
@@ -141,6 +154,7 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
         }
         CHECK_OK("read", frames_read(buf_peek(&writer.frame), &arena, &frame, &note));
         if (kind == 0) CHECK_U64("ack", frame.word, SHARD_ROLLUP_ACK);
+        if (kind == 0) CHECK("of a shard as ever", !frame.takes_drain_reports);
         if (kind == 1)
             CHECK("blob", frame.word == SHARD_BLOB_REQUEST && frame.blob.requirement_count == 1 &&
                               str_equal(frame.blob.requirements[0].values[0], STR("m5.large")));

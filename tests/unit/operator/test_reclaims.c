@@ -113,6 +113,134 @@ TEST(a_newer_order_of_a_machine_replaces_the_older)
     reclaims_close(reclaims);
 }
 
+/* -- to a shard that takes drain reports -- */
+
+static void open_reporting(void)
+{
+    CHECK_OK("open", reclaims_open(1, &reclaims));
+    reclaims_reporting(reclaims, true);
+    CHECK_OK("order", order("a", "m", 60));
+    save();
+    step(0, true);
+    reclaims_started(reclaims, STR("a"));
+    reclaims_told(reclaims, STR("m"), MACHINE_DRAINING);
+    CHECK_TEXT("while it runs, nothing is reported", step(1, true), "ack a m|");
+}
+
+TEST(an_end_is_reported_until_the_machine_has_left)
+{
+    uint64_t before;
+
+    open_reporting();
+    before = reclaims_change(reclaims);
+    CHECK("drained", reclaims_ended(reclaims, STR("a"), true));
+    CHECK("to be saved", reclaims_change(reclaims) != before);
+    CHECK("once", !reclaims_ended(reclaims, STR("a"), true));
+    CHECK_SIZE("none runs", reclaims_running(reclaims), 0);
+    CHECK_TEXT("nobody hears", step(2, false), "");
+    CHECK_TEXT("reported", step(3, true), "report a m|");
+    CHECK_TEXT("not at once again", step(4, true), "");
+    CHECK_TEXT("but later", step(3 + RECLAIM_REPORT_MS, true), "report a m|");
+    reclaims_unsent(reclaims, STR("a"), at(3 + RECLAIM_REPORT_MS));
+    CHECK_TEXT("sooner when it found no room", step(1003 + RECLAIM_REPORT_MS, true), "report a m|");
+    reclaims_session(reclaims);
+    CHECK_TEXT("and in the next session", step(1004 + RECLAIM_REPORT_MS, true), "report a m|");
+    CHECK_TEXT("also beyond its grace", step(61000 + RECLAIM_REPORT_MS, true), "report a m|");
+    reclaims_told(reclaims, STR("m"), MACHINE_IDLE);
+    CHECK_SIZE("until it left", reclaims_count(reclaims), 0);
+    reclaims_close(reclaims);
+}
+
+TEST(what_ends_a_report)
+{
+    const struct {
+        const char *why;
+        enum machine_state first, then;
+        bool ends;
+    } cases[] = {
+        {"left", MACHINE_DRAINING, MACHINE_IDLE, true},
+        {"serves anew", MACHINE_DRAINING, MACHINE_CONFIGURED, true},
+        {"is prepared anew", MACHINE_DRAINING, MACHINE_CONFIGURING, true},
+        {"failed", MACHINE_DRAINING, MACHINE_FAILED, true},
+        {"a shard that does not know", MACHINE_CONFIGURED, MACHINE_CONFIGURED, false},
+        {"a shard that takes it up", MACHINE_CONFIGURED, MACHINE_DRAINING, false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        open_reporting();
+        reclaims_session(reclaims);
+        reclaims_ended(reclaims, STR("a"), true);
+        reclaims_told(reclaims, STR("m"), cases[i].first);
+        reclaims_told(reclaims, STR("m"), cases[i].then);
+        CHECK_SIZE(cases[i].why, reclaims_count(reclaims), !cases[i].ends);
+        reclaims_close(reclaims);
+
+        open_reporting(); /* the same before it ends */
+        reclaims_session(reclaims);
+        reclaims_told(reclaims, STR("m"), cases[i].first);
+        reclaims_told(reclaims, STR("m"), cases[i].then);
+        reclaims_ended(reclaims, STR("a"), true);
+        CHECK_SIZE(cases[i].why, reclaims_count(reclaims), !cases[i].ends);
+        reclaims_close(reclaims);
+    }
+    open_reporting();
+    reclaims_ended(reclaims, STR("a"), true);
+    reclaims_sweep(reclaims);
+    CHECK_SIZE("named", reclaims_count(reclaims), 1);
+    reclaims_session(reclaims);
+    reclaims_sweep(reclaims);
+    CHECK_SIZE("not named", reclaims_count(reclaims), 0);
+    reclaims_close(reclaims);
+    open_reporting();
+    reclaims_ended(reclaims, STR("a"), true);
+    step(60000 + RECLAIM_KEPT_MS, true);
+    CHECK_SIZE("nor kept for ever", reclaims_count(reclaims), 0);
+    reclaims_close(reclaims);
+    open_reporting();
+    reclaims_ended(reclaims, STR("a"), true);
+    reclaims_reporting(reclaims, false);
+    CHECK_SIZE("a shard that takes none", reclaims_count(reclaims), 0);
+    reclaims_close(reclaims);
+}
+
+TEST(a_shard_that_does_not_know_of_an_order_is_told)
+{
+    open_reporting();
+    reclaims_session(reclaims);
+    CHECK_TEXT("not before the machine is named", step(2, true), "ack a m|");
+    reclaims_told(reclaims, STR("m"), MACHINE_CONFIGURED);
+    CHECK_TEXT("then", step(3, true), "report a m|");
+    CHECK_ERR("ordered again", order("a", "m", 60), ERR_EXISTS);
+    CHECK_TEXT("now it knows", step(4 + RECLAIM_REPORT_MS, true), "ack a m|");
+    CHECK_TEXT("a grace that ends is reported as given up", step(60000, true),
+               "expired a m|report a m|");
+    CHECK("gave up", reclaims_find(reclaims, STR("a"))->phase == RECLAIM_GAVE_UP);
+    reclaims_close(reclaims);
+}
+
+TEST(an_order_that_ended_survives_in_the_file)
+{
+    struct buf text;
+
+    buf_init(&text, 1 << 20);
+    open_reporting();
+    CHECK_OK("order", order("b", "m2", 60));
+    save();
+    step(2, true);
+    reclaims_ended(reclaims, STR("a"), true);
+    reclaims_ended(reclaims, STR("b"), false);
+    CHECK_OK("write", reclaims_write(reclaims, &text));
+    reclaims_close(reclaims);
+    CHECK_OK("open", reclaims_open(2, &reclaims));
+    reclaims_reporting(reclaims, true);
+    CHECK_OK("read", reclaims_read(reclaims, buf_peek(&text), &note));
+    CHECK_TEXT("reported, not begun", step(3, true), "report a m resumed|report b m2 resumed|");
+    CHECK("drained", reclaims_find(reclaims, STR("a"))->phase == RECLAIM_DRAINED);
+    CHECK("gave up", reclaims_find(reclaims, STR("b"))->phase == RECLAIM_GAVE_UP);
+    reclaims_close(reclaims);
+    buf_deinit(&text);
+}
+
 TEST(ids_are_checked_and_their_number_is_bounded)
 {
     char id[32];

@@ -207,8 +207,9 @@ static void note_frame(struct op *o, const Bigfleet__V1alpha1__ShardMessage *m)
 {
     switch (m->payload_case) {
     case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_ACK:
-        (void)buf_appendf(&o->heard, "ack %s %lld %lld\n", m->ack->echo,
-                          (long long)m->ack->coordinator_term, (long long)m->ack->shard_epoch);
+        (void)buf_appendf(&o->heard, "ack %s %lld %lld%s\n", m->ack->echo,
+                          (long long)m->ack->coordinator_term, (long long)m->ack->shard_epoch,
+                          m->ack->takes_drain_reports ? " takes drain reports" : "");
         break;
     case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_BOOTSTRAP_REQUEST:
         snprintf(o->request_id, sizeof o->request_id, "%s", m->bootstrap_request->request_id);
@@ -220,6 +221,8 @@ static void note_frame(struct op *o, const Bigfleet__V1alpha1__ShardMessage *m)
         (void)buf_append(&o->heard, STR("\n"));
         break;
     case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_RECLAIM_INSTRUCTION:
+        snprintf(o->instruction_id, sizeof o->instruction_id, "%s",
+                 m->reclaim_instruction->instruction_id);
         (void)buf_appendf(&o->heard, "reclaim %zu %s %lld %d id=%zu\n",
                           m->reclaim_instruction->n_nodes, m->reclaim_instruction->nodes[0],
                           (long long)m->reclaim_instruction->grace_period_seconds,
@@ -310,11 +313,33 @@ void operator_say(struct op *o, const Bigfleet__V1alpha1__OperatorMessage *messa
 
 void operator_say_hello(struct op *o, const char *cluster)
 {
+    operator_say_hello_as(o, cluster, false);
+}
+
+void operator_say_report(struct op *o, const char *instruction, const char *machine, bool drained,
+                         int64_t left_seconds, const char *error)
+{
+    Bigfleet__V1alpha1__OperatorMessage m = BIGFLEET__V1ALPHA1__OPERATOR_MESSAGE__INIT;
+    Bigfleet__V1alpha1__DrainReport report = BIGFLEET__V1ALPHA1__DRAIN_REPORT__INIT;
+
+    report.instruction_id = (char *)(uintptr_t)instruction;
+    report.machine_id = (char *)(uintptr_t)machine;
+    report.drained = drained;
+    report.grace_left_seconds = left_seconds;
+    report.error = (char *)(uintptr_t)error;
+    m.payload_case = BIGFLEET__V1ALPHA1__OPERATOR_MESSAGE__PAYLOAD_DRAIN_REPORT;
+    m.drain_report = &report;
+    operator_say(o, &m);
+}
+
+void operator_say_hello_as(struct op *o, const char *cluster, bool reports_drains)
+{
     Bigfleet__V1alpha1__OperatorMessage m = BIGFLEET__V1ALPHA1__OPERATOR_MESSAGE__INIT;
     Bigfleet__V1alpha1__Hello hello = BIGFLEET__V1ALPHA1__HELLO__INIT;
 
     hello.cluster_id = (char *)(uintptr_t)cluster;
     hello.protocol_version = (char *)(uintptr_t) "v1alpha1";
+    hello.reports_drains = reports_drains;
     m.payload_case = BIGFLEET__V1ALPHA1__OPERATOR_MESSAGE__PAYLOAD_HELLO;
     m.hello = &hello;
     operator_say(o, &m);

@@ -17,6 +17,7 @@ struct op {
     struct rpc_client_call *call; /* NULL once it has ended */
     struct buf heard;             /* one line per frame, see session_rig.c */
     char request_id[32];          /* of the last bootstrap request */
+    char instruction_id[64];      /* of the last reclaim */
     bool ended, channel_closed;
     enum grpc_status status;
     char text[256];
@@ -49,6 +50,9 @@ struct op *operator_connect(struct session_rig *rig, size_t index); /* a stream,
 struct op *operator_hello(struct session_rig *rig, size_t index, const char *cluster);
 void operator_say(struct op *o, const Bigfleet__V1alpha1__OperatorMessage *message);
 void operator_say_hello(struct op *o, const char *cluster);
+void operator_say_hello_as(struct op *o, const char *cluster, bool reports_drains);
+void operator_say_report(struct op *o, const char *instruction, const char *machine, bool drained,
+                         int64_t left_seconds, const char *error);
 void operator_say_bytes(struct op *o, struct str bytes);
 /* A roll-up that names `cluster`, with one row whose group has `padding` bytes. */
 void operator_say_rollup(struct op *o, const char *cluster, size_t padding);

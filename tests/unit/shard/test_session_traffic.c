@@ -347,6 +347,46 @@ TEST(a_reclaim_names_the_machine_and_its_grace_in_seconds)
     session_rig_close(&rig);
 }
 
+TEST(a_drain_report_comes_back_with_the_action_of_its_reclaim)
+{
+    struct op *o, *plain;
+
+    session_rig_open(&rig, &(struct sessions_options){.epoch = 7}, NULL);
+    o = operator_connect(&rig, 0);
+    operator_say_hello_as(o, "a", true);
+    session_rig_run(&rig, 50);
+    CHECK_TEXT("answered", heard(o), "ack hello 0 7 takes drain reports\n");
+    CHECK_TEXT("the owner knows", told(&rig), "open a reports drains\n");
+    forget(&rig);
+    CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 77, STR("m-1"), 10000, 0));
+    session_rig_run(&rig, 50);
+    CHECK_TEXT("as ever", heard(o), "reclaim 1 m-1 10 0 id=16\n");
+    operator_say_report(o, o->instruction_id, "m-1", true, 0, "");
+    operator_say_report(o, o->instruction_id, "m-1", false, 9, "no");
+    operator_say_report(o, o->instruction_id, "m-1", false, -1, "");
+    session_rig_run(&rig, 50);
+    CHECK_TEXT("with its action", told(&rig),
+               "drain report a m-1 action 77 drained 1 left 0 error \"\"\n"
+               "drain report a m-1 action 77 drained 0 left 9000 error \"no\"\n"
+               "drain report a m-1 action 77 drained 0 left 0 error \"\"\n");
+    forget(&rig);
+    operator_say_report(o, "not ours", "m-1", true, 0, "");
+    session_rig_run(&rig, 50);
+    CHECK_TEXT("another's has none", told(&rig),
+               "drain report a m-1 action 0 drained 1 left 0 error \"\"\n");
+    plain = operator_hello(&rig, 1, "b");
+    CHECK_TEXT("as ever", heard(plain), "ack hello 0 7\n");
+    forget(&rig);
+    operator_say_report(plain, "not ours", "m-1", true, 0, "");
+    session_rig_run(&rig, 50);
+    CHECK_TEXT("one that did not announce it is not heard", told(&rig), "");
+    CHECK_U64("counted", session_stats(&rig).drain_reports, 5);
+    operator_say_report(o, "x", "", true, 0, "");
+    session_rig_run(&rig, 50);
+    check_ended(o, "a report names its machine", GRPC_INVALID_ARGUMENT);
+    session_rig_close(&rig);
+}
+
 TEST(a_hint_carries_count_confidence_and_cost)
 {
     struct op *o;
