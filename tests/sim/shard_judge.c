@@ -255,12 +255,26 @@ static uint32_t asked_lately(const struct shard_operator *op)
     return count;
 }
 
+/* Its operator was told by this start, heard nothing else since, and is still at it. */
+static bool is_drained_too_early(struct shard_story *story, struct shard_operator *op,
+                                 const struct shard_machine *machine, const struct shard_request *r)
+{
+    const struct shard_reclaim *told = &op->reclaims[machine - story->book.machines];
+
+    shard_operator_look(op);
+    return story->talk.reports_drains && told->told_ms && told->epoch == (uint64_t)r->epoch &&
+           op->cut_ms < told->told_ms && !told->drained &&
+           shard_now_ms(story) < told->told_ms + told->grace_ms;
+}
+
 static void judge_drain(struct shard_story *story, const struct shard_machine *machine,
                         const struct shard_request *r)
 {
     uint32_t cluster = (uint32_t)machine->cluster, kind = machine->kind, has;
-    const struct shard_operator *op = &story->operators[cluster];
+    struct shard_operator *op = &story->operators[cluster];
 
+    if (is_drained_too_early(story, op, machine, r))
+        shard_wrong(story, "%s is drained before %s has drained it", machine->id, op->cluster);
     if (is_outbid(story, kind, machine->priority)) return;
     if (!was_heard_by(op, (uint64_t)r->epoch))
         shard_wrong(story, "%s is drained of %s, which the start %" PRId64 " has not heard",

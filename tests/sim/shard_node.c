@@ -15,7 +15,7 @@
 #include "shard/shard.h"
 #include "shard_story.h"
 
-enum { MODE = 0644, DIR_MODE = 0755, GETS_MAX = 256, DRAIN_MS = 2000 };
+enum { MODE = 0644, DIR_MODE = 0755, GETS_MAX = 256, DRAIN_MS = 2000, RETURN_MS = 3000 };
 const char *const shard_addresses[] = {"s0:7780", "s1:7780", NULL};
 
 struct shard_process {
@@ -122,6 +122,7 @@ static struct core_options core_of(const struct shard_settings *settings, struct
         .queue_max = settings->queue,
         .execute_timeout_ms = settings->execute_ms,
         .bootstrap_timeout_ms = settings->bootstrap_ms,
+        .operator_return_ms = RETURN_MS,
         .rest_first_ms = settings->rest_first_ms,
         .rest_most_ms = settings->rest_most_ms,
         .stuck_ms = settings->stuck_ms,

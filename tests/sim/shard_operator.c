@@ -22,6 +22,8 @@ enum {
     FIELD_ROLLUP = 2,
     FIELD_BLOB = 3,
     FIELD_RECLAIM_ACK = 4,
+    FIELD_DRAIN_REPORT = 100,
+    DRAIN_MS_MAX = 2000,
     /* of CapacityNeed */
     FIELD_REQUIREMENTS = 1,
     FIELD_AGGREGATE = 2,
@@ -33,6 +35,14 @@ enum {
 };
 #define TYPE_KEY "node.kubernetes.io/instance-type"
 
+struct drain_answer { /* one that waits for its time */
+    struct list link;
+    struct shard_operator_process *process;
+    struct timer timer;
+    uint32_t machine;
+    char instruction[64];
+};
+
 struct shard_operator_process {
     struct shard_operator *op;
     struct io *io;
@@ -40,6 +50,7 @@ struct shard_operator_process {
     struct rpc_client_call *call; /* NULL: none */
     struct timer say, dial;
     struct list answers; /* struct blob_answer */
+    struct list drains;  /* struct drain_answer */
     struct buf frame, message, row, part;
     bool greeted, dead;
     uint32_t epoch;
@@ -273,6 +284,55 @@ static void on_node_state(struct shard_operator_process *p,
     p->op->told[number] = (uint8_t)update->state;
 }
 
+static void drain_answer_free(struct drain_answer *a)
+{
+    list_remove(&a->link);
+    timer_deinit(&a->timer);
+    free(a);
+}
+
+static void on_drain_time(struct timer *timer)
+{
+    struct drain_answer *a = CONTAINER_OF(timer, struct drain_answer, timer);
+    struct shard_operator_process *p = a->process;
+    struct pack message = pack_begin(&p->message);
+
+    pack_text(&message, 1, str_from(a->instruction));
+    pack_text(&message, 2, str_from(p->op->story->book.machines[a->machine].id));
+    pack_u64(&message, 3, 1);
+    p->op->reclaims[a->machine].drained = true;
+    send_frame(p, FIELD_DRAIN_REPORT);
+    drain_answer_free(a);
+}
+
+/* What is lost with the session, the shard tells again. */
+static void drain_later(struct shard_operator_process *p,
+                        const Bigfleet__V1alpha1__ReclaimInstruction *instruction)
+{
+    struct drain_answer *a;
+    uint32_t number;
+
+    if (!p->op->story->talk.reports_drains || instruction->n_nodes != 1 ||
+        sscanf(instruction->nodes[0], "m-%" SCNu32, &number) != 1 ||
+        number >= p->op->story->book.count)
+        return;
+    p->op->reclaims[number] = (struct shard_reclaim){
+        .told_ms = shard_now_ms(p->op->story),
+        .grace_ms = (uint64_t)instruction->grace_period_seconds * MS_PER_SECOND,
+        .epoch = p->epoch};
+    a = calloc(1, sizeof *a);
+    if (!a || timer_init(&a->timer, p->io->loop, on_drain_time)) {
+        free(a);
+        return;
+    }
+    a->process = p;
+    a->machine = number;
+    (void)snprintf(a->instruction, sizeof a->instruction, "%s", instruction->instruction_id);
+    list_init(&a->link);
+    list_append(&p->drains, &a->link);
+    timer_start_in(&a->timer, draw(p, DRAIN_MS_MAX));
+}
+
 static void on_reclaim(struct shard_operator_process *p,
                        const Bigfleet__V1alpha1__ReclaimInstruction *instruction)
 {
@@ -281,6 +341,7 @@ static void on_reclaim(struct shard_operator_process *p,
     pack_text(&message, 1, str_from(instruction->instruction_id));
     pack_u64(&message, 2, instruction->n_nodes);
     send_frame(p, FIELD_RECLAIM_ACK);
+    drain_later(p, instruction);
 }
 
 static void on_message(void *owner, struct rpc_client_call *call, struct str bytes)
@@ -318,6 +379,10 @@ static void drop_answers(struct shard_operator_process *p)
     {
         blob_answer_free(CONTAINER_OF(node, struct blob_answer, link));
     }
+    LIST_EACH_SAFE(&p->drains, node, next)
+    {
+        drain_answer_free(CONTAINER_OF(node, struct drain_answer, link));
+    }
 }
 
 static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome)
@@ -352,6 +417,7 @@ static void on_dial(struct timer *timer)
     }
     pack_text(&message, 1, str_from(p->op->cluster));
     pack_text(&message, 3, STR("v1alpha1"));
+    pack_u64(&message, 100, p->op->story->talk.reports_drains);
     send_frame(p, FIELD_HELLO);
     timer_start_in(&p->say, HELLO_MS_MAX);
 }
@@ -393,6 +459,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     p->op = op;
     p->io = io;
     list_init(&p->answers);
+    list_init(&p->drains);
     buf_init(&p->frame, BYTES_MAX);
     buf_init(&p->message, BYTES_MAX);
     buf_init(&p->row, BYTES_MAX);

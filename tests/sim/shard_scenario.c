@@ -73,6 +73,7 @@ static void draw_settings(struct shard_story *story, struct prng *prng)
         .blob_never = prng_below(prng, 3) == 0 ? (uint32_t)prng_below(prng, 200000) : 0,
         .blob_twice = prng_below(prng, 3) == 0 ? (uint32_t)prng_below(prng, 500000) : 0,
         .hang_up = prng_below(prng, 2) == 0 ? (uint32_t)prng_below(prng, 300000) : 0,
+        .reports_drains = prng_below(prng, 3) > 0,
     };
 }
 
@@ -180,7 +181,7 @@ static void heal(struct shard_story *story)
     sim_event_cancel(&story->wave);
     sim_event_cancel(&story->handover);
     sim_event_cancel(&story->restart);
-    story->talk = (struct shard_talk_faults){0};
+    story->talk = (struct shard_talk_faults){.reports_drains = story->talk.reports_drains};
     shard_book_heal(story);
     for (size_t i = 0; !story->calm && i < SHARD_OPERATORS; i++)
         sim_event_cancel(&story->operators[i].change);
@@ -263,7 +264,7 @@ enum err shard_story_open(struct scenario_world *world, struct shard_calm *calm,
     story->blobs = calloc(SHARD_BLOBS_MAX, sizeof *story->blobs);
     if (!story->blobs) return ERR_NOMEM;
     draw_settings(story, &story->prng);
-    if (calm) story->talk = (struct shard_talk_faults){0};
+    if (calm) story->talk = (struct shard_talk_faults){.reports_drains = true};
     err = sim_event_init(&story->tick, sim, on_tick);
     if (!err) err = sim_event_init(&story->wave, sim, on_wave);
     if (!err) err = sim_event_init(&story->handover, sim, on_handover);

@@ -13,6 +13,8 @@
  *   - no more machines are bought than are lacking;
  *   - a machine is drained only if its cluster, heard by this very process, wants fewer, or if
  *     somebody with more priority than the machine's stamp lacks one: protection survives kill -9;
+ *   - a machine whose operator reports its drains is drained by the provider after that report, or
+ *     after the grace, unless the session ended since the operator was told;
  *   - an idle machine is given back only after its hold.
  * "Has asked" is what an honest shard may still believe: everything that was said and not yet known
  * to be superseded for SHARD_BELIEF_MS. A call of a process that has a successor, or one that came
@@ -124,6 +126,11 @@ struct shard_operator {
     uint64_t trouble_on_links;
     /* The last state it was told of each machine, on this session; 0: nothing. */
     uint8_t told[SHARD_MACHINES_MAX];
+    struct shard_reclaim {
+        uint64_t told_ms, grace_ms; /* 0: never */
+        uint32_t epoch;             /* of the start that told it */
+        bool drained;               /* reported */
+    } reclaims[SHARD_MACHINES_MAX];
 };
 
 /* -- what the provider has -- */
@@ -155,6 +162,7 @@ struct shard_provider_faults { /* per million; all 0 when healed */
 };
 struct shard_talk_faults { /* of operators, likewise */
     uint32_t blob_error, blob_never, blob_twice, hang_up;
+    bool reports_drains;
 };
 struct shard_blob {
     uint32_t cluster;

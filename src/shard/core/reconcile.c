@@ -322,6 +322,8 @@ static enum err missing(struct core *core, uint32_t since, struct str **ret_ids,
     for (size_t i = 0; i < count; i++)
         if (!core_is_pending(core, ids[i]) || hands_waits_for_operator(core, ids[i]))
             ids[kept++] = ids[i];
+        else
+            core->full_list_wanted = true; /* a delta would not leave it out again */
     *ret_ids = ids;
     *ret_count = kept;
     return ERR_OK;

@@ -72,10 +72,11 @@ class Operator(Shard):
         except FileNotFoundError:
             return {}
 
-    def orders(self):
-        """Reclaims that stand on disk."""
+    def orders(self, drained=False):
+        """Reclaims that stand on disk, or of them those that are drained."""
         with open(os.path.join(self.dir, "reclaims.ndjson"), encoding="utf-8") as file:
-            return len(file.readlines()) - 1
+            lines = file.readlines()[1:]
+        return len([line for line in lines if not drained or '"drained":true' in line])
 
     def wait_ready_nodes(self, count):
         def look():

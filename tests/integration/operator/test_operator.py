@@ -109,7 +109,7 @@ def reclaims_run_the_users_command():
 def a_reclaim_survives_kill_9():
     """The order was given once; the next process takes it up, with what is left of the grace."""
     with OperatorWorld(machines=60, complete_ms={"Drain": 3600000, "": 0}) as world:
-        world.shard.start().wait_ready()
+        world.shard.start("--operator-return-timeout", "1h").wait_ready()
         ran = os.path.join(world.dir, "ran")
         slow = script(world, "slow", f"echo $$ >> {ran}\nexec sleep 1000\n")
         quick = script(world, "quick", "exit 0\n")
@@ -126,11 +126,14 @@ def a_reclaim_survives_kill_9():
         a.start("--drain-command", quick)
         a.wait_text("resumed=true")
         wait_for("drained", lambda: a.metric("muster_operator_reclaims_drained_total") == 1)
-        wait_for("and that is on disk", lambda: a.orders() == 0)
+        wait_for("and that is on disk", lambda: a.orders(drained=True) == 1)
+        wait_for("the provider drains", lambda: len(world.machines("Draining")) == 1)
         a.kill()
         a.start("--drain-command", slow).wait_ready()
         world.settled()
         check(a.metric("muster_operator_reclaims") == 0, "and is not begun a third time")
+        world.provider.control("place", machine=world.machines("Draining")[0]["id"], state="Idle")
+        wait_for("forgotten when the machine has left", lambda: a.orders() == 0)
 
 
 def alive(pid):
