@@ -41,11 +41,16 @@ void provision_answered(struct core *core, struct task *task, const struct call_
     machine_take(&m, said);
     m.state = said->state;
     if (said->state == MACHINE_IDLE) machine_unbind(&m);
+    if (said->state == MACHINE_IDLE && task->cause == CAUSE_STUCK) /* kept for whom it was bought */
+        m.promised = (struct machine_promise){.cluster = task->key.cluster,
+                                              .fingerprint = task->key.fingerprint,
+                                              .group = task->key.group,
+                                              .priority = task->priority};
     if (!task_move(core, task, &m, true, now, out)) return;
     if (said->state == MACHINE_CREATING)
         task_goes_on(core, task, now, out);
-    else if (task->kind && core_acts(core))
+    else if (task->cause == CAUSE_DECIDED && core_acts(core))
         bootstrap_begin(core, task, now, out);
-    else /* held meanwhile; or made again after a restart: a later cycle knows for whom */
+    else /* held meanwhile, or made again long after the decision: a later cycle knows who wants it */
         task_done(core, task, false, now, out);
 }
