@@ -109,11 +109,11 @@ static void report(struct operator_host *host, const struct reclaim *r, wall_tim
     struct str error =
         gave_up ? STR("the operator could not drain the machine; its log says why") : STR_EMPTY;
     uint64_t left_ms = r->deadline.ms > now.ms ? r->deadline.ms - now.ms : 0;
-    enum err err = frames_drain_report(
-        &host->parts,
-        &(struct drain_word){r->id, r->machine, r->phase == RECLAIM_DRAINED,
-                             left_ms / MS_PER_SECOND, error},
-        &host->frame);
+    enum err err =
+        frames_drain_report(&host->parts,
+                            &(struct drain_word){r->id, r->machine, r->phase == RECLAIM_DRAINED,
+                                                 left_ms / MS_PER_SECOND, error},
+                            &host->frame);
 
     if (!operator_answer(host, err)) reclaims_unsent(host->reclaims, r->id, now);
 }

@@ -22,8 +22,7 @@ enum err reclaims_write(const struct reclaims *reclaims, struct buf *out)
         ndjson_string(&w, STR("machine"), r->machine);
         ndjson_u64(&w, STR("deadline_unix_ms"), r->deadline.ms);
         ndjson_i64(&w, STR("preemptor_priority"), r->preemptor_priority);
-        if (reclaim_is_over(r->phase))
-            ndjson_bool(&w, STR("drained"), r->phase == RECLAIM_DRAINED);
+        if (reclaim_is_over(r->phase)) ndjson_bool(&w, STR("drained"), r->phase == RECLAIM_DRAINED);
         err = ndjson_end(&w);
     }
     return err;

@@ -26,8 +26,7 @@ static void check_same(const struct frame *frame, const Bigfleet__V1alpha1__Oper
         return;
     }
     assert((int)frame->kind == (int)m->payload_case);
-    if (frame->kind == FRAME_HELLO)
-        assert(frame->reports_drains == m->hello->reports_drains);
+    if (frame->kind == FRAME_HELLO) assert(frame->reports_drains == m->hello->reports_drains);
     if (frame->kind == FRAME_HELLO)
         assert(str_equal(frame->cluster, str_from(m->hello->cluster_id)));
     if (frame->kind == FRAME_BLOB) {

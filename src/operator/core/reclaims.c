@@ -15,7 +15,7 @@ struct record {
     bool told_configured;
     bool told;
     bool departed; /* the machine left the cluster, or serves it anew: not reported any more */
-    char texts[]; /* id, machine */
+    char texts[];  /* id, machine */
 };
 struct reclaims {
     struct map by_id;      /* struct record */

@@ -55,7 +55,7 @@ struct core_options {
     /* An earlier process of this shard had operators, too: until operator_return_ms after the start
      * every cluster counts as one whose operator is away. */
     bool restarted;
-    uint64_t capacity_interval_ms;                     /* 0: 5 s */
+    uint64_t capacity_interval_ms;              /* 0: 5 s */
     uint32_t hints_most;                        /* of capacity, said again in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the kind's own */
     uint64_t rest_first_ms, rest_most_ms;       /* 0: 30 s, 1 h */

@@ -58,8 +58,8 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
 }
 
 /* Until when the drain that begins now waits for the operator. False: it does not. */
-static bool operator_wait(struct core *core, struct task *task, mono_time now,
-                          mono_time *ret_until, struct effects *out)
+static bool operator_wait(struct core *core, struct task *task, mono_time now, mono_time *ret_until,
+                          struct effects *out)
 {
     const struct client *client = client_find(&core->clients, task->cluster);
     mono_time returns = {0}, end = mono_after(now, task->grace_ms);
@@ -70,8 +70,7 @@ static bool operator_wait(struct core *core, struct task *task, mono_time now,
         *ret_until = mono_min(end, returns);
         core_log(out, CORE_WARN, "drain waits for an operator that is away",
                  "machine=%.*s cluster=%.*s most_ms=%llu", STR_ARG(task->machine),
-                 STR_ARG(task->cluster),
-                 (unsigned long long)mono_elapsed_ms(now, *ret_until));
+                 STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(now, *ret_until));
         return !mono_due(*ret_until, now);
     }
     drain_wait_ended(core, DRAIN_WAIT_NO_OPERATOR);
@@ -210,8 +209,7 @@ void drains_due(struct core *core, mono_time now, struct effects *out)
                  ended ? "grace ended before the operator reported the machine drained"
                        : "operator did not return in time to drain its machine",
                  "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
-                 STR_ARG(task->cluster),
-                 (unsigned long long)mono_elapsed_ms(task->since, now));
+                 STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, now));
         wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
     }
 }
@@ -342,7 +340,7 @@ bool hands_overtaken(struct core *core, struct str machine, const struct machine
 
     if (!task || task_ended_in_list(core, machine)) return false;
     if (said && said->state == MACHINE_CONFIGURED && str_equal(said->cluster, task->cluster))
-        return false; /* as it was when the wait began */
+        return false;                 /* as it was when the wait began */
     concern_passing(core, task, now); /* until the record is taken: it may find no memory */
     task_end(core, task, OUTCOME_STALE_STATE,
              said ? STR("the machine changed while its operator drained it")

@@ -33,8 +33,8 @@ enum task_step {
 };
 enum task_cause {
     CAUSE_DECIDED,
-    CAUSE_STUCK,  /* its passing state lasts: the call is made again */
-    CAUSE_FAILED, /* the provider calls it Failed: it is given back by Delete */
+    CAUSE_STUCK,   /* its passing state lasts: the call is made again */
+    CAUSE_FAILED,  /* the provider calls it Failed: it is given back by Delete */
     CAUSE_RESUMED, /* its operator drains it, by the order of an earlier process of this shard */
 };
 struct task {

@@ -587,7 +587,8 @@ static void ask_instead_of_list(struct core *core, mono_time now, struct effects
             if (c->kind == CONCERN_PASSING && !c->asked && !c->again) passes[count++] = c;
         }
     if (count) qsort(passes, count, sizeof(struct concern *), compare_since);
-    for (size_t i = 0; i < count && h->asking < asking_most(core); i++) ask(core, passes[i], now, out);
+    for (size_t i = 0; i < count && h->asking < asking_most(core); i++)
+        ask(core, passes[i], now, out);
 }
 
 void concerns_run(struct core *core, mono_time now, struct effects *out)

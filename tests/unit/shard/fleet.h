@@ -54,7 +54,7 @@ struct fleet_link { /* of a cluster's operator */
 };
 enum { FLEET_LINKS = 64 };
 #define FLEET_EARLIER_ORDER ((uint64_t)1 << 63) /* given by an earlier process */
-struct fleet_call { /* an effect that is to be answered */
+struct fleet_call {                             /* an effect that is to be answered */
     enum effect_kind kind;
     enum fate fate;
     uint64_t action, token, due_ms, apply_ms; /* UINT64_MAX: never */
@@ -93,13 +93,14 @@ struct fleet {
     bool old_gets;                     /* Get answers with what was when it was sent */
     bool faulty;                       /* events may run out of memory */
     bool unsure; /* what is known of the machines is older than calls: overtakes are not counted */
-    bool reports_drains;               /* operators of sessions to come do */
+    bool reports_drains; /* operators of sessions to come do */
     struct fleet_link links[FLEET_LINKS];
-    uint64_t overtakes;    /* mutations of a machine while another of an earlier time is still applied */
+    uint64_t
+        overtakes; /* mutations of a machine while another of an earlier time is still applied */
     uint64_t early_drains; /* calls before the operator had drained and the grace had ended */
-    uint64_t digest;   /* of all effects in their order: kind, machine, cluster, action */
-    bool soon;         /* EFFECT_CYCLE_SOON was seen */
-    const char *trace; /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
+    uint64_t digest;       /* of all effects in their order: kind, machine, cluster, action */
+    bool soon;             /* EFFECT_CYCLE_SOON was seen */
+    const char *trace;     /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
     char trace_text[4096];
 };
 

@@ -24,12 +24,12 @@ struct world {
     struct fleet_machine *old, *now; /* what a lagging List still says, and what is */
     size_t old_count;
     bool lags;
-    bool starved; /* now and then there is no memory */
-    bool strays;  /* what is ours changes */
-    bool killed;  /* the shard is started again and again */
-    bool holds;   /* the core is held once, until the next start */
+    bool holds; /* the core is held once, until the next start */
     bool held;
-    uint64_t changes; /* calls that change a machine, asked for until then */
+    uint64_t changes;   /* calls that change a machine, asked for until then */
+    bool starved;       /* now and then there is no memory */
+    bool strays;        /* what is ours changes */
+    bool killed;        /* the shard is started again and again */
     uint32_t reporting; /* per cent of sessions whose operator reports its drains */
 };
 

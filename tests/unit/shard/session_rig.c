@@ -75,8 +75,8 @@ static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str 
     note_event(owner, "blob %llu %s %.*s", (unsigned long long)action, ends[end], STR_ARG(content));
 }
 
-static const struct sessions_events events = {on_open, on_close, on_rollup, on_rollup_refused,
-                                              on_blob, on_drain_report};
+static const struct sessions_events events = {on_open,           on_close, on_rollup,
+                                              on_rollup_refused, on_blob,  on_drain_report};
 
 void rollup_done(struct session_rig *rig, size_t index, enum rollup_end end)
 {
