@@ -216,6 +216,18 @@ static enum err say_rails(struct search *s)
     return ERR_OK;
 }
 
+/* What is taken for this Need may be among them. */
+static enum err say_waits(struct search *s)
+{
+    uint32_t waiting = s->shard->said->drains_waiting;
+
+    if (!waiting) return ERR_OK;
+    return explain_says(s->ctl, "waits",
+                        "for operators: they drain %" PRIu32 " machine%s of this shard, which the "
+                        "provider drains when they have, or when the grace ends",
+                        waiting, waiting == 1 ? "" : "s");
+}
+
 static enum err say_need(struct search *s, const Bigfleet__V1alpha1__NeedView *v)
 {
     uint64_t now = clock_wall(clock_real()).ms;
@@ -237,6 +249,7 @@ static enum err say_need(struct search *s, const Bigfleet__V1alpha1__NeedView *v
                          explain_age(now - min_u64(now, (uint64_t)s->at_ns / 1000000), age), since);
     if (!err) err = say_has(s->ctl, v);
     if (!err && !v->satisfied) err = say_why(s->ctl, v);
+    if (!err && !v->satisfied) err = say_waits(s);
     if (!err && v->satisfied)
         err = explain_says(s->ctl, "change",
                            "demand of its operator; a more important Need that "

@@ -42,6 +42,7 @@ enum {
     FIELD_AUDIT,
     FIELD_FENCED,
     FIELD_NEWEST_EPOCH,
+    FIELD_DRAINS_WAITING = 40,
     /* of Holding */
     FIELD_STATE = 1,
     FIELD_TYPE,
@@ -183,6 +184,7 @@ static void pack_answer(struct pack *answer, const struct shard *shard)
     pack_counts(answer, counts, &s->row);
     pack_rails(answer, shard);
     pack_u64(answer, FIELD_CAPPED, counts->capped);
+    pack_u64(answer, FIELD_DRAINS_WAITING, counts->drains_waiting);
     if (!answer->err) answer->err = buf_append(answer->into, buf_peek(&s->last.inventory));
     pack_u64(answer, FIELD_LEFT_OUT, s->last.left_out);
     pack_u64(answer, FIELD_FENCED, shard->holds[CORE_FENCED].begun);
