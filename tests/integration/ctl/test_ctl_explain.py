@@ -141,13 +141,14 @@ REASONS = [
 def a_need_that_lacks_something_and_why():
     for reason, more, why, change in REASONS:
         with shard([need(unmet_reason=reason, age_cycles_unmet=12, **more)], paused=reason == 1, dry_run=reason == 2,
-                   fenced=reason == 3) as one:
+                   fenced=reason == 3, drains_waiting=5 if reason == 4 else 0) as one:
             said = of_shard(one, "need", "prod")
         same("lacks", said["lacks"], ["8 cpu, for 12 cycles"])
         text = " ".join(said["why"] + said.get("", []))
         assert why in text and change in said["change"][0], f"{reason}: {said}"
         assert ("held" in said) == (reason in (1, 2, 3)), said
         assert ("fenced" in str(said.get("held"))) == (reason == 3), said
+        assert ("they drain 5 machines" in json.dumps(said.get("waits"))) == (reason == 4), said
         if reason == 3:
             assert "parked for 9 cycles" in json.dumps(said), said
 
@@ -182,6 +183,8 @@ def a_machine():
         "m-3": {"state": "Failed", "last_error": "create: no \x1b[31mroom", "resting": "refused", "refusals": 3, "rest_left_ms": 41000},
         "m-4": {"state": "Creating", "resting": "doubt", "asked": 2, "rest_left_ms": 500, "destination": "prod", "bought_for": "p=7"},
         "m-5": {"state": "Failed", "resting": "failed", "rest_left_ms": 7000},
+        "m-6": {"state": "Draining", "cluster": "prod", "pending": True, "operator_drains": True, "operator_left_ms": 90000},
+        "m-7": {"state": "Draining", "cluster": "prod", "operator_drains": True, "operator_away": True, "operator_left_ms": 7000},
     }
     with shard(machines=machines, audit=[action("machine-77", "prod", 5)]) as one:
         said = of_shard(one, "machine", "m-1")
@@ -200,6 +203,12 @@ def a_machine():
         said = of_shard(one, "machine", "m-4")
         assert "asked 2 times without an answer" in said["rests"][0] and "of prod" in said["bought"][0] and "reachable" in said["change"][0], said
         assert "given back by Delete in 7.0 s" in of_shard(one, "machine", "m-5")["rests"][0]
+        said = of_shard(one, "machine", "m-6")
+        same("its operator drains it", said["waits"],
+             ["for the operator of prod to drain it; the provider drains it in 90.0 s at the latest"])
+        assert "PodDisruptionBudget" in said["change"][0] and "planned" not in said, said
+        same("its operator is away", of_shard(one, "machine", "m-7")["waits"],
+             ["for the operator of prod, which is not connected, to drain it; the provider drains it in 7.0 s at the latest"])
         refused(one, 5, "none of 1 shards knows machine machine-78 (did you mean machine-77?)", "machine", "machine-78")
         refused(one, 5, "shard shard-1 does not answer", "machine", "x", more=[{"shard_id": "shard-1", "address": dead_address()}])
     with shard(machines=machines, paused=True) as one:
