@@ -4,11 +4,22 @@ drain command, kill -9 of operator and shard, and an operator that does not repo
 import os
 import time
 
-from operators import OperatorWorld, check, need, request, run_cases, wait_for
+import grpc
+from operators import PROTO_ROOT, PROTOC, OperatorWorld, check, need, request, run_cases, wait_for
+from contracts import load, methods_of  # of tests/lib, which the line above put on the path
 
 CYCLES = 5        # that the shard decides while the machine stays where it is
 GRACE = 10        # seconds, the shortest there is: the priorities lie more than 900,000 apart
 LOW, HIGH, HIGHEST = 0, 1000, 2000000
+
+
+def view(world, machine):
+    files, message = load(PROTOC, PROTO_ROOT, "muster/v1/shard.proto")
+    path = "muster.v1.ShardView/Machine"
+    method = methods_of(files)[path]
+    with grpc.insecure_channel(world.shard.grpc) as channel:
+        return channel.unary_unary("/" + path, message(method.input_type).SerializeToString,
+                                   message(method.output_type).FromString)(message(method.input_type)(machine_id=machine), timeout=90)
 
 
 def script(world, name, text):
@@ -80,6 +91,9 @@ def a_preempted_machine_waits_for_the_drain_command():
         shard = world.shard
         shard.wait_metric("muster_shard_drains_waiting")
         check(shard.metric("execute_inflight") == 0, "the wait holds no place")
+        said = view(world, held.machine)
+        check(said.state == "Draining" and said.operator_drains and not said.operator_away and
+              0 < said.operator_left_ms <= 600000, f"{said}")
         world.provider.control("add", count=1, idle=1.0)
         c = world.muster_operator("cluster-c", [one(world, LOW)])
         c.start().wait_ready()

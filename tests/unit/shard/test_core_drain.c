@@ -356,6 +356,27 @@ TEST(waits_hold_no_places)
     fleet_close(&f);
 }
 
+/* Machines that wait are given away already, so each cycle takes its share of the rest. */
+TEST(the_reclaim_cap_counts_what_is_left)
+{
+    struct core_options options = {.rails = {.reclaim_fraction = 0.25}};
+    const uint32_t waiting[] = {5, 8, 11, 13};
+    struct fleet f;
+
+    fleet_open(&f, &options, 64);
+    f.reports_drains = true;
+    fleet_add(&f, "m", 20, MACHINE_CONFIGURED, "a");
+    fleet_list(&f);
+    fleet_session(&f, "a", true);
+    fleet_demand(&f, "a", 1000, 0);
+    for (size_t i = 0; i < ARRAY_LEN(waiting); i++) {
+        fleet_cycle(&f);
+        CHECK_U32("a quarter of those that serve", core_counts(f.core)->drains_waiting, waiting[i]);
+        CHECK_SIZE("the rest serves", fleet_count(&f, MACHINE_CONFIGURED), 20 - waiting[i]);
+    }
+    fleet_close(&f);
+}
+
 /* -- what the provider says meanwhile -- */
 
 TEST(a_machine_that_changes_or_goes_meanwhile_ends_its_wait)
