@@ -294,8 +294,16 @@ static const struct option coordinator_run_options[] = {
     {.name = "bootstrap",
      .kind = OPTION_BOOL,
      .fallback = "true",
-     .help = "found a cluster when the data directory is empty: alone without join addresses, with "
-             "them only as ordinal 0 and only if none of the others has a log"},
+     .help = "bootstrap a cluster when the data directory is empty: at once without join addresses, "
+             "with them only as ordinal 0 and only as bootstrap-expect says"},
+    {.name = "bootstrap-expect",
+     .kind = OPTION_U64,
+     .fallback = "3",
+     .min = 1,
+     .max = 7,
+     .help = "with join addresses: the number of replicas. Ordinal 0 bootstraps a cluster only when "
+             "all others answered, have no log and promised. 1: for a start replica by replica; "
+             "silent replicas are not waited for, and a warning is logged at every start"},
     {.name = "join-addr",
      .also_key = "cluster.peers",
      .kind = OPTION_LIST,

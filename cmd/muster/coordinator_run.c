@@ -1,6 +1,6 @@
 /* muster coordinator run: one replica of the coordinator. Joins the parts; decides nothing.
  *
- * Up:   data directory (founded or made to join, fleet/join.h) -> state machines -> replica ->
+ * Up:   data directory (coordinator_bootstrap.h) -> state machines -> replica ->
  *       gRPC server with its methods -> the place among the others (fleet/quorum.h)
  * Down: leadership handed over -> server drained -> dashboard -> quorum -> replica -> state
  * machines */
@@ -11,8 +11,6 @@
 
 #include "common/chassis.h"
 #include "common/tables.h"
-#include "fleet/found.h"
-#include "fleet/join.h"
 #include "fleet/quorum.h"
 #include "fleet/roster.h"
 #include "fleet/seed.h"
@@ -22,6 +20,7 @@
 #include "log/datadir.h"
 #include "member/machine.h"
 #include "muster/commands.h"
+#include "muster/coordinator_bootstrap.h"
 #include "muster/coordinator_dash.h"
 #include "muster/coordinator_etcd.h"
 #include "muster/coordinator_state.h"
@@ -51,8 +50,6 @@ struct coordinator {
     const struct log_source *log;
     const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
     struct tls_context *grpc_server, *grpc_client, *raft_server, *raft_client;
-    struct founding *founding;
-    enum found_verdict verdict;
     struct roster *roster;
     struct fleet_seed seed;
     struct fleet_journal *journal;
@@ -74,7 +71,7 @@ struct coordinator {
     struct health_check *ready;
     struct transfer transfer;
     char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
-    bool founding_closing, founding_closed, quorum_stopped, server_closed, etcd_stopped;
+    bool quorum_stopped, server_closed, etcd_stopped;
 };
 
 static const char *raft_address(const struct coordinator *c)
@@ -114,76 +111,6 @@ static enum err open_tls(struct coordinator *c, struct note *note)
     if (!err) err = chassis_tls(c->chassis, TLS_CLIENT, "h2", &c->grpc_client, note);
     if (!err) err = chassis_tls(c->chassis, TLS_SERVER, NULL, &c->raft_server, note);
     return err ? err : chassis_tls(c->chassis, TLS_CLIENT, NULL, &c->raft_client, note);
-}
-
-/* -- the data directory -- */
-
-static void on_founding_closed(void *owner)
-{
-    struct coordinator *c = owner;
-    c->founding = NULL;
-    c->founding_closed = true;
-}
-
-static void close_founding(struct coordinator *c)
-{
-    c->founding_closing = true;
-    founding_close(c->founding, on_founding_closed, c);
-}
-
-static void on_verdict(void *owner, enum found_verdict verdict)
-{
-    struct coordinator *c = owner;
-    c->verdict = verdict;
-    close_founding(c);
-}
-
-/* Asks the others whether there is a cluster; the loop turns meanwhile. */
-static enum err ask_first(struct coordinator *c, struct note *note)
-{
-    struct founding_options options = {.io = c->io,
-                                       .log = c->log,
-                                       .addresses = c->join_addresses,
-                                       .self = c->grpc_address,
-                                       .tls = c->grpc_client,
-                                       .look_up = true};
-    enum err err = founding_open(&options, on_verdict, c, &c->founding, note);
-
-    if (err) return err;
-    LOG_INFO(c->log, "looking for a cluster before founding one");
-    while (!c->founding_closed && !chassis_stopping(c->chassis)) chassis_turn(c->chassis);
-    if (!chassis_stopping(c->chassis)) return ERR_OK;
-    if (!c->founding_closing) close_founding(c);
-    while (!c->founding_closed) chassis_turn(c->chassis);
-    return ERR_CANCELLED;
-}
-
-static enum err make_directory(struct coordinator *c, const char *dir, struct note *note)
-{
-    struct datadir_format_options options = {
-        .fs = c->io->fs, .entropy = c->io->entropy, .dir = dir};
-    struct members founders = {.count = 1, .at = {{.role = MEMBER_VOTER}}};
-    struct found_facts facts = {.bootstrap = conf_bool(c->conf, "bootstrap"),
-                                .has_join_address = c->join_addresses[0] != NULL};
-    struct datadir made;
-    char id[24];
-    enum err err = ERR_OK;
-
-    if (facts.has_join_address)
-        err = join_ordinal(str_from(conf_text(c->conf, "id")), &facts.ordinal, note);
-    c->verdict = found_begin(&facts);
-    if (!err && c->verdict == FOUND_ASK_FIRST) err = ask_first(c, note);
-    if (err) return err;
-    if (c->verdict == FOUND_BOOTSTRAP) {
-        snprintf(founders.at[0].address, sizeof founders.at[0].address, "%s", raft_address(c));
-        options.founders = &founders;
-    }
-    err = datadir_format(&options, &made, note);
-    if (err) return err;
-    snprintf(id, sizeof id, "%016" PRIx64, made.replica_id);
-    LOG_INFO(c->log, "data directory made", log_bool("founds", options.founders != NULL),
-             log_text("replica", id));
-    return ERR_OK;
 }
 
 /* -- the replica -- */
@@ -293,10 +220,18 @@ static enum err open_replica(struct coordinator *c, struct note *note)
                    .trailing_entries = (uint32_t)conf_number(conf, "trailing-entries")},
         .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = c},
     };
-    struct datadir known;
-    enum err err = datadir_read(c->io->fs, dir, &known, note);
+    struct coordinator_bootstrap_options directory = {
+        .chassis = c->chassis,
+        .join_addresses = c->join_addresses,
+        .grpc_address = c->grpc_address,
+        .raft_address = raft_address(c),
+        .grpc_server = c->grpc_server,
+        .grpc_client = c->grpc_client,
+        .ready = c->ready,
+    };
+    enum err err = coordinator_directory(&directory, note);
 
-    if (err == ERR_NOT_FOUND) err = make_directory(c, dir, note);
+    if (!err) health_check_set(c->ready, false, "no leader is known");
     if (!err) err = roster_open(&c->roster);
     if (!err) err = open_fleet(c, note);
     if (!err) err = open_store(c, note);
@@ -392,6 +327,7 @@ static enum err open_server(struct coordinator *c, struct note *note)
         .replica = c->replica,
         .roster = c->roster,
         .name = conf_text(c->conf, "id"),
+        .dir = conf_text(c->conf, "data-dir"),
         .machines = c->machines,
         .machine_count = c->machine_count,
     };
@@ -669,8 +605,9 @@ const struct command coordinator_run_command = {
         "domains, quotas and providers, its gRPC service, probes, metrics and a status page. "
         "Without options it is a cluster of one on this machine.\n"
         "Every replica of a cluster is started with the same arguments but its own --id and "
-        "addresses. Ordinal 0 founds the cluster when nobody has one yet; all others, and every "
-        "restart, ask at --join-addr for their place until they have it. A replica that comes "
+        "addresses. Ordinal 0 bootstraps the cluster once --bootstrap-expect less one other "
+        "replicas answered that they have no log and promised to stay out of it; all others, and "
+        "every restart, ask at --join-addr for their place until they have it. A replica that comes "
         "back at another address is rewritten in place; one that lost its disk comes back as a "
         "new one under its old name.\n"
         "SIGTERM or Ctrl-C hands leadership over, drains and ends. SIGHUP reads the "

@@ -97,7 +97,12 @@ static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev
     option_port(line, "--listen", parts->ports.grpc[n]);
     option_port(line, "--raft-bind", parts->ports.raft[n]);
     option_port(line, "--http-listen", parts->ports.http[n]);
-    option_coordinators(line, "--join-addr", parts);
+    if (parts->replicas > 1) { /* a single one has no peers */
+        char *expect = room(line);
+        snprintf(expect, sizeof line->texts[0], "%zu", parts->replicas);
+        option_coordinators(line, "--join-addr", parts);
+        option(line, "--bootstrap-expect", expect);
+    }
     option_path(line, "--dashboard-token-file", parts->dir, DEV_TOKEN_FILE, "");
     option_path(line, "--dashboard-notes-file", parts->dir, DEV_NOTES_FILE, "");
     word(line, "--no-insecure");

@@ -230,11 +230,58 @@ static const struct command transfer_command = {
     .run = run_replica_transfer,
 };
 
-static const struct command *const children[] = {&list_command, &add_command, &remove_command,
-                                                 &transfer_command, NULL};
+/* -- bootstrap -- */
+
+static enum err replica_bootstrap(struct ctl *ctl)
+{
+    static const struct remote_method method = {"/muster.v1.Fleet/BootstrapReplica",
+                                                &muster__v1__bootstrap_replica_response__descriptor,
+                                                REMOTE_ONCE, look};
+    Muster__V1__BootstrapReplicaRequest request = MUSTER__V1__BOOTSTRAP_REPLICA_REQUEST__INIT;
+    const Muster__V1__BootstrapReplicaResponse *made;
+    ProtobufCMessage *answer;
+    enum err err;
+
+    if (conf_list(ctl->conf, "coordinator").item_count > 1) {
+        note_set(&ctl->note, "--coordinator: name the one replica that waits to bootstrap");
+        return ERR_INVALID;
+    }
+    err = ctl_call(ctl, &method, &request.base, &answer);
+    if (err) return err;
+    made = (const void *)answer;
+    return ctl_done(ctl, &method, &request.base, answer,
+                    "replica %016" PRIx64 " bootstraps cluster %016" PRIx64, made->replica_id,
+                    made->cluster_id);
+}
+
+static int run_replica_bootstrap(void *context, const struct command_call *call)
+{
+    return ctl_run(context, call, replica_bootstrap);
+}
+
+static const struct command_example bootstrap_examples[] = {
+    {"musterctl replica bootstrap --coordinator c1:7790",
+     "c1 waits for replicas that will not come"},
+    {NULL, NULL},
+};
+static const struct command bootstrap_command = {
+    .name = "bootstrap",
+    .summary = "let the replica that waits bootstrap a cluster now",
+    .about = "Tells the one replica that waits to bootstrap a cluster (ordinal 0 over an empty data "
+             "directory) to do so although not all others answered or promised. Refused when a "
+             "replica that answers has a log. Make sure first that no silent replica holds data: "
+             "its cluster would exist beside the new one.",
+    .options = &ctl_table,
+    .examples = bootstrap_examples,
+    .exits = CTL_EXITS | BIT(4),
+    .run = run_replica_bootstrap,
+};
+
+static const struct command *const children[] = {
+    &list_command, &add_command, &remove_command, &transfer_command, &bootstrap_command, NULL};
 const struct command replica_command = {
     .name = "replica",
-    .summary = "the replicas of the coordinator: list, add, remove, transfer",
+    .summary = "the replicas of the coordinator: list, add, remove, transfer, bootstrap",
     .about = "Looks at the replicas of the coordinator and changes who they are.",
     .children = children,
 };

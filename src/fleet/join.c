@@ -14,29 +14,6 @@ enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note)
     return ERR_INVALID;
 }
 
-/* -- founding -- */
-
-enum found_verdict found_begin(const struct found_facts *facts)
-{
-    if (facts->has_directory || !facts->bootstrap) return FOUND_JOIN;
-    if (!facts->has_join_address) return FOUND_BOOTSTRAP;
-    return facts->ordinal == 0 ? FOUND_ASK_FIRST : FOUND_JOIN;
-}
-
-enum found_verdict found_look(const enum found_answer *answers, size_t count, uint64_t looking_ms)
-{
-    size_t empty = 0, unclear = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        if (answers[i] == FOUND_HAS_LOG) return FOUND_JOIN;
-        if (answers[i] == FOUND_EMPTY) empty++;
-        if (answers[i] == FOUND_UNCLEAR) unclear++;
-    }
-    if (unclear) return FOUND_ASK_AGAIN;
-    if (empty == count || looking_ms >= FOUND_LOOK_MS) return FOUND_BOOTSTRAP;
-    return FOUND_ASK_AGAIN;
-}
-
 /* -- joining -- */
 
 static void begin_anew(struct join *join, mono_time now)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fleet/bootstrap_rules.h"
+#include "log/datadir.h"
 #include "rpc/forward.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
@@ -25,6 +27,7 @@ struct replica_service {
     struct quorum *quorum;
     const struct roster *roster;
     char name[REPLICA_NAME_MAX + 1];
+    char dir[FS_PATH_CAP];
     struct machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
 };
@@ -385,6 +388,7 @@ static void reply_list(struct request *r)
     response.replicas = pointers;
     response.n_replicas = count;
     response.term = replica_status(r->service->replica).term;
+    response.cluster_id = replica_status(r->service->replica).cluster_id;
     rpc_reply(r->call, &response.base);
 }
 
@@ -637,6 +641,109 @@ static void state_hash(void *opaque, struct rpc_call *call, const ProtobufCMessa
     timer_start_in(&r->timer, AGAIN_MS);
 }
 
+/* -- PromiseBootstrap, BootstrapReplica -- */
+
+/* An empty log that belongs to no cluster, also while it is being told its cluster. */
+static bool has_log(const struct replica_status *status)
+{
+    return status->cluster_id != 0 || status->term > 0 || status->last > 0 || status->snapshot > 0;
+}
+
+static enum err read_promise(const struct replica_service *service,
+                             struct bootstrap_identity *ret_stored, struct note *note)
+{
+    struct datadir mark = {.replica_id = 0};
+    enum err err =
+        datadir_mark_read(service->io->fs, service->dir, DATADIR_PROMISE, &mark, note);
+
+    *ret_stored = (struct bootstrap_identity){mark.cluster_id, mark.replica_id};
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+static enum err store_promise(const struct replica_service *service,
+                              const struct bootstrap_identity *asked, const char *name,
+                              struct note *note)
+{
+    struct datadir mark = {.replica_id = asked->replica_id, .cluster_id = asked->cluster_id};
+    char cluster[HEX_LEN + 1];
+    enum err err = datadir_mark_write(service->io->fs, service->io->entropy, service->dir,
+                                      DATADIR_PROMISE, &mark, note);
+
+    snprintf(cluster, sizeof cluster, "%016" PRIx64, asked->cluster_id);
+    if (!err)
+        LOG_INFO(&service->log, "promised to stay out of another replica's bootstrap",
+                 log_text("founder", name), log_text("cluster", cluster));
+    return err;
+}
+
+/* A small file, written on the loop's thread: this replica serves nobody yet. */
+static void promise_bootstrap(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str bytes)
+{
+    struct replica_service *service = opaque;
+    const Muster__V1__PromiseBootstrapRequest *from =
+        (const Muster__V1__PromiseBootstrapRequest *)message;
+    Muster__V1__PromiseBootstrapResponse response = MUSTER__V1__PROMISE_BOOTSTRAP_RESPONSE__INIT;
+    struct replica_status status = replica_status(service->replica);
+    struct promise_facts facts = {.replica_id = status.id,
+                                  .has_log = has_log(&status),
+                                  .asked = {from->cluster_id, from->replica_id},
+                                  .replace = from->replace};
+    struct note note = {""};
+    enum err err = ERR_OK;
+
+    (void)bytes;
+    response.replica_id = status.id;
+    response.name = service->name;
+    if (!facts.has_log) err = read_promise(service, &facts.stored, &note);
+    switch (err ? PROMISE_TAKEN : promise_decide(&facts)) {
+    case PROMISE_INVALID:
+        note_set(&note, "cluster_id and replica_id are required");
+        err = ERR_INVALID;
+        break;
+    case PROMISE_HAS_LOG: response.has_log = true; break;
+    case PROMISE_STORE:
+        err = store_promise(service, &facts.asked, from->name, &note);
+        response.promised = !err;
+        break;
+    case PROMISE_KEEP: response.promised = true; break;
+    case PROMISE_TAKEN:
+        if (err) break;
+        note_set(&note,
+                 "it promised the bootstrap of cluster %016" PRIx64 " by replica %016" PRIx64
+                 "; if that replica is gone for good: musterctl replica bootstrap",
+                 facts.stored.cluster_id, facts.stored.replica_id);
+        response.reason = note.text;
+        break;
+    case PROMISE_SELF:
+    case PROMISE_RIVAL: response.reason = "it has the same identity"; break;
+    }
+    if (err)
+        fail_undone(call, err, &note);
+    else
+        rpc_reply(call, &response.base);
+}
+
+static void bootstrap_replica(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str bytes)
+{
+    struct replica_service *service = opaque;
+    struct replica_status status = replica_status(service->replica);
+    struct note note = {""};
+
+    (void)message;
+    (void)bytes;
+    if (status.cluster_id)
+        note_set(&note, "%s does not wait to bootstrap: it belongs to cluster %016" PRIx64,
+                 service->name, status.cluster_id);
+    else
+        note_set(&note,
+                 "%s does not wait to bootstrap: only a replica with ordinal 0, an empty data "
+                 "directory and --bootstrap does",
+                 service->name);
+    fail_undone(call, ERR_PRECONDITION, &note);
+}
+
 /* -- life -- */
 
 #define METHOD(path_of, fn, in, out)                                                               \
@@ -667,6 +774,12 @@ static const struct {
            muster__v1__transfer_leadership_response__descriptor),
     METHOD("/muster.v1.Fleet/StateHash", state_hash, muster__v1__state_hash_request__descriptor,
            muster__v1__state_hash_response__descriptor),
+    METHOD("/muster.v1.Fleet/PromiseBootstrap", promise_bootstrap,
+           muster__v1__promise_bootstrap_request__descriptor,
+           muster__v1__promise_bootstrap_response__descriptor),
+    METHOD("/muster.v1.Fleet/BootstrapReplica", bootstrap_replica,
+           muster__v1__bootstrap_replica_request__descriptor,
+           muster__v1__bootstrap_replica_response__descriptor),
 };
 
 enum err replica_service_methods(struct replica_service *service, struct rpc_server *server,
@@ -696,6 +809,7 @@ enum err replica_service_open(const struct replica_service_options *options,
     service->replica = options->replica;
     service->roster = options->roster;
     snprintf(service->name, sizeof service->name, "%s", options->name);
+    snprintf(service->dir, sizeof service->dir, "%s", options->dir);
     memcpy(service->machines, options->machines,
            options->machine_count * sizeof service->machines[0]);
     service->machine_count = options->machine_count;

@@ -1,9 +1,11 @@
 /* The methods about the replicas themselves: of muster.v1.Fleet JoinReplica, ListReplicas,
- * RemoveReplica, TransferLeadership and StateHash, and bigfleet's JoinRaftCluster.
+ * RemoveReplica, TransferLeadership, StateHash, PromiseBootstrap and BootstrapReplica, and
+ * bigfleet's JoinRaftCluster.
  *
  * JoinRaftCluster names a node and no identity, which our replicas have: it travels in the request
  * header x-muster-replica (16 hexadecimal digits); without it the roster's identity of that name is
- * meant. StateHash is answered by any replica about itself, everything else by the leader. */
+ * meant. StateHash, PromiseBootstrap and BootstrapReplica are answered by any replica about
+ * itself, everything else by the leader. */
 #ifndef FLEET_SERVICE_REPLICA_H
 #define FLEET_SERVICE_REPLICA_H
 #include "fleet/journal.h"
@@ -20,6 +22,7 @@ struct replica_service_options {
     struct replica *replica;
     const struct roster *roster;
     const char *name;               /* of this node; copied */
+    const char *dir;                /* the replica's data directory: promises; copied */
     const struct machine *machines; /* as given to the replica; copied */
     size_t machine_count;
 };

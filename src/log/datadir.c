@@ -109,6 +109,44 @@ enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
     return err;
 }
 
+/* -- marks -- */
+
+enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
+                           struct datadir *ret_datadir, struct note *note)
+{
+    enum err err = datadir_read_file(fs, dir, name, ret_datadir, note);
+
+    /* The writer may have died before the name was durable, and the caller relies on it. */
+    if (!err && (err = fs_sync_dir(fs, dir))) note_set(note, "sync %s: %s", dir, err_text(err));
+    return err;
+}
+
+enum err datadir_mark_write(struct fs *fs, struct entropy *entropy, const char *dir,
+                            const char *name, const struct datadir *datadir, struct note *note)
+{
+    return datadir_write_file(fs, dir, name, datadir, entropy_u64(entropy), note);
+}
+
+enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    enum err err = datadir_path(dir, name, path, note);
+
+    if (!err) err = fs_remove(fs, path);
+    if (err == ERR_NOT_FOUND) return ERR_OK;
+    if (!err) err = fs_sync_dir(fs, dir);
+    if (err) note_set(note, "remove %s: %s", path, err_text(err));
+    return err;
+}
+
+struct datadir datadir_draw(struct entropy *entropy)
+{
+    struct datadir drawn = {.replica_id = datadir_draw_id(entropy)};
+
+    drawn.cluster_id = datadir_draw_id(entropy);
+    return drawn;
+}
+
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note)
 {
     char from[FS_PATH_CAP], to[FS_PATH_CAP];

@@ -7,6 +7,9 @@
  *                     check 5a0c93d1
  *     FORMAT.new      while a directory is being made, or an offline tool is at work
  *     RESTORE         while a restore takes the place of what was there; restoring/ before that
+ *     BOOTSTRAP       the identities a replica is about to bootstrap a cluster with
+ *     PROMISE         those of the bootstrap that this replica promised to stay out of
+ *     CONFLICT        the FORMAT that must not be served: another cluster lists this replica
  *     LOCK  log/FORMAT  log/VOTE  log/<n>.seg  snap/FORMAT  snap/<n>.snap
  *
  * The identity is drawn at random when the directory is made and never changes: a wiped or replaced
@@ -44,6 +47,18 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
  * it is in another. The caller holds the directory's lock. */
 enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint64_t unique,
                        struct note *note);
+
+/* Small files beside FORMAT, of the same form. Write: durable once it returns ERR_OK, and replaces
+ * what was there. Read: ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION. Remove: fine when there is none. */
+#define DATADIR_BOOTSTRAP "BOOTSTRAP"
+#define DATADIR_PROMISE   "PROMISE"
+#define DATADIR_CONFLICT  "CONFLICT"
+enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
+                           struct datadir *ret_datadir, struct note *note);
+enum err datadir_mark_write(struct fs *fs, struct entropy *entropy, const char *dir,
+                            const char *name, const struct datadir *datadir, struct note *note);
+enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
+struct datadir datadir_draw(struct entropy *entropy); /* two new identities */
 
 /* How a log and the newest snapshot stand to each other. */
 enum datadir_join {

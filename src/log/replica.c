@@ -159,7 +159,8 @@ struct replica_status replica_status(const struct replica *replica)
     const struct member *self = members_find(members, replica->id);
     struct replica_status status = {
         .id = replica->id,
-        .cluster_id = replica->cluster_id,
+        /* Also while it is being written down: from then on it cannot join another. */
+        .cluster_id = replica->adopt_busy ? replica->adopt_id : replica->cluster_id,
         .role = REPLICA_FOLLOWER,
         .member = self != NULL,
         .voter = self && self->role == MEMBER_VOTER,

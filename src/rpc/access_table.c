@@ -37,6 +37,8 @@ static const struct rpc_access_row rows[] = {
     {"/muster.v1.Fleet/RemoveReplica", {ACCESS_ADMIN}},
     {"/muster.v1.Fleet/TransferLeadership", {ACCESS_ADMIN}},
     {"/muster.v1.Fleet/StateHash", {ACCESS_READ}},
+    {"/muster.v1.Fleet/PromiseBootstrap", {ACCESS_ADMIN}},
+    {"/muster.v1.Fleet/BootstrapReplica", {ACCESS_ADMIN}},
     {"/muster.v1.Fleet/Backup", {ACCESS_ADMIN}},
     {"/muster.v1.Coordination/Create", {ACCESS_ADMIN}},
     {"/muster.v1.Coordination/CompareAndSet", {ACCESS_ADMIN}},

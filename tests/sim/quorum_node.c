@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/found.h"
+#include "fleet/bootstrap.h"
 #include "fleet/quorum.h"
 #include "fleet/roster.h"
 #include "fleet/service_replica.h"
@@ -17,15 +17,15 @@ static const char *const join_addresses[] = {"q0:7790", "q1:7790", "q2:7790", NU
 struct quorum_process {
     struct quorum_host *host;
     struct io *io;
-    struct founding *founding;
+    struct bootstrap *bootstrap;
     struct roster *roster;
     struct replica *replica;
     struct rpc_server *server;
     struct replica_service *service;
     struct quorum *quorum;
     char dir[DIR_CAP], raft[ADDRESS_CAP];
-    enum found_verdict verdict;
-    bool dead;
+    bool bootstraps;
+    bool dead, stopping; /* stopping: it asks nobody for promises any more */
 };
 
 void quorum_host_address(const struct quorum_host *host, char address[40])
@@ -75,7 +75,7 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
     sim_host_die(p->host->host, SIM_KILLED); /* a supervisor starts it again */
 }
 
-/* -- opening, once it is known whether to found -- */
+/* -- opening, once it is known whether to bootstrap -- */
 
 static enum err open_replica(struct quorum_process *p, struct note *note)
 {
@@ -109,14 +109,17 @@ static enum err open_server(struct quorum_process *p, struct note *note)
 {
     struct rpc_server_options options = {.io = p->io};
     struct machine machine = roster_registration(p->roster);
+    char name[16];
     struct replica_service_options service = {.io = p->io,
                                               .replica = p->replica,
                                               .roster = p->roster,
-                                              .name = "node",
+                                              .name = name,
+                                              .dir = p->dir,
                                               .machines = &machine,
                                               .machine_count = 1};
     enum err err = rpc_server_open(&options, &p->server, note);
 
+    snprintf(name, sizeof name, "node-%zu", p->host->number);
     if (!err) err = replica_service_open(&service, &p->service);
     if (!err) err = replica_service_methods(p->service, p->server, note);
     return err ? err : rpc_server_listen(p->server, "0.0.0.0:7790", NULL, note);
@@ -159,25 +162,31 @@ static enum err make_directory(struct quorum_process *p, struct note *note)
         .fs = p->io->fs, .entropy = p->io->entropy, .dir = p->dir};
     struct datadir made;
 
+    if (p->bootstrap) {
+        made = bootstrap_identity(p->bootstrap);
+        options.replica_id = made.replica_id;
+        if (p->bootstraps) options.cluster_id = made.cluster_id;
+    }
     snprintf(founders.at[0].address, sizeof founders.at[0].address, "%s", p->raft);
-    if (p->verdict == FOUND_BOOTSTRAP) options.founders = &founders;
+    if (p->bootstraps) options.founders = &founders;
     return datadir_format(&options, &made, note);
 }
 
 static void finish(void *owner);
 
-static void on_founding_closed(void *owner)
+static void on_bootstrap_stopped(void *owner)
 {
     struct quorum_process *p = owner;
     struct note note = {""};
     enum err err;
 
-    p->founding = NULL;
     if (p->dead) {
         finish(p);
         return;
     }
     err = make_directory(p, &note);
+    bootstrap_free(p->bootstrap);
+    p->bootstrap = NULL;
     if (!err) err = open_all(p, &note);
     if (!err) return;
     sim_trace(scenario_sim(p->host->story->world), p->host->host, "cannot start: %s: %s",
@@ -185,12 +194,15 @@ static void on_founding_closed(void *owner)
     sim_host_die(p->host->host, SIM_KILLED);
 }
 
-static void on_verdict(void *owner, enum found_verdict verdict)
+static void on_verdict(void *owner, enum bootstrap_verdict verdict)
 {
     struct quorum_process *p = owner;
 
-    p->verdict = verdict;
-    founding_close(p->founding, on_founding_closed, p);
+    sim_trace(scenario_sim(p->host->story->world), p->host->host, "%s",
+              verdict == BOOTSTRAP_NOW ? "bootstraps" : "joins");
+    p->bootstraps = verdict == BOOTSTRAP_NOW;
+    p->stopping = true;
+    bootstrap_stop(p->bootstrap, on_bootstrap_stopped, p);
 }
 
 /* -- life -- */
@@ -201,6 +213,7 @@ static void finish(void *owner)
 {
     struct quorum_process *p = owner;
 
+    bootstrap_free(p->bootstrap);
     replica_close(p->replica);
     quorum_close(p->quorum);
     replica_service_close(p->service);
@@ -225,9 +238,9 @@ static void destroy(void *state)
 
     p->dead = true;
     if (p->host->process == p) p->host->process = NULL;
-    if (p->founding)
-        founding_close(p->founding, on_founding_closed, p);
-    else
+    if (p->bootstrap && !p->stopping)
+        bootstrap_stop(p->bootstrap, on_bootstrap_stopped, p);
+    else if (!p->bootstrap)
         rpc_server_close(p->server, on_server_closed, p);
 }
 
@@ -236,12 +249,17 @@ static enum err start(struct io *io, void *context, void **ret_state)
     struct quorum_host *host = context;
     struct quorum_story *story = host->story;
     struct quorum_process *p = calloc(1, sizeof *p);
-    struct found_facts facts = {
-        .bootstrap = true, .has_join_address = true, .ordinal = host->number};
-    struct founding_options founding = {.io = io, .addresses = join_addresses};
+    struct bootstrap_facts facts = {
+        .allowed = true, .has_join_address = true, .ordinal = host->number};
+    struct bootstrap_options bootstrap = {.io = io,
+                                          .dir = p ? p->dir : "",
+                                          .addresses = join_addresses,
+                                          .expect = QUORUM_HOSTS,
+                                          .done = on_verdict,
+                                          .owner = p};
     struct note note = {""};
     struct datadir known;
-    char self[ADDRESS_CAP];
+    char self[ADDRESS_CAP], name[16];
     enum err err;
 
     if (!p) return ERR_NOMEM;
@@ -250,17 +268,22 @@ static enum err start(struct io *io, void *context, void **ret_state)
     snprintf(p->dir, sizeof p->dir, "data-%u", host->lives);
     quorum_host_address(host, p->raft);
     snprintf(self, sizeof self, "q%zu:7790", host->number);
-    founding.self = self;
+    snprintf(name, sizeof name, "node-%zu", host->number);
+    bootstrap.self = self;
+    bootstrap.name = name;
+    if (story->bug == QUORUM_TRUST_SILENCE) bootstrap.expect = 1;
     host->process = p;
     *ret_state = p;
-    err = datadir_read(io->fs, p->dir, &known, &note);
+    err = fs_make_dirs(io->fs, p->dir, 0700);
+    if (!err) err = datadir_read(io->fs, p->dir, &known, &note);
     if (err == ERR_NOT_FOUND) {
-        p->verdict = found_begin(&facts);
-        if (story->bug == QUORUM_FOUND_ANYWAY) p->verdict = FOUND_BOOTSTRAP;
-        if (p->verdict == FOUND_ASK_FIRST)
-            return founding_open(&founding, on_verdict, p, &p->founding, &note);
-        err = make_directory(p, &note);
+        p->bootstraps = story->bug == QUORUM_FOUND_ANYWAY;
+        if (!p->bootstraps && bootstrap_start(&facts) == BOOTSTRAP_ASK)
+            err = bootstrap_open(&bootstrap, &p->bootstrap, &note);
+        if (p->bootstrap) return ERR_OK;
     }
+    if (err == ERR_NOT_FOUND)
+        err = make_directory(p, &note);
     if (!err) err = open_all(p, &note);
     if (err) { /* as a process that ends: what is half open is taken back by destroy */
         sim_trace(scenario_sim(story->world), host->host, "cannot start: %s: %s", err_name(err),

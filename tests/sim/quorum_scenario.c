@@ -16,7 +16,8 @@ enum {
     HAND_MS_MIN = 200,
     HAND_MS_MAX = 4000,
 };
-const char *const quorum_bug_names[] = {"found-anyway", "forget-a-move", "stop-asking", NULL};
+const char *const quorum_bug_names[] = {"found-anyway", "forget-a-move", "stop-asking",
+                                         "trust-silence", NULL};
 static_assert(ARRAY_LEN(quorum_bug_names) == QUORUM_BUG_COUNT, "a name for every bug");
 
 void quorum_wrong(struct quorum_story *story, const char *format, ...)
@@ -156,7 +157,7 @@ static void on_hand(struct sim_event *event)
     struct quorum_host *host = &story->hosts[prng_below(prng, QUORUM_HOSTS)];
 
     if (!story->healed && all_in_place(story)) {
-        if (host->number > 0 && prng_below(prng, 2))
+        if (prng_below(prng, 2))
             take_disk(host);
         else
             move(host);

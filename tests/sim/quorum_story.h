@@ -10,8 +10,8 @@
  * address, by its name, the same roster everywhere; then node-0 loses its disk and another moves,
  * and it is so again.
  *
- * The hand takes a disk or moves a host only while all three are in place, and never node-0's while
- * faults are on: alone with an empty disk it would found a second cluster, as is documented. */
+ * The hand takes a disk or moves a host only while all three are in place; node-0's too, which must
+ * not bootstrap a second cluster however long it cannot reach the others. */
 #ifndef TESTS_SIM_QUORUM_STORY_H
 #define TESTS_SIM_QUORUM_STORY_H
 #include "log/log.h"
@@ -20,9 +20,10 @@
 enum { QUORUM_HOSTS = 3, QUORUM_TERMS_MAX = 20000 };
 enum quorum_bug {
     QUORUM_NO_BUG,
-    QUORUM_FOUND_ANYWAY, /* whoever is new founds its own cluster */
-    QUORUM_FORGET_MOVE,  /* a moved host tells its old address */
-    QUORUM_STOP_ASKING,  /* the first answer is the last */
+    QUORUM_FOUND_ANYWAY,  /* every new replica bootstraps a cluster of its own */
+    QUORUM_FORGET_MOVE,   /* a moved host tells its old address */
+    QUORUM_STOP_ASKING,   /* the first answer is the last */
+    QUORUM_TRUST_SILENCE, /* ordinal 0 takes silent peers for empty ones */
     QUORUM_BUG_COUNT
 };
 struct quorum_process;

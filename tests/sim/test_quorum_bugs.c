@@ -5,11 +5,11 @@
 #include "lib/test.h"
 #include "quorum_story.h"
 
-enum { SEEDS_MAX = 30 };
+enum { SEEDS_MAX = 30, RARE_FROM = 300, RARE_MAX = 300 };
 
-static enum scenario_end run(uint64_t seed, enum quorum_bug bug)
+static enum scenario_end run(uint64_t seed, enum quorum_bug bug, enum scenario_profile profile)
 {
-    const struct scenario_options options = {.seed = seed, .profile = SCENARIO_MILD, .bug = bug};
+    const struct scenario_options options = {.seed = seed, .profile = profile, .bug = bug};
     struct scenario_result result;
 
     CHECK_OK("memory", scenario_run(&quorum_scenario, &options, &result));
@@ -21,13 +21,18 @@ TEST(every_planted_bug_is_caught)
     for (uint32_t bug = 1; bug < QUORUM_BUG_COUNT; bug++) {
         const char *name = quorum_bug_names[bug - 1];
         enum scenario_end end = SCENARIO_PASSED;
-        uint64_t seed = 0;
+        /* Rare: node-0 loses its disk and then reaches nobody for three seconds. */
+        bool rare = bug == QUORUM_TRUST_SILENCE;
+        enum scenario_profile profile = rare ? SCENARIO_HARSH : SCENARIO_MILD;
+        uint64_t seed = rare ? RARE_FROM : 0, last = seed + (rare ? RARE_MAX : SEEDS_MAX);
 
-        while (end == SCENARIO_PASSED && seed < SEEDS_MAX) end = run(++seed, (enum quorum_bug)bug);
+        while (end == SCENARIO_PASSED && seed < last)
+            end = run(++seed, (enum quorum_bug)bug, profile);
         fprintf(stderr, "%s: %s at seed %llu\n", name, scenario_end_text(end),
                 (unsigned long long)seed);
-        CHECK(name, end == (bug == QUORUM_FOUND_ANYWAY ? SCENARIO_UNSAFE : SCENARIO_STUCK));
-        CHECK("the same seed without the bug passes", run(seed, QUORUM_NO_BUG) == SCENARIO_PASSED);
+        bool second = bug == QUORUM_FOUND_ANYWAY || bug == QUORUM_TRUST_SILENCE;
+        CHECK(name, end == (second ? SCENARIO_UNSAFE : SCENARIO_STUCK));
+        CHECK("the same seed without the bug passes", run(seed, QUORUM_NO_BUG, profile) == SCENARIO_PASSED);
     }
 }
 

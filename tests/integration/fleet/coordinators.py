@@ -203,7 +203,7 @@ class Cluster:
         self.trust = None
         self.nodes = [Coordinator(self, number) for number in range(first, first + count)]
         if join:
-            self.options += ["--join-addr", ",".join(node.grpc for node in self.nodes)]
+            self.options += ["--join-addr", ",".join(node.grpc for node in self.nodes), "--bootstrap-expect", str(count)]
 
     def over_tls(self):
         """Each gets a certificate of an authority of this test's own; the client that of an administrator."""

@@ -1,4 +1,4 @@
-/* Whether a replica founds or joins, and when it asks: tables, then random lives. */
+/* A replica's ordinal, and when it asks for its place: tables, then random lives. */
 #include "fleet/join.h"
 
 #include <stdio.h>
@@ -34,52 +34,6 @@ TEST(the_ordinal_is_the_number_after_the_last_dash)
         else
             CHECK_HAS(cases[i].id, note.text, "ordinal");
     }
-}
-
-/* The table of coordinator.md 13. */
-TEST(only_ordinal_0_or_a_replica_alone_founds_and_only_over_nothing)
-{
-    static const struct {
-        const char *why;
-        struct found_facts facts;
-        enum found_verdict want;
-    } cases[] = {
-        {"alone", {false, true, false, 0}, FOUND_BOOTSTRAP},
-        {"alone, any ordinal", {false, true, false, 5}, FOUND_BOOTSTRAP},
-        {"alone, told not to", {false, false, false, 0}, FOUND_JOIN},
-        {"alone with a directory", {true, true, false, 0}, FOUND_JOIN},
-        {"ordinal 0 asks first", {false, true, true, 0}, FOUND_ASK_FIRST},
-        {"ordinal 0, told not to", {false, false, true, 0}, FOUND_JOIN},
-        {"ordinal 0 with a directory", {true, true, true, 0}, FOUND_JOIN},
-        {"ordinal 1 never founds", {false, true, true, 1}, FOUND_JOIN},
-        {"ordinal 2 never founds", {false, true, true, 2}, FOUND_JOIN},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        CHECK_I64(cases[i].why, found_begin(&cases[i].facts), cases[i].want);
-}
-
-TEST(one_peer_with_a_log_means_that_there_is_a_cluster)
-{
-    static const struct {
-        const char *why;
-        enum found_answer answers[3];
-        size_t count;
-        uint64_t looking_ms;
-        enum found_verdict want;
-    } cases[] = {
-        {"all are new", {FOUND_EMPTY, FOUND_EMPTY}, 2, 0, FOUND_BOOTSTRAP},
-        {"one has a log", {FOUND_EMPTY, FOUND_HAS_LOG}, 2, 0, FOUND_JOIN},
-        {"one has a log, however late", {FOUND_SILENT, FOUND_HAS_LOG}, 2, 9999, FOUND_JOIN},
-        {"one is silent yet", {FOUND_EMPTY, FOUND_SILENT}, 2, 0, FOUND_ASK_AGAIN},
-        {"all are silent yet", {FOUND_SILENT, FOUND_SILENT}, 2, FOUND_LOOK_MS - 1, FOUND_ASK_AGAIN},
-        {"silent for long", {FOUND_SILENT, FOUND_SILENT}, 2, FOUND_LOOK_MS, FOUND_BOOTSTRAP},
-        {"one does not say", {FOUND_EMPTY, FOUND_UNCLEAR}, 2, 9999999, FOUND_ASK_AGAIN},
-        {"another does", {FOUND_UNCLEAR, FOUND_HAS_LOG}, 2, 0, FOUND_JOIN},
-        {"nobody to ask", {FOUND_SILENT}, 0, 0, FOUND_BOOTSTRAP},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        CHECK_I64(cases[i].why, found_look(cases[i].answers, cases[i].count, cases[i].looking_ms),
-                  cases[i].want);
 }
 
 static const struct join_view stranger = {0};

@@ -1,0 +1,266 @@
+/* The rounds: one thread, the loop's. The rules and what they protect: bootstrap_rules.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/bootstrap_internal.h"
+#include "wire/message.h"
+#include "wire/pb/muster_v1_fleet.pb-c.h"
+
+enum { ANSWER_ARENA_MAX = 64 << 10, REQUEST_BYTES_MAX = 512, SAY_EVERY_MS = 10000 };
+
+/* -- what it waits for, in words -- */
+
+static size_t add_text(struct bootstrap *b, size_t len, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static size_t add_text(struct bootstrap *b, size_t len, const char *format, ...)
+{
+    va_list args;
+    int added;
+
+    if (len >= sizeof b->text) return len;
+    va_start(args, format);
+    added = vsnprintf(b->text + len, sizeof b->text - len, format, args);
+    va_end(args);
+    return added > 0 ? len + (size_t)added : len;
+}
+
+static size_t describe_peer(struct bootstrap *b, size_t at, size_t len)
+{
+    const char *address = b->addresses[at];
+
+    switch (b->peers[at].answer) {
+    case BOOTSTRAP_SILENT: return add_text(b, len, "; %s does not answer", address);
+    case BOOTSTRAP_UNCLEAR:
+    case BOOTSTRAP_REFUSED: return add_text(b, len, "; %s: %s", address, b->reasons[at]);
+    case BOOTSTRAP_PROMISED:
+        return add_text(b, len, "; %s (%s) promised", address, b->peers[at].name);
+    case BOOTSTRAP_HAS_LOG: return add_text(b, len, "; %s has a log", address);
+    case BOOTSTRAP_SELF: break;
+    }
+    return len;
+}
+
+static void describe(struct bootstrap *b, const struct bootstrap_round *round)
+{
+    size_t len = add_text(b, 0, "%zu of %u other replicas promised", bootstrap_promises(round),
+                          round->expect - 1);
+
+    if (b->count == 0) len = add_text(b, len, "; the join address stands for no replica now");
+    for (size_t i = 0; i < b->count; i++) len = describe_peer(b, i, len);
+}
+
+/* When it changed, and now and then. */
+static void say(struct bootstrap *b, const struct bootstrap_round *round)
+{
+    mono_time now = loop_now(b->io->loop);
+    char before[BOOTSTRAP_TEXT_CAP];
+
+    memcpy(before, b->text, sizeof before);
+    describe(b, round);
+    if (strcmp(before, b->text) == 0 && mono_elapsed_ms(b->said, now) < SAY_EVERY_MS) return;
+    b->said = now;
+    LOG_INFO(&b->log, "waiting to bootstrap a cluster", log_u64("expect", round->expect),
+             log_u64("promised", bootstrap_promises(round)), log_text("peers", b->text),
+             log_u64("waited_ms", round->asking_ms));
+    if (b->options.waits) b->options.waits(b->options.owner, b->text);
+}
+
+/* -- a round -- */
+
+static enum err encode_request(const struct bootstrap *b, struct buf *into)
+{
+    Muster__V1__PromiseBootstrapRequest request = MUSTER__V1__PROMISE_BOOTSTRAP_REQUEST__INIT;
+
+    request.cluster_id = b->identity.cluster_id;
+    request.replica_id = b->identity.replica_id;
+    request.name = (char *)b->name;
+    request.replace = b->by_hand;
+    return message_write(&request.base, into, NULL);
+}
+
+static void begin_round(struct bootstrap *b)
+{
+    struct buf request;
+    enum err err;
+
+    b->running = true;
+    b->by_hand = b->order != NULL;
+    b->count = 0;
+    buf_init(&request, REQUEST_BYTES_MAX);
+    err = encode_request(b, &request);
+    if (!err) err = survey_begin(b->survey, buf_peek(&request));
+    buf_deinit(&request);
+    if (!err) return;
+    b->running = false;
+    timer_start_in(&b->timer, BOOTSTRAP_AGAIN_MS);
+}
+
+static void on_timer(struct timer *timer)
+{
+    begin_round(CONTAINER_OF(timer, struct bootstrap, timer));
+}
+
+void bootstrap_hurry(struct bootstrap *bootstrap)
+{
+    if (!bootstrap->running) timer_start_in(&bootstrap->timer, 0);
+}
+
+static void on_asked(void *owner, size_t at, const char *address)
+{
+    struct bootstrap *b = owner;
+
+    b->peers[at] = (struct bootstrap_peer){.answer = BOOTSTRAP_SILENT};
+    b->reasons[at][0] = '\0';
+    snprintf(b->addresses[at], sizeof b->addresses[at], "%s", address);
+    b->count = at + 1;
+}
+
+static void read_answer(struct bootstrap *b, size_t at,
+                        const Muster__V1__PromiseBootstrapResponse *said)
+{
+    struct bootstrap_peer *peer = &b->peers[at];
+
+    if (said->has_log) {
+        peer->answer = BOOTSTRAP_HAS_LOG;
+        return;
+    }
+    if (said->replica_id == b->identity.replica_id) {
+        peer->answer = BOOTSTRAP_SELF;
+        return;
+    }
+    snprintf(b->reasons[at], sizeof b->reasons[at], "%s", said->reason);
+    peer->answer = said->promised ? BOOTSTRAP_PROMISED : BOOTSTRAP_REFUSED;
+    peer->replica_id = said->replica_id;
+    snprintf(peer->name, sizeof peer->name, "%s", said->name);
+}
+
+static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct bootstrap *b = owner;
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    if (outcome->err && !outcome->answered) return; /* silent */
+    b->peers[at].answer = BOOTSTRAP_UNCLEAR;
+    snprintf(b->reasons[at], sizeof b->reasons[at],
+             "it does not say whether it has a log (another release or program?): %.*s",
+             STR_ARG(outcome->text));
+    if (outcome->err) return;
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (!message_read(&muster__v1__promise_bootstrap_response__descriptor, bytes, NULL, &arena,
+                      &message, NULL))
+        read_answer(b, at, (const Muster__V1__PromiseBootstrapResponse *)message);
+    arena_deinit(&arena);
+}
+
+static void decide(struct bootstrap *b, const struct bootstrap_round *round)
+{
+    enum bootstrap_verdict verdict = bootstrap_decide(round);
+
+    if (verdict == BOOTSTRAP_WAIT) {
+        if (b->order && b->by_hand) bootstrap_answer_order(b, false, b->text);
+        timer_start_in(&b->timer, b->order ? 0 : BOOTSTRAP_AGAIN_MS);
+        return;
+    }
+    b->decided = true;
+    if (b->order)
+        bootstrap_answer_order(b, verdict == BOOTSTRAP_NOW, "a cluster exists, it is joined");
+    b->options.done(b->options.owner, verdict);
+}
+
+static void on_over(void *owner, size_t count)
+{
+    struct bootstrap *b = owner;
+    struct bootstrap_round round = {
+        .peers = b->peers,
+        .count = count,
+        .name = b->name,
+        .expect = b->options.expect,
+        .by_hand = b->by_hand,
+        .asking_ms = mono_elapsed_ms(b->began, loop_now(b->io->loop)),
+    };
+
+    b->count = count;
+    b->running = false;
+    say(b, &round);
+    decide(b, &round);
+}
+
+/* -- life -- */
+
+static enum err take_identity(struct bootstrap *b, struct note *note)
+{
+    struct fs *fs = b->io->fs;
+    struct datadir mark = {.replica_id = 0};
+    enum err err = datadir_mark_read(fs, b->options.dir, DATADIR_BOOTSTRAP, &mark, note);
+
+    if (err == ERR_NOT_FOUND) {
+        mark = datadir_draw(b->io->entropy);
+        err = datadir_mark_write(fs, b->io->entropy, b->options.dir, DATADIR_BOOTSTRAP, &mark, note);
+    }
+    if (!err && mark.cluster_id == 0) err = ERR_CORRUPT;
+    b->identity = (struct bootstrap_identity){mark.cluster_id, mark.replica_id};
+    return err;
+}
+
+enum err bootstrap_open(const struct bootstrap_options *options, struct bootstrap **ret_bootstrap,
+                        struct note *note)
+{
+    struct bootstrap *b = calloc(1, sizeof *b);
+    struct survey_options survey = {.io = options->io,
+                                    .addresses = options->addresses,
+                                    .self = options->self,
+                                    .tls = options->tls,
+                                    .look_up = options->look_up,
+                                    .path = "/muster.v1.Fleet/PromiseBootstrap",
+                                    .timeout_ms = BOOTSTRAP_CALL_MS,
+                                    .asked = on_asked,
+                                    .answered = on_answered,
+                                    .over = on_over,
+                                    .owner = b};
+    enum err err;
+
+    if (!b) return ERR_NOMEM;
+    b->io = options->io;
+    b->options = *options;
+    if (options->log) b->log = *options->log;
+    snprintf(b->name, sizeof b->name, "%s", options->name);
+    b->began = loop_now(b->io->loop);
+    err = take_identity(b, note);
+    if (!err) err = survey_open(&survey, &b->survey, note);
+    if (!err) err = timer_init(&b->timer, b->io->loop, on_timer);
+    if (err) {
+        bootstrap_stop(b, NULL, NULL);
+        bootstrap_free(b);
+        return err;
+    }
+    timer_start_in(&b->timer, 0);
+    *ret_bootstrap = b;
+    return ERR_OK;
+}
+
+struct datadir bootstrap_identity(const struct bootstrap *bootstrap)
+{
+    return (struct datadir){.replica_id = bootstrap->identity.replica_id,
+                            .cluster_id = bootstrap->identity.cluster_id};
+}
+
+void bootstrap_stop(struct bootstrap *bootstrap, void (*closed)(void *owner), void *owner)
+{
+    struct survey *survey = bootstrap->survey;
+
+    bootstrap->stopped = true;
+    bootstrap->survey = NULL;
+    timer_stop(&bootstrap->timer);
+    survey_close(survey, closed, owner);
+}
+
+void bootstrap_free(struct bootstrap *bootstrap)
+{
+    if (!bootstrap) return;
+    assert(bootstrap->stopped && !bootstrap->order);
+    timer_deinit(&bootstrap->timer);
+    free(bootstrap);
+}

@@ -1,0 +1,34 @@
+/* One question to every join address, each over a connection of its own: a round.
+ *
+ * Unlike a channel with several addresses it does not stop at the first that answers, and it
+ * follows no leader: every replica speaks for itself. */
+#ifndef FLEET_SURVEY_H
+#define FLEET_SURVEY_H
+#include "fleet/targets.h"
+#include "io/tls.h"
+#include "rpc/client.h"
+
+struct survey;
+struct survey_options {
+    struct io *io;
+    const char *const *addresses; /* ends with NULL; copied */
+    const char *self;             /* our own gRPC address: not asked when there are others */
+    struct tls_context *tls;      /* of a client; NULL: plaintext */
+    bool look_up;                 /* as targets_options */
+    const char *path;             /* of the method; static text */
+    uint64_t timeout_ms;          /* of one call, dialing included */
+    /* A round begins: `address` is number `at`. */
+    void (*asked)(void *owner, size_t at, const char *address);
+    /* `bytes` are those of the answer when outcome->err is ERR_OK. */
+    void (*answered)(void *owner, size_t at, const struct rpc_outcome *outcome, struct str bytes);
+    void (*over)(void *owner, size_t count); /* every address was asked and has had its time */
+    void *owner;
+};
+enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
+                     struct note *note); /* as targets_open */
+/* `request` is copied. Not while a round runs. over() follows, never from inside. ERR_NOMEM. */
+enum err survey_begin(struct survey *survey, struct str request);
+/* Ends a round that runs, without over(). closed() (may be NULL) when nothing of it is left. NULL
+ * survey: closed at once. */
+void survey_close(struct survey *survey, void (*closed)(void *owner), void *owner);
+#endif
