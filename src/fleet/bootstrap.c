@@ -155,6 +155,13 @@ static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcom
     arena_deinit(&arena);
 }
 
+static void say_cluster(const struct bootstrap *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (b->peers[i].answer == BOOTSTRAP_HAS_LOG)
+            LOG_INFO(&b->log, "a cluster exists, joining it", log_text("peer", b->addresses[i]));
+}
+
 static void decide(struct bootstrap *b, const struct bootstrap_round *round)
 {
     enum bootstrap_verdict verdict = bootstrap_decide(round);
@@ -165,6 +172,7 @@ static void decide(struct bootstrap *b, const struct bootstrap_round *round)
         return;
     }
     b->decided = true;
+    say_cluster(b);
     if (b->order)
         bootstrap_answer_order(b, verdict == BOOTSTRAP_NOW, "a cluster exists, it is joined");
     b->options.done(b->options.owner, verdict);
