@@ -1,5 +1,6 @@
 /* The rules a role's settings obey as a whole; `muster` and `musterctl config check` ask the
  * same. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/tables.h"
@@ -105,6 +106,30 @@ static enum err check_addresses(const struct conf *conf, const char *name, struc
     return ERR_OK;
 }
 
+static enum err check_not_empty(const struct conf *conf, const char *name, struct note *note)
+{
+    const char *text = conf_text(conf, name);
+
+    if (!text || text[0]) return ERR_OK;
+    note_set(note, "%s must not be empty", name);
+    return ERR_INVALID;
+}
+
+/* As the log scales them (replica_open). */
+static enum err check_timing(const struct conf *conf, struct note *note)
+{
+    uint64_t scale = conf_number(conf, "timing-scale");
+    uint64_t election = max_u64(conf_number(conf, "election") * scale / 100, 2);
+    uint64_t heartbeat = max_u64(conf_number(conf, "heartbeat") * scale / 100, 1);
+
+    if (heartbeat < election) return ERR_OK;
+    note_set(note,
+             "election (%" PRIu64 "ms) must be longer than heartbeat (%" PRIu64
+             "ms); five times as long is usual",
+             conf_number(conf, "election"), conf_number(conf, "heartbeat"));
+    return ERR_INVALID;
+}
+
 static enum err check_join(const struct conf *conf, struct note *note)
 {
     struct str id = str_from(conf_text(conf, "id"));
@@ -175,8 +200,12 @@ static enum err check_etcd(const struct conf *conf, struct note *note)
 
 static enum err check_coordinator(const struct conf *conf, struct note *note)
 {
-    enum err err = check_paths(conf, note);
+    enum err err = join_name(str_from(conf_text(conf, "id")), note);
 
+    if (!err) err = check_paths(conf, note);
+    if (!err) err = check_not_empty(conf, "bootstrap-state", note);
+    if (!err) err = check_not_empty(conf, "dashboard.token-file", note);
+    if (!err) err = check_timing(conf, note);
     if (!err) err = check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
     if (!err) err = check_listener(conf, "raft-bind", tls_files, note);
@@ -215,6 +244,25 @@ const struct role worker_role = {.name = "worker",
 
 /* -- shard -- */
 
+static enum err check_domains(const struct conf *conf, struct note *note)
+{
+    struct option_value list = conf_list(conf, "domains");
+
+    for (size_t i = 0; i < list.item_count; i++) {
+        struct str item = list.items[i];
+        size_t equals = str_find(item, '=');
+        if (equals < item.len && !id_check("key", str_of(item.at, equals), LABEL_KEY_MAX, note) &&
+            !id_check("value", str_tail(item, equals + 1), LABEL_VALUE_MAX, note))
+            continue;
+        if (equals == item.len)
+            note_set(note, "domains: %.*s: expected KEY=VALUE", STR_ARG(item));
+        else
+            note_prefix(note, "domains: %.*s", STR_ARG(item));
+        return ERR_INVALID;
+    }
+    return ERR_OK;
+}
+
 static enum err check_shard(const struct conf *conf, struct note *note)
 {
     const char *audit = conf_text(conf, "audit-log");
@@ -225,6 +273,7 @@ static enum err check_shard(const struct conf *conf, struct note *note)
     if (!err) err = check_listener(conf, "listen", tls_files, note);
     if (!err) err = check_http(conf, tls_files, note);
     if (!err) err = check_addresses(conf, "coordinator-addr", note);
+    if (!err) err = check_domains(conf, note);
     if (!err && audit && !audit[0]) {
         note_set(note, "audit-log must not be empty");
         err = ERR_INVALID;

@@ -11,6 +11,7 @@
 
 #include "common/chassis.h"
 #include "common/tables.h"
+#include "fleet/join.h"
 #include "fleet/quorum.h"
 #include "fleet/roster.h"
 #include "fleet/seed.h"
@@ -426,10 +427,6 @@ static enum err open_coordinator(struct chassis *chassis, void **ret_state, stru
     join = conf_list(c->conf, "join-addr");
     static_assert((int)JOIN_ADDRESSES_MAX >= (int)OPTION_LIST_MAX, "every item of the list fits");
     for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
-    if (strlen(conf_text(c->conf, "id")) > REPLICA_NAME_MAX) {
-        note_set(note, "id: at most %d bytes", REPLICA_NAME_MAX);
-        return ERR_INVALID;
-    }
     told = conf_text(c->conf, "advertise"); /* good enough to know ourselves among the others */
     err = reached_at(c, told ? told : conf_text(c->conf, "listen"), c->grpc_address, note);
     if (!err)
@@ -574,11 +571,23 @@ static void close_coordinator(void *state)
     free(c);
 }
 
+static_assert((int)JOIN_NAME_MAX == (int)REPLICA_NAME_MAX, "one bound of a replica's name");
+static enum err check_coordinator(const struct conf *conf, struct fs *fs, struct note *note)
+{
+    const char *path = conf_text(conf, "bootstrap-state");
+    struct fleet_seed seed = {.count = 0};
+    enum err err = path ? fleet_seed_read(fs, path, &seed, note) : ERR_OK;
+
+    fleet_seed_deinit(&seed);
+    return err;
+}
+
 static int run_coordinator(void *context, const struct command_call *call)
 {
     static const struct chassis_hooks hooks = {
         .locks_data_dir = true,
         .knows_callers = true,
+        .check = check_coordinator,
         .open = open_coordinator,
         .say_started = say_started,
         .owns_stdout = owns_stdout,
@@ -607,7 +616,8 @@ const struct command coordinator_run_command = {
         "Every replica of a cluster is started with the same arguments but its own --id and "
         "addresses. Ordinal 0 bootstraps the cluster once --bootstrap-expect less one other "
         "replicas answered that they have no log and promised to stay out of it; all others, and "
-        "every restart, ask at --join-addr for their place until they have it. A replica that comes "
+        "every restart, ask at --join-addr for their place until they have it. A replica that "
+        "comes "
         "back at another address is rewritten in place; one that lost its disk comes back as a "
         "new one under its old name.\n"
         "SIGTERM or Ctrl-C hands leadership over, drains and ends. SIGHUP reads the "

@@ -9,9 +9,11 @@
 #include "common/tables.h"
 #include "io/fs.h"
 #include "muster/commands.h"
+#include "operator/demand_file.h"
 #include "operator/file.h"
 #include "operator/kube/kube.h"
 #include "operator/operator.h"
+#include "operator/template.h"
 
 enum { LOOK_EVERY_MS = 200 };
 
@@ -168,10 +170,68 @@ static void close_role(void *state)
     free(s);
 }
 
+static enum err check_text(struct fs *fs, const char *path, size_t max, struct buf *text,
+                           struct note *note)
+{
+    enum err err = fs_read_whole(fs, path, max, text);
+
+    if (err) note_set(note, "%s", err_text(err));
+    return err;
+}
+
+static enum err check_demand(struct fs *fs, const char *path, struct note *note)
+{
+    struct demand_file file;
+    struct arena arena;
+    struct buf text;
+    enum err err;
+
+    buf_init(&text, DEMAND_FILE_BYTES_MAX + 1);
+    arena_init(&arena, DEMAND_FILE_MEMORY_MAX);
+    err = check_text(fs, path, DEMAND_FILE_BYTES_MAX, &text, note);
+    if (!err) err = demand_file_read(buf_peek(&text), &arena, &file, note);
+    if (err) note_prefix(note, "%s", path);
+    arena_deinit(&arena);
+    buf_deinit(&text);
+    return err;
+}
+
+static enum err check_template(struct fs *fs, const char *path, struct note *note)
+{
+    struct template *template = NULL;
+    struct buf text;
+    enum err err;
+
+    buf_init(&text, TEMPLATE_BYTES_MAX + 1);
+    err = check_text(fs, path, TEMPLATE_BYTES_MAX, &text, note);
+    if (!err) err = template_open(buf_peek(&text), &template, note);
+    if (err) note_prefix(note, "bootstrap-template: %s", path);
+    template_close(template);
+    buf_deinit(&text);
+    return err;
+}
+
+static enum err check_operator_files(const struct conf *conf, struct fs *fs, struct note *note)
+{
+    const char *demand = conf_text(conf, "demand");
+    const char *template = conf_text(conf, "bootstrap-template");
+    const char *kube = conf_text(conf, "kubeconfig");
+    struct fs_info info;
+    enum err err = demand ? check_demand(fs, demand, note) : ERR_OK;
+
+    if (!err && template) err = check_template(fs, template, note);
+    if (!err && kube && (err = fs_stat(fs, kube, &info)))
+        note_set(note, "kubeconfig %s: %s", kube, err_text(err));
+    return err;
+}
+
 static int run_operator(void *context, const struct command_call *call)
 {
-    static const struct chassis_hooks hooks = {
-        .open = open_role, .say_started = say_started, .stop = stop, .close = close_role};
+    static const struct chassis_hooks hooks = {.check = check_operator_files,
+                                               .open = open_role,
+                                               .say_started = say_started,
+                                               .stop = stop,
+                                               .close = close_role};
 
     return chassis_run(context, call, &operator_role, &hooks);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "common/tables.h"
+#include "provider/host/catalogue.h"
 #include "provider/host/cloud.h"
 #include "provider/host/command.h"
 #include "provider/host/offer.h"
@@ -84,6 +85,26 @@ static enum err open_process(const struct conf *conf, struct io *io, const struc
     else
         snprintf(directory, sizeof directory, "%s/machines", conf_text(conf, "data-dir"));
     return process_backend_open(&options, ret_backend, note);
+}
+
+enum err provider_backend_check(const struct conf *conf, struct fs *fs, struct note *note)
+{
+    const char *path = conf_text(conf, "catalogue");
+    struct catalogue *catalogue = NULL;
+    struct buf text;
+    enum err err;
+
+    if (!path || conf_choice(conf, "backend") != BACKEND_CATALOGUE) return ERR_OK;
+    buf_init(&text, CATALOGUE_BYTES_MAX);
+    err = fs_read_whole(fs, path, CATALOGUE_BYTES_MAX, &text);
+    if (err)
+        note_set(note, "%s", err_text(err));
+    else
+        err = catalogue_open(buf_peek(&text), &catalogue, note);
+    if (err) note_prefix(note, "catalogue %s", path);
+    catalogue_close(catalogue);
+    buf_deinit(&text);
+    return err;
 }
 
 enum err provider_backend_open(const struct conf *conf, struct io *io, const struct log_source *log,

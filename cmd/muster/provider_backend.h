@@ -6,6 +6,8 @@
 #include "obs/log.h"
 #include "provider/host/backend.h"
 
+/* Reads the files that the backend's settings name, and keeps nothing. */
+enum err provider_backend_check(const struct conf *conf, struct fs *fs, struct note *note);
 /* ERR_INVALID, and what the backend's own open answers, with a note. */
 enum err provider_backend_open(const struct conf *conf, struct io *io, const struct log_source *log,
                                struct backend **ret_backend, struct note *note);

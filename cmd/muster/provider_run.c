@@ -211,7 +211,8 @@ static void close_role(void *state)
 
 static int run_provider(void *context, const struct command_call *call)
 {
-    static const struct chassis_hooks hooks = {.open = open_role,
+    static const struct chassis_hooks hooks = {.check = provider_backend_check,
+                                               .open = open_role,
                                                .say_started = say_started,
                                                .reload = reload,
                                                .stop = stop,

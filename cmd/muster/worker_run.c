@@ -323,9 +323,30 @@ static void close_role(void *state)
     free(s);
 }
 
+static enum err check_worker_files(const struct conf *conf, struct fs *fs, struct note *note)
+{
+    struct worker_config config;
+    struct buf problems;
+    struct fs_info info;
+    enum err err;
+
+    buf_init(&problems, PROGRAM_TEXT_MAX);
+    err = worker_config_read(conf, &config, &problems, NULL);
+    if (err) note_set(note, "%.*s", STR_ARG(buf_peek(&problems)));
+    buf_deinit(&problems);
+    for (size_t i = 0; !err && i < config.plugins.item_count; i++)
+        if ((err = fs_stat(fs, config.plugins.items[i].at, &info)))
+            note_set(note, "plugin %s: %s", config.plugins.items[i].at, err_text(err));
+    if (err || conf_choice(conf, "process.kind") != PROCESS_PLUGIN || config.plugins.item_count)
+        return err;
+    note_set(note, "process.kind is \"plugin\", and there is no --plugin");
+    return ERR_INVALID;
+}
+
 static int run_worker(void *context, const struct command_call *call)
 {
     static const struct chassis_hooks hooks = {.second_signal_ends = true,
+                                               .check = check_worker_files,
                                                .open = open_role,
                                                .say_started = say_started,
                                                .reload = reload,

@@ -14,6 +14,17 @@ enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note)
     return ERR_INVALID;
 }
 
+enum err join_name(struct str id, struct note *note)
+{
+    bool plain = id.len > 0 && id.len <= JOIN_NAME_MAX;
+
+    for (size_t i = 0; plain && i < id.len; i++) plain = id.at[i] > ' ' && id.at[i] <= '~';
+    if (plain) return ERR_OK;
+    note_set(note, "id '%.*s': a name needs 1 to %d visible ASCII characters, as node-0",
+             STR_ARG(str_of(id.at, min_u64(id.len, JOIN_NAME_MAX))), JOIN_NAME_MAX);
+    return ERR_INVALID;
+}
+
 /* -- joining -- */
 
 static void begin_anew(struct join *join, mono_time now)

@@ -16,10 +16,14 @@ enum {
     JOIN_WAIT_FIRST_MS = 1000,
     JOIN_WAIT_MAX_MS = 15000,
     JOIN_CALL_MS = 10000, /* one request for a place */
+    JOIN_NAME_MAX = 63,
 };
 
 /* The decimal number after the last '-'. ERR_INVALID with a note. */
 enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note);
+
+/* 1 to 63 visible ASCII characters. ERR_INVALID with a note. */
+enum err join_name(struct str id, struct note *note);
 
 /* -- joining -- */
 struct join_view { /* what this replica knows of itself now */

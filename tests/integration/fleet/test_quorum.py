@@ -235,15 +235,15 @@ def name_twice():
 
 
 def unclear_peer():
-    """Beside a peer that answers but does not say whether it has a cluster, nothing is founded."""
+    """Beside a peer that answers but does not say whether it has a log, no cluster is bootstrapped."""
     with Cluster(2) as cluster:
         node, peer = cluster.nodes
         server = grpc.server(ThreadPoolExecutor(1))  # it knows no method: UNIMPLEMENTED
         server.add_insecure_port(peer.grpc)
         server.start()
         node.start()
-        wait_for("it says so", lambda: "nothing is founded beside it" in node.text())
-        time.sleep(4)  # longer than silent peers are waited for
+        wait_for("it says so", lambda: "does not say whether it has a log" in node.text())
+        time.sleep(4)  # longer than earlier releases waited for silent peers
         check(not os.path.exists(os.path.join(node.dir, "FORMAT")), "nothing is founded")
         server.stop(None).wait()
         wait_for("its port is free", lambda: not peer.listening())
@@ -252,16 +252,16 @@ def unclear_peer():
 
 
 def stopped_early():
-    """Told to end while it still looks for a cluster, it ends with 0 and has founded nothing; then it founds one."""
+    """Told to end while it waits to bootstrap a cluster, it ends with 0 and has bootstrapped none; then it does."""
     with Cluster(2) as cluster:
         node, peer = cluster.nodes
         server = grpc.server(ThreadPoolExecutor(1))  # it knows no method, so it is looked at for ever
         server.add_insecure_port(peer.grpc)
         server.start()
         for number in (signal.SIGTERM, signal.SIGINT):
-            seen = node.text().count("nothing is founded beside it") if os.path.exists(node.log) else 0
+            seen = node.text().count("does not say whether it has a log") if os.path.exists(node.log) else 0
             node.start()
-            wait_for("it looks", lambda seen=seen: node.text().count("nothing is founded beside it") > seen)
+            wait_for("it looks", lambda seen=seen: node.text().count("does not say whether it has a log") > seen)
             node.signal(signal.SIGHUP)
             wait_for("it says no", lambda: "still starting" in node.text())
             node.signal(number)
@@ -269,8 +269,10 @@ def stopped_early():
             check(code == 0, f"{number}: {code} {node.text()}")
             check(not os.path.exists(os.path.join(node.dir, "FORMAT")), "nothing is founded")
         server.stop(None).wait()
+        wait_for("its port is free", lambda: not peer.listening())
         node.start()
-        cluster.leader([node])
+        peer.start()
+        cluster.formed()
 
 
 def wrong_starts():
