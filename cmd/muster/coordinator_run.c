@@ -13,6 +13,7 @@
 #include "common/tables.h"
 #include "fleet/join.h"
 #include "fleet/quorum.h"
+#include "fleet/rival.h"
 #include "fleet/roster.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
@@ -68,6 +69,7 @@ struct coordinator {
     struct coordinator_etcd *etcd;
     struct coordinator_workers *workers;
     struct quorum *quorum;
+    struct rival *rival;
     struct coordinator_dash *dash;
     struct health_check *ready;
     struct transfer transfer;
@@ -141,6 +143,11 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
 {
     struct coordinator *c = owner;
     chassis_fail(c->chassis, why, note);
+}
+
+static void on_foreign(void *owner, uint64_t cluster_id)
+{
+    rival_greeted(((struct coordinator *)owner)->rival, cluster_id);
 }
 
 static const char *leader_address(void *owner)
@@ -219,7 +226,7 @@ static enum err open_replica(struct coordinator *c, struct note *note)
         .limits = {.snapshot_entries_min = (uint32_t)conf_number(conf, "snapshot-entries"),
                    .snapshot_every_ms = conf_number(conf, "snapshot-every"),
                    .trailing_entries = (uint32_t)conf_number(conf, "trailing-entries")},
-        .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = c},
+        .events = {.on_change = on_change, .on_stopped = on_stopped, .on_foreign = on_foreign, .owner = c},
     };
     struct coordinator_bootstrap_options directory = {
         .chassis = c->chassis,
@@ -386,6 +393,38 @@ static enum err open_quorum(struct coordinator *c, struct note *note)
     return err;
 }
 
+/* The next start finds the mark and serves nobody (coordinator_bootstrap.c). */
+static void on_rival(void *owner, const struct note *note)
+{
+    struct coordinator *c = owner;
+    struct replica_status status = replica_status(c->replica);
+    struct datadir mark = {.replica_id = status.id, .cluster_id = status.cluster_id};
+    struct note why;
+
+    if (datadir_mark_write(c->io->fs, c->io->entropy, conf_text(c->conf, "data-dir"),
+                           DATADIR_CONFLICT, &mark, &why))
+        LOG_ERROR(c->log, "the next start will not know of the other cluster",
+                  log_text("why", why.text));
+    chassis_fail(c->chassis, ERR_CONFLICT, note);
+}
+
+static enum err open_rival(struct coordinator *c, struct note *note)
+{
+    struct rival_options options = {
+        .io = c->io,
+        .log = c->log,
+        .replica = c->replica,
+        .name = conf_text(c->conf, "id"),
+        .join_addresses = c->join_addresses,
+        .self = c->grpc_address,
+        .tls = c->grpc_client,
+        .look_up = true,
+        .found = on_rival,
+        .owner = c,
+    };
+    return c->join_addresses[0] ? rival_open(&options, &c->rival, note) : ERR_OK;
+}
+
 static enum err open_dash(struct coordinator *c, struct note *note)
 {
     struct coordinator_dash_options options = {
@@ -436,6 +475,7 @@ static enum err open_coordinator(struct chassis *chassis, void **ret_state, stru
     if (!err) err = open_replica(c, note);
     if (!err) err = open_server(c, note);
     if (!err) err = open_quorum(c, note);
+    if (!err) err = open_rival(c, note);
     if (!err) err = open_dash(c, note);
     if (!err) warn_of_open_listeners(c);
     return err;
@@ -537,8 +577,12 @@ static void on_stopped_late(void *owner)
 static void close_coordinator(void *state)
 {
     struct coordinator *c = state;
+    bool rival_closed = false;
 
     coordinator_dash_close(c->dash);
+    rival_close(c->rival, chassis_set_true, &rival_closed);
+    c->rival = NULL;
+    while (!rival_closed) chassis_turn(c->chassis);
     if (c->server) {
         rpc_server_close(c->server, on_server_closed, c);
         while (!c->server_closed) chassis_turn(c->chassis);

@@ -206,7 +206,8 @@ static enum err take_identity(struct bootstrap *b, struct note *note)
 
     if (err == ERR_NOT_FOUND) {
         mark = datadir_draw(b->io->entropy);
-        err = datadir_mark_write(fs, b->io->entropy, b->options.dir, DATADIR_BOOTSTRAP, &mark, note);
+        err =
+            datadir_mark_write(fs, b->io->entropy, b->options.dir, DATADIR_BOOTSTRAP, &mark, note);
     }
     if (!err && mark.cluster_id == 0) err = ERR_CORRUPT;
     b->identity = (struct bootstrap_identity){mark.cluster_id, mark.replica_id};

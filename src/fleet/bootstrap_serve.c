@@ -29,8 +29,9 @@ static void promise_bootstrap(void *service, struct rpc_call *call, const Protob
         rpc_fail(call, ERR_INVALID, &note);
         return;
     case PROMISE_SELF: break;
-    default: response.reason = "it waits to bootstrap a cluster, too: only one replica may have "
-                               "ordinal 0";
+    default:
+        response.reason = "it waits to bootstrap a cluster, too: only one replica may have "
+                          "ordinal 0";
     }
     rpc_reply(call, &response.base);
 }
@@ -136,8 +137,7 @@ static const struct {
            muster__v1__bootstrap_replica_request__descriptor,
            muster__v1__bootstrap_replica_response__descriptor),
     METHOD("/muster.v1.Fleet/StateHash", state_hash, NULL,
-           muster__v1__state_hash_request__descriptor,
-           muster__v1__state_hash_response__descriptor),
+           muster__v1__state_hash_request__descriptor, muster__v1__state_hash_response__descriptor),
 };
 
 static bool is_own_method(const char *path)

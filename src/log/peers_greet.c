@@ -38,8 +38,14 @@ static bool judge(struct incoming *c, const struct frame_hello *hello)
     struct note note = {""};
 
     if (peers->cluster_id != 0 && hello->cluster_id != peers->cluster_id) {
+        bool known = peers_identity_ok(peers, c->stream, hello, &note);
         note_set(&note, "it belongs to cluster %016llx", (unsigned long long)hello->cluster_id);
         peer_in_refuse(c, REFUSED_CLUSTER, note.text);
+        if (known && peers->events.on_foreign) {
+            peers->calling = true;
+            peers->events.on_foreign(peers->events.owner, hello->cluster_id);
+            peers->calling = false;
+        }
     } else if ((hello->to != peers->id && !MUTANT(RULE_R3)) || hello->from == peers->id) {
         note_set(&note, "from %016llx, for %016llx", (unsigned long long)hello->from,
                  (unsigned long long)hello->to);

@@ -234,6 +234,14 @@ static void on_hello(void *owner, uint64_t from, uint32_t level, struct str addr
     if (!replica->stopped) replica_dial_hello(replica, from, level, address);
 }
 
+static void on_foreign(void *owner, uint64_t cluster_id)
+{
+    struct replica *replica = owner;
+
+    if (!replica->stopped && replica->events.on_foreign)
+        replica->events.on_foreign(replica->events.owner, cluster_id);
+}
+
 static void run_adopt(struct job *job)
 {
     struct replica *replica = CONTAINER_OF(job, struct replica, adopt);
@@ -509,8 +517,8 @@ static enum err open_peers(struct replica *replica, const struct replica_options
             .level = replica->speaks,
             .queue_bytes = replica->limits.peer_queue_bytes,
             .idle_ms = max_u64(1000, 4 * (uint64_t)replica->election_ms),
-            .events = {on_frame, on_snap, on_snap_lost, on_cluster, on_hello, on_snap_sent,
-                       replica},
+            .events = {on_frame, on_snap, on_snap_lost, on_cluster, on_hello, on_foreign,
+                       on_snap_sent, replica},
         },
         &replica->peers, note);
 }

@@ -282,8 +282,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
             err = bootstrap_open(&bootstrap, &p->bootstrap, &note);
         if (p->bootstrap) return ERR_OK;
     }
-    if (err == ERR_NOT_FOUND)
-        err = make_directory(p, &note);
+    if (err == ERR_NOT_FOUND) err = make_directory(p, &note);
     if (!err) err = open_all(p, &note);
     if (err) { /* as a process that ends: what is half open is taken back by destroy */
         sim_trace(scenario_sim(story->world), host->host, "cannot start: %s: %s", err_name(err),

@@ -17,7 +17,7 @@ enum {
     HAND_MS_MAX = 4000,
 };
 const char *const quorum_bug_names[] = {"found-anyway", "forget-a-move", "stop-asking",
-                                         "trust-silence", NULL};
+                                        "trust-silence", NULL};
 static_assert(ARRAY_LEN(quorum_bug_names) == QUORUM_BUG_COUNT, "a name for every bug");
 
 void quorum_wrong(struct quorum_story *story, const char *format, ...)

@@ -32,7 +32,8 @@ TEST(every_planted_bug_is_caught)
                 (unsigned long long)seed);
         bool second = bug == QUORUM_FOUND_ANYWAY || bug == QUORUM_TRUST_SILENCE;
         CHECK(name, end == (second ? SCENARIO_UNSAFE : SCENARIO_STUCK));
-        CHECK("the same seed without the bug passes", run(seed, QUORUM_NO_BUG, profile) == SCENARIO_PASSED);
+        CHECK("the same seed without the bug passes",
+              run(seed, QUORUM_NO_BUG, profile) == SCENARIO_PASSED);
     }
 }
 

@@ -205,21 +205,23 @@ static enum err open_node(struct io *io, void *context, void **ret_state)
     enum err err;
 
     node->stopped = false;
-    err = replica_open(&(struct replica_options){.io = io,
-                                                 .log = node->logger ? &node->log : NULL,
-                                                 .dir = "data",
-                                                 .listen = node->address,
-                                                 .address = node->address,
-                                                 .machines = &machine,
-                                                 .machine_count = 1,
-                                                 .limits = {.cache_bytes = 8 << 10,
-                                                            .segment_bytes = 64 << 10,
-                                                            .snapshot_every_ms = 1000000000,
-                                                            .snapshot_chunk_bytes = 20000,
-                                                            .trailing_entries = 40,
-                                                            .hash_every = 32},
-                                                 .events = {NULL, on_stopped, node}},
-                       &node->replica, &note);
+    err = replica_open(
+        &(struct replica_options){
+            .io = io,
+            .log = node->logger ? &node->log : NULL,
+            .dir = "data",
+            .listen = node->address,
+            .address = node->address,
+            .machines = &machine,
+            .machine_count = 1,
+            .limits = {.cache_bytes = 8 << 10,
+                       .segment_bytes = 64 << 10,
+                       .snapshot_every_ms = 1000000000,
+                       .snapshot_chunk_bytes = 20000,
+                       .trailing_entries = 40,
+                       .hash_every = 32},
+            .events = {.on_change = NULL, .on_stopped = on_stopped, .owner = node}},
+        &node->replica, &note);
     if (err) {
         CHECK("only memory may be missing",
               fault_alloc_fired() && (err == ERR_NOMEM || err == ERR_FULL));

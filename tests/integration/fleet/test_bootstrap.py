@@ -250,5 +250,38 @@ def in_order():
         check(node.text().count("bootstrap-expect is 1") == 2, "a warning at every start")
 
 
+def greeted_by_another():
+    """A replica that bootstrapped a second cluster by order stops serving once the first, which lists it, greets it."""
+    with three().start() as cluster:
+        cluster.formed()
+        node, others = cluster.nodes[0], cluster.nodes[1:]
+        ways = [Way(cluster.address(40 + number, 0), other.grpc) for number, other in enumerate(others)]
+        home = cluster_of(others[0])("FORMAT")
+        node.kill()
+        node.hang_up()
+        shutil.rmtree(node.dir)
+        at(node, node.grpc, *(way.at for way in ways)).start()
+        wait_for("it waits", lambda: waits(node))
+        done = ctl("replica", "bootstrap", "--coordinator", node.grpc)
+        check(done.returncode == 0, f"{done}")
+        wait_for("a second cluster", lambda: node.page("/readyz")[0] == 200)
+        check(cluster_of(node)("FORMAT") != home, "it is another one")
+        wait_for("it is greeted", lambda: "dials this one as its member" in node.text())
+        check(node.running(), "a hello alone stops nobody")
+        for way in ways:
+            way.open()
+        code = node.wait_end()
+        check(code == 1 and f"two clusters: cluster {home} lists node-0" in node.text(), f"{code} {node.text()}")
+        node.start()
+        code = node.wait_end()
+        check(code == 2 and "another cluster lists this replica" in node.text(), f"{code} {node.text()}")
+        check(all(other.running() for other in others), "the others go on")
+        shutil.rmtree(node.dir)
+        node.start()
+        taken_in(cluster, node)
+        check({cluster_of(each)("FORMAT") for each in cluster.nodes} == {home}, "one cluster")
+
+
 if __name__ == "__main__":
-    run_cases([wiped_and_cut_off, names, any_order, killed_between, founder_replaced, two_of_ordinal_0, in_order])
+    run_cases([wiped_and_cut_off, names, any_order, killed_between, founder_replaced, two_of_ordinal_0, in_order,
+               greeted_by_another])

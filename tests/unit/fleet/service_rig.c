@@ -118,16 +118,18 @@ static void open_node(struct rig_node *node, const struct rig_options *options)
                                 &node->service, &note));
     machine = fleet_machine_registration(fleet_service_machine(node->service));
     CHECK_ERR(note.text,
-              replica_open(&(struct replica_options){.io = node->io,
-                                                     .log = &node->log_source,
-                                                     .dir = "data",
-                                                     .listen = node->raft,
-                                                     .machines = &machine,
-                                                     .machine_count = 1,
-                                                     .level = options->level,
-                                                     .limits = {.segment_bytes = 1 << 20},
-                                                     .events = {on_change, on_stopped, node}},
-                           &node->replica, &note),
+              replica_open(
+                  &(struct replica_options){
+                      .io = node->io,
+                      .log = &node->log_source,
+                      .dir = "data",
+                      .listen = node->raft,
+                      .machines = &machine,
+                      .machine_count = 1,
+                      .level = options->level,
+                      .limits = {.segment_bytes = 1 << 20},
+                      .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = node}},
+                  &node->replica, &note),
               ERR_OK);
     fleet_service_attach(node->service, node->replica);
     CHECK_OK("server",

@@ -182,7 +182,7 @@ static enum err open_node(struct io *io, void *context, void **ret_state)
             .level = node->level,
             .timing = rig.timing,
             .limits = node->limits,
-            .events = {on_change, on_stopped, node},
+            .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = node},
         },
         &node->replica, &node->open_note);
     if (node->open_err)

@@ -89,16 +89,17 @@ static void open_node(struct node *node, const struct store_service_limits *limi
     machines[0].state = node->other;
     machines[1] = store_machine_registration(store_service_machine(node->service));
     CHECK_ERR(note.text,
-              replica_open(&(struct replica_options){.io = node->io,
-                                                     .dir = "data",
-                                                     .listen = node->raft,
-                                                     .machines = machines,
-                                                     .machine_count = 2,
-                                                     .level = level,
-                                                     .limits = {.segment_bytes = 4 << 20,
-                                                                .in_flight_bytes = IN_FLIGHT},
-                                                     .events = {on_change, on_stopped, node}},
-                           &node->replica, &note),
+              replica_open(
+                  &(struct replica_options){
+                      .io = node->io,
+                      .dir = "data",
+                      .listen = node->raft,
+                      .machines = machines,
+                      .machine_count = 2,
+                      .level = level,
+                      .limits = {.segment_bytes = 4 << 20, .in_flight_bytes = IN_FLIGHT},
+                      .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = node}},
+                  &node->replica, &note),
               ERR_OK);
     store_service_attach(node->service, node->replica);
     CHECK_OK("server",

@@ -92,15 +92,17 @@ static void open_node(struct node *node)
     CHECK_OK("service", member_service_open(&options, &node->service, &note));
     machine = member_machine_registration(member_service_machine(node->service));
     CHECK_ERR(note.text,
-              replica_open(&(struct replica_options){.io = node->io,
-                                                     .dir = "data",
-                                                     .listen = node->raft,
-                                                     .machines = &machine,
-                                                     .machine_count = 1,
-                                                     .level = MEMBER_MACHINE_VERSION,
-                                                     .limits = {.segment_bytes = 4 << 20},
-                                                     .events = {on_change, on_stopped, node}},
-                           &node->replica, &note),
+              replica_open(
+                  &(struct replica_options){
+                      .io = node->io,
+                      .dir = "data",
+                      .listen = node->raft,
+                      .machines = &machine,
+                      .machine_count = 1,
+                      .level = MEMBER_MACHINE_VERSION,
+                      .limits = {.segment_bytes = 4 << 20},
+                      .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = node}},
+                  &node->replica, &note),
               ERR_OK);
     member_service_attach(node->service, node->replica);
     CHECK_OK("server",

@@ -1,0 +1,145 @@
+/* Loop's thread. At most one round of questions at a time, and one in RIVAL_EVERY_MS. */
+#include "fleet/rival.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/survey.h"
+#include "wire/message.h"
+#include "wire/pb/muster_v1_fleet.pb-c.h"
+
+enum { RIVAL_EVERY_MS = 2000, RIVAL_CALL_MS = 2000, ANSWER_ARENA_MAX = 1 << 20 };
+
+struct rival {
+    struct rival_options options;
+    struct log_source log;
+    struct survey *survey;
+    struct task ask;
+    char name[REPLICA_NAME_MAX + 1];
+    mono_time asked;     /* 0: never */
+    uint64_t cluster_id; /* of who said hello */
+    bool running, was_found;
+};
+
+static void rival_ask(struct task *task)
+{
+    struct rival *r = CONTAINER_OF(task, struct rival, ask);
+
+    r->running = survey_begin(r->survey, STR_EMPTY) == ERR_OK;
+}
+
+void rival_greeted(struct rival *rival, uint64_t cluster_id)
+{
+    mono_time now;
+
+    if (!rival || rival->running || rival->was_found) return;
+    now = loop_now(rival->options.io->loop);
+    if (rival->asked.ms && mono_elapsed_ms(rival->asked, now) < RIVAL_EVERY_MS) return;
+    rival->asked = now;
+    rival->cluster_id = cluster_id;
+    rival->running = true;
+    loop_defer(rival->options.io->loop, &rival->ask);
+}
+
+static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse *list)
+{
+    struct replica_status status = replica_status(r->options.replica);
+    struct note note = {""};
+
+    if (list->cluster_id == 0 || status.cluster_id == 0 || list->cluster_id == status.cluster_id)
+        return;
+    for (size_t i = 0; i < list->n_replicas && !r->was_found; i++) {
+        const Muster__V1__Replica *listed = list->replicas[i];
+        if (listed->replica_id != status.id && strcmp(listed->name, r->name) != 0) continue;
+        r->was_found = true;
+        note_set(&note,
+                 "two clusters: cluster %016" PRIx64 " lists %s as its replica %016" PRIx64
+                 ", but this is replica %016" PRIx64 " of cluster %016" PRIx64
+                 "; it stops serving, lest clients write to both",
+                 list->cluster_id, r->name, listed->replica_id, status.id, status.cluster_id);
+        r->options.found(r->options.owner, &note);
+    }
+}
+
+static void on_asked(void *owner, size_t at, const char *address)
+{
+    (void)owner;
+    (void)at;
+    (void)address;
+}
+
+static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct rival *r = owner;
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    (void)at;
+    if (outcome->err) return; /* a follower, or silent */
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (!message_read(&muster__v1__list_replicas_response__descriptor, bytes, NULL, &arena,
+                      &message, NULL))
+        rival_judge(r, (const Muster__V1__ListReplicasResponse *)message);
+    arena_deinit(&arena);
+}
+
+static void on_over(void *owner, size_t count)
+{
+    struct rival *r = owner;
+    char cluster[17];
+
+    (void)count;
+    r->running = false;
+    if (r->was_found) return;
+    snprintf(cluster, sizeof cluster, "%016" PRIx64, r->cluster_id);
+    LOG_WARN(&r->log,
+             "a replica of another cluster dials this one as its member; no join address "
+             "lists this replica in another cluster",
+             log_text("cluster", cluster));
+}
+
+enum err rival_open(const struct rival_options *options, struct rival **ret_rival,
+                    struct note *note)
+{
+    struct rival *r = calloc(1, sizeof *r);
+    struct survey_options survey = {.io = options->io,
+                                    .addresses = options->join_addresses,
+                                    .self = options->self,
+                                    .tls = options->tls,
+                                    .look_up = options->look_up,
+                                    .path = "/muster.v1.Fleet/ListReplicas",
+                                    .timeout_ms = RIVAL_CALL_MS,
+                                    .asked = on_asked,
+                                    .answered = on_answered,
+                                    .over = on_over,
+                                    .owner = r};
+    enum err err;
+
+    if (!r) return ERR_NOMEM;
+    r->options = *options;
+    if (options->log) r->log = *options->log;
+    snprintf(r->name, sizeof r->name, "%s", options->name);
+    task_init(&r->ask, rival_ask);
+    err = survey_open(&survey, &r->survey, note);
+    if (err) {
+        free(r);
+        return err;
+    }
+    *ret_rival = r;
+    return ERR_OK;
+}
+
+void rival_close(struct rival *rival, void (*closed)(void *owner), void *owner)
+{
+    struct survey *survey = NULL;
+
+    if (rival) {
+        task_cancel(&rival->ask);
+        survey = rival->survey;
+    }
+    /* After this nothing of the survey calls us: its memory outlives ours. */
+    survey_close(survey, closed, owner);
+    free(rival);
+}
