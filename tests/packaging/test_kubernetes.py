@@ -131,6 +131,7 @@ def coordinators():
        "one at a time is taken away", budget)
     args = pod["containers"][0]["args"]
     ok("--id=$(POD_NAME)" in args and "--join-addr=muster-coordinator.$(POD_NAMESPACE).svc:7790" in args
+       and f"--bootstrap-expect={thing['spec']['replicas']}" in args
        and "--raft-advertise=$(POD_NAME).muster-coordinator.$(POD_NAMESPACE).svc:7791" in args,
        "all get the same arguments", args)
     shard = named("StatefulSet", "muster-shard")["spec"]["template"]["spec"]["containers"][0]["args"]

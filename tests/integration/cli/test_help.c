@@ -76,6 +76,7 @@ static const char *const commands[][4] = {
     {"musterctl", "replica", "add"},
     {"musterctl", "replica", "remove"},
     {"musterctl", "replica", "transfer"},
+    {"musterctl", "replica", "bootstrap"},
     {"musterctl", "state-hash"},
     {"musterctl", "provider"},
     {"musterctl", "provider", "verify"},

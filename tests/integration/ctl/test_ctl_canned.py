@@ -298,6 +298,8 @@ WRITES = (
     (("replica", "remove", "n4"), "RemoveReplica", {"replica": "n4"}, "removed replica n4\n"),
     (("replica", "transfer", "n2"), "TransferLeadership", {"replica": "n2"}, "leadership handed to n2\n"),
     (("replica", "transfer"), "TransferLeadership", {}, "leadership handed to another replica\n"),
+    (("replica", "bootstrap"), "BootstrapReplica", {},
+     "replica 0000000000000000 bootstraps cluster 0000000000000000\n"),
 )
 ONCE = ("RemoveReplica", "TransferLeadership")  # carry no request id
 ANSWERS = {"AssignDomain": {}, "UnassignDomain": {}, "RemoveShard": {}, "AddShard": {}, "BindCluster": {},
