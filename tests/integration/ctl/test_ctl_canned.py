@@ -301,10 +301,10 @@ WRITES = (
     (("replica", "bootstrap"), "BootstrapReplica", {},
      "replica 0000000000000000 bootstraps cluster 0000000000000000\n"),
 )
-ONCE = ("RemoveReplica", "TransferLeadership")  # carry no request id
+ONCE = ("RemoveReplica", "TransferLeadership", "BootstrapReplica")  # carry no request id
 ANSWERS = {"AssignDomain": {}, "UnassignDomain": {}, "RemoveShard": {}, "AddShard": {}, "BindCluster": {},
            "SetQuota": {}, "UpsertProvider": {}, "QueueInstruction": {"instruction_id": "i-9"},
-           "JoinReplica": {"waiting": "to catch up"}, "RemoveReplica": {}, "TransferLeadership": {}}
+           "JoinReplica": {"waiting": "to catch up"}, "RemoveReplica": {}, "TransferLeadership": {}, "BootstrapReplica": {}}
 
 
 @test
