@@ -25,7 +25,8 @@ READS = {COORDINATOR + name for name in ("ListShards", "ListDomainAssignments", 
 WRITES = {COORDINATOR + name for name in ("AssignDomain", "UnassignDomain", "RemoveShard", "JoinRaftCluster",
                                           "SnapshotSave")} | {
     FLEET + name for name in ("AddShard", "BindCluster", "SetQuota", "UpsertProvider", "QueueInstruction",
-                              "JoinReplica", "RemoveReplica", "TransferLeadership", "Backup")}
+                              "JoinReplica", "RemoveReplica", "TransferLeadership", "Backup", "PromiseBootstrap",
+                              "BootstrapReplica")}
 REPORT = {COORDINATOR + "ReportShard"}
 ALL = READS | WRITES | REPORT
 HARMLESS = {COORDINATOR + "ReportShard": {"shard_id": "s1"}, FLEET + "TransferLeadership": {"replica": "nobody"}}
@@ -110,7 +111,10 @@ def the_matrix():
                 if opens is None:
                     check(got == CODE.UNAVAILABLE, f"{name}: {path}: {got} '{text}'")
                 elif path in opens:
-                    check(got in (CODE.OK, CODE.INVALID_ARGUMENT, CODE.NOT_FOUND), f"{name}: {path}: {got} '{text}'")
+                    let_in = (CODE.OK, CODE.INVALID_ARGUMENT, CODE.NOT_FOUND)
+                    if path == FLEET + "BootstrapReplica":  # of a replica that has a cluster
+                        let_in = (CODE.FAILED_PRECONDITION,)
+                    check(got in let_in, f"{name}: {path}: {got} '{text}'")
                 else:
                     check(got == CODE.PERMISSION_DENIED, f"{name}: {path}: {got} '{text}'")
                     check("x-muster-leader" not in trailers, f"{name}: a stranger learns nothing: {trailers}")
