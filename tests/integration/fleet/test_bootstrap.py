@@ -89,7 +89,7 @@ def waits(node):
 def stays_waiting(node, words):
     """A page is cut after 200 bytes, the log is not."""
     wait_for(f"{node.name} says what it waits for", lambda: waits(node) and all(word in node.text() for word in words))
-    check(words[0] in waits(node), node.page("/readyz"))
+    wait_for("so does its page", lambda: words[0] in waits(node))  # the log may tell of an earlier life
     time.sleep(OLD_SILENCE_S)
     check(words[0] in waits(node), node.page("/readyz"))
     check(not has(node, "FORMAT"), "no cluster is bootstrapped")
