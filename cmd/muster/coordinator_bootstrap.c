@@ -75,7 +75,7 @@ static void close_waiting(struct waiting *w)
         bootstrap_stop(w->bootstrap, chassis_set_true, &stopped);
         turn_until(chassis, &stopped);
     }
-    if (w->server && rpc_server_stats(w->server).calls > 0) {
+    if (w->server && rpc_server_stats(w->server).connections > 0) { /* answers may be unsent */
         rpc_server_drain(w->server, ANSWER_WITHIN_MS, chassis_set_true, &drained);
         turn_until(chassis, &drained);
     }
