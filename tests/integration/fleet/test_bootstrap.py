@@ -16,7 +16,7 @@ OLD_SILENCE_S = 5  # earlier releases took 3 s of silence for an empty peer
 
 
 class Way:
-    """A port that leads to another one, once it is opened."""
+    """A port that leads to another one, once it is opened; it stays open, so each case has ports of its own."""
 
     def __init__(self, at, to):
         self.at, self.to, self.listener = at, to, None
@@ -255,7 +255,7 @@ def greeted_by_another():
     with three().start() as cluster:
         cluster.formed()
         node, others = cluster.nodes[0], cluster.nodes[1:]
-        ways = [Way(cluster.address(40 + number, 0), other.grpc) for number, other in enumerate(others)]
+        ways = [Way(cluster.address(50 + number, 0), other.grpc) for number, other in enumerate(others)]
         home = cluster_of(others[0])("FORMAT")
         node.kill()
         node.hang_up()
