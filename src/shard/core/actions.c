@@ -103,7 +103,7 @@ struct effect *task_call(struct core *core, struct task *task, enum effect_kind 
     struct effect *effect;
 
     if (!core_acts(core)) {
-        concern_doubt(core, task, now, out);
+        concern_ask(core, task, now, out);
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
         return NULL;
     }
@@ -111,7 +111,7 @@ struct effect *task_call(struct core *core, struct task *task, enum effect_kind 
     if (effect) {
         task_await(core, task, steps[kind], timeout_ms, now);
     } else {
-        concern_doubt(core, task, now, out);
+        concern_ask(core, task, now, out);
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
     }
     return effect;
@@ -277,7 +277,7 @@ static void task_answered(struct core *core, struct task *task, const struct cal
     case CALL_UNKNOWN: task_unknown(core, task, answer->text, now, out); break;
     case CALL_UNSENT:
         if (!core_acts(core)) { /* and will not be sent: the machine is what the provider says */
-            concern_doubt(core, task, now, out);
+            concern_ask(core, task, now, out);
             task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
             break;
         }
@@ -286,7 +286,7 @@ static void task_answered(struct core *core, struct task *task, const struct cal
                  answer->text.len ? answer->text : STR("not sent"), now, out);
         break;
     case CALL_FENCED: /* the machine has not failed: it is what the newer process made of it */
-        concern_doubt(core, task, now, out);
+        concern_ask(core, task, now, out);
         task_end(core, task, OUTCOME_FENCED, answer->text, now, out);
         break;
     case CALL_NOT_SUPPORTED:

@@ -197,6 +197,8 @@ void concern_yield(struct core *core, struct str machine, mono_time now);
 /* How a task left its machine. */
 void concern_passing(struct core *core, const struct task *task, mono_time now);
 void concern_doubt(struct core *core, const struct task *task, mono_time now, struct effects *out);
+/* The last call was not carried out and will not be: the machine is what Get says. */
+void concern_ask(struct core *core, const struct task *task, mono_time now, struct effects *out);
 /* The provider was not asked at all: the call is made again, without a Get. */
 void concern_unsent(struct core *core, const struct task *task, mono_time now);
 void concern_refused(struct core *core, struct str machine, bool most, mono_time now);

@@ -376,8 +376,9 @@ static void tasks_suppress(struct core *core, mono_time now, struct effects *out
         list_remove(&task->place);
         h->queued--;
         h->running++;
-        if (task->cause != CAUSE_DECIDED) /* its machine passes or is Failed: somebody comes back */
-            concern_doubt(core, task, now, out);
+        /* A machine that is passing, Failed or drained by its operator is looked at again. */
+        if (task->cause != CAUSE_DECIDED || task->draining)
+            concern_ask(core, task, now, out);
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
     }
 }

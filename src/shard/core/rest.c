@@ -200,7 +200,7 @@ void concern_passing(struct core *core, const struct task *task, mono_time now)
                                            : stuck_at(core, c, states[task->step]));
 }
 
-void concern_doubt(struct core *core, const struct task *task, mono_time now, struct effects *out)
+void concern_ask(struct core *core, const struct task *task, mono_time now, struct effects *out)
 {
     struct concern *c = concern_take(core, task->machine);
 
@@ -208,8 +208,16 @@ void concern_doubt(struct core *core, const struct task *task, mono_time now, st
     if (!c) return;
     concern_become(core, c, CONCERN_DOUBT);
     remember(core, c, task);
-    c->may_run = mono_after(now, core->options.execute_timeout_ms);
     if (!c->asked) ask(core, c, now, out);
+}
+
+void concern_doubt(struct core *core, const struct task *task, mono_time now, struct effects *out)
+{
+    struct concern *c;
+
+    concern_ask(core, task, now, out);
+    c = concern_find(core, task->machine);
+    if (c) c->may_run = mono_after(now, core->options.execute_timeout_ms);
 }
 
 bool hands_call_may_run(const struct core *core, struct str machine, enum machine_state said,
