@@ -19,6 +19,8 @@ DRIVEN = {}  # path: the statuses seen
 CLUSTER = Cluster(3, PATIENT)
 ACCEPTED, STALE, INVALID, FAILED = 1, 2, 3, 4  # outcomes of an ack
 ANY_REPLICA = {FLEET + "StateHash"}
+# Answered by any replica about itself; what a waiting replica says is in test_bootstrap.py.
+BOOTSTRAP = {FLEET + "PromiseBootstrap": CODE.INVALID_ARGUMENT, FLEET + "BootstrapReplica": CODE.FAILED_PRECONDITION}
 
 
 def ours():
@@ -414,7 +416,7 @@ EMPTY = {  # with no arguments at all: what is said by the leader, after it was 
     FLEET + "ListClusters": CODE.OK, FLEET + "QueueInstruction": CODE.INVALID_ARGUMENT,
     FLEET + "ListInstructions": CODE.OK, FLEET + "JoinReplica": CODE.INVALID_ARGUMENT, FLEET + "ListReplicas": CODE.OK,
     FLEET + "RemoveReplica": CODE.INVALID_ARGUMENT, FLEET + "TransferLeadership": CODE.OK, FLEET + "StateHash": CODE.OK,
-    FLEET + "Backup": CODE.OK, FLEET + "ListOwnershipIssues": CODE.OK,
+    FLEET + "Backup": CODE.OK, FLEET + "ListOwnershipIssues": CODE.OK, **BOOTSTRAP,
 }
 PARTLY = [  # one argument is missing
     (COORDINATOR + "AssignDomain", {"topology_value": "v", "shard_id": "s"}),
@@ -455,7 +457,7 @@ def arguments():
 
 
 def followers_name_the_leader():
-    """wire.md 4.1: a follower refuses all but StateHash and names the leader, before it looks at arguments."""
+    """wire.md 4.1: a follower refuses all but what any replica answers and names the leader, before it looks at arguments."""
     CLUSTER.formed()
     first = leader()
     for node in CLUSTER.others(first):
@@ -463,6 +465,9 @@ def followers_name_the_leader():
             got, text, trailers = code_of(lambda path=path, node=node: any_call(node, path))
             if path in ANY_REPLICA:
                 check(got == CODE.OK, f"{path}: {got} {text}")
+                continue
+            if path in BOOTSTRAP:
+                check(got == BOOTSTRAP[path] and not trailers.get("x-muster-leader"), f"{path}: {got} {text} {trailers}")
                 continue
             check(got == CODE.FAILED_PRECONDITION, f"{path} at a follower: {got} '{text}'")
             check(trailers.get("x-muster-leader") == first.grpc, f"{path}: it names {trailers}")
@@ -476,6 +481,9 @@ def nobody_leads():
             got, text, trailers = code_of(lambda path=path: any_call(node, path))
             if path in ANY_REPLICA:
                 check(got == CODE.OK, f"{path}: {got} {text}")
+                continue
+            if path in BOOTSTRAP:
+                check(got == BOOTSTRAP[path] and not trailers.get("x-muster-leader"), f"{path}: {got} {text} {trailers}")
                 continue
             check(got == CODE.FAILED_PRECONDITION, f"{path}: {got} '{text}'")
             check(trailers.get("x-muster-leader", "") == "", f"{path}: {trailers}")
@@ -547,7 +555,9 @@ def none_left_out():
     rest = CLUSTER.others(gone)
     CLUSTER.formed(2, rest)
     CLUSTER.agree(rest)
-    missing = [path for path in ours() if CODE.OK not in DRIVEN.get(path, ())]
+    said = rest[0].call(FLEET + "PromiseBootstrap", cluster_id=1, replica_id=2, name="node-9")
+    check(said.has_log and not said.promised, f"a member of a cluster promises nothing: {said}")
+    missing = [path for path in ours() if CODE.OK not in DRIVEN.get(path, ()) and path != FLEET + "BootstrapReplica"]
     check(not missing, f"never answered OK: {missing}")
 
 
