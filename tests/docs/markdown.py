@@ -142,8 +142,8 @@ def read(root, path):
 
 
 def pages(root):
-    """README.md, and every page for users."""
-    found = ["README.md"]
+    """README.md, CONTRIBUTING.md, and every page for users."""
+    found = ["README.md", "CONTRIBUTING.md"]
     for top in ("docs", "examples", "deploy"):
         for directory, _, names in os.walk(os.path.join(root, top)):
             found += [os.path.relpath(os.path.join(directory, name), root) for name in names if name.endswith(".md")]
