@@ -43,6 +43,7 @@ FILES, message = load(PROTOC, PROTO_ROOT, "bigfleet/v1alpha1/coordinator.proto",
                       "etcd/lock.proto", "etcd/election.proto", "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto")
 METHODS = methods_of(FILES)
 FLEET, COORDINATOR = "muster.v1.Fleet/", "bigfleet.v1alpha1.Coordinator/"
+ANY_REPLICA = {FLEET + "StateHash"}  # methods that a follower answers, too
 HEALTH = "grpc.health.v1.Health/"
 # For tests that hold on to a leader: a machine that stands still makes no other. The first replica of a new cluster does
 # not wait for it, nor does who is handed the lead; who comes back without a leader does.

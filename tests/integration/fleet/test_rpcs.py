@@ -11,14 +11,13 @@ import time
 import grpc
 
 import coordinators
-from coordinators import (COORDINATOR, FLEET, METHODS, PATIENCE, PATIENT, Cluster, check, code_of, message, run_cases,
-                          wait_for)
+from coordinators import (ANY_REPLICA, COORDINATOR, FLEET, METHODS, PATIENCE, PATIENT, Cluster, check, code_of, message,
+                          run_cases, wait_for)
 
 CODE = grpc.StatusCode
 DRIVEN = {}  # path: the statuses seen
 CLUSTER = Cluster(3, PATIENT)
 ACCEPTED, STALE, INVALID, FAILED = 1, 2, 3, 4  # outcomes of an ack
-ANY_REPLICA = {FLEET + "StateHash"}
 # Answered by any replica about itself; what a waiting replica says is in test_bootstrap.py.
 BOOTSTRAP = {FLEET + "PromiseBootstrap": CODE.INVALID_ARGUMENT, FLEET + "BootstrapReplica": CODE.FAILED_PRECONDITION}
 
