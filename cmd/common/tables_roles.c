@@ -294,16 +294,18 @@ static const struct option coordinator_run_options[] = {
     {.name = "bootstrap",
      .kind = OPTION_BOOL,
      .fallback = "true",
-     .help = "bootstrap a cluster when the data directory is empty: at once without join addresses, "
-             "with them only as ordinal 0 and only as bootstrap-expect says"},
+     .help =
+         "bootstrap a cluster when the data directory is empty: at once without join addresses, "
+         "with them only as ordinal 0 and only as bootstrap-expect says"},
     {.name = "bootstrap-expect",
      .kind = OPTION_U64,
      .fallback = "3",
      .min = 1,
      .max = 7,
-     .help = "with join addresses: the number of replicas. Ordinal 0 bootstraps a cluster only when "
-             "all others answered, have no log and promised. 1: for a start replica by replica; "
-             "silent replicas are not waited for, and a warning is logged at every start"},
+     .help =
+         "with join addresses: the number of replicas. Ordinal 0 bootstraps a cluster only when "
+         "all others answered, have no log and promised. 1: for a start replica by replica; "
+         "silent replicas are not waited for, and a warning is logged at every start"},
     {.name = "join-addr",
      .also_key = "cluster.peers",
      .kind = OPTION_LIST,
@@ -351,9 +353,10 @@ static const struct option coordinator_run_options[] = {
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "coord-data/dashboard-token",
-     .help = "file with the token that lets the dashboard act, one line; created with mode 0600 when "
-             "it does not exist. Give every replica the same token. Default: dashboard-token in the "
-             "data directory"},
+     .help =
+         "file with the token that lets the dashboard act, one line; created with mode 0600 when "
+         "it does not exist. Give every replica the same token. Default: dashboard-token in the "
+         "data directory"},
     {.name = "dashboard.cert-file",
      .kind = OPTION_STRING,
      .placeholder = "FILE",

@@ -226,7 +226,10 @@ static enum err open_replica(struct coordinator *c, struct note *note)
         .limits = {.snapshot_entries_min = (uint32_t)conf_number(conf, "snapshot-entries"),
                    .snapshot_every_ms = conf_number(conf, "snapshot-every"),
                    .trailing_entries = (uint32_t)conf_number(conf, "trailing-entries")},
-        .events = {.on_change = on_change, .on_stopped = on_stopped, .on_foreign = on_foreign, .owner = c},
+        .events = {.on_change = on_change,
+                   .on_stopped = on_stopped,
+                   .on_foreign = on_foreign,
+                   .owner = c},
     };
     struct coordinator_bootstrap_options directory = {
         .chassis = c->chassis,

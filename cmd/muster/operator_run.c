@@ -219,6 +219,11 @@ static enum err check_operator_files(const struct conf *conf, struct fs *fs, str
     struct fs_info info;
     enum err err = demand ? check_demand(fs, demand, note) : ERR_OK;
 
+    /* With a data directory the demand may be bad: the last good one is kept there. */
+    if (err && !fs_stat(fs, conf_text(conf, "data-dir"), &info)) {
+        *note = (struct note){""};
+        err = ERR_OK;
+    }
     if (!err && template) err = check_template(fs, template, note);
     if (!err && kube && (err = fs_stat(fs, kube, &info)))
         note_set(note, "kubeconfig %s: %s", kube, err_text(err));

@@ -267,10 +267,11 @@ static const struct command_example bootstrap_examples[] = {
 static const struct command bootstrap_command = {
     .name = "bootstrap",
     .summary = "let the replica that waits bootstrap a cluster now",
-    .about = "Tells the one replica that waits to bootstrap a cluster (ordinal 0 over an empty data "
-             "directory) to do so although not all others answered or promised. Refused when a "
-             "replica that answers has a log. Make sure first that no silent replica holds data: "
-             "its cluster would exist beside the new one.",
+    .about =
+        "Tells the one replica that waits to bootstrap a cluster (ordinal 0 over an empty data "
+        "directory) to do so although not all others answered or promised. Refused when a "
+        "replica that answers has a log. Make sure first that no silent replica holds data: "
+        "its cluster would exist beside the new one.",
     .options = &ctl_table,
     .examples = bootstrap_examples,
     .exits = CTL_EXITS | BIT(4),

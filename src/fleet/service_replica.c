@@ -653,8 +653,7 @@ static enum err read_promise(const struct replica_service *service,
                              struct bootstrap_identity *ret_stored, struct note *note)
 {
     struct datadir mark = {.replica_id = 0};
-    enum err err =
-        datadir_mark_read(service->io->fs, service->dir, DATADIR_PROMISE, &mark, note);
+    enum err err = datadir_mark_read(service->io->fs, service->dir, DATADIR_PROMISE, &mark, note);
 
     *ret_stored = (struct bootstrap_identity){mark.cluster_id, mark.replica_id};
     return err == ERR_NOT_FOUND ? ERR_OK : err;

@@ -43,7 +43,7 @@ struct shard {
     struct cycles *cycles;
     struct errands *errands;
     struct hold holds[CORE_FENCED + 1];
-    int64_t newest_epoch; /* fenced: as the provider named it; 0: it named none */
+    int64_t newest_epoch;   /* fenced: as the provider named it; 0: it named none */
     uint32_t drain_reports; /* that wait for the decide thread */
     bool started, stopping;
     bool scope_owed; /* the core has not heard of the domains that are on disk */

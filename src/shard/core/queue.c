@@ -377,8 +377,7 @@ static void tasks_suppress(struct core *core, mono_time now, struct effects *out
         h->queued--;
         h->running++;
         /* A machine that is passing, Failed or drained by its operator is looked at again. */
-        if (task->cause != CAUSE_DECIDED || task->draining)
-            concern_ask(core, task, now, out);
+        if (task->cause != CAUSE_DECIDED || task->draining) concern_ask(core, task, now, out);
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
     }
 }

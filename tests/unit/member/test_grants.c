@@ -73,7 +73,7 @@ TEST(after_a_lost_history_every_grant_is_new_and_waits_for_the_fences)
     CHECK_U64("no process of before counts",
               member_local_beat(rig->local, &beat, rig->now_ns, rig->wall_ms, &op).verdict,
               MEMBER_BEAT_RESET);
-    rig_reload(rig); /* the state is one that a snapshot holds */
+    rig_reload(rig);    /* the state is one that a snapshot holds */
     rig_run(rig, 1100); /* two intervals: until then the ids count as in use */
     (void)rig_join(rig, "w0", 1);
     (void)rig_join(rig, "w1", 2);
