@@ -1,7 +1,7 @@
 # A thin door to scripts/ and Meson. `make help` explains every target.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage man install deb clean
+.PHONY: help build run check test test-full test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage man install deb clean
 
 RELEASE := build/release
 SEED ?= 1
@@ -20,13 +20,21 @@ build: ## installs what is missing and builds muster and musterctl into build/re
 run: build ## builds, then starts what exists: `muster dev` (Ctrl-C stops it)
 	@exec $(RELEASE)/cmd/muster/muster dev $(ARGS)
 
-test: ## installs, builds and runs every test, sanitizers included; the last line counts
+check: ## after an edit: unit, property and layering tests, without sanitizers; a minute
 	@scripts/setup build test
-	@scripts/test
+	@scripts/test check $(ARGS)
 
-test-long: ## everything too long for `make test`: bare chroot, thousands of seeds, long sweeps
+test: ## before a push, and what CI runs: one sanitized build; ten minutes. The last line counts
+	@scripts/setup build test
+	@scripts/test test $(ARGS)
+
+test-full: ## before a merge into log, leader, store, rpc or io: every test but the long ones; TSan too
+	@scripts/setup build test
+	@scripts/test full $(ARGS)
+
+test-long: ## what takes hours: bare chroot, thousands of seeds, long sweeps
 	@scripts/setup build test long
-	@scripts/test --long
+	@scripts/test long $(ARGS)
 
 test-starved: ## the ASan tests while random processes of them stand still; ARGS='--suite integration', as root
 	@scripts/setup build test
