@@ -2,7 +2,13 @@
 
 #include <stdio.h>
 
-enum { STEPS = 8, TEXT_CAP = 2048, FILE_MAX = 1 << 20, FILE_MODE = 0644 };
+enum {
+    STEPS = 8,
+    TEXT_CAP = 2048,
+    FILE_MAX = 1 << 20,
+    FILE_MODE = 0644,
+    EDIT_POLL_MS = 1000, /* how often the files are compared with what was written */
+};
 
 #define MOVES                                                                                      \
     "# `muster dev` moves the first count up and down, until you edit this file. Save, and its\n"  \
@@ -159,6 +165,19 @@ static void move_one(struct dev_demand *demand, size_t cluster)
         say_moved(demand, cluster, step, next);
 }
 
+static void on_poll(struct timer *timer)
+{
+    struct dev_demand *demand = CONTAINER_OF(timer, struct dev_demand, poll);
+    char path[DEV_PATH_CAP + 64];
+
+    for (size_t i = 0; i < DEV_OPERATORS; i++) {
+        if (demand->yours[i]) continue;
+        path_of(demand, i, path);
+        if (step_in(demand, i, path) == STEPS) say_yours(demand, i);
+    }
+    timer_start_in(timer, EDIT_POLL_MS);
+}
+
 static void on_due(struct timer *timer)
 {
     struct dev_demand *demand = CONTAINER_OF(timer, struct dev_demand, timer);
@@ -178,20 +197,25 @@ enum err dev_demand_open(struct dev_demand *demand, const struct dev_demand_opti
 
     *demand = (struct dev_demand){.options = *options};
     err = timer_init(&demand->timer, io->loop, on_due);
+    if (!err) err = timer_init(&demand->poll, io->loop, on_poll);
     for (size_t i = 0; !err && i < DEV_OPERATORS; i++) {
         path_of(demand, i, path);
         err = dev_write_once(io->fs, path, text_of(i, 0, text), entropy_u64(io->entropy), note);
     }
-    if (!err && options->every_ms) timer_start_in(&demand->timer, options->every_ms);
-    return err;
+    if (err || options->every_ms == 0) return err;
+    timer_start_in(&demand->timer, options->every_ms);
+    timer_start_in(&demand->poll, EDIT_POLL_MS);
+    return ERR_OK;
 }
 
 void dev_demand_stop(struct dev_demand *demand)
 {
     timer_stop(&demand->timer);
+    timer_stop(&demand->poll);
 }
 
 void dev_demand_close(struct dev_demand *demand)
 {
     timer_deinit(&demand->timer);
+    timer_deinit(&demand->poll);
 }

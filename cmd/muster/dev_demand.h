@@ -2,7 +2,8 @@
  * up and down by itself, so that machines come and go.
  *
  * A file is moved only while it is exactly what was written here, at whatever step: the first edit
- * makes it the user's, in later runs too. Nothing is kept but the files. */
+ * makes it the user's, in later runs too. An edit is reported within two seconds. Nothing is kept
+ * but the files. */
 #ifndef MUSTER_DEV_DEMAND_H
 #define MUSTER_DEV_DEMAND_H
 #include "io/io.h"
@@ -22,7 +23,8 @@ struct dev_demand {
     struct dev_demand_options options;
     bool yours[DEV_OPERATORS]; /* and it was said */
     size_t turn;
-    struct timer timer;
+    struct timer timer; /* the next move */
+    struct timer poll;  /* the next comparison of the files with what was written */
 };
 /* DIR/cluster-a.toml and its like, where there is none; then they begin to move. */
 enum err dev_demand_open(struct dev_demand *demand, const struct dev_demand_options *options,

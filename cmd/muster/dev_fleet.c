@@ -490,7 +490,7 @@ void dev_fleet_stop(struct dev_fleet *fleet)
     if (fleet->stopping) return;
     fleet->stopping = true;
     timer_stop(&fleet->look);
-    timer_stop(&fleet->demand.timer);
+    dev_demand_stop(&fleet->demand);
     timer_start_in(&fleet->tell_end, END_TOLD_MS);
     for (size_t i = 0; i < fleet->child_count; i++) dev_child_stop(fleet->children[i]);
     timer_start_in(&fleet->kill, END_WITHIN_MS);
