@@ -148,6 +148,12 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
         .name = "trailing-entries", .kind = OPTION_U64, .fallback = "4096", .min = 1,              \
         .max = 1000000000, .help = "entries kept behind a snapshot for replicas that lag"          \
     }
+#define OPTION_SEGMENT_SIZE                                                                        \
+    {                                                                                              \
+        .name = "segment-size", .kind = OPTION_SIZE, .fallback = "64MiB", .min = 1048576,          \
+        .max = 1073741824,                                                                         \
+        .help = "size of one file of the log; three are allocated before they are needed"          \
+    }
 
 static const struct option dev_options[] = {
     OPTION_CONFIG,
@@ -327,6 +333,7 @@ static const struct option coordinator_run_options[] = {
      .help = "how long a shard may send no report before it is called silent: an event, a log line "
              "and a metric, nothing else"},
     OPTIONS_TIMING,
+    OPTION_SEGMENT_SIZE,
     {.name = "snapshot-export-dir",
      .kind = OPTION_STRING,
      .placeholder = "DIR",
@@ -936,12 +943,7 @@ static const struct option log_node_options[] = {
      .placeholder = "HEX",
      .help = "cluster of a new data directory; needed with several founders"},
     OPTIONS_TIMING,
-    {.name = "segment-size",
-     .kind = OPTION_SIZE,
-     .fallback = "64MiB",
-     .min = 1048576,
-     .max = 1073741824,
-     .help = "size of one file of the log"},
+    OPTION_SEGMENT_SIZE,
     {.name = "disk-reserve",
      .kind = OPTION_SIZE,
      .fallback = "0",

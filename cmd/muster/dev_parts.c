@@ -103,6 +103,7 @@ static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev
         option_coordinators(line, "--join-addr", parts);
         option(line, "--bootstrap-expect", expect);
     }
+    option(line, "--segment-size", DEV_SEGMENT_SIZE);
     option_path(line, "--dashboard-token-file", parts->dir, DEV_TOKEN_FILE, "");
     option_path(line, "--dashboard-notes-file", parts->dir, DEV_NOTES_FILE, "");
     word(line, "--no-insecure");
