@@ -423,6 +423,7 @@ static void say_started(const struct chassis *c)
     bool taken = events || (c->hooks->owns_stdout && c->hooks->owns_stdout(c->state));
     FILE *out = taken ? stderr : stdout;
 
+    if (c->hooks->say_first) c->hooks->say_first(c->state, out);
     fprintf(out, "%s %s is running (pid %d). Ctrl-C stops it.\n", c->name, version_number(),
             (int)getpid());
     if (warning_of(c->conf)) fprintf(out, "  warning      %s\n", warning_of(c->conf));
@@ -439,14 +440,16 @@ static void run(struct chassis *c)
 {
     const struct log_source *log = instruments_log(c->instruments);
     const char *warning = warning_of(c->conf);
+    bool banner_first = c->hooks->say_first != NULL;
 
+    if (banner_first) say_started(c);
     LOG_INFO(log, "started", log_text("version", version_number()),
              log_text("commit", version_commit()), log_text("http", serve_address(c->serve)),
              log_text("data_dir", conf_text(c->conf, "data-dir")));
     if (warning) LOG_WARN(log, "listener is open to the network without TLS");
     instruments_event(c->instruments, "started");
     instruments_set_ready(c->instruments, true);
-    say_started(c);
+    if (!banner_first) say_started(c);
     publish_numbers(c);
     timer_start_in(&c->live_timer, conf_number(c->conf, "http.live-every"));
     timer_start_in(&c->look_timer, LOOK_EVERY_MS);

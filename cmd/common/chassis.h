@@ -29,6 +29,8 @@ struct chassis_hooks {
     /* After everything else is open; `ret_state` is given to the others. May turn the loop; what
      * waits long looks at chassis_stopping() and gives up with any error: exit code 0. */
     enum err (*open)(struct chassis *chassis, void **ret_state, struct note *note);
+    /* The first lines for whoever started it, before the status page; no log line precedes them. */
+    void (*say_first)(void *state, FILE *out);
     /* More lines for whoever started it. */
     void (*say_started)(void *state, FILE *out);
     bool (*owns_stdout)(const void *state); /* then such lines go to stderr */

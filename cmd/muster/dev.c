@@ -43,7 +43,8 @@ static void on_ready(void *owner, bool ready, const char *reason)
 
     health_check_set(dev->check, ready, reason);
     if (ready && !dev->told) {
-        fputc('\n', out);
+        fputc('\n', out); /* again: the first lines may have left the screen */
+        dev_fleet_dashboard(dev->fleet, out);
         dev_fleet_table(dev->fleet, out);
         dev_fleet_tour(dev->fleet, out);
         fputs("ready\n", out);
@@ -112,6 +113,15 @@ static enum err open_dev(struct chassis *chassis, void **ret_state, struct note 
     return err ? err : dev_fleet_open(&options, &dev->fleet, note);
 }
 
+static void say_first(void *state, FILE *out)
+{
+    const struct dev *dev = state;
+
+    if (!dev->fleet) return;
+    dev_fleet_dashboard(dev->fleet, out);
+    dev_fleet_logs(dev->fleet, out);
+}
+
 static void stop(void *state)
 {
     struct dev *dev = state;
@@ -138,6 +148,7 @@ static int run_dev(void *context, const struct command_call *call)
 {
     static const struct chassis_hooks hooks = {
         .open = open_dev,
+        .say_first = say_first,
         .stop = stop,
         .close = close_dev,
     };
@@ -166,7 +177,8 @@ const struct command dev_command = {
         "and down until such a file is edited, and twenty "
         "workers, which count the words in DIR/input. Says where each is and \"ready\" once the "
         "coordinators have a leader, the shards report and the workers beat; one that dies is "
-        "started again. This process itself has a status page, probes and metrics too.\n"
+        "started again. Each writes its log to DIR/NAME.log. This process itself has a status "
+        "page, probes and metrics too.\n"
         "With --chaos one of them is killed or made to stand still for some seconds, and the next "
         "only when the fleet is whole again: never two replicas at once. What was done is said "
         "here and on the dashboard.\n"

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "io/process.h"
 
-enum { AGAIN_MS = 1000, ENV_MAX = 1024 };
+enum { AGAIN_MS = 1000, ENV_MAX = 1024, LINE_CAP = 256, HELD_MAX = 8 };
 
 struct dev_child {
     struct dev_child_options options; /* name and argv: our own */
@@ -18,7 +18,11 @@ struct dev_child {
     struct process *process; /* NULL: not running */
     struct timer again;
     bool stopping, paused, settled;
-    char said[256]; /* its last words on stderr */
+    char said[LINE_CAP]; /* its last words on stderr */
+    /* What it wrote to stderr before the fleet was ready, so that no log line divides the banner. */
+    char held[HELD_MAX][LINE_CAP];
+    size_t held_count;
+    bool held_all; /* no line is held any more */
 };
 
 /* Everything but our own settings: those of `muster dev` are not a child's. */
@@ -31,14 +35,33 @@ static void make_environment(const char *environment[ENV_MAX])
     environment[count] = NULL;
 }
 
+static void log_line(const struct dev_child *child, struct str line)
+{
+    LOG_WARN(child->options.log, "a process says", log_text("process", child->name),
+             log_str("line", line));
+}
+
+static void log_held(struct dev_child *child)
+{
+    for (size_t i = 0; i < child->held_count; i++) log_line(child, str_from(child->held[i]));
+    child->held_count = 0;
+}
+
+/* A process that writes more than HELD_MAX lines before the fleet is ready is in trouble: all of
+ * them are logged at once. */
 static void on_line(void *owner, int fd, struct str line)
 {
     struct dev_child *child = owner;
 
     if (fd != STDERR_FILENO || line.len == 0) return;
     snprintf(child->said, sizeof child->said, "%.*s", STR_ARG(line));
-    LOG_WARN(child->options.log, "a process says", log_text("process", child->name),
-             log_str("line", line));
+    if (!child->held_all && line.len < LINE_CAP && child->held_count < HELD_MAX) {
+        memcpy(child->held[child->held_count++], child->said, LINE_CAP);
+        return;
+    }
+    child->held_all = true;
+    log_held(child);
+    log_line(child, line);
 }
 
 /* 2 and 4: wrong settings, a port or a directory that is taken. Starting again would not help;
@@ -55,6 +78,7 @@ static void on_exit_of(void *owner, struct process_exit exit)
 
     child->process = NULL;
     child->paused = false;
+    log_held(child); /* why it ended */
     if (child->stopping) {
         child->options.on_ended(child->options.owner);
         return;
@@ -152,7 +176,8 @@ void dev_child_resume(struct dev_child *child)
 
 void dev_child_settled(struct dev_child *child)
 {
-    child->settled = true;
+    child->settled = child->held_all = true;
+    log_held(child);
 }
 
 bool dev_child_running(const struct dev_child *child)

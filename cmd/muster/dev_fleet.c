@@ -115,8 +115,9 @@ static void tell(struct dev_fleet *fleet, bool ready, const char *reason)
     bool changed = ready != fleet->ready;
 
     fleet->ready = ready;
-    for (size_t i = 0; ready && i < fleet->child_count; i++) dev_child_settled(fleet->children[i]);
     if (changed || !ready) fleet->on_ready(fleet->owner, ready, reason);
+    /* After the banner: this logs what the processes wrote to stderr meanwhile. */
+    for (size_t i = 0; ready && i < fleet->child_count; i++) dev_child_settled(fleet->children[i]);
     look_ended(fleet, ready);
 }
 
@@ -290,6 +291,31 @@ static void row(FILE *out, const struct dev_child *child, const char *role, uint
             address, http, dev_child_pid(child));
 }
 
+void dev_fleet_dashboard(const struct dev_fleet *fleet, FILE *out)
+{
+    fprintf(out, "  dashboard    http://127.0.0.1:%u/   admin token: %s\n",
+            fleet->parts.ports.http[0], fleet->token);
+}
+
+void dev_fleet_logs(const struct dev_fleet *fleet, FILE *out)
+{
+    static const char *const titles[DEV_PARTS] = {"coordinators", "provider", "shards", "operators",
+                                                 "workers"};
+    const char *title = "logs";
+
+    for (size_t part = 0; part < DEV_PARTS; part++) {
+        size_t count = fleet->count[part];
+        struct dev_child *const *child = &fleet->children[fleet->first[part]];
+
+        if (count == 0) continue;
+        fprintf(out, "  %-11s  %-12s  %s/%s.log", title, titles[part], fleet->parts.dir,
+                dev_child_name(child[0]));
+        if (count > 1) fprintf(out, " to %s.log", dev_child_name(child[count - 1]));
+        fputc('\n', out);
+        title = "";
+    }
+}
+
 void dev_fleet_table(const struct dev_fleet *fleet, FILE *out)
 {
     const struct dev_ports *ports = &fleet->parts.ports;
@@ -318,9 +344,8 @@ void dev_fleet_tour(const struct dev_fleet *fleet, FILE *out)
     char grpc[32];
 
     dev_address(grpc, ports->grpc[0]);
-    fprintf(out, "\n  dashboard    http://127.0.0.1:%u/   admin token: %s\n", ports->http[0],
-            fleet->token);
-    fprintf(out, "  1  watch     open it; every view is an address: /fleet /needs /raft ...\n");
+    fprintf(out, "\n  1  watch     open the dashboard; every view is an address: /fleet /needs "
+                 "/raft ...\n");
     fprintf(out,
             "  2  claim     musterctl coord exec --group jobs --slots 3 --store muster://%s "
             "-- sleep 60   and look at /store\n",

@@ -33,8 +33,10 @@ struct dev_fleet_options {
 };
 enum err dev_fleet_open(const struct dev_fleet_options *options, struct dev_fleet **ret_fleet,
                         struct note *note);
-void dev_fleet_table(const struct dev_fleet *fleet, FILE *out); /* who is where */
-/* Where to look first, and six things to try. */
+void dev_fleet_dashboard(const struct dev_fleet *fleet, FILE *out); /* its address and token */
+void dev_fleet_logs(const struct dev_fleet *fleet, FILE *out);      /* the log files of each role */
+void dev_fleet_table(const struct dev_fleet *fleet, FILE *out);     /* who is where */
+/* Six things to try. */
 void dev_fleet_tour(const struct dev_fleet *fleet, FILE *out);
 void dev_fleet_stop(struct dev_fleet *fleet);          /* on_stopped once the last has ended */
 bool dev_fleet_running(const struct dev_fleet *fleet); /* a process or a call is left */

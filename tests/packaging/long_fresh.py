@@ -38,10 +38,10 @@ class Run:
             return file.read()
 
     def dashboard(self):
-        """Its address, once it is said; None when make ended before."""
+        """Its address, once the fleet is ready; None when make ended before."""
         while time.monotonic() < self.began + PATIENCE:
             said = re.search(r"^\s*dashboard\s+(http://\S+?)/?\s", self.text(), re.M)
-            if said:
+            if said and "\nready\n" in self.text():  # the address is printed before the coordinators listen
                 return said.group(1)
             if self.process.poll() is not None:
                 return None

@@ -248,7 +248,12 @@ TEST(a_log_file_that_was_moved_away_is_opened_anew)
     snprintf(flag, sizeof flag, "--log-file=%s", log);
     snprintf(moved, sizeof moved, "%s.1", log);
     const char *address = start(&proc, WORDS(data_dir("log"), flag), NULL);
-    CHECK("written", stat(log, &info) == 0 && info.st_size > 0);
+    bool written = false; /* the banner comes before the first log line */
+    for (int tries = 0; tries < PROC_DEADLINE_MS / 10 && !written; tries++) {
+        written = stat(log, &info) == 0 && info.st_size > 0;
+        if (!written) usleep(10 * 1000);
+    }
+    CHECK("written", written);
     CHECK("moved", rename(log, moved) == 0);
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
     await_page(address, "/metrics", "muster_config_reloads_total{result=\"ok\"} 1\n");

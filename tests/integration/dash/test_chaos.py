@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`muster dev --chaos`: parts die and stand still, one at a time, the fleet heals, and everybody is told; demand moves by itself
-until its file is edited; Ctrl-C leaves nothing, also while a part stands still.
+until its file is edited; Ctrl-C leaves nothing, also while a part stands still. Without chaos: the banner begins with the
+dashboard, no log line divides it, and the demo fits into 100 MB.
 
 usage: TEST MUSTER MUSTERCTL    (prints TAP)
 """
@@ -113,4 +114,30 @@ def heals():
         check({"chaos", "demand"} <= {note["from"] for note in notes if note.get("at_ms")}, f"{notes}")
 
 
-run_cases([heals], "")
+def allocated(directory):
+    """Bytes on disk below a directory, as du counts them."""
+    return sum(os.lstat(os.path.join(at, name)).st_blocks * 512
+               for at, _, names in os.walk(directory) for name in names if os.path.lexists(os.path.join(at, name)))
+
+
+def demo():
+    """What a newcomer sees first, and what it costs them on disk; stdout and stderr come to the same place, as on a terminal."""
+    with Dev("--demand-every", "1h") as dev:
+        lines = dev.text().split("\nready\n")[0].splitlines()
+        check(re.match(r" *dashboard +http://\S+/ +admin token: \w{32}$", lines[0]), f"the first line: {lines[0]}")
+        for role in ("node-0", "provider", "shard-0", "operator-a", "worker-00"):
+            path = os.path.join(dev.data, role + ".log")
+            check(any(path in line for line in lines) and os.path.exists(path), f"{path} is not named:\n" + "\n".join(lines))
+        at = next(number for number, line in enumerate(lines) if "status page" in line)
+        check(not any(" level=" in line for line in lines[:at + 3]), "a log line divides the banner:\n" + "\n".join(lines[:at + 3]))
+        check(not any("a process says" in line for line in lines), "a process's own line is inside the banner:\n" + "\n".join(lines))
+        last = next(number for number in range(at, len(lines)) if "dashboard  " in lines[number])
+        check(not any(" level=" in line for line in lines[last:]), "a log line divides the table:\n" + "\n".join(lines[last:]))
+        # The next move is an hour away: whoever waits for that one does not see the edit in time.
+        wait_for("the edit is noticed before the next move", lambda: edited(dev, "cluster-a.toml") and "cluster-a.toml was edited" in dev.text())
+        logs = [os.path.join(dev.data, f"node-{number}", "log") for number in range(3)]
+        wait_for("each log has its spare segments", lambda: all(sum(name.endswith(".seg") for name in os.listdir(log)) >= 3 for log in logs))
+        check(allocated(dev.data) <= 100 << 20, f"{allocated(dev.data) >> 20} MiB on disk")
+
+
+run_cases([heals, demo], "")
