@@ -4,6 +4,7 @@ SHELL := /bin/sh
 .PHONY: help build run check test test-full test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage man install deb clean
 
 RELEASE := build/release
+COLD := about 2:30 on a bare 2-core machine
 SEED ?= 1
 COUNT ?= 1
 FUZZ_SECONDS ?= 60
@@ -15,9 +16,14 @@ help: ## this list
 build: ## installs what is missing and builds muster and musterctl into build/release
 	@scripts/setup build
 	@scripts/configure $(RELEASE) -Dtests=false -Db_lto=true
-	@ninja -C $(RELEASE) --quiet
+	@scripts/build $(RELEASE) --expect '$(COLD)'
 
-run: build ## builds, then starts what exists: `muster dev` (Ctrl-C stops it)
+run: ## builds, then starts what exists: `muster dev` (Ctrl-C stops it)
+	@STEP='[1/3] ' scripts/setup build
+	@[ -f $(RELEASE)/build.ninja ] || echo '[2/3] configuring $(RELEASE) ...'
+	@scripts/configure $(RELEASE) -Dtests=false -Db_lto=true
+	@scripts/build $(RELEASE) --name '[2/3] compiling' --expect '$(COLD)'
+	@echo '[3/3] starting the demo fleet'
 	@exec $(RELEASE)/cmd/muster/muster dev $(ARGS)
 
 check: ## after an edit: unit, property and layering tests, without sanitizers; a minute
@@ -95,7 +101,7 @@ install: build ## installs into PREFIX=/usr/local (DESTDIR is honoured)
 	@meson install -C $(RELEASE) --quiet --no-rebuild $(if $(DESTDIR),--destdir $(DESTDIR))
 
 deb: ## builds the Debian packages into build/deb
-	@scripts/setup build long
+	@STEP='[1/3] ' scripts/setup build long
 	@scripts/deb
 
 clean: ## removes build/
