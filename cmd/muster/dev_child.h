@@ -6,7 +6,7 @@
 #include "io/loop.h"
 #include "obs/log.h"
 
-enum { DEV_ARGS_MAX = 40 };
+enum { DEV_ARGS_MAX = 48 };
 
 struct dev_child;
 struct dev_child_options {

@@ -104,6 +104,8 @@ static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev
         option(line, "--bootstrap-expect", expect);
     }
     option(line, "--segment-size", DEV_SEGMENT_SIZE);
+    option(line, "--events-file-max", DEV_EVENTS_MAX);
+    option(line, "--events-files-kept", "1");
     option_path(line, "--dashboard-token-file", parts->dir, DEV_TOKEN_FILE, "");
     option_path(line, "--dashboard-notes-file", parts->dir, DEV_NOTES_FILE, "");
     word(line, "--no-insecure");

@@ -10,9 +10,11 @@ enum { DEV_PATH_CAP = 4096, DEV_ZONES = 3, DEV_INPUTS = 16 };
 #define DEV_RUN        "01JDEV00000000000000000000" /* that its workers serve */
 #define DEV_TOKEN_FILE "dashboard-token"            /* in `dir`; one for all coordinators */
 #define DEV_NOTES_FILE "notes.ndjson"               /* in `dir`; what the dashboards show of it */
-#define DEV_SEGMENT_SIZE                                                                           \
-    "4MiB" /* of a coordinator's log: production's 64 MiB fill a laptop's disk */
-#define DEV_ZONE_KEY "topology.kubernetes.io/zone"
+/* The demo stays below 100 MB of disk: production's segments of 64 MiB would take 576 MiB at once,
+ * and the workers' events grow by 50 MB an hour. */
+#define DEV_SEGMENT_SIZE "4MiB" /* of a coordinator's log, which allocates three */
+#define DEV_EVENTS_MAX   "4MiB" /* of a file of events, beside which one older file is kept */
+#define DEV_ZONE_KEY     "topology.kubernetes.io/zone"
 
 struct dev_parts {
     char program[DEV_PATH_CAP], dir[DEV_PATH_CAP], log_level[16];
