@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A thin door to scripts/ and Meson. `make help` explains every target.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The limit bench_log is judged by: pwrite and fdatasync in a loop on a pre-zeroed file.
  *   bare_sync FILE BYTES MILLISECONDS      prints: syncs a second, p50 and p99 in microseconds */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster-beats: a fleet of workers that do nothing but beat, for bench_heartbeat.py.
  *
  * Each worker sends rollout's Beat once an interval, its moments spread evenly over it, whether or

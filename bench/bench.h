@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every bench needs: a step that must hold, and a clock. The machine and the commit are
  * printed once by scripts/bench. */
 #ifndef BENCH_BENCH_H

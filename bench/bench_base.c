@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What base costs, each beside a peer in the same run:
  *   crc32c by instruction          beside the table
  *   map put, get, miss, walk       beside glibc's hsearch and tsearch

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Claims on every store in one run: memory, files on a disk and in memory, one etcd member, one nats-server of
 2.11 or newer (MUSTER_NATS_SERVER, or on the PATH), a kube-apiserver where one is on the PATH, and any URL given.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The fleet coordinator: three replicas with fsync on this machine and its one disk, beside three etcd members.
 
 usage: bench_coordinator.py BUILD_DIR [--small] [PART...]      parts: assign, report, snapshot, failover

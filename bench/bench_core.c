@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard's core at the size it is built for: what Lists, roll-ups, cycles and readings cost, in
  * CPU time. Nobody answers actions here: the core is paused, so a cycle is decision, views, hints
  * and gauges. bench_core [MACHINES NEEDS correlated|adversarial] */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decision engine at 50K, 500K and 5M machines: from scratch, after a few machines changed,
  * after one row and after all rows of demand changed; bytes a machine.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a newcomer waits for: from `muster dev` in an empty directory to the first dashboard page with real data.
 
 usage: bench_dev.py BUILD [--quick]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Our etcd client's overhead beside etcd's own latency: three members and one on a disk, one in memory.
 
 usage: bench_etcd.py BUILD [ROUNDS CALLS]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fleet tables at their normal size and at ten times that: commands a second, bytes a domain,
  * a snapshot's time and size, restoring it. Beside each: what a bare hash map of the same keys
  * takes for an insert, and what copying the same bytes takes. */

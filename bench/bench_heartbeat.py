@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Worker membership: three replicas, and a fleet of workers that beat twice a second from a process of its own.
 
 usage: bench_heartbeat.py BUILD_DIR [--small] [PART...]      parts: beats, own, killed, found, committed

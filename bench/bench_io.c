@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the loop and its streams add to the bare system, in one run on one machine.
  *
  * An echo server three times: ours, plain libuv, and bare epoll; the client is the same blocking

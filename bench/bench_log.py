@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The replicated log: three replicas on this machine and its one disk, beside what the disk can do.
 
 usage: bench_log.py BUILD_DIR [--long] [PART...]      parts: rate, etcd, failover, restart, snapshot

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One machine and a List of 10,000: our reader (guard, then decode into an arena) beside
  * protobuf-c's own with malloc and free, in the same run; the guard alone; the streaming decoder;
  * writing.

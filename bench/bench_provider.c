@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a provider costs its shard: a List of 500,000 machines, received, decoded and merged;
  * mutating calls, 40,000 under way.
  *

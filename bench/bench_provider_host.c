@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the reference provider costs: `muster provider run` with 500,000 machines, as a process of
  * its own, called by the shard's client.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A unary echo of 16 bytes, 64 calls always under way on one connection: our server beside gRPC's
  * C-core (peer_grpc_core.c), plaintext and mutual TLS, under the same load generator in the same
  * run.

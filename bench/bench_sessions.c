@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 5,000 operators on one shard: what an idle session costs in memory, what a frame to it costs in
  * CPU, what a reconnect of all at once costs, and what a roll-up costs to read.
  *

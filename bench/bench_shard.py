@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A whole shard: 500,000 machines over a provider process on loopback, 50,000 Needs of 200 clusters.
 
 usage: bench_shard.py BUILD [--quick]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The coordinators' store beside etcd: three replicas each with fsync, on this machine and its one disk, in one run.
 
 usage: bench_store.py BUILD_DIR [--quick] [--etcd-api] [PART...]

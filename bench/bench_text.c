@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One event line written by text/ndjson.h and by jansson, in the same run.
  *
  * Three jobs, the same line: ours from the values; jansson from the values (build a tree, dump it,

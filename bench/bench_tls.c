@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What our TLS adds to OpenSSL's, in one run on one machine.
  *
  * Handshakes and records: our session against OpenSSL driven by hand over its own memory BIOs,

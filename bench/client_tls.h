@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the programs that make load show a server, and what they ask of it. */
 #ifndef BENCH_CLIENT_TLS_H
 #define BENCH_CLIENT_TLS_H

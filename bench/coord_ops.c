@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a claim costs on each store: acquire+release, compare and set, renew, and check(), one
  * caller, every URL in one run. Beside it the least that store could do for the same promise,
  * measured in the same run:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPU time of processes, all threads, for the programs that make load: the steadiest figure there
  * is on a shared machine. 0 where it cannot be read. */
 #ifndef BENCH_CPU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A histogram of times that is right to about 1.6 % from a nanosecond to centuries, in 30 KiB.
  *
  * Sixty-four steps per doubling: a value below 128 has a place of its own, above that the upper

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster-load: a gRPC load generator, for every bench that needs one.
  *
  * Closed loop (default): `--streams` calls are always under way, spread over `--connections`; the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operations of a store, by muster.v1.Coordination and by etcd's v3, as a client of each would
  * ask for them. Each slot is a client of its own, with keys of its own where an operation changes
  * what is there. */

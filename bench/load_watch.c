@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watch fan-out: many watchers of one key beside the writers of that key, for both stores. A
  * writer's next write begins when every watcher knows the last one, so nobody is overrun, and what
  * counts is an event at a watcher, from when its write began.

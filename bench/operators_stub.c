@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators for benches: hundreds of clusters in one process that takes next to no CPU, so that a
  * bench shows the shard and not its operators.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The peer of bench_rpc: a unary echo on gRPC's C-core, as Debian ships it.
  *
  *   peer_grpc_core --listen 127.0.0.1:0 [--tls-cert F --tls-key F --tls-ca F] [--generic yes]

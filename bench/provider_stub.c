@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A provider for benches: hundreds of thousands of machines in memory, acks after a fixed time,
  * next to no CPU. It keeps no fences, fails nothing and believes every request.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What benches of whole clusters share: three replicas of ours, three etcd members, one generator for both.
 
 A bench imports this first: it takes BUILD_DIR and the words after it from the command line, and goes on under the Python

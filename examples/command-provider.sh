@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # A cloud for `muster provider run --backend command --command-script ./command-provider.sh`, in plain sh.
 #
 # It is called as `command-provider.sh OPERATION`: list, create, configure, drain or delete. What is to be done stands on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nothing blocks: calls are started, answers come through poll(), and so do changes of a bucket.
  *   ./event_loop URL */
 #include <muster/coord.h>

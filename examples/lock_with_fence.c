@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A holder that was asleep for too long still believes that it holds the lock. The resource knows
  * better: it refuses a token smaller than one that it has seen.
  *   ./lock_with_fence URL */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exactly one of the processes that run this does the work; the others say who does.
  *   ./singleton URL [rounds]        e.g. file:///var/lib/demo, etcd://localhost:2379 */
 #include <muster/coord.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* At most two at a time: four threads share two slots. A process more would share them, too.
  *   ./slots URL */
 #include <muster/coord.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a file as a C array: embed.py INPUT NAME OUTPUT gives `NAME` and `NAME_len`."""
 import sys
 

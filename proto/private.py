@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes the private copy of the contracts that C code is generated from.
 
 Four things change, none of them on the wire: fields of text-as-bytes.txt become bytes; the word

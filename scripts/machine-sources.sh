@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by setup and engine-asserts: where this machine gets its Debian packages from.
 
 # Prints the deb822 stanza of the first source that carries suite $1, its Suites line replaced by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planted bugs: a list of them, a copy of the tree to plant them in, and one after the other. What coord-mutants and
 history-mutants share."""
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a long command and shows how far it is.
 
 On a terminal one line is rewritten: "compiling 412/1015, 1:10". Elsewhere (CI, a pipe) a plain line is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmodified clientv3 as a generator of load: so many goroutines, each with one call under way, over a few clients.
 //
 //	clientv3 OP CLIENTS CONNECTIONS SECONDS PREFIX KEYS ENDPOINT...      OP: put, create, get, get-stale

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every role stands on: configuration, data directory, loop, log, metrics, events, probes,
  * status page, signals, TLS files and reload.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The instruments of a process, opened from its configuration: log, metrics, events, probes.
  *
  * Thin on purpose: it knows which options feed which part of obs, and nothing else. */

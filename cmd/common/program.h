@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both programs do before and after a command: find it, load its configuration, print help and
  * mistakes, turn errors into exit codes. Commands themselves are functions in cmd/<program>/. */
 #ifndef COMMON_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "common/restore_archive.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The restore both programs have: `muster coordinator restore`, `musterctl restore` and the
  * original's `snapshot restore`, and what all of them say about an archive. */
 #ifndef COMMON_RESTORE_ARCHIVE_H

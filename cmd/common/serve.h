@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP side of a process: status page, live numbers, probes and metrics on one listener. At the
  * address "0" there is none: what is said to it goes nowhere. */
 #ifndef COMMON_SERVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules a role's settings obey as a whole; `muster` and `musterctl config check` ask the
  * same. */
 #include <inttypes.h>

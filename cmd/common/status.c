@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "common/status.h"
 
 #include "text/ndjson.h"

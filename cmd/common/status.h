@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The status page of a process: one plain page inside the binary, kept live by server-sent events.
  * Shows what is known, and nothing that is not there yet.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Style and script of the status page; see status.h for why they are not inside it. */
 #include "common/status.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of the tools, and the list of all tables. */
 #include "common/tables.h"
 #include "common/tables_internal.h"

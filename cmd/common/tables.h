@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option tables of every command of both programs, in one place: a variable that belongs to
  * another command is then known, and not refused as a misspelling. */
 #ifndef COMMON_TABLES_H

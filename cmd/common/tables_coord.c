@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of `musterctl coord`: which store, then what each operation takes. */
 #include "common/tables.h"
 #include "common/tables_ctl.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of the commands that call a coordinator. */
 #include "common/tables_ctl.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of every command of musterctl that calls a coordinator; they stand last in its table.
  * The names of the three TLS files are those every program of the original has. */
 #ifndef COMMON_TABLES_CTL_H

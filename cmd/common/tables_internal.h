@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of tables share. */
 #ifndef COMMON_TABLES_INTERNAL_H
 #define COMMON_TABLES_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of the roles: what runs, from flags, the environment or a file. */
 #include "common/tables.h"
 #include "common/tables_internal.h"

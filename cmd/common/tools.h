@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The small commands both programs have: `version`, `completion` and the hidden `man`. */
 #ifndef COMMON_TOOLS_H
 #define COMMON_TOOLS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which muster this is and which engines it runs on, as loaded and not as compiled. */
 #ifndef COMMON_VERSION_H
 #define COMMON_VERSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Under the name bigfleet, muster takes that program's command lines. */
 #ifndef MUSTER_BIGFLEET_H
 #define MUSTER_BIGFLEET_H

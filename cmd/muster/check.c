@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster check DIR: is a replica's data directory whole? */
 #include "common/program.h"
 #include "common/tables.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of muster, one file each. */
 #ifndef MUSTER_COMMANDS_H
 #define MUSTER_COMMANDS_H

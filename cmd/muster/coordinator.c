@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster coordinator: the role itself and the offline tools beside it. */
 #include "muster/commands.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs before the replica is opened, on the loop's thread. While ordinal 0 waits to bootstrap a
  * cluster, its gRPC port is served by fleet/bootstrap.h alone, and the directory is locked. */
 #include "muster/coordinator_bootstrap.h"

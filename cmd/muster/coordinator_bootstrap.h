@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The data directory of a coordinator's replica: found, made to join a cluster, or made to bootstrap
  * one. The rules: fleet/bootstrap_rules.h. */
 #ifndef MUSTER_COORDINATOR_BOOTSTRAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "muster/coordinator_dash.h"
 
 #include <ctype.h>

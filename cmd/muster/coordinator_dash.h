@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The dashboard of a coordinator's process, and the token that lets it act.
  *
  * The token is kept in a file of mode 0600, which is created with a random token when it does not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd's API of a coordinator: on its gRPC port, and on a listener of its own. */
 #ifndef MUSTER_COORDINATOR_ETCD_H
 #define MUSTER_COORDINATOR_ETCD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster coordinator ledger: what the heartbeat ledger of a coordinator that does not run holds. */
 #include <stdio.h>
 #include <string.h>

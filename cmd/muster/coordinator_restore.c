@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster coordinator restore: a data directory out of a backup. */
 #include "common/program.h"
 #include "common/restore_archive.h"

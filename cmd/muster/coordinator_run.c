@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster coordinator run: one replica of the coordinator. Joins the parts; decides nothing.
  *
  * Up:   data directory (coordinator_bootstrap.h) -> state machines -> replica ->

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a coordinator as files and streams: its backup methods and its export loop. */
 #ifndef MUSTER_COORDINATOR_STATE_H
 #define MUSTER_COORDINATOR_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster coordinator force-config, rejoin: the offline tools for bad days. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers of a coordinator: the third state machine on its log, rollout's services and ours on the
  * gRPC port, and with a [transport] section a listener of their own, mTLS always. */
 #ifndef MUSTER_COORDINATOR_WORKERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster dev: everything that exists, on one machine. */
 #include <stdlib.h>
 #include <string.h>

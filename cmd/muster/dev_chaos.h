@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `muster dev --chaos`: parts of the fleet are killed and made to stand still, one at a time.
  *
  * The rule that keeps it a demonstration: nothing is done before the fleet stands whole again, the

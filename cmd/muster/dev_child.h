@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One process of `muster dev`: started, watched, started again when it dies, ended when asked. It
  * never outlives this process, however this one ends. */
 #ifndef MUSTER_DEV_CHILD_H

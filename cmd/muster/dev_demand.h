@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The demand of `muster dev`'s clusters: one file each that a user may edit, whose main count goes
  * up and down by itself, so that machines come and go.
  *

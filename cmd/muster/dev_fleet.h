@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The processes of `muster dev`: coordinators, the provider, shards, operators, workers; each a
  * real `muster ... run`, started, watched, started again when one dies, and ended together. */
 #ifndef MUSTER_DEV_FLEET_H

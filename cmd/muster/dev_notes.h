@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What `muster dev` does to its fleet by itself, as lines of a file that the dashboards show
  * (--dashboard-notes-file). Lines are added, so that others may add theirs; a file that has become
  * long begins anew, and says so. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command lines of the processes of `muster dev`, and what its workers count. */
 #ifndef MUSTER_DEV_PARTS_H
 #define MUSTER_DEV_PARTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which loopback ports the processes of `muster dev` use: the usual ones, or free ones. */
 #ifndef MUSTER_DEV_PORTS_H
 #define MUSTER_DEV_PORTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells the coordinators of `muster dev` what there is: shards, whose which zone is, whose which
  * cluster, the provider and its quotas. Once in the life of a data directory: what a user changed later stays. */
 #ifndef MUSTER_DEV_REGISTER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Load from inside the leader's process: closed loop, so many proposals in flight, each replaced
  * when it is answered. What is measured is the log, not a protocol in front of it. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster log-node: one replica of the replicated log, with registers to try it by hand. */
 #include "muster/log_node.h"
 

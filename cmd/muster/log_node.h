@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster log-node, inside: one replica with the trial machine, and the text protocol by which
  * people and test drivers reach it. docs/log.md has the commands. */
 #ifndef MUSTER_LOG_NODE_H

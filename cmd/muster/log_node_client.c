@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text protocol of muster log-node: a request a line, an answer a line, in any order; a request
  * may begin with "#TAG ", and its answer then does too. See docs/log.md. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster: the fleet control plane; its roles are its commands. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster operator run: one cluster's operator. Joins the parts; decides nothing.
  *
  * Up:   source (made) -> operator (state directory, template, stream) -> source started

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster plan: what would the engine do with this fleet, and why? Nothing is touched. */
 #include "shard/plan/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "muster/provider_backend.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster provider run: the reference provider. Joins the parts; decides nothing.
  *
  * Up:   backend -> host (state file read) -> gRPC server -> the backend begins, offers machines

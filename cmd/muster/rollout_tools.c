@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster test-fence, mock-run: rollout's two hidden commands, for those who test against them. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster shard run: one shard. Joins the parts; decides nothing.
  *
  * Up:   epoch and domains (data directory) -> provider client -> shard -> gRPC server -> the

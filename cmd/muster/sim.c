@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster sim: simulated worlds over the very code that runs, from seeds. */
 #include "common/program.h"
 #include "common/tables.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster worker run: one worker. Joins the parts; decides nothing.
  *
  * Up:   database, certificate, checkpoint store -> plugins, until all are ready -> the host

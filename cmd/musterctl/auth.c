@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl auth: who may call what, from the very table the servers read. */
 #include "common/tables.h"
 #include "musterctl/commands.h"

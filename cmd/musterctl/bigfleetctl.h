@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of bigfleetctl: musterctl under that name takes the same options before the
  * command, one dash or two, says its mistakes as "bigfleetctl: ..." and ends with 1 for all of
  * them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl cert: a small authority on disk, over io/cert.h; one file per group of commands. */
 #include "musterctl/cert.h"
 

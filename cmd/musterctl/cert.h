@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files behind `musterctl cert` share. */
 #ifndef MUSTERCTL_CERT_H
 #define MUSTERCTL_CERT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl cert ca, rotate, retire: the life of the root. */
 #include <stdio.h>
 #include <string.h>

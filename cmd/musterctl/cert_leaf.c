@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl cert issue, renew: certificates for the identities of a fleet. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl cert show: what certificates say. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of musterctl. */
 #ifndef MUSTERCTL_COMMANDS_H
 #define MUSTERCTL_COMMANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl config: looks at configuration files without starting anything. */
 #include <stdio.h>
 

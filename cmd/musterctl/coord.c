@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord: the primitives of libmuster from a shell, over whatever store there is. */
 #include "musterctl/coord.h"
 

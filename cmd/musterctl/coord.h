@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every `musterctl coord` command does before and after its own few lines: opens the store,
  * turns a result into a line and an exit code, keeps handles in files. */
 #ifndef MUSTERCTL_COORD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord create, cas, get, delete: one entry at a time. */
 #include <inttypes.h>
 #include <unistd.h>

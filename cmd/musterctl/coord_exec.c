@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord exec: a command that runs only while a slot is held. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A second process that stops a command in time, whatever becomes of the first.
  *
  * `coord exec` renews a claim and tells the guard how long it is safe. The guard sends TERM to the

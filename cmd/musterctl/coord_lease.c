@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord renew and release: a claim whose handle lies in a file between two commands. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord acquire, holders, resize, caps: groups of slots, and what a store can do. */
 #include <inttypes.h>
 #include <stdio.h>

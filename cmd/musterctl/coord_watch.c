@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord watch: what is there, then every change, until somebody interrupts it. */
 #include <errno.h>
 #include <inttypes.h>

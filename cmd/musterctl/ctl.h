@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every command that talks to a coordinator does before and after its own few lines: options,
  * connection, output in one of two forms, exit code. */
 #ifndef MUSTERCTL_CTL_H

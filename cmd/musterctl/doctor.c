@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl doctor: is anything wrong with this fleet, and what should be done about it? */
 #include "musterctl/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl doctor, in two files: what the fleet says together (doctor.c), and what one replica's
  * pages say of the machine it runs on (doctor_replica.c). Both only judge; nobody mends. */
 #ifndef MUSTERCTL_DOCTOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a replica's own pages say of the machine it runs on: /readyz, /metrics, and the clock that
  * every answer shows. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl explain: one file for each kind of thing that can be asked after. Every sentence stands
  * on something that a part of the fleet said in this very call; what nobody said is not guessed. */
 #ifndef MUSTERCTL_EXPLAIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl explain machine: its shard knows all of it. */
 #include <inttypes.h>
 #include <stdio.h>

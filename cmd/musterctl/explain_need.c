@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl explain need: what InspectNeeds says of it, in words. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl explain worker: its row, its partitions and how the whole stands, in words. */
 #include <inttypes.h>
 #include <stdio.h>

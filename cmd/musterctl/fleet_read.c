@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl list-...: the tables of the fleet, in the original's words and columns where it has
  * them. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl assign-domain and its like: every change of the fleet's tables. */
 #include "common/tables.h"
 #include "musterctl/commands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "musterctl/http_get.h"
 
 #include <stdio.h>

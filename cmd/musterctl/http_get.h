@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One page over HTTP, for commands that read what a process says of itself (/metrics, /readyz). With
  * an authority it is HTTPS, as the processes serve it whenever they have a certificate. Blocks, for
  * as long as it may; nothing is followed, nothing is kept. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl instruction: what waits to be told to shards, and telling it by hand. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl: the tool beside a fleet. */
 #include "common/program.h"
 #include "common/tools.h"

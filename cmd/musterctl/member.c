@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl status, workers, partitions, assignment, checkpoints, work: worker membership, as
  * ripple-cli's status was, and in full. */
 #include "musterctl/member.h"

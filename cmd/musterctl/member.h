@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of worker membership: all pages of one, as a table or as one JSON document, once or again
  * with every change. */
 #ifndef MUSTERCTL_MEMBER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl drain, evict, release-hold, checkpoint: what a person may do to workers. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How lists of worker membership are fetched, printed and watched. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The provider's contract as facts, each tried on a provider that runs (wire.md 3.2, 8 and 9).
  *
  * First everything that only reads; then the life of one spare machine, with a second one where the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A provider asked one question at a time, for whoever wants to know what it answers.
  *
  * Over src/provider's client and readers, so that what is seen here is what a shard would see; only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl provider verify: does a provider keep the contract? */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls to a coordinator for commands that run once: opens a channel from the command's options,
  * waits for the answer, and puts what went wrong into words with the address and what to try.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl replica: the replicas of the coordinator itself. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One screen of a terminal that is drawn again and again, and given back as it was.
  *
  * A frame is lines of printable text in sections; a section begins with a line whose first byte is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl snapshot, backup, restore: the state as files. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl state-hash: do the replicas hold the same state?
  *
  * Hashes can be compared at one index only. So everybody is asked, then again to be at least as far

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl store: the plain keys of the coordinators' store, and how it is. */
 #include <inttypes.h>
 #include <muster/coord.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl store import and export: a key space copied while it is in use, and judged.
  *
  * The source is read as it was at one revision. Both sides are walked in key order beside each

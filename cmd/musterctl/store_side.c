@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "musterctl/store_side.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One side of a copy between key spaces that speak etcd's API: a cluster named by a URL, or the
  * coordinators of --coordinator.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of a fleet say of themselves now: the coordinators' tables, and each shard at its
  * own address. For commands that show or judge the whole.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table for people: columns as wide as they have to be, two spaces between them, nothing after
  * the last. What came from elsewhere is made printable first: no cell steers a terminal. */
 #ifndef MUSTERCTL_TABLE_H

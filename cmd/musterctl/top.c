@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl top: a fleet on one screen, drawn anew while it is looked at. */
 #include <inttypes.h>
 #include <stdio.h>

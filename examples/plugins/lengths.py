@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A worker's plugin as a process: maps a record to the length of its first word, "4" for "pear 7".
 
     muster worker run --config ../worker.toml --plugin lengths.toml --hot-reload

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's plugin as a shared object: maps a record "word number" to "WORD number".
  *
  *     cc -shared -fPIC -I../../include upper.c -o libupper.so

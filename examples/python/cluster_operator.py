@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster's operator in one file, to copy and change: put your cluster where `Cluster` is and keep the rest.
 
     python3 cluster_operator.py --proto ../../proto --shard 127.0.0.1:7780 --cluster cluster-a --demand demand.json

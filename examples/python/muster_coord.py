@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """libmuster from Python, without a build step: ctypes over libmuster.so.1.
 
     from muster_coord import Store

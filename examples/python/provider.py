@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A capacity provider in one file, to copy and change: put your cloud where `Cloud` is and keep the rest.
 
     python3 provider.py --proto ../../proto --state provider.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exactly one of any number of these does the work; when it dies, another takes over.
 
     LIBMUSTER=build/release/src/libmuster/libmuster.so.1 python3 singleton.py file:///tmp/claims

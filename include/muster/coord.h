@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Claims over whatever store you already have: create if absent, compare and set, N-holder slots,
  * leases with fencing tokens, watches. One contract; the store is chosen by URL.
  *

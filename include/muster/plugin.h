@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin of a muster worker as a shared object: the whole of its C interface.
  *
  * The manifest names the file and one symbol, a function without arguments that returns the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for many small things that die together: one bump pointer, one reset.
  *
  * Bounded: past `max` bytes (block headers included) an allocation answers NULL, and what was taken

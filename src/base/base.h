@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The few words every file uses: array length, owner from member, bits, clamps. */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A growable run of bytes that cannot be created without naming its ceiling.
  *
  * Appending is all or nothing: after ERR_FULL (the ceiling) or ERR_NOMEM the content is what it

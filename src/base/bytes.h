@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole numbers in bytes of a fixed order, whatever the machine's own order and alignment are. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H

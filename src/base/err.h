@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every way an operation can end, in one map: code, text, what the caller should do, the gRPC
  * status and the exit code, so that the five cannot drift apart.
  *

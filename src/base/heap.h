@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A timer heap: intrusive nodes ordered by due time, and by insertion where times are equal, so
  * that two timers for the same moment fire in the order they were started, in every run. */
 #ifndef BASE_HEAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hexadecimal digits, and numbers and ids written with them. */
 #ifndef BASE_HEX_H
 #define BASE_HEX_H

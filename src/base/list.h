@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An intrusive circular list. A detached node points at itself, so removing twice is harmless. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H

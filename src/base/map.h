@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash map from bytes to a pointer that remembers insertion order.
  *
  * Iteration order is the order of insertion, so that nothing replicated ever depends on a hash.

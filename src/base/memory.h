@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The heap, counted: what a set of tables holds, to within what the allocator itself adds. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H

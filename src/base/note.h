@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text that goes with an error, read as a path: "join replica-2: dial 10.0.0.7:7001: refused".
  *
  * The code says what to do, the note says where it happened. Callers that do not care pass NULL. A

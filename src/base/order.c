@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tree.
  *
  * Leaves hold rows, inner nodes hold children, both ascending, up to FANOUT of them. Beside each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An ordered set of rows by a pair of texts: a B+ tree of borrowed pointers.
  *
  * The key of a row stands in the row and must not change while it is in. Inserting is all or

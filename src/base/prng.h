@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that look random and repeat exactly from a seed (xoshiro256**). Not for secrets. */
 #ifndef BASE_PRNG_H
 #define BASE_PRNG_H

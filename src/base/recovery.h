@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that must never be handed out twice, after history was lost (a restore, force-config).
  *
  * Terms, epochs, incarnations, revisions and fencing tokens only ever grow, and others remember the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A view of bytes somebody else owns: not NUL-terminated, may hold any byte. */
 #ifndef BASE_STR_H
 #define BASE_STR_H

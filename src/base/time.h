@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A type per clock, so that adding wall time to monotonic time does not compile.
  *
  * Nothing here reads a clock: pure code gets the time as an argument, drivers get it from io/. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ULIDs: 48 bits of wall time and 80 random bits; 26 Crockford base-32 characters, sorted by time.
  *
  * Lower case is accepted and printed upper case. I, L, O and U are not in the alphabet and are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program's commands as one tree of data: what to run, what to print for --help, what to
  * complete.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Completion scripts for three shells. Each is a few lines of that shell around lists made from the
  * tables: which words may follow a command, what each is for, and the choices of an option.
  *

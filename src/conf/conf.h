@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A command's configuration: every option's value and where it came from.
  *
  * Pure of the operating system: arguments, environment and file content are handed in. One order

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The TOML source: a table in the file is a section, "[http] listen" is the option http.listen. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text behind --help: the tables, written out. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of conf share and nobody else sees: the loaded state and how it is filled. */
 #ifndef CONF_INTERNAL_H
 #define CONF_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Manual pages: the tables once more, as troff with the man macros.
  *
  * A line of text never begins with '.' or '\'' unguarded, a backslash is \e, every '-' that belongs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the name somebody probably meant.
  *
  * Counts the single keystrokes between two names: a letter added, lost, changed, or two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Describes each option of a command once; every spelling and every check comes from here.
  *
  * An option has one dotted name, and the rule that spells it everywhere is one rule:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration as TOML, for people: what is in force and why, and everything that could be. */
 #include <stdio.h>
 #include <string.h>

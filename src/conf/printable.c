@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "conf/printable.h"
 
 size_t printable_next(struct str text, int32_t *ret_code)

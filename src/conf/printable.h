@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Foreign text made fit to be shown: no byte of it can steer a terminal or pass for a line of ours.
  *
  * Everything that came from outside (values, keys, flags, file names) goes through here before it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a reload changed, what it could not, and the configuration that is in force after it. */
 #include "conf/internal.h"
 

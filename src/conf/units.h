@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Durations, sizes and decimals as people write them.
  *
  * A duration is one or more whole numbers with units, largest first: 250ms, 10s, 1m30s, 1m 30s, 2d.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Breaks text into lines between words, each with its indent; for help and commented files. */
 #ifndef CONF_WRAP_H
 #define CONF_WRAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One round: ask the shard for its numbers -> send the report with the acks of last time -> take
  * the instructions of the answer one by one -> sleep. Never two rounds at once. */
 #include "coordclient/coordclient.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard's voice to the coordinator: a report every so often, instructions with its answer.
  *
  * Everything a shard does it does without this module; when no coordinator answers for a week,

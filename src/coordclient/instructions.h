@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which instructions of a coordinator a shard carries out: pure.
  *
  * Two marks, as the wire has them: the highest term ever heard (a lower one is stale), and the ids

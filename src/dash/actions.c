@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* POST /api/actions: what an administrator may do from the page. The body is one JSON object:
  *
  *     {"action": "transfer-leadership", "replica": "node-1", "confirm": true}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GET /api/keys?prefix=P: the first keys below a prefix. The HTTP thread may not wait for the loop,
  * so the first answer is 202, and the one after it, a moment later, has the keys. A few questions
  * are kept; who asks the same within two seconds gets the same answer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The dashboard of a coordinator: what its replicas, its shards and its store say, as pages, JSON
  * and one stream of server-sent events, on the HTTP listener the process has.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The dashboard from the inside.
  *
  *   dash.c     life, the tick, topics: what is published and sent

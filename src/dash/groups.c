@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many slots each group has and how many wait for one. The keys of the store show who holds a
  * slot and nothing of the group itself, so each group that has a holder is asked for: the first few,
  * one question each every few seconds, without their rows. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last half hour as numbers: a ring of samples. Pure: the time comes with the sample. */
 #ifndef DASH_HISTORY_H
 #define DASH_HISTORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page: one document for every view, whose script looks at the address, and its assets, which
  * are in the binary. Then /api/session (who is this, what may I do) and /api/history. */
 #include "dash/dash_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the coordinators are asked: one row for each question. The answer becomes JSON by its
  * descriptor, so a field that is added to the contract is on the page's data without a line here.
  * The store's rows are written by hand: identities of leases are for their holders only. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One link to each shard of the table: its last cycle, and what that decided for each Need. A shard
  * that does not answer keeps its last picture, with the reason beside it. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Admissions: each asks fleet/admit.h for its next step, has the log do it, and asks again, until
  * it is done or its time is over. What the log answers "not yet" is asked again a moment later;
  * nothing is kept between steps but the request, so a new leader goes on where the old one was. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a leader does next for a replica that asks for its place. Pure: one step at a time, from the
  * configuration, the roster and the request; asking again after each step leads to ADMIT_DONE.
  *

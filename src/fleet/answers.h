@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The answers to recent commands, by request id: a command that comes again under the same id is
  * answered, not applied.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rounds: one thread, the loop's. The rules and what they protect: bootstrap_rules.h. */
 #include <inttypes.h>
 #include <stdio.h>

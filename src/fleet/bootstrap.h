@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica that waits to bootstrap a cluster: asks every join address for its promise, round after
  * round, until fleet/bootstrap_rules.h decides. Meanwhile its gRPC port answers PromiseBootstrap,
  * BootstrapReplica and StateHash; every other method fails with UNAVAILABLE, not applied. */

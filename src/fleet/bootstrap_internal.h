@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What bootstrap.c and bootstrap_serve.c share. */
 #ifndef FLEET_BOOTSTRAP_INTERNAL_H
 #define FLEET_BOOTSTRAP_INTERNAL_H

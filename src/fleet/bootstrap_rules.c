@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pure: called on the loop's thread by fleet/bootstrap.c and fleet/service_replica.c. */
 #include "fleet/bootstrap_rules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may bootstrap a cluster: the decisions of fleet/bootstrap.h, without I/O.
  *
  * Invariant: of N replicas that keep their data directories, at most one bootstraps a cluster by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a replica that waits to bootstrap a cluster answers on its gRPC port. Loop's thread. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fleet tables at one index, as the original's two files: meta.json and state (coordinator.md
  * 6.1, 6.2). Shared by SnapshotSave and by the export loop.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the leader alone knows of the shards: their last reports, what they still have to be told,
  * and how long ago each was heard of.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*     idle -> asking (do we lead?) -> copying, a slice a turn -> finishing -> idle
  *               |                       |
  *               +-----------------------+--> idle, counted as failed */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The export loop: every so often the leader writes the fleet tables to a directory, in the
  * original's format (coordinator.md 6.4, fleet/export_dir.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The export directory: one directory per export with meta.json and state, and `latest`, a link to
  * the newest (coordinator.md 6.4). Blocking; used from a worker.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fleet/join.h"
 
 enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica's own part in forming the quorum, as pure decisions: its ordinal, and when to ask for
  * its place. coordinator.md 13 with its Decision. Who bootstraps a cluster: bootstrap_rules.h.
  *

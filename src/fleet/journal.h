@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two records a coordinator keeps for people: events (what happened to the cluster and its
  * shards) and the audit (who changed what), one JSON object per line.
  *

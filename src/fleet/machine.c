@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fleet tables on the replicated log.
  *
  * Command:  the specification's JSON (fleet/format/command.h)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fleet/quorum_internal.h"
 
 #include <stdio.h>

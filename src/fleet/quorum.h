@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica's place among the others, kept by itself: the join loop of fleet/join.h as a driver,
  * and on the leader the admissions of whoever asks (fleet/admit.h).
  *

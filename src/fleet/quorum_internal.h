@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What quorum.c (the join loop) and admission.c (the leader's side) share. */
 #ifndef FLEET_QUORUM_INTERNAL_H
 #define FLEET_QUORUM_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fleet/restore.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an archive holds, and a data directory made out of it. Offline and blocking.
  *
  * Three kinds are taken (coordinator.md 6.4 to 6.6, docs/formats/backup.md): a directory with

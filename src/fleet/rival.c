@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loop's thread. At most one round of questions at a time, and one in RIVAL_EVERY_MS. */
 #include "fleet/rival.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two clusters with one replica: this one belongs to a cluster, and a replica of another cluster
  * dials its Raft port as one of its own members.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The roster: which node an identity of the replicated log is, and where it answers.
  *
  * A state machine of its own beside the fleet tables, so that every replica can name the leader's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file a client saves a stream of state to: `snapshot save` (a tar of meta.json and state, as
  * the original's) and `backup`. Blocking.
  *

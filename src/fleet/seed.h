@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --bootstrap-state FILE: quotas and providers that a new cluster begins with.
  *
  *     {"quotas": [{"provider": "aws", "region": "us-east-1", "per_shard": {"shard-a": 100}}],

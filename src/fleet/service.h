@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fleet coordinator's methods: bigfleet.v1alpha1.Coordinator without JoinRaftCluster and
  * SnapshotSave, and of muster.v1.Fleet the tables and the instructions.
  *

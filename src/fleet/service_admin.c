@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The writes: arguments to a command of the tables. Who is told of it is service_follow.c's, when
  * the command is applied. */
 #include "fleet/service_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What follows from an applied command: the audit on every replica; on the leader its soft state,
  * the word to a domain's owner, and the news of a shard.
  *

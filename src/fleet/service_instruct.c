@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions to shards: stamped with the leader's term and a number of its own, queued on the
  * desk, sent with every answer to a report until acked. */
 #include <inttypes.h>

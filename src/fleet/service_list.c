@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of tables that may have a million rows: read from a view, some rows a turn, so that the
  * leader goes on leading meanwhile.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service's numbers. Three names and their labels are the original's, so that its dashboards
  * work (coordinator.md 16); docs/observability.md has them all. */
 #include "fleet/service_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which shard owns a domain while it changes hands, and shards that own the same machines.
  *
  * A domain that was taken from a shard stays in the table of leaving domains until that shard

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reads: table rows and the leader's soft state, packed in the contract's order.
  *
  * Each runs once leadership is proved, in one go, so an answer is of one moment. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The methods about the replicas themselves: of muster.v1.Fleet JoinReplica, ListReplicas,
  * RemoveReplica, TransferLeadership, StateHash, PromiseBootstrap and BootstrapReplica, and
  * bigfleet's JoinRaftCluster.

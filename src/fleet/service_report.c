@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ReportShard, step by step as coordinator.md 9 has it: register, hear, keep, take acks, answer
  * with what the shard still has to be told.
  *

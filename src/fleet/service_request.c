@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the leader does for a call: the method's own checks, a read of the tables or the desk, or a
  * command of the log and what the tables said to it. */
 #include "fleet/format/command.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --bootstrap-state: a leader proposes the rows that are not in the tables yet, a batch at a time.
  *
  * Row by row and not "only when all is empty", so that a leader that dies half-way leaves nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The methods that stream the state out: bigfleet.v1alpha1.Coordinator/SnapshotSave, the fleet
  * tables in the original's format, and muster.v1.Fleet/Backup, every machine of the log
  * (fleet/format/backup.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All on the loop's thread. A round is over when every channel it opened is closed. */
 #include "fleet/survey.h"
 

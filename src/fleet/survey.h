@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One question to every join address, each over a connection of its own: a round.
  *
  * Unlike a channel with several addresses it does not stop at the first that answers, and it

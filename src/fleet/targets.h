@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whom a replica asks: the join addresses, as the dialer takes them.
  *
  * Several addresses are one replica each and are taken as they are. A single one may be a name that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses as text. Pure: resolves nothing. */
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small certificate authority on disk: one root and the leaf certificates of every identity the
  * fleet knows (design.md § 5), for laptops, tests and sites without a PKI of their own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates as OpenSSL objects.
  *
  * Alternative names are built from bytes, never through OpenSSL's configuration text, where a

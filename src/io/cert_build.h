@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys, roots and leaves as OpenSSL objects; no files, no clock. For cert*.c only. */
 #ifndef IO_CERT_BUILD_H
 #define IO_CERT_BUILD_H

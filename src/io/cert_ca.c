@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The root: made once, rotated with the old ones kept, the old ones dropped at last.
  *
  * Order of publishing, for whoever crashes in between: a new authority writes its key first, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the authority lives on disk. See io/cert.h for the layout and what a crash may leave. */
 #include "io/cert_files.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The authority as files: reading, publishing, locking. For cert*.c only. */
 #ifndef IO_CERT_FILES_H
 #define IO_CERT_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leaves: which are good enough to keep, and making the others.
  *
  * A leaf's key is written before its certificate; a crash in between leaves a key that the next

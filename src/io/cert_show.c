@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a certificate file says, in text a person can check. Takes any certificate, ours or not. */
 #include "io/cert.h"
 

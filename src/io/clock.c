@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's clocks and its randomness. */
 #include "io/clock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clock and randomness as parameters: the real ones, or the simulator's. */
 #ifndef IO_CLOCK_H
 #define IO_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clock that goes on while a machine sleeps, for deadlines that must not be missed by
  * sleeping. */
 #ifndef IO_CLOCK_BOOT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dialing: look the name up, try its addresses one after the other, give up at the deadline. */
 #include "io/stream_real.h"
 #include "io/tls.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of fs.h as the caller sees them: arguments are checked here once, and a handle whose
  * sync failed is closed to writers here once, so that no implementation can forget either. */
 #include "io/fs.h"

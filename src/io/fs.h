@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files with explicit sync, behind a table, so that a test can fail the k-th call or cut the power.
  *
  * Calls block: keep them on a worker, or to small files at start. Nothing is durable before fs_sync

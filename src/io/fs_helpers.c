@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is built on the calls of fs.h and therefore the same on every file system: reading a file
  * whole, replacing one so that it survives a power cut, sweeping what a crash left of that, making
  * directories, and zeroing a segment before it is used. */

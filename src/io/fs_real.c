@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel's file system. Stateless: any thread may call, each handle has one owner.
  *
  * A directory is locked with flock(2) on a file LOCK inside it: the kernel lets go when the process

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small HTTP server for metrics, probes and the dashboard: libmicrohttpd on its own thread.
  *
  * Handlers run on the HTTP thread and see copies only: publish what they may show with http_publish

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Server-sent events.
  *
  * A channel keeps its newest events in one ring, already in wire form, and each reader keeps only a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the HTTP server share. Nobody else includes this.
  *
  * Two threads meet here: the HTTP thread, which alone talks to libmicrohttpd about connections, and

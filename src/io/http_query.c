@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text of the request line: percent-decoding, safe paths, query values. No state, no library. */
 #include "io/http_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One request from its first byte to its answer, on the HTTP thread.
  *
  * The library calls http_on_uri with the raw request target, then http_on_request once for the

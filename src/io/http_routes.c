@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of routes and the pages that are published whole.
  *
  * A published page is one response object of the library, made by the publishing thread. The table

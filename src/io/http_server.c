@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Life of the server: the listening socket, the thread, and what wakes it.
  *
  * The library is driven from outside (epoll descriptor plus MHD_run) on a thread of ours and not by

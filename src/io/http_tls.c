@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The certificate and key that HTTPS shows, and the authorities whose clients it knows, both
  * replaceable while the server runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a driver is given instead of an operating system: the real one (io/real.h) or a simulated
  * host (src/sim). Code above io/ takes a `struct io *` and never asks where it came from. */
 #ifndef IO_IO_H

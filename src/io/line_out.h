@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole lines to a descriptor somebody else reads: standard error, standard output, a pipe.
  *
  * It never waits. When the reader is behind, ERR_FULL says that nothing was written and the line is

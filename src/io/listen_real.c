@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Listening: bind, accept within bounds, hand TLS its handshakes.
  *
  * The socket is ours and only watched by libuv, so that a connection over the limit is closed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop: one thread that owns a process's connections and state.
  *
  * The same timers, tasks and turn hooks run over libuv (io/real.h) and over virtual time

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the loop that is the same over libuv and over virtual time: timers, tasks, hooks and
  * the account of what turns cost. What wakes it stands behind struct loop_ops. */
 #include "io/loop.h"

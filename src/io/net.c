@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the calls of io/net.h to whichever network stands behind them. */
 #include "io/net.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Byte streams to other processes: TCP and Unix sockets, plain or TLS, or the simulator's.
  *
  * Addresses are text: "host:port", "[v6]:port", "unix:/path"; names are resolved anew on every

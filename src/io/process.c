@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Child processes: fork and exec, a pidfd to see the end, a pipe each for the lines of stdout,
  * stderr.
  *

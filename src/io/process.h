@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Child processes: started without a shell, watched until they end, never left behind. */
 #ifndef IO_PROCESS_H
 #define IO_PROCESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which process is which, across restarts of the one who started it.
  *
  * A number alone says nothing: the kernel gives it to somebody else. The number, the time at which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop over libuv: what wakes it, what a turn is, what a turn cost. */
 #include "io/real_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operating system, as a struct io: libuv loop, kernel sockets and files. One per thread. */
 #ifndef IO_REAL_H
 #define IO_REAL_H

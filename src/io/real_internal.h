@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the real I/O share. Nobody else includes this.
  *
  * Every libuv callback begins with real_enter: it opens the turn (time, watchdog) with the first

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every address a name stands for. A dial takes the first that answers (io/net.h); who must speak
  * to each of them, or to one that is not itself, asks here. */
 #ifndef IO_RESOLVE_H

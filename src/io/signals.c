@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals as events: one libuv handle per number, all of them gone before the memory is. */
 #include "io/signals.h"
 

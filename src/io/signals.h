@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals as events on the loop. SIGPIPE is ignored from the first open on. */
 #ifndef IO_SIGNALS_H
 #define IO_SIGNALS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams over kernel sockets: reading with back-pressure, gathered bounded writing, ending,
  * closing. */
 #include "io/stream_real.h"

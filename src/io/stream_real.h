@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A stream over a kernel socket, and what dialing and listening need of it. Nobody else includes
  * this.
  *

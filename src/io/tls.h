@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS: certificates, trust and identity, over OpenSSL with memory BIOs (bytes in, bytes out).
  *
  * A context is one side's material: certificate, key, trusted roots, lowest version, protocols.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One side's TLS material: read, checked, turned into an SSL_CTX, and replaced whole when files
  * change.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of a TLS context. For the files of the TLS part only; callers of io see io/tls.h. */
 #ifndef IO_TLS_CONTEXT_H
 #define IO_TLS_CONTEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names out of a certificate, each checked before anybody compares it.
  *
  * Two passes over the same extension: the first judges every name and adds up the room, the second

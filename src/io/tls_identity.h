@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads who a certificate names. For the files of the TLS part only; callers of io see io/tls.h. */
 #ifndef IO_TLS_IDENTITY_H
 #define IO_TLS_IDENTITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A BIO of our own joins OpenSSL to two runs of memory: it reads from the bytes the caller fed,
  * in place, and writes into one bounded buffer. OpenSSL's memory BIO would copy the input once
  * more and has no ceiling. */

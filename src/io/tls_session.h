@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One TLS connection as bytes in, bytes out: no socket, no clock, no callback.
  *
  * For the files of the TLS part, tests and benches. The caller moves bytes: what came from the

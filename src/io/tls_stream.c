@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A stream over a stream: plaintext above, TLS records below.
  *
  * Output: what the owner writes waits here as plaintext, and is made into records only as fast as

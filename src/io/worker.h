@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread beside the loop that takes jobs in order and hands results back as events.
  *
  * Nothing mutable is shared: a job owns what it works on until done() runs on the loop's thread.

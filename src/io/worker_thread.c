@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers with a real thread. Jobs wait in a bounded queue, results gather in another, and one post
  * wakes the loop for all results that are there when it comes. */
 #include "io/real_internal.h"

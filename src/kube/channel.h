@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection to the API server and the request that runs over it: libcurl stays in channel.c.
  * Used by one thread at a time, but for channel_wake(). */
 #ifndef KUBE_CHANNEL_H

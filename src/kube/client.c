@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Verbs over a small pool of channels, the token, and what an answer means. */
 #include "kube/client.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What watch.c needs of client.c. */
 #ifndef KUBE_CLIENT_H
 #define KUBE_CLIENT_H

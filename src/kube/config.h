@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the API server is and who we are: from a pod's service account or from a kubeconfig file.
  *
  * What a file asks for and we cannot do is refused with its name, never skipped: a skipped `exec`

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/decode.h"
 
 #include "kube/kube.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client of a Kubernetes API server: blocking calls, each with its own time limit, from any
  * number of threads.
  *

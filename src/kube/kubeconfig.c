@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a kubeconfig: a current context names a cluster and a user, each in a list of named
  * entries. */
 #include <stdlib.h>

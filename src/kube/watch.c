@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A watch that goes on where it was: lines out of a stream, and a new stream when one ends.
  *
  *   stopped --connect--> streaming --end, break, silence--> pausing --pause over--> stopped

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/yaml_tree.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* YAML into a tree of mappings, lists and scalars, within bounds: for kubeconfig files.
  *
  * The scanner is libyaml's; it stays behind this header. Stricter than YAML, because a file of

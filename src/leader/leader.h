@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of a service that only the leader answers, from a call's message to its answer.
  *
  *     call -> too many? -> `admit` (arguments; leader_here) -> waits until the leader may be asked

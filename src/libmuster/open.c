@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which store a URL names. The only place that knows them all. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FORMAT, the file that says whose directory it is. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica's data directory: who it belongs to, whether this program can read it, and the offline
  * tools. docs/formats/data-directory.md has the layout.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Verifies a data directory offline: every part is looked at, also when another one is bad, and
  * each finding is one line. */
 #include <inttypes.h>

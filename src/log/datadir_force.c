@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes this replica the only voter: a configuration of one behind everything its log holds, in a
  * term of its own, under a new cluster identity. What others may have committed without it is lost,
  * which is why a person must ask for it.

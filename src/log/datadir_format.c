@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making a data directory. The identity is written to FORMAT.new first and becomes FORMAT last, so
  * that nobody takes a half made directory for a replica; one that is found half made is emptied of
  * what was made, and made anew. */

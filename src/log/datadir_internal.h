@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of a data directory that its files share: datadir*.c only.
  *
  *     datadir.c         FORMAT: read, adopt

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A damaged replica begins anew: its log and snapshots are put aside, and it becomes another
  * replica, because one that lost what it promised must not vote under the old identity (rule R1).
  * It belongs to no cluster until one takes it in: after a restore or a force-config the cluster at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica made out of a backup: the only voter, under a new identity of a new cluster, with a
  * snapshot, an empty log behind it and the snapshot's term.
  *

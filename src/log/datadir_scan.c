@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a log and the newest snapshot hold together: how far, of which term, whether they join, and
  * where this replica is reached. Entries that a later record replaced do not count. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One call is one or a few steps of the library, guards before and behind each, and one set of
  * effects.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Raft engine behind its guards: an event in, effects out. No clock, no disk, no network.
  *
  * The only caller of raft_step(). libraft 0.22.1 is neither safe nor live by itself; every defect

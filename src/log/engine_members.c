@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration as bytes, in the encoding of the engine, which stands in the log for good:
  *
  *     u8 format, 1 | u64 count | count times: u64 id, address, NUL, u8 role | zeros up to 8 bytes

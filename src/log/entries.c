@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entries with bytes in memory are always the newest ones, from `cached_first` on: bytes are
  * dropped from the front only. */
 #include "log/entries.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log as the loop's thread sees it: every live index with its place on disk, the newest ones
  * with their bytes. Pure memory, bounded.
  *

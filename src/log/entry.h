@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An entry of the log, as every file of src/log passes it around. */
 #ifndef LOG_ENTRY_H
 #define LOG_ENTRY_H

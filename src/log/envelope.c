@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The head, little-endian:
  *
  *      0  u8   format, ENVELOPE_FORMAT

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The envelope of every command: which machine, at which version, asked by whom, and how far the
  * replicated clock moves. docs/formats/log.md has the bytes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a frame. Whole numbers are little-endian and stand at fixed places:
  *
  *    0  u32  length of the payload

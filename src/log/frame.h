@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames between replicas as bytes: length first, checked before anything is stored. Pure.
  *
  * docs/protocols/raft-port.md has the bytes. A frame is a head of FRAME_HEAD bytes (length, kind,

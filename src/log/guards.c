@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each guard stands under a comment that names the defect of libraft 0.22.1, its smallest trigger
  * and what is done about it. docs/raft-guards.md has the long story and the tests; the mutant of
  * the same number removes the guard. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What libraft 0.22.1 does wrong, and what stands between it and us. One guard per defect, all in
  * guards.c; the numbers are those of docs/raft-guards.md, which also names each guard's test.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The replicated log: one group of replicas that agree on one order of commands, and the state
  * machines that follow it.
  *

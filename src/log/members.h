@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a change of members is safe: rules R1, R2, R2b and R3 of docs/raft-guards.md. Pure.
  *
  * The rules are asked by the leader just before it writes the change. "Not yet" is an answer, not a

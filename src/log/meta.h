@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log's own state machine (machine 0): the replicated clock, the cluster level, and what each
  * member announced it can apply; and the entry by which force-config recovers all the others. Pure.
  *

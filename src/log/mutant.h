@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Planted bugs: in a build with MUSTER_MUTANTS one of them can be switched on, to see the simulator
  * or a directed test find it. Everywhere else MUTANT(x) is 0 and the compiler removes it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing, who is there, the turn, counting. */
 #include "log/peers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections to the other replicas: who may speak, what is sent, what is dropped.
  *
  * Each replica dials each other one; a connection carries frames one way, from the dialer, and only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One file over the bulk lane: read a chunk on the worker, send it, read the next while the stream
  * has room. At most one chunk in memory beside what waits in the stream.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may speak on a connection that was dialed to us.
  *
  * A hello can be a recorded one: whoever has it can send it again, and would hang up on the replica

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections others dialed: frames up, holding back, silence.
  *
  * Frames are taken straight from what the stream gives; only one that is not whole yet is copied,

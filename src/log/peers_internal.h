@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of peers share. Nothing outside them includes this.
  *
  *   peers.c       opening and closing, who is there, the turn, counting

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections we dial: back-off, the hello, queues.
  *
  * A turn's frames are written one behind the other into `output` and handed to the stream at the

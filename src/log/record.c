@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of records and of segment heads; see record.h and docs/formats/log.md.
  *
  *      0  crc32c of everything from 4 on, padding too, salted with the upper half of the salt

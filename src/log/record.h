@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands in a segment file: records one after the other, each with its own checksum. Pure.
  *
  * docs/formats/log.md has the bytes. A record is a head, the entry's bytes, and zeros up to the

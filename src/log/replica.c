@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica's life: opening, the pump that asks every part in order, status, fail-stop, closing.
  *
  * Opening is the one time the loop's thread waits for the disk. What recovery finds is joined here:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Committed entries into the state machines, in order, in slices, so that the loop stays awake.
  *
  * An entry this program cannot understand stops the replica before it: applying half of history is

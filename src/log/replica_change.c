@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Members: changes under the rules of log/members.h, handing leadership over, and the cluster level
  * that follows from what the members announced.
  *

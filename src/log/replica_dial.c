@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whom to dial, where, and what each replica said of itself.
  *
  * Dialed are the members of the newest configuration, and whoever said hello lately: a replica that

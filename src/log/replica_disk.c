@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes to the disk thread and what comes back.
  *
  * Group commit: one append job is in flight; everything the engine hands out meanwhile is the next

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots between replicas: sending ours, receiving and installing a peer's.
  *
  * Receiving. One at a time. Bytes go to a temporary file as they come, through two buffers of at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of a replica: its state, and which file owns what. Included by replica*.c only.
  *
  *     replica.c           open, close, status, events, fail-stop

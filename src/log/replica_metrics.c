@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster_log_*: the numbers of one replica (docs/observability.md). Without a registry they are
  * counted nowhere. Gauges follow at most every UPDATE_MS: a pump must stay cheap. */
 #include "log/replica_internal.h"

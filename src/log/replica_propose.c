@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals: judged when they come, gathered during a turn, submitted once at its end, decided when
  * their index is applied.
  *

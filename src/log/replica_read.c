@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linearizable reads without a write: a round asks all voters whether they still follow this term.
  *
  * A ticket that came before the round began is served by it: the commit index noted at its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot into the machines: at start from the newest file, later from one that a peer sent.
  *
  * Every machine is begun and ended, also one that has no section: it was not there when the

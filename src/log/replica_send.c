@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine's messages on their way out.
  *
  * An append names a range of the log. What of it is in memory leaves at once; for the rest, and for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Taking a snapshot while everything goes on.
  *
  * All machines are asked for a view in one turn, so that the file is the state after one index.

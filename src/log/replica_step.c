@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gate before the engine and what comes out behind it.
  *
  * Order of the effects of one step: term and vote go to the disk and close the gate; entries go to

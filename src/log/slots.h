@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An array of slots by index that grows at its end and is forgotten from its front, without ever
  * moving one: what entries.c keeps of each entry. Millions of them come and go, and moving them all
  * when the array is full would hold the loop.

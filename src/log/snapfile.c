@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a snapshot file: its head, which describes the state and the members, and its chunks.
  *
  * head    0 "mustersn"  8 format (4), size (4)  16 index  24 term  32 members_index

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshot files: one head, then chunks of sections, each with its checksum, then an end mark.
  *
  * A file is written under a temporary name, synced, renamed, and its directory synced; only then is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The directory of snapshots: names, which one is the newest, what may go. */
 #include <inttypes.h>
 #include <stdio.h>

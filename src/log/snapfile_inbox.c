@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot that arrives from a peer: kept under a temporary name until all of it was checked and
  * somebody wants it. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a snapshot file, shared by snapfile*.c and the tests that damage them.
  * docs/formats/log.md has the tables. */
 #ifndef LOG_SNAPFILE_INTERNAL_H

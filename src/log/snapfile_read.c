@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a snapshot: every chunk is checked before it is given out, and the end mark must add up.
  * A read that does not check is looked at once more before it is called damage. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a snapshot: under a temporary name, chunk by chunk; named once all of it is durable. */
 #include <inttypes.h>
 #include <stdio.h>

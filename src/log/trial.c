@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registers and what commands do to them.
  *
  * Command:   u8 op, u8 key length, u16 zero, u32 value length, i64 number, key, value

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A state machine to try the log with: named registers that hold a number and a short text, with
  * set, add, compare-and-set and delete. Used by tests, the simulator and `muster log-node`; small
  * enough to read in a minute, and with a snapshot that is consistent while apply goes on. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of the trial machine: what trial.c (registers and commands) and trial_snapshot.c
  * (views and restoring) share. */
 #ifndef LOG_TRIAL_INTERNAL_H

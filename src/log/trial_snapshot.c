@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views of the trial machine, and restoring it.
  *
  * Registers stand in the order they were made. A snapshot walks that order; a register that is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Term and vote: log/VOTE holds the same slot twice, 4 KiB apart.
  *
  *      0  "mustervt"   8  format (4), 0 (4)   16  serial   24  term   32  candidate

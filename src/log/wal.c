@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Appending to the log: records are gathered in memory, written with one call and synced with
  * another; a full segment is ended by a seal that names the next. See wal_internal.h for the
  * invariants that recovery relies on. */

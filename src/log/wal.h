@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log on disk: segment files, append and sync, recovery. Blocking; after wal_open the loop's
  * thread hands it to the disk thread, and from then on one job at a time touches it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of the log on disk, shared by wal*.c only.
  *
  *     wal.c           append, reset, seal; rolling into the next segment

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading old entries back, from any thread and beside wal_append: it shares nothing with a struct
  * wal but the files. A segment that is recycled under the reader loses its name first, so bytes
  * that do not check are damage only while the name is still there. */

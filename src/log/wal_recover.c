@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the whole log at start.
  *
  * Segments are read in order of their numbers, each in large pieces, every record checked. Where a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Segment files: made under a temporary name, zeroed in slices, given their head, synced and named;
  * released ones are recycled the same way or removed. Everything here but wal_ensure_spare is
  * upkeep that happens between appends. */

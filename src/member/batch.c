@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of many callers in one entry of the log.
  *
  * A batch goes when it is full, when GATHER_MS have passed since its first operation, or at the end

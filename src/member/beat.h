@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a beat says, and what it is answered: rollout's two messages and the metadata beside them
  * (workers.md 4.2, 4.3), as values. Knows no worker.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A beat stands in two lists: `age`, oldest first, until it is answered; and `link`, where it
  * waits, until its round, batch or proposal is over. So a beat whose time is up is answered at
  * once and let go later, by whoever holds it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Beats that wait for their answer.
  *
  * On the leader those of BEATS_GATHER_MS share one leadership round, which began after they had

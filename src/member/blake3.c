@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Written from the specification: chunks of 1,024 bytes are hashed block by block, their chaining
  * values are joined two by two into a tree whose left half is always the larger power of two. */
 #include "member/blake3.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* BLAKE3, 256 bits, without key: what a work item is known by. */
 #ifndef MEMBER_BLAKE3_H
 #define MEMBER_BLAKE3_H

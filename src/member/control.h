@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders to workers: who has a control stream open, and what waits for who has none.
  *
  * An order goes down the worker's stream at once. Without one, or while the stream is full, it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pages of workers.md 14, as text. Keys stand in a fixed order. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Worker membership as a service of the coordinator: rollout's Heartbeat, Control and Work, and
  * muster.v1.Membership beside them (proto/muster/v1/member.proto).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a beat does to a worker, and what it is answered. */
 #include "member/ca/ca.h"
 #include "member/events/events.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service's parts and who calls whom.
  *
  *     Beat -> beats.c -> service_beat.c (heard; acknowledge) -> core/local.h

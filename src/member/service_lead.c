@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a leader does without being asked: it says that it leads, looks at who is silent, writes
  * events down and tells whoever waits for a change. */
 #include <inttypes.h>

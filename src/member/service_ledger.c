@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the heartbeat ledger is told. */
 #include "member/ledger/ledger.h"
 #include "member/service_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers of membership; docs/observability.md has them all. */
 #include "member/events/events.h"
 #include "member/ledger/ledger.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists and numbers. Each answer is of one moment, behind a leadership round. */
 #include "member/service_internal.h"
 

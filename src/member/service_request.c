@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What several calls have in common: who asks, for whom, and what a refusal is called. */
 #include "member/service_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rollout's two streams: Control/Subscribe and Work/Stream. */
 #include <stdlib.h>
 

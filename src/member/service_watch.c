@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams of changes: each worker's assignment, and for people that something changed at all. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work: items wait in the log's queue, workers take them. */
 #include "member/blake3.h"
 #include "member/service_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What workers call about themselves and their partitions. */
 #include "member/service_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is read is built as any profile is, and must come out as it was written: so whatever nobody
  * would write is refused without a rule of its own. */
 #include "model/fingerprint.h"

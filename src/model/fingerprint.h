@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A profile out of its fingerprint, which names all of it (profile.h): machines carry the text as
  * their stamp, and a shard that began anew has nothing else to know them by. */
 #ifndef MODEL_FINGERPRINT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words that cross every border (ids, label keys, label values, groups): how long they may be
  * and which bytes they may hold.
  *

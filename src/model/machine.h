@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A machine: its record, the eight states of its life, and which moves between them exist.
  *
  *                   Create              Configure                  Drain

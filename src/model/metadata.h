@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_metadata: what a shard writes on Configure and finds again in List after a restart.
  *
  * A provider stores it untouched. The five keys of the original are always written, in its text,

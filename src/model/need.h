@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One row of demand: a cluster wants this much of that profile.
  *
  * A plain struct of views, for the edges (wire, JSON, tests) and for building the shard's own

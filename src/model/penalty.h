@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an interruption or a reclamation costs its workload, in buckets, and what a machine costs
  * once that is counted.
  *

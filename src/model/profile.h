@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The identity of demand: what rows have in common when they can share machines. No amounts.
  *
  * A profile is canonical from birth: values sorted bytewise, requirements by (key, operator,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "model/quantity.h"
 
 #define NANO_MAX ((uint128)QUANTITY_UNITS_MAX * (uint128)NANO_PER_UNIT)

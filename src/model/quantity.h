@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kubernetes quantities ("100m", "1.5Gi", "12e6"), exact.
  *
  * A quantity is a whole number of nano-units in 128 bits, and the family of suffixes it was written

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which machines a Need accepts: constraints on the attributes of a machine, all of which must
  * hold. Resources are no part of it.
  *

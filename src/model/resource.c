@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "model/resource.h"
 
 /* Sets are walked by ascending index: for (left = set; left; left &= left - 1) ... lowest(left). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Amounts of named resources: what a machine offers, what a Need asks for.
  *
  * Names become small numbers once, at ingest, through one table per shard (struct dimensions), and

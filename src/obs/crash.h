@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a dying process says: the recent-events ring, where it was, and which build it is.
  *
  * For SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT (so for a failed assertion too): prints to

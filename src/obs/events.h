@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where event lines go: standard output, a file that rotates, or nowhere.
  *
  * A line is one JSON object; it is written with one write, never mixed with another, by any thread,

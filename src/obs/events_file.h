@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One event file and its rotated ones. Used by events.c only, under its lock.
  *
  * path is renamed to path.1, path.1 to path.2 and so on; path.<keep> is replaced. With several

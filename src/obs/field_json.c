@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "obs/field_json.h"
 
 void field_json(struct ndjson *line, const struct log_field *field)

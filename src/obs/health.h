@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pages an operator and a supervisor look at: /healthz, /readyz, /metrics, /debug/loop and
  * /debug/ring, on an HTTP server that runs beside the loop.
  *

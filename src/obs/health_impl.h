@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the health pages share. Nobody else includes this. */
 #ifndef OBS_HEALTH_IMPL_H
 #define OBS_HEALTH_IMPL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loop, HTTP server, log and events as metrics: copied from their own counts when the page is
  * made. */
 #include "obs/health_impl.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pages, on the HTTP thread, from copies. */
 #include <inttypes.h>
 #include <stdlib.h>

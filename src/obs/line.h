@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text put together in fixed room, for log lines. Used inside obs only.
  *
  * A part that does not fit changes nothing and is remembered in `cut`. */

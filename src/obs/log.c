@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One lock for all loggers of the process: places in the source are shared by them, and a line is
  * short. Inside it a line is made on the stack and handed over in one call. */
 #include "obs/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log: one line per thing worth knowing, as logfmt for people or as JSON.
  *
  *     LOG_WARN(&shard->log, "action failed", log_str("machine", id), log_err("err", err));

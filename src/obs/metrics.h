@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters, gauges and histograms, and their text for Prometheus (format 0.0.4).
  *
  * A family is declared once with its name, help, labels and the most series it may have; a series

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the metrics share. Nobody else includes this. */
 #ifndef OBS_METRICS_IMPL_H
 #define OBS_METRICS_IMPL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the operating system says about this process, read when the metrics are written. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text format 0.0.4: "# HELP", "# TYPE", then samples; histogram buckets cumulative. */
 #include <inttypes.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last things this process did, kept for the moment it dies.
  *
  * One ring per process, because a crash has no context to be handed. Writing takes no lock and some

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TOML is turned into JSON first, and that is read: one reader, and both say the same. */
 #include "operator/demand_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Demand as a person or a script writes it: TOML or JSON, the same keys.
  *
  *   [[requests]]

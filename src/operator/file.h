@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file source: demand out of a TOML or JSON file (demand_file.h), node states into one.
  *
  * The demand file is looked at every second. An edit that cannot be used changes nothing: the last

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reclaims: waiting, running, ended. An order is answered from `drain_step`, never from inside the
  * call that gave it. */
 #include <signal.h>

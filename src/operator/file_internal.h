@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file source from the inside: file.c reads demand, file_nodes.c writes what is known of the
  * machines, file_drain.c runs the user's command. */
 #ifndef OPERATOR_FILE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One file that is replaced again and again, off the loop: the newest content wins.
  *
  * While one content is written, a newer one waits and replaces what waited before; a reader of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small file that somebody edits: read when it is there and whenever it changed.
  *
  * Looked at every second on a thread of its own, so that a slow disk holds nobody. What is told is

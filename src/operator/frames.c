@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/frames.h"
 
 #include "model/wire/demand_wire.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) as an operator writes and reads
  * them. Nothing a shard says is trusted: a frame that is wrong is refused alone, with its field
  * named. */

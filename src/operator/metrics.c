@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/metrics.h"
 
 static enum err add_nodes(struct metrics *metrics, struct operator_meters *m, struct note *note)

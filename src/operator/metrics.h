@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator counts, muster_operator_*. */
 #ifndef OPERATOR_METRICS_H
 #define OPERATOR_METRICS_H

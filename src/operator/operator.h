@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A running operator: one cluster's voice at its shard.
  *
  * It keeps one outbound stream (Shard.Session), dialled again with pauses of 0.5 to 30 s whenever

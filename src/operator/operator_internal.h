@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operator from the inside; only for its own files.
  *
  *   operator.c           life, and what a source may say (source.h)

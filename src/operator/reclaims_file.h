@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The orders that must survive kill -9, as a file: one JSON object a line.
  *
  *   {"format":"muster operator reclaims 1"}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A source of demand: what stands between one cluster and the operator.
  *
  * A source tells which workloads there are (each for its whole life, never only while it waits for

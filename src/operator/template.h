@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bootstrap user-data of a new machine, rendered from a template that the user wrote.
  *
  *   {{cluster_id}}            the cluster's id

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stream to the shard: dialled, kept, dialled again.
  *
  * It knows no demand and no machines: it says Hello, hands over what comes, and sends what it is

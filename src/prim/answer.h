@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making the values that calls return. */
 #ifndef PRIM_ANSWER_H
 #define PRIM_ANSWER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that are started and answered later: threads make the blocking call, the caller's own loop
  * gets the answers (coord_fd, coord_dispatch). */
 #ifndef PRIM_ASYNC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a store must do so that prim/ can keep the contract of <muster/coord.h> over it.
  *
  * A backend is a table of blocking functions, called from many threads at once, each with a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lease as bytes, for another process to go on with. Whoever has them holds the claim.
  *
  *   0   8   magic MSTLEAS1

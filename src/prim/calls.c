@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls on entries and groups: arguments and capabilities are checked here, before any I/O. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A backend that disturbs another one, as networks do. From the URL (fault+URL):
  *
  *   fault_ops=renew,release   which calls; all when not given. Names: create cas delete get acquire

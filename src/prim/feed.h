@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bounded queue between a backend that sees changes and the reader of a watch.
  *
  * The producer is never blocked. When the reader lags by more than FEED_EVENTS_MAX events, what

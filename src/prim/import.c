@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handing a lease from one process to another. */
 #include <stdlib.h>
 

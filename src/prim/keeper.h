@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps leases alive: one timer thread that does no I/O (decides, and calls on_lost), and up to
  * KEEPER_WORKERS_MAX threads that renew, so that a renewal that hangs delays nobody else's.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When to renew a lease and when it is lost: state, event, time in; effects out. No clock, no lock,
  * no I/O (T7, T8).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lease handle: counted, usable from many threads, and final once it is over.
  *
  * The keys it holds are an immutable set that is replaced as a whole, so that a renewal under way

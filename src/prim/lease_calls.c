@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls on a lease: renew, release. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One open store: the checks before any I/O, who is inside, retries, closing, fork detection.
  *
  * One mutex guards everything a store and its leases share; no backend call is made under it. What

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A backend that shows what another one is asked and answers: one line of JSON for each call, to
  * the file of ?trace=PATH (appended) or to stderr. Values, owners and lease ids are not written. */
 #ifndef PRIM_TRACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store's URL: scheme://host:port,host:port/path?name=value&... , or mem:. Percent-decoded. */
 #ifndef PRIM_URL_H
 #define PRIM_URL_H

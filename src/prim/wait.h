@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for a free slot: a watch of the group tells when one may be free, a random delay and a
  * second look keep the waiters from coming all at once. */
 #ifndef PRIM_WAIT_H

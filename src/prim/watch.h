@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches of a store: one queue each, filled by the backend. */
 #ifndef PRIM_WATCH_H
 #define PRIM_WATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard's client of a capacity provider: six calls, each ended exactly once.
  *
  * Fencing. Every attempt at a mutating call carries the shard's id, its epoch and a sequence number

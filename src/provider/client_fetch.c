@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* List: one long message, handed on in chunks.
  *
  * A fetch lives until on_end was told and every chunk is back, whichever is later. Chunks are used

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the client's files share. Nothing outside them includes this.
  *
  *   client.c        connections, calls, where they wait

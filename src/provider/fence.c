@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a provider's refusal says of the newer process: wire.md 3.2 has no structured detail, but
  * the text names the mark. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The answer to List, read as it arrives.
  *
  * One MachineList may have hundreds of megabytes, so nobody holds it: its bytes come in pieces, cut

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "provider/machine_wire.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A Machine of the wire as a struct machine with its shard_metadata, and back.
  *
  * Read straight from the bytes: a List has 500,000 of them, and a generated decoder would take

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rules of access, checked against who the peer proved to be. */
 #include "rpc/access.h"
 

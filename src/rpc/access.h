@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may call what: one table, as data, read by the server before a handler runs and printed by
  * `musterctl auth table`.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of access: every method of every contract of the product and who may call it, as the
  * specifications say. A test walks the contracts and finds each method here exactly once.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The timeout of request bodies.
  *
  * A unary or server-streaming call holds memory and a place among calls_max from its headers on, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Life of a call, and what a handler may ask of it.
  *
  * A call has two ends: for its handler (on_done) and for its stream (on_closed of h2). Either may

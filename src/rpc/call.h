@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A call as a handler sees it, on the server's side.
  *
  * All four kinds are one shape: messages come in until on_half_closed, messages go out until

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From headers to a call, from data to messages.
  *
  * A request is judged in one order: is it gRPC at all, is there room, is there such a method, may

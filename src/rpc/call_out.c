@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages and status on their way out.
  *
  * A message goes straight into the stream's queue when it fits there. One that never would, and the

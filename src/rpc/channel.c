@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A channel's life, and the one task in which it does its work: roles, waiting calls, ends. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which connection gets the calls, and which address is dialed next.
  *
  *   active   ready; new calls go here                    at most one

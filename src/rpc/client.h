@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gRPC client: a channel to one service at several addresses, and calls on it.
  *
  * A channel dials from the moment it is opened and never gives up: addresses in order, names

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What comes back for a call: headers, messages, and the status that ends it.
  *
  * An answer that breaks gRPC's rules (no status, another content type, an HTTP error, a message

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A call from its start to its end: what is asked, the attempts, the deadline.
  *
  * Requests are framed into `output` and handed to h2 as far as it has room. As long as `output`

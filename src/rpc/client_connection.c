@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: bytes between a stream and an h2, and whom they are for.
  *
  * Its timer has three uses, one after the other: the server must speak in time; then silence is

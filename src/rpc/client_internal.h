@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the client share. Nothing outside them includes this.
  *
  *   channel.c             open and close, waiting calls, the one task that does the work

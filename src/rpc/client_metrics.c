@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The counters all channels of a process share. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One request, one answer, over the calls of client_call.c. The call itself holds the answer. */
 #include "rpc/client_internal.h"
 

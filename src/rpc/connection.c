@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: bytes in and out between a stream and its h2, and its clock.
  *
  * Input is fed as it comes. Output is gathered once per turn, by connection_flush: as much as the

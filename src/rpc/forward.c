@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls on their way through: each is a server's call and a client's call tied together.
  *
  * A `passing` lives from the server's first event to the later of two ends: on_done of the server's

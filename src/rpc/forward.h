@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Passing a call on from a follower to the leader, as one piece that any service may stand behind.
  *
  * A service registers its methods with `rpc_forward_handler` and a gate in place of itself. For

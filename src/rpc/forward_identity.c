@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who really called, as text between replicas.
  *
  * Layout: lines, each a letter, a space, a value and a newline:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grpc.health.v1: Check answers at once, Watch tells now and at every change.
  *
  * A watcher that does not read misses states in between but never the last one: what it was last

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The health service, grpc.health.v1: is a service ready to be called?
  *
  * The empty name stands for the server as a whole. A name nobody set is NOT_FOUND for Check and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server holds for its peers at most: defaults, and the books per identity.
  *
  * Buffered bytes are those a peer makes us keep beyond one connection's windows and queues:

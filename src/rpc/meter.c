@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counting calls, the slow-request log, trace ids. */
 #include "rpc/meter.h"
 

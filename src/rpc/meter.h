@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is counted of calls, per method: calls by status, time, bytes.
  *
  *   muster_rpc_server_calls_total{method,code}     ended calls

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a peer paces its bytes, seen from outside the protocol engine.
  *
  * Three things only the raw bytes tell: that a frame's head or a request's headers have begun and

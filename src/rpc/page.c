@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pages of plain HTTP beside the calls, for probes: /health and the like.
  *
  * By HTTP/2 a GET is a request among others. By HTTP/1.1 it is the first bytes of a connection that

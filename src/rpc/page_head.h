@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The head of a request by HTTP/1.x, as far as pages need it: which page is asked for. Pure. */
 #ifndef RPC_PAGE_HEAD_H
 #define RPC_PAGE_HEAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Server reflection from the embedded descriptors.
  *
  * One handler, typed as v1, serves both versions: their messages have the same fields and

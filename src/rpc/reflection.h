@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Server reflection, v1 and v1alpha: tools such as grpcurl need no .proto files.
  *
  * Lists the services that are registered with the server, and hands out descriptors as protoc made

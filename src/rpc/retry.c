@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/retry.h"
 
 enum err retry_err_from_status(enum grpc_status status)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What to do when an attempt at a call is over: pure, a function of what happened.
  *
  *   how it ended        certain not applied   then

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Methods, listeners, the turn, draining and the end. */
 #include "rpc/server.h"
 

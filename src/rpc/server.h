@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gRPC server on io: listens, checks who may call what, runs handlers, drains.
  *
  * Methods are data: path, kind, message types and limits, who may call. A method that stands in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the server share. Nothing outside them includes this.
  *
  *   server.c      methods, listeners, the turn, draining, the end

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that are no gRPC: a browser, a probe, a judge of HTTP/2. Each is told so in words, for
  * it does not look at trailers; a gRPC client finds its status there all the same.
  *

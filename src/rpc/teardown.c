@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ends the calls of connections that are over, in slices.
  *
  * A peer that hangs up may leave as many open calls as its connections allow, and each of them

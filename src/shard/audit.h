@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who was told to do what, and how it ended: one JSON object a line, for every action that was
  * carried out, suppressed or only told.
  *

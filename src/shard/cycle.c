@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When the shard looks, and when it decides.
  *
  *   tick  -> List -> its end -> cycle

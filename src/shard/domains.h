@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The domains this shard was given, kept on disk: a shard that restarts while no coordinator
  * answers goes on with what was its own, and does not take the whole fleet for it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one number a shard keeps: how often it was started. Every call to a provider carries it, so
  * that a process which was replaced and does not know it is refused.
  *

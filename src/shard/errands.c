@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Effects carried out. A provider call becomes an errand: it goes out, its answer comes back as a
  * thought, read on the decide thread, where the resource names are.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A running shard that stops acting, for good: the kill switch by reload, or a provider that
  * refuses its token because a newer process of this shard acts. Loop's thread.
  *

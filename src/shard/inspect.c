@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* InspectNeeds: a question becomes a thought, which writes the answer down where the views are. */
 #include <stdlib.h>
 

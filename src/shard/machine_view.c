@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ShardView/Machine: a question becomes a thought, which writes down what the core knows of the
  * machine; the loop adds what was done with it lately. */
 #include <stdlib.h>

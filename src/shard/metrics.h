@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard's numbers under the names that dashboards know (bigfleet_shard_*), and some of ours. */
 #ifndef SHARD_METRICS_H
 #define SHARD_METRICS_H

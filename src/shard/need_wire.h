@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Demand between the wire and the model: a roll-up's bytes to rows, rows to the frames of the
  * inspection.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What operators say, as thoughts: a session that came or went, a roll-up, a blob, a drain report.
  */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that wait for an operator who does not read as fast as we write.
  *
  * What leaves is what was put in, in that order, less what was superseded: a frame with a key takes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ShardRead.InspectNeeds: what the last cycle decided for each Need, and why.
  *
  * The rows are copied on the thread that decides, as the frames they will be sent as, and sent from

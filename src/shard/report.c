@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The view of the shard: its numbers for a report, its domains, the term that operators are told.
  *
  * Numbers are encoded where the resource names are, on the decide thread. A domain is on disk

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page /rests: which machines are left alone for now, and why, as JSON. Bounded: of very many
  * some are shown, and their number is told.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The life of one stream: Hello, identity, replacement, frames in, frames out, its end. */
 #include "shard/sessions_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests for a bootstrap blob, and who waits for their answers.
  *
  * A request belongs to the session it was sent on: it is not sent again on the next one, and it is

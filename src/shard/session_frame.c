@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shard/session_frame.h"
 
 #include "wire/field.h"

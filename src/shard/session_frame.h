@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) as bytes.
  *
  * Reading never decodes a roll-up: it finds which payload a frame carries and, of a roll-up, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Roll-ups of a session: read, waiting, at work, all of them under one budget.
  *
  * A message is charged with its announced size before a byte of it is kept. One that does not fit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operators' streams: /bigfleet.v1alpha1.Shard/Session on a gRPC server.
  *
  * One session per cluster: a new one replaces and closes the old one. The sessions know nothing of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the sessions share. Nothing outside them includes this.
  *
  *   sessions.c       opening, verbs, what is told to the owner and when

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A running shard: reconciles with its provider, hears its operators, decides, acts.
  *
  *   provider --List--> thoughts --> core (decide thread) --> effects --> provider calls, operators

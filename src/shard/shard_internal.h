@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard from the inside: one file for each neighbour.
  *
  *   shard.c      open, close, start, stop

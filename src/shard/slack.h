@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the allocator keeps though nobody uses it.
  *
  * All demand at once, or ten thousand calls, leave holes of whole pages between the blocks that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ShardView: the last cycle, for people. What the decide thread knows is written down at the end of
  * each cycle; who asks is answered from that copy, on the loop, at once. Looking at every cohort is
  * for a shard that has few; one with many looks only while somebody asks. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decide thread: everything that touches the core happens there, one thought after the other.
  *
  * A thought is an event with what it needs in it. The loop hands thoughts over; the thread feeds

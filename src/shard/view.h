@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a shard shows to who speaks with the coordinator, and what may be asked of it.
  *
  * A table of functions and nothing else: the client of the coordinator sees this header alone, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two phases of a scenario, and the hand that strikes. */
 #include "sim/scenario.h"
 

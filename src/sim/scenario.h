@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One seed, one story: draws what goes wrong, lets it go wrong, heals the world, demands progress.
  *
  * Two phases. First faults are on and nothing unsafe may happen: safe() is asked after every event.

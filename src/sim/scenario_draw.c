@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong under a seed. Every fault may be off entirely: in a mild world half of them are,
  * in a harsh one a quarter. */
 #include <inttypes.h>

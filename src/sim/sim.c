@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of events and what runs them. */
 #include "sim/world.h"
 

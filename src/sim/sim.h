@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A world in one thread, from one seed: hosts with clocks, a network, disks and workers, on which a
  * whole process's logic runs unchanged because it sees nothing but a `struct io`.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What time it is on a host: its monotonic clock runs a little fast or slow and starts anywhere;
  * its wall clock shares the rate, and is wrong by an offset that steps. */
 #include "sim/world.h"

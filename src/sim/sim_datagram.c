@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages without a transport: what the link did to them is what the receiver sees. */
 #include "sim/world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between hosts that may be lost, doubled and overtaken: the raw face of a link.
  *
  * For state machines that are tested below the transport, such as a consensus engine stepped by

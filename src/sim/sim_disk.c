@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gate between a process and its disk: calls of a dead process do nothing, calls of a live one
  * are charged to the turn or the job that made them, and the power may be planned to fail at one of
  * them. */

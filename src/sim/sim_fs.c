@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of the simulated disk: each finds its file, pays its price, perhaps fails, and leaves
  * the work to sim_fs_data.c and sim_fs_names.c. */
 #include "sim/sim_fs.h"

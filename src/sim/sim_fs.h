@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A disk in memory behind the same struct fs as the kernel's: one per simulated host.
  *
  * It decides what a power cut leaves. Content that was synced always survives; a write that was not

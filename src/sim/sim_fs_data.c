@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The content of files on the simulated disk: what was written, what was synced, and what a power
  * cut makes of the difference. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the simulated disk share. Nothing outside src/sim/sim_fs*.c includes this.
  *
  * A node is a file, a directory or a link (FS_OTHER), whose content is the name beside it that it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at a simulated disk from outside: one number that is equal for equal runs, and a listing
  * a person can read. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names on the simulated disk: the tree, and the journal of changes that sync_dir has not covered.
  *
  * The tree is kept once, as it is now. Each pending operation knows how to take itself back, so a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts: when a process gets its turn, how it is born, and how it dies without leaving memory
  * behind.
  *

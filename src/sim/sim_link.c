@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packets between hosts: each is given its moment of arrival when it is sent, and every fault there
  * is happens to it here. */
 #include "sim/world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may go wrong between two hosts, per direction.
  *
  * A link carries packets. Datagrams (sim_datagram.h) show each fault as it is. Streams (io/net.h)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses, dialing and listening: struct net of io/net.h.
  *
  * A host is reached by its name or its address 10.0.0.N, and by itself also as localhost, 127.0.0.1

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: the process's side of a connection. What the kernel's side did is told in a turn, in the
  * order open, drained, bytes, end, closed; what the process writes leaves when its turn ends. */
 #include "sim/tcp.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small transport: in order, once, or not at all.
  *
  * Per direction bytes are numbered from 0, and the end of the stream takes one number of its own. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers without threads: a job runs at one moment of virtual time and is handed back at a later
  * one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two halves of a connection's end, shared by sim_tcp.c, sim_stream.c and sim_net.c; nobody
  * else includes it.
  *

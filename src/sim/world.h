@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of the world: what the files of src/sim share. Nobody else includes it.
  *
  *   sim.c           the queue, the hash, running

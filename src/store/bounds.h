@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a call may ask for: the limits of the contract (spec/coordination.md A2), checked before
  * anything is proposed, and once more by every replica before a command reaches the core. */
 #ifndef STORE_BOUNDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One key of the store as the message Entry. */
 #ifndef STORE_ENTRY_H
 #define STORE_ENTRY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches: from applied changes to the streams of those who look.
  *
  * A watcher is first told a snapshot at one revision (or nothing, when it names where it was), then

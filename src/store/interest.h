@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who looks at which keys: from a key that changed to those it concerns.
  *
  * A range is looked up by the longest front that all its keys share, so a change costs one look for

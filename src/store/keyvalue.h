@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One key of the store as the message mvccpb.KeyValue, which etcd's clients read. */
 #ifndef STORE_KEYVALUE_H
 #define STORE_KEYVALUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store on the replicated log. */
 #include "store/machine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store as a state machine of the replicated log: bytes of the log to commands of the core and
  * back, and what follows from each for those who wait and watch here.
  *

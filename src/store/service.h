@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's methods: muster.v1.Coordination (proto/muster/v1/coordination.proto).
  *
  * It decides who is answered what: limits before anything is proposed, writes through the log,

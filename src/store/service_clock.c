@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leader's duties: the lease clock and the length of history.
  *
  * T moves with every entry of the log, and only then. So a tick is proposed when something is due

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service's parts and who calls whom.
  *
  *     call -> leader/leader.h -> service_request.c (limits -> leader?)

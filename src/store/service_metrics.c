@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's numbers; docs/observability.md has them all. */
 #include "store/hub.h"
 #include "store/service_internal.h"

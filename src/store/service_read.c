@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reads. Each runs in one go, so an answer is of one moment. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Renewals: those of a few milliseconds are one entry of the log.
  *
  * A batch goes when it is full, when 10 ms have passed since its first id, or at the end of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the leader does for a call: its limits, a read of the tables, or a command of the log and
  * what it was answered. */
 #include "store/service_internal.h"

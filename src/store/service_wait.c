@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Acquire that waits: from the entry that put it in the queue to the entry that gives it a slot.
  *
  * While the call is open its lease is renewed here, so that its place does not run out; the slot is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watch: who may be told from here, and when it begins.
  *
  * On the leader a watch begins after a leadership round, so that its snapshot holds everything

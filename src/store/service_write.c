@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The writes: what each may ask for, and the command that it becomes. */
 #include "store/service_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Transactions between the messages of etcd's KV and the core. */
 #ifndef STORE_TXN_WIRE_H
 #define STORE_TXN_WIRE_H

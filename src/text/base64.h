@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Base64 with the common alphabet and padding (RFC 4648, section 4). */
 #ifndef TEXT_BASE64_H
 #define TEXT_BASE64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads JSON over jansson, and says in words which field is wrong.
  *
  * Strict: duplicate keys, bytes after the value, bad UTF-8, integers past 64 bits with a sign,

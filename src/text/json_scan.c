@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The scanner: what may come next is one state (`expect`), a word that is being read another
  * (`word`). Words are read up to their end and looked at then, in the bytes themselves when they
  * are all there. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON as a row of tokens, from bytes that come in pieces: for documents too large to hold, and for
  * writers who are not strict.
  *

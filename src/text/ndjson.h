@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes JSON into a buffer, one line per record, fast: for events, logs and `--json` output.
  *
  *     struct ndjson line;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Doubles to text and back without loss, whatever locale the process runs under.
  *
  * The printed form reads back as the same double. It always shows that it is a real number ("3.0",

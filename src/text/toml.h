@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads TOML 1.0 into a tree that remembers where everything stood.
  *
  * Knows the language, not what the keys mean. Every value carries its line and column, so that a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "text/toml_impl.h"
 
 /* Reads what RFC 3339 allows, and its parts: a date, a time, a date with a time, all three with an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the TOML reader share. Private: consumers include text/toml.h.
  *
  *     toml.c           the finished document: lookup, walking, getters

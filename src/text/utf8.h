@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One step of UTF-8, for the readers and writers of this module.
  *
  * Knows code points and nothing else: no normal forms, no widths, no classes. Only the shortest

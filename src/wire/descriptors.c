@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/descriptors.h"
 
 #include "wire/message_impl.h"

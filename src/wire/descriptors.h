@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The descriptors of our contracts, untouched, as server reflection hands them out.
  *
  * A set is an encoded google.protobuf.FileDescriptorSet; two sets joined end to end are a set, too.

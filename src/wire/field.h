@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a field begins on protobuf's wire, for whoever walks bytes without a decoder:
  *     tag      varint of 1..5 bytes: number << 3 | wire type
  *     VARINT   1..10 bytes, the last one below 0x80

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gRPC adds to HTTP/2, as plain functions on bytes: message frames, timeouts, status text,
  * binary metadata.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages as gRPC frames them:
  *
  *   byte 0      flags; bit 0: compressed, the others are reserved and must be 0

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inflating a request: the result is bounded while it grows, not looked at afterwards. */
 #include <stdlib.h>
 #define ZLIB_CONST /* zlib reads its input and does not write to it */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The small texts of gRPC's headers: timeouts, status messages, binary metadata. */
 #include <stdio.h>
 #include <string.h>

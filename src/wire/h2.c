@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Life of a connection, feeding, and the small verbs. */
 #include "wire/h2.h"
 

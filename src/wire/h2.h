@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP/2 connection for gRPC, as bytes in and bytes out, over nghttp2.
  *
  * No socket, clock or thread: feed it what arrived, send what h2_take_output gathers, pass the

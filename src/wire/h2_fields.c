@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Header fields on their way out: checked, and put into the form nghttp2 takes.
  *
  * Nearly every field of a gRPC call has a name, and most a value, that is known beforehand. Those

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a peer may do for free, and how often in a minute of the time that was passed in.
  *
  *   reset     a stream opened and given up before an answer (rapid reset), or killed by a frame

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the h2_*.c files share. Nothing outside src/wire includes this.
  *
  *   h2.c          life of a connection, feeding, small verbs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A heap for one connection that knows how much it holds.
  *
  * nghttp2 queues resets, acknowledgements and headers in places that no limit of its own covers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes a stream waits to send, in chunks, so that what was sent is freed at once: a buffer
  * that only ever grows would let a peer that reads all but the last byte of many streams pin the
  * highest mark of each. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What nghttp2 calls while bytes come in, and what of it the owner is told.
  *
  * A server's stream begins to exist for us when its headers are whole and within the limits; one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What makes a request malformed (RFC 9113, 8.1 to 8.3).
  *
  * nghttp2 would judge it, too, but not without judging :authority, of which clients of etcd make

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and answering streams, what waits to be sent, and gathering it.
  *
  * The calls that hand something over only queue; nghttp2 asks for a stream's bytes (read_output)

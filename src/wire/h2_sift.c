@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Resets of streams that were never opened, taken out before nghttp2 sees them.
  *
  * RFC 9113, 5.1, wants a connection error for one, and nghttp2 makes it. But gRPC's C core, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams by number: buckets that double while memory allows, and chains that grow longer when it
  * does not, so that putting a stream in cannot fail. A peer may choose numbers that collide; the
  * chain is then as long as the number of its open streams, which is bounded. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages: protobuf-c behind a guard, in one arena per call.
  *
  * protobuf-c alone may be killed by a deeply nested message, takes any bytes for a string, cuts one

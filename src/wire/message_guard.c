@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The guard: one pass over the wire bytes, driven by the generated descriptor.
  *
  * No recursion: a message inside a message pushes a frame on a bounded stack. Nothing is counted or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the message layer share: the guard with the place of its message in a larger
  * one. Private to src/wire. */
 #ifndef WIRE_MESSAGE_IMPL_H

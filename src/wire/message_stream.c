@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A very large message, element by element.
  *
  * The bytes are cut at the fields of the outermost level. A field is either an element, gathered

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text on its way out: every string of a message must be UTF-8, or whoever reads it refuses the
  * whole message, far from the place of the mistake.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf fields appended to a buffer by hand: for answers made of table rows, whose texts are
  * views without a closing NUL and whose number may be a million.
  *

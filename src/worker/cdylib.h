@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin that is a shared object (include/muster/plugin.h): loaded once, never unloaded. */
 #ifndef WORKER_CDYLIB_H
 #define WORKER_CDYLIB_H

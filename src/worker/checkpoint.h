@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints of partitions: one current record for each, replaced in one step, and guarded by
  * the grant epoch, the token.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints in a directory that all workers see: DIR/<8 digits>/<20 digits>.ckpt, one file for
  * each version of a partition, the highest number counts.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints in an object store that speaks S3: one object for each partition,
  * s3://BUCKET/PREFIX/<8 digits>.ckpt, replaced by conditional PUTs (If-Match, If-None-Match).
  *

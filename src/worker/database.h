@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's own database, storage.path: the manifests of the plugins it loaded, as JSON, under
  * plugins/<name>, for people and tools to look at. An LMDB file (member/ledger/db.h). */
 #ifndef WORKER_DATABASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker: joins the core, the link, the plugins, the checkpoints and the input.
  *
  * The loop beats, registers, hears of assignments and hands out jobs, one at a time, to one

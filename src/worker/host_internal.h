@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the worker's host share.
  *
  *   host.c         beats, registration, the fence, draining, life

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Partitions in a worker's hands, and the one job that is done for them at a time. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the service is told: which partitions were given back, which checkpoints were written. Both
  * are told until they are answered; the service knows a repeat. */
 #include <stdio.h>

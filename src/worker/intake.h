@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a partition's input and adds it to its tally, a batch at a time.
  *
  * The inputs of partition 7 are the regular files of the input directory whose names begin with

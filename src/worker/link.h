@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The worker's calls to the service: beats, registration, assignments, acknowledgements, over one
  * channel that keeps a second connection warm at another coordinator.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's plugins: loaded in the order of their manifests, watched, reloaded, called.
  *
  * All of it is the loop's, but for plugins_call, which belongs to the processing thread. The two

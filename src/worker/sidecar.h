@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin that is a process: started with the path of a Unix socket as its last word, watched,
  * started again with growing pauses when it ends, and gone when the worker is, however that ends.
  *

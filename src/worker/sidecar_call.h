@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls to a sidecar over its Unix socket, for the processing thread: they block, with a limit.
  *
  * A frame is its length in four bytes, highest first, and JSON: {"method":...,"payload":...}. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signs an HTTP request for S3 and what speaks like it (AWS Signature Version 4). */
 #ifndef WORKER_SIGV4_H
 #define WORKER_SIGV4_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lists of cases, one a chapter of Part D, and the workers they start. */
 #ifndef TESTS_CONFORMANCE_CASES_H
 #define TESTS_CONFORMANCE_CASES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D2: compare_and_set, delete. */
 #include <pthread.h>
 #include <stdlib.h>

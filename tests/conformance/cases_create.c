@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D1: create_if_absent. */
 #include <stdlib.h>
 #include <string.h>

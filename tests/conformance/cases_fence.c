@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D6: fencing and idempotency. */
 #include <signal.h>
 #include <stdlib.h>

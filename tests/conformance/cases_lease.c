@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D4: renewal and expiry, keepers. */
 #include <pthread.h>
 #include <signal.h>

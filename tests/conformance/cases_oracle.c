@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random calls, one after the other, put to this store and to a memory store: the same answers.
  *
  * The memory store is the contract as a pure function, so what differs is wrong in one of the two,

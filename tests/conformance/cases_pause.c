@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What needs no hand on the server of D10, and F03: holders that are stopped. */
 #include <signal.h>
 #include <stdlib.h>

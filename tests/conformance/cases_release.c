@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D5: release. */
 #include <pthread.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D3: slots. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D7: list and watch. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads what all clients did and saw, and says whether a store that keeps its contract could have
  * answered so. Knows no store: only calls, replies and times.
  *

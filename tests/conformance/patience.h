@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a careful user does while servers come and go: asks again, under the same request id, as
  * long as the answer is UNAVAILABLE (A8, A10). Cases are written against the calls of coord.h; with
  * --outages each of these is its patient twin, and no case knows. Who names a time-out

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The race this library is for: two start the same singleton at once, again and again, and each
  * time exactly one wins.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a capability bit is unset the case is: UNSUPPORTED, and nothing has changed. */
 #include "cases.h"
 

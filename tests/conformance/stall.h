@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the machine gave us a core: a thread that sleeps for a moment, again and again, and notes
  * by how much it woke late. A case over the real clock takes steps "before the TTL is over"; where
  * that was not so its verdict says nothing about the store. */

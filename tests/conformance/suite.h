@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every case of the suite sees: a store through the public API, names of its own, a way to let
  * time pass, and workers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cases.h"
 
 const struct test_case *const case_lists[] = {cases_create,  cases_cas,   cases_slots, cases_lease,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checker passes what may happen and finds each planted violation. */
 #include "checker.h"
 #include "lib/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many clients at once: threads, or processes that are this same program with --child. */
 #include <errno.h>
 #include <fcntl.h>

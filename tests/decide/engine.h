@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine behind the oracle's words: the same fleet goes through inventory, needs table and
  * decide(), and what comes out is told as the oracle tells it. */
 #ifndef TESTS_DECIDE_ENGINE_H

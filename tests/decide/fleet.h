@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small fleets written as text, and what a decision over one must be, as text too.
  *
  * machines  "4 gpu idle price=1 zone=z; conf gpu configured cluster=a"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fleet that lives: cycles of ten seconds, the real inventory, needs table, engine, rails and
  * parking, and a provider made of delays and mishaps. The clock is a number, everything is drawn
  * from a seed.

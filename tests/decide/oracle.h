@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decision, the slow way: docs/decision.md written down with plain loops and no index.
  *
  * It judges src/shard/decide and so includes nothing of it, nor of shard/state or model: its fleet

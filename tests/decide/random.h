@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fleets drawn from a seed: small, crowded and full of ties, because that is where orders
  * differ. */
 #ifndef TESTS_DECIDE_RANDOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decision engine against the rule book (docs/decision.md): the specification's vectors, and
  * random fleets where the engine and the oracle must say the same and every promise must hold. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gangs and spreads in a living fleet: what they hold stays where it is, however long a machine
  * takes, and what fits on one machine is not given a machine each. */
 #include <stdio.h>

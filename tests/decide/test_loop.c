@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine in a living fleet: with slow, failing and forgetful providers it must come to rest,
  * buy what is missing and no more, and evict once per missing machine. (decision.md § 14; the
  * original made 196,000 spurious actions at a create time of 60 s where 82 were right.) */

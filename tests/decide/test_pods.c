@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fleets in which demand reacts to what is done: pods stand on machines, are evicted when one is
  * drained, come back or do not (decision.md § 14).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shard that dies amid its work and begins anew with what a provider's List carries. Configure
  * hands the provider what a machine was bought for; Create and Drain hand it nothing, so for whom a
  * machine is created or emptied is forgotten (docs/decision.md § 8). Nothing is done twice. */

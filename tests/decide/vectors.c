@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every vector of the specification (decision.md § 13) that our rules keep, word for word, and the
  * ones ADR 0004 changes, marked with the quirk. test_decide.c runs them over the oracle and over
  * the engine. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The specification's vectors for the decision, as data. */
 #ifndef TESTS_DECIDE_VECTORS_H
 #define TESTS_DECIDE_VECTORS_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stands in a page: blocks of commands, files, output, and the comments above them that say how to run them.
 
 README.md of this folder is the convention. What it does not name is refused, so that nothing is left out in silence.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Output that is shown in a page beside output that was seen: the same in shape, not in its numbers."""
 import re
 

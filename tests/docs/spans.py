@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands inside of sentences, and links: not run, but there. A command's name and options are asked of its --help."""
 import os
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every command of the documentation is run as it is written, against real processes (README.md here says how).
 
 usage: TEST ROOT MUSTER MUSTERCTL LIBMUSTER [PAGE ...]    (prints TAP: a line a page, and what was not run, with why)

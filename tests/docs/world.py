@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A world for a page: network, processes and mounts of its own, so that commands run as they are written, on their ports.
 
 Inside it names of machines that pages speak of (c1, c2.example, ...) are addresses of loopback, `muster` and `musterctl`

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a catalogue.
  *
  * What must hold: it is refused with a note, or everything in it can be acted on: zones, pools of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any sequence of acts of a server against our client, in the virtual world: answers right and
  * wrong, resets, GOAWAYs, windows, stray frames and bytes, lost connections, and time; beside them
  * what the caller does: calls of every kind, pauses, cancellations.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a configuration: the first line says which source they are. What is refused says
  * why, whole lines each; what is accepted prints as a file that loads again to the same values,
  * and a reload between the two changes nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The demand file of `muster operator run`: what is read is put, and every row of it is then either
  * in the demand or refused with a reason. */
 #include <stddef.h>

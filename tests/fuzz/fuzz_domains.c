@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a shard's file of domains.
  *
  * What must hold: it is refused with a note, or its domains are good, in order and each once; what

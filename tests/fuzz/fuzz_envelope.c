@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a command of the log: refused with a note, or read, written and the same bytes
  * again. What is inside is then applied by the machines that parse it. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as requests of etcd's KV, one after the other: refused by the decoder, or by what the
  * request alone decides, or taken. What is taken is a command of the log, which two stores apply to
  * the same state and the same reply, and the reply is a message of its response's type; a read

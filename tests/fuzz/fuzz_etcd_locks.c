@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as requests of etcd's Lock and Election, one after the other: refused by the decoder, or
  * by what the request alone decides, or taken. What is taken is a transaction, which a store
  * applies; then what its answer says is what stands there: whose turn it is, and who is before

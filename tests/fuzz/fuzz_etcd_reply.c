@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile etcd before the whole of prim/etcd: every reply of every call and everything on its
  * streams comes from the input. The client (prim/etcd/client.h) is one of ours that answers from
  * the input instead of a network; what waits runs the virtual loop.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as requests of etcd's Watch and Lease, with writes between them: refused by the
  * decoder, or taken. A response is a message of its type; events of a watch rise and are told once;
  * a lease that is granted is there, and its keys go with it.

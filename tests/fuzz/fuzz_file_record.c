@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a file of a file store.
  *
  *   byte 0   which: head, lease record, lock record, epoch, floor, group record, FORMAT;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile profile: refused by field, or built; then building it again from its own canonical
  * form, and from that form backwards, gives the same fingerprint.
  *

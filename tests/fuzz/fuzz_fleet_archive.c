@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as an archive: the same answer, meta and state however they are cut, and a note with
  * every refusal. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a backup: the same answer and the same sections however they are cut, and a note
  * with every refusal. With its checksums mended first, so that what is behind them is reached. */
 #include <stdlib.h>

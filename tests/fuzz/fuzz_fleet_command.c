@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a command: refused by name, or read, and then what is written of it is read to the
  * same, and the tables take it or refuse it without a word about memory. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as meta.json: refused with a note, or read, and then what is written of it, in both
  * layouts, is read to the same. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as frames of the Raft port.
  *
  *   byte 0   bit 0: the rest is raw; else byte 1 is a kind and the rest a payload with right sums;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes through each of gRPC's small decoders; what can be turned round comes back the same.
  *
  *   byte 0   size of the pieces the reader is fed with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as an HTTP/2 connection: a server that has read the client's preface, or a client that
  * has sent requests. The owner echoes, and between pieces does something at random.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Raw bytes to the real HTTP server over loopback: it answers or closes, always, and goes on
  * serving. The same bytes are also read as a query string. */
 #include <arpa/inet.h>

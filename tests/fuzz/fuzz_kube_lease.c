@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a Lease object: refused as not ours, or an entry within its bounds that, written
  * again, reads the same. */
 #include <stdlib.h>

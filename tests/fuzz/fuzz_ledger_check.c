@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file as LMDB leaves it, or not: the walk over its pages ends, and says what is wrong. That LMDB
  * itself lives with what was found good is tests/unit/member/parts/test_ledger.c's. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of the heartbeat ledger: what is read is written again to the same bytes, apart from what an
  * old row leaves out. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a FORMAT or a VOTE file.
  *
  *   byte 0   bit 0: VOTE; bit 1: its checksums are made right first

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a record or a segment head.
  *
  *   byte 0   bit 0: checksums are made right first, so that what stands behind them is reached;

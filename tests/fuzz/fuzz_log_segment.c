@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any segments on a disk, opened as a log.
  *
  *   byte 0   bit 0: the rest stands raw behind the head of one segment; else acts of 8 bytes:

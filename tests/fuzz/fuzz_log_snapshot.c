@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a snapshot file.
  *
  *   byte 0   bit 0: the rest is the file; bit 1: checksums are made right first, walking over the

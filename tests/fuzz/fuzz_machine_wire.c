@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile provider: its records, acks and Lists. What is taken comes back from
  * its own encoding; a List says the same however it is cut.
  *

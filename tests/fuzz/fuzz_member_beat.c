@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a beat, as a beat that is passed on, as an answer to one, and as a machine's reply:
  * refused by name, or read, and then what is written of it is read to the same.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as commands of membership, one after the other: refused by name, or read, and then what
  * is written of it is the same bytes; a membership takes or refuses each operation, and what is
  * written of it afterwards is read to the same hash and size, and goes on as the first does.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file of rollout's, for a coordinator and for a worker: what is taken obeys every rule between
  * keys; what is refused says why, a line each. */
 #include <stddef.h>

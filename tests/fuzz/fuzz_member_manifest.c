@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin's manifest: what is read has what its mode needs and prints as JSON; what is refused
  * says why. */
 #include <stddef.h>

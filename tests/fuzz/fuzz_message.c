@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a message: the first byte chooses the type, the second how a stream is cut.
  *
  * What the guard passes must be decoded, and written and read again to the same bytes; what it

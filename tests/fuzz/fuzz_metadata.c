@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hostile shard_metadata: whatever is in it, what could be read is sound, is written again, and
  * reads back to the same bytes without a complaint.
  *

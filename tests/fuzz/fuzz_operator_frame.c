@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A frame of the shard as an operator reads it; what it says of a machine is then kept and told. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the head of a request for /health or /version: what they are does not depend on how
  * they are cut, nor on what follows, and a path that is told is one of theirs. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any acts of somebody who finds the Raft port, in the virtual world: connections, hellos right and
  * wrong, frames with right sums and any content, stray bytes, time; and of the owner, who refuses
  * frames and takes them again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON of `muster plan`: a first byte chooses whether machines (or demand) come first, as a
  * document or as lines; behind a NUL, which no JSON holds, stands the other of the two. What is
  * taken is decided on and told. */

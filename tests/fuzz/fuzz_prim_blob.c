@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as an exported lease: refused, or read, written and read again to the same. The
  * checksum is set right first, as somebody who forges one would. */
 #include <stdlib.h>

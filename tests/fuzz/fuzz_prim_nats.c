@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as what a NATS server sends: the first chooses which answer the rest is taken for.
  * Refused with a note, or plain data within its bounds. */
 #include <stdlib.h>

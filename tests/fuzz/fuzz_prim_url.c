@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any text as a store's URL: refused with a text that says why, or parts that lie inside it. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the state of a provider: a whole file, or, behind a first byte of 0, the changes in
  * a batch, which a checksum keeps from a fuzzer otherwise.
  *

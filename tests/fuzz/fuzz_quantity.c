@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a quantity: refused with a reason and nothing touched, or read; what is printed of
  * it reads back to the same value, and printed again to a text that stays. (The first text need
  * not: 62.5Ki is 64000, as Kubernetes prints it, and that is 64k.) As an amount it is never

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Roll-ups: whatever comes, rows or a reason; and rows that were taken are written and read again
  * as the same rows. */
 #include <stddef.h>

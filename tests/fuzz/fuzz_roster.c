@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes to the roster. First byte even: a command, which is taken and written again as the same
  * bytes, or refused and changes nothing. Odd: a snapshot, cut where the byte says: refused with a
  * note, or taken, and then a snapshot of what was restored is those very bytes. */

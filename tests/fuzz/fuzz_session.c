@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any sequence of acts of a client as gRPC sessions with our server, in the virtual world:
  * requests of every kind, messages right and wrong, resets, windows, pings, stray bytes, and
  * time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of an operator's stream: what is read without decoding is in the bytes that were given,
  * and a whole decoder that takes the frame sees the same payload. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as commands of the store, one after the other: refused by name, or read, and then what
  * is written of it is read to the same; a store takes or refuses each, and what is written of it
  * afterwards is read to the same hash.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the store's section of a snapshot, cut where the first byte says: refused with a
  * note, or read, and then what is written of it is read to the same hash. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DER bytes into an identity: never a crash, and never a name that a C string would cut short. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as TOML: refused with a place inside the input and a note, or read into a tree that
  * holds together: each value is found by its key, strings are UTF-8, positions lie inside the
  * input and grow along an array, depth stays within its bound. And a document written from the

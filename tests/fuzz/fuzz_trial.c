@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a snapshot of the trial machine, cut where the first byte says: refused with a note,
  * or taken, and then a snapshot of what was restored is restored to the same. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a kept corpus through a fuzz target without libFuzzer, so that `make test` runs every
  * input that ever mattered, under gcc's sanitizers too. Prints TAP.
  *   replay_NAME DIRECTORY */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every change of every key that anybody knows of, by revision: who made it was told, a read found
  * it, or a watch told it. */
 #ifndef TESTS_HISTORY_CHANGES_H

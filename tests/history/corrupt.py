@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes many small histories of a recorded one: each the calls on one key or group, every other one with a lie in it.
 
 usage: corrupt.py COUNT SEED OUT_DIR FILE...

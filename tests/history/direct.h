@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Serializable reads and watches of one replica and no other: libmuster goes where the leader is, a
  * session that may not go back must stay with one process, and a watch may go on anywhere. Blocks;
  * one thread. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients of a store did and saw, as it was written down: README.md says how a line looks.
  *
  * A call that took effect, or may have, is known by its id, and what it writes is that id: a read

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a history and says, rule by rule, whether a store that keeps its contract could have
  * answered so. Complains only about what cannot have been: what overlaps has no order, and a call
  * without an answer may have been done at any time later, or never.

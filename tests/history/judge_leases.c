@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules grants, early and check: see judge.h. */
 #include <inttypes.h>
 #include <stdio.h>

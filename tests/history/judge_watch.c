@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rule watches: see judge.h. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every history of kept/, recorded from a store with a planted bug, is bad by the rule that its name begins with.
 
 usage: kept.py CHECK    (prints TAP)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Is there an order of these calls, each at some instant between its call and its answer, that one
  * object could have answered so? The search of Wing and Gong with Lowe's memory of what was tried,
  * for objects that also look at the clock: leases end.

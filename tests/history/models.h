@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The objects that linear.h searches an order for: a key with revisions and perhaps a lease, and a
  * group of slots. Both say exactly what include/muster/coord.h promises, and no more: a lease may
  * live longer than its TTL, never shorter, counted from before the last renewal that was answered.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many clients of a store at once, and everything they did and saw as a history (README.md):
  *
  *   history_record --url muster://A,B,C --replicas 'A B C' --out FILE [--seed N] [--pace USEC]

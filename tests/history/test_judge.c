@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each rule passes what may happen and finds what may not, on histories written by hand. */
 #include "history/judge.h"
 #include "lib/test.h"

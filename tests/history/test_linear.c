@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The search finds an order where there is one, and none where there is none: against trying all
  * of them, on small random histories of one register; and it stops when it was told to. */
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """libmuster as a stranger meets it: installed into a directory, found by pkg-config, compiled with plain cc.
 
 Shows: the header compiles alone as C11 and as C++, nothing but the header's functions can be seen in either

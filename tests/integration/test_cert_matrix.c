@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The certificate matrix over loopback sockets and files, foreign peers (openssl s_client,
  * s_server), and certificates that change while connections are made all the time. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The processes that run in the simulator run over the operating system unchanged: the very sources
  * of tests/sim/register_*.c, here on kernel sockets, files and threads in real time. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What toml-test drives: TOML on stdin, toml-test's tagged JSON on stdout; exit 1 when it is
  * invalid. */
 #include <math.h>

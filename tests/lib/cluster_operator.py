@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster's operator on grpcio, from the contract: what the shard's tests talk through.
 
     contract = Contract(PROTOC, PROTO_ROOT)

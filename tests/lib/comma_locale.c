@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/comma_locale.h"
 
 #include <locale.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A locale that writes 1,5: what prints and reads numbers must not care. */
 #ifndef TESTS_LIB_COMMA_LOCALE_H
 #define TESTS_LIB_COMMA_LOCALE_H

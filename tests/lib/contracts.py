@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contracts of proto/ as Python messages, from a descriptor set that protoc makes: nothing generated is needed."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A channel of the stock gRPC client that is dialled anew once it has met nobody.
 
 A channel that failed to connect refuses calls for seconds without looking at its socket: who only asks and rests never

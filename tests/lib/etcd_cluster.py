@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real etcd members on free loopback ports: one or three, with or without TLS, behind links that can be cut.
 
 with Cluster(3) as cluster: cluster.url() is what coord_open takes; cluster.post() speaks the JSON gateway, as a person

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/fake_clock.h"
 
 static mono_ns read_mono(struct clock *clock)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A clock whose time the test sets. Monotonic time only goes forward; wall time goes anywhere. */
 #ifndef TESTS_LIB_FAKE_CLOCK_H
 #define TESTS_LIB_FAKE_CLOCK_H

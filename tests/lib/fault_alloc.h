@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the k-th allocation fail, counted over malloc, calloc and realloc of the code under test
  * (linked statically, wrapped by the linker; libraries of the system are not counted).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/fault_fs.h"
 
 static struct fault_fs *fault_of(struct fs *fs)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file system that wraps another and makes the k-th call of a chosen kind fail.
  *
  *     FAULT_SWEEP_FS(&fault, k, FAULT_FS_SYNC, ERR_IO) { run it over fault_fs_fs(&fault) }

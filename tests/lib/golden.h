@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compares text with a transcript in tests/golden/, so that a reviewer reads a change as a diff.
  *
  *     golden_check("obs/log.txt", buf_peek(&out));

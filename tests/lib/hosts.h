@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several hosts on one machine: network namespaces joined by a bridge, and small disks, inside a
  * sandbox of the test's own (unshare), so that it works without root and leaves nothing behind.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A raw HTTP client for tests: sends exactly the bytes it is given and shows exactly what came
  * back. Waits are bounded by CLIENT_WAIT_MS, only so that a hang becomes a failure. */
 #ifndef TESTS_LIB_HTTP_CLIENT_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real kube-apiserver over a real etcd on loopback, for tests: `with ApiServer(directory) as server:`.
 
 Everything is made anew in `directory`: certificates, tokens, data. Two users besides the administrator:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stands before a real API server and does what a test tells it: drop an answer, hold a request, refuse.
 
 POST /_control/rule   {"method": "PUT", "watch": false, "count": 1, "action": ...}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ports of 127.0.0.1 for servers that cannot be told to take any."""
 import fcntl
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A capacity provider on grpcio, from the contract: what the shard's tests run against.
 
 As a program, a process of its own that outlives the shard:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`muster provider run` as a process of a test, and a stock gRPC client for any provider.
 
     with Host(MUSTER, directory, catalogue=FAST, machines=60) as host:

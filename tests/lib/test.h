@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How every test file looks: TEST(rule_in_words) { ... CHECK_...(why, got, want); ... }
  *
  * A file of TESTs needs no main and no list: each registers itself and they run in file order. A

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The newcomer's promise: on a bare Debian with only this repository, `make test` passes and `make run`
 # starts what exists. Makes a minimal system in build/bare with debootstrap, from the machine's own
 # Debian source, clones the committed tree into it and runs both. Prints TAP. Needs root.

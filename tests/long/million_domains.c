@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A million domains on two thousand shards: the tables hold them, list them in order, give a
  * snapshot of one moment while a tenth of them is reassigned, and are restored from it. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D12: two hundred busy threads beside the keeper. Leases may be lost then, never silently:
  * whoever the store has dropped is over for its holder, and has been told. By its own clock alone:
  * the store tells nobody, and every second renewal fails. */

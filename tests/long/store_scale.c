@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's core at its full size: every command and every slice of a snapshot is bounded work,
  * however much there is to end, to free or to tell. The bounds are counts of records, so they hold
  * on any machine; what they cost here is printed. `make test` runs it at a twentieth. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Minimal Debian systems to install into, from the machine's own package source (no address is written down here).
 
 The base is made once with debootstrap and kept as build/packaging/base.tar; each test gets a copy. Needs root."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """deploy/container/Containerfile, each step of it run in a chroot instead of a container: there is no registry here
 to take a base image from. COPY, RUN, ARG, FROM, USER, WORKDIR and ENTRYPOINT mean what they mean to podman.
 

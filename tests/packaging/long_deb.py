@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`make deb`: lintian finds no error, the packages install into a bare Debian, and what they bring works there.
 
 usage: long_deb.py SOURCE     (prints TAP; needs root)"""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`make run` on a fresh machine reaches the dashboard with no hand step; Ctrl-C leaves no process;
 `make install` obeys PREFIX.
 

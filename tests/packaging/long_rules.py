@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """promtool's word on the rules: they parse, and each alert fires and stays quiet as rules_test.yml says.
 
 usage: long_rules.py SOURCE     (prints TAP)

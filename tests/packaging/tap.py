@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TAP for the drivers of this folder."""
 import subprocess
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The rules for Prometheus and the dashboard for Grafana name what there is.
 
 usage: test_alerts.py SOURCE MUSTER     (prints TAP)

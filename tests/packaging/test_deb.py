@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What `make deb` and the package's own scripts do beside packing; the whole package is long_deb.py's.
 
 usage: test_deb.py SOURCE BUILD     (prints TAP)

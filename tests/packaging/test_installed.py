@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What `make install` puts where.
 
 usage: test_installed.py BUILD     (prints TAP)"""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The manifests of deploy/kubernetes and the chart they come from.
 
 usage: test_kubernetes.py SOURCE MUSTER     (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a person sees while `make run` and `make deb` install packages and compile.
 
 usage: test_progress.py SOURCE     (prints TAP)

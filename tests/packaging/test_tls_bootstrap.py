@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Three hosts with TLS, as docs/install.md says: deploy/tls/bootstrap, the shipped coordinator.toml with the names in,
 three coordinators on three addresses of loopback and their default ports.
 

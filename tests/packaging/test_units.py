@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The systemd units and the configuration they read.
 
 usage: test_units.py SOURCE BUILD MUSTER MUSTERCTL     (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The pages of facts name every fact, and tests that exist. usage: facts.py SOURCE_ROOT   (prints TAP)"""
 import os
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every relative link in our pages leads somewhere. usage: links.py SOURCE_ROOT   (prints TAP)"""
 import os
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The four cheap proofs that the layers of layers.txt hold, each with planted offences it must catch.
 
 text     every include edge is granted; no cycle; no `never` pair at any distance (scripts/check-layers)

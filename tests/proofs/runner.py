@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The counting of scripts/test: not run is never passed. usage: runner.py SOURCE_ROOT  (prints TAP)"""
 import importlib.machinery
 import importlib.util

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random appends and consumes of the buffer against a plain array; random sizes from the arena. */
 #include <stdlib.h>
 #include <string.h>

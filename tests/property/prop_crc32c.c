@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The instruction and the table against the definition bit by bit, over random cuts. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The desk against a plain table that does everything the slow way. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random writes, watches, blocked streams, compactions and restores against a plain list of all
  * changes: every watch is told exactly what the list says, in order, each revision in one response
  * (U01-U06, U08, U09, U13), a progress response never overtakes an event (U11), nobody is cancelled

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random commands against plain arrays that say what the tables must hold, with views open on the
  * way: results, order of every walk, counts, hash, memory, and each view against a copy of the
  * arrays made when it was opened. Invariants 1 to 7 of coordinator.md section 3 hold in the arrays

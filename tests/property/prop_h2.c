@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* However the bytes are cut, a connection tells and says the same. And random conversations, cut at
  * random in both directions, bring every byte to its stream and close every stream once. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random puts, moves, removals and pops of the heap against a search through all nodes. */
 #include "base/heap.h"
 #include "base/prng.h"

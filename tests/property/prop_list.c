@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random moves of nodes between two lists against two plain arrays. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random puts, gets, removals and walks of the map against a plain array in order of insertion. */
 #include <string.h>
 

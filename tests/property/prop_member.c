@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers, a leader that changes, a network that loses, delays and repeats: the core of membership
  * in a small world of its own, from one seed.
  *

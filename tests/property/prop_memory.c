@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random calls to the memory core by a few clients that never forget a handle, against what the
  * contract says in one sentence each:
  *   - a group never has more holders than its slots, or after a shrink than it had;

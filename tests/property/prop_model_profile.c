@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random profiles: order never shows in the fingerprint, and a reader written here from its format
  * finds in it exactly what went in, so no two profiles share one. Matching against plain loops;
  * contradictions against trying every value. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Quantities against slow decimal arithmetic on digit strings, written from the rules: exact value,
  * rounding to nano-units, canonical text, sums. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packed vectors and sums against plain arrays of one amount per dimension. */
 #include <string.h>
 

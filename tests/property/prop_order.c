@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random inserts, removals and replacements of the ordered set against a sorted array: what is in,
  * in which order, from where, and how many rows are before a key. */
 #include "base/order.h"

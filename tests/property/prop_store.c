@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random commands to the store's state machine, three ways at once:
  *   - against prim/memory's core, which is the contract as a plain function: same answers;
  *   - against a twin that is never looked at by a snapshot: same hash after every command;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random steps on the key space against a plain list of everything that was ever written: reads of
  * now and of the past, ranges, counts, changes, leases, compaction, views while writing goes on,
  * and restores of them, which must then behave, and count, as what they were taken from. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random commands to groups of the store, against a plain model of who holds, who waits and in
  * which order, what rests, and which requests are remembered. What the model says is the contract
  * (coordination.md A2 and B6.2): slots go to who came first, in the very entry that frees them;

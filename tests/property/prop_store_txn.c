@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random transactions on the store's machine against the plain model of tests/sim: every answer to
  * the letter, every state line by line. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers against printf, UTF-8 against a loose decoder with the rules written out, splits against
  * joining again. */
 #include <inttypes.h>

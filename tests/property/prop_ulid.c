@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ULIDs there and back, made under a clock that jumps; wall time against libc's calendar. */
 #include <stdio.h>
 #include <string.h>

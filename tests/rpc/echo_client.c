@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our client over the real operating system, against the foreign server of
  * tests/integration/rpc/test_python_server.py, which starts this program and tells it by
  * environment:

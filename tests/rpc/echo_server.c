@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The test service over the real operating system, for foreign clients and benches.
  *
  *   echo_server --listen 127.0.0.1:0 [--tls-cert F --tls-key F --tls-ca F] [--access admin]

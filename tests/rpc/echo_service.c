@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every kind of call is one machine: requests come in, each asks for a number of answers (one,
  * `count` or none yet), and answers go out as the peer takes them. While a request has answers to
  * give, the call is paused: its message stays valid, and a peer that does not read cannot send

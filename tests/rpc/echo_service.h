@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service of tests and benches, muster.test.v1.Echo, on our server: does what a request asks
  * for. See proto/muster/test/v1/echo.proto. */
 #ifndef TESTS_RPC_ECHO_SERVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grpc.testing.TestService, what the published interop clients of other gRPC stacks speak to, on
  * our server; scripts/interop-grpc-go runs them. See proto/grpc/testing/interop.proto.
  *

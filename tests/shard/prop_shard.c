@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard's tables under random changes: after every one all indexes are right; again and again
  * the same decision comes out of (a) the engine that remembers, (b) one that forgets, and (c)
  * tables built anew from the same machines and rows in another order. And fleets that came to rest

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inventory's rules (specification, shard.md 2.5 and 2.12), one by one. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The needs table's rules (specification, shard.md 2.11; Q7), one by one. */
 #include "lib/fault_alloc.h"
 #include "lib/test.h"

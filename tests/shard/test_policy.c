@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of the rule book that no fleet shows: how long Idle machines are held, by whose word;
  * what a victim scores (specification, decision.md 7.3, 8.2). */
 #include <math.h>

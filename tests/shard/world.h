@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines and Needs made of a few words, for tests of the shard's tables: one dimension table, one
  * inventory, one needs table, small enough to collide on everything. */
 #ifndef TESTS_SHARD_WORLD_H

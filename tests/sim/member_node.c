@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A coordinator's process: log, member machine, service and gRPC server as `muster coordinator run`
  * joins them. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Worker membership under fire: the hosts, who judges, and what progress means. See
  * member_story.h. */
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Worker membership under fire: three replicas with the shipped log, member machine, service and
  * gRPC servers, and workers that do what a worker must: beat, fence themselves by their own clock,
  * give back what is revoked.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process: what `muster coordinator run` joins together, without its chassis. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three that find each other: the hand, the witness, and what progress means. See
  * quorum_story.h. */
 #include <inttypes.h>

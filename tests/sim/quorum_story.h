@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three coordinators that find each other: hosts that run the shipped join loop, admissions, roster
  * and log over their own gRPC servers, a hand that moves them and takes their disks, and a witness.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small durable register service, written against struct io only, to prove the virtual world
  * with.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client: one operation at a time, over a connection to each node, repeated until a majority
  * agrees.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A node: a listener, a log, and a worker that syncs it.
  *
  * On disk: `snapshot` (frames, replaced whole) and `log`, records of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The register service under fire: three nodes, three clients, and whatever the seed brings. */
 #include "register_scenario.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SIM_REGISTER_SCENARIO_H
 #define TESTS_SIM_REGISTER_SCENARIO_H
 #include "sim/scenario.h"

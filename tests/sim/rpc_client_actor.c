@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client of the story: keeps a few operations under way on one channel, with deadlines that are
  * sometimes too short, and now and then cancels one. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls under fire: the witness, the elections, and what progress means. See rpc_story.h. */
 #include "rpc_scenario.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server of the story: our own, with two methods behind the gate of rpc/forward.h.
  *
  * A request is "<op> <kind> [messages]". The leader applies it when it comes, then answers at once

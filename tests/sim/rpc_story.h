@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls under fire: three servers of which one leads, three clients, and a witness that sees both
  * sides.
  *

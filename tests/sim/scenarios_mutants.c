@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The scenarios that run against the log with its planted bugs. */
 #include "scenarios.h"
 #include "sim/log/story.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The provider's table: states, marks, revisions, tombstones, and what befalls machines. No I/O: it
  * lives on while the provider's process is dead, as hardware does. */
 #include <inttypes.h>

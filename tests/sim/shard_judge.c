@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the provider was asked to do, beside what operators have said: see shard_story.h. */
 #include <inttypes.h>
 #include <stdlib.h>

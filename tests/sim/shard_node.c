@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shard's process: joined as `muster shard run` joins it, but for the HTTP server and TLS, which
  * have no place in virtual time. Of two hosts one is active; the other one's process does nothing
  * until it takes over, with the epoch of the first on its disk, as if they shared a volume. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An operator's process: says Hello, rolls its demand up, answers requests for blobs, hangs up and
  * comes back. What it wants stands in the story and outlives it. */
 #include <inttypes.h>

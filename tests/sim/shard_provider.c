@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The provider's process: gRPC in front of the book, and everything that goes wrong there. A call
  * is looked at when its time has come, also when nobody waits for it any more, and answered later;
  * what it answers is what was so when it was looked at. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard under fire: the hosts, what is drawn, and who takes over. See shard_story.h. */
 #include <inttypes.h>
 #include <stdarg.h>

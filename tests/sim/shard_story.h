@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard under fire: the shipped shard (its provider client, sessions, errands, decide thread,
  * epoch and audit on disk) against a provider and operators of the world.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs scenarios from seeds: muster-sim-tests --seed 7 --count 100 --profile harsh --scenario
  * register
  *

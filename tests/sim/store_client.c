@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client: one claim at a time, plain keys beside it, and a watch of everything.
  *
  * It asks for one thing at a time under a sequence of its own and repeats it under the same one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shipped store beside the model of store_model.h, entry by entry, on every replica. */
 #ifndef TESTS_SIM_STORE_COMPARE_H
 #define TESTS_SIM_STORE_COMPARE_H

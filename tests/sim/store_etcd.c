@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client of etcd's API: one request at a time, at whichever replica it has got, never repeated.
  *
  * What it is told was done stands in the log at that revision; what it was refused never will; what

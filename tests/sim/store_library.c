@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that uses libmuster as a program does: threads that claim, keep, check, let go and
  * write, and one that watches, over one handle that is opened and closed again and again. All of
  * the library is the shipped one; its threads are fibers (sim/threads).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client of etcd's Lock service: a lease, one lock that all of them want, at whichever replica.
  * It waits, hangs up, lets go, or leaves the lock to its lease.
  *

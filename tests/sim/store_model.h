@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store, written a second time and as plainly as it can be: arrays and loops, nothing shared
  * with src/store, no index, no order kept but by looking. What it says is the contract
  * (docs/store.md): the shipped store is compared with it after every entry of the log.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica's process: log, store machine, service and gRPC server as `muster coordinator run`
  * joins them. The machine is watched, and some planted bugs are put between the log and it: on
  * every replica alike, so that only what clients see can tell. */

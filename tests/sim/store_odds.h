@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rest of libmuster's contract, used at random by one thread of a process: leased keys, several
  * under one lease, takeovers, rests, groups that grow and shrink, entries taken by force, handles
  * that travel. What becomes of it is judged by the model (store_model.h), entry by entry. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store under fire: the hosts, and what progress means. See store_story.h. */
 #include <stdio.h>
 #include <stdlib.h>

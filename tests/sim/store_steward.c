@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who changes members now and then: the host outside comes in as a learner, becomes a voter, and
  * one of the four voters goes and is outside then. Half of the worlds have none. */
 #include <stdio.h>

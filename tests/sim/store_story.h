@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store under fire: three or four replicas with the shipped log, store machine, service and
  * gRPC server; clients that claim, wait, renew, let go, compare-and-set and watch, some by hand,
  * some through libmuster, and some by etcd's KV, Watch, Lease and Lock at whichever replica; and a

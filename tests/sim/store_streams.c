@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client of etcd's streams, at whichever replica it has got: a watch of everything under "e/",
  * taken up elsewhere from the next revision when it breaks, and a lease that is kept, put under,
  * and at times revoked.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store_tell.h"
 
 /* Not printf: a story tells hundreds of thousands of lines. */

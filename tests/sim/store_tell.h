@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A state of the store, line by line, in one form for the shipped one and for the model: two that
  * differ differ in a line that a person can read. */
 #ifndef TESTS_SIM_STORE_TELL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of etcd's KV, drawn: few keys, so that they meet; now and then one that is refused. */
 #ifndef TESTS_SIM_STORE_TXNS_H
 #define TESTS_SIM_STORE_TXNS_H

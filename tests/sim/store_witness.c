@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See store_story.h: what must hold, in its order. */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The judge of the member scenario can fail: each planted bug is found within a bounded number of
  * seeds, and the same world without it passes the very seeds that found it. */
 #include <stdio.h>

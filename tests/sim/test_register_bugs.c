@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every checker has planted bugs that prove it can fail: each is found within a bounded number of
  * seeds, and the same service without a bug passes the very seeds that found them. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner itself: the same seed twice is the same run, and each way to fail is told apart. */
 #include <stdlib.h>
 #include <string.h>

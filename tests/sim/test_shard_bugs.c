@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The judge of the shard's world is judged: each planted bug is found, the same seed gives the same
  * run, and a world without trouble buys as much whether a Create takes no time or a minute. */
 #include <stdio.h>

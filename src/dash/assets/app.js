@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shell: one stream of events, one state, the view of the address. A view is a function from
 // state to elements; after each event it is made anew and laid over what is shown.
 import { h, morph, note, notes } from '/assets/kit.js';

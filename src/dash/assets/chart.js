@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines over time, drawn as SVG; under each the same numbers as a table.
 import { h, few, clock } from '/assets/kit.js';
 

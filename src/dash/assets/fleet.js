@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fleet as a whole: machines by state, type and zone, what they cost, what is missing.
 import { h, head, section, cards, table, bars, badge, note, troubles, number, few, money, plural } from '/assets/kit.js';
 import { lines, spark } from '/assets/chart.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small tools of every view: elements from data, updates in place, numbers for people.
 // Whatever arrives becomes text, never markup.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each Need with what it got, what it lacks and why, in words.
 import { h, head, table, badge, note, number, plural, short, cards } from '/assets/kit.js';
 import { lines } from '/assets/chart.js';

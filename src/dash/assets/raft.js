@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The replicas of the coordinator: who leads, who lags, what became of leadership.
 import { h, head, section, cards, table, badge, button, facts, troubles, number, few, bytes, span, clock, plural } from '/assets/kit.js';
 import { lines } from '/assets/chart.js';

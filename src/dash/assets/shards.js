@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each shard from the inside: its cycle by phase, its machines, the rails in force, what it did.
 import { h, head, cards, table, bars, badge, note, facts, number, few, span, plural, clock } from '/assets/kit.js';
 import { lines } from '/assets/chart.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The store: how full it is, who holds which claim for how long, and its keys.
 import { h, head, section, cards, table, badge, button, note, troubles, number, few, bytes, span, plural } from '/assets/kit.js';
 import { lines } from '/assets/chart.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is whose: domains and clusters of each shard, quotas, providers, words that wait.
 import { h, head, section, table, badge, chip, button, troubles, number, span, since, plural, short } from '/assets/kit.js';
 

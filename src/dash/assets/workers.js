@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers: who stands, what they carry, where the partitions are.
 import { h, head, section, cards, table, badge, note, troubles, number, few, span, plural, clock } from '/assets/kit.js';
 import { lines } from '/assets/chart.js';

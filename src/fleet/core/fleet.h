@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who owns what: the six replicated tables of the fleet and the eight commands that change them.
  *
  * It decides what a command does to the tables and nothing else; machines, reports and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of the fleet: rows as they are kept, and who owns what among the files.
  *
  *   order.c   sorted sets of rows         rows.c    making, hashing and dropping rows

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lookups and walks. */
 #include "fleet/core/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times, names and the sentences that go with a result. */
 #include "fleet/core/internal.h"
 

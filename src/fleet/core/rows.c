@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows as they are kept: one block of memory each, texts behind the fixed part. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views: all rows of one moment, in order, while commands go on.
  *
  * A view walks the tables themselves. Two things keep it at its moment. A row made later has a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The archive of `snapshot save`: a tar of `meta.json` and then `state` (coordinator.md 6.5, 6.6),
  * written and read as bytes in, bytes out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A backup: every section of the replicated state at one index, written and read as bytes in, bytes
  * out. docs/formats/backup.md explains it to whoever has to read one without us.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands as JSON. */
 #include "fleet/format/command.h"
 

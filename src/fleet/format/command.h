@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands and times as the specification's JSON (coordinator.md section 4): what our log carries,
  * and what the original's logs carry.
  *

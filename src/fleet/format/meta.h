@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* meta.json: what a snapshot of the original's kind says about itself (coordinator.md 6.2). */
 #ifndef FLEET_FORMAT_META_H
 #define FLEET_FORMAT_META_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing JSON as the original does: compact, with the five characters that HTML or JavaScript
  * would take for their own escaped, control characters as \u00XX but for \n, \r and \t. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading objects of a shape. */
 #include "fleet/format/record.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON objects of a known shape, token by token, with the manners of the original's reader: keys in
  * any case (ASCII), unknown keys ignored, the last of duplicates counts (an object that comes twice
  * is one object with the fields of both), null leaves a text or number as it is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows as JSON. */
 #include "fleet/format/shapes.h"
 

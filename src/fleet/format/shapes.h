@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of the tables as JSON: the same in commands and in the state. Inside of fleet/format. */
 #ifndef FLEET_FORMAT_SHAPES_H
 #define FLEET_FORMAT_SHAPES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The whole state as one line of JSON (coordinator.md 6.1), written from a view and read back in
  * pieces, so that neither side ever holds it whole.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state's JSON, in pieces, into the tables.
  *
  * Rows are written as they come, through the same door as commands. Clusters and domains need their

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state as one line of JSON, from a view. */
 #include "fleet/format/shapes.h"
 #include "fleet/format/state.h"

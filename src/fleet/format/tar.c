@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* USTAR headers, 512 bytes:
  *     0 name 100, 100 mode 8, 108 owner 8, 116 group 8, 124 size 12, 136 time 12, 148 sum 8
  *     156 type 1, 157 link name 100, 257 "ustar\0" 6, 263 "00" 2, 265 owner's name 32

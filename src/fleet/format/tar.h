@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plain tar (USTAR), as much of it as archives need: regular entries, written and read as bytes in,
  * bytes out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RFC 3339, both ways. The calendar is the proleptic Gregorian one, as the original's. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The certificates of a run's workers: what the coordinator's worker listener shows and what a
  * worker dials with (workers.md § 17).
  *

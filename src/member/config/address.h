@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the settings of workers write addresses: numbers to listen at, URLs to dial. */
 #ifndef MEMBER_CONFIG_ADDRESS_H
 #define MEMBER_CONFIG_ADDRESS_H

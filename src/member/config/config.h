@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of worker membership: rollout's keys under rollout's names, and ours beside them
  * (workers.md § 16), read out of a conf that was loaded from flags, environment and file.
  *

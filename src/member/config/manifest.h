@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin's manifest: flat TOML as rollout writes it (workers.md § 18).
  *
  * Says what the file says and whether it makes sense by itself; loading is the worker's affair.

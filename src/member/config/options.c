@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "member/config/options.h"
 
 /* In the order of the enums of config.h. */

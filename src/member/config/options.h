@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of the option tables that are about workers, for the tables of `coordinator run` and
  * `worker run`, and for tests. What they mean together is in config.h.
  *

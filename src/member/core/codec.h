@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers and texts as bytes: of commands and of snapshots. Inside member/core only. */
 #ifndef MEMBER_CORE_CODEC_H
 #define MEMBER_CORE_CODEC_H

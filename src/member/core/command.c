@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands as bytes.
  *
  * A command: u8 version, i64 wall ms, then operations: u8 kind, u32 length, content. Of each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who has been silent for too long: the failure detector. Pure, of the leader alone.
  *
  * A worker says with each beat when the next one is due. Late by more than the clock skew budget it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events that are not emitted yet: a row of numbers without a gap. */
 #include <stdlib.h>
 #include <string.h>

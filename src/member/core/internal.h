@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of membership, and who owns what among the files. Inside member/core only.
  *
  *   member.c     life, apply                  workers.c   the registry

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Beats, verdicts, and what follows from them. */
 #include "member/core/local.h"
 

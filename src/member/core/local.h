@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leader's own half of membership: beats, phases, loads, suspicion, checkpoint rounds. Nothing
  * here is replicated; it is opened when a replica begins to lead and closed when it ends. Pure: the
  * times come with each call (`now_ns` of a monotonic clock, `wall_ms` of the wall's).

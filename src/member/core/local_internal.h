@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leader's half, inside. local.c has beats and verdicts, rounds.c the checkpoints. */
 #ifndef MEMBER_CORE_LOCAL_INTERNAL_H
 #define MEMBER_CORE_LOCAL_INTERNAL_H

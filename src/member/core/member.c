@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Life, commands, events. */
 #include "member/core/member.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is a worker, in which incarnation, who owns which partition, what work is to be done: the
  * replicated half of membership. Its other half, which only the leader has, is local.h.
  *

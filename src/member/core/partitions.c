@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who owns what: the ring's wish, and the way there (specification, section 12).
  *
  *   FREE ------grant------> OWNED --target differs--> REVOKING --ack--> FREE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For those who look. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which worker a partition belongs to: a consistent hash ring. Pure.
  *
  * Each worker stands on the ring at `virtual_nodes` points; a partition belongs to the first point

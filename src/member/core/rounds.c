@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoint rounds: asked for, answered, forgotten; nobody waits for anybody (specification,
  * section 13). */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows as bytes: the same for the state's hash and for a snapshot. */
 #include "member/core/codec.h"
 #include "member/core/internal.h"

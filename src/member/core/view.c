@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot while commands go on (docs/formats/member.md).
  *
  * Rows that the view has not told yet stand first on the list of their kind; one that changes or

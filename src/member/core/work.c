@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work items: each content once, each result once (specification, section 20).
  *
  *   PENDING -> RUNNING -> DONE          and back to PENDING: given back, owner gone;

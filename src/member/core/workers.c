@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The registry: admissions, incarnations, drains, deaths (specification, section 3.1). */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to workers, partitions, checkpoints and work items, as rollout's consumers read it:
  * one JSON object a line, keys in a fixed order, absent values null (workers.md § 9).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks through a file of LMDB's, page by page, before LMDB maps it.
  *
  * LMDB trusts its file: a page that is damaged or missing ends the process by an assertion or a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LMDB with one table for each name space. A key is kept as
  *
  *     run 00 part 00 part 00 ...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An embedded key-value file with rollout's name spaces, over LMDB: what the heartbeat ledger and a
  * worker's own database are kept in (workers.md § 10).
  *

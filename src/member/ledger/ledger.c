@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop's thread gathers rows and makes batches of them; the thread of its own opens the file,
  * writes one batch, and says how it went. A batch that could not be written is kept and tried
  * again, with what has come meanwhile still gathering behind it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The heartbeat ledger: the latest row of every worker and of its last beat, in LMDB at
  * storage.path, for people to look at after a restart. Nothing ever decides by it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "member/ledger/rows.h"
 
 enum { MILLION = 1000000, VARINT_MAX = 10, PHASE_MAX = 4, STANDING_MAX = 3, REASON_MAX = 4 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of the ledger as bytes: rollout's encoding, with what we add behind it.
  *
  *     heartbeat  len id  len run  zigzag state  varint due_at_ms  varint received_at_ms

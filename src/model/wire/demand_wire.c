@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "model/wire/demand_wire.h"
 
 enum err read_requirements(struct arena *arena,

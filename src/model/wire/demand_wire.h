@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Demand between the model and protobuf, for both ends of Shard.Session.
  *
  * Written by hand (wire/pack.h); `scratch` is for parts whose length stands before them. */

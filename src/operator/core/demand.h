@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The demand of one cluster: requests as a source tells them, and the rows a roll-up is made of.
  *
  * Requests that share profile and group are one row: amounts added up exactly, and of the units the

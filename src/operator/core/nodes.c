@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One record per machine, under its id for as long as something of it is known or still to be told;
  * what the shard said of it is one piece of memory, replaced when it says more. */
 #include "operator/core/nodes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machines of this cluster as its shard told of them, newest word wins, and the phase each has
  * for the people of the cluster.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines the shard takes back: what was ordered, and how far it is.
  *
  *   ordered --saved--> begun --the source says so--> started --> ended

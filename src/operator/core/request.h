@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one workload asks of its cluster's machines, as a source of demand tells it: a pod, a row of
  * a file.
  *

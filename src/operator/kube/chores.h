@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Things to be done at the API server, each again until it is done, by a few threads.
  *
  * A chore stands for one object and says "make it as it should be": wanted twice before it began it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A reclaim: the node is closed to new work, then what runs there is evicted, again and again while
  * a disruption budget is in the way, until nothing is left that moves or the grace is over.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All objects of one kind, then every change to them, told on the loop's thread.
  *
  * The API server is asked on a thread of the follower's own, one batch at a time: the next is

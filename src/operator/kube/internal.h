@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share: the source and its tables. Everything here belongs to the
  * loop's thread, but for what a chore's run() is given. */
 #ifndef OPERATOR_KUBE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/kube/json.h"
 
 struct str kube_text(const struct json *object, const char *path)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts that all objects have: read, and written again as they were. */
 #ifndef OPERATOR_KUBE_JSON_H
 #define OPERATOR_KUBE_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A Kubernetes cluster as a source of demand.
  *
  * Demand is what its CapacityRequests say. For every pod that wants a machine's room the source

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Kubernetes objects an operator reads and writes, as JSON. Pure: nothing is sent from here.
  *
  * A pod becomes a CapacityRequest when it appears and keeps it until it is finished or gone, placed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pods and their CapacityRequests: one for each pod, for its whole life. */
 #include <stdio.h>
 #include <stdlib.h>

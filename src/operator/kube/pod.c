@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pod, and the CapacityRequest that is made of it. */
 #include "model/quantity.h"
 #include "operator/kube/json.h"

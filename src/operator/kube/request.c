@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A CapacityRequest: what it asks for, and what became of it. */
 #include <math.h>
 

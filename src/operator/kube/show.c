@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines as UpcomingNodes, hints as AvailableCapacities: made, kept up, removed. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the operator shows: machines, hints; and nodes it closes. */
 #include <openssl/evp.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stores behind a gRPC server share: which servers a URL names, and one thread of ours inside
  * the host program with a loop and a channel to them, which other threads hand work to and wait
  * for.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/courier/latch.h"
 
 void latch_init(struct latch *latch)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread waits here until another has opened it. */
 #ifndef PRIM_COURIER_LATCH_H
 #define PRIM_COURIER_LATCH_H

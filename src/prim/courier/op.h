@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A unary call that a courier makes, and its answer.
  *
  * It goes out in slices of its time: a server that says nothing in a slice is left for the next

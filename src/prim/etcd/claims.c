@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a holder does with its claim: renew, release, take up elsewhere.
  *
  * A renewal is a keep-alive of the lease and a look at every key, side by side: the lease may live

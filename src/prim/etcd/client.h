@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that talks to etcd: a loop, a channel over all endpoints, unary calls that other
  * threads wait for, and streams that come back by themselves.
  *

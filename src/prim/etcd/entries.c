@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entries: create, compare and set, delete, get. Each is one transaction of the table in spec B3;
  * its Else answer says what was in the way.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd as a store: etcd://h1:2379,h2:2379/prefix, spec B3.
  *
  * What stands where: every key is "muster/" + prefix + key, its value an envelope. With ?raw=1 it

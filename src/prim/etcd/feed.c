@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A reader's watch: a snapshot read page by page at one revision R, then Watch from R + 1.
  *
  *   SNAPSHOT --pages read--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT

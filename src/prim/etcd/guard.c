@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of our own claims, watched from the revision of their grant: O3, a keep-alive that
  * succeeds is no proof that the entry is still there.
  *

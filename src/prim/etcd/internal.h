@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share.
  *
  *   client.c    the thread, unary calls, streams         request.c  transactions, put together

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases of etcd: granted under a number we choose, kept alive over one stream, revoked when done.
  *
  * Keep-alives are pipelined: the server answers a stream's requests in order, so the first request

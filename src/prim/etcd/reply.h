@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What etcd answers, in our words. Pure: bytes and outcomes in, facts out; a reply that does not
  * fit what was asked is UNAVAILABLE/corrupt, never "absent". */
 #ifndef PRIM_ETCD_REPLY_H

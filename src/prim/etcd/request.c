@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/etcd/request.h"
 
 #include "prim/etcd/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A transaction, put together piece by piece: the table of spec B3. Keys and values are borrowed
  * until it has been encoded. */
 #ifndef PRIM_ETCD_REQUEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slot groups: "g/.group" says how many, "g/slot-0000" and on are the slots.
  *
  * The picture of a group is its record and its slots at one revision. A slot is taken by a

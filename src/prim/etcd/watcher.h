@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One Watch stream with many watches on it; loop thread only.
  *
  * A watch resumes by itself where it was when the stream has to be opened anew, so a lost

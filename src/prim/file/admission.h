@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which file systems may carry a file store, and whether this one does what it should.
  *
  * A store is only as safe as the locks and renames below it. What is not known to be good is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buckets: their directories are made and opened once, and kept for the next call. */
 #include <errno.h>
 #include <stdio.h>

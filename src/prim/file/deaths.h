@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells when a process ends, for processes of our own pid namespace: one descriptor each, bounded.
  *
  * Decides nothing: who hears of a death judges the lease by the rules. What does not fit, or cannot

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lock among the threads of this process, shared or exclusive, that gives up at a deadline.
  *
  * Beside the locks on files it decides nothing: those exclude threads too, each call opening its

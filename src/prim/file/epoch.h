@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening the directory itself: FORMAT, the epoch of this boot, the floor of revisions.
  *
  * A revision is never smaller than epoch << 40, and the epoch grows with each boot of the host:

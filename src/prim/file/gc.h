@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What nobody needs any more: temporary files of dead processes, lease records that are over and
  * unreferenced, old tombstones and expired entries, and their lock files.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Head files: the one object that says what a key is. Replaced whole, so that a reader without any
  * lock sees the old content or the new. */
 #ifndef PRIM_FILE_HEAD_FILE_H

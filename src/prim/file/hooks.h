@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where tests reach into a file store. All zero in the product: nothing here is read from the
  * environment or a URL, and no installed header shows it. */
 #ifndef PRIM_FILE_HOOKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a lease is over. The only place that decides it, always under the record lock, and before
  * an entry is given to anybody else the record says "dead": a renewal that comes later finds that.
  *

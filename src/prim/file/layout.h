@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where things stand below the root of a file store, and how keys become file names. Pure.
  *
  *   FORMAT  meta/{epoch,floor,recover.lk}  s/<lease id>  lost/

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lease records: s/<id>, rewritten in place. A renewal is a lock, a read, a write and an unlock on
  * a descriptor that is kept; no directory, no sync.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The locks of a file store, taken in this order: bucket, key, lease record.
  *
  * All are open-file-description locks on single bytes, asked for without waiting, again and again

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* netfs=create-only: what can still be promised on a network file system, which is little: create
  * without a lease, by link(), whose success shows in the link count even when its reply was lost;
  * get; and delete of what this very store object created. Everything else is refused. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a file store: heads, lease records, lock records, epoch and floor.
  *
  * Pure: bytes to structs and back. Layout, byte by byte: docs/formats/filestore.md. Everything is

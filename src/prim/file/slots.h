@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: N slots as ordinary keys of the group's bucket, and one record that fixes N.
  *
  * All three calls hold the bucket lock alone, so that choosing a slot, changing N and listing are

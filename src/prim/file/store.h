@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of one open file store share. Internal to prim/file. */
 #ifndef PRIM_FILE_STORE_H
 #define PRIM_FILE_STORE_H

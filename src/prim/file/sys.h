@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* System calls as the file store needs them: descriptors that no forked child keeps, locks that
  * belong to one open file, whole reads and writes.
  *

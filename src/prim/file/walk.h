@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names in a directory, without the two that are always there. */
 #ifndef PRIM_FILE_WALK_H
 #define PRIM_FILE_WALK_H

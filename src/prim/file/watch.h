@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches and guards: one thread, one inotify descriptor, the directories of heads it looks at.
  *
  * Only head files are watched; temporary files, locks and lease records stand in directories that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* This host's boot, this process, and whether another process is provably dead. */
 #ifndef PRIM_FILE_WHO_H
 #define PRIM_FILE_WHO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls on one key: create, compare-and-set, delete, release, get. Steps S1 to S12. */
 #ifndef PRIM_FILE_WRITE_H
 #define PRIM_FILE_WRITE_H

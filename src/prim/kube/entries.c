@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* create, compare and set, delete, get: read, judge, write what was read if nobody was faster. */
 #include "prim/kube/entries.h"
 

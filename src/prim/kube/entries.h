@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What slots.c needs of entries.c: a grant written over whatever is there. */
 #ifndef PRIM_KUBE_ENTRIES_H
 #define PRIM_KUBE_ENTRIES_H

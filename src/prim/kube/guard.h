@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hears what others do to the objects of kept claims, so that a claim taken by hand is told soon
  * and not at the next renewal (O3). A watch for each key, 64 at most; the rest is found by
  * renewals. */

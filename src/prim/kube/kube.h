@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* k8s://namespace: entries as Lease objects of one namespace. See README.md.
  *   ?kubeconfig=FILE&context=NAME   instead of looking for credentials as kube/config.h says
  *   ?prefix=WORD                    of labels and annotations; "muster" */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One entry as a Lease object of coordination.k8s.io/v1: names, labels, the envelope in its
  * annotation, the revision. Pure; the layout is docs/formats/kube-lease.md.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a namespace, closing it, and what it can enforce. */
 #include <stdlib.h>
 

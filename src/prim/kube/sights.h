@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Observed expiry. No clock of the API server takes part: a contender remembers, per object, which
  * (uid, resourceVersion) it saw and when it first saw it, on its own clock. The version changes
  * with every write and never comes back, so the same pair at a later read means that nothing was

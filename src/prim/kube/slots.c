@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slots: one object each, so that each is exclusive and the bound of the group holds whatever the
  * race; the group record only says how many there are. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this backend share: the open store, one call under way, and the two steps every
  * operation is made of: read an object, write it if it is still the one that was read. */
 #ifndef PRIM_KUBE_STORE_H

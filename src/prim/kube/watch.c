@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A watch of one bucket or key: a list as the snapshot, then the server's stream from that list's
  * version, and the expiries this store observes.
  *

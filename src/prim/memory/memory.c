@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The core (core/core.h) behind one mutex, a thread that ends leases when nobody calls, watches,
  * and the telling of losses.
  *

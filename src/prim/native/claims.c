@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a holder does with its claim: renew, release, take up elsewhere.
  *
  * Renewals of a few milliseconds go in one call. Each counts from before it was put there. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that talks to the coordinators: a loop, a channel that follows the leader, unary calls
  * that other threads wait for, and streams that come back by themselves.
  *

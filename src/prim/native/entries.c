@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entries: create, compare and set, delete, get. Each change is one call that the server knows by
  * its request; a repeat is answered from its table. */
 #include "prim/native/internal.h"

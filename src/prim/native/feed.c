@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A reader's watch: what the server tells, handed to the reader's queue.
  *
  *   SNAPSHOT --whole--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT

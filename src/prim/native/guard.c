@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of our own claims, watched from the revision of their grant, so that a holder learns at
  * once when one is deleted, taken over or over.
  *

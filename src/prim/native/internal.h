@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share.
  *
  *   client.c    the thread, unary calls, streams     requests.c  which request of ours a call is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the store answers, in our words. Pure: bytes in, facts out; a reply that does not fit what
  * was asked is UNAVAILABLE/corrupt, never "absent". */
 #ifndef PRIM_NATIVE_REPLY_H

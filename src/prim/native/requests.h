@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which request of ours a call is: (client, sequence), so that a repeat is answered by the server
  * and not done again.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slots: acquire, resize, holders. Who waits does so at the server, in the order of arrival. */
 #include "prim/native/internal.h"
 

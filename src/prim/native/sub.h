@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One Watch that resumes by itself after the last revision it was told whole; loop thread only. */
 #ifndef PRIM_NATIVE_SUB_H
 #define PRIM_NATIVE_SUB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a NATS server answers, as plain data. The client library of Debian 12 knows neither message
  * TTLs nor markers, so the answers are read here. Every function takes any bytes. */
 #ifndef PRIM_NATS_DECODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/nats/store.h"
 
 static struct jet_store *store_of(struct prim_backend *backend)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of slots: one key per slot and one record for the count. A slot is won by the one atomic
  * publish to its key; what was listed before only says where to try. */
 #include <inttypes.h>

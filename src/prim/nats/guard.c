@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notices by itself that a held key is another's, and that the stream was edited.
  *
  * A plain subscription to the key's subject hears every publish to it, the refused ones too, so it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/nats/link.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection to a NATS cluster: requests with a deadline, and what each failure leaves open.
  * The client library stays behind this header and watch.c, guard.c. Thread-safe. */
 #ifndef PRIM_NATS_LINK_H

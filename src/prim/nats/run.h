@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A consumer of the stream that begins with the last message of each subject under a filter, then
  * goes on: what a watch follows and a long list reads. It keeps its own order: a gap in its numbers
  * or a heartbeat that names another last one breaks it, and its user begins anew. One thread. */

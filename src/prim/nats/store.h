@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the NATS backend.
  *
  * What is atomic here is one publish to one subject with the header

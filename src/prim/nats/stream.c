@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the server and the stream of the bucket offer: asked at open, and again while open. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys as NATS subjects: '/' becomes '.', and what is not A-Z a-z 0-9 - _ becomes =XX, so that no
  * key holds a wildcard and no two share a subject. A token such as "=probe" is never a key. */
 #ifndef PRIM_NATS_SUBJECT_H

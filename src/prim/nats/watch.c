@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A watch follows a run (run.h). When that breaks, is silent past its heartbeats or the connection
  * is lost, a new one begins with a new snapshot (RESYNC). */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands behind the reference provider: who really makes, joins, empties and removes hosts.
  *
  * The host (host.h) owns the book of machines: fencing, repeats, states, revisions, what is on

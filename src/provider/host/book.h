@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The provider's book of machines: what each is, which state it is in, who may still command it.
  *
  * Pure: no clock, no file, no backend. A request goes in; out come the answer, changes for the

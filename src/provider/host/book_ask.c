@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests, ends of operations and sightings: each is judged here and becomes changes. */
 #include <stdio.h>
 #include <string.h>

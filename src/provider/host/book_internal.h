@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the book share and nobody else sees. */
 #ifndef PROVIDER_HOST_BOOK_INTERNAL_H
 #define PROVIDER_HOST_BOOK_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists: the book as it was at one moment, told in pieces while it goes on changing.
  *
  * The length of an answer stands in front of it, so what is told must be what was counted. A walk

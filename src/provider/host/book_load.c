@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The book from its journal: the changes in order, then a look at what came of them. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The same book in a new journal: first its counters and what is no machine, then slot by slot. A
  * change to a slot that was told already goes into both journals (book_apply). */
 #include "provider/host/book_internal.h"

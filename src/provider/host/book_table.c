@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of machines: slots that never move, operations under way by their number, the order of
  * revisions, and what is gone. It knows no rule. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines as bytes of the wire. The offer and the binding are kept as such, so an answer is a few
  * copies. */
 #include "provider/host/book_internal.h"

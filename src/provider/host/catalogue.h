@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A catalogue: what a simulated cloud sells and how it behaves, read from TOML. Pure.
  *
  * examples/catalogue.toml is the manual, and catalogue_usual() is the same bytes. Everything is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happened to the book, one change after the other: what the journal holds and what replaying
  * it applies. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The catalogue backend: a cloud that exists only as times and chances.
  *
  * Its machines are "<pool>-<zone>-<number>", so an id says what it is in every process and after

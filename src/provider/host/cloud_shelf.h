@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a cloud keeps of the machines of one pool in one zone: who has a host, and what is to happen
  * to each. */
 #ifndef PROVIDER_HOST_CLOUD_SHELF_H

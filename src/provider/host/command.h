@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command backend: every operation runs a user's script, so that whoever writes shell can
  * attach any cloud. docs/providers.md has the contract of the script.
  *

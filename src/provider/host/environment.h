@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of a process that stands for a machine, or of a script that works on one: ours,
  * without the provider's own MUSTER_ variables, and what is put here. */
 #ifndef PROVIDER_HOST_ENVIRONMENT_H

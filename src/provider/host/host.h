@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reference provider without its listener: book, state file and backend joined on one loop.
  *
  * The rule that everything here serves: the book is ahead of the disk, and nobody hears of what is

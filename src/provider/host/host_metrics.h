@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the provider counts. Every function takes NULL: nothing is counted then. */
 #ifndef PROVIDER_HOST_HOST_METRICS_H
 #define PROVIDER_HOST_HOST_METRICS_H

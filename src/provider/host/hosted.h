@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One process that stands for a machine's host, or for its node: started so that it outlives the
  * provider, written down so that a later provider finds it, ended with all it started.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state file: batches of bytes, each with a checksum, appended and synced one after the other.
  *
  *   head    32 bytes   0 "muster provider\n"   16 version   20 checksum   24 salt (8)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a machine is, as bytes of the wire: made and checked once, copied into every answer.
  *
  * The bytes are the fields of a Machine that do not change with its state: instance_type (4), zone

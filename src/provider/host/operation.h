@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The four operations as data: which state each needs, passes through and ends in. */
 #ifndef PROVIDER_HOST_OPERATION_H
 #define PROVIDER_HOST_OPERATION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Texts that many machines share, kept once: what they are, whom they work for, which shard spoke.
  *
  * Half a million machines are a few thousand offers and a few thousand bindings. An item lives

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process backend: a machine is a real process on this host, for trials and tests that want
  * machines which really run, break and survive.
  *

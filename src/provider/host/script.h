@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One run of a user's script: a task on its standard input, an answer on its standard output, so
  * long and no longer, so much and no more.
  *

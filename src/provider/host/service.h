@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CapacityProvider on a gRPC server: requests into the host, answers when they are durable, Lists
  * as fast as the reader reads. */
 #ifndef PROVIDER_HOST_SERVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How tasks go: answers find their task, and every way a task can end is here, so that none ends
  * without being counted, audited and closed, nor leaves a passing machine without a concern. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --phase-attribution-log: is what we let go what somebody else lacks? Every 20th cycle, to the
  * log. In a healthy steady state the two `matches` stay 0, but for what a gang that cannot be
  * served leaves outside of its domain. Bounded: of very many the first are looked at, and it says

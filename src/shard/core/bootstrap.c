@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bootstrap: Idle -> Configuring -> Configured, with a blob from the operator in between.
  *
  * The stamp is put on before the provider is asked, so that the next decision counts the machine

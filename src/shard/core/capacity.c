@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hints to operators: if you asked for this profile now, would there be machines?
  *
  * Coarse on purpose: machines of the types that the profile names (or all, when it names none) that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The promises of hands.h against a walk, for tests. */
 #include "shard/core/hands.h"
 #include "shard/state/cohort.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clusters this shard serves: who has a session, what was last accepted of whom, since when
  * each profile waits, what was last said about capacity.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard as a state machine: (state, event, time) in, effects out.
  *
  * Everything a shard knows and every choice it makes is here: machines, demand, decisions, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The core from the inside, shared by the files of this folder and by nobody else.
  *
  *   core.c       open, close, what every file says to people

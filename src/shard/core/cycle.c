@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cycle: what is due, decide, the rails, and into the queue. Nothing here waits for anything.
  *
  * A decision is borrowed until the inventory changes, so all that reads it (ages, views, hints,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Delete: Idle -> Deleting -> Speculative; and of a machine that the provider calls Failed, which
  * stays Failed until the provider says otherwise. */
 #include "shard/core/hands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Roll-ups: what a cluster wants, its whole demand at once, and for how long it has wanted it. */
 #include <stdlib.h>
 

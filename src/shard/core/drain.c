@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reclaim and Preempt: Configured -> Draining -> Idle. For whom the machine is drained stays on it
  * as a promise.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the shard's core wants done in the world, in the order it wants it.
  *
  * The core does nothing itself: it appends effects, and the driver (src/shard) carries them out in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The half of the core that acts: what is under way, and what somebody must come back to.
  *
  *   task      an action, from the moment it is queued until its last effect was answered. At most

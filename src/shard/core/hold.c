@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why nothing is begun: the kill switch, shadow mode, or a newer process of this shard. The first
  * and the last may come while actions wait and run; neither ends before the process does. */
 #include "shard/core/hands.h"

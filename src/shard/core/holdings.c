@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines that are alike to who pays for them: the cohorts, with fewer differences. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The only door to a machine. What it becomes, that it appears or goes, is told from here to its
  * operator, to the counts and to the half that acts, so that no change can forget one of them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Provision: Speculative -> Creating -> Idle, then Bootstrap in the same action. A provider that
  * only begins to create is left to it: reconciling brings the machine to Idle. */
 #include "shard/core/hands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks: made, waiting, started, closed. A bounded queue, first in first out; nothing in it is ever
  * tried again by itself, because the next cycle derives anew what was dropped. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the provider says is so: a List record by record, and single machines (Get).
  *
  * Most records say what is known, and cost one look (inventory_see). The others, in this order:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Concerns: machines that are to be looked at again, and when.
  *
  *           async ack          lasts           still passes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which machines nobody acts on for now, and why: for whoever wonders why one is not used. */
 #include <stdlib.h>
 

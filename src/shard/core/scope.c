@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which machines are this shard's: those in any of the domains it was given; all, as long as it
  * never was given one.
  *

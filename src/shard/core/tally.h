@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many machines there are of each instance type and in each zone, and what the cheapest Idle
  * one of a type costs; counted as machines change, so that nobody walks them to answer. Real
  * states. */

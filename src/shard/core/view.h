@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last cycle as people read it. Rows point into the needs table, which keeps them where they
  * are until the next cycle (needs_keep); only what the engine made is copied. */
 #ifndef SHARD_CORE_VIEW_H

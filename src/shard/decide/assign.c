@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Phase 1: level by level, everyone is first credited with its own, then served with the rest. */
 #include "shard/decide/decider.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be acquired, by value of a key: the entries of a shelf's order, a *chain* for each
  * value, in the order they are taken. For strict spreads, which take the first of a domain.
  *

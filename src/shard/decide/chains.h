@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be acquired, by value of a key; see chains.c. */
 #ifndef SHARD_DECIDE_CHAINS_H
 #define SHARD_DECIDE_CHAINS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which machines to bootstrap, provision, preempt, reclaim and delete, and why: docs/decision.md is
  * the rule book, and the words of this folder are its words.
  *

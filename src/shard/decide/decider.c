@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One decision: the phases in their order, each on what the ones before it left. */
 #include "shard/decide/decider.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine from the inside: what one decision works on. One file per idea:
  *
  *   decider.c    open, close, the phases in their order        spread.c   strict spread

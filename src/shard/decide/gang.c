@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gangs: all machines of one value of K, and which value that is. */
 #include <string.h>
 

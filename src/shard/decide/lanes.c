@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Crediting a plain Need with machines of its cluster, whosever they are, in keep order.
  *
  * Each lane (one cluster, state and instance type) is put in keep order when somebody asks after

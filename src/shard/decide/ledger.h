@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the shard cannot serve, by profile, and for how many cycles in a row.
  *
  * A shortfall is a resource vector, not a count of machines: what all rows of one fingerprint still

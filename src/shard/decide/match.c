@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which looks a requirement set accepts. Texts are looked up once per set: what is left to ask of a
  * look is whether it carries this attribute or that. Neither ever changes, so where there are few
  * sets and looks the answers are remembered by slot of the look, while no look comes or goes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Section 1 of the rule book: which gangs fold, and the rows in their order. Plain rows are merged
  * already (shard/state/merge.c): that much the rows alone decide. While neither the demand nor the
  * answer of any gang changes, the rows of the last decision stand. */

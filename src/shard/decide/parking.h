@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gangs that no domain can hold stop asking, and ask again now and then.
  *
  * A gang that is larger than any rack would collect machines, fail, lose them as excess and begin

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sources in an order. A *class* is a run of entries that the order does not tell apart: there the
  * smaller id comes first, which is found by merging the members of its cohorts. */
 #include <stdlib.h>

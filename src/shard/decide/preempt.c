@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Phase 2: who gives way. First what comes back anyway, then what Phase 3 frees anyway, and only
  * then machines of Needs that matter less. */
 #include "shard/decide/victims.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The transcript; its lines are described in decide.h. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gangs of one base and unit could acquire, by domain ("rack").
  *
  * A fleet has thousands of racks and of gangs; asking every gang about every rack is their

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gangs of one base and unit could acquire, by domain; see racks.c. */
 #ifndef SHARD_DECIDE_RACKS_H
 #define SHARD_DECIDE_RACKS_H

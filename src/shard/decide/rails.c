@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shard/decide/rails.h"
 
 #include <math.h>

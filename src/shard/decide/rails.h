@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What keeps a right decision from being carried out too fast, and a wrong roll-up from counting
  * at once. The rails change how quickly an answer reaches the world, never the answer.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Phase 3: what is let go, and the actions of Phase 1, which come first. */
 #include <stdlib.h>
 

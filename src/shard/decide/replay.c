@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows that take what they took. A row that was served from the machines of its cluster alone is
  * served the same again, if all it looked at is as it was when its turn came then: its own
  * machines, and its cluster's in keep order up to where it lacked nothing. In a fleet at rest that

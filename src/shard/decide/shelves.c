@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be acquired, on shelves: one for each instance type and shape, and each in the order in
  * which its machines are taken.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be acquired, by instance type and shape, in the order it is taken; see shelves.c. */
 #ifndef SHARD_DECIDE_SHELVES_H
 #define SHARD_DECIDE_SHELVES_H

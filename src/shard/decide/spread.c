@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A strict spread: one machine at a time, into a domain that does not run ahead of the emptiest.
  *
  * What one order has for one domain is a *strand*. The strands stand in a heap by the machine each

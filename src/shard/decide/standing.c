@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows that stand: what they take in Phase 1 is all machines of one key, their own, and then they
  * lack nothing. In a fleet at rest that is nearly every row, decision after decision, so such a row
  * is decided by one look at a few numbers that stand side by side. It stands until a machine of the

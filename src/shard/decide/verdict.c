@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is said about every Need, and why some got less than they asked for. */
 #include "shard/decide/shelves.h"
 

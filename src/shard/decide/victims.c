@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who could give way: Configured machines that are no excess, on shelves of one instance type and
  * shape, in the order of their scores.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who could give way, in the order they do; see victims.c. */
 #ifndef SHARD_DECIDE_VICTIMS_H
 #define SHARD_DECIDE_VICTIMS_H

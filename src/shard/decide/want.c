@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a Need lacks, and taking machines for it. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines and demand as JSON: what `muster plan` reads and writes.
  *
  * The names are the wire's. A machine is an item of a provider's List, with `shard_metadata` for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fleets that look like somebody's: so many machines and rows of demand, the same from one seed.
  *
  * For `muster plan --generate`, the bench and whoever wants to see the engine at a size they do not

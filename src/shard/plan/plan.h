@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine without a shard: a fleet read from files or made up, one decision, told in words.
  *
  * Touches no file: the texts are handed in. A text is one JSON document, {"machines": [...]} or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A decision in sentences, for people who ask "what would you do, and why?" */
 #ifndef SHARD_PLAN_WORDS_H
 #define SHARD_PLAN_WORDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shard/state/amounts.h"
 
 static uint64_t positive(const struct resource_sum *sum)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A resource_sum as it is kept: packed, a few dozen bytes instead of a thousand.
  *
  * A view: the amounts belong to whoever made it. Zeroed is the empty one. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Does every index say what the machines say? For tests: everything here is recomputed by walking.
  *
  * References are compared in sum per kind: a count that is off anywhere shows there, and a thing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inventory as the engine reads it: cohorts, what they are made of, and the indexes over them.
  *
  * A cohort is all machines that are equal in planned state, cluster, look, shape, capacity type,

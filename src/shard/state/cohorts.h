@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cohorts from the inside: finding the one a machine belongs to, its members, its bags. */
 #ifndef SHARD_STATE_COHORTS_H
 #define SHARD_STATE_COHORTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Demand as the engine reads it: the rows of every cluster, already merged as far as the rows alone
  * decide it (docs/decision.md, section 1), and in the order of Needs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every machine of the shard: what it is, what state it is in, and what is planned for it.
  *
  * Pure: no clock, no I/O; the time is passed in. One owner, one thread: while a cycle decides, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A profile is copied into one block, texts behind structs; its requirements stand in the set. */
 #include "shard/state/kinds.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles and requirement sets, kept once and counted. */
 #ifndef SHARD_STATE_KINDS_H
 #define SHARD_STATE_KINDS_H

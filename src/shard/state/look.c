@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks: what requirements are matched against, one for all machines with the same instance type,
  * zone and labels; and postings, from an attribute to the looks that carry it, so that a fleet in
  * which every machine looks different is searched and not walked. */

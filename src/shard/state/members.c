@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The members of a cohort, in id order: one as it is, a few in an array, many in a tree. Most
  * cohorts of a mixed fleet have fewer machines than a leaf of the tree has room for. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows are sorted by what they are joined by, and each run becomes one demand; the first row of a
  * run gives its place. Sorting ends on the index, so nothing depends on addresses or on qsort. */
 #include "shard/state/merge.h"

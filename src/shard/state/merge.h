@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the rows of one roll-up to its demands, gangs and folds: the part of normalising that the
  * rows alone decide. */
 #ifndef SHARD_STATE_MERGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the clusters want: the rows of every roll-up, each cluster's set replaced as a whole.
  *
  * Pure, one owner, one thread, as inventory.h. A roll-up never merges with what was there: rows

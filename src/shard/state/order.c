@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order of Needs (docs/decision.md): priority descending, both buckets descending, arrival
  * ascending, cluster, group, fingerprint, text of the unit, text of the aggregate, place. */
 #include <stdlib.h>

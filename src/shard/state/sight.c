@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a List names. A fleet of half a million is listed whole, over and over, and hardly anything
  * of it has changed: so a record is compared with what is kept, field by field and in place, before
  * anything is built of it, and that it was named is a number in the row. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table of structs that carry their own link, and dense numbers for them.
  *
  * The tables of the shard hold millions of small shared things; a link inside the thing costs 16

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Units, kept once and counted: most rows ask for machines of a few sizes. */
 #ifndef SHARD_STATE_UNITS_H
 #define SHARD_STATE_UNITS_H

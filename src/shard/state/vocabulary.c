@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words, origins, clusters, keys, stamps, promises, shapes. Labels: look.c. */
 #include "shard/state/vocabulary.h"
 

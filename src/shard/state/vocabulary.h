@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The small shared things that machines are described with, counted: x_take() finds or makes one
  * and counts it, x_give() uncounts it and frees the last. Takes are all or nothing (ERR_NOMEM); a
  * give of NULL is fine. */

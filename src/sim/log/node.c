@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process: the shipped replica with a trial machine, and the hands of clients and steward on it.
  *
  * Clients and the steward live outside (they never die); what they want done is done here, in the

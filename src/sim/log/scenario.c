@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The world of the replicated log: what is drawn per seed, and what progress means. See story.h. */
 #include <stdio.h>
 #include <stdlib.h>

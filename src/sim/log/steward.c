@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who changes members, transfers, wipes disks and rolls versions, now and then; careful, as a good
  * steward is: an identity is lost on purpose only when everybody agrees on a configuration of at
  * least three voters, all of them alive, because nothing survives more than Raft tolerates. */

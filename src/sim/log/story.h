@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The replicated log under fire: hosts that run the shipped replica with a trial machine, clients,
  * a steward of its members, and a witness that sees everything and outlives every process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold, checked with every event that tells of it; see story.h. */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What blocking code asks of the system beside threads: time, chance, descriptors of events and
  * timers, and a loop of its own, which here is the process's. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What threads.c and calls.c share. */
 #ifndef SIM_THREADS_INTERNAL_H
 #define SIM_THREADS_INTERNAL_H

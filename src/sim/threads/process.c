@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes have threads, and whose turn it is. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fibers, and what pthread_* means among them.
  *
  * A mutex's own memory holds who has it, and a condition's which clock its deadlines are of; zeroed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads of a virtual process, as fibers on its loop. See README.md. */
 #ifndef SIM_THREADS_THREADS_H
 #define SIM_THREADS_THREADS_H

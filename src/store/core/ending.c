@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a lease with many keys.
  *
  * Its keys go at one revision in the order of keys, and nothing is seen of that before the last, as

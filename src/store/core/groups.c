@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: at most N holders at a time, and whoever waits is served in the order of arrival.
  *
  * Invariants:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The records beside the keys. Inside store/core only. */
 #ifndef STORE_CORE_INTERNAL_H
 #define STORE_CORE_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The key space.
  *
  * A row per key, in the tree `all` from its first write until compaction forgets it, and in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The key space: every key with its versions, back to the compaction point.
  *
  * One number, the revision, counts the steps that changed something; all changes of one step share

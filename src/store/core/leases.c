@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases: a deadline on the replicated clock, and the keys that end with it.
  *
  * Invariants:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A range of keys at one revision: in order, filtered, cut. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The answers of recent requests, so that a repeat is answered and not done again.
  *
  * A client numbers its requests; STORE_RESULTS_MAX answers stay, fewer when the client says which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store from the bytes of a view (view.c), in any portions. Every number is checked against what
  * it must fit: bytes from outside build nothing that a command could not have built. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a command does, and the state around it. */
 #include "store/core/store.h"
 

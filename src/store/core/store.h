@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's state machine: keys, leases on the replicated clock, groups with waiters in order of
  * arrival, the answers of recent requests.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Transactions: first decided, then checked, then done. */
 #include "store/core/txn.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges and transactions over the key space, as etcd's KV has them (spec/coordination.md C3).
  *
  * A transaction is one command: its compares, also of transactions inside it, are judged on the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a transaction's request alone decides: its size, its keys, and whether one path through it
  * would write a key twice. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot of the store while commands go on, and its way back.
  *
  * Keys tell themselves (keys.h). Of the other records those that the view has not told yet stand

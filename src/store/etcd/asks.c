@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/etcd/asks.h"
 
 static struct str bytes_of(ProtobufCBinaryData bytes)

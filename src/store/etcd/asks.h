@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What requests of Lease and Watch ask of the store and of the feed: from the message alone. */
 #ifndef STORE_ETCD_ASKS_H
 #define STORE_ETCD_ASKS_H

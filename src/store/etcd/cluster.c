@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Cluster: the replicas as etcd's members.
  *
  * A replica joins by itself, with an identity of its own (fleet/join.h), and goes on asking until

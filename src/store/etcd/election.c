@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* v3electionpb.Election: Campaign (store/etcd/waits.h), Proclaim, Leader and Resign. */
 #include "store/etcd/turns.h"
 #include "store/etcd/txn.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a replica needs of the leader for a call that it keeps itself: a transaction, a lease, or
  * to be as new as the leader is now.
  *

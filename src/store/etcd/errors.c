@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/etcd/errors.h"
 
 const struct etcd_error_text etcd_errors[ETCD_ERROR_COUNT] = {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors that etcd's clients know by their text, byte for byte (C7). */
 #ifndef STORE_ETCD_ERRORS_H
 #define STORE_ETCD_ERRORS_H

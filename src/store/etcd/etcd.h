@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd's v3 API over the store (spec/coordination.md Part C): the same keys, leases and revisions
  * that muster.v1.Coordination has, as etcd's clients speak of them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches of etcd's API: from the store's history to the responses of streams.
  *
  * A stream has any number of watches. What waits for a watch is one number, the first change that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The API's parts and who calls whom.
  *
  *     call -> rpc/forward.h (etcd.c: stays here?) -> leader/leader.h -> etcd.c: the part's `check`

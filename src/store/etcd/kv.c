@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.KV: Range, Put, DeleteRange, Compact. Every write is a transaction of the log, also
  * when it is one operation; txn.c has those that come as such. */
 #include <muster/coord.h>

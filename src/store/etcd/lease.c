@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Lease: plain leases of the store (store/core/store.h) by their numbers.
  *
  * A lease lives on the replicated clock: whoever leads, what is left of it is the same. Keep-alives

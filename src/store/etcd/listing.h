@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A Range of very many keys: measured, then told, a slice a turn of the loop, all as of one
  * revision. Its answer is one message, of which next to nothing is held in memory. Of one that is
  * sorted the first few are kept while it is looked at, and then told. */

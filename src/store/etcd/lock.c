@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* v3lockpb.Lock: whoever was first has the lock, until its key goes (store/etcd/waits.h). */
 #include "store/etcd/turns.h"
 #include "store/etcd/txn.h"

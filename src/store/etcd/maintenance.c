@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Maintenance and what is left of Auth: how a replica is, hashes, another leader.
  *
  * There is nothing to defragment: the store lives in memory, and its log is cut by snapshots; the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* v3electionpb.Election.Observe: every leader, and every word of it, from any replica.
  *
  * An observer looks at the leader's key; while there is no leader, at all keys of the election. It

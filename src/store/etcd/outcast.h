@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether this replica was taken out of its cluster.
  *
  * Nobody tells a replica that it was removed: the leader speaks to members only, so what it has of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What probes ask by plain HTTP: /health and /version, as etcd answers them. */
 #include <stdio.h>
 

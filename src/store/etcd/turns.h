@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whose turn it is: the keys and transactions of etcd's Lock and Election, from messages and the
  * key space alone.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* KV.Txn, and what every write is answered with. */
 #ifndef STORE_ETCD_TXN_H
 #define STORE_ETCD_TXN_H

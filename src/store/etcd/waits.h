@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait for their turn: Lock.Lock and Election.Campaign (store/etcd/turns.h).
  *
  *     a lease, when none is named -> the key -> first? answered

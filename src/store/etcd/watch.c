@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Watch: the requests of streams, from any replica; what they are told is feed.h's.
  *
  * A client that says it is done with asking (half-closed) goes on being told, as with etcd. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/json/message_json.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any message of a contract as JSON, by its descriptor: the keys are the contract's field names, so
  * they are as stable as the wire.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker is towards the service: its phase, when it beats next, and whether it may still
  * act. Pure: keeps no clock and sends nothing.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which partitions a worker holds, under which token, and what is to be done with each. Pure.
  *
  * The service says the whole truth each time: the partitions that are granted and those that are

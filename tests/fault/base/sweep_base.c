@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in every function of base that allocates. After each
  * failure: the answer says out of memory, the content is what it was, the same call then succeeds,
  * and nothing leaks (AddressSanitizer counts). A failure that no call reports would be a swallowed

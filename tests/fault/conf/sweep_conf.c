@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation of a load, a print, a reload and a help text fails once: the answer is
  * ERR_NOMEM, nothing leaks, and what was in force stays. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails while archives of each kind are written, read and restored: the answer
  * says out of memory and where, and nothing leaks. */
 #include <stdio.h>

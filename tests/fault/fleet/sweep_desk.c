@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in the leader's soft state and in the answers to
  * requests: the answer says so, what was there is still there, and nothing leaks. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in everything of the fleet that allocates. After each
  * failure: the answer says out of memory and nothing else, the tables are as they were before the
  * command, memory is counted right (fleet_close asserts it), and nothing leaks. */

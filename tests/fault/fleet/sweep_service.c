@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory is short at every place in turn while a coordinator answers: what it says was not done was
  * not done, and what it says was done is there. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Export, save and restore over a disk that loses power or fails a call, at every call: what people
  * count on is there, whole, and what was interrupted can be done again. */
 #include <inttypes.h>

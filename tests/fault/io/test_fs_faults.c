@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The helpers of io/fs.h with the k-th call failing, with the k-th allocation failing, and with the
  * power cut between any two calls. Each checker is shown to catch the mistake it is there for. */
 #include <stdio.h>

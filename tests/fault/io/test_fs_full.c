@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A real disk that is full: publishing keeps the old content and leaves nothing behind, a directory
  * can still be locked, and all is well once there is room. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel may answer and rarely does: interrupted calls, short reads and writes, a sync
  * that fails once. The system calls of fs_real.c are replaced by the linker (see meson.build). */
 #include <errno.h>

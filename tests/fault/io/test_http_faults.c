@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation of the HTTP server fails: it opens clean or not at all, answers or closes,
  * and leaves nothing behind. The library's own allocations are its own affair. */
 #include <stdio.h>

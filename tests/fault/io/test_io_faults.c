@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, and the k-th file cannot be opened, while a loop with a worker, two
  * listeners, dialed and accepted streams, a child process and signals comes up, does something
  * and goes down again. Whatever failed: it is reported, what came up goes down, nothing leaks

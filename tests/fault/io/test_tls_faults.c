@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS and certificates while things fail: the k-th allocation, OpenSSL's own among them; the k-th
  * file call; the power between any two. Nothing may leak, no stranger may get in, and what was
  * whole before must be whole after. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in reading a kubeconfig and an answer and in one call of
  * each kind (libcurl's and libyaml's own allocations are not counted). After each failure: the
  * answer says so, outputs are untouched, nothing leaks. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in reading and writing a Lease object: reported, outputs
  * untouched, nothing leaked, and a lack of memory is never called damage. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A whole use of the library over mem:, with the 1st, 2nd, ... allocation failing: every call
  * answers, what was granted works, nothing is freed twice or left behind. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sweeps over everything on disk besides the log: the power goes, or a call fails, at each call of
  * one deed in turn. False, with a note, at the first state that was not promised. */
 #ifndef TESTS_FAULT_LOG_DISK_SWEEPS_H

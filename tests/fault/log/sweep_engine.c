@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, while an engine follows, votes, is elected, leads, takes
  * and sends snapshots; the library's own allocations are among them, for its heap is ours. After
  * each failure: the call said out of memory, the engine is closed, and nothing leaks. The library

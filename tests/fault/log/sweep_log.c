@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in the parts of the log that are pure memory. After each
  * failure: the answer says so, once, the same call then succeeds, and nothing leaks
  * (AddressSanitizer counts). */

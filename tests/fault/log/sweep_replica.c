@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails in the life of whole replicas: opened, elected, proposed to, read from,
  * a snapshot taken, a third one added, sent that snapshot and promoted, one that was away sent old
  * entries, leadership handed over, all closed and opened again. A replica that stops is started

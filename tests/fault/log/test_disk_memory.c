@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation of the disk side fails once: said as ERR_NOMEM, nothing leaked, nothing lost. */
 #include <stdio.h>
 #include <stdlib.h>

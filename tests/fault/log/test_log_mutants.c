@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every planted bug of the storage is found by the sweeps that the shipped library passes. */
 #include "disk_sweeps.h"
 #include "lib/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails while two nodes open, meet, send frames and a file, hold back, move and
  * close. Whatever failed: what could not be had is had the next time, frames keep their order, a
  * file that was sent well is whole, and nothing leaks. */

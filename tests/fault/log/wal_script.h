@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A life of a log in steps, with what it has promised after each: run it over a disk that fails or
  * loses power at any call, then ask whether what is found was promised. */
 #ifndef TESTS_FAULT_LOG_WAL_SCRIPT_H

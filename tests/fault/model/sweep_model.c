@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory ends at every place. The model takes it from arenas only, so an arena of one block is
  * filled until n bytes are left, for every n that is too small, and each call must answer out of
  * memory with its outputs untouched; the table of names is swept by failing mallocs. */

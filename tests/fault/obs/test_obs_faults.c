@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation or file call of the observers fails. None of them may take the process with
  * it: a line may be lost, and then it is counted. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory ends at every place of the operator's tables, readers and writers, and of a whole one that
  * is opened and closed. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory core with each allocation failing in turn: the answer says so, nothing has changed,
  * and a lease still ends. */
 #include "../../unit/prim/memory/desk.h"

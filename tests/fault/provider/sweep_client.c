@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails while a client makes calls of every kind and a List, at a provider
  * whose allocations fail as well. Whatever failed: what was started ends once, nothing leaks, what
  * was done is not called unsent, and a List that ends well is whole. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory ends at every place of a book's life. Whatever was refused for it has changed nothing, and
  * the changes say what the book says. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory ends at every place of a List and of a record that is written. */
 #include "lib/fault_alloc.h"
 #include "lib/test.h"

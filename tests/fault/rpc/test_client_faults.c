@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails while a channel with two connections makes calls of every kind, is
  * refused, follows a leader, retries, and closes. Whatever failed: what was started ends once,
  * nothing leaks, nothing that may have been applied is called a "no", and a call that ends well has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, wherever it is, while a call goes from a client through a follower to
  * the leader: one message or many, decoded on the way or not, with a leader that reads or holds.
  * The client may hear "was not" only when no message of the call reached the leader's handler: what

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails while a server is opened, serves calls of every kind, refuses some,
  * drains and closes. Whatever failed: every call that began is done once, nothing leaks, nothing
  * is kept, and the server closes. */

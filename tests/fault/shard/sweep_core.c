@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory ends at every place of what the core is told: the event did not happen, or what is lacking
  * is made good when it is told again. The half that acts is swept in tests/unit/shard. */
 #include "lib/fault_alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation of the shard's tables and of a decision fails once: the call says so, what there
  * was is what there is, the same call then succeeds, nothing leaks. And a decision's scratch ends
  * at every place. What "is" means is asked of an engine that is opened for the question alone. */

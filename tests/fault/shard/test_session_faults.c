@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails while sessions are opened, talk, are replaced and end, on both sides of
  * the network. Whatever failed: what was opened is closed, every blob that was asked for is
  * answered once, no byte stays charged, nothing leaks. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of etcd's API while memory runs out: of KV and Txn from the bytes to the command and from
  * the state to the answer, of Watch from the request to the last event, of Lease to the command.
  * Applying is not here: it ends the process rather than differ from other replicas (keys.h). */

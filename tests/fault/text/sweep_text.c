@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in everything of text that allocates; jansson's own
  * allocations are counted, too, because text/json.c hands it malloc through its own code. After
  * each failure: the answer says out of memory and nothing else, outputs are untouched, nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, while two joined connections talk: nghttp2's own
  * allocations are among them, for it takes its memory from us. After each failure: some call said
  * out of memory, every stream that was told is closed at most once, and nothing leaks. */

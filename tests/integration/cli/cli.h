@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the two programs for the tests of the command line, with a clean environment. */
 #ifndef TESTS_INTEGRATION_CLI_H
 #define TESTS_INTEGRATION_CLI_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl cert: every identity of the design, asked for twice, shown, renewed, rotated. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration of real processes: sources, precedence, refusals, the reference in the docs. */
 #include <stdio.h>
 #include <stdlib.h>

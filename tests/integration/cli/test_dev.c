@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster dev as a process: start, pages, signals, reload, and everything that can be in its way;
  * without its replicas, which tests/integration/fleet has. */
 #include <fcntl.h>

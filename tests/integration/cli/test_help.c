@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Help, version, completion and wrong command lines of both programs. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names and the hidden commands of the programs we stand in for (workers.md 15, 24.11). */
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Completion in the shells it is for, and the manual pages before the program that prints them.
 
 usage: test_shells.py MUSTER MUSTERCTL SCRIPTS [NAME]    (prints TAP)

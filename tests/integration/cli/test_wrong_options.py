@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Wrong options end a role before it makes a data directory or binds a port.
 
 usage: test_wrong_options.py MUSTER    (prints TAP)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that does what it is told over <muster/coord.h>: one command a line in, one line of
  * JSON out.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes that hold claims (actor.c), told what to do; and TAP."""
 import json
 import os

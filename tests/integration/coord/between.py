@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A gRPC server that stands before a real etcd and hands everything on, except what a test wants lost, held or changed.
 
 hook(method, request bytes, forward) -> reply bytes, or raises Refuse(status, text); `forward()` asks the real one.

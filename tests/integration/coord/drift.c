@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process whose CLOCK_BOOTTIME is slow: where an honest clock counts 100 + DRIFT_PERCENT (of its
  * environment), it counts 100. Linked into a program, this is the clock its libraries find. */
 #include <stdint.h>

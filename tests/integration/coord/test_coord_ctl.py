@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """musterctl coord over a real store: every command, every exit code, and a command that is stopped in time.
 
 usage: test_coord_ctl.py MUSTERCTL [URL [NAME]]    (prints TAP; without URL: a directory of its own)

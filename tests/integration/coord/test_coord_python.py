@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The ctypes binding of examples/python over real stores: every call of it, and what it raises.
 
 usage: test_coord_python.py LIBMUSTER BINDING_DIR [URL... [-- NAME]]    (prints TAP)

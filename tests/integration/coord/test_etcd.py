@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The etcd store over a real etcd: what Part D says of it (P01-P09), and what only its server can show.
 
 usage: test_etcd.py ACTOR PROTOC PROTO_ROOT [NAME]    (prints TAP)

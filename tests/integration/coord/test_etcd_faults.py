@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The etcd store while members die, stop and are cut off: never two holders, told in time, no tight loop.
 
 usage: test_etcd_faults.py ACTOR PROTOC PROTO_ROOT DRIFTING [--long] [NAME]    (prints TAP)

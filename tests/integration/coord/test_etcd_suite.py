@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The conformance suite over real etcd members; several parts of it at once, because most of it is waiting.
 
 usage: test_etcd_suite.py CONFORMANCE MEMBERS [--full] [--faults] [PART...]    (prints TAP)

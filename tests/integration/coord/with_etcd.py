@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a command beside real etcd members; a word {url} of it becomes their URL.
 
 usage: with_etcd.py MEMBERS COMMAND...

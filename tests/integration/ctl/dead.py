@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses at which nobody listens, nor will: their ports stay taken as long as the test runs."""
 import socket
 

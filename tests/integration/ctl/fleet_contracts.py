@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contracts of the coordinator as Python messages, and a server with canned answers over them.
 """
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On a machine that stands still a short time-out is up, rightly, while an attempt is still under way."""
 
 

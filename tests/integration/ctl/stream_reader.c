@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a stream of a coordinator through musterctl's remote.h, for test_ctl_canned.py:
  *   stream_reader [--coordinator A,B] ... [REFUSE]     takes the options of musterctl's commands
  * Prints the size of each chunk of SnapshotSave, then the error's name and its note. With REFUSE it

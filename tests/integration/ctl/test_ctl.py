@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """musterctl against real coordinators: what it shows is what they hold, and every exit code is driven.
 
 usage: test_ctl.py MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """musterctl against a coordinator whose every answer is known: Python's grpcio with canned answers.
 
 usage: test_ctl_canned.py MUSTERCTL STREAM_READER PROTOC PROTO_ROOT [NAME]    (prints TAP)

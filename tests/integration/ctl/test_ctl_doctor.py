@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """musterctl doctor: every finding is driven, by real coordinators where they can be made unwell, else by canned answers.
 
 usage: test_ctl_doctor.py MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

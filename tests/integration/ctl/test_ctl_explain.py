@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """musterctl explain: what is said of a Need, a machine and a worker stands on what the fleet answers, here canned.
 
 usage: test_ctl_explain.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

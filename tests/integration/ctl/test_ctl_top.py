@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """musterctl top: one picture for a script, and the live screen in a terminal of its own, against canned answers.
 
 usage: test_ctl_top.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real Chromium without a driver: the DevTools protocol over two pipes, with nothing but Python.
 
     with Browser(directory) as browser:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard of a live `muster dev` in a real Chromium: every view, wide and narrow, live numbers, filters, links, the
 keyboard, one action without the token and with it. Nothing on the console, no request to anybody else.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`muster dev --chaos`: parts die and stand still, one at a time, the fleet heals, and everybody is told; demand moves by itself
 until its file is edited; Ctrl-C leaves nothing, also while a part stands still. Without chaos: the banner begins with the
 dashboard, no log line divides it, and the demo fits into 100 MB.

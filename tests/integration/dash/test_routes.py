@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard over plain HTTP: every route, who may act, and what hostile clients get."""
 import concurrent.futures
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random requests of one generator to two servers of the etcd API; their answers must be the same.
 
 A sequence is data: it says everything by numbers counted from where it begins (revisions from the base, leases by their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Debian's etcdctl and python3-etcd3 are asked to do, and what must come of it: the cases of D14.
 
 Each is a function of a Target and runs unchanged against real etcd, so that what is expected here is what etcd does.

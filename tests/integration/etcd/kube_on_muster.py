@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A real kube-apiserver that keeps its objects in three coordinators (tier T4): create, list with paging, watch,
 conflict, delete; replicas restarted under it, one after another; no event missed.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams of etcd's API, by a stock gRPC client: what is asked, and what has come so far."""
 import queue
 import threading

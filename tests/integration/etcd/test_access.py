@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Who may what by etcd's API: certificates of an authority of the store's own, mapped to prefixes; on every replica,
 so also of calls that are passed on."""
 import os

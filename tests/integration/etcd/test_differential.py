@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Real etcd and the coordinators' etcd API, asked the same random things (differential.py).
 
 usage: test_differential.py MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME] [--long] [--seed=N]    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Unmodified clients (drives.py) on the coordinators' etcd API, or on real etcd.
 
 usage: test_drives.py MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME] [--real]    (prints TAP)

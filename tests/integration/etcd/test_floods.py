@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What is thrown at the port of etcd's clients: bytes that are no HTTP/2, frames at every limit, more writes than are
 taken at once. A neighbour's calls go on; each call is answered by name."""
 import collections

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A write that a follower forwards, whose answer is lost with the connection to the leader.
 
 A TCP proxy at each replica's advertised address holds the leader's answer back and then resets the connection. Envoy and

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How much of the past a coordinator keeps: by time, by revisions, and what a client compacts."""
 from etcds import COMPACTED, PATIENT, Client, Etcds, check, refused, run_cases, wait_for
 

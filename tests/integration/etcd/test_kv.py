@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """D12 of spec/coordination.md by a stock client: keys of one replica, at both of its ports; with --real of a real etcd,
 so that what is expected is what etcd does.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """D13 of spec/coordination.md, leases, by a stock client: on real etcd as far as it goes, and on the coordinators.
 
 C10's incidents of leases: a list with entries that cannot be revoked (V08), what is left of a lease starting anew with

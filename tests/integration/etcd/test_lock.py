@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """etcd's Lock and Election services (C6) by a stock client: on real etcd, and on the coordinators.
 
 What both do is in COMMON. The coordinators alone: a lock is not given to who has lost its key (C6's rule, which etcd 3.4

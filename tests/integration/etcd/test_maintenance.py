@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Cluster, Maintenance, Auth and the pages of three coordinators: C6, by a stock gRPC client.
 
 usage: test_maintenance.py MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """etcd's API of three replicas: any of them is asked, some of them die."""
 import signal
 import threading

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """D13 of spec/coordination.md, watches, by a stock client: on real etcd as far as it goes, and on the coordinators.
 
 C10's incidents of watches are here by the cases that would have shown them: progress that overtakes events (U11), going

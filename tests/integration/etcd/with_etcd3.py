@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What Debian's python3-etcd3 is asked to do (X09), on a server that is there.
 
 usage: with_etcd3.py HOST PORT MEMBERS

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program beside three coordinators, with their etcd endpoints as its last arguments; with --kills each
 coordinator in turn is killed and started again while it runs (X07).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coordinators as real processes on loopback addresses of this test's own, and a stock gRPC client.
 
 usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME [DISK_SHIM]] [--long]    (prints TAP)

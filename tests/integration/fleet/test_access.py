@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Who may call what: every kind of certificate against every method of both contracts (wire.md 2 and facts T2, T4
 to T12 of its 9.5, design.md 5), and certificates that change under a running coordinator.
 

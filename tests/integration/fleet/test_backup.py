@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Backups of real coordinators: the facts D1 to D3 of coordinator.md 20.6, the drill, and kill -9 at every step."""
 import io
 import json

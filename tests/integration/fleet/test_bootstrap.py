@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Bootstrapping a cluster with real processes: with more than one replica neither silence nor DNS does it."""
 import os
 import shutil

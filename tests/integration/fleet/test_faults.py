@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Three coordinators under load, and what breaks: after each fault nothing acknowledged is lost, no read was stale, and
 the states are equal.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Bad input for coordinators: what is too large, cut off or nonsense on each port, and data directories that are
 damaged, too new or another cluster's. Each is refused in words, nothing is lost, and everybody else is served."""
 import glob

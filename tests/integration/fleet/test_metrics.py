@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every number of the coordinator, with each of its labels, is driven above zero; and its events and audit lines.
 
 A metric that nothing moves is a promise nobody kept. `WANTED` is docs/observability.md once more: a name or label that

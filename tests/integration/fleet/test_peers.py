@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Raw HTTP/2 peers against the leader of three coordinators: many open streams, metadata by reference, answers that are
 never read. Judged by bytes and by the term: the leader's resident memory grows by a bounded amount, no replica sees an
 election, and writes through the leader succeed meanwhile and afterwards."""

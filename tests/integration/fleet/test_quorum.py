@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Forming a quorum with real processes: the facts J1 to J4 of coordinator.md 20.5, and what belongs to them."""
 import os
 import shutil

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every method of both contracts by a stock client, against three coordinators: facts R1 to R12, N2 to N4, K1 and K2 of
 coordinator.md 20 and S3 to S9 as they are seen from outside, its section 21, and the statuses of wire.md 4.
 

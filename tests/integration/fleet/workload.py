@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A load over the coordinators, and the judgement afterwards.
 
 Writers assign domains, each once; another enters providers, and readers list those. At each Workload.judge the load

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* k8s:// before a real kube-apiserver: D11, Q01 to Q11. One second is the backend's grain, so each
  * wait here is a few seconds long; what is asserted of time are lower bounds only. */
 #include <dirent.h>

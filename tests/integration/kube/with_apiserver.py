@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a test program beside a real API server: with_apiserver.py PROGRAM [ARGUMENT...]
 
 {url} in an argument becomes the URL of a store there.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replicas as real processes, a workload over them, and the judgement afterwards.
 
 What every test of this folder demands in the end (Workload.judge): all replicas hold the same state,

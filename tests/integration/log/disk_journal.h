@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A record of every call by which a process changes files, from which power.py makes the disks that
  * a power cut at any moment could have left.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded into a replica: makes its disk fail, its life end at a chosen call, or every change of
  * its files known. It counts the calls that change files; everything else is untouched.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* muster with only what the log's tests run, over the log with its planted bugs: the environment's
  * MUSTER_TEST_MUTANT names the one that is on. */
 #include "common/program.h"

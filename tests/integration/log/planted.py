@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Each case of this folder must be red with the bug that planted.txt names for it.
 
 usage: planted.py MUSTER_MUTANTS DISK_SHIM MUSTERCTL [PART OF A LINE]    (prints TAP)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a power cut leaves of a disk, from the journal of all that was done to it (disk_journal.h).
 
 Content that was synced survives. A write that was not is lost, kept or torn, each on its own. A name is

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Replicas are killed, paused, restarted and starved under load.
 
 usage: test_log_kills.py MUSTER DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)

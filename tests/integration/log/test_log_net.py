@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Replicas on hosts of their own (network namespaces), and networks that break.
 
 usage: test_log_net.py MUSTER DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)

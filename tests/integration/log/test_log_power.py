@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The power of all three replicas goes at once, at any moment: what was acknowledged is there afterwards.
 
 A life of the cluster is recorded call by call (disk_journal.h). Then, for chosen steps of it, the disks are

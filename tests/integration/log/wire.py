@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wire to a replica's Raft port that keeps what went through it and can be held: then nothing arrives until
 it is let go, and nothing is lost. What the replica says itself does not pass here; it dials the others."""
 import socket

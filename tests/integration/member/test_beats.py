@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """workers.md 24.1 and 24.2 over real coordinators: rollout's Beat as an unmodified worker sends it."""
 import time
 

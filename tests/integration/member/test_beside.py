@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What stands beside membership in a real coordinator: the development CA, events, the ledger, a reload, giving up,
 musterctl (workers.md 24.6, 24.7, 24.11, 24.13)."""
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Who falls silent, over real coordinators (workers.md 24.2 to 24.4). How long it takes is no verdict here: a machine that
 stands still makes it longer; tests/unit/member has the numbers."""
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Registered workers of real coordinators: partitions, work, orders, copies (workers.md 24.1, 24.2, 24.9, 24.16)."""
 import json
 import os

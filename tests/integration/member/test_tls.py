@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The workers' listener: mTLS always, with the run's development CA (workers.md 24.1: 20, 26-28; 24.13: 189-191, 196)."""
 import os
 import resource

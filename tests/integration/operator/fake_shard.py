@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A shard that says what a test wants and remembers what it heard: on grpcio, from the contract.
 
     with FakeShard() as shard:

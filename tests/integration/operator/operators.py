@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`muster operator run` beside a real shard and a provider.
 
     with OperatorWorld(machines=40) as world:

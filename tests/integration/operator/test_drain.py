@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A machine is given away when its operator has drained it or the grace has ended: with the processes that ship, a slow
 drain command, kill -9 of operator and shard, and an operator that does not report its drains (the original's)."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """muster operator run in a Kubernetes cluster: a real API server, a real shard, a provider on grpcio.
 
 usage: test_kube.py MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The whole loop, all of it ours: a provider, a shard, two operators and a coordinator, each killed (-9) in turn.
 
 With demand at rest a kill changes nothing: the same machines stay where they are. With demand that just changed it is met

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`muster operator run` with the file source, before a real shard: demand, blobs, node states, reclaims, kills, TLS."""
 import json
 import os

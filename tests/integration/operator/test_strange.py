@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`muster operator run` before a shard that a test plays: graces that end, orders given twice, frames nobody should send."""
 import os
 import re

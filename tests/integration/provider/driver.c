@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard's client of a provider, by hand: lines in, lines out. Lists are decoded on a thread of
  * their own, as the shard does.
  *

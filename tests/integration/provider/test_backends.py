@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The process and the command backend of `muster provider run`: real processes that outlive it, scripts that misbehave.
 
 usage: test_backends.py DRIVER MUSTERCTL PROTOC PROTO_ROOT MUSTER EXAMPLE_SCRIPT [NAME]    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The shard's client of a provider against one on grpcio: every call, every end, lost replies, TLS, death, long Lists.
 
 usage: test_client.py DRIVER MUSTERCTL PROTOC PROTO_ROOT [NAME] [--long]    (prints TAP)

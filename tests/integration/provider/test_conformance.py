@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The rules every provider keeps: wire.md 9.2 (P1 to P7) and 9.3 (B1 to B16), by a stock gRPC client.
 
 usage: test_conformance.py DRIVER MUSTERCTL PROTOC PROTO_ROOT [NAME] [--muster=PROGRAM]    (prints TAP)

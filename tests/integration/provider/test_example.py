@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """examples/python/provider.py, as a user would start it: it keeps the contract, and all it said survives kill -9.
 
 usage: test_example.py DRIVER MUSTERCTL PROTOC PROTO_ROOT EXAMPLE [NAME]    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The reference provider as a process: killed under load and at any disk call, damaged, attacked, reloaded, under TLS.
 
 usage: test_host.py MUSTER MUSTERCTL PROTOC PROTO_ROOT DISK_SHIM [NAME] [--long]    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`musterctl provider verify` against a provider that keeps the contract, and against many that break one rule of it.
 
 usage: test_verify.py DRIVER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Forwarding from a follower to the leader over real sockets, with real certificates: the leader
  * judges whom the call came from, never the replica that passes it on.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Hostile peers over real sockets: what they cost the server, and whom.
 
 usage: test_hostile.py ECHO_SERVER [PART OF A CASE'S NAME]    (prints TAP)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a turn gathers for one connection may be more than its socket's bound, though no stream of
  * it is full, and the kernel may take that bound whole at once. The rest follows all the same. */
 #include <string.h>

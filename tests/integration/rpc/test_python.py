@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Python's grpcio against our server: what a stock client sees.
 
 usage: test_python.py ECHO_SERVER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Our client against Python's grpcio server, plaintext and mTLS.
 
 usage: test_python_server.py ECHO_CLIENT MUSTERCTL [NAME]    (prints TAP)

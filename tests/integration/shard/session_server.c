@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sessions and the inspection over the real operating system, before an owner that does what
  * the rows of a roll-up ask for. For tests/integration/shard/test_sessions.py.
  *

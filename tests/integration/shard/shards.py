@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real shard, a provider and operators on grpcio, all processes and streams of their own.
 
     with World(machines=40) as world:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """With every coordinator dead the shard does everything; with them alive it reports, obeys and follows."""
 import os
 import subprocess

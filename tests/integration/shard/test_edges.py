@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The shard's edges: every metric, identities under TLS, garbage from providers and operators, switches."""
 import os
 import signal

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A shard that must not act: fenced by a newer process, without its data directory, or paused by SIGHUP."""
 import os
 import shutil

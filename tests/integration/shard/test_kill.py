@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 at any moment: the next start finds everything in the provider's List and acts twice on nothing."""
 import random
 import shutil

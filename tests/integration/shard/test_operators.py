@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Operators of a real shard: garbage, one that never reads, one that was away, all of them at once."""
 import grpc
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """No domain gets a second owner unseen: not when its unassignment dies with a leader, not when a live shard is removed, and
 shards that own the same machines are found."""
 import json

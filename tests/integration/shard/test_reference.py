@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The closed loop with our own provider: demand becomes its machines, also when it is killed on the way."""
 from shards import MUSTER, PROTO_ROOT, PROTOC, World, check, need, run_cases, wait_for
 from provider import STATES

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A foreign operator (grpcio, from the contract) on the shard's sessions: every frame both ways, wrong identities,
 garbage, a stream that never reads. What needs a clock or a budget is in tests/unit/shard.
 

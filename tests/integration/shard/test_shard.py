@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The shard as a process: it buys, drains and gives back, and says so to everybody."""
 from shards import CONFIGURED, World, check, need, run_cases, wait_for
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a person on call sees: a provider that is away, a disk that refuses, machines that rest, needs that lack."""
 import json
 import os

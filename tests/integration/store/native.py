@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs commands over muster://, beside real coordinators.
 
 usage: native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT REPLICAS [--full] [--faults=KIND,...] CONFORMANCE [PART...]

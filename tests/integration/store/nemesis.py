@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong with replicas while something else is tried: the leader, mostly, is killed, stopped, cut off in one
 direction, or has no room on its disk, again and again. Each spell is short, and is over before the next begins.
 

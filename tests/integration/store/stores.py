@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store of real coordinators, by a stock gRPC client: what the tests here share.
 
 usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)

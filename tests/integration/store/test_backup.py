@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Backups of a store that is written to while the log takes snapshots of its own: each waits its turn, none is refused."""
 import os
 import subprocess

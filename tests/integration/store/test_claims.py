@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every call of muster.v1.Coordination but Watch, against three coordinators: spec/coordination.md A2 to A8 as they are
 seen from outside.
 

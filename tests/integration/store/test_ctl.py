@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """musterctl store against three coordinators, and a backup of the store restored."""
 import json
 import os

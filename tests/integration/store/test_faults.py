@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The store while its leaders are killed: what was answered stays, a lease that is renewed never ends, who waits gets its
 slot, a watch that goes on from where it was has no gap and no repeat."""
 import threading

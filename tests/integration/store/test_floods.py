@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Clients that ask for more than their part of three coordinators: a flood of writes, watchers that never read, a storm
 of renewals. Each is bounded and told so by name; memory stays within a bound; another client's calls all succeed
 meanwhile."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Leases while leaders are killed and stopped: none ends before its TTL after the sending of the last renewal that was
 answered, and each ends when the store's own clock says so. Who looks is not who holds.
 

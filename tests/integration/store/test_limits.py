@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every limit of spec/coordination.md A2 by raw gRPC: one less, the limit itself, one more. What is refused is named, and
 changes nothing."""
 import json

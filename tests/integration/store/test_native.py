@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """muster:// through the Python binding: what only this store promises, with leaders killed and stopped.
 
 usage: test_native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT LIBMUSTER BINDING_DIR    (prints TAP)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A cluster that lost history: no store id, revision or fencing token of the lost one is handed out again, and replicas of
 the old cluster join the new one after `muster coordinator rejoin`."""
 import os

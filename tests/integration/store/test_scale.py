@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Crowds against three coordinators: who waits for one group, leases that end together, keys snapshotted while they are
 written. `make test` runs a small size; `--long` the one that issue 8 names, and there the longest turn of each loop is
 compared with 10 ms of its thread's CPU. Figures are printed either way.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Watch of muster.v1.Coordination against three coordinators: spec/coordination.md A9.
 
 The cases share one cluster and use keys of their own."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A coordinator that says what a test wants and remembers what it heard: on grpcio, from the contracts.
 
     with FakeCoordinator(authority) as coordinator:

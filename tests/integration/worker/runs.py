@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`muster worker run` as processes.
 
     with World() as world:

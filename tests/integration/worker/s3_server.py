@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small object store that speaks S3, for tests: GET and PUT of objects with ETags and conditions.
 
 It knows nothing of the code it tests: signatures (AWS Signature Version 4) are computed here anew from what came over the

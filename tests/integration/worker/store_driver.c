@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One owner of a partition of a checkpoint store, as a process: claims, then obeys lines.
  *
  *     store_driver URL PARTITION TOKEN WORKER

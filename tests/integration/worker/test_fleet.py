@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real coordinators and real workers: who owns what, and that totals are those of a run that nothing disturbed.
 
 Timing is generous: a machine that stands still for seconds must not turn a live worker into a dead one while the test does not

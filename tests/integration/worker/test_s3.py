@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checkpoint store of workers over S3, before a server that checks every signature itself (s3_server.py).
 
 usage: test_s3.py STORE_DRIVER    (prints TAP)

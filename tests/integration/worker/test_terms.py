@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a worker and its coordinators agree on at Register: fence times, and one process for each worker id.
 
 The worker's file and the coordinators' file may differ. The cut worker must stop by the shorter time: the coordinators give its

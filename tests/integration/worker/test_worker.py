@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker process before a coordinator that says what the test wants: cases of workers.md 24.5, 24.14 and 24.15."""
 import glob
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Go's clientv3 with its concurrency package (Mutex, Election, STM) against the endpoints of its arguments: X06 to X08
 // of the specification, as TAP. Built from Debian's own sources of etcd 3.4 (scripts/interop-clientv3).
 package main

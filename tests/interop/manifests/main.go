@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads Kubernetes manifests as an API server of today does, by its own types, and strictly: a field that does not exist, is
 // given twice or has the wrong type is an error. Prints a line for each object; exits with 1 if one was refused.
 package main

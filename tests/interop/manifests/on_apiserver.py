@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What deploy/ has for Kubernetes before a real kube-apiserver: the commands that we document work; every object is taken,
 strictly and without a word of warning, in a namespace that lets restricted pods in and no others; so are the pods and volume
 claims that the workloads would make; the operator's account may do what it must, and no more.

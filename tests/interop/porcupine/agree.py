@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Two judges of the same histories: ours and porcupine. They must agree on every one that both can judge.
 
 usage: agree.py PORCUPINE CHECK [good=N] [bad=N] FILE...     (a folder stands for the files in it)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judges histories with porcupine: the calls on each key and on each group, as tests/history/README.md writes them down.
 //
 //	porcupine FILE...     prints a line for each file: FILE keys good|bad|unknown slots good|bad|unknown

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of an asyncio client, as TAP; each is a coroutine whose first line of text is its name."""
 import asyncio
 import sys

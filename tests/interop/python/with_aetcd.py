@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """aetcd on the endpoints of the arguments: what its users do, each case at another replica where it can be."""
 import asyncio
 import sys

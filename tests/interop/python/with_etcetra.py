@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """etcetra on the endpoints of the arguments; its locks are those of the Lock service, which etcd's server keeps itself.
 
 It reads serializable and nothing else, so what was written is looked for where it was written.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Proof that an assertion holds the line: runs a misuse in a child and expects it to abort. */
 #ifndef TESTS_UNIT_BASE_DIES_H
 #define TESTS_UNIT_BASE_DIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd/muster/dev_chaos.h: one misfortune at a time, and none before the last victim was heard of again. The processes are
  * rows of a table here. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd/muster/dev_demand.h, in virtual time: an edit is reported within two seconds of it, however
  * long it is until the next move. */
 #include <stdio.h>

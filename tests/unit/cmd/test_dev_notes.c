@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd/muster/dev_notes.h: lines are added, and a file that begins anew says that others were there. */
 #include <stdio.h>
 #include <string.h>

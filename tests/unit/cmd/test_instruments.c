@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd/common/instruments.h: a process that has only begun to open its parts never says that it is ready. The health is a
  * double that looks at the order of things. */
 #include "common/instruments.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One option of every kind and every flag, for the tests of conf. */
 #ifndef TESTS_UNIT_CONF_TABLE_H
 #define TESTS_UNIT_CONF_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/prng.h"
 #include "conf/units.h"
 #include "lib/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The client against whole coordinators in a virtual world: reports, instructions, leaders that
  * change, and a shard that is asked for nothing but its view. */
 #include "coordclient/coordclient.h"

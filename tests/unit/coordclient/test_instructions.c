@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Terms and ids: wire.md 3.1 and facts F1 to F3. */
 #include "coordclient/instructions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dash/history.h: the ring keeps the newest, in order, and says what it does not know. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole coordinators in a virtual world: replica, service and server on each of up to three hosts,
  * and clients that call one node and write down what it says. */
 #ifndef TESTS_UNIT_FLEET_SERVICE_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a leader does for a replica that asks for its place: each rule as a row, then whole stories
  * in which every step is carried out. */
 #include "fleet/admit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers by request id: in themselves, and in the machine, where a repeat changes nothing,
  * wherever it is applied. */
 #include "fleet/answers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* meta.json, tar and the archive made of them: golden bytes, the table of coordinator.md 6.6, and
  * every cut. */
 #include <stdio.h>

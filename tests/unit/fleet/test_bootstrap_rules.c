@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may bootstrap a cluster: tables of every case, then random founders and promising replicas
  * that crash, lose disks and are started twice. */
 #include "fleet/bootstrap_rules.h"

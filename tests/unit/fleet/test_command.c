@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands and times as JSON: the bytes of coordinator.md section 4, and what a reader forgives. */
 #include <stdio.h>
 #include <string.h>

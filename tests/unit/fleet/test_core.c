@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of the tables, row by row: coordinator.md section 5, the facts S1 to S10 of section 20,
  * and the limits that are ours. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leader's soft state: which report is newer, what goes out in which order, who is silent. */
 #include <stdio.h>
 

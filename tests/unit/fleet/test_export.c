@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of whole coordinators as files and streams, in virtual time: who exports and when, what
  * a failing disk costs, and what a reader who does not read is told. */
 #include <stdio.h>

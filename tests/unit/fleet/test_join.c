@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica's ordinal, and when it asks for its place: tables, then random lives. */
 #include "fleet/join.h"
 

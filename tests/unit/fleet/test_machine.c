@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables as a state machine: commands in, replies out, snapshots and restores through the
  * interface of the log. */
 #include <stdio.h>

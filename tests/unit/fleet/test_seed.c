@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --bootstrap-state: what a seed may say, and what is said of one that is wrong. */
 #include "fleet/seed.h"
 #include "lib/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One coordinator: the test facts of coordinator.md 20.2 and 20.3 and every row of wire.md 4.2 that
  * is the service's, over virtual I/O with a real log. */
 #include "service_rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may ask what under TLS: wire.md 9.5 as far as it is the coordinator's, and the whole of its
  * methods against every kind of certificate. */
 #include "service_rig.h"

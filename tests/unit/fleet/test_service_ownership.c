@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Domains between two owners, and shards that own the same machines: design.md section 6. */
 #include "service_rig.h"
 

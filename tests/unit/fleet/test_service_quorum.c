@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three coordinators: who answers, what a new leader knows, what a cut one may not say. */
 #include "service_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state as JSON: golden bytes, what a reader forgives, what it drops and says, and that writing
  * and reading give the same tables wherever the bytes are cut. */
 #include <stdio.h>

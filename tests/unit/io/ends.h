@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two ends of a connection as a test sees them: what came, how it ended, what to do when. */
 #ifndef TESTS_UNIT_IO_ENDS_H
 #define TESTS_UNIT_IO_ENDS_H

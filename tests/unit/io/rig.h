@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A real loop for a test: opened, run until something is true or far too much time went by, closed,
  * with every file it opened closed again. */
 #ifndef TESTS_UNIT_IO_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The small authority: made once, found again, never overwritten; leaves kept, renewed, judged by
  * the openssl command as a foreign reader. */
 #include "io/cert.h"

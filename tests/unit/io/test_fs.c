@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The promises of io/fs.h, checked over the kernel's file system and over the simulated disk: what
  * is proved about code on the one holds on the other. */
 #include "io/fs.h"

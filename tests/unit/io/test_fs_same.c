@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random calls on the kernel's file system and on the simulated disk, side by side: every answer
  * and every byte read must be equal. The few names are chosen so that calls meet often. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP server, seen through raw sockets and through curl. */
 #include "io/http.h"
 

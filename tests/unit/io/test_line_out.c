@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "io/line_out.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "io/process.h"
 #include "io/process_look.h"
 #include "io/signals.h"

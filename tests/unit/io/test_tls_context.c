@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Certificate files: what loads, what is refused with which words, and what a reload may change. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who a certificate names: what is read, what is refused, and which URI counts. */
 #include "io/tls_identity.h"
 

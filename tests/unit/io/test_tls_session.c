@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS without sockets: the certificate matrix in memory, then the ways of bytes. */
 #include <string.h>
 

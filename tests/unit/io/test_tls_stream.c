@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS streams over real sockets, in what is particular to them: refusals, cuts, silence, garbage.
  */
 #include <netinet/in.h>

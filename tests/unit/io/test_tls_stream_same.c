@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every test of plain streams again, with TLS between the two ends; but for those that speak to a
  * raw socket or count what a cut looks like, which test_tls_stream.c has in TLS's own terms. */
 #include "unit/io/tls_everywhere.h"

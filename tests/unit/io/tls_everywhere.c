@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #define TLS_EVERYWHERE_ITSELF
 #include "unit/io/tls_everywhere.h"
 

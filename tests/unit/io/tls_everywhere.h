@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Put before a test of plain streams, makes every dial and every listener of it speak TLS: the
  * rules of io/net.h are the same for both, so the same tests must pass. */
 #ifndef TESTS_TLS_EVERYWHERE_H

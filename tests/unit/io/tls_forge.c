@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/io/tls_forge.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates no honest issuer makes: wrong dates, NULs in names, a hundred names, foreign
  * roots. Made with OpenSSL directly, so that the code under test does not also make its own
  * evidence. */

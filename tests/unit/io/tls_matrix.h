@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The certificate matrix: who meets whom, who refuses, and why. Run in memory and over sockets. */
 #ifndef TESTS_TLS_MATRIX_H
 #define TESTS_TLS_MATRIX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two sessions joined back to back in memory, and what became of each. */
 #ifndef TESTS_TLS_PAIR_H
 #define TESTS_TLS_PAIR_H

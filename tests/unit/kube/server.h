@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An API server that says what a test told it to: one raw answer per request, in order, whoever
  * asks. On loopback, plain http. */
 #ifndef TESTS_UNIT_KUBE_SERVER_H

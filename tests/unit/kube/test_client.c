@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kube/kube.h, one call at a time, before a server that answers oddly. */
 #include <pthread.h>
 #include <stdio.h>

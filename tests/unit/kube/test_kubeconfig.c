@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kube/config.h and kube/yaml_tree.h: what a kubeconfig says, and what is refused. */
 #include <stdio.h>
 #include <stdlib.h>

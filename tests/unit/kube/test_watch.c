@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kube/kube.h: watches that go on where they were, and those that cannot. */
 #include <pthread.h>
 #include <stdio.h>

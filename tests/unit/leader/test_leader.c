@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A service of one method over a replica and calls that do as they are told. */
 #include "leader/leader.h"
 

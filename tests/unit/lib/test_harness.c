@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bench itself: a harness that cannot kill, pause, cut or fill would prove nothing. */
 #include <fcntl.h>
 #include <signal.h>

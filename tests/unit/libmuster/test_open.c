@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which store a URL names, and the two that wrap any other. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that are peers and nothing above, over virtual time or over real sockets, and a stranger
  * whose every byte the test decides. What a node is told is written down. */
 #ifndef TESTS_UNIT_LOG_PEERS_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole replicas with a small state machine, over virtual time or over real sockets and files, and
  * clients whose every answer is written down. */
 #ifndef TESTS_UNIT_LOG_REPLICA_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames as bytes: each kind there and back, the bytes themselves, and everything that is wrong. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of docs/raft-guards.md, each case a situation of a leader. Replica n has identity n;
  * the leader is 1; everything is committed up to 100. */
 #include "log/members.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each rule of membership as it is, and with its mutant, removed. */
 #include <stdio.h>
 

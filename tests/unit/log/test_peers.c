@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that speak with each other: connecting, back-off, queues, holding back, moving, silence. */
 #include <stdio.h>
 #include <stdlib.h>

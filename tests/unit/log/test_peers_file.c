@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file over the bulk lane: whole, held back, broken off; and the control lane beside it. */
 #include <string.h>
 

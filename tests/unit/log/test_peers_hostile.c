@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whoever else finds the port: refused, logged with the reason, counted, and nobody is harmed. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replicas over real TLS: who may speak, and what the port does with everybody else. */
 #include <string.h>
 

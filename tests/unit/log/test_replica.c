@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A replica as its owner sees it (log/log.h): one alone, and three. */
 #include "replica_rig.h"
 

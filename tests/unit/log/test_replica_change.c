@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Members: joining, promotion, removal, addresses, handing over, and the cluster level. */
 #include "replica_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The classic ways to be wrong, each built up by hand: who is cut off, whose clock runs slow, whose
  * disk is late, when the power goes. In virtual time. Each also runs with the planted bug it is
  * for. */

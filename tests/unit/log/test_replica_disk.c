@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the disk does to a replica: errors stop it, old entries are read back, states that differ
  * are found. */
 #include "replica_rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals: what is refused and why, and when done, not done and don't know are said. */
 #include "replica_rig.h"
 

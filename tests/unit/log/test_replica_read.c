@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads: as new as everything acknowledged before, and only while this replica leads. */
 #include <string.h>
 

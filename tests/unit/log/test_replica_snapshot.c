@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots of whole replicas in virtual time, and over real sockets, files and threads. */
 #include "replica_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One leader over one membership, with time in the hand: the core as the service drives it. Every
  * command goes through its bytes. */
 #ifndef TESTS_UNIT_MEMBER_RIG_H

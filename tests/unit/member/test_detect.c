@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/core/detect.h: what workers.md 24.2 and 24.3 say of a detector, by their numbers. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Epochs, hand-over, fences: who owns what. Numbers are those of the specification's test cases
  * (workers.md, section 24.9), and of its example of twelve partitions. */
 #include <stdio.h>

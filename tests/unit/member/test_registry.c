@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The registry: standings, incarnations, failures. Numbers are those of the specification's test
  * cases (workers.md, section 24). */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/core/ring.h: the vectors of the specification, and what must hold of any ring. */
 #include <inttypes.h>
 #include <openssl/evp.h>

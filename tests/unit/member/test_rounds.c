@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoint rounds. Numbers are those of the specification's test cases (section 24.10). */
 #include "rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work items. Numbers are those of the specification's test cases (section 24.16). */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A strict reader of the Prometheus text format 0.0.4, for tests: what it accepts, a scraper
  * accepts. It also refuses what a scraper would let pass but we never mean: samples without HELP
  * and TYPE, a family in two places, a series twice, buckets that shrink, counts that disagree. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Children that die on purpose, and what they say. */
 #include "obs/crash.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pages, asked over HTTP, with a loop and a clock that the test moves. */
 #include "obs/health.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Roll-ups against a slow model: requests are kept in a list, and every row is added up anew, in
  * whole milli-units, from that list. 10,000 worlds of up to 40 steps; MUSTER_WORLDS: more. */
 #include <stdio.h>

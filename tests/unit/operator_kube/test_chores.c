@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* operator/kube/chores.h: each wish is done, the newest counts, and nothing is done twice at once.
  * */
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* operator/kube/follow.h: what is told of a list that ends, breaks off or is forgotten, in order.
  * */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* operator/kube/objects.h: what a pod asks for, and what is shown of machines. */
 #include <math.h>
 #include <stdio.h>

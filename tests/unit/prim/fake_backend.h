@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A backend for tests of prim/: it grants what is asked, holds nothing, and does what it is told
  * before it answers. */
 #ifndef TESTS_UNIT_PRIM_FAKE_BACKEND_H

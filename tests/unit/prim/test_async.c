@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls started now and answered later, in the caller's own loop. */
 #include <poll.h>
 #include <unistd.h>

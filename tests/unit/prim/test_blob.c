@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lease as bytes, and what becomes of it in another process. */
 #include <stdlib.h>
 

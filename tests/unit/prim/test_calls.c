@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What prim/ does around a backend: refusals before any I/O, retries, handles, closing. */
 #include <sys/wait.h>
 #include <unistd.h>

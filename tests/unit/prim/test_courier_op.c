@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A courier's calls over a channel that answers as it is told. */
 #include "prim/courier/op.h"
 

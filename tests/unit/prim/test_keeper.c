@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keeper's threads over a backend that does as it is told. The clock is turned by the test, so
  * that "before the store's deadline" is exact; waiting for a thread has no upper bound but the
  * test's own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a lease is renewed and when it is lost, with time as an argument. */
 #include "base/prng.h"
 #include "lib/test.h"

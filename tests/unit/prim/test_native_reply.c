@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What muster:// makes of a call that did not end well. */
 #include "lib/test.h"
 #include "prim/native/reply.h"

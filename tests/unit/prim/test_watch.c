@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches of a store, and waiting for a slot, which is a watch too. */
 #include <poll.h>
 #include <unistd.h>

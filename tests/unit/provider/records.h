@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines for the tests of src/provider: one with everything, and bytes made of fields by hand. */
 #ifndef TESTS_UNIT_PROVIDER_RECORDS_H
 #define TESTS_UNIT_PROVIDER_RECORDS_H

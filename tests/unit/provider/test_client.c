@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The client of a provider, against a server that does what it is told: what each call carries, how
  * each answer ends it, where calls wait, and a List in chunks. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A List as it arrives: the same however it is cut, one bad record costs only itself. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines on the wire: what goes out comes in, and what is wrong is refused by name. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gRPC server that does exactly what a test tells it, rules or not: h2 and nothing above it.
  *
  * Each request is told to `on_request` when it is whole (`at_headers`: when its headers came). What

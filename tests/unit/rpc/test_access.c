@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may call what: every kind of identity against every rule, every method of every contract in
  * the table, and every registered method over a connection that shows each identity. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where calls go: dialing, back-off, a warm second connection, leaders, keep-alive, closing. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a server may answer, by the rules of gRPC or against them: the call ends once, and says
  * rightly whether it was done, was not, or nobody knows. */
 #include <string.h>

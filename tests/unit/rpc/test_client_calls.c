@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls as their callers see them: what goes out, streams and flow control, deadlines,
  * cancellation, limits. */
 #include <stdio.h>

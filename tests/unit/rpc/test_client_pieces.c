@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A message that nobody holds whole: pieces as they arrive, held back while the caller pauses. And
  * what a caller with more calls than one connection takes can ask a channel. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A follower and a leader on our server, and a client that only knows the follower. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Health: what Check and Watch are told, also to one who does not read. */
 #include <stdio.h>
 

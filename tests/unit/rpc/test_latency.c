@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The histogram of bench/latency.h: its places follow each other, and percentiles never flatter. */
 #include "latency.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a peer paces its bytes: the same verdict however they are cut. */
 #include "../wire/h2_pair.h"
 #include "lib/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pages of plain HTTP on a gRPC server's listener: by HTTP/1.1, by HTTP/2, and beside calls. */
 #include <stdio.h>
 #include <string.h>

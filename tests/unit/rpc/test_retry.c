@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of rpc/retry.h, row by row, and the bounds of back-off. */
 #include "rpc/retry.h"
 

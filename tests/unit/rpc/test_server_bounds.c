@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What open calls may cost: the end of a connection that has many of them, the metadata they keep,
  * answers that are not read, requests that do not arrive. Steps, bytes and virtual time are
  * counted, never the speed of the machine. */

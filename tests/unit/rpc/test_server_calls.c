@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls: the four kinds byte by byte, how each ends, and what a handler may rely on. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Peers that stall, flood, hoard or never read: that connection alone is closed or bounded, and
  * somebody else's call goes through beside it. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A core and the little a test of it needs: machines and rows made of words, Lists in one call, the
  * effects that came out, by kind. */
 #ifndef TESTS_UNIT_SHARD_CORE_CASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A provider and its operators, made of tables and a clock that is a number: what carries out the
  * effects of a core in tests. It answers at once, late, twice as late, with errors, or never, and
  * remembers what was said to people.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The core under everything that can happen to it, from a seed: calls answered late, lost before or
  * after they were done, done long after, refused, garbled, never answered; Lists that lag, full and
  * deltas; sessions that come and go; demand that jumps; machines that break; domains that change;

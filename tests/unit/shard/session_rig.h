@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sessions on a server in a virtual world, an owner that does what a test tells it and writes
  * down what it is told, and operators that say exactly what they are told to. */
 #ifndef TESTS_UNIT_SHARD_SESSION_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A domain given while memory was short: what is on disk is what the core comes to think. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What actions do to machines, by events and effects alone: shard.md §§ 9, 10, 19, 20 and the
  * quirks Q3, Q5, Q6, Q14, Q18, Q19, Q20, Q22, Q23. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* capacity.c and tally.c: shard.md 14, 15.2, and the gauges of machines. */
 #include "lib/test.h"
 #include "unit/shard/core_case.h"

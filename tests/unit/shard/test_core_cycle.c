@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cycle and the queue: shard.md §§ 5, 7.1, 7.3, 9, 19, 20, 25 and the quirks Q14 and Q22. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* demand.c and clients.c: shard.md 7.2, 7.4, 11 (resync), 12, 16, 25 and quirks Q2, Q13, Q15;
  * wire.md S2. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Drains that wait for their operator: whom the shard waits for, how long, and what ends the wait. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reconcile.c: shard.md 6, 7.5 and quirks Q1, Q4, Q8; wire.md S1. */
 #include <math.h>
 #include <stdio.h>

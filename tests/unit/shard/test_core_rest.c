@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machines that somebody must come back to: resting, called Failed, stuck, in doubt (shard.md Q1,
  * Q3, Q19, Q20). */
 #include <stdio.h>

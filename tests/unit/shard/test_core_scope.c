@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scope.c: AssignDomain and UnassignDomain (Q10). */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view.c and attribution.c: shard.md 15, 17, 21; wire.md S3, S4. */
 #include "lib/test.h"
 #include "unit/shard/core_case.h"

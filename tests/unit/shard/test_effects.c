@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effects.c: a list of effects outlives everything it was made from. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two files of a shard: its epoch (wire.md F5, F6) and its domains. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.c: the names and labels that dashboards know (shard.md 18), each above zero. */
 #include "shard/metrics.h"
 

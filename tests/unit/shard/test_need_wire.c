@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Roll-ups as bytes to rows and what is refused of them, and the frames of the inspection: wire.md
  * § 5.2, 6 and 7, shard.md § 12 and 17. */
 #include "shard/need_wire.h"

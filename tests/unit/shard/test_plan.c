@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c and document*.c: what is wrong in a file is named, what is right comes back the same. */
 #include <stdio.h>
 

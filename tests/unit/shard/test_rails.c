@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rails.c, parking.c, ledger.c over decisions written by hand: the tables and vectors of shard.md
  * §§ 7, 8 and 15. */
 #include <stdio.h>

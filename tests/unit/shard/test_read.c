@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ShardRead.InspectNeeds over a virtual network, with an owner that answers when it is told to:
  * wire.md § 7 and 9.6, shard.md § 17. What a row looks like is in test_need_wire.c. */
 #include "shard/read.h"

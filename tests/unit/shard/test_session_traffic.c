@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What flows through a session: roll-ups under one budget, blobs, instructions, states and hints
  * for operators who read, read slowly, do not read, or are away. wire.md § 5.2 to 5.6, shard.md
  * § 11 to 14. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may open a session, what its first frame must be, and how one ends: wire.md § 5.1 and 9.5,
  * shard.md § 11. What flows through a session is in test_session_traffic.c. */
 #include "session_rig.h"

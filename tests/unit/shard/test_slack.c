@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slack.c. Under a sanitizer memory is another allocator's, which gives nothing back. */
 #include "shard/slack.h"
 

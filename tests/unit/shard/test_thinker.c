@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decide thread's border: order, and how much is handed over in one go. */
 #include "lib/test.h"
 #include "shard/thinker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in a small world with one of everything: whatever fails
  * is told or looks like a lost packet, and nothing is left behind. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Time: one queue, clocks that drift and step, turns that cost. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Death: what the peers see, what the disk keeps, and that the memory comes back. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the simulated disk does to content and names when the power is cut, when it is full, slow or
  * failing. Where an outcome is drawn, many seeds are run: nothing forbidden may come up in any, and
  * everything allowed must come up in some, or the disk would be kinder than a real one. */

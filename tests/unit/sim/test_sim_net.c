@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every promise of io/net.h on the virtual network, and every fault a link can have. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocking code in virtual time: what threads, locks, conditions, sleeps and descriptors do as
  * fibers of a process, and that a death ends them all in no time. */
 #include <errno.h>

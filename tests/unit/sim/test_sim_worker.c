@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workers in virtual time: order, bounds, cost, and what a death leaves of them. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which certificate may which keys: rules, and the fleet's own names. */
 #include "store/etcd/access/access.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a lease with many keys: in parts, and to whoever looks as if it were one step. */
 #include <muster/coord.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd's Lock and Election over virtual I/O, on one replica: bounds, a reader that does not read, and
  * memory that is short at every place in turn. The rest is in tests/integration/etcd/test_lock.py. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store as bytes of the log: commands, replies, snapshots, what a change was. */
 #include <muster/coord.h>
 

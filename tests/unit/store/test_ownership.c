@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ownership of claims, and requests whose answer is not kept any more, in the core. */
 #include <muster/coord.h>
 #include <string.h>

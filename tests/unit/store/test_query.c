@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges that are looked at in parts, and how much a transaction may look at. */
 #include <muster/coord.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's service over virtual I/O: replica, service and server on up to three hosts, time as
  * it is told. What needs no clock of its own is in tests/integration/store. */
 #include <muster/coord.h>

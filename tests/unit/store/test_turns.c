@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whose turn it is: names of keys, the first of them and those before it, and answers that are
  * none. */
 #include <stdio.h>

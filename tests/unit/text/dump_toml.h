@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A TOML document as one line of text, so that a table of cases can say what it expects:
  *     a = 1          {a=int:1}
  *     [b.c]          {b={c={}}}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The scanner: documents as rows of tokens, whole and cut at every byte. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jansson's allocator is set once for the process, and a mark is kept per thread (text/json.c): one
  * thread's lack of memory is not another's. ThreadSanitizer judges the mark; jansson itself is not
  * instrumented, so that its allocator is set only once is not proved here. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server and a client connection joined in memory, for tests: every byte one gathers is fed to
  * the other, whole or cut as the test likes. Each side keeps what it was told, per stream and as a
  * log. Also hand-made frames, for what a well-bred peer would never send. */

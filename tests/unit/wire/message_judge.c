@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads messages for a foreign judge: each line "TYPE HEX" in, "ok HEX" (the message written again)
  * or "ERR_NAME note" out. test_proto.py drives it. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lookups over the embedded descriptors. */
 #include <stdlib.h>
 #include <string.h>

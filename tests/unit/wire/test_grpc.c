@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Message frames cut at every place, limits on the five bytes, bombs, timeouts, escapes, base64. */
 #include <stdio.h>
 #include <stdlib.h>

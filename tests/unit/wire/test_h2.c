@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two connections joined in memory: calls of every shape, flow control both ways, ends of every
  * kind, and draining. What abuse meets stands in test_h2_guard.c. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a header field costs on the wire, first and later: which go into the peer's header table
  * whole, which by name, and which never. And that each arrives as it was given. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What abuse meets: every limit is reached, answered with GOAWAY on that connection, and what stays
  * below it is served. Frames are made by hand; the time is the test's. */
 #include <stdlib.h>

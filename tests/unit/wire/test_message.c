@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The guard, reading and writing: vectors written by hand, byte for byte. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The streaming decoder: the same as a whole decode, however the bytes are cut, in flat memory. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Python's protobuf as a foreign judge of proto/ and of src/wire/message.h.
 
 usage: test_proto.py SOURCE_ROOT JUDGE_PROGRAM PROTOSET...      (prints TAP)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared objects that keep no contract, for test_cdylib.c. */
 #include <muster/plugin.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker/cdylib.h with the example plugin and with odd ones: case 202 of workers.md. */
 #include <stdlib.h>
 

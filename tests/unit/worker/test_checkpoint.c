@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker/checkpoint.h over files: cases 148 and 163 of workers.md, and what a successor may rely
  * on. */
 #include <stdio.h>

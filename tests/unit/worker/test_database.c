@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker/database.h: case 206 of workers.md, with the example's manifest. */
 #include <stdio.h>
 #include <stdlib.h>

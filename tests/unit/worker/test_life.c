@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/life.h: the worker's side of workers.md 24.5, by its numbers. */
 #include "lib/test.h"
 #include "worker/core/life.h"

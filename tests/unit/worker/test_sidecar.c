@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker/sidecar.h and sidecar_call.h with real processes: cases 203, 204 and 207 of workers.md.
  * The sidecar is the example, examples/plugins/lengths.py. */
 #include <signal.h>

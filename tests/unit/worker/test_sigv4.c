@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker/sigv4.h against the examples that the service's own manual publishes ("Authenticating
  * Requests: Using the Authorization Header"). */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker/tally.h */
 #include "lib/test.h"
 #include "worker/tally.h"

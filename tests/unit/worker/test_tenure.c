@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker/core/tenure.h: the worker's half of workers.md 12.4 and 24.9, by its numbers. */
 #include <stdlib.h>
 

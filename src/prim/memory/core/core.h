@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of <muster/coord.h> as a function: state, request and time in; answer and events
  * out. The memory store is this behind a mutex, and every other store is compared with it.
  *

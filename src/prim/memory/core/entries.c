@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* create, compare and set, delete, get. */
 #include "prim/memory/core/state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* renew, release, adopt: what a holder does with what it has. */
 #include "prim/memory/core/state.h"
 

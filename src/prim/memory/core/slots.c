@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* N holders of a group: acquire, resize, list. */
 #include "prim/memory/core/state.h"
 

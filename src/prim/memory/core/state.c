@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/memory/core/state.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state behind core.h and the few moves that change it. Only files of this folder see it. */
 #ifndef PRIM_MEMORY_CORE_STATE_H
 #define PRIM_MEMORY_CORE_STATE_H

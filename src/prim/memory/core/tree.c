@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/memory/core/tree.h"
 
 /* Cuts `node`'s tree into what stands before `pivot` and what stands after it. */

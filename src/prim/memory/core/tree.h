@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An ordered set of nodes that the caller embeds; takes no memory of its own, so that putting and
  * taking cannot fail. A treap: the caller gives each node a number that looks random (a hash of its
  * key), so the shape depends on the keys alone and runs repeat exactly. */

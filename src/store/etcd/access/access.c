@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "store/etcd/access/access.h"
 
 #define ADMIN    STR("bigfleet://admin")

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may read and write which keys by etcd's API, under TLS: a certificate's common name or one of
  * its URIs, mapped to prefixes. Administrators of the fleet may everything and its readers may read
  * everything; whom nothing names may nothing. Without TLS there is nobody to judge.

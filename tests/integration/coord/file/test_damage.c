@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D8: leftovers, damaged files, full and failing disks, other boots, copies. */
 #include <errno.h>
 #include <fcntl.h>

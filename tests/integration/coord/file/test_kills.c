@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* I01, I02, I20: a process is killed at every step of every procedure. Whoever comes next finds the
  * old state or the new one, at once, and nothing is left over after the collector has passed. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D9, leases between processes: death, stops, namespaces, clocks, and a crowd on one group. */
 #include <errno.h>
 #include <fcntl.h>

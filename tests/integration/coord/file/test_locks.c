@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* D9, locks and liveness: who may go on, who must wait, whose lock may be broken. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which file systems carry a store: J14, J18 to J22, J25, and what netfs=create-only leaves. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches of a file store: D7 and J15 to J17. */
 #include <errno.h>
 #include <fcntl.h>

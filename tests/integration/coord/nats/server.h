@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A nats-server with JetStream of the test's own, and a hand on its streams that goes past us. */
 #ifndef TESTS_COORD_NATS_SERVER_H
 #define TESTS_COORD_NATS_SERVER_H

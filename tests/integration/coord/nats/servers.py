@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Starts nats-servers with JetStream, runs a command against them and ends both.
 
   servers.py PROGRAM COUNT COMMAND...     "%h" in the command becomes "host:port,host:port"

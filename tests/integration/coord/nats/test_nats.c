@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* R01-R10 of the specification, before a real nats-server of 2.11 or newer. Which one: the file
  * that MUSTER_NATS_SERVER names. Times are those of the server: a TTL of 2 s is the shortest there
  * is. */

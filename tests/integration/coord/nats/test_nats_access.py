@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Who may connect to a NATS server, and which server we trust: TLS, users, tokens, permissions.
 
   test_nats_access.py ACTOR MUSTERCTL NATS_SERVER

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cluster of three real nats-servers whose members are killed and stopped while eight clients
  * fight over two slots.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A connection that is cut, or swallows what comes back (H08, H09, R09), before a nats-server of 2.11.
 
   test_nats_cut.py ACTOR NATS_SERVER

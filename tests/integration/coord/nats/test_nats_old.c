@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Debian 12's nats-server is 2.9: it has JetStream and no message TTL, so nothing of ours could end
  * a claim there. It is refused when the store is opened, and the reason is said. */
 #include <muster/coord.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! X10: etcd-client for Rust, asked what Dynamo asks of it (coordination.md C9, T1).
 //!
 //! usage: muster-interop-rust ENDPOINT...    Prints what held; the first thing that does not ends it with a panic.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "archive_rig.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fleet whose content follows from a number, as the files people keep of it, on a simulated
  * disk. */
 #ifndef TESTS_UNIT_FLEET_ARCHIVE_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What people keep of a fleet, read back and restored: exports, backups, archives of the
  * original. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A simulated disk with a data directory on it, and what a reader of the log should find there.
  *
  * The content of an entry follows from its index and term, so that a log is compared by numbers and

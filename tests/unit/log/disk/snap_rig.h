@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot whose content follows from a number, to be written and compared. */
 #ifndef TESTS_UNIT_LOG_SNAP_RIG_H
 #define TESTS_UNIT_LOG_SNAP_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The data directory: made, read, adopted, checked, forced, begun anew. Power cuts are in
  * tests/fault/log. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of records and of segment heads. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshot files: written, read, damaged, received, swept. Power cuts are in tests/fault/log. */
 #include <stdio.h>
 #include <stdlib.h>

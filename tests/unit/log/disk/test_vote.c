@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Term and vote: two equal copies, so that one may be torn or damaged. Power cuts are in
  * tests/fault/log. */
 #include <string.h>

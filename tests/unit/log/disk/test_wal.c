@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log on a disk that does what it is told: append, roll, replace, reset, seal, release,
  * recycle, reading back. What power cuts and damage do is in test_wal_faults.c and
  * test_wal_damage.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Damage and torn tails: a bit that changes below what was acknowledged stops the log and names
  * file and offset; in what nobody covers it is cut. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A handful of engines in memory: their disks, the messages between them, one clock that moves
  * when told. No I/O. Directed tests move every message by hand; the swarm draws.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shows that a scenario is held together by one guard: it holds as the code is, and it breaks when
  * the mutant of that guard is on. For tests that are linked with log_mutants_dep. */
 #ifndef TESTS_UNIT_LOG_ENGINE_MUTANTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One seeded life of a cluster of engines: loss, delay, reordering, duplicates, partitions, crashes
  * that lose or bring back what was not synced, slow disks, snapshots, members that come, rise,
  * move, go and die, hand-overs; then everything heals, and it must make progress. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many lives by hand: swarm [FIRST [COUNT [MUTANT]]]. Exit 1 when one was not sound. */
 #include <stdio.h>
 #include <stdlib.h>

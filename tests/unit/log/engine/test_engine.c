@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine by itself and in small clusters: what drivers rely on. */
 #include <stdlib.h>
 #include <string.h>

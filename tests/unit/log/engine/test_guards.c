@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One scenario per guard, the smallest that its defect needs (docs/raft-guards.md). Each is run as
  * the code is, and again with the guard removed, where it must break. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The classic failures of Raft, directed: random seeds hardly find them. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lives of whole clusters from seeds; and that they notice when a guard is missing. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole replicas with a trial machine on hosts of a virtual world: killed, cut off, restarted.
  *
  * Replica n (from 0) has identity n + 1 and the address "r<n>:7791". What was acknowledged is

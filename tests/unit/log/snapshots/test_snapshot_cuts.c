@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The power goes, or the disk fails, at every disk call of taking a snapshot and of installing one.
  * Afterwards the replica comes back with everything that was acknowledged, every time. Built with
  * the planted bugs, two of which these sweeps must find. */

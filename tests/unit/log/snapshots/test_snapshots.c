@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots of whole replicas: taken under load, sent, received, installed, and cut short anywhere
  * in between. */
 #include "replicas.h"

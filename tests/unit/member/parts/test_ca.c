@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/ca/ca.h: what workers.md 24.13 says, by its numbers. What a certificate holds is looked at
  * in tests/unit/io/test_cert.c. */
 #include "member/ca/ca.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/config/config.h: what workers.md 24.12 says, by its numbers. */
 #include "member/config/config.h"
 

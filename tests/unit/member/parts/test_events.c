@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/events/events.h: what workers.md 24.6 says, by its numbers. */
 #include "member/events/events.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/ledger: what workers.md 24.7 says, by its numbers, and what a damaged file or a full disk
  * must not do. */
 #include "member/ledger/ledger.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/config/manifest.h: what workers.md 24.14 says of manifests, by its numbers. */
 #include "member/config/manifest.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/beat.h: what a beat says, by the numbers of workers.md 24.1. */
 #include "lib/test.h"
 #include "member/beat.h"

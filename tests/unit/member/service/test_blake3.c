@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* member/blake3.h against the published vectors: input byte i is i mod 251. */
 #include <stdio.h>
 #include <stdlib.h>

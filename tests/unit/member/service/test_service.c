@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service over virtual I/O: replica, service and server on up to three hosts, time as it is
  * told, by the numbers of workers.md 24. What needs no clock of its own is in
  * tests/integration/member. */

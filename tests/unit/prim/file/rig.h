@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file store opened for a test, and its calls with short names. */
 #ifndef TESTS_UNIT_PRIM_FILE_RIG_H
 #define TESTS_UNIT_PRIM_FILE_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entries and leases of a file store, in one process: the answers of the contract, and what stands
  * on the disk after them. */
 #include <errno.h>

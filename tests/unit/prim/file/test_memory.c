@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of a file store with the k-th allocation failing: an answer, nothing left behind, and
  * the store works on. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a file store, and the names of its files. */
 #include "prim/file/record.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of a file store in one process. */
 #include "lib/test.h"
 #include "prim/file/gc.h"

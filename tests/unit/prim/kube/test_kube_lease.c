@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prim/kube/lease.h and sights.h: what stands in an object, and when a holder counts as gone. */
 #include <stdio.h>
 #include <stdlib.h>

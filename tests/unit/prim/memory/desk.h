@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Short words for tests of the memory core: a core, a time, one lease a handle. */
 #ifndef TESTS_UNIT_PRIM_MEMORY_DESK_H
 #define TESTS_UNIT_PRIM_MEMORY_DESK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "desk.h"
 #include "lib/test.h"
 #include "prim/names.h"

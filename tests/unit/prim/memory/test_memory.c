@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What memory.c adds to the core: the thread that ends leases, watches, guards, names, a mutex. */
 #include "prim/memory/memory.h"
 

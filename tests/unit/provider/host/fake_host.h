@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A host for a backend under test: a real loop, and a list of all that it was told. */
 #ifndef TESTS_UNIT_PROVIDER_FAKE_HOST_H
 #define TESTS_UNIT_PROVIDER_FAKE_HOST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A book for tests: short words for requests, and what a List says as lines of text. */
 #ifndef TESTS_PROVIDER_HOST_LIBRARY_H
 #define TESTS_PROVIDER_HOST_LIBRARY_H

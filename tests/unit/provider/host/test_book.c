@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a provider must do (wire.md 3.2, 8 and 9), on the book alone. */
 #include "library.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The book and its changes say the same, always: replayed from the first change on, or from a new
  * journal made in pieces while everything goes on. Random lives, the seed printed. */
 #include <stdio.h>

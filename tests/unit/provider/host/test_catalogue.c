@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Catalogues: what is read, what is refused and where, and counts that add up. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The catalogue backend in virtual time: how long things take, how they fail, what is taken back,
  * and a catalogue that changes. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command backend against scripts that do as they should, and against those that hang, flood,
  * print garbage or are not there. */
 #include "provider/host/command.h"

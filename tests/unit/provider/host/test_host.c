@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The host on a disk that dies: killed, or without power, before any of its disk calls. What
  * anybody was told is there afterwards, and nothing that the backend was given is forgotten.
  *

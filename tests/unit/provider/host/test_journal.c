@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state file under every cut, every damaged byte, every failing call and power cuts. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of operations says what model/machine.h draws, and a backend that does nothing fits. */
 #include <string.h>
 

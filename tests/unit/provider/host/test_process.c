@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process backend with real processes: a life, deaths nobody asked for, and a provider that
  * comes back to what an earlier one left. */
 #include "provider/host/process.h"

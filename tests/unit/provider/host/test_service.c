@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The provider behind gRPC, and the shard's own client in front of it, over a virtual network:
  * Lists for readers that stop reading, calls beside them, and many at once. */
 #include <stdio.h>
