@@ -51,6 +51,7 @@ void server_wake(struct rpc_server *s)
 static void on_end_task(struct task *task);
 static void on_drain_timer(struct timer *timer);
 static void on_teardown_timer(struct timer *timer);
+static void on_teardown_task(struct task *task);
 
 enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_server **ret_server,
                          struct note *note)
@@ -69,6 +70,7 @@ enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_se
     list_init(&s->ended);
     task_init(&s->wake, on_wake);
     task_init(&s->end, on_end_task);
+    task_init(&s->teardown_task, on_teardown_task);
     map_init(&s->by_path, RPC_METHODS_MAX, entropy_u64(s->io->entropy));
     map_init(&s->peers, MAP_MOST, entropy_u64(s->io->entropy));
     err = limits_settle(&options->limits, &s->limits);
@@ -97,6 +99,7 @@ static void free_server(struct rpc_server *s)
     turn_hook_remove(&s->hook);
     task_cancel(&s->wake);
     task_cancel(&s->end);
+    task_cancel(&s->teardown_task);
     timer_deinit(&s->drain_timer);
     timer_deinit(&s->teardown_timer);
     while (s->kept) {
@@ -157,6 +160,7 @@ void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void
     server->closed_owner = owner;
     timer_stop(&server->drain_timer); /* an unfinished drain is not told any more */
     close_listeners(server);
+    teardown_go_on(server);
     loop_defer(server->io->loop, &server->end);
 }
 
@@ -287,6 +291,11 @@ static void tell_drained(struct rpc_server *s)
 static void on_teardown_timer(struct timer *timer)
 {
     teardown_run(CONTAINER_OF(timer, struct rpc_server, teardown_timer));
+}
+
+static void on_teardown_task(struct task *task)
+{
+    teardown_run(CONTAINER_OF(task, struct rpc_server, teardown_task));
 }
 
 static void on_drain_timer(struct timer *timer)

@@ -253,7 +253,8 @@ void call_end(struct rpc_call *call);
 void call_advance(struct rpc_call *call, struct str fresh);
 /* teardown.c */
 void teardown_begin(struct connection *c);
-void teardown_run(struct rpc_server *s); /* one slice; starts the timer if more is left */
+void teardown_run(struct rpc_server *s);   /* one slice */
+void teardown_go_on(struct rpc_server *s); /* the next slice, if there is one, in a later turn */
 
 /* body.c */
 void body_wait(struct rpc_call *call); /* the request is incomplete from now on */
@@ -329,6 +330,7 @@ struct rpc_server {
     struct turn_hook hook;
     struct task wake, end;
     struct timer drain_timer, teardown_timer;
+    struct task teardown_task; /* instead of the timer while the server is closing */
     struct rpc_server_stats stats;
     uint8_t traces[TRACE_POOL][RPC_TRACE_LEN / 2];
     size_t traces_left;

@@ -12,13 +12,29 @@
  * forward: all slices of a connection together look at each bucket and each call once. */
 #include "rpc/server_internal.h"
 
-enum { STREAMS_PER_STEP = 8 }; /* freeing a stream of an h2 costs far less than ending a call */
+enum {
+    STREAMS_PER_STEP = 8, /* freeing a stream of an h2 costs far less than ending a call */
+    /* A closing server defers its slices, and a turn runs a task that defers itself up to 16 times. */
+    CLOSING_PER_SLICE = TEARDOWN_PER_TURN / 16,
+};
+
+/* A closing server needs no timer to finish: the simulator stops the timers of a dead process. */
+void teardown_go_on(struct rpc_server *s)
+{
+    if (list_empty(&s->ended)) return;
+    if (s->closing) {
+        timer_stop(&s->teardown_timer);
+        loop_defer(s->io->loop, &s->teardown_task);
+    } else {
+        timer_start_in(&s->teardown_timer, 0);
+    }
+}
 
 void teardown_begin(struct connection *c)
 {
     assert(c->state == CONNECTION_ENDED && list_empty(&c->ended));
     list_append(&c->server->ended, &c->ended);
-    timer_start_in(&c->server->teardown_timer, 0);
+    teardown_go_on(c->server);
 }
 
 /* Ends at most `max` calls; returns how many it ended. */
@@ -42,12 +58,12 @@ static size_t end_calls(struct connection *c, size_t max)
     return count;
 }
 
-/* An h2 is freed in one piece, so one whose streams pass the budget gets a turn to itself. */
-static size_t close_h2(struct connection *c, size_t left)
+/* An h2 is freed in one piece, so one whose streams pass the budget gets a slice to itself. */
+static size_t close_h2(struct connection *c, size_t left, size_t slice)
 {
     size_t cost = 1 + h2_streams(c->h2) / STREAMS_PER_STEP;
 
-    if (cost > left && left < TEARDOWN_PER_TURN) return 0;
+    if (cost > left && left < slice) return 0;
     h2_close(c->h2);
     c->h2 = NULL;
     return min_size(cost, left);
@@ -55,18 +71,18 @@ static size_t close_h2(struct connection *c, size_t left)
 
 void teardown_run(struct rpc_server *s)
 {
-    size_t left = TEARDOWN_PER_TURN, calls = 0;
+    size_t slice = s->closing ? CLOSING_PER_SLICE : TEARDOWN_PER_TURN, left = slice, calls = 0;
 
     while (left > 0 && !list_empty(&s->ended)) {
         struct connection *c = CONTAINER_OF(s->ended.next, struct connection, ended);
         size_t count = end_calls(c, left);
         calls += count;
         left -= count;
-        if (c->call_count == 0) left -= close_h2(c, left);
+        if (c->call_count == 0) left -= close_h2(c, left, slice);
         if (c->h2) break; /* the rest of it is for the next turn */
         list_remove(&c->ended);
         if (!c->stream) server_connection_gone(s, c);
     }
     if (calls > s->stats.teardown_turn_max) s->stats.teardown_turn_max = (uint32_t)calls;
-    if (!list_empty(&s->ended)) timer_start_in(&s->teardown_timer, 0);
+    teardown_go_on(s);
 }
