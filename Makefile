@@ -31,7 +31,7 @@ check: ## after an edit: unit, property and layering tests, without sanitizers; 
 	@scripts/setup build test
 	@scripts/test check $(ARGS)
 
-test: ## before a push, and what CI runs: one sanitized build; ten minutes. The last line counts
+test: ## before a push, and what CI runs: sanitizers on; ten minutes. The last line counts
 	@scripts/setup build test
 	@scripts/test test $(ARGS)
 
