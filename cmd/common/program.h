@@ -38,6 +38,11 @@ typedef enum err program_make_fn(const void *of, struct buf *into);
 int program_print_made(const struct command_call *call, program_make_fn *make, const void *of);
 enum err program_make_version(const void *call, struct buf *into);
 
+/* For a command that root runs over the data directory of a service: gives what root owns in it to the
+ * directory's owner, so that the service can start. Errors are left to that start, which names the
+ * file. */
+void program_give_to_owner(const char *dir);
+
 /* Everything a bounded text of ours needs. */
 enum { PROGRAM_TEXT_MAX = COMMAND_TEXT_MAX };
 #endif

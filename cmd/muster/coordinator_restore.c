@@ -23,6 +23,7 @@ static int run_restore(void *context, const struct command_call *call)
                                 .json = conf_choice(conf, "output") == CTL_OUTPUT_JSON};
     buf_init(&out, PROGRAM_TEXT_MAX);
     err = restore_archive(&wish, &out, &note);
+    program_give_to_owner(wish.data_dir);
     exit_code = err ? program_fail(call, err, &note) : program_print(buf_peek(&out));
     buf_deinit(&out);
     conf_close(conf);

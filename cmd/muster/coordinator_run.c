@@ -66,6 +66,7 @@ struct coordinator {
     struct rpc_health *health;
     struct rpc_reflection *reflection;
     struct replica_service *replicas;
+    bool cluster_exists; /* this replica has heard of a cluster that it does not belong to */
     struct coordinator_state *state;
     struct coordinator_etcd *etcd;
     struct coordinator_workers *workers;
@@ -148,7 +149,10 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
 
 static void on_foreign(void *owner, uint64_t cluster_id)
 {
-    rival_greeted(((struct coordinator *)owner)->rival, cluster_id);
+    struct coordinator *c = owner;
+
+    c->cluster_exists = true;
+    rival_greeted(c->rival, cluster_id);
 }
 
 static const char *leader_address(void *owner)
@@ -241,6 +245,7 @@ static enum err open_replica(struct coordinator *c, struct note *note)
         .grpc_server = c->grpc_server,
         .grpc_client = c->grpc_client,
         .ready = c->ready,
+        .ret_cluster_exists = &c->cluster_exists,
     };
     enum err err = coordinator_directory(&directory, note);
 
@@ -343,6 +348,7 @@ static enum err open_server(struct coordinator *c, struct note *note)
         .dir = conf_text(c->conf, "data-dir"),
         .machines = c->machines,
         .machine_count = c->machine_count,
+        .cluster_exists = &c->cluster_exists,
     };
     enum err err = rpc_meter_open(metrics, &c->meter, note);
 

@@ -38,6 +38,7 @@ static int run_force_config(void *context, const struct command_call *call)
                                       .address = conf_text(conf, "address"),
                                       .wall_ms = clock_wall(clock_real()).ms};
         err = datadir_force_config(&force, &made, &note);
+        program_give_to_owner(force.dir);
         if (err)
             exit_code = program_fail(call, err, &note);
         else
@@ -64,6 +65,7 @@ static int run_rejoin(void *context, const struct command_call *call)
                &exit_code)) {
         const char *dir = conf_argument(conf, 0);
         err = datadir_rejoin(fs_real(), entropy_real(), dir, &old, &made, &note);
+        program_give_to_owner(dir);
         if (err)
             exit_code = program_fail(call, err, &note);
         else

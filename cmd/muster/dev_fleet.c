@@ -301,7 +301,7 @@ void dev_fleet_dashboard(const struct dev_fleet *fleet, FILE *out)
 void dev_fleet_logs(const struct dev_fleet *fleet, FILE *out)
 {
     static const char *const titles[DEV_PARTS] = {"coordinators", "provider", "shards", "operators",
-                                                 "workers"};
+                                                  "workers"};
     const char *title = "logs";
 
     for (size_t part = 0; part < DEV_PARTS; part++) {

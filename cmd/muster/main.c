@@ -14,12 +14,10 @@ static const struct command_example examples[] = {
     {NULL, NULL},
 };
 static const struct command *const children[] = {
-    &dev_command,        &coordinator_command, &shard_command,
-    &operator_command,   &provider_command,    &worker_command,
-    &check_command,      &log_node_command,    &plan_command,
-    &sim_command,        &test_fence_command,  &mock_run_command,
-    &completion_command, &man_command,         &version_command,
-    NULL,
+    &dev_command,        &coordinator_command, &shard_command,      &operator_command,
+    &provider_command,   &worker_command,      &check_command,      &log_node_command,
+    &plan_command,       &sim_command,         &test_fence_command, &mock_run_command,
+    &completion_command, &man_command,         &version_command,    NULL,
 };
 static const struct command program = {
     .name = "muster",

@@ -465,15 +465,16 @@ static int run_set_epoch(void *context, const struct command_call *call)
 
     if (err) return err_exit_code(err);
     err = set_epoch(fs_real(), conf_text(conf, "data-dir"), conf_argument(conf, 0), &note);
+    program_give_to_owner(conf_text(conf, "data-dir"));
     if (err) exit_code = program_fail(call, err, &note);
     conf_close(conf);
     return exit_code;
 }
 
 static const struct command_example set_epoch_examples[] = {
-    {"muster shard set-epoch --data-dir /var/lib/muster 41",
+    {"muster shard set-epoch --data-dir /var/lib/muster/shard-a 41",
      "the provider has seen epoch 41 of this shard"},
-    {"muster shard set-epoch --data-dir /var/lib/muster $(date +%s)",
+    {"muster shard set-epoch --data-dir /var/lib/muster/shard-a $(date +%s)",
      "nobody knows the number: seconds are above any count of starts"},
     {NULL, NULL},
 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/program.h"
 #include "common/restore_archive.h"
 #include "common/tables.h"
 #include "fleet/save_file.h"
@@ -108,7 +109,9 @@ static enum err restore_as(struct ctl *ctl, const char *name, bool replaces)
                                 .name = name,
                                 .replaces = replaces,
                                 .json = ctl->json};
-    return restore_archive(&wish, &ctl->out, &ctl->note);
+    enum err err = restore_archive(&wish, &ctl->out, &ctl->note);
+    program_give_to_owner(wish.data_dir);
+    return err;
 }
 
 /* As the original: what is in the directory goes, unasked. */

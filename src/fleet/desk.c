@@ -374,6 +374,13 @@ static struct process *add_process(struct desk *desk, struct shard *shard,
     struct process *oldest = &shard->processes[0];
     char *address = NULL;
 
+    /* An address serves one process at a time: a later start at it replaced the earlier one. */
+    for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) {
+        struct process *process = &shard->processes[i];
+        if (process->used && report->address.len && process->epoch < report->epoch &&
+            str_equal(str_of(process->address, process->address_len), report->address))
+            drop_process(desk, process);
+    }
     for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) {
         struct process *process = &shard->processes[i];
         if (!process->used) {

@@ -53,6 +53,8 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
         return;
     for (size_t i = 0; i < list->n_replicas && !r->was_found; i++) {
         const Muster__V1__Replica *listed = list->replicas[i];
+        /* A learner may have been added by mistake, and need not have heard of it. */
+        if (!listed->voter) continue;
         if (listed->replica_id != status.id && strcmp(listed->name, r->name) != 0) continue;
         r->was_found = true;
         note_set(&note,

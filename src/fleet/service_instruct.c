@@ -99,12 +99,20 @@ void service_tell_owner(struct fleet_service *service, const struct fleet_domain
     tell_owner(service, domain, assigned, 0);
 }
 
-/* An AssignDomain that waits is replaced: the domain was taken from the shard after it. */
+/* An AssignDomain that waits is replaced: the domain was taken from the shard after it. But a shard
+ * that has no domains yet owns everything and refuses to give one up; it is assigned the domain first
+ * and asked to give it up once it reports that it is limited to its domains. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
+    struct desk_shard kept;
     char topic[TOPIC_CAP];
 
+    if (desk_find(service->desk, leaving->shard, &kept) && kept.scope == DESK_SCOPE_EVERYTHING) {
+        if (!desk_has_topic(service->desk, leaving->shard, topic_of(&domain, topic)))
+            tell_owner(service, &domain, true, 0);
+        return;
+    }
     if (desk_topic_tag(service->desk, leaving->shard, topic_of(&domain, topic)) == leaving->since)
         return;
     tell_owner(service, &domain, false, leaving->since);

@@ -31,6 +31,7 @@ struct replica_service {
     char dir[FS_PATH_CAP];
     struct machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
+    const bool *cluster_exists;
 };
 
 /* One call under way. The log may hold parts of it longer than the caller waits. */
@@ -703,6 +704,10 @@ static void promise_bootstrap(void *opaque, struct rpc_call *call, const Protobu
         break;
     case PROMISE_HAS_LOG: response.has_log = true; break;
     case PROMISE_STORE:
+        if (!from->replace && service->cluster_exists && *service->cluster_exists) {
+            response.reason = "it has heard of a cluster: join that one, or stop its replicas";
+            break;
+        }
         err = store_promise(service, &facts.asked, from->name, &note);
         response.promised = !err;
         break;
@@ -710,9 +715,9 @@ static void promise_bootstrap(void *opaque, struct rpc_call *call, const Protobu
     case PROMISE_TAKEN:
         if (err) break;
         note_set(&note,
-                 "it promised the bootstrap of cluster %016" PRIx64 " by replica %016" PRIx64
-                 "; if that replica is gone for good: musterctl replica bootstrap",
-                 facts.stored.cluster_id, facts.stored.replica_id);
+                 "it promised replica %016" PRIx64
+                 "; is that gone for good? musterctl replica bootstrap",
+                 facts.stored.replica_id);
         response.reason = note.text;
         break;
     case PROMISE_SELF:
@@ -813,6 +818,7 @@ enum err replica_service_open(const struct replica_service_options *options,
     memcpy(service->machines, options->machines,
            options->machine_count * sizeof service->machines[0]);
     service->machine_count = options->machine_count;
+    service->cluster_exists = options->cluster_exists;
     *ret_service = service;
     return ERR_OK;
 }

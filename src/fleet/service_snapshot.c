@@ -67,7 +67,9 @@ static const char *kind_word(enum kind kind)
 
 static void count(struct snapshot_service *service, enum kind kind, const char *outcome)
 {
-    struct str values[] = {str_from(kind == SAVE ? "save" : kind == ETCD ? "etcd" : "backup"),
+    struct str values[] = {str_from(kind == SAVE   ? "save"
+                                    : kind == ETCD ? "etcd"
+                                                   : "backup"),
                            str_from(outcome)};
 
     if (service->streams) counter_inc(metric_counter(service->streams, values));

@@ -125,6 +125,82 @@ static size_t lines_in(struct str text)
     return lines;
 }
 
+static bool is_alphanumeric(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_quote(struct str text, size_t at)
+{
+    return at < text.len && str_has(STR("'\"`"), text.at[at]);
+}
+
+/* Does the line end inside quotes, as far as it goes? */
+static bool is_quoted(struct str line)
+{
+    char open = '\0';
+
+    for (size_t i = 0; i < line.len; i++) {
+        char c = line.at[i];
+        if (c == '\\' && open != '\'')
+            i++;
+        else if (open ? c == open : is_quote(line, i))
+            open = open ? '\0' : c;
+    }
+    return open != '\0';
+}
+
+/* The word that ends the here-document which `line` begins, or nothing. */
+static struct str here_word(struct str line)
+{
+    const char *at = line.len ? memmem(line.at, line.len, "<<", 2) : NULL;
+    struct str word;
+    size_t len = 0;
+
+    if (!at) return STR_EMPTY;
+    word = str_tail(line, (size_t)(at - line.at) + 2);
+    while (word.len && str_has(STR("- \t\\'\""), word.at[0])) word = str_tail(word, 1);
+    while (len < word.len && (is_alphanumeric(word.at[len]) || word.at[len] == '_')) len++;
+    return str_of(word.at, len);
+}
+
+/* Is the end of the text inside a here-document? Quotes have no effect there. */
+static bool is_in_here_document(struct str text)
+{
+    struct str line, until = STR_EMPTY;
+
+    while (str_split(&text, '\n', &line) && text.at) { /* whole lines only */
+        if (until.len == 0)
+            until = here_word(line);
+        else if (str_equal(str_trim(line), until))
+            until = STR_EMPTY;
+    }
+    return until.len > 0;
+}
+
+/* An escaped value brings its own quotes: where they have no effect, a shell would run it after all. */
+static enum err check_quotes(struct str before, struct str word, struct str after,
+                             struct note *note)
+{
+    struct str rest = str_trim(word), line = before;
+    const char *end = before.len ? memrchr(before.at, '\n', before.len) : NULL;
+    enum context context = read_context(&rest);
+
+    if (context == CONTEXT_PLAIN) return ERR_OK;
+    if (end) line = str_tail(before, (size_t)(end - before.at) + 1);
+    if (context == CONTEXT_SHELL && is_in_here_document(before)) {
+        note_set(note,
+                 "{{%.*s}} is inside a here-document, where its quotes have no effect; assign it "
+                 "to a variable first",
+                 (int)min_size(word.len, 60), word.at);
+        return ERR_PARSE;
+    }
+    if (!is_quote(after, 0) && !is_quoted(line)) return ERR_OK;
+    note_set(note, "{{%.*s}} quotes its value itself; remove the quotes around it",
+             (int)min_size(word.len, 60), word.at);
+    return ERR_PARSE;
+}
+
 static enum err read_parts(struct template *t, struct str text, struct note *note)
 {
     struct str rest = text;
@@ -142,7 +218,9 @@ static enum err read_parts(struct template *t, struct str text, struct note *not
             note_set(note, "line %zu: {{ without }}", line);
             return ERR_PARSE;
         }
-        err = add_placeholder(t, str_of(rest.at, close), note);
+        err = check_quotes(str_of(text.at, (size_t)(rest.at - 2 - text.at)), str_of(rest.at, close),
+                           str_tail(rest, close + 2), note);
+        if (!err) err = add_placeholder(t, str_of(rest.at, close), note);
         if (err == ERR_PARSE) note_prefix(note, "line %zu", line);
         rest = str_tail(rest, close + 2);
     }
@@ -183,11 +261,6 @@ void template_close(struct template *t)
 
 /* -- rendering -- */
 
-static bool is_alphanumeric(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* Characters that no shell, YAML, JSON or TOML gives a meaning inside a word. */
 static bool is_plain(struct str value)
 {
@@ -199,8 +272,17 @@ static bool is_plain(struct str value)
 
 static bool has_control(struct str value)
 {
-    for (size_t i = 0; i < value.len; i++)
-        if ((unsigned char)value.at[i] < ' ' || value.at[i] == 0x7f) return true;
+    /* U+2028, U+2029, U+FFFE, U+FFFF, and U+0080 to U+009F: YAML takes them for a break or refuses them. */
+    static const char *const sequences[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbf\xbe",
+                                            "\xef\xbf\xbf"};
+
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char)value.at[i];
+        if (c < ' ' || c == 0x7f) return true;
+        if (c == 0xc2 && i + 1 < value.len && (unsigned char)value.at[i + 1] < 0xa0) return true;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(sequences); i++)
+        if (value.len && memmem(value.at, value.len, sequences[i], 3)) return true;
     return false;
 }
 

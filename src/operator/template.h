@@ -9,7 +9,7 @@
  *   {{open}} {{close}}        the two braces themselves
  *
  * A context in front of a placeholder escapes its value: {{shell requirement KEY}} is one quoted shell
- * word, {{json ...}} and {{yaml ...}} are one quoted string. Without a context a value is inserted only
+ * word, {{json ...}} and {{yaml ...}} are one quoted string; a quote right beside it is refused. Without a context a value is inserted only
  * when it consists of letters, digits and inner . _ - / (a comma between values); any other value is
  * refused, because the blob runs as root and the value comes from a cluster's request.
  *

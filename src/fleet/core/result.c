@@ -131,12 +131,10 @@ enum err fleet_result_text(const struct fleet_command *command, const struct fle
     case FLEET_DOMAIN_LEAVING:
         return buf_appendf(
             into,
-            "%s: %.*s=%.*s: %.*s has not acknowledged that it gave the domain up, and may still "
-            "act on its machines; wait for the report of %.*s, assign the domain back to it, or, "
-            "if its process is stopped for good, set force_two_owners (musterctl: "
-            "--force-two-owners)",
+            "%s: %.*s=%.*s: %.*s has not given it up. Wait for its report (musterctl "
+            "list-leaving-domains), or, if its process is stopped for good, use force_two_owners",
             text, STR_ARG(command->assign_domain.key), STR_ARG(command->assign_domain.value),
-            STR_ARG(result->holder), STR_ARG(result->holder));
+            STR_ARG(result->holder));
     default: return buf_append_c(into, text);
     }
 }

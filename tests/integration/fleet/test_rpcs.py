@@ -231,7 +231,7 @@ def owners_are_told():
     ask(COORDINATOR + "UnassignDomain", **domain)
     check([one.WhichOneof("payload") for one in waiting("own-a")] == ["unassign_domain"], "the old owner")
     text, _ = fails("not given up", CODE.FAILED_PRECONDITION, COORDINATOR + "AssignDomain", shard_id="own-b", **domain)
-    check("own-a has not acknowledged" in text, text)
+    check("own-a has not given it up" in text, text)
     leaving = ask(FLEET + "ListOwnershipIssues").leaving
     check([(one.topology_key, one.topology_value, one.shard_id, one.owner_id) for one in leaving] == [("own", "x", "own-a", "")],
           f"{leaving}")

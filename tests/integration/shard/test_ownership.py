@@ -79,7 +79,7 @@ def lost_with_its_leader():
         among = fleet.others(leader)
         fleet.leader(among)
         _, code, text, _ = fleet.asked(COORDINATOR + "AssignDomain", among, **DOMAIN, shard_id="shard-1")
-        check(code == PRECONDITION and "shard-0 has not acknowledged" in text, f"assigned although shard-0 owns it: {code} {text}")
+        check(code == PRECONDITION and "shard-0 has not given it up" in text, f"assigned although shard-0 owns it: {code} {text}")
         check(leaving(fleet.leader(among)) == [("eu-1a", "shard-0")], "it is listed")
         first.signal(signal.SIGCONT)
         owns(first)
@@ -89,6 +89,25 @@ def lost_with_its_leader():
         leader.start()
         fleet.formed()
         fleet.agree()
+
+
+def taken_before_it_was_told():
+    """A shard that has no domains yet is assigned one that is taken again before it reports: it still gives it up."""
+    with coordinators.Cluster(3).start() as fleet, World(machines=30) as world:
+        fleet.formed()
+        two_shards(fleet, world)
+        third = Shard(world, "shard-2", 2)
+        world.others.append(third)
+        third.start().wait_ready()
+        wait_for("it is registered", lambda: len(fleet.ask(COORDINATOR + "ListShards").shards) == 3)
+        third.signal(signal.SIGSTOP)
+        fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="eu-1c", shard_id="shard-2")
+        fleet.ask(COORDINATOR + "UnassignDomain", topology_key=LABEL, topology_value="eu-1c")
+        check(leaving(fleet.leader()) == [("eu-1c", "shard-2")], "it is leaving")
+        third.signal(signal.SIGCONT)
+        wait_for("its acknowledgement", lambda: not leaving(fleet.leader()))
+        owns(third)
+        fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="eu-1c", shard_id="shard-1")
 
 
 def every_leader_repeats_it():
@@ -204,4 +223,4 @@ def without_domains():
         check("shards without domains use it" not in text, text)
 
 
-run_cases([lost_with_its_leader, every_leader_repeats_it, removed_while_it_lives, one_id_twice, without_domains])
+run_cases([lost_with_its_leader, taken_before_it_was_told, every_leader_repeats_it, removed_while_it_lives, one_id_twice, without_domains])

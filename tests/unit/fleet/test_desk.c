@@ -449,6 +449,23 @@ TEST(restarts_repeats_and_one_late_report_are_no_conflict)
     close_desk();
 }
 
+/* Two processes, one of which was restarted: the list names two, not three. */
+TEST(a_restart_replaces_the_process_of_its_address)
+{
+    struct desk_process processes[DESK_PROCESSES_MAX];
+
+    open_desk((struct desk_options){.silent_after_ms = 1000});
+    add("s", 0);
+    hear(1, "h:1", 1, 1, 10);
+    hear(2, "h:2", 1, 1, 20);
+    hear(3, "h:1", 2, 1, 30);
+    CHECK_SIZE("two processes", desk_processes(desk, STR("s"), processes), 2);
+    for (size_t i = 0; i < 2; i++)
+        CHECK("the newest of each address",
+              processes[i].epoch == (str_equal(processes[i].address, STR("h:1")) ? 2 : 1));
+    close_desk();
+}
+
 TEST(a_conflict_is_over_when_one_process_alone_reported_for_the_silence_time)
 {
     struct desk_process processes[DESK_PROCESSES_MAX];

@@ -95,6 +95,8 @@ TEST(placeholders_are_filled_in_and_the_rest_stays_byte_for_byte)
     } cases[] = {
         {"", ""},
         {"plain {text} }}\n", "plain {text} }}\n"},
+        {"cat <<-END\nx\n\tEND\ny=\"a\" x={{shell request_id}}",
+         "cat <<-END\nx\n\tEND\ny=\"a\" x='00ff'"},
         {"{{cluster_id}}{{ request_id }}", "cluster-a00ff"},
         {"a {{requirement type}} b", "a m5.large,m5.xlarge b"},
         {"{{requirement zone|any zone}}{{requirement zone|}}", "any zone"},
@@ -123,6 +125,13 @@ TEST(what_cannot_be_meant_is_refused_with_its_line)
         {"a\nb {{cluster}}", "line 2: {{cluster}} is not a placeholder", ERR_PARSE},
         {"a\n\n{{cluster_id", "line 3: {{ without }}", ERR_PARSE},
         {"{{requirement }}", "line 1", ERR_PARSE},
+        {"a\nx=\"{{shell requirement type}}\"",
+         "line 2: {{shell requirement type}} quotes its value itself", ERR_PARSE},
+        {"x='{{ json requirement type }}", "quotes its value itself", ERR_PARSE},
+        {"x=\"a {{shell requirement type}} b\"", "quotes its value itself", ERR_PARSE},
+        {"cat <<END\n{{shell requirement type}}\nEND",
+         "{{shell requirement type}} is inside a here-document", ERR_PARSE},
+        {"{{shell cluster_id}}\"", "quotes its value itself", ERR_PARSE},
         {"{{json requirements}}", "without a context", ERR_PARSE},
         {"{{shell open}}", "{{shell open}} is not a placeholder", ERR_PARSE},
         {"{{sql requirement type}}", "{{sql requirement type}} is not a placeholder", ERR_PARSE},
@@ -158,6 +167,10 @@ TEST(a_value_that_is_not_plain_is_refused_without_a_context)
     CHECK_ERR("control character", render_value("{{shell requirement type}}", "a\nid", &out),
               ERR_INVALID);
     CHECK_HAS("control character", note.text, "control character");
+    CHECK_ERR("U+0085", render_value("{{yaml requirement type}}", "a\xc2\x85 b", &out),
+              ERR_INVALID);
+    CHECK_ERR("U+FFFF", render_value("{{json requirement type}}", "a\xef\xbf\xbf", &out),
+              ERR_INVALID);
     buf_deinit(&out);
 }
 
