@@ -72,6 +72,34 @@ enum err dash_token_file(struct io *io, const char *path, char ret_token[DASH_TO
     return err;
 }
 
+enum err dash_token_check(struct fs *fs, const char *path, struct note *note)
+{
+    const char *slash = strrchr(path, '/');
+    struct fs_info info = {.kind = FS_DIRECTORY};
+    char parent[PATH_MAX];
+    struct buf content;
+    enum err err;
+
+    buf_init(&content, TOKEN_FILE_MAX);
+    err = fs_read_whole(fs, path, TOKEN_FILE_MAX, &content);
+    if (!err && !token_is_good(str_trim(buf_peek(&content)))) err = ERR_INVALID;
+    buf_deinit(&content);
+    if (err == ERR_NOT_FOUND && slash) { /* it is made, but not its directory */
+        snprintf(parent, sizeof parent, "%.*s", (int)max_size((size_t)(slash - path), 1), path);
+        err = fs_stat(fs, parent, &info);
+    } else if (err == ERR_NOT_FOUND) {
+        err = ERR_OK;
+    }
+    if (!err && info.kind != FS_DIRECTORY) err = ERR_INVALID;
+    if (!err) return ERR_OK;
+    note_set(
+        note,
+        "dashboard.token-file %s: %s; it must be one line of %d to %d letters and digits, or not "
+        "be there and its directory must",
+        path, err_text(err), DASH_TOKEN_MIN, DASH_TOKEN_MAX);
+    return ERR_INVALID;
+}
+
 /* -- the dashboard -- */
 
 static void self(void *owner, struct dash_self *ret_self)

@@ -31,4 +31,6 @@ void coordinator_dash_close(struct coordinator_dash *dash);
  * 128 letters and digits on one line), and what the file system answers, with a note. */
 enum err dash_token_file(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
                          struct note *note);
+/* The same without making it: whether dash_token_file() will succeed, as far as the options tell. */
+enum err dash_token_check(struct fs *fs, const char *path, struct note *note);
 #endif

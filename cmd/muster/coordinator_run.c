@@ -634,7 +634,8 @@ static enum err check_coordinator(const struct conf *conf, struct fs *fs, struct
     enum err err = path ? fleet_seed_read(fs, path, &seed, note) : ERR_OK;
 
     fleet_seed_deinit(&seed);
-    return err;
+    path = conf_text(conf, "dashboard.token-file");
+    return err || !path ? err : dash_token_check(fs, path, note);
 }
 
 static int run_coordinator(void *context, const struct command_call *call)
