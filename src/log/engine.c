@@ -105,7 +105,8 @@ static void *heap_realloc(void *data, void *memory, size_t size)
 {
     void *grown = realloc(memory, size);
     (void)data;
-    return use_reserve(grown) ? realloc(memory, size) : grown;
+    if (grown) return grown; /* else `memory` is still allocated */
+    return use_reserve(grown) ? realloc(memory, size) : NULL;
 }
 static void *heap_aligned_alloc(void *data, size_t alignment, size_t size)
 {
