@@ -2,8 +2,11 @@
 #include "lib/fault_alloc.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 static atomic_uint_fast64_t countdown;
 static atomic_bool fired;
@@ -59,4 +62,20 @@ bool fault_sweep_next(uint64_t *k)
     assert(*k < FAULT_SWEEP_MAX);
     fault_alloc_arm(more ? ++*k : 0);
     return more;
+}
+
+uint64_t sweep_stride(void)
+{
+    return getenv("MUSTER_TEST_LONG") ? 1 : SWEEP_STRIDE;
+}
+
+uint64_t sweep_first(void)
+{
+    const char *seed = getenv("MUSTER_TEST_SEED"), *commit = getenv("MUSTER_TEST_COMMIT");
+    uint64_t number = seed ? strtoull(seed, NULL, 0) : commit ? strtoull(commit, NULL, 16) : 0;
+    uint64_t first = 1 + number % sweep_stride();
+
+    fprintf(stderr, "sweep: one point in %" PRIu64 ", from %" PRIu64 " on (MUSTER_TEST_SEED=%" PRIu64 ")\n",
+            sweep_stride(), first, number);
+    return first;
 }

@@ -16,5 +16,12 @@ void fault_alloc_arm(uint64_t nth); /* the nth from now fails, once; 0 disarms *
 bool fault_alloc_fired(void);       /* since the last arm */
 bool fault_sweep_next(uint64_t *k);
 
+/* Sweeps whose every point costs minutes take every SWEEP_STRIDE-th, from a first one that changes
+ * with the commit (MUSTER_TEST_COMMIT, set by scripts/test) or with MUSTER_TEST_SEED. With
+ * MUSTER_TEST_LONG they take all. */
+enum { SWEEP_STRIDE = 8 };
+uint64_t sweep_first(void);
+uint64_t sweep_stride(void);
+
 #define FAULT_SWEEP_ALLOC(k) for (uint64_t k = 0; fault_sweep_next(&k);)
 #endif

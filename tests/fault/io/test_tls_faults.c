@@ -39,22 +39,6 @@ __attribute__((constructor)) static void count_openssl(void)
     if (!CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free)) abort();
 }
 
-/* A handshake makes thousands of allocations, reading a key tens of thousands, nearly all of them
- * OpenSSL's and alike; failing each in turn takes many minutes. So a run takes every so many-th
- * (a prime: no rhythm of theirs is missed) from a place the seed draws; MUSTER_TEST_LONG takes
- * them all. */
-enum { OFTEN = 13, SOMETIMES = 97, RARELY = 1499 };
-static uint64_t stride(uint64_t usual)
-{
-    return getenv("MUSTER_TEST_LONG") ? 1 : usual;
-}
-static uint64_t first_k(uint64_t usual)
-{
-    static uint64_t seed;
-    if (!seed) seed = test_seed() | 1;
-    return 1 + seed % stride(usual);
-}
-
 static struct forge_pair root, foreign_root, server_leaf, client_leaf, strange_leaf;
 
 static void make_leaves(void)
@@ -100,7 +84,7 @@ TEST(opening_a_context_is_clean_at_every_failing_allocation)
     make_leaves();
     CHECK_OK("warm", open_context(TLS_SERVER, &server_leaf, &context));
     tls_context_unref(context);
-    for (uint64_t k = first_k(OFTEN), more = true; more; k += stride(OFTEN)) {
+    for (uint64_t k = sweep_first(), more = true; more; k += sweep_stride()) {
         enum err err;
         context = NULL;
         fault_alloc_arm(k);
@@ -121,7 +105,7 @@ TEST(a_failed_replacement_leaves_the_old_material)
 
     make_leaves();
     CHECK_OK("open", open_context(TLS_SERVER, &server_leaf, &context));
-    for (uint64_t k = first_k(OFTEN), more = true; more; k += stride(OFTEN)) {
+    for (uint64_t k = sweep_first(), more = true; more; k += sweep_stride()) {
         uint64_t loads = tls_context_info(context).loads;
         enum err err;
         fault_alloc_arm(k);
@@ -194,7 +178,7 @@ static void sweep_conversation(const struct forge_pair *client_pair, bool welcom
     CHECK_OK("server", open_context(TLS_SERVER, &server_leaf, &server_context));
     CHECK_OK("client", open_context(TLS_CLIENT, client_pair, &client_context));
     CHECK_U64("warm", converse(server_context, client_context), welcome);
-    for (uint64_t k = first_k(SOMETIMES), more = true; more; k += stride(SOMETIMES)) {
+    for (uint64_t k = sweep_first(), more = true; more; k += sweep_stride()) {
         bool in;
         fault_alloc_arm(k);
         in = converse(server_context, client_context);
@@ -379,7 +363,7 @@ TEST(the_authority_is_clean_at_every_failing_allocation)
     for (enum step step = MAKE_CA; step < STEP_COUNT; step++) {
         bool more = true;
         uint64_t runs = 0;
-        for (uint64_t k = first_k(RARELY); more; k += stride(RARELY), runs++) {
+        for (uint64_t k = sweep_first(); more; k += sweep_stride(), runs++) {
             struct sim_fs *disk = disk_before(step, 7, false);
             fault_alloc_arm(k);
             (void)do_step(sim_fs_fs(disk), step);
