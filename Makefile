@@ -9,6 +9,7 @@ COLD := about 2:30 on a bare 2-core machine
 SEED ?= 1
 COUNT ?= 1
 FUZZ_SECONDS ?= 60
+TIMES ?= 10
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -28,26 +29,24 @@ run: ## builds, then starts what exists: `muster dev` (Ctrl-C stops it)
 	@exec $(RELEASE)/cmd/muster/muster dev $(ARGS)
 
 check: ## after an edit: unit, property and layering tests, without sanitizers; a minute
-	@scripts/setup build test
+	@STEP='make check: ' scripts/setup build test
 	@scripts/test check $(ARGS)
 
-test: ## before a push, and what CI runs: sanitizers on; ten minutes. The last line counts
-	@scripts/setup build test
+test: ## before a push, and what CI runs: sanitizers on; eleven minutes. The last line counts
+	@STEP='make test: ' scripts/setup build test
 	@scripts/test test $(ARGS)
 
 test-full: ## before a merge into log, leader, store, rpc or io: every test but the long ones; TSan too
-	@scripts/setup build test
+	@STEP='make test-full: ' scripts/setup build test
 	@scripts/test full $(ARGS)
 
 test-long: ## what takes hours: bare chroot, thousands of seeds, long sweeps
 	@scripts/setup build test long
 	@scripts/test long $(ARGS)
 
-test-starved: ## the ASan tests while random processes of them stand still; ARGS='--suite integration', as root
+test-starved: ## the tests of `make test` TIMES=10 times, while random processes of them are stopped; as root
 	@scripts/setup build test
-	@scripts/configure build/asan -Db_sanitize=address,undefined
-	@ninja -C build/asan --quiet
-	@scripts/starve -- meson test -C build/asan --no-rebuild --print-errorlogs --timeout-multiplier 5 --no-suite long $(ARGS)
+	@scripts/test --starved $(TIMES) test $(ARGS)
 
 bench: ## measures each claim beside a peer in the same run; figures go to docs/benchmarks.md
 	@scripts/setup build test bench
