@@ -93,7 +93,7 @@ class Terminal:
         shell.terminals += 1
         self.out = os.path.join(shell.left, f"terminal-{shell.terminals}")
         with open(self.out, "wb") as out:
-            self.process = subprocess.Popen(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=out,
+            self.process = subprocess.Popen(["bash", "-o", "pipefail", "-c", command], stdin=subprocess.DEVNULL, stdout=out,
                                             stderr=subprocess.STDOUT, cwd=shell.cwd, env=shell.environment,
                                             start_new_session=True)
 

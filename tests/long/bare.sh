@@ -53,7 +53,7 @@ verdict $? "a clone of the committed tree"
 chroot "$bare" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
     sh -c 'cd /muster && make test' >"$log" 2>&1
 verdict $? "make test on the bare system: $(tail -1 "$log")"
-grep -E '^(skipped|FAILED|all of it)' "$log" | sed 's/^/# /'
+grep -E '^(skipped|FAILED|took)' "$log" | sed 's/^/# /'
 
 chroot "$bare" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C sh -c '
     cd /muster && make build || exit 1
