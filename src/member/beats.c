@@ -82,7 +82,8 @@ struct beats {
     struct buf request, row, answer; /* scratch */
     struct beats_facts facts;
     struct {
-        char coord[NUMBER_CAP], assignment[NUMBER_CAP], next[NUMBER_CAP], leader[ADDRESS_CAP];
+        char coord[NUMBER_CAP], assignment[NUMBER_CAP], next[NUMBER_CAP], fence[NUMBER_CAP];
+        char leader[ADDRESS_CAP];
     } texts;
     struct beats_stats stats;
     struct histogram *histogram;
@@ -161,6 +162,7 @@ static void batch_reply(struct beat_batch *batch)
     pack_u64(&pack, 2, beats->facts.coord_epoch);
     pack_u64(&pack, 3, beats->facts.assignment_epoch);
     pack_u64(&pack, 4, beats->facts.next_beat_ms);
+    pack_u64(&pack, 5, beats->facts.self_fence_ms);
     if (pack.err)
         rpc_fail(batch->call, pack.err, NULL);
     else
@@ -218,6 +220,8 @@ static void add_trailers(const struct beats *beats, struct rpc_call *call,
     }
     if (beats->facts.next_beat_ms)
         (void)rpc_add_trailer(call, STR("x-next-beat-ms"), str_from(beats->texts.next));
+    if (beats->facts.self_fence_ms)
+        (void)rpc_add_trailer(call, STR("x-self-fence-ms"), str_from(beats->texts.fence));
     if (ack->reset) (void)rpc_add_trailer(call, STR("x-directive"), STR("reset"));
     if (beats->texts.leader[0])
         (void)rpc_add_trailer(call, STR("x-leader"), str_from(beats->texts.leader));
@@ -453,6 +457,7 @@ static void on_passed(void *owner, const struct rpc_client_call *call,
         beats_set_facts(beats, &(struct beats_facts){.coord_epoch = answer->coord_epoch,
                                                      .assignment_epoch = answer->assignment_epoch,
                                                      .next_beat_ms = answer->next_beat_ms,
+                                                     .self_fence_ms = answer->self_fence_ms,
                                                      .leader = beats->leader});
         end_pass(pass, answer, "the leader answered for fewer beats");
     }
@@ -801,6 +806,8 @@ void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
              (unsigned long long)facts->assignment_epoch);
     snprintf(beats->texts.next, sizeof beats->texts.next, "%llu",
              (unsigned long long)facts->next_beat_ms);
+    snprintf(beats->texts.fence, sizeof beats->texts.fence, "%llu",
+             (unsigned long long)facts->self_fence_ms);
     snprintf(beats->texts.leader, sizeof beats->texts.leader, "%s", facts->leader);
 }
 

@@ -63,6 +63,9 @@ void beats_set_leader(struct beats *beats, const char *address);
 struct beats_facts {
     uint64_t coord_epoch, assignment_epoch;
     uint64_t next_beat_ms; /* advised; 0: as configured, and not said */
+    /* The leader's worker_self_fence_timeout: a worker that registered under another one registers
+     * again. 0: not known (an older leader), and not said. */
+    uint64_t self_fence_ms;
     const char *leader;    /* "": not said */
 };
 void beats_set_facts(struct beats *beats, const struct beats_facts *facts);

@@ -41,6 +41,7 @@ void facts_changed(struct member_service *service)
                         .coord_epoch = counts.coord_epoch,
                         .assignment_epoch = counts.assignment_epoch,
                         .next_beat_ms = counts.advised_ms > interval ? counts.advised_ms : 0,
+                        .self_fence_ms = service->options.local.self_fence_ns / NS_PER_MS,
                         .leader = "",
                     });
 }

@@ -169,6 +169,12 @@ static void take_answer(struct worker_host *h, boot_time sent, uint64_t lease_ms
         verdict = h->drain ? LIFE_KEPT : LIFE_REGISTER;
     }
     if (verdict == LIFE_REGISTER) register_now(h, h->life.interval_ms);
+    if (verdict == LIFE_KEPT && a->fence_ms && life_fence_changed(&h->life, a->fence_ms)) {
+        LOG_WARN(h->options.log,
+                 "the coordinators' worker_self_fence_timeout changed; registering again",
+                 log_u64("coordinator_ms", a->fence_ms), log_u64("in_force_ms", h->life.fence_ms));
+        register_now(h, h->life.interval_ms);
+    }
     if (verdict == LIFE_KEPT && a->next_beat_ms && life_advised(&h->life, a->next_beat_ms))
         register_now(h, a->next_beat_ms);
     if (a->checkpoint_round) rounds_begin(h, a->checkpoint_round);

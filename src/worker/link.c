@@ -148,6 +148,7 @@ static void on_beat_answer(void *owner, const struct rpc_client_call *call,
     answer.incarnation = trailer_number(call, STR("x-worker-incarnation"), &there);
     answer.assignment_epoch = trailer_number(call, STR("x-assignment-epoch"), &there);
     answer.next_beat_ms = trailer_number(call, STR("x-next-beat-ms"), &there);
+    answer.fence_ms = trailer_number(call, STR("x-self-fence-ms"), &there);
     answer.reset = (rpc_call_trailer(call, STR("x-directive"), &directive) ||
                     rpc_call_header(call, STR("x-directive"), &directive)) &&
                    str_equal(directive, STR("reset"));

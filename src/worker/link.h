@@ -21,6 +21,7 @@ struct link_beat_answer {
     struct str text;
     bool has_epoch; /* coordinators that are not ours say none */
     uint64_t coord_epoch, incarnation, assignment_epoch, next_beat_ms;
+    uint64_t fence_ms; /* the leader's worker_self_fence_timeout; 0: not said */
     bool reset;
     bool in_use; /* refused: another process has this worker id */
     /* pending_control */

@@ -110,6 +110,18 @@ bool life_advised(struct life *life, uint64_t interval_ms)
     return wanted > life->interval_ms && life->registered;
 }
 
+bool life_fence_changed(struct life *life, uint64_t fence_ms)
+{
+    if (fence_ms == life->coordinator_fence_ms || !life->registered) return false;
+    life->coordinator_fence_ms = fence_ms;
+    if (fence_ms < life->fence_ms) {
+        life->fence_ms = fence_ms;
+        life->good_until.ms =
+            min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
+    }
+    return true;
+}
+
 uint64_t life_refused(struct life *life)
 {
     uint64_t pause = life->interval_ms;
@@ -141,6 +153,7 @@ void life_registered(struct life *life, uint64_t interval_ms, const struct life_
     assert(life_terms_fit(life, terms));
     life->interval_ms = max_u64(interval_ms, life->options.interval_ms);
     life->fence_ms = life_fence_ms(life, terms);
+    life->coordinator_fence_ms = terms->fence_ms;
     life->base_ms = max_u64(life->options.interval_ms, terms->interval_ms);
     if (!life->answered) return; /* fenced meanwhile: the next answer asks again */
     life->good_until.ms =

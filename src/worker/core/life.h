@@ -47,6 +47,7 @@ struct life {
     boot_time good_sent;  /* of the beat that good_until counts from, and its lease */
     uint64_t good_lease_ms;
     uint64_t fence_ms;    /* in force: min(own, coordinator's) since the last registration */
+    uint64_t coordinator_fence_ms; /* as the coordinators said last; 0: they have not */
     uint64_t base_ms;     /* interval that fence_ms belongs to; a longer lease extends the fence */
     uint32_t refusals;    /* in a row: another process has our id */
     uint64_t interval_ms; /* in force: what the service advised, if that is longer */
@@ -83,6 +84,9 @@ enum life_answer life_answered(struct life *life, boot_time sent, uint64_t lease
 /* The service asks for beats every so often. Longer than what we registered for: LIFE_REGISTER
  * follows, and only then it is in force. */
 bool life_advised(struct life *life, uint64_t interval_ms); /* true: register anew with it */
+/* The fence time that the coordinators use now, in an answer to a beat. A shorter one holds at once.
+ * True: it differs from the one at registration, so register again. */
+bool life_fence_changed(struct life *life, uint64_t fence_ms);
 
 /* Another process has our worker id: beat again after a growing pause. Returns the pause. */
 uint64_t life_refused(struct life *life);

@@ -37,9 +37,13 @@ class Wire:
         while True:
             try:
                 here, _ = self.listener.accept()
-                there = socket.create_connection(self.target)
             except OSError:
                 return
+            try:
+                there = socket.create_connection(self.target)
+            except OSError:  # the coordinator is restarting
+                here.close()
+                continue
             self.open += [here, there]
             for pair in ((here, there), (there, here)):
                 threading.Thread(target=self.copy, args=pair, daemon=True).start()
@@ -52,6 +56,9 @@ class Wire:
                 sink.sendall(data)
         except OSError:
             pass
+        if not self.cut:
+            sink.close()
+            source.close()
 
     def close(self):
         self.cut = True
@@ -62,9 +69,9 @@ class Wire:
 class Scene(World):
     """One coordinator, and workers whose files are their own."""
 
-    def __init__(self):
+    def __init__(self, coordinators=COORDINATORS):
         super().__init__()
-        self.cluster = Workers(1, COORDINATORS)
+        self.cluster = Workers(1, coordinators)
         self.node = self.cluster.nodes[0]
         self.tls = self.node.tls_dir
 
@@ -147,4 +154,24 @@ def the_second_of_one_id_is_refused():
         second.stop()
 
 
-run_cases([the_shorter_fence_holds, a_worker_that_cannot_keep_the_time_is_refused, the_second_of_one_id_is_refused])
+def a_fence_that_is_shortened_holds():
+    """A worker that is registered under 60 s hears the coordinator's new 4 s with its next heartbeat, and stops by them"""
+    longer = {**COORDINATORS, "transport": {**COORDINATORS["transport"], "worker_self_fence_timeout": "60s",
+                                            "coordinator_failure_timeout": "61s"}}
+    with Scene(longer) as scene:
+        wire = Wire(scene.node.workers)
+        first = scene.join(wire.address, transport__worker_self_fence_timeout="60s", transport__coordinator_failure_timeout="61s").start()
+        scene.owned_by(first)
+        scene.node.stop()
+        scene.cluster.file(scene.node, COORDINATORS)
+        scene.node.start()
+        scene.cluster.formed()
+        wait_for("the new time is in force", lambda: re.search(f"worker_self_fence_timeout changed.* coordinator_ms={FENCE_MS}", first.text()))
+        second = scene.join().start()
+        wait_for("the second is listed", lambda: scene.cluster.listed().get(second.id) is not None)
+        wire.close()
+        scene.owned_by(second)
+        check("fenced:" in first.text(), "the first stopped before the second owned its partitions")
+
+
+run_cases([the_shorter_fence_holds, a_fence_that_is_shortened_holds, a_worker_that_cannot_keep_the_time_is_refused, the_second_of_one_id_is_refused])

@@ -154,6 +154,21 @@ TEST(a_draining_worker_does_not_register)
     CHECK("kept", beat(&life, 0, 1, 1) == LIFE_KEPT);
 }
 
+TEST(a_fence_time_that_the_coordinators_shorten_holds_at_once)
+{
+    struct life life = working();
+
+    life_registered(&life, INTERVAL, &(struct life_terms){.fence_ms = 3000, .failure_ms = 5000});
+    CHECK("kept", life_answered(&life, AT(10), LEASE, 1, AT(10)) == LIFE_KEPT);
+    CHECK_U64("as registered", life_good_until(&life).ms, AT(10 + 3000).ms);
+    CHECK("the same time again", !life_fence_changed(&life, 3000));
+    CHECK("a shorter one asks for a registration", life_fence_changed(&life, 2000));
+    CHECK_U64("and holds before it", life_good_until(&life).ms, AT(10 + 2000).ms);
+    CHECK("asked once", !life_fence_changed(&life, 2000));
+    CHECK("a longer one asks, too", life_fence_changed(&life, 3500));
+    CHECK_U64("and holds only from then on", life_good_until(&life).ms, AT(10 + 2000).ms);
+}
+
 TEST(a_longer_interval_is_in_force_once_it_was_registered)
 {
     struct life life = working();
