@@ -151,8 +151,9 @@ static enum err make(const struct coordinator_bootstrap_options *options, const 
     if (err) return err;
     start = bootstrap_start(&facts);
     if (start == BOOTSTRAP_ASK) err = ask_others(&w, dir, note);
-    if (w.verdict == BOOTSTRAP_JOIN) *options->ret_cluster_exists = true;
+    if (w.verdict == BOOTSTRAP_JOIN) *options->ret_told_to_join = true;
     if (!err) err = format(options, dir, start, &w, note);
+    *options->ret_alone = !err && start == BOOTSTRAP_ALONE;
     close_waiting(&w);
     return err;
 }

@@ -11,7 +11,8 @@ struct coordinator_bootstrap_options {
     const char *grpc_address, *raft_address;
     struct tls_context *grpc_server, *grpc_client; /* NULL: plaintext */
     struct health_check *ready;                    /* is told what is waited for */
-    bool *ret_cluster_exists; /* set when the others named a cluster, which is to be joined */
+    bool *ret_told_to_join; /* set when the others named a cluster, which is to be joined */
+    bool *ret_alone;        /* set when a cluster of one was bootstrapped, without join addresses */
 };
 /* Makes the directory unless it is there; the loop turns while the others are asked. ERR_CANCELLED:
  * stopped meanwhile. ERR_PRECONDITION: another cluster lists this replica. */

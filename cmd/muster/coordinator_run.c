@@ -40,7 +40,8 @@ enum {
     WORKERS_SHARE = 16 << 20,
     DRAIN_WITHIN_MS = 5000,
     ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1,
-    JOIN_ADDRESSES_MAX = 64
+    JOIN_ADDRESSES_MAX = 64,
+    FOREIGN_KNOWN_MS = 60000, /* a cluster's replicas dial far more often */
 };
 static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
               "or the store could never be written to");
@@ -66,7 +67,11 @@ struct coordinator {
     struct rpc_health *health;
     struct rpc_reflection *reflection;
     struct replica_service *replicas;
-    bool cluster_exists; /* this replica has heard of a cluster that it does not belong to */
+    bool told_to_join; /* the other replicas named a cluster when this one asked to bootstrap */
+    bool bootstrapped_alone; /* at this start, without join addresses */
+    struct task foreign;     /* judges the last hello of another cluster */
+    mono_time foreign_at;    /* 0: none came */
+    uint64_t foreign_cluster, foreign_to;
     struct coordinator_state *state;
     struct coordinator_etcd *etcd;
     struct coordinator_workers *workers;
@@ -147,12 +152,50 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
     chassis_fail(c->chassis, why, note);
 }
 
-static void on_foreign(void *owner, uint64_t cluster_id)
+/* A hello of another cluster is known of for as long as its replicas go on dialing. */
+static bool cluster_known(void *owner)
 {
     struct coordinator *c = owner;
 
-    c->cluster_exists = true;
-    rival_greeted(c->rival, cluster_id);
+    return c->told_to_join ||
+           (c->foreign_at.ms &&
+            mono_elapsed_ms(c->foreign_at, loop_now(c->io->loop)) < FOREIGN_KNOWN_MS);
+}
+
+static void on_rival(void *owner, const struct note *note);
+
+/* A cluster of one that began in this process has no join address to ask. A cluster that takes it
+ * for an older replica of its address is the one that it was wiped out of. */
+static void judge_foreign(struct task *task)
+{
+    struct coordinator *c = CONTAINER_OF(task, struct coordinator, foreign);
+    struct replica_status status = replica_status(c->replica);
+    struct replica_member members[REPLICA_MEMBERS_MAX];
+    struct note note = {""};
+
+    if (!c->bootstrapped_alone || c->foreign_to == status.id ||
+        replica_members(c->replica, members) > 1)
+        return;
+    note_set(&note,
+             "two clusters: cluster %016" PRIx64 " dials this replica as its member %016" PRIx64
+             ", but it has just bootstrapped cluster %016" PRIx64
+             " alone; it stops serving. To join that cluster again, remove --data-dir and give "
+             "--join-addr",
+             c->foreign_cluster, c->foreign_to, status.cluster_id);
+    on_rival(c, &note);
+}
+
+static void on_foreign(void *owner, uint64_t cluster_id, uint64_t to)
+{
+    struct coordinator *c = owner;
+
+    c->foreign_at = loop_now(c->io->loop);
+    c->foreign_cluster = cluster_id;
+    c->foreign_to = to;
+    if (c->rival)
+        rival_greeted(c->rival, cluster_id);
+    else
+        loop_defer(c->io->loop, &c->foreign);
 }
 
 static const char *leader_address(void *owner)
@@ -245,7 +288,8 @@ static enum err open_replica(struct coordinator *c, struct note *note)
         .grpc_server = c->grpc_server,
         .grpc_client = c->grpc_client,
         .ready = c->ready,
-        .ret_cluster_exists = &c->cluster_exists,
+        .ret_told_to_join = &c->told_to_join,
+        .ret_alone = &c->bootstrapped_alone,
     };
     enum err err = coordinator_directory(&directory, note);
 
@@ -348,7 +392,8 @@ static enum err open_server(struct coordinator *c, struct note *note)
         .dir = conf_text(c->conf, "data-dir"),
         .machines = c->machines,
         .machine_count = c->machine_count,
-        .cluster_exists = &c->cluster_exists,
+        .cluster_known = cluster_known,
+        .owner = c,
     };
     enum err err = rpc_meter_open(metrics, &c->meter, note);
 
@@ -471,6 +516,7 @@ static enum err open_coordinator(struct chassis *chassis, void **ret_state, stru
     if (!c) return ERR_NOMEM;
     *ret_state = c;
     c->chassis = chassis;
+    task_init(&c->foreign, judge_foreign);
     c->io = chassis_io(chassis);
     c->conf = chassis_conf(chassis);
     c->log = instruments_log(chassis_instruments(chassis));
@@ -591,6 +637,7 @@ static void close_coordinator(void *state)
     bool rival_closed = false;
 
     coordinator_dash_close(c->dash);
+    task_cancel(&c->foreign);
     rival_close(c->rival, chassis_set_true, &rival_closed);
     c->rival = NULL;
     while (!rival_closed) chassis_turn(c->chassis);
@@ -657,7 +704,8 @@ static int run_coordinator(void *context, const struct command_call *call)
 static const struct command_example examples[] = {
     {"muster coordinator run", "a cluster of one on this machine"},
     {"muster coordinator run --config node-1.toml --join-addr 127.0.0.1:7790",
-     "one that joins it: id = \"node-1\", its own addresses and data-dir"},
+     "one that joins it: id = \"node-1\", its own addresses and data-dir. Start the first one with "
+     "--join-addr from then on, too: it finds its cluster again when its directory is lost"},
     {"muster coordinator run --id $HOSTNAME --join-addr coordinator:7790 --config tls.toml",
      "the same arguments on every replica of a stateful set"},
     {NULL, NULL},

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "fleet/join.h"
+
 enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts)
 {
     if (facts->has_directory || !facts->allowed) return BOOTSTRAP_NOT;
@@ -13,6 +15,16 @@ enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts)
 
 /* -- the founder -- */
 
+/* The first replicas of a cluster are those of the ordinals below `expect`. A later one may have no
+ * log because it is new, while the cluster exists. */
+static bool is_founding(const struct bootstrap_round *round, const char *name)
+{
+    uint64_t ordinal;
+    struct note note;
+
+    return !join_ordinal(str_from(name), &ordinal, &note) && ordinal < round->expect;
+}
+
 /* The same replica behind a second address, or a second process with its name or with ours, is not
  * one more replica. */
 static bool promise_counts(const struct bootstrap_round *round, size_t at)
@@ -20,6 +32,7 @@ static bool promise_counts(const struct bootstrap_round *round, size_t at)
     const struct bootstrap_peer *peer = &round->peers[at];
 
     if (peer->answer != BOOTSTRAP_PROMISED || strcmp(peer->name, round->name) == 0) return false;
+    if (!is_founding(round, peer->name)) return false;
     for (size_t i = 0; i < at; i++) {
         const struct bootstrap_peer *other = &round->peers[i];
         if (other->answer != BOOTSTRAP_PROMISED) continue;

@@ -31,7 +31,8 @@ struct replica_service {
     char dir[FS_PATH_CAP];
     struct machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
-    const bool *cluster_exists;
+    bool (*cluster_known)(void *owner);
+    void *owner;
 };
 
 /* One call under way. The log may hold parts of it longer than the caller waits. */
@@ -704,7 +705,7 @@ static void promise_bootstrap(void *opaque, struct rpc_call *call, const Protobu
         break;
     case PROMISE_HAS_LOG: response.has_log = true; break;
     case PROMISE_STORE:
-        if (!from->replace && service->cluster_exists && *service->cluster_exists) {
+        if (!from->replace && service->cluster_known && service->cluster_known(service->owner)) {
             response.reason = "it has heard of a cluster: join that one, or stop its replicas";
             break;
         }
@@ -818,7 +819,8 @@ enum err replica_service_open(const struct replica_service_options *options,
     memcpy(service->machines, options->machines,
            options->machine_count * sizeof service->machines[0]);
     service->machine_count = options->machine_count;
-    service->cluster_exists = options->cluster_exists;
+    service->cluster_known = options->cluster_known;
+    service->owner = options->owner;
     *ret_service = service;
     return ERR_OK;
 }

@@ -26,9 +26,10 @@ struct replica_service_options {
     const char *dir;                /* the replica's data directory: promises; copied */
     const struct machine *machines; /* as given to the replica; copied */
     size_t machine_count;
-    /* A cluster is known that this replica may belong to: it promises nothing to another bootstrap.
-     * NULL: none ever is; borrowed. */
-    const bool *cluster_exists;
+    /* True: a cluster is known that this replica may belong to, so it promises nothing to another
+     * bootstrap. NULL: none ever is. */
+    bool (*cluster_known)(void *owner);
+    void *owner;
 };
 enum err replica_service_open(const struct replica_service_options *options,
                               struct replica_service **ret_service); /* ERR_NOMEM */

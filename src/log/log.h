@@ -144,9 +144,9 @@ struct replica_events {
     void (*on_change)(void *owner, const struct replica_status *status);
     /* Final: no callback follows but the done()s of what was pending. Close it then. */
     void (*on_stopped)(void *owner, enum err why, const struct note *note);
-    /* A replica of another cluster dialed this one and was refused; may be NULL. Ask the replica
-     * nothing from inside. */
-    void (*on_foreign)(void *owner, uint64_t cluster_id);
+    /* A replica of another cluster dialed this one as the replica `to` and was refused; may be NULL.
+     * Ask the replica nothing from inside. */
+    void (*on_foreign)(void *owner, uint64_t cluster_id, uint64_t to);
     void *owner;
 };
 struct replica_options {

@@ -45,9 +45,9 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
     /* A peer said hello: what it speaks and, when it dialed us, where it says it is; else empty. */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);
-    /* A replica of another cluster said hello to us by our identity or by another; refused. May be
-     * NULL. */
-    void (*on_foreign)(void *owner, uint64_t cluster_id);
+    /* A replica of another cluster said hello, to the replica `to`, which may be us; refused. Its
+     * identity is good. May be NULL. */
+    void (*on_foreign)(void *owner, uint64_t cluster_id, uint64_t to);
     /* The sending of a snapshot ended: ERR_OK the peer's on_snap has taken the end of it. */
     void (*on_snap_sent)(void *owner, uint64_t to, uint64_t id, enum err err);
     void *owner;

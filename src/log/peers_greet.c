@@ -33,11 +33,11 @@ static size_t count_outsiders(const struct peers *peers)
 
 /* -- the hello -- */
 
-static void report_foreign(struct peers *peers, uint64_t cluster_id)
+static void report_foreign(struct peers *peers, const struct frame_hello *hello)
 {
     if (!peers->events.on_foreign) return;
     peers->calling = true;
-    peers->events.on_foreign(peers->events.owner, cluster_id);
+    peers->events.on_foreign(peers->events.owner, hello->cluster_id, hello->to);
     peers->calling = false;
 }
 
@@ -50,14 +50,15 @@ static bool judge(struct incoming *c, const struct frame_hello *hello)
         bool known = peers_identity_ok(peers, c->stream, hello, &note);
         note_set(&note, "it belongs to cluster %016llx", (unsigned long long)hello->cluster_id);
         peer_in_refuse(c, REFUSED_CLUSTER, note.text);
-        if (known) report_foreign(peers, hello->cluster_id);
+        if (known) report_foreign(peers, hello);
     } else if ((hello->to != peers->id && !MUTANT(RULE_R3)) || hello->from == peers->id) {
+        /* A member of a cluster takes this replica, which has none, for an older one of its address. */
+        bool foreign = peers->cluster_id == 0 && hello->cluster_id != 0 &&
+                       peers_identity_ok(peers, c->stream, hello, &note);
         note_set(&note, "from %016llx, for %016llx", (unsigned long long)hello->from,
                  (unsigned long long)hello->to);
         peer_in_refuse(c, REFUSED_RECEIVER, note.text);
-        /* A member of a cluster takes this replica, which has none, for an older one of its address. */
-        if (peers->cluster_id == 0 && hello->cluster_id != 0)
-            report_foreign(peers, hello->cluster_id);
+        if (foreign) report_foreign(peers, hello);
     } else if (!peers_identity_ok(peers, c->stream, hello, &note)) {
         peer_in_refuse(c, REFUSED_IDENTITY, note.text);
     } else {

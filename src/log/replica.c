@@ -235,12 +235,12 @@ static void on_hello(void *owner, uint64_t from, uint32_t level, struct str addr
     if (!replica->stopped) replica_dial_hello(replica, from, level, address);
 }
 
-static void on_foreign(void *owner, uint64_t cluster_id)
+static void on_foreign(void *owner, uint64_t cluster_id, uint64_t to)
 {
     struct replica *replica = owner;
 
     if (!replica->stopped && replica->events.on_foreign)
-        replica->events.on_foreign(replica->events.owner, cluster_id);
+        replica->events.on_foreign(replica->events.owner, cluster_id, to);
 }
 
 static void run_adopt(struct job *job)

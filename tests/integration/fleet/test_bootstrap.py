@@ -283,6 +283,30 @@ def greeted_by_another():
         check({cluster_of(each)("FORMAT") for each in cluster.nodes} == {home}, "one cluster")
 
 
+def without_join_addresses():
+    """A replica that others joined is wiped and started without --join-addr: their first hello stops its new cluster"""
+    with Cluster(3, join=False) as cluster:
+        node, others = cluster.nodes[0], cluster.nodes[1:]
+        for other in others:
+            other.options = ["--join-addr", ",".join(each.grpc for each in cluster.nodes), "--bootstrap-expect", "3"]
+        node.start()
+        cluster.formed(1, [node])
+        for other in others:
+            other.start()
+        cluster.formed(3)
+        home = cluster_of(node)("FORMAT")
+        node.kill()
+        node.hang_up()
+        shutil.rmtree(node.dir)
+        node.start()
+        code = node.wait_end()
+        check(code == 1 and f"two clusters: cluster {home} dials this replica" in node.text(), f"{code} {node.text()}")
+        node.start()
+        code = node.wait_end()
+        check(code == 2 and "another cluster lists this replica" in node.text(), f"{code} {node.text()}")
+        wait_for("the others lead", lambda: cluster.leader(others))
+
+
 if __name__ == "__main__":
     run_cases([wiped_and_cut_off, names, any_order, killed_between, founder_replaced, two_of_ordinal_0, in_order,
-               greeted_by_another])
+               greeted_by_another, without_join_addresses])
