@@ -268,7 +268,9 @@ enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *hea
     err = h2_fields_make(h2, headers, count, fields);
     if (!err) err = keep_trailers(h2, stream, fields, count);
     if (err) return err;
-    stream->trailer_bytes = fields_bytes(headers, count);
+    /* Behind output that waits for the peer's window they are bounded with it, and counting them here
+     * would stop the reading of that very window. */
+    if (stream->output.len == 0) stream->trailer_bytes = fields_bytes(headers, count);
     h2->answers_pending += stream->trailer_bytes;
     stream->ending = true;
     list_remove(&stream->link); /* it will not write again */

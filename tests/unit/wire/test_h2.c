@@ -419,6 +419,31 @@ TEST(large_answer_flows_through_small_bounds)
     stop();
 }
 
+TEST(trailers_that_wait_for_a_window_are_no_unread_answer)
+{
+    enum { WINDOW = 1000 };
+    struct h2_limits small = {.stream_window = WINDOW};
+    static char bytes[2 * WINDOW];
+    struct str part = str_of(bytes, sizeof bytes);
+    int32_t stream;
+
+    start(NULL, &small);
+    pair.client.hold = true;
+    CHECK_OK("request", h2_call(&pair.client, "/a.B/C", true, &stream));
+    pump();
+    CHECK_OK("headers", h2_answer(&pair.server, stream));
+    CHECK_OK("more than the window", h2_send(pair.server.h2, stream, &part, 1));
+    pump();
+    CHECK_OK("trailers", h2_finish(&pair.server, stream));
+    pump();
+    CHECK_SIZE("the window is shut", h2_stream_pending(pair.server.h2, stream), WINDOW);
+    CHECK_SIZE("nothing counts as unread", h2_answers_pending(pair.server.h2), 0);
+    h2_consume(pair.client.h2, stream, WINDOW);
+    pump();
+    CHECK_U64("and they arrive", at_client(1)->trailers, 1);
+    stop();
+}
+
 /* Each message is refused at first; the total bound holds them back, and each is told. */
 TEST(total_bound_holds_all_streams_and_wakes_each)
 {
