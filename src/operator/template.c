@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "operator/template_shell.h"
+#include "text/utf8.h"
 
 /* Requirement values are chosen by whoever may ask for machines, not by the template's author, and the
  * blob runs as root on a new node. Therefore a value is only inserted where it cannot change the
@@ -150,51 +152,16 @@ static bool is_quoted(struct str line)
     return open != '\0';
 }
 
-/* The word that ends the here-document which `line` begins, or nothing. */
-static struct str here_word(struct str line)
-{
-    const char *at = line.len ? memmem(line.at, line.len, "<<", 2) : NULL;
-    struct str word;
-    size_t len = 0;
-
-    if (!at) return STR_EMPTY;
-    word = str_tail(line, (size_t)(at - line.at) + 2);
-    while (word.len && str_has(STR("- \t\\'\""), word.at[0])) word = str_tail(word, 1);
-    while (len < word.len && (is_alphanumeric(word.at[len]) || word.at[len] == '_')) len++;
-    return str_of(word.at, len);
-}
-
-/* Is the end of the text inside a here-document? Quotes have no effect there. */
-static bool is_in_here_document(struct str text)
-{
-    struct str line, until = STR_EMPTY;
-
-    while (str_split(&text, '\n', &line) && text.at) { /* whole lines only */
-        if (until.len == 0)
-            until = here_word(line);
-        else if (str_equal(str_trim(line), until))
-            until = STR_EMPTY;
-    }
-    return until.len > 0;
-}
-
-/* An escaped value brings its own quotes: where they have no effect, a shell would run it after all. */
+/* {{json}} in quotes is a mistake, though harmless: its value is inert in any quotes. Where {{shell}} may
+ * be, template_shell_scan decides. */
 static enum err check_quotes(struct str before, struct str word, struct str after,
                              struct note *note)
 {
     struct str rest = str_trim(word), line = before;
     const char *end = before.len ? memrchr(before.at, '\n', before.len) : NULL;
-    enum context context = read_context(&rest);
 
-    if (context == CONTEXT_PLAIN) return ERR_OK;
+    if (read_context(&rest) != CONTEXT_JSON) return ERR_OK;
     if (end) line = str_tail(before, (size_t)(end - before.at) + 1);
-    if (context == CONTEXT_SHELL && is_in_here_document(before)) {
-        note_set(note,
-                 "{{%.*s}} is inside a here-document, where its quotes have no effect; assign it "
-                 "to a variable first",
-                 (int)min_size(word.len, 60), word.at);
-        return ERR_PARSE;
-    }
     if (!is_quote(after, 0) && !is_quoted(line)) return ERR_OK;
     note_set(note, "{{%.*s}} quotes its value itself; remove the quotes around it",
              (int)min_size(word.len, 60), word.at);
@@ -228,6 +195,91 @@ static enum err read_parts(struct template *t, struct str text, struct note *not
     return err;
 }
 
+/* -- where its values may be -- */
+
+static bool is_plain_text(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!is_alphanumeric(text.at[i]) && !str_has(STR(" ,._-/:@"), text.at[i])) return false;
+    return true;
+}
+
+/* Values of JSON are inert between their own quotes. */
+static enum err write_mark(const struct part *part, struct buf *out)
+{
+    bool json = part->kind == PART_REQUIREMENTS || part->context == CONTEXT_JSON;
+
+    if (part->context == CONTEXT_SHELL) return buf_append_byte(out, TEMPLATE_MARK_SHELL);
+    if (json) return buf_append_c(out, (const char[]){'"', TEMPLATE_MARK_INERT, '"', '\0'});
+    if (part->kind != PART_REQUIREMENT) return buf_append_byte(out, TEMPLATE_MARK_INERT);
+    return buf_append_byte(out, is_plain_text(part->otherwise) ? TEMPLATE_MARK_PLAIN
+                                                               : TEMPLATE_MARK_OTHER);
+}
+
+/* Control bytes are letters to a shell; here they are marks. */
+static enum err write_text(struct str text, struct buf *out)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < text.len && !err; i++) {
+        char c = text.at[i];
+        bool control = c > 0 && c < ' ' && !str_has(STR("\t\n\r"), c);
+        err = buf_append_byte(out, control ? 'x' : c);
+    }
+    return err;
+}
+
+static void note_finding(const struct template_finding *finding, const struct part *part,
+                         struct note *note)
+{
+    static const char *const words[] = {[PART_CLUSTER] = "cluster_id",
+                                        [PART_REQUEST] = "request_id",
+                                        [PART_REQUIREMENTS] = "requirements",
+                                        [PART_REQUIREMENT] = "requirement "};
+    char name[sizeof "requirement " + LABEL_KEY_MAX];
+
+    snprintf(name, sizeof name, "%s%.*s", words[part->kind], STR_ARG(part->text));
+    if (finding->verdict == TEMPLATE_ENDS_HERE)
+        note_set(note,
+                 "line %zu: {{%s}} could end %s that line %zu begins; write {{json %s}}, or other "
+                 "text before it on its line",
+                 finding->line, name, finding->what, finding->since, name);
+    else if (finding->verdict == TEMPLATE_INSIDE)
+        note_set(note,
+                 "line %zu: {{shell %s}} is inside %s that line %zu %s, where its quotes have no "
+                 "effect; write it outside, or assign it to a variable before: value={{shell %s}}",
+                 finding->line, name, finding->what, finding->since,
+                 str_starts(str_from(finding->what), STR("the here")) ? "begins" : "opens", name);
+    else
+        note_set(note,
+                 "line %zu: cannot tell whether {{shell %s}} is inside quotes, because of %s on "
+                 "line %zu; assign it to a variable before that line: value={{shell %s}}",
+                 finding->line, name, finding->what, finding->since, name);
+}
+
+static enum err check_places(const struct template *t, struct note *note)
+{
+    struct template_finding finding;
+    struct buf text;
+    enum err err = ERR_OK;
+    size_t marks = 0;
+
+    buf_init(&text, (size_t)2 * TEMPLATE_BYTES_MAX);
+    for (size_t i = 0; i < t->count && !err; i++) {
+        const struct part *part = &t->parts[i];
+        err = part->kind == PART_TEXT ? write_text(part->text, &text) : write_mark(part, &text);
+    }
+    if (!err) finding = template_shell_scan(buf_peek(&text));
+    buf_deinit(&text);
+    if (err || finding.verdict == TEMPLATE_SOUND) return err;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->parts[i].kind == PART_TEXT || marks++ < finding.mark) continue;
+        note_finding(&finding, &t->parts[i], note);
+        break;
+    }
+    return ERR_PARSE;
+}
+
 enum err template_open(struct str text, struct template **ret_template, struct note *note)
 {
     struct template *t;
@@ -243,6 +295,7 @@ enum err template_open(struct str text, struct template **ret_template, struct n
     arena_init(&t->arena, (size_t)2 * TEMPLATE_BYTES_MAX);
     copy = arena_dup(&t->arena, text);
     err = copy ? read_parts(t, str_of(copy, text.len), note) : ERR_NOMEM;
+    if (!err) err = check_places(t, note);
     if (err) {
         template_close(t);
         return err;
@@ -295,18 +348,29 @@ static enum err write_shell_word(struct str value, struct buf *out)
     return err ? err : buf_append_byte(out, '\'');
 }
 
-/* Every character that a shell could act on is written as \u00XX, so that a JSON list in single
- * quotes or in a here-document is harmless as well. */
+/* Letters, digits and _ . / : @ - as they are, which no shell, quoted or not, gives a meaning inside a
+ * word; any other character as \uXXXX. Unquoted or in double quotes a shell may drop the backslash, and
+ * never runs what is left. Characters past U+FFFF stay: YAML has no surrogate pairs, and no shell gives
+ * their bytes a meaning. */
 static enum err write_json_string(struct str value, struct buf *out)
 {
     enum err err = buf_append_byte(out, '"');
 
-    for (size_t i = 0; i < value.len && !err; i++) {
-        char c = value.at[i], escaped[8];
-        bool as_it_is =
-            is_alphanumeric(c) || (unsigned char)c >= 0x80 || str_has(STR("._-/:@+=, "), c);
-        snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)c & 0xff);
-        err = as_it_is ? buf_append_byte(out, c) : buf_append_c(out, escaped);
+    for (size_t i = 0, step; i < value.len && !err; i += step) {
+        const unsigned char *at = (const unsigned char *)value.at + i;
+        unsigned code = at[0];
+        char escaped[8];
+        step = utf8_step(value.at + i, value.len - i);
+        if (step == 2) code = (at[0] & 0x1fu) << 6 | (at[1] & 0x3fu);
+        if (step == 3) code = (at[0] & 0xfu) << 12 | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu);
+        if (step == 0) return ERR_INVALID; /* not UTF-8 */
+        snprintf(escaped, sizeof escaped, "\\u%04x", code & 0xffff);
+        if (step == UTF8_LEN_MAX)
+            err = buf_append(out, str_of(value.at + i, step));
+        else if (is_alphanumeric(value.at[i]) || str_has(STR("_./:@-"), value.at[i]))
+            err = buf_append_byte(out, value.at[i]);
+        else
+            err = buf_append_c(out, escaped);
     }
     return err ? err : buf_append_byte(out, '"');
 }
@@ -316,6 +380,10 @@ static enum err write_value(enum context context, const char *name, struct str v
 {
     if (has_control(value)) {
         note_set(note, "the value of %s has a control character, which no context can carry", name);
+        return ERR_INVALID;
+    }
+    if (!str_is_utf8(value)) {
+        note_set(note, "the value of %s is not UTF-8, which no context can carry", name);
         return ERR_INVALID;
     }
     if (context == CONTEXT_SHELL) return write_shell_word(value, out);
@@ -403,6 +471,8 @@ static enum err render_part(const struct part *part, struct str cluster,
         return write_value(part->context, "request_id", request->request_id, out, note);
     case PART_REQUIREMENTS:
         err = list_requirements(request, scratch);
+        if (err == ERR_INVALID)
+            note_set(note, "a requirement is not UTF-8, which JSON cannot carry");
         return err ? err : write_value(part->context, "requirements", buf_peek(scratch), out, note);
     case PART_REQUIREMENT: return render_requirement(part, request, scratch, out, note);
     }

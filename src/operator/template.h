@@ -8,10 +8,12 @@
  *   {{requirement KEY|TEXT}}  the same, or TEXT when the request has no values under KEY
  *   {{open}} {{close}}        the two braces themselves
  *
- * A context in front of a placeholder escapes its value: {{shell requirement KEY}} is one quoted shell
- * word, {{json ...}} and {{yaml ...}} are one quoted string; a quote right beside it is refused. Without a context a value is inserted only
- * when it consists of letters, digits and inner . _ - / (a comma between values); any other value is
- * refused, because the blob runs as root and the value comes from a cluster's request.
+ * A context in front of a placeholder escapes its value: {{shell requirement KEY}} is one word in single
+ * quotes, {{json ...}} and {{yaml ...}} are one quoted string. JSON, {{requirements}} too, is inert wherever
+ * a shell reads it. {{shell ...}} is refused when the template is read unless it is certain that a shell
+ * reads a word there (template_shell.h). Without a context a value is inserted only when it consists of
+ * letters, digits and inner . _ - / (a comma between values); any other value is refused, because the blob
+ * runs as root and the value comes from a cluster's request.
  *
  * All other text is copied byte for byte. An unknown placeholder is refused when the template is
  * read. Pure. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/prng.h"
 #include "lib/test.h"
 #include "operator/template.h"
 
@@ -126,12 +127,11 @@ TEST(what_cannot_be_meant_is_refused_with_its_line)
         {"a\n\n{{cluster_id", "line 3: {{ without }}", ERR_PARSE},
         {"{{requirement }}", "line 1", ERR_PARSE},
         {"a\nx=\"{{shell requirement type}}\"",
-         "line 2: {{shell requirement type}} quotes its value itself", ERR_PARSE},
+         "line 2: {{shell requirement type}} is inside the double quotes", ERR_PARSE},
         {"x='{{ json requirement type }}", "quotes its value itself", ERR_PARSE},
-        {"x=\"a {{shell requirement type}} b\"", "quotes its value itself", ERR_PARSE},
+        {"x=\"a {{json requirement type}} b\"", "quotes its value itself", ERR_PARSE},
         {"cat <<END\n{{shell requirement type}}\nEND",
-         "{{shell requirement type}} is inside a here-document", ERR_PARSE},
-        {"{{shell cluster_id}}\"", "quotes its value itself", ERR_PARSE},
+         "{{shell requirement type}} is inside the here-document", ERR_PARSE},
         {"{{json requirements}}", "without a context", ERR_PARSE},
         {"{{shell open}}", "{{shell open}} is not a placeholder", ERR_PARSE},
         {"{{sql requirement type}}", "{{sql requirement type}} is not a placeholder", ERR_PARSE},
@@ -238,6 +238,356 @@ TEST(a_real_reader_of_yaml_and_json_sees_one_string)
     }
     buf_deinit(&out);
     buf_deinit(&said);
+}
+
+/* -- no value runs, wherever the template's author put the placeholder -- */
+
+/* Each makes the file OWNED when a shell runs any part of it. */
+static const char *const attacks[] = {
+    "$(touch OWNED)",
+    "`touch OWNED`",
+    "a touch OWNED b",
+    "a; touch OWNED; b",
+    "a & touch OWNED & b",
+    "a | touch OWNED | b",
+    "a > OWNED",
+    "'$(touch OWNED)'",
+    "' ; touch OWNED; '",
+    "' touch OWNED '",
+    "x' touch OWNED 'y",
+    "\"$(touch OWNED)\"",
+    "\" ; touch OWNED ; \"",
+    "\" touch OWNED \"",
+    "\\'; touch OWNED; '",
+    "\\\"; touch OWNED; \"",
+    "\\`touch OWNED\\`",
+    "\\;touch OWNED",
+    ") ; touch OWNED ; (",
+    "} ; touch OWNED ; {",
+    "a[$(touch OWNED)]",
+    "END",
+    "\xe2\x80\x83touch OWNED\xc2\xa0; touch OWNED",
+    "\xf0\x9f\x98\x80 touch OWNED",
+};
+
+/* Files NUMBER.sh in a directory of their own, which each shell then runs. */
+struct scripts {
+    char directory[40];
+    size_t count;
+};
+
+static void scripts_open(struct scripts *scripts)
+{
+    *scripts = (struct scripts){.directory = "/tmp/muster-template-XXXXXX"};
+    CHECK("directory", mkdtemp(scripts->directory) != NULL);
+}
+
+static void scripts_add(struct scripts *scripts, struct str text)
+{
+    char path[80];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%zu.sh", scripts->directory, scripts->count++);
+    file = fopen(path, "w");
+    CHECK("file", file != NULL);
+    CHECK("written", fwrite(text.at, 1, text.len, file) == text.len && fclose(file) == 0);
+}
+
+/* The first script that made OWNED and all it contains, or "". */
+static void scripts_run(const struct scripts *scripts, struct buf *ret_owned)
+{
+    static const char command[] =
+        "cd %s\ncat >run <<'RUN'\n"
+        "for f in *.sh; do\n"
+        "    (. ./$f) </dev/null >/dev/null 2>&1\n"
+        "    if [ -e OWNED ]; then echo \"$1: $f\"; cat $f; rm -f OWNED; exit; fi\n"
+        "done\n"
+        "RUN\n"
+        "for s in sh bash; do timeout 300 $s ./run $s || echo \"$s did not end\"; done; cd /; rm "
+        "-rf %s";
+    char text[sizeof command + 2 * sizeof scripts->directory], chunk[512];
+    FILE *from;
+
+    snprintf(text, sizeof text, command, scripts->directory, scripts->directory);
+    from = popen(text, "r");
+    CHECK("started", from != NULL);
+    buf_clear(ret_owned);
+    for (size_t got; (got = fread(chunk, 1, sizeof chunk, from)) > 0;)
+        CHECK_OK("read", buf_append(ret_owned, str_of(chunk, got)));
+    CHECK("ended", pclose(from) == 0);
+}
+
+/* With every attack as the only value. False: the template was refused. */
+static bool add_attacks(struct scripts *scripts, const char *text)
+{
+    struct template *template;
+    struct buf out;
+
+    if (template_open(str_from(text), &template, &note)) return false;
+    buf_init(&out, 8192);
+    for (size_t i = 0; i < ARRAY_LEN(attacks); i++) {
+        struct str value = str_from(attacks[i]);
+        const struct requirement requirements[] = {{STR("type"), OPERATOR_IN, &value, 1}};
+        const struct blob_request request = {STR("00ff"), requirements, 1};
+        buf_clear(&out);
+        if (!template_render(template, STR("cluster-a"), &request, &out, &note))
+            scripts_add(scripts, buf_peek(&out));
+    }
+    buf_deinit(&out);
+    template_close(template);
+    return true;
+}
+
+static void check_attacks(const struct scripts *scripts)
+{
+    struct buf owned;
+
+    buf_init(&owned, (size_t)1 << 20);
+    scripts_run(scripts, &owned);
+    CHECK_STR("nothing of a value ran", buf_peek(&owned), STR(""));
+    buf_deinit(&owned);
+}
+
+/* A list or a string as JSON is accepted anywhere, and inert in every state of a shell. `@` is the placeholder. */
+TEST(json_runs_nowhere_in_a_real_shell)
+{
+    static const char *const shapes[] = {
+        "x=@",
+        "echo @",
+        "x=\"@\"",
+        "x='@'",
+        "x=\"\n@\n\"",
+        "x='\n@\n'",
+        "x=$(echo @)",
+        "x=\"$(echo \"@\")\"",
+        "x=`echo @`",
+        "x=`echo \"@\"`",
+        "x=`echo \\`echo @\\``",
+        "x=$'@'",
+        "x=$\"@\"",
+        "x=${y:-@}",
+        "x=\"${y:-@}\"",
+        "x=${y:-\"@\"}",
+        "x=$((@))",
+        "x=\\@",
+        "echo $@",
+        "# @",
+        "cat <<END\n@\nEND",
+        "cat <<'END'\n@\nEND",
+        "cat <<-END\n\t@\n\tEND",
+        "cat <<A; cat <<B\n@\nA\n@\nB",
+        "cat <<END\n$(echo @)\n`echo @`\nEND",
+        "sh -c \"echo @\"",
+        "sh -c 'echo @'",
+        "sh -c \"\necho @\n\"",
+        "sh -c \"echo '@'\"",
+        "sh -c 'echo \"@\"'",
+        "eval \"x=@\"",
+        "eval \"x='@'\"",
+        "(echo @)",
+        "case @ in a) ;; esac",
+        "case x in @) ;; esac",
+        "for i in @; do echo $i; done",
+        "if [ @ = x ]; then :; fi",
+        "echo a>@.out",
+        "cat <<<@",
+    };
+    static const char *const placeholders[] = {"{{requirements}}", "{{json requirement type}}"};
+    struct scripts scripts;
+    struct buf text;
+
+    scripts_open(&scripts);
+    buf_init(&text, 1024);
+    for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
+        for (size_t k = 0; k < ARRAY_LEN(placeholders); k++) {
+            buf_clear(&text);
+            for (const char *at = shapes[i]; *at; at++)
+                CHECK_OK("text", *at == '@' ? buf_append_c(&text, placeholders[k])
+                                            : buf_append_byte(&text, *at));
+            CHECK_OK("text", buf_append_byte(&text, '\0'));
+            /* {{json}} inside quotes is refused as a mistake; the list is not. */
+            CHECK(shapes[i], add_attacks(&scripts, text.data) || k > 0);
+        }
+    check_attacks(&scripts);
+    buf_deinit(&text);
+}
+
+TEST(a_shell_word_runs_nowhere_in_a_real_shell)
+{
+    static const struct {
+        const char *text, *says;
+    } refused[] = {
+        {"x=\"{{shell requirement type}}\"",
+         "line 1: {{shell requirement type}} is inside the double quotes that line 1 opens"},
+        {"x='{{shell requirement type}}'", "inside the single quotes that line 1 opens"},
+        {"sh -c \"\necho {{shell requirement type}}\n\"",
+         "line 2: {{shell requirement type}} is inside the double quotes that line 1 opens"},
+        {"CONFIG='\ntype={{shell requirement type}}\n'",
+         "line 2: {{shell requirement type}} is inside the single quotes that line 1 opens"},
+        {"CONFIG=\"\ntype={{shell requirement type}}\n\"", "double quotes that line 1 opens"},
+        {"x=\"a\\\"{{shell requirement type}}\\\"\"", "double quotes"},
+        {"cat <<END\n{{shell requirement type}}\nEND",
+         "line 2: {{shell requirement type}} is inside the here-document that line 1 begins"},
+        {"cat <<A; cat <<B\na\nA\n{{shell requirement type}}\nB",
+         "here-document that line 1 begins"},
+        {"cat <<END\n END\n{{shell requirement type}}\nEND", "here-document"},
+        {"cat <<END\nEND \n{{shell requirement type}}\nEND", "here-document"},
+        {"cat <<-END\n \tEND\n{{shell requirement type}}\nEND", "here-document"},
+        {"cat << \"E D\"\nE\n{{shell requirement type}}\nE D", "here-document"},
+        {"cat <<\\END\n\\END\n{{shell requirement type}}\nEND", "here-document"},
+        {"cat <<E'N'D\nE'N'D\n{{shell requirement type}}\nEND", "here-document"},
+        {"(cat <<END)\n{{shell requirement type}}\nEND", "here-document"},
+        {"cat <<END\n'\nEND\ncat <<END\n{{shell requirement type}}\nEND",
+         "here-document that line 4 begins"},
+        {"cat <<{{shell requirement type}}\na\n", "here-document"},
+        {"cat <<END \"a\nb\"\n{{shell requirement type}}\nEND", "cannot tell"},
+        {"cat <<END\na\\\nEND\n{{shell requirement type}}\nEND", "cannot tell"},
+        {"cat <<END\n$(echo\nEND\n)\nEND\n{{shell requirement type}}", "cannot tell"},
+        {"x=`echo {{shell requirement type}}`",
+         "inside the command substitution that line 1 opens"},
+        {"x=$(echo {{shell requirement type}})",
+         "inside the command substitution that line 1 opens"},
+        {"x=\"$(echo {{shell requirement type}})\"", "command substitution"},
+        {"x=\"$(echo \"{{shell requirement type}}\")\"", "double quotes"},
+        {"x=$(cat <<END)\n{{shell requirement type}}\nEND", "cannot tell"},
+        {"x=\"$(case a in a) echo \"b {{shell requirement type}}\" ;; esac)\"", "cannot tell"},
+        {"x=${y:-{{shell requirement type}}}", "inside the ${ that line 1 opens"},
+        {"x=\"${y:-it's}\" '{{shell requirement type}}'", "cannot tell"},
+        {"x=$(({{shell requirement type}}))", "inside the arithmetic"},
+        {"x=$'{{shell requirement type}}'", "inside the single quotes"},
+        {"x=$'it\\'s' {{shell requirement type}}", "cannot tell"},
+        {"x=${{shell requirement type}}", "cannot tell"},
+        {"x=\\{{shell requirement type}}", "cannot tell"},
+        {"x=$[1<<A]\n'\nA]\n{{shell requirement type}}", "cannot tell"},
+        {"a[1<<A]=1\n'\nA]=1\n{{shell requirement type}}", "cannot tell"},
+        {"((x<<A))\n'\nA))\n{{shell requirement type}}", "cannot tell"},
+        {"# it is {{shell requirement type}}", "inside the comment"},
+        {"x={{requirement zone|it's}} {{shell requirement type}}", "cannot tell"},
+        {"echo {{requirement zone|}}# '\n{{shell requirement type}} '", "cannot tell"},
+        {"x='a' y='b\" {{shell requirement type}}", "single quotes"},
+        {"x=a#'b {{shell requirement type}}'", "single quotes"},
+        {"cat <<END\n{{requirement type}}\nEND",
+         "line 2: {{requirement type}} could end the here-document that line 1 begins"},
+        {"cat <<-END\n\t{{requirement type}}\nEND", "could end the here-document"},
+        {"cat <<END\nE{{requirement type}}\nEND", "could end the here-document"},
+    };
+    struct scripts scripts;
+    struct buf out;
+
+    scripts_open(&scripts);
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) (void)add_attacks(&scripts, refused[i].text);
+    check_attacks(&scripts);
+    buf_init(&out, 1024);
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        CHECK_ERR(refused[i].text, render(refused[i].text, &out), ERR_PARSE);
+        CHECK_HAS(refused[i].text, note.text, refused[i].says);
+    }
+    buf_deinit(&out);
+}
+
+TEST(a_shell_word_is_accepted_where_it_is_a_word)
+{
+    static const char *const accepted[] = {
+        "x={{shell requirement type}}",
+        "echo a {{shell requirement type}} b",
+        "x=\"a\" y='b' z={{shell requirement type}} w=\"c\"",
+        "# don't\nx={{shell requirement type}}",
+        "# cat <<END\nx={{shell requirement type}}",
+        "x=$((1<<2))\nx={{shell requirement type}}",
+        "x=$(( (1 << 2) + 16#ff ))\nx={{shell requirement type}}",
+        "((x++))\nfor ((i = 0; i < 3; i++)); do :; done\nx={{shell requirement type}}",
+        "cat <<<END\nx={{shell requirement type}}",
+        "cat <<END\nit's \"\nEND\nx={{shell requirement type}}",
+        "cat <<'END' <<-\"OTHER\"\nit's\nEND\n\t`\n\tOTHER\nx={{shell requirement type}}",
+        "x=$(cat <<END\nit's $HOME\nEND\n)\nx={{shell requirement type}}",
+        "x=\"$(echo \"$(date)\" '\"')\" y=`date +\"%s\"`\nx={{shell requirement type}}",
+        "x=${y:-\"z\"} w=${#y} v=${y#'a'} u=\"${y%\\\"}\" $# $$ $'\\n'\nx={{shell requirement "
+        "type}}",
+        "f() { (echo \"$1\") 2>&1 | cat >/dev/null; }\ncase a in a) f b;; (b) :;; esac\nf {{shell "
+        "requirement type}}",
+        "a=(1 {{shell requirement type}})",
+        "(echo {{shell requirement type}})",
+        "if :; then\n  echo {{shell requirement type}} # it's\nfi",
+        "cat <<END {{shell requirement type}}\na\nEND\n",
+        "#cloud-config\nruncmd:\n  - echo {{shell requirement type}}\n",
+        "x=it\\'s\necho {{shell requirement type}}",
+        "x='a'\\''b'\necho {{shell requirement type}}",
+        "cat <<END\ntype={{requirement zone|a}} {{json requirement "
+        "type}}\n{{cluster_id}}\n{{requirements}}\nEND\n",
+    };
+    struct scripts scripts;
+
+    scripts_open(&scripts);
+    for (size_t i = 0; i < ARRAY_LEN(accepted); i++) {
+        bool taken = add_attacks(&scripts, accepted[i]);
+        if (!taken) CHECK_STR(accepted[i], str_from(note.text), STR(""));
+    }
+    check_attacks(&scripts);
+}
+
+/* Random templates: what the scanner accepts, real shells run without running a value. */
+TEST(a_shell_word_in_random_templates_runs_nowhere)
+{
+    static const char *const words[] = {
+        "'",
+        "\"",
+        "\\",
+        "`",
+        "$(",
+        ")",
+        "${x:-",
+        "}",
+        "${x#",
+        "<<E\n",
+        "<<-E ",
+        "E\n",
+        "\tE\n",
+        "<<'E'",
+        "<<\"E\" ",
+        "#",
+        " #",
+        " ",
+        "\n",
+        "\n",
+        "a",
+        "echo ",
+        ": ",
+        "(",
+        "((",
+        "))",
+        "$((",
+        "1<<2",
+        "$'",
+        "$",
+        "case x in x",
+        ";; ",
+        "esac ",
+        "[",
+        "<",
+        "{{requirement zone|}}",
+        "{{json requirement type}}",
+        "{{shell requirement type}}",
+        "{{shell requirement type}}",
+    };
+    enum { SHAPES = 400, WORDS_MAX = 12 };
+    const char *seed = getenv("MUSTER_TEST_SEED"), *many = getenv("MUSTER_TEST_SHAPES");
+    size_t shapes = many ? (size_t)atol(many) : SHAPES;
+    struct prng random;
+    struct scripts scripts;
+    size_t accepted = 0;
+
+    prng_seed(&random, seed ? (uint64_t)atol(seed) : 1);
+    scripts_open(&scripts);
+    for (size_t i = 0; i < shapes; i++) {
+        char text[512] = "";
+        size_t count = 1 + prng_below(&random, WORDS_MAX);
+        for (size_t k = 0; k < count; k++)
+            strcat(text, words[prng_below(&random, ARRAY_LEN(words))]);
+        strcat(text, "{{shell requirement type}}\n");
+        accepted += add_attacks(&scripts, text);
+    }
+    CHECK("some are accepted", accepted > shapes / 100);
+    check_attacks(&scripts);
 }
 
 TEST(a_blob_ends_at_its_ceiling)
