@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/instruments.h"
 #include "common/serve.h"
 #include "common/tables.h"
@@ -475,22 +476,9 @@ static enum err check_role(const struct chassis *c)
 /* Nothing is made and nothing is bound for settings that cannot work. */
 static enum err check_files(const struct chassis *c, struct note *note)
 {
-    const struct conf *conf = c->conf;
-    bool names_ca = c->role != &dev_role && c->role != &worker_role;
-    struct tls_options options = {
-        .side = TLS_SERVER,
-        .version_min = TLS_V1_2,
-        .cert_file = conf_text(conf, "tls.cert-file"),
-        .key_file = conf_text(conf, "tls.key-file"),
-        .peer_optional = true,
-    };
-    struct tls_context *tls = NULL;
-    enum err err = ERR_OK;
+    enum err err = files_check(c->role->table, c->conf, fs_real(), note);
 
-    if (names_ca) options.ca_files[0] = conf_text(conf, "tls.ca-file");
-    if (options.cert_file) err = tls_context_open(fs_real(), &options, &tls, note);
-    tls_context_unref(tls);
-    return err || !c->hooks->check ? err : c->hooks->check(conf, fs_real(), note);
+    return err || !c->hooks->check ? err : c->hooks->check(c->conf, fs_real(), note);
 }
 
 int chassis_run(const struct program *program, const struct command_call *call,

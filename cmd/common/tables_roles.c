@@ -12,8 +12,8 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
 
 #define OPTION_CONFIG                                                                              \
     {                                                                                              \
-        .name = "config", .kind = OPTION_STRING, .flags = OPTION_NOT_IN_FILE,                      \
-        .placeholder = "FILE", .example = "muster.toml",                                           \
+        .name = "config", .file = OPTION_FILE_OTHER, .kind = OPTION_STRING,                        \
+        .flags = OPTION_NOT_IN_FILE, .placeholder = "FILE", .example = "muster.toml",              \
         .help = "a TOML file to read options from"                                                 \
     }
 #define OPTION_PRINT_CONFIG                                                                        \
@@ -30,6 +30,7 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
     }
 #define OPTIONS_TLS                                                                                \
     {.name = "tls.cert-file",                                                                      \
+     .file = OPTION_FILE_INPUT,                                                                    \
      .kind = OPTION_STRING,                                                                        \
      .placeholder = "FILE",                                                                        \
      .example = "tls/server.pem",                                                                  \
@@ -37,26 +38,29 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
          "certificate chain in PEM; with it every listener speaks TLS. A changed file is noticed " \
          "and read again; a pair that does not match leaves the old one in force"},                \
     {                                                                                              \
-        .name = "tls.key-file", .kind = OPTION_STRING, .placeholder = "FILE",                      \
-        .example = "tls/server.key.pem", .help = "the private key of tls.cert-file"                \
+        .name = "tls.key-file", .file = OPTION_FILE_INPUT, .kind = OPTION_STRING,                  \
+        .placeholder = "FILE", .example = "tls/server.key.pem",                                    \
+        .help = "the private key of tls.cert-file"                                                 \
     }
 /* Of a role whose peers show certificates, too. */
-#define OPTIONS_ROLE_TLS(file, certificate_help, authority_help)                                   \
+#define OPTIONS_ROLE_TLS(pair, certificate_help, authority_help)                                   \
     {.name = "tls.cert-file",                                                                      \
+     .file = OPTION_FILE_INPUT,                                                                    \
      .kind = OPTION_STRING,                                                                        \
      .placeholder = "FILE",                                                                        \
-     .example = "tls/" file ".pem",                                                                \
+     .example = "tls/" pair ".pem",                                                                \
      .also = "--tls-cert",                                                                         \
      .help = certificate_help},                                                                    \
         {.name = "tls.key-file",                                                                   \
+         .file = OPTION_FILE_INPUT,                                                                \
          .kind = OPTION_STRING,                                                                    \
          .placeholder = "FILE",                                                                    \
-         .example = "tls/" file ".key.pem",                                                        \
+         .example = "tls/" pair ".key.pem",                                                        \
          .also = "--tls-key",                                                                      \
          .help = "its private key"},                                                               \
     {                                                                                              \
-        .name = "tls.ca-file", .kind = OPTION_STRING, .placeholder = "FILE",                       \
-        .example = "tls/ca.pem", .also = "--tls-ca", .help = authority_help                        \
+        .name = "tls.ca-file", .file = OPTION_FILE_INPUT, .kind = OPTION_STRING,                   \
+        .placeholder = "FILE", .example = "tls/ca.pem", .also = "--tls-ca", .help = authority_help \
     }
 #define OPTIONS_LOG                                                                                \
     {.name = "log.level",                                                                          \
@@ -71,7 +75,8 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
          .fallback = "logfmt",                                                                     \
          .help = "how a line is written: key=value for people, JSON for machines"},                \
     {                                                                                              \
-        .name = "log.file", .kind = OPTION_STRING, .placeholder = "FILE", .example = "muster.log", \
+        .name = "log.file", .file = OPTION_FILE_OUTPUT, .kind = OPTION_STRING,                     \
+        .placeholder = "FILE", .example = "muster.log",                                            \
         .help =                                                                                    \
             "where log lines go; without it, stderr. Opened again on SIGHUP, so a file that was "  \
             "moved away is let go"                                                                 \
@@ -83,6 +88,7 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
      .fallback = (otherwise),                                                                      \
      .help = "where events go, one JSON object a line"},                                           \
         {.name = "events.file",                                                                    \
+         .file = OPTION_FILE_OUTPUT_BELOW,                                                         \
          .kind = OPTION_STRING,                                                                    \
          .placeholder = "FILE",                                                                    \
          .fallback = "events.ndjson",                                                              \
@@ -255,6 +261,7 @@ static const struct option coordinator_run_options[] = {
      .help = "how they reach it, as MemberList tells them; without it, as it listens, or at the "
              "host of raft-advertise if it listens on every interface"},
     {.name = "etcd-ca-file",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "tls/store-ca.pem",
@@ -321,6 +328,7 @@ static const struct option coordinator_run_options[] = {
      .help = "where the replicas answer gRPC: one name that stands for all of them, or each. The "
              "same on every replica"},
     {.name = "bootstrap-state",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "fleet.json",
@@ -358,6 +366,7 @@ static const struct option coordinator_run_options[] = {
      .fallback = "true",
      .help = "serve the dashboard on the HTTP listener; without it a plain status page"},
     {.name = "dashboard.token-file",
+     .file = OPTION_FILE_OTHER,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "coord-data/dashboard-token",
@@ -366,17 +375,20 @@ static const struct option coordinator_run_options[] = {
          "it does not exist. Give every replica the same token. Default: dashboard-token in the "
          "data directory"},
     {.name = "dashboard.cert-file",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "tls/readonly.pem",
      .help = "under TLS, what the dashboard shows to shards: a reader's certificate, as `musterctl "
              "cert issue readonly` makes it; without it, this replica's own"},
     {.name = "dashboard.key-file",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "tls/readonly.key.pem",
      .help = "its private key"},
     {.name = "dashboard.notes-file",
+     .file = OPTION_FILE_OTHER,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "notes.ndjson",
@@ -604,6 +616,7 @@ static const struct option shard_run_options[] = {
      .fallback = "false",
      .help = "shadow mode, for the first days: the same, and every action is told in the log"},
     {.name = "audit-log",
+     .file = OPTION_FILE_OUTPUT_BELOW,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "audit.ndjson",
@@ -703,6 +716,7 @@ static const struct option operator_run_options[] = {
      .help = "where the shard of this cluster answers gRPC; of several addresses the first that "
              "answers is used"},
     {.name = "demand",
+     .file = OPTION_FILE_OTHER,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "demand.toml",
@@ -716,6 +730,7 @@ static const struct option operator_run_options[] = {
          "machines are shown as UpcomingNodes, nodes that are taken back are emptied. The API "
          "server is found as kubectl finds it, or by a pod's own account"},
     {.name = "kubeconfig",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "/etc/muster/kubeconfig",
@@ -736,6 +751,7 @@ static const struct option operator_run_options[] = {
              "says it is empty, and when the grace is over it is killed with all it started. "
              "Without it a machine is given up at once"},
     {.name = "bootstrap-template",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "user-data.tmpl",
@@ -783,6 +799,7 @@ static const struct option provider_run_options[] = {
      .help = "where it keeps its state, unless --state says where; made when it is not there. Two "
              "providers need two of them"},
     {.name = "state",
+     .file = OPTION_FILE_OTHER,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "provider-data/state",
@@ -809,6 +826,7 @@ static const struct option provider_run_options[] = {
      .help = "what stands behind the machines: a simulated cloud, processes on this host, or a "
              "script of yours"},
     {.name = "catalogue",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .example = "examples/catalogue.toml",
@@ -950,12 +968,18 @@ static const struct option log_node_options[] = {
      .fallback = "0",
      .help = "free space below which proposals are refused; 0: 256 MiB or a twentieth of the disk"},
     {.name = "tls.cert-file",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .help = "certificate of this replica, as `musterctl cert issue replica` makes it; with it, "
              "replicas speak TLS and show each other who they are"},
-    {.name = "tls.key-file", .kind = OPTION_STRING, .placeholder = "FILE", .help = "its key"},
+    {.name = "tls.key-file",
+     .file = OPTION_FILE_INPUT,
+     .kind = OPTION_STRING,
+     .placeholder = "FILE",
+     .help = "its key"},
     {.name = "tls.ca-file",
+     .file = OPTION_FILE_INPUT,
      .kind = OPTION_STRING,
      .placeholder = "FILE",
      .help = "the authority the other replicas' certificates come from"},

@@ -216,7 +216,6 @@ static enum err check_operator_files(const struct conf *conf, struct fs *fs, str
 {
     const char *demand = conf_text(conf, "demand");
     const char *template = conf_text(conf, "bootstrap-template");
-    const char *kube = conf_text(conf, "kubeconfig");
     struct fs_info info;
     enum err err = demand ? check_demand(fs, demand, note) : ERR_OK;
 
@@ -225,10 +224,7 @@ static enum err check_operator_files(const struct conf *conf, struct fs *fs, str
         *note = (struct note){""};
         err = ERR_OK;
     }
-    if (!err && template) err = check_template(fs, template, note);
-    if (!err && kube && (err = fs_stat(fs, kube, &info)))
-        note_set(note, "kubeconfig %s: %s", kube, err_text(err));
-    return err;
+    return err || !template ? err : check_template(fs, template, note);
 }
 
 static int run_operator(void *context, const struct command_call *call)

@@ -328,16 +328,13 @@ static enum err check_worker_files(const struct conf *conf, struct fs *fs, struc
 {
     struct worker_config config;
     struct buf problems;
-    struct fs_info info;
     enum err err;
 
+    (void)fs;
     buf_init(&problems, PROGRAM_TEXT_MAX);
     err = worker_config_read(conf, &config, &problems, NULL);
     if (err) note_set(note, "%.*s", STR_ARG(buf_peek(&problems)));
     buf_deinit(&problems);
-    for (size_t i = 0; !err && i < config.plugins.item_count; i++)
-        if ((err = fs_stat(fs, config.plugins.items[i].at, &info)))
-            note_set(note, "plugin %s: %s", config.plugins.items[i].at, err_text(err));
     if (err || conf_choice(conf, "process.kind") != PROCESS_PLUGIN || config.plugins.item_count)
         return err;
     note_set(note, "process.kind is \"plugin\", and there is no --plugin");

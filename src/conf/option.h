@@ -52,6 +52,16 @@ enum option_flags {
     OPTION_RELOAD_ON = BIT(9), /* BOOL: SIGHUP switches it on; off needs a restart */
 };
 
+/* What a path names. A role checks it before it makes a directory or binds a port; a shared rule, so that
+ * each option with a FILE says one of these. */
+enum option_file {
+    OPTION_FILE_NONE,         /* not a file */
+    OPTION_FILE_INPUT,        /* must exist and be readable */
+    OPTION_FILE_OUTPUT,       /* made by the role; its directory must exist */
+    OPTION_FILE_OUTPUT_BELOW, /* the same; a path that does not begin with / is below data-dir */
+    OPTION_FILE_OTHER,        /* may be missing, or has a check of its own */
+};
+
 struct option {
     const char *name;
     enum option_kind kind;
@@ -64,6 +74,7 @@ struct option {
     const char *example;        /* a value somebody might give; NULL: none */
     const char *also;           /* one more spelling of the flag, "--tls-cert", "-o", or NULL */
     const char *also_key;       /* one more name in a file, "cluster.id", or NULL */
+    enum option_file file;
 };
 struct option_table {
     const struct option *options;

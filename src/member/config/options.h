@@ -99,8 +99,8 @@ extern const char *const member_choices_fence[];
          .fallback = "stdout",                                                                     \
          .help = "where workers' events go; the fleet's go to events.sink"},                       \
     {                                                                                              \
-        .name = "events.worker_file", .kind = OPTION_STRING, .fallback = "workers.ndjson",         \
-        .placeholder = "FILE",                                                                     \
+        .name = "events.worker_file", .file = OPTION_FILE_OUTPUT_BELOW, .kind = OPTION_STRING,     \
+        .fallback = "workers.ndjson", .placeholder = "FILE",                                       \
         .help = "the file of events.worker_sink = \"file\"; a path that does not begin with / is " \
                 "below data-dir. It rotates as events.file does"                                   \
     }
@@ -141,6 +141,7 @@ extern const char *const member_choices_fence[];
     }
 #define OPTIONS_TRANSPORT_FILES(gate)                                                              \
     {.name = "transport.ca_file",                                                                  \
+     .file = OPTION_FILE_INPUT,                                                                    \
      .kind = OPTION_STRING,                                                                        \
      .flags = (gate),                                                                              \
      .placeholder = "FILE",                                                                        \
@@ -148,12 +149,14 @@ extern const char *const member_choices_fence[];
      .help = "instead of the development CA: the authority the other side's certificate "          \
              "comes from"},                                                                        \
         {.name = "transport.cert_file",                                                            \
+         .file = OPTION_FILE_INPUT,                                                                \
          .kind = OPTION_STRING,                                                                    \
          .flags = (gate),                                                                          \
          .placeholder = "FILE",                                                                    \
          .example = "tls/server.pem",                                                              \
          .help = "the certificate that is shown"},                                                 \
         {.name = "transport.key_file",                                                             \
+         .file = OPTION_FILE_INPUT,                                                                \
          .kind = OPTION_STRING,                                                                    \
          .flags = (gate),                                                                          \
          .placeholder = "FILE",                                                                    \
@@ -167,6 +170,7 @@ extern const char *const member_choices_fence[];
 /* Of a coordinator: the sections that are its own. */
 #define MEMBER_OPTIONS_SECTIONS                                                                    \
     {.name = "storage.path",                                                                       \
+     .file = OPTION_FILE_OTHER,                                                                    \
      .kind = OPTION_STRING,                                                                        \
      .fallback = "./data/rollout.db",                                                              \
      .placeholder = "FILE",                                                                        \
@@ -437,6 +441,7 @@ extern const char *const member_choices_fence[];
          .placeholder = "ULID",                                                                    \
          .help = "who it is, a ULID; without it a new one is made and said"},                      \
         {.name = "plugin",                                                                         \
+         .file = OPTION_FILE_INPUT,                                                                \
          .kind = OPTION_LIST,                                                                      \
          .flags = OPTION_FLAG_ONLY,                                                                \
          .placeholder = "MANIFEST,...",                                                            \
@@ -449,6 +454,7 @@ extern const char *const member_choices_fence[];
 /* Of a worker: its sections. */
 #define WORKER_OPTIONS_SECTIONS                                                                    \
     {.name = "storage.path",                                                                       \
+     .file = OPTION_FILE_OTHER,                                                                    \
      .kind = OPTION_STRING,                                                                        \
      .fallback = "./data/worker.db",                                                               \
      .placeholder = "FILE",                                                                        \

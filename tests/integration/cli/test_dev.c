@@ -414,8 +414,10 @@ TEST(what_a_setting_names_and_cannot_be_opened_ends_with_2)
     const struct {
         const char *why, *words[2], *says;
     } cases[] = {
-        {"a log directory that is not there", {"--log-file=/nowhere/x.log"}, "/nowhere/x.log: No "},
-        {"a directory as the log", {"--log-file=/tmp"}, "log.file /tmp: Is a directory\n"},
+        {"a log directory that is not there",
+         {"--log-file=/nowhere/x.log"},
+         "log.file /nowhere/x.log: its directory: not found"},
+        {"a directory as the log", {"--log-file=/tmp"}, "log.file /tmp: it is a directory\n"},
         {"no TLS files", {pair[0], pair[1]}, "no.pem"},
         {"TLS files that are none", {empty_pair[0], empty_pair[1]}, "plain"},
         {"no directory for events",

@@ -18,6 +18,20 @@ TEST(every_option_table_is_valid)
     }
 }
 
+/* A role checks all files that its options name before it makes anything (cmd/common/files.c). */
+TEST(every_option_that_names_a_file_says_how_it_is_checked)
+{
+    for (size_t i = 0; roles[i]; i++) {
+        for (size_t k = 0; k < roles[i]->table->count; k++) {
+            const struct option *option = &roles[i]->table->options[k];
+            struct str placeholder = str_from(option_placeholder(option));
+            bool names_file =
+                str_starts(placeholder, STR("FILE")) || str_starts(placeholder, STR("MANIFEST"));
+            CHECK(option->name, names_file == (option->file != OPTION_FILE_NONE));
+        }
+    }
+}
+
 /* The commands as people type them; the transcript is named after the words. */
 static const char *const commands[][4] = {
     {"muster"},

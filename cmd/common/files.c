@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One pass over the option table, then the certificates. A file may still vanish or a disk fill up
+ * between this check and the use of the file: then opening the role fails. Runs before the loop. */
+#include "common/files.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "io/tls.h"
+
+/* A file that matters only while another option has this value. */
+static const struct {
+    const char *file, *by, *value;
+} used_by[] = {
+    {"events.file", "events.sink", "file"},
+    {"events.worker_file", "events.worker_sink", "file"},
+    {"catalogue", "backend", "catalogue"},
+};
+/* Options whose files are opened together; the roles do so later. */
+static const struct {
+    const char *what, *cert, *key, *ca; /* `what`: the option that an error names */
+} tls_files[] = {
+    {"tls.cert-file", "tls.cert-file", "tls.key-file", "tls.ca-file"},
+    {"etcd-ca-file", "tls.cert-file", "tls.key-file", "etcd-ca-file"},
+    {"dashboard.cert-file", "dashboard.cert-file", "dashboard.key-file", "tls.ca-file"},
+    {"transport.cert_file", "transport.cert_file", "transport.key_file", "transport.ca_file"},
+};
+
+static const struct option *find(const struct option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->options[i].name, name) == 0) return &table->options[i];
+    return NULL;
+}
+
+/* NULL: not set, or no option of this role. */
+static const char *text_of(const struct option_table *table, const struct conf *conf,
+                           const char *name)
+{
+    return find(table, name) ? conf_text(conf, name) : NULL;
+}
+
+static bool is_used(const struct option_table *table, const struct conf *conf, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(used_by); i++) {
+        const struct option *by = find(table, used_by[i].by);
+        if (strcmp(used_by[i].file, name) != 0 || !by) continue;
+        if (strcmp(by->choices[conf_choice(conf, by->name)], used_by[i].value) != 0) return false;
+    }
+    return conf_is_set(conf, name);
+}
+
+/* Anything but a directory; a pipe is not opened, because it can be read only once. */
+static enum err check_input(struct fs *fs, const char *name, const char *path, struct note *note)
+{
+    struct fs_file *file = NULL;
+    struct fs_info info;
+    enum err err = fs_stat(fs, path, &info);
+
+    if (!err && info.kind == FS_DIRECTORY) {
+        note_set(note, "%s %s: it is a directory", name, path);
+        return ERR_INVALID;
+    }
+    if (!err && info.kind == FS_REGULAR) err = fs_open(fs, path, FS_READ, 0, &file);
+    fs_close(fs, file);
+    if (err) note_set(note, "%s %s: %s", name, path, err_text(err));
+    return err;
+}
+
+/* `base`, unless it is NULL, is made later when it does not exist. */
+static enum err check_output(struct fs *fs, const char *name, const char *given, const char *base,
+                             struct note *note)
+{
+    bool below = base && given[0] != '/';
+    char path[FS_PATH_CAP];
+    struct fs_info info;
+    const char *slash;
+    enum err err;
+
+    if (snprintf(path, sizeof path, "%s%s%s", below ? base : "", below ? "/" : "", given) >=
+        (int)sizeof path) {
+        note_set(note, "%s: the path is longer than %d bytes", name, FS_PATH_CAP - 1);
+        return ERR_INVALID;
+    }
+    if (!fs_stat(fs, path, &info)) {
+        if (info.kind != FS_DIRECTORY) return ERR_OK;
+        note_set(note, "%s %s: it is a directory", name, given);
+        return ERR_INVALID;
+    }
+    slash = strrchr(path, '/');
+    if (!slash || (below && !strchr(given, '/'))) return ERR_OK;
+    path[slash == path ? 1 : slash - path] = '\0';
+    err = fs_stat(fs, path, &info);
+    if (!err && info.kind == FS_DIRECTORY) return ERR_OK;
+    note_set(note, "%s %s: its directory: %s", name, given,
+             err ? err_text(err) : "it is not a directory");
+    return err ? err : ERR_INVALID;
+}
+
+static enum err check_option(const struct option_table *table, const struct option *option,
+                             const struct conf *conf, struct fs *fs, struct note *note)
+{
+    enum err err = ERR_OK;
+
+    switch (option->file) {
+    case OPTION_FILE_NONE:
+    case OPTION_FILE_OTHER: return ERR_OK;
+    case OPTION_FILE_INPUT:
+        if (option->kind == OPTION_LIST) {
+            struct option_value list = conf_list(conf, option->name);
+            for (size_t i = 0; i < list.item_count && !err; i++)
+                err = check_input(fs, option->name, list.items[i].at, note);
+            return err;
+        }
+        return check_input(fs, option->name, conf_text(conf, option->name), note);
+    case OPTION_FILE_OUTPUT:
+        return check_output(fs, option->name, conf_text(conf, option->name), NULL, note);
+    case OPTION_FILE_OUTPUT_BELOW:
+        return check_output(fs, option->name, conf_text(conf, option->name),
+                            text_of(table, conf, "data-dir"), note);
+    }
+    return ERR_INTERNAL;
+}
+
+static enum err check_tls(const struct option_table *table, const struct conf *conf, size_t which,
+                          struct fs *fs, struct note *note)
+{
+    struct tls_options options = {
+        .side = TLS_SERVER,
+        .version_min = TLS_V1_2,
+        .cert_file = text_of(table, conf, tls_files[which].cert),
+        .key_file = text_of(table, conf, tls_files[which].key),
+        .ca_files = {text_of(table, conf, tls_files[which].ca)},
+        .peer_optional = true,
+    };
+    struct tls_context *tls = NULL;
+    enum err err;
+
+    if (!options.cert_file || !text_of(table, conf, tls_files[which].what)) return ERR_OK;
+    err = tls_context_open(fs, &options, &tls, note);
+    tls_context_unref(tls);
+    if (err) note_prefix(note, "%s", tls_files[which].what);
+    return err;
+}
+
+enum err files_check(const struct option_table *table, const struct conf *conf, struct fs *fs,
+                     struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < table->count && !err; i++)
+        if (is_used(table, conf, table->options[i].name))
+            err = check_option(table, &table->options[i], conf, fs, note);
+    for (size_t i = 0; i < ARRAY_LEN(tls_files) && !err; i++)
+        err = check_tls(table, conf, i, fs, note);
+    return err;
+}
