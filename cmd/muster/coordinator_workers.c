@@ -381,6 +381,15 @@ void coordinator_workers_attach(struct coordinator_workers *w, struct replica *r
     member_service_attach(w->service, replica);
 }
 
+/* The authority of workers is their own unless both settings name one file. */
+static bool has_own_authority(const struct coordinator_workers *w)
+{
+    const char *fleet = conf_text(chassis_conf(w->chassis), "tls.ca-file");
+    const char *workers = w->config.transport.ca_file;
+
+    return !fleet || !workers || strcmp(fleet, workers) != 0;
+}
+
 static enum err listen(struct coordinator_workers *w, struct rpc_meter *meter, struct note *note)
 {
     const struct member_transport *t = &w->config.transport;
@@ -388,6 +397,7 @@ static enum err listen(struct coordinator_workers *w, struct rpc_meter *meter, s
         .io = w->io,
         .log = w->log,
         .meter = meter,
+        .outsiders = has_own_authority(w),
         .limits = {.connections_max = (uint32_t)t->max_connections,
                    /* A worker's warm second connection has nothing but pings. */
                    .ping_min_interval_ms = PING_LEAST_MS,

@@ -568,7 +568,7 @@ static enum err copy_peer(const struct listening *l, struct connection *c)
     }
     c->identity = c->own_identity = tls_identity_copy(identity);
     if (!c->identity) return ERR_NOMEM;
-    c->passes_on = rpc_forward_from_replica(c->identity);
+    c->passes_on = !l->server->outsiders && rpc_forward_from_replica(c->identity);
     return ERR_OK;
 }
 

@@ -59,6 +59,20 @@ def strangers_26_27():
         check(code == DENIED, f"a certificate that is no worker's: {code}")
 
 
+def names_of_the_fleet():
+    """A certificate of the workers' CA proves no name of the fleet: neither a replica's nor an administrator's."""
+    with Workers(1) as cluster:
+        cluster.start().formed()
+        node = cluster.nodes[0]
+        beat_until(cluster.dial_worker(node, "worker-" + T6), T6)
+        for name, uri in (("worker-" + T5, "muster://replica/node-0"), ("worker-" + T5, "bigfleet://admin"), ("bigfleet://admin", None)):
+            forged = cluster.dial_worker(node, name, cluster.certificate(name, uri))
+            for said in ((), (("x-muster-caller-bin", b"\x0a\x06worker"),)):
+                code, says, _ = code_of(lambda: beat(forged, T5, metadata=said))
+                check(code == DENIED and "not for this listener's authority" in says, f"{name}, {uri}: {code} {says}")
+        check(list(cluster.listed()) == [T6], f"nothing was heard of it: {cluster.listed()}")
+
+
 def silent_246():
     """24.17: connections that say nothing, or something else than TLS, disturb nobody (246)."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -150,4 +164,4 @@ def authority_189_190():
 
 
 run_cases([silent_246] if LONG else
-          [foreign_worker_20, strangers_26_27, silent_246, identity_28, passed_on_23, authority_189_190])
+          [foreign_worker_20, strangers_26_27, names_of_the_fleet, silent_246, identity_28, passed_on_23, authority_189_190])

@@ -103,13 +103,14 @@ class Workers(Cluster):
     def status(self):
         return self.member("ClusterStatus")
 
-    def certificate(self, name):
+    def certificate(self, name, uri=None):
         """Of the run's CA: key and certificate of `name`, as grpc takes them."""
-        tls, out = self.nodes[0].tls_dir, os.path.join(self.dir, "leaf-" + name)
+        tls, out = self.nodes[0].tls_dir, os.path.join(self.dir, "leaf-" + name.replace("/", "-"))
+        host = "" if "/" in name else f"DNS:{name},"
         with open(out + ".ext", "w", encoding="utf-8") as ext:
-            ext.write(f"subjectAltName=DNS:{name},DNS:localhost\nextendedKeyUsage=clientAuth\n")
+            ext.write(f"subjectAltName={host}DNS:localhost{',URI:' + uri if uri else ''}\nextendedKeyUsage=clientAuth\n")
         for command in (["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
-                         f"/CN={name}", "-keyout", out + ".key", "-out", out + ".csr"],
+                         "/CN=" + name.replace("/", "\\/"), "-keyout", out + ".key", "-out", out + ".csr"],
                         ["x509", "-req", "-in", out + ".csr", "-CA", tls + "/ca.pem", "-CAkey", tls + "/ca.key.pem",
                          "-set_serial", "77", "-days", "30", "-extfile", out + ".ext", "-out", out + ".pem"]):
             subprocess.run(["openssl", *command], check=True, capture_output=True)
