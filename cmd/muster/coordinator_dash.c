@@ -46,8 +46,9 @@ static enum err make_token_file(struct io *io, const char *path, char token[DASH
     return fs_publish(io->fs, path, str_from(line), TOKEN_FILE_MODE, entropy_u64(io->entropy));
 }
 
-enum err dash_token_file(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
-                         struct note *note)
+/* ERR_NOT_FOUND: there is no file. */
+static enum err read_token_file(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
+                                struct note *note)
 {
     struct buf content;
     struct str token;
@@ -56,18 +57,27 @@ enum err dash_token_file(struct io *io, const char *path, char ret_token[DASH_TO
     buf_init(&content, TOKEN_FILE_MAX);
     err = fs_read_whole(io->fs, path, TOKEN_FILE_MAX, &content);
     token = str_trim(buf_peek(&content));
-    if (err == ERR_NOT_FOUND) {
-        err = make_token_file(io, path, ret_token);
-    } else if (!err && !token_is_good(token)) {
+    if (err) {
+        note_set(note, "%s: %s", path, err_text(err));
+    } else if (!token_is_good(token)) {
         note_set(note, "%s: expected one line of %d to %d letters and digits", path, DASH_TOKEN_MIN,
                  DASH_TOKEN_MAX);
-        buf_deinit(&content);
-        return ERR_INVALID;
-    } else if (!err) {
+        err = ERR_INVALID;
+    } else {
         memcpy(ret_token, token.at, token.len);
         ret_token[token.len] = '\0';
     }
     buf_deinit(&content);
+    return err;
+}
+
+enum err dash_token_file(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
+                         struct note *note)
+{
+    enum err err = read_token_file(io, path, ret_token, note);
+
+    if (err != ERR_NOT_FOUND) return err;
+    err = make_token_file(io, path, ret_token);
     if (err) note_set(note, "%s: %s", path, err_text(err));
     return err;
 }
@@ -150,6 +160,7 @@ static enum err open_reader(const struct conf *conf, struct io *io, struct tls_c
     return err;
 }
 
+/* A replica whose disk is full must still start: without the token nobody may act on the dashboard. */
 static enum err read_token(struct coordinator_dash *d, const struct conf *conf, struct io *io,
                            struct note *note)
 {
@@ -157,12 +168,21 @@ static enum err read_token(struct coordinator_dash *d, const struct conf *conf, 
     int len = file ? snprintf(d->token_path, sizeof d->token_path, "%s", file)
                    : snprintf(d->token_path, sizeof d->token_path, "%s/dashboard-token",
                               conf_text(conf, "data-dir"));
+    enum err err;
 
     if ((size_t)len >= sizeof d->token_path) {
         note_set(note, "dashboard.token-file: the path is longer than %d bytes", PATH_MAX - 1);
         return ERR_TOO_LARGE;
     }
-    return dash_token_file(io, d->token_path, d->token, note);
+    err = read_token_file(io, d->token_path, d->token, note);
+    if (err != ERR_NOT_FOUND) return err;
+    err = make_token_file(io, d->token_path, d->token);
+    if (!err) return ERR_OK;
+    d->token[0] = '\0';
+    LOG_WARN(instruments_log(chassis_instruments(d->chassis)),
+             "the dashboard has no actions: its token file could not be written",
+             log_text("file", d->token_path), log_err("err", err));
+    return ERR_OK;
 }
 
 static enum err open_it(struct coordinator_dash *d, const struct coordinator_dash_options *options,
@@ -194,6 +214,7 @@ static enum err open_it(struct coordinator_dash *d, const struct coordinator_das
     if (!warning) err = read_token(d, conf, io, note);
     if (err) return err;
     if (d->token[0]) dash.token = d->token;
+    if (!warning) dash.read_only = "the file with the admin token could not be written";
     err = open_reader(conf, io, &dash.shard_tls, note);
     if (!err) err = dash_open(&dash, &d->dash, note);
     tls_context_unref(dash.shard_tls); /* the dashboard holds its own reference */

@@ -385,7 +385,7 @@ def workers():
             owned = [p for p in told.get("partitions", {}).get("partitions", ()) if p["owner"]]
             return told if told.get("status", {}).get("known") == 3 and owned else None
         told = wait_for("three workers with partitions", look)
-        wait_for("all of them", lambda: (found := look()) and [w["worker_id"] for w in found["workers"]["workers"]] == IDS[:3])
+        wait_for("all of them", lambda: (found := look()) and [w["worker_id"] for w in found.get("workers", {}).get("workers", ())] == IDS[:3])
         check(told["errors"] == {}, f"{told['errors']}")
         check("<!doctype html>" in node.page("/workers/")[1], "the view")
         wait_for("the list for tools", lambda: "<!doctype" not in node.page("/workers")[1])
@@ -409,6 +409,20 @@ def token_of_its_own():
         one.leader()
         check(one.json("/api/session", Authorization="Bearer " + token)["admin"] is True, "it is the same after a restart")
         check(token not in one.node.text(), "nor does the output of the second start contain it")
+
+
+def token_that_cannot_be_written():
+    """A token file that cannot be made, as on a full disk: the replica starts, the log warns, and nobody may act."""
+    cluster = One()
+    path = "/proc/self/dashboard-token"  # nobody can make a file there, root neither
+    cluster.nodes[0].options = ["--dashboard-token-file", path]
+    with cluster.start() as one:
+        one.leader()
+        text = one.node.text()
+        check("level=warn" in text and f"file={path}" in text and "the dashboard has no actions" in text, text)
+        session = one.json("/api/session")
+        check(session["actions"] is False and "could not be written" in session["read_only"], str(session))
+        check("dashboard    read-only" in text, text)
 
 
 def open_to_the_network():
@@ -472,4 +486,5 @@ def hostile():
         one.node.stop()
 
 
-run_cases([pages, data, actions, claims, groups, over_tls, by_certificate, as_reader, notes, workers, token_of_its_own, open_to_the_network, switched_off, hostile])
+run_cases([pages, data, actions, claims, groups, over_tls, by_certificate, as_reader, notes, workers, token_of_its_own,
+           token_that_cannot_be_written, open_to_the_network, switched_off, hostile])
