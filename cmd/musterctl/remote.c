@@ -270,11 +270,12 @@ static void say_unsupported(const struct remote *remote, const struct answer *a,
 {
     const char *peer = a->peer[0] ? a->peer : remote->where, *path = a->method->path;
 
+    /* Without a [transport] section no method of this service is there; an older release may lack one. */
     if (str_starts(str_from(path), STR("/muster.v1.Membership/")))
         note_set(note,
-                 "%s does not serve workers: the coordinator's configuration has no [transport] "
-                 "section (muster help coordinator run)",
-                 peer);
+                 "%s does not serve workers: its configuration has no [transport] section (muster "
+                 "help coordinator run); or it is of an older release, without %s",
+                 peer, after_path(path));
     else
         note_set(note,
                  "%s does not implement %s (%s); is it the gRPC port of a %s of this release?",

@@ -128,6 +128,20 @@ def whoever_is_away_is_missing_with_the_reason():
 
 
 @test
+def a_coordinator_that_does_not_serve_workers_shows_the_rest():
+    unserved = says(grpc.StatusCode.UNIMPLEMENTED, "unknown method")
+    with shard() as one, coordinator({"shard-0": one.address},
+                                     more={MEMBERS + name: unserved for name in ("ClusterStatus", "ListWorkers")}) as server:
+        done = once(server)
+    same("it ends well", (done.returncode, done.stderr), (0, ""))
+    same("a shard", rows(done.stdout, "SHARDS")[1][1], "41")
+    same("a claim", rows(done.stdout, "CLAIMS")[1][0], "nightly")
+    why = rows(done.stdout, "WORKERS")[0][0]
+    assert "its configuration has no [transport] section" in why, why
+    assert "or it is of an older release, without ListWorkers" in why, why
+
+
+@test
 def shards_are_asked_side_by_side():
     """Each answers only when all three have been asked: one after the other, none would."""
     names, asked = ("shard-0", "shard-1", "shard-2"), set()
