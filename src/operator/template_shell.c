@@ -162,6 +162,8 @@ static void scan_escape(struct scan *s)
         scan_doubt(s, "a backslash right before a placeholder");
     if (joins_lines && s->here_count)
         scan_doubt(s, "a here-document whose line goes on behind a backslash");
+    if (joins_lines && s->at && str_has(STR("$<("), s->text.at[s->at - 1]))
+        scan_doubt(s, "a backslash that joins two lines inside an operator");
     scan_skip(s);
     if (!s->unclear) scan_skip(s);
     if (!joins_lines) s->in_word = true;
@@ -258,7 +260,8 @@ static void here_word(struct scan *s, struct here *here)
             here->quoted = true;
             scan_skip(s);
             c = peek(s, 0);
-            if (c == '\n') scan_doubt(s, "the word of a here-document");
+            if (c == '\n' || s->at == s->text.len) scan_doubt(s, "the word of a here-document");
+            if (s->unclear) return;
         } else if (c == '$' || c == '`') {
             scan_doubt(s, "the word of a here-document");
         }
@@ -289,23 +292,47 @@ static void scan_here(struct scan *s)
     if (!s->unclear) s->heres[s->here_count++] = here;
 }
 
-/* Could a shell that expands this line look for the rest of an expansion behind it? */
+/* The end of the quotes that begin at `from`, or the line's length. */
+static size_t end_of_quotes(struct str line, size_t from)
+{
+    size_t i = from + 1;
+
+    for (; i < line.len && line.at[i] != line.at[from]; i++)
+        if (line.at[from] == '"' && str_has(STR("\\$`"), line.at[i])) return line.len;
+    return i;
+}
+
+/* Could a shell that expands this line of a here-document look for the end of an expansion behind it? Bash
+ * finds the end of the here-document first, sh does not. True in doubt. */
 static bool leaves_expansion_open(struct str line)
 {
-    size_t open = 0, closed = 0, backquotes = 0;
+    size_t depth = 0;
+    bool backquotes = false, expands = false;
 
     for (size_t i = 0; i < line.len; i++) {
         char c = line.at[i], next = i + 1 < line.len ? line.at[i + 1] : '\0';
-        if (c == '\\')
+        if (c == '\\') {
             i++;
-        else if (c == '`')
-            backquotes++;
-        else if (c == '$' && (next == '(' || next == '{'))
-            open++;
-        else if (c == ')' || c == '}')
-            closed++;
+        } else if (c == '`') {
+            backquotes = !backquotes;
+        } else if (c == '$' && (next == '(' || next == '{')) {
+            expands = true;
+            depth++;
+            i++;
+        } else if (depth == 0) {
+            continue;
+        } else if (c == '(') {
+            depth++;
+        } else if (c == ')' || c == '}') {
+            depth--;
+        } else if (c == '\'' || c == '"') {
+            i = end_of_quotes(line, i);
+            if (i == line.len) return true;
+        } else if (c == '#' && is_blank(line.at[i - 1])) {
+            return true;
+        }
     }
-    return backquotes % 2 || open > closed;
+    return depth > 0 || backquotes || (expands && memmem(line.at, line.len, "case", 4));
 }
 
 static bool ends_with_backslash(struct str line)
@@ -346,6 +373,8 @@ static void scan_here_text(struct scan *s, const struct here *here)
         while (here->strips_tabs && end.len && end.at[0] == '\t') end = str_tail(end, 1);
         last = str_equal(end, str_of(here->word, here->len));
         if (last && continued) scan_doubt(s, "a here-document whose last line follows a backslash");
+        if (!last && here->depth && str_starts(end, str_of(here->word, here->len)))
+            scan_doubt(s, "a line that begins with the word of a here-document");
         if (!last && !here->quoted && leaves_expansion_open(line))
             scan_doubt(s, "an expansion of several lines in a here-document");
         if (s->unclear) return;
