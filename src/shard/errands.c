@@ -2,10 +2,9 @@
 /* Effects carried out. A provider call becomes an errand: it goes out, its answer comes back as a
  * thought, read on the decide thread, where the resource names are.
  *
- * A blob is kept here from the operator's answer until the core has heard of it: the Configure it
- * was fetched for is sent by then, or never will be. From there it waits in the provider's client
- * for its turn. All of them together have a bound: past it a blob is not taken, and its action ends
- * by name. */
+ * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
+ * says that its action ended. From there it waits in the provider's client for its turn. All of
+ * them together have a bound: past it a blob is not taken, and its action ends by name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,18 +177,15 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
     put_text(errand->machine, effect->machine);
     request = request_of(shard, effect);
     err = provider_call(shard->options.provider, &request, on_answer, errand);
-    if (!err) {
-        if (effect->kind == EFFECT_CONFIGURE) drop_blob(shard, effect->action);
-        shard->errands->under_way++;
-        return true;
-    }
     if (err == ERR_FULL || err == ERR_NOMEM) {
         free(errand);
         return false;
     }
+    if (effect->kind == EFFECT_CONFIGURE) drop_blob(shard, effect->action);
     shard->errands->under_way++;
-    on_answer(errand,
-              &(struct provider_answer){.end = PROVIDER_REFUSED, .text = str_from(err_text(err))});
+    if (err)
+        on_answer(errand, &(struct provider_answer){.end = PROVIDER_REFUSED,
+                                                    .text = str_from(err_text(err))});
     return true;
 }
 
@@ -202,6 +198,7 @@ struct blob_thought {
     struct shard *shard;
     uint64_t action;
     enum blob_end end;
+    bool kept; /* its Configure waits for a place */
     size_t len;
     char *text; /* of an error; NULL: none, or no memory for it */
 };
@@ -211,6 +208,7 @@ static void think_blob(struct thought *thought, struct mind *mind, struct effect
     struct blob_thought *t = CONTAINER_OF(thought, struct blob_thought, thought);
 
     core_blob(mind->core, t->action, t->end, str_of(t->text, t->len), mind->now, mind->wall, out);
+    t->kept = core_blob_waits(mind->core, t->action);
 }
 
 static void blob_thought_done(struct thought *thought, enum err err)
@@ -218,7 +216,7 @@ static void blob_thought_done(struct thought *thought, enum err err)
     struct blob_thought *t = CONTAINER_OF(thought, struct blob_thought, thought);
 
     (void)err;
-    drop_blob(t->shard, t->action);
+    if (!t->kept) drop_blob(t->shard, t->action);
     free(t->text);
     free(t);
 }
@@ -373,7 +371,10 @@ bool errands_carry_out(void *owner, const struct effect *effect, const struct st
                           effect->capacity.count, effect->capacity.confidence,
                           effect->capacity.cost_per_hour);
         return true;
-    case EFFECT_AUDIT: write_audit(shard, effect); return true;
+    case EFFECT_AUDIT:
+        write_audit(shard, effect);
+        if (effect->action) drop_blob(shard, effect->action); /* the action ended */
+        return true;
     case EFFECT_LOG: say(shard, effect); return true;
     case EFFECT_OBSERVE:
         shard_metrics_observe(shard->metrics, effect->observe.histogram, effect->observe.seconds);
@@ -405,9 +406,10 @@ void errands_close(struct shard *shard)
     size_t cursor = 0;
 
     if (!shard->errands) return;
-    assert(shard->errands->under_way == 0);         /* the provider's client is closed first */
-    assert(map_count(&shard->errands->blobs) == 0); /* none outlives its thought */
+    assert(shard->errands->under_way == 0); /* the provider's client is closed first */
+    while ((entry = map_next(&shard->errands->blobs, &cursor))) free(entry->value);
     map_deinit(&shard->errands->blobs);
+    cursor = 0;
     while ((entry = map_next(&shard->errands->asks, &cursor))) free(entry->value);
     map_deinit(&shard->errands->asks);
     free(shard->errands);

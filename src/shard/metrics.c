@@ -37,7 +37,7 @@ struct shard_metrics {
         *blobs_refused;
     struct gauge *rollup_bytes, *outbox_bytes, *blob_bytes;
     struct counter *drain_waits[DRAIN_WAIT_COUNT];
-    struct gauge *drains_waiting;
+    struct gauge *drains_waiting, *blobs_waiting;
     struct gauge *queue_depth, *inflight, *paused, *fenced, *shortfalls, *active_sessions,
         *in_doubt;
     struct gauge *aged[ARRAY_LEN(age_names)], *by_class[ARRAY_LEN(class_names)];
@@ -177,6 +177,8 @@ static void add_actions(struct opening *o, struct shard_metrics *m)
     add_gauge(o, "muster_shard_drains_waiting",
               "machines that their operator drains; the provider was not asked to drain them yet",
               &m->drains_waiting);
+    add_gauge(o, "muster_shard_blobs_waiting", "actions that wait for an operator's bootstrap blob",
+              &m->blobs_waiting);
     add_gauge(o, "muster_shard_machines_in_doubt",
               "machines whose last call was not answered; the provider is being asked",
               &m->in_doubt);
@@ -365,6 +367,7 @@ void shard_metrics_take(struct shard_metrics *m, const struct core_counts *count
     counter_raise_to(m->delete_unsupported, counts->delete_unsupported);
     gauge_set(m->in_doubt, counts->in_doubt);
     gauge_set(m->drains_waiting, counts->drains_waiting);
+    gauge_set(m->blobs_waiting, counts->blobs_waiting);
     raise_all(m->drain_waits, counts->drain_waits, DRAIN_WAIT_COUNT);
     gauge_set(m->queue_depth, counts->queued);
     gauge_set(m->inflight, counts->inflight);

@@ -70,8 +70,7 @@ static enum err open_sessions(struct shard *shard, struct note *note)
         .events = &operators_events,
         .owner = shard,
         .epoch = (int64_t)shard->options.epoch,
-        .blobs_max =
-            shard->options.core.concurrency, /* an action asks for one at most; 0: theirs */
+        .blobs_max = shard->options.core.blobs_max, /* 0: both have the same default */
     };
     return sessions_open(&options, &shard->sessions, note);
 }

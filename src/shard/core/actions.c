@@ -162,7 +162,7 @@ void task_end(struct core *core, struct task *task, enum action_outcome outcome,
                  action_kind_name(task->action), STR_ARG(task->machine), STR_ARG(task->cluster),
                  action_outcome_name(outcome), STR_ARG(error));
     }
-    if (task->step != STEP_OPERATOR) {
+    if (task_has_place(task)) {
         assert(core->hands->running > 0);
         core->counts.inflight = --core->hands->running;
     }
@@ -323,6 +323,13 @@ void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str
     core_begin(core);
     if (task && task->step == STEP_BLOB) bootstrap_blob(core, task, end, text, now, out);
     hands_run(core, now, wall, out);
+}
+
+bool core_blob_waits(const struct core *core, uint64_t action)
+{
+    const struct task *task = task_numbered(core, action);
+
+    return task && task->step == STEP_WAITING && task->blob;
 }
 
 void tasks_overdue(struct core *core, mono_time now, struct effects *out)

@@ -4,7 +4,9 @@
  * The stamp is put on before the provider is asked, so that the next decision counts the machine
  * for its Need, and so that an answer that is lost loses no protection. Until the blob is there
  * nothing was asked of the provider, and the way back is to Idle, with nothing left on the machine.
- */
+ *
+ * The task holds no place while it waits for the blob (STEP_BLOB). With the blob it waits in
+ * `ready` for a place, and then asks the provider. */
 #include "model/metadata.h"
 #include "shard/core/hands.h"
 
@@ -64,11 +66,13 @@ void bootstrap_begin(struct core *core, struct task *task, mono_time now, struct
         task_end(core, task, OUTCOME_STALE_STATE, STR("expected Idle"), now, out);
         return;
     }
-    if (!blob_ask(core, task, out)) {
+    if (core->hands->blobs >= core->options.blobs_max)
+        roll_back(core, task, OUTCOME_BLOB_ERROR, STR("too many actions wait for a blob"), now,
+                  out);
+    else if (blob_ask(core, task, out))
+        task_hold_for_blob(core, task, now);
+    else
         roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
-        return;
-    }
-    task_await(core, task, STEP_BLOB, core->options.bootstrap_timeout_ms, now);
 }
 
 static bool configure_ask(struct core *core, struct task *task, struct effects *out)
@@ -88,18 +92,24 @@ static bool configure_ask(struct core *core, struct task *task, struct effects *
     return true;
 }
 
+void bootstrap_configure(struct core *core, struct task *task, mono_time now, struct effects *out)
+{
+    if (!core_acts(core))
+        roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+    else if (configure_ask(core, task, out))
+        task_await(core, task, STEP_CONFIGURE, core->options.execute_timeout_ms, now);
+    else
+        roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+}
+
 void bootstrap_blob(struct core *core, struct task *task, enum blob_end end, struct str text,
                     mono_time now, struct effects *out)
 {
     if (end != BLOB_NO_SESSION) effects_observe(out, OBSERVE_BLOB, task->asked, now);
     switch (end) {
     case BLOB_READY:
-        if (!core_acts(core))
-            roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
-        else if (configure_ask(core, task, out))
-            task_await(core, task, STEP_CONFIGURE, core->options.execute_timeout_ms, now);
-        else
-            roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+        task->blob = true;
+        task_unhold(core, task);
         break;
     case BLOB_NO_SESSION:
         roll_back(core, task, OUTCOME_NO_SESSION, STR("no active operator session"), now, out);

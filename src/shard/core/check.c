@@ -6,7 +6,7 @@
 static bool tasks_check(const struct core *core, struct note *note)
 {
     const struct hands *h = core->hands;
-    uint32_t waiting = 0, live = 0, held = 0;
+    uint32_t waiting = 0, live = 0, held = 0, blobs = 0;
 
     for (uint32_t i = 0; i < h->slots.used; i++) {
         const struct task *task = rooms_get(&h->slots, i);
@@ -14,6 +14,7 @@ static bool tasks_check(const struct core *core, struct note *note)
         live++;
         waiting += task->step == STEP_WAITING;
         held += task->step == STEP_OPERATOR;
+        blobs += task->step == STEP_BLOB;
         if (task->step == STEP_ENDED || task_find(core, task->machine) != task) {
             note_set(note, "two tasks of machine %.*s, or an ended one", STR_ARG(task->machine));
             return false;
@@ -23,14 +24,17 @@ static bool tasks_check(const struct core *core, struct note *note)
             return false;
         }
     }
-    if (waiting == h->queued && live - waiting - held == h->running &&
-        held == h->operator_due.count && held == core->counts.drains_waiting &&
+    if (waiting == h->queued && live - waiting - held - blobs == h->running &&
+        held == h->operator_due.count && held == core->counts.drains_waiting && blobs == h->blobs &&
+        blobs == core->counts.blobs_waiting && blobs <= core->options.blobs_max &&
         h->running <= core->options.concurrency && core->counts.queued == h->queued &&
         core->counts.inflight == h->running) {
         return true;
     }
-    note_set(note, "tasks: %u live, %u waiting, %u with operators; counted %u queued, %u running",
-             live, waiting, held, h->queued, h->running);
+    note_set(note,
+             "tasks: %u live, %u waiting, %u with operators, %u for blobs; counted %u queued, %u "
+             "running",
+             live, waiting, held, blobs, h->queued, h->running);
     return false;
 }
 

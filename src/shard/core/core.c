@@ -28,6 +28,7 @@ static struct core_options options_filled(const struct core_options *given)
     default_u32(&o.clusters_max, 10 * 1000);
     default_u32(&o.concurrency, 64);
     default_u32(&o.queue_max, 64 << 10);
+    default_u32(&o.blobs_max, 100 * 1000);
     default_ms(&o.execute_timeout_ms, 30 * MS_PER_SECOND);
     default_ms(&o.bootstrap_timeout_ms, 30 * MS_PER_SECOND);
     default_ms(&o.operator_return_ms, 120 * MS_PER_SECOND);

@@ -50,6 +50,9 @@ struct core_options {
                              the two calls of a purchase gives 5 machines a second then */
     uint32_t queue_max;   /* actions that wait for their turn; 0: 65,536. At the bound the rest is
                              dropped, counted, and derived again by a cycle that follows soon */
+    uint32_t blobs_max;   /* actions that wait for a bootstrap blob; 0: 100,000. They hold no place
+                           among those under way. At the bound an action is undone, and derived
+                           again by a later cycle */
     uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* 0: 30 s each */
     /* How long a drain waits for an operator that was connected and is away. 0: 2 min. */
     uint64_t operator_return_ms;
@@ -188,6 +191,9 @@ enum blob_end {
 };
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
                mono_time now, wall_time wall, struct effects *out);
+/* The blob of this action waits for its turn: the driver keeps it until a CONFIGURE or the AUDIT of
+ * the action. False: the driver drops it when the effects so far are carried out. */
+bool core_blob_waits(const struct core *core, uint64_t action);
 
 /* -- which machines are ours: scope.c -- */
 /* Domains (label key, value). Not `given`: no domain ever was, and everything is ours. Given, and
@@ -322,6 +328,7 @@ struct core_counts {
     uint64_t delete_unsupported; /* of those and of releases: the provider does not offer it */
     uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* how they ended */
     uint32_t drains_waiting;                /* for an operator, now */
+    uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob, now */
     uint32_t queued, inflight;
     uint32_t in_doubt; /* machines that the provider is asked for */
     /* gauges, of the last cycle */

@@ -26,7 +26,7 @@ enum task_step {
     STEP_WAITING,
     STEP_OPERATOR, /* Draining: the operator evicts; the provider was not asked yet. Not running */
     STEP_CREATE,   /* asked for, not answered, and so on */
-    STEP_BLOB,
+    STEP_BLOB,     /* the operator was asked for a bootstrap blob. Not running */
     STEP_CONFIGURE,
     STEP_DRAIN,
     STEP_DELETE,
@@ -52,6 +52,7 @@ struct task {
     bool planned;                   /* the inventory counts it as begun, or need not */
     bool draining;                  /* the machine was made Draining, and the operator was told */
     bool drained;                   /* the operator need not be waited for any more */
+    bool blob;                      /* the driver has the blob: Configure is next */
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
@@ -83,10 +84,15 @@ void hands_run(struct core *core, mono_time now, wall_time wall, struct effects 
 void task_await(struct core *core, struct task *task, enum task_step step, uint64_t timeout_ms,
                 mono_time now);
 /* A task that runs gives its place to others and waits for the operator until `until`; room for it
- * was reserved (ERR_NOMEM). Then it goes back to the head of the queue. */
+ * was reserved (ERR_NOMEM). */
 enum err task_hold_reserve(struct core *core);
 void task_hold(struct core *core, struct task *task, mono_time until);
+/* Likewise, for a bootstrap blob (STEP_BLOB). */
+void task_hold_for_blob(struct core *core, struct task *task, mono_time now);
+/* What a held task waited for has come: it goes on before any task that has not begun. */
 void task_unhold(struct core *core, struct task *task);
+/* The task holds one of the `concurrency` places. */
+bool task_has_place(const struct task *task);
 
 /* --- how they go: actions.c --- */
 
@@ -136,6 +142,8 @@ void provision_begin(struct core *core, struct task *task, mono_time now, struct
 void provision_answered(struct core *core, struct task *task, const struct call_answer *answer,
                         mono_time now, struct effects *out);
 void bootstrap_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
+/* The blob is there, and so is a place: Configure. When nothing may begin any more, back to Idle. */
+void bootstrap_configure(struct core *core, struct task *task, mono_time now, struct effects *out);
 void bootstrap_blob(struct core *core, struct task *task, enum blob_end end, struct str text,
                     mono_time now, struct effects *out);
 void bootstrap_answered(struct core *core, struct task *task, const struct call_answer *answer,
@@ -218,10 +226,13 @@ struct hands {
     struct table tasks; /* by machine, the ended ones too */
     struct rooms slots; /* by the low half of a task's number */
     struct list waiting, ended;
+    struct list ready; /* held tasks that may go on; before those of `waiting` */
     struct heap overdue;
     struct heap operator_due; /* tasks in STEP_OPERATOR */
     uint32_t serial;          /* the high half of the last number */
-    uint32_t queued, running; /* not counted: those in STEP_OPERATOR */
+    uint32_t queued;          /* in `waiting` and `ready` */
+    uint32_t running;         /* hold a place; not counted: those in STEP_OPERATOR, STEP_BLOB */
+    uint32_t blobs;           /* in STEP_BLOB */
     bool dropped; /* an action found the queue full: a cycle is to follow when it has drained */
     bool list_open;
     uint32_t list_cycles; /* since the List that is read began */

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks: made, waiting, started, closed. A bounded queue, first in first out; nothing in it is ever
- * tried again by itself, because the next cycle derives anew what was dropped. */
+ * tried again by itself, because the next cycle derives anew what was dropped.
+ *
+ *   waiting --place--> running --operator or blob is waited for--> held
+ *                         ^                                         |
+ *                         +---place--- ready <--it has come---------+
+ *
+ * A held task has no place among the running ones, so an operator that is silent delays nobody but
+ * its own cluster. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -12,8 +19,9 @@ enum err hands_open(struct core *core)
 
     if (!h) return ERR_NOMEM;
     list_init(&h->waiting);
+    list_init(&h->ready);
     list_init(&h->ended);
-    heap_init(&h->overdue, (size_t)core->options.concurrency);
+    heap_init(&h->overdue, core->options.machines_max);
     heap_init(&h->operator_due, core->options.machines_max);
     heap_init(&h->due, core->options.machines_max);
     core->hands = h;
@@ -261,6 +269,11 @@ static void task_forget(struct core *core, struct task *task, mono_time now)
     task_free(core, task);
 }
 
+static struct heap *task_heap(struct hands *h, const struct task *task)
+{
+    return task->step == STEP_OPERATOR ? &h->operator_due : &h->overdue;
+}
+
 void task_close(struct core *core, struct task *task, mono_time now)
 {
     struct hands *h = core->hands;
@@ -269,7 +282,8 @@ void task_close(struct core *core, struct task *task, mono_time now)
      * through all machines. */
     if (inventory_unplan(core->inventory, task->machine) == ERR_NOMEM) h->lost = true;
     rooms_give(&h->slots, (uint32_t)task->number);
-    heap_remove(task->step == STEP_OPERATOR ? &h->operator_due : &h->overdue, &task->overdue);
+    heap_remove(task_heap(h, task), &task->overdue);
+    if (task->step == STEP_BLOB) core->counts.blobs_waiting = --h->blobs;
     list_remove(&task->place);
     task->step = STEP_ENDED;
     if (h->list_open) {
@@ -320,6 +334,7 @@ static void held_count(struct core *core)
     struct hands *h = core->hands;
 
     core->counts.drains_waiting = (uint32_t)h->operator_due.count;
+    core->counts.blobs_waiting = h->blobs;
     core->counts.inflight = h->running;
     core->counts.queued = h->queued;
 }
@@ -341,23 +356,42 @@ void task_hold(struct core *core, struct task *task, mono_time until)
     held_count(core);
 }
 
-/* At the head: it has waited long enough, and everything that waits for a cycle to plan it stays
- * behind it (tasks_plan). */
+void task_hold_for_blob(struct core *core, struct task *task, mono_time now)
+{
+    struct hands *h = core->hands;
+
+    task_await(core, task, STEP_BLOB, core->options.bootstrap_timeout_ms, now);
+    assert(h->running > 0);
+    h->running--;
+    h->blobs++;
+    held_count(core);
+}
+
 void task_unhold(struct core *core, struct task *task)
 {
     struct hands *h = core->hands;
 
-    heap_remove(&h->operator_due, &task->overdue);
+    heap_remove(task_heap(h, task), &task->overdue);
+    if (task->step == STEP_BLOB) h->blobs--;
     task->step = STEP_WAITING;
-    task->planned = true; /* the machine is Draining: there is nothing to plan */
-    list_prepend(&h->waiting, &task->place);
+    task->planned = true; /* the machine is Draining or Configuring: there is nothing to plan */
+    list_append(&h->ready, &task->place);
     h->queued++;
     held_count(core);
+}
+
+bool task_has_place(const struct task *task)
+{
+    return task->step != STEP_OPERATOR && task->step != STEP_BLOB;
 }
 
 static void task_begin(struct core *core, struct task *task, mono_time now, wall_time wall,
                        struct effects *out)
 {
+    if (task->blob) {
+        bootstrap_configure(core, task, now, out);
+        return;
+    }
     switch (task->action) {
     case ACTION_PROVISION: provision_begin(core, task, now, out); break;
     case ACTION_BOOTSTRAP: bootstrap_begin(core, task, now, out); break;
@@ -367,16 +401,28 @@ static void task_begin(struct core *core, struct task *task, mono_time now, wall
     }
 }
 
+/* The next that may begin or go on; NULL: there is none. */
+static struct task *task_next(const struct hands *h)
+{
+    const struct list *from = list_empty(&h->ready) ? &h->waiting : &h->ready;
+
+    return list_empty(from) ? NULL : CONTAINER_OF(from->next, struct task, place);
+}
+
 /* Nothing may begin any more: what waits ends without having asked for anything. */
 static void tasks_suppress(struct core *core, mono_time now, struct effects *out)
 {
     struct hands *h = core->hands;
+    struct task *task;
 
-    while (!list_empty(&h->waiting)) {
-        struct task *task = CONTAINER_OF(h->waiting.next, struct task, place);
+    while ((task = task_next(h))) {
         list_remove(&task->place);
         h->queued--;
         h->running++;
+        if (task->blob) {
+            bootstrap_configure(core, task, now, out); /* which takes the machine back */
+            continue;
+        }
         /* A machine that is passing, Failed or drained by its operator is looked at again. */
         if (task->cause != CAUSE_DECIDED || task->draining) concern_ask(core, task, now, out);
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
@@ -386,11 +432,11 @@ static void tasks_suppress(struct core *core, mono_time now, struct effects *out
 void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out)
 {
     struct hands *h = core->hands;
+    struct task *task;
 
     if (!core_acts(core)) tasks_suppress(core, now, out);
-    while (h->running < core->options.concurrency && !list_empty(&h->waiting)) {
-        struct task *task = CONTAINER_OF(h->waiting.next, struct task, place);
-        if (heap_reserve(&h->overdue, (size_t)h->running + 1)) break; /* the next event tries */
+    while (h->running < core->options.concurrency && (task = task_next(h))) {
+        if (heap_reserve(&h->overdue, h->overdue.count + 1)) break; /* the next event tries */
         list_remove(&task->place);
         h->queued--;
         h->running++;

@@ -286,6 +286,20 @@ def a_slow_provider_is_spared():
         check(seen == most, f"{program or 'muster'} {options}: {seen} calls at once, not {most}")
 
 
+def a_silent_operator_delays_no_other():
+    """An operator that never sends a blob holds no place of those that call the provider: another cluster is served."""
+    with World(machines=400, idle=1.0, options=["--bootstrap-timeout", "1h"]) as world:
+        shard = world.shard.start().wait_ready()
+        types = sorted({machine["type"] for machine in world.machines()})
+        with world.operator("cluster-a", blob=None) as a, world.operator("cluster-b") as b:
+            a.rollup([need(300, types, {"cpu": "2"})])
+            wait_for("cluster-a is asked for blobs", lambda: shard.metric("muster_shard_blobs_waiting") > 70)
+            b.rollup([need(2, types, {"cpu": "2"}, priority=1000000)])
+            world.wait_configured("cluster-b", 1)
+            wait_for("no place is held", lambda: shard.metric("execute_inflight") == 0)
+            check(shard.metric("muster_shard_blobs_waiting") > 70, "the requests still wait")
+
+
 def a_stop_begins_nothing():
     """From the stop on no action begins, however long somebody who does not finish a call keeps the server."""
     with World(machines=60, latency_ms={"Create": 200, "": 0}, options=["--execute-concurrency", "1"]) as world:
@@ -327,4 +341,4 @@ def without_a_provider():
 if __name__ == "__main__":
     run_cases([every_metric_moves, a_full_queue, blobs_past_their_budget, switches, identities, garbage_of_a_provider,
                a_provider_of_many_words, pages, a_list_that_hangs, a_slow_provider_is_spared,
-               a_stop_begins_nothing, a_spot_machine_that_is_gone, without_a_provider])
+               a_silent_operator_delays_no_other, a_stop_begins_nothing, a_spot_machine_that_is_gone, without_a_provider])

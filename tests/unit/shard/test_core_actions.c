@@ -746,20 +746,21 @@ TEST(an_executor_has_the_last_word)
         struct str fingerprint;
         struct fleet f;
 
-        /* a-... is served first, so that m-000 has to wait */
+        /* z-000 is drained first, so that m-000 has to wait */
         fleet_open(&f, &options, 8);
-        fleet_add(&f, "a", 1, cases[i].start, cases[i].start == MACHINE_CONFIGURED ? "a" : NULL);
+        fleet_add(&f, "z", 1, MACHINE_CONFIGURED, "z");
         fleet_add(&f, "m", 1, cases[i].start, cases[i].start == MACHINE_CONFIGURED ? "a" : NULL);
-        fleet_machine(&f, "a-000")->price = cases[i].units ? 0.5 : 2;
         fleet_list(&f);
         fleet_session(&f, "a", true);
-        fleet_demand(&f, "a", 1000, cases[i].units ? 2 : 0);
         for (int kind = 0; kind < FLEET_EFFECTS; kind++) f.latency_ms[kind] = 1000;
+        fleet_demand(&f, "z", 1000, 0);
+        fleet_decide(&f);
+        fleet_demand(&f, "a", 1000, cases[i].units);
         fleet_decide(&f);
         CHECK_U32(cases[i].why, core_counts(f.core)->queued, 1);
         CHECK_U32(cases[i].why, core_counts(f.core)->inflight, 1);
         CHECK("one waits", core_is_pending(f.core, STR("m-000")));
-        fingerprint = cases[i].units ? fleet_record(&f, "a-000").stamp.fingerprint : STR_EMPTY;
+        fingerprint = task_find(f.core, STR("m-000"))->key.fingerprint;
         if (cases[i].found == MACHINE_UNSPECIFIED)
             CHECK_OK("gone", inventory_remove(f.core->inventory, STR("m-000")));
         else

@@ -28,25 +28,133 @@ TEST(no_more_than_the_concurrency_is_under_way_and_the_rest_waits_its_turn)
     struct core_options options = {.concurrency = 3};
     struct fleet f;
 
-    open_with(&f, &options, 10, MACHINE_IDLE);
-    fleet_demand(&f, "a", 1000, 10);
+    open_with(&f, &options, 10, MACHINE_CONFIGURED);
+    fleet_demand(&f, "a", 1000, 0);
     slowly(&f, 5000);
     fleet_decide(&f);
     CHECK_U32("under way", core_counts(f.core)->inflight, 3);
     CHECK_U32("waiting", core_counts(f.core)->queued, 7);
-    CHECK_SIZE("three began", fleet_count(&f, MACHINE_CONFIGURING), 3);
-    CHECK_U64("counted when queued", core_counts(f.core)->actions[ACTION_BOOTSTRAP], 10);
+    CHECK_SIZE("three began", fleet_count(&f, MACHINE_DRAINING), 3);
+    CHECK_U64("counted when queued", core_counts(f.core)->actions[ACTION_RECLAIM], 10);
     CHECK_U32("planned on as begun", inventory_counts(f.core->inventory).planned, 7);
     fleet_check(&f);
     fleet_decide(&f);
-    CHECK_U64("nothing is decided twice", core_counts(f.core)->actions[ACTION_BOOTSTRAP], 10);
+    CHECK_U64("nothing is decided twice", core_counts(f.core)->actions[ACTION_RECLAIM], 10);
     CHECK_U64("nor even found moot", core_counts(f.core)->deduped, 0);
-    fleet_run(&f, 10 * 1000); /* blob and Configure of the first three */
-    CHECK_SIZE("three are done", fleet_count(&f, MACHINE_CONFIGURED), 3);
+    fleet_run(&f, 5 * 1000);
+    CHECK_SIZE("three are done", fleet_count(&f, MACHINE_IDLE), 3);
     CHECK_U32("the next three go at once", core_counts(f.core)->inflight, 3);
     CHECK_U32("four wait", core_counts(f.core)->queued, 4);
-    fleet_run(&f, 30 * 1000);
-    CHECK_SIZE("all", fleet_count(&f, MACHINE_CONFIGURED), 10);
+    fleet_run(&f, 15 * 1000);
+    CHECK_SIZE("all", fleet_count(&f, MACHINE_IDLE), 10);
+    fleet_check(&f);
+    fleet_close(&f);
+}
+
+/* 20 machines for the operator of "a", which is silent; one for the operator of "b". */
+TEST(an_operator_that_gives_no_blob_delays_no_other_cluster)
+{
+    struct core_options options = {.concurrency = 2, .bootstrap_timeout_ms = 3600 * 1000};
+    struct fleet f;
+
+    open_with(&f, &options, 30, MACHINE_IDLE);
+    fleet_add(&f, "c", 1, MACHINE_CONFIGURED, "b");
+    fleet_list(&f);
+    fleet_demand(&f, "a", 1000, 20);
+    f.fate[EFFECT_ASK_BLOB] = FATE_BLOB_TIMEOUT;
+    fleet_cycle(&f);
+    CHECK_U64("all are asked for", f.seen[EFFECT_ASK_BLOB], 20);
+    CHECK_U32("none holds a place", core_counts(f.core)->inflight, 0);
+    CHECK_U32("they wait", core_counts(f.core)->blobs_waiting, 20);
+    CHECK_U32("nothing is queued", core_counts(f.core)->queued, 0);
+    fleet_check(&f);
+    f.fate[EFFECT_ASK_BLOB] = FATE_DONE;
+    fleet_session(&f, "b", true);
+    fleet_demand(&f, "b", 2000, 2);
+    fleet_cycle(&f);
+    CHECK_SIZE("b is served beside them", fleet_count(&f, MACHINE_CONFIGURED), 2);
+    fleet_demand(&f, "b", 2000, 0);
+    fleet_cycle(&f);
+    CHECK_U64("and drained", f.executed[EFFECT_DRAIN], 2);
+    fleet_check(&f);
+    fleet_run(&f, 3600 * 1000);
+    CHECK_U32("their time is over", core_counts(f.core)->blobs_waiting, 0);
+    CHECK_U64("each ended by name",
+              core_counts(f.core)->outcomes[ACTION_BOOTSTRAP][OUTCOME_CTX_CANCELED], 20);
+    fleet_check(&f);
+    fleet_close(&f);
+}
+
+TEST(blobs_that_came_wait_for_their_places_in_their_order)
+{
+    struct core_options options = {.concurrency = 2};
+    struct fleet f;
+
+    open_with(&f, &options, 10, MACHINE_IDLE);
+    fleet_demand(&f, "a", 1000, 10);
+    f.latency_ms[EFFECT_CONFIGURE] = 5000;
+    fleet_cycle(&f);
+    CHECK_U32("two calls", core_counts(f.core)->inflight, 2);
+    CHECK_U32("eight wait with their blob", core_counts(f.core)->queued, 8);
+    CHECK("the driver keeps the blob of one that waits",
+          core_blob_waits(f.core, task_find(f.core, STR("m-002"))->number));
+    CHECK("and not of one that was asked for",
+          !core_blob_waits(f.core, task_find(f.core, STR("m-000"))->number));
+    fleet_check(&f);
+    fleet_add(&f, "z", 1, MACHINE_IDLE, NULL);
+    fleet_demand(&f, "a", 1000, 11);
+    fleet_cycle(&f);
+    for (size_t done = 2; done <= 10; done += 2) {
+        fleet_run(&f, 5000);
+        CHECK_SIZE("two at a time", fleet_count(&f, MACHINE_CONFIGURED), done);
+        CHECK_U32("never more calls", core_counts(f.core)->inflight, done < 10 ? 2 : 1);
+        fleet_check(&f);
+    }
+    CHECK_U32("the first in its turn", fleet_state(&f, "m-009"), MACHINE_CONFIGURED);
+    CHECK_U32("the last one last", fleet_state(&f, "z-000"), MACHINE_CONFIGURING);
+    fleet_hold(&f, CORE_PAUSED);
+    fleet_run(&f, 5000);
+    fleet_close(&f);
+}
+
+TEST(requests_for_blobs_are_bounded_and_the_rest_is_derived_again)
+{
+    struct core_options options = {.blobs_max = 3};
+    struct fleet f;
+
+    open_with(&f, &options, 5, MACHINE_IDLE);
+    fleet_demand(&f, "a", 1000, 5);
+    f.latency_ms[EFFECT_ASK_BLOB] = 5000;
+    fleet_cycle(&f);
+    CHECK_U32("three wait", core_counts(f.core)->blobs_waiting, 3);
+    CHECK_HAS("the rest is undone", f.audit,
+              "blob_error phase1.idle 0 too many actions wait for a blob");
+    CHECK_SIZE("and Idle", fleet_count(&f, MACHINE_IDLE), 2);
+    fleet_run(&f, 5000);
+    fleet_cycle(&f);
+    fleet_run(&f, 5000);
+    CHECK_SIZE("all", fleet_count(&f, MACHINE_CONFIGURED), 5);
+    fleet_check(&f);
+    fleet_close(&f);
+}
+
+/* The machine is taken back, and nobody is asked for anything. */
+TEST(a_hold_undoes_what_waits_with_its_blob)
+{
+    struct core_options options = {.concurrency = 1};
+    struct fleet f;
+
+    open_with(&f, &options, 3, MACHINE_IDLE);
+    fleet_demand(&f, "a", 1000, 3);
+    f.latency_ms[EFFECT_CONFIGURE] = 5000;
+    fleet_cycle(&f);
+    CHECK_U32("two wait with their blob", core_counts(f.core)->queued, 2);
+    fleet_hold(&f, CORE_PAUSED);
+    CHECK_U32("none waits", core_counts(f.core)->queued, 0);
+    CHECK_SIZE("both are Idle", fleet_count(&f, MACHINE_IDLE), 2);
+    CHECK_HAS("audited", f.audit, "suppressed");
+    fleet_run(&f, 5000);
+    CHECK_U64("one Configure", f.seen[EFFECT_CONFIGURE], 1);
     fleet_check(&f);
     fleet_close(&f);
 }
@@ -57,15 +165,15 @@ TEST(first_in_first_out)
     struct fleet f;
     char id[8];
 
-    open_with(&f, &options, 4, MACHINE_IDLE);
-    fleet_demand(&f, "a", 1000, 4);
+    open_with(&f, &options, 4, MACHINE_CONFIGURED);
+    fleet_demand(&f, "a", 1000, 0);
     slowly(&f, 1000);
     fleet_decide(&f);
     for (int i = 0; i < 4; i++) {
-        snprintf(id, sizeof id, "m-%03d", i);
-        CHECK_U32("its turn", fleet_state(&f, id), MACHINE_CONFIGURING);
-        fleet_run(&f, 2000);
-        CHECK_U32("done", fleet_state(&f, id), MACHINE_CONFIGURED);
+        snprintf(id, sizeof id, "m-%03d", 3 - i); /* as they were decided */
+        CHECK_U32("its turn", fleet_state(&f, id), MACHINE_DRAINING);
+        fleet_run(&f, 1000);
+        CHECK_U32("done", fleet_state(&f, id), MACHINE_IDLE);
     }
     fleet_close(&f);
 }
@@ -75,29 +183,29 @@ TEST(a_full_queue_drops_and_a_cycle_follows_when_it_has_drained)
     struct core_options options = {.concurrency = 2, .queue_max = 4};
     struct fleet f;
 
-    open_with(&f, &options, 20, MACHINE_IDLE);
-    fleet_demand(&f, "a", 1000, 20);
+    open_with(&f, &options, 20, MACHINE_CONFIGURED);
+    fleet_demand(&f, "a", 1000, 0);
     slowly(&f, 1000);
     fleet_decide(&f);
     CHECK_U32("two begin, four wait", core_counts(f.core)->queued, 4);
     CHECK_U64("the rest is dropped", core_counts(f.core)->dropped, 14);
-    CHECK_U64("and not counted as an action (Q14)", core_counts(f.core)->actions[ACTION_BOOTSTRAP],
+    CHECK_U64("and not counted as an action (Q14)", core_counts(f.core)->actions[ACTION_RECLAIM],
               6);
     CHECK("not yet", !f.soon);
-    fleet_run(&f, 2000);
+    fleet_run(&f, 1000);
     CHECK_U32("two left", core_counts(f.core)->queued, 2);
     CHECK("still not", !f.soon);
-    fleet_run(&f, 2000);
+    fleet_run(&f, 1000);
     CHECK("now a cycle is wanted", f.soon);
     f.soon = false;
     fleet_run(&f, 10 * 1000);
     CHECK("wanted once", !f.soon);
-    CHECK_SIZE("six are done", fleet_count(&f, MACHINE_CONFIGURED), 6);
+    CHECK_SIZE("six are done", fleet_count(&f, MACHINE_IDLE), 6);
     for (int i = 0; i < 4; i++) {
         fleet_decide(&f);
         fleet_run(&f, 10 * 1000);
     }
-    CHECK_SIZE("in the end all", fleet_count(&f, MACHINE_CONFIGURED), 20);
+    CHECK_SIZE("in the end all", fleet_count(&f, MACHINE_IDLE), 20);
     fleet_check(&f);
     fleet_close(&f);
 }
@@ -108,16 +216,16 @@ TEST(a_machine_that_is_pending_is_not_queued_again)
     struct core_options options = {.concurrency = 1};
     struct fleet f;
 
-    open_with(&f, &options, 2, MACHINE_IDLE);
-    fleet_demand(&f, "a", 1000, 2);
+    open_with(&f, &options, 2, MACHINE_CONFIGURED);
+    fleet_demand(&f, "a", 1000, 0);
     slowly(&f, 1000);
     fleet_decide(&f);
-    CHECK_OK("lost", inventory_unplan(f.core->inventory, STR("m-001")));
+    CHECK_OK("lost", inventory_unplan(f.core->inventory, STR("m-000")));
     fleet_decide(&f);
     CHECK_U64("found", core_counts(f.core)->deduped, 1);
-    CHECK_U64("one action each", core_counts(f.core)->actions[ACTION_BOOTSTRAP], 2);
+    CHECK_U64("one action each", core_counts(f.core)->actions[ACTION_RECLAIM], 2);
     fleet_run(&f, 10 * 1000);
-    CHECK_SIZE("both", fleet_count(&f, MACHINE_CONFIGURED), 2);
+    CHECK_SIZE("both", fleet_count(&f, MACHINE_IDLE), 2);
     CHECK_U64("audited in the cycle of its end", f.last[EFFECT_AUDIT].audit.cycle, 2);
     fleet_close(&f);
 }
@@ -127,24 +235,26 @@ TEST(a_list_does_not_disturb_what_is_under_way)
     struct core_options options = {.concurrency = 1};
     struct fleet f;
 
-    open_with(&f, &options, 2, MACHINE_IDLE);
-    fleet_demand(&f, "a", 1000, 2);
+    open_with(&f, &options, 2, MACHINE_CONFIGURED);
+    fleet_demand(&f, "a", 1000, 0);
     slowly(&f, 8000);
     fleet_decide(&f);
-    fleet_list(&f); /* says Idle of both */
-    CHECK_U32("one is configured all the same", fleet_state(&f, "m-000"), MACHINE_CONFIGURING);
+    fleet_list(&f); /* says Configured of both */
+    CHECK_U32("one is drained all the same", fleet_state(&f, "m-001"), MACHINE_DRAINING);
     CHECK_U32("the other waits", core_counts(f.core)->queued, 1);
-    fleet_machine(&f, "m-001")->state = MACHINE_SPECULATIVE;
+    fleet_machine(&f, "m-000")->state = MACHINE_FAILED;
+    snprintf(fleet_machine(&f, "m-000")->error, 64, "broken");
     fleet_list(&f);
-    CHECK_U32("queued is pending", fleet_state(&f, "m-001"), MACHINE_IDLE);
-    fleet_machine(&f, "m-001")->state = MACHINE_IDLE;
+    CHECK_U32("queued is pending", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
+    fleet_machine(&f, "m-000")->state = MACHINE_CONFIGURED;
+    fleet_machine(&f, "m-000")->error[0] = 0;
     f.machine_count = 1; /* left out of a whole List */
     fleet_list(&f);
     CHECK_U32("pending machines are not removed (Q17)",
               inventory_counts(f.core->inventory).machines, 2);
     f.machine_count = 2;
     fleet_run(&f, 60 * 1000);
-    CHECK_SIZE("both", fleet_count(&f, MACHINE_CONFIGURED), 2);
+    CHECK_SIZE("both", fleet_count(&f, MACHINE_IDLE), 2);
     fleet_close(&f);
 }
 
