@@ -182,12 +182,13 @@ struct concern {
                                out, although the machine is as before the call */
     uint64_t grace_ms;      /* Draining */
     enum concern_kind kind;
-    uint8_t refusals; /* in a row */
-    uint8_t tries;    /* Gets in a row that said nothing */
-    bool measured;    /* `since` is ours, not when we first saw it */
-    bool asked;       /* a Get is under way ... */
-    bool stale;       /* ... and an action began or a List named it since: it may be older */
-    bool again;       /* it still passes, or was not asked for: the call is to be made again */
+    enum machine_state before; /* ... which is this state */
+    uint8_t refusals;          /* in a row */
+    uint8_t tries;             /* Gets in a row that said nothing */
+    bool measured;             /* `since` is ours, not when we first saw it */
+    bool asked;                /* a Get is under way ... */
+    bool stale; /* ... and an action began or a List named it since: it may be older */
+    bool again; /* it still passes, or was not asked for: the call is to be made again */
     uint8_t id_len;
     char id[];
 };

@@ -99,6 +99,7 @@ static void concern_become(struct core *core, struct concern *c, enum concern_ki
     c->tries = 0;
     c->again = c->measured = false;
     c->may_run = (mono_time){0};
+    c->before = MACHINE_UNSPECIFIED;
     c->grace_ms = 0;
 }
 
@@ -212,30 +213,45 @@ void concern_ask(struct core *core, const struct task *task, mono_time now, stru
     if (!c->asked) ask(core, c, now, out);
 }
 
+/* What the machine was before its last call: the state it was in already, of a call that was made
+ * again or of a machine that is given back; else the state that the step begins with. */
+static enum machine_state state_before(const struct core *core, const struct task *task)
+{
+    static const enum machine_state begins[STEP_ENDED + 1] = {
+        [STEP_CREATE] = MACHINE_SPECULATIVE,
+        [STEP_CONFIGURE] = MACHINE_IDLE,
+        [STEP_DRAIN] = MACHINE_CONFIGURED,
+        [STEP_DELETE] = MACHINE_IDLE,
+    };
+    const struct machine_row *row = inventory_row(core->inventory, task->machine);
+
+    if (task->cause != CAUSE_STUCK && task->cause != CAUSE_FAILED) return begins[task->step];
+    return row ? (enum machine_state)row_actual(core->inventory, row)->traits.state
+               : MACHINE_UNSPECIFIED;
+}
+
+static void doubt_call(struct core *core, struct concern *c, enum machine_state before,
+                       mono_time now)
+{
+    c->may_run = mono_after(now, core->options.execute_timeout_ms);
+    c->before = before;
+}
+
 void concern_doubt(struct core *core, const struct task *task, mono_time now, struct effects *out)
 {
     struct concern *c;
 
     concern_ask(core, task, now, out);
     c = concern_find(core, task->machine);
-    if (c) c->may_run = mono_after(now, core->options.execute_timeout_ms);
+    if (c) doubt_call(core, c, state_before(core, task), now);
 }
 
 bool hands_call_may_run(const struct core *core, struct str machine, enum machine_state said,
                         mono_time now)
 {
-    static const enum machine_state before[MACHINE_STATE_COUNT] = {
-        [MACHINE_CREATING] = MACHINE_SPECULATIVE,
-        [MACHINE_CONFIGURING] = MACHINE_IDLE,
-        [MACHINE_DRAINING] = MACHINE_CONFIGURED,
-        [MACHINE_DELETING] = MACHINE_IDLE,
-    };
     const struct concern *c = concern_find(core, machine);
-    const struct machine_row *row;
 
-    if (!c || c->kind != CONCERN_DOUBT || mono_due(c->may_run, now)) return false;
-    row = inventory_row(core->inventory, machine);
-    return row && before[row_actual(core->inventory, row)->traits.state] == said;
+    return c && c->kind == CONCERN_DOUBT && !mono_due(c->may_run, now) && c->before == said;
 }
 
 void concern_unsent(struct core *core, const struct task *task, mono_time now)
@@ -539,6 +555,19 @@ static void concern_run(struct core *core, struct concern *c, mono_time now, str
     ask(core, c, now, out);
 }
 
+/* What a machine was before it came to this state, and Failed for a Failed one: a call of it may
+ * have been made that nobody remembers. */
+static enum machine_state passing_from(const struct core *core, const struct machine_row *row)
+{
+    static const enum machine_state from[MACHINE_STATE_COUNT] = {
+        [MACHINE_CREATING] = MACHINE_SPECULATIVE, [MACHINE_CONFIGURING] = MACHINE_IDLE,
+        [MACHINE_DRAINING] = MACHINE_CONFIGURED,  [MACHINE_DELETING] = MACHINE_IDLE,
+        [MACHINE_FAILED] = MACHINE_FAILED,
+    };
+
+    return from[row_actual(core->inventory, row)->traits.state];
+}
+
 /* Machines whose concern found no memory, and plans that could not be undone. By cohort, in an
  * order that no hash decides. */
 static void look_through(struct core *core, mono_time now)
@@ -563,7 +592,7 @@ static void look_through(struct core *core, mono_time now)
             if (!c) return; /* still lost: the next cycle goes on */
             concern_become(core, c, CONCERN_DOUBT);
             c->since = now;
-            c->may_run = mono_after(now, core->options.execute_timeout_ms);
+            doubt_call(core, c, passing_from(core, row), now);
             concern_due(core, c, now);
         }
     }

@@ -207,8 +207,8 @@ static void call_make(struct fleet *f, const struct effect *e)
         if (other->token && !other->answered && other->fate != FATE_NEVER &&
             !strcmp(other->id, call->id))
             f->abuses++;
-        if (other->token && other->kind != call->kind && other->apply_ms != NEVER &&
-            !other->applied && !f->unsure && !strcmp(other->id, call->id))
+        if (other->token && other->apply_ms != NEVER && !other->applied && !f->unsure &&
+            !strcmp(other->id, call->id))
             f->overtakes++;
     }
     draw(f, call, e->timeout_ms);

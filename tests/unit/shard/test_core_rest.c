@@ -174,11 +174,11 @@ TEST(giving_back_is_tried_with_growing_pauses)
     static const struct {
         const char *why;
         enum fate fate;
-        uint64_t rests[3];
+        uint64_t rests[3], doubt; /* in seconds */
     } cases[] = {
-        {"refused", FATE_REFUSED, {30, 60, 120}},
-        {"no answer", FATE_LOST_BEFORE, {30, 60, 120}},
-        {"a provider without Delete", FATE_NOT_SUPPORTED, {30, 3600, 3600}},
+        {"refused", FATE_REFUSED, {30, 60, 120}, 0},
+        {"no answer", FATE_LOST_BEFORE, {30, 60, 120}, 60}, /* twice the timeout of the call */
+        {"a provider without Delete", FATE_NOT_SUPPORTED, {30, 3600, 3600}, 0},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -188,8 +188,10 @@ TEST(giving_back_is_tried_with_growing_pauses)
         f.fate[EFFECT_DELETE] = cases[i].fate;
         for (size_t n = 0; n < 3; n++) {
             uint64_t ms = until_next(&f, EFFECT_DELETE, 5000 * 1000);
-            CHECK(cases[i].why, ms >= cases[i].rests[n] * 750);
-            CHECK(cases[i].why, ms <= cases[i].rests[n] * 1000 + 40 * 1000);
+            uint64_t doubt_ms = n ? cases[i].doubt * 1000 : 0;
+
+            CHECK(cases[i].why, ms >= cases[i].rests[n] * 750 + doubt_ms);
+            CHECK(cases[i].why, ms <= cases[i].rests[n] * 1000 + doubt_ms + 10 * 1000);
         }
         CHECK_U32("as it was", fleet_state(&f, "m-000"), MACHINE_FAILED);
         CHECK_STR("with its own error", fleet_record(&f, "m-000").last_error, STR("broken"));
@@ -497,6 +499,63 @@ TEST(an_answer_that_never_comes_is_not_waited_for_for_ever)
     CHECK_U32("no Get is missed", f.core->hands->asking, 0);
     fleet_check(&f);
     fleet_close(&f);
+}
+
+/* A provider that carries a call out long after its timeout: nobody calls it a second time before
+ * that. `stuck`: the call is one that is made again because a passing state lasted. */
+TEST(while_a_call_without_an_answer_may_be_carried_out_no_other_is_made)
+{
+    enum { TIMEOUT_MS = 300 * 1000 };
+    static const struct {
+        const char *why;
+        enum machine_state start, end;
+        uint32_t units;
+        enum effect_kind kind;
+        bool stuck;
+    } cases[] = {
+        {"create", MACHINE_SPECULATIVE, MACHINE_CONFIGURED, 1, EFFECT_CREATE, false},
+        {"configure", MACHINE_IDLE, MACHINE_CONFIGURED, 1, EFFECT_CONFIGURE, false},
+        {"drain", MACHINE_CONFIGURED, MACHINE_IDLE, 0, EFFECT_DRAIN, false},
+        {"delete", MACHINE_IDLE, MACHINE_SPECULATIVE, 0, EFFECT_DELETE, false},
+        {"give back", MACHINE_FAILED, MACHINE_SPECULATIVE, 0, EFFECT_DELETE, false},
+        {"create again", MACHINE_SPECULATIVE, MACHINE_CONFIGURED, 1, EFFECT_CREATE, true},
+        {"configure again", MACHINE_IDLE, MACHINE_CONFIGURED, 1, EFFECT_CONFIGURE, true},
+        {"drain again", MACHINE_CONFIGURED, MACHINE_IDLE, 0, EFFECT_DRAIN, true},
+        {"delete again", MACHINE_IDLE, MACHINE_SPECULATIVE, 0, EFFECT_DELETE, true},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct core_options options = {
+            .execute_timeout_ms = TIMEOUT_MS, .rest_first_ms = 1000, .stuck_ms = 600 * 1000};
+        uint64_t calls;
+        struct fleet f;
+
+        one(&f, &options, cases[i].start, cases[i].units);
+        f.fate[cases[i].kind] = cases[i].stuck ? FATE_ASYNC : FATE_LATE;
+        f.async_ms = UINT64_MAX / 4;
+        f.latency_ms[cases[i].kind] = cases[i].stuck ? 0 : TIMEOUT_MS - 30 * 1000;
+        if (cases[i].stuck) {
+            (void)until_next(&f, cases[i].kind, 4000 * 1000);
+            f.fate[cases[i].kind] = FATE_LATE;
+            f.latency_ms[cases[i].kind] = TIMEOUT_MS - 30 * 1000;
+        }
+        (void)until_next(&f, cases[i].kind, 4000 * 1000);
+        calls = f.seen[cases[i].kind];
+        for (int second = 0; second < 2 * TIMEOUT_MS / 1000 - 2; second++) {
+            fleet_run(&f, 1000);
+            fleet_cycle(&f);
+            CHECK_U64(cases[i].why, f.overtakes, 0);
+        }
+        CHECK_U64(cases[i].why, f.seen[cases[i].kind], calls);
+        f.fate[cases[i].kind] = FATE_DONE;
+        f.latency_ms[cases[i].kind] = 0;
+        if (cases[i].stuck) fleet_machine(&f, "m-000")->end_ms = f.now_ms + 1000;
+        fleet_cycles(&f, 3);
+        if (cases[i].kind == EFFECT_CREATE) fleet_cycles(&f, 3);
+        CHECK_U32(cases[i].why, fleet_state(&f, "m-000"), cases[i].end);
+        fleet_check(&f);
+        fleet_close(&f);
+    }
 }
 
 /* What a Get saw when it was sent may be older than what is known when it is answered. */
