@@ -269,6 +269,17 @@ static bool number_is_ours(const struct core *core, uint64_t number)
     return serial && serial <= core->hands->serial && slot < core->hands->slots.used;
 }
 
+/* May an order of an earlier process still be under way? The longest grace and the time to return
+ * after our start it is over, and its operator is told anew if the machine is to go. */
+static bool earlier_orders_count(const struct core *core, mono_time now)
+{
+    const struct hands *h = core->hands;
+    uint64_t most_ms = add_sat_u64(RECLAIM_GRACE_MS, core->options.operator_return_ms);
+
+    return core->options.restarted &&
+           (!h->opened || mono_elapsed_ms(h->opened_at, now) < most_ms);
+}
+
 /* An earlier process of this shard ordered the reclaim, and found no time to drain the machine. */
 static void drain_resume(struct core *core, const struct drain_report *report, mono_time now,
                          struct effects *out)
@@ -283,7 +294,7 @@ static void drain_resume(struct core *core, const struct drain_report *report, m
     struct inventory_entry entry;
     struct task *task;
 
-    if (core->options.paused || core->options.dry_run) return;
+    if (!core_acts(core) || !earlier_orders_count(core, now)) return;
     if (c && c->kind != CONCERN_QUIET) return; /* it is not known what the machine is */
     if (core_get(core, report->machine, &entry) || entry.machine.state != MACHINE_CONFIGURED ||
         !str_equal(entry.machine.cluster, report->cluster))

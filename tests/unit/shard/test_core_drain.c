@@ -269,10 +269,11 @@ TEST(a_report_of_an_earlier_process_s_order_is_taken_up)
     } cases[] = {{"drained", true, 0}, {"still at it", false, 40 * 1000}, {"expired", false, 0}};
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct core_options options = {.restarted = true};
         struct fleet f;
         uint64_t foreign = 0x123456789abcdef0;
 
-        open_one(&f, NULL, true);
+        open_one(&f, &options, true);
         fleet_demand(&f, "a", 1000, 1);
         fleet_cycles(&f, 2);
         CHECK_U32("it serves", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
@@ -314,16 +315,56 @@ TEST(a_late_report_of_our_own_order_is_no_order)
     fleet_close(&f);
 }
 
-TEST(nothing_is_taken_up_while_the_kill_switch_is_on)
+/* Nothing is drained, and nothing is said of it with every report. */
+static void is_not_taken_up(struct fleet *f, const char *why)
 {
-    struct core_options options = {.paused = true};
+    uint64_t audits = f->seen[EFFECT_AUDIT];
+
+    fleet_demand(f, "a", 1000, 1);
+    fleet_report(f, "a", "m-000", 0x123456789abcdef0, true, 0);
+    CHECK_U64(why, f->seen[EFFECT_AUDIT], audits);
+    CHECK(why, !strstr(f->logs, "drain resumed"));
+    fleet_decide(f);
+    CHECK_U64(why, f->seen[EFFECT_DRAIN], 0);
+    CHECK_U32(why, fleet_state(f, "m-000"), MACHINE_CONFIGURED);
+}
+
+TEST(nothing_is_taken_up_while_nothing_may_begin)
+{
+    const struct {
+        const char *why;
+        struct core_options options;
+        bool fenced;
+    } cases[] = {
+        {"the kill switch", {.restarted = true, .paused = true}, false},
+        {"shadow mode", {.restarted = true, .dry_run = true}, false},
+        {"a newer process", {.restarted = true}, true},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct fleet f;
+
+        open_one(&f, &cases[i].options, true);
+        if (cases[i].fenced) fleet_hold(&f, CORE_FENCED);
+        is_not_taken_up(&f, cases[i].why);
+        fleet_close(&f);
+    }
+}
+
+TEST(a_report_of_an_unknown_order_is_taken_up_after_a_restart_and_not_for_ever)
+{
+    struct core_options options = {.restarted = true};
     struct fleet f;
 
+    open_one(&f, NULL, true);
+    is_not_taken_up(&f, "there was no earlier process");
+    fleet_close(&f);
+
     open_one(&f, &options, true);
-    fleet_report(&f, "a", "m-000", 0x123456789abcdef0, true, 0);
+    fleet_demand(&f, "a", 1000, 1);
     fleet_decide(&f);
-    CHECK_U64("no call", f.seen[EFFECT_DRAIN], 0);
-    CHECK_U32("Configured", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
+    fleet_run(&f, RECLAIM_GRACE_MS + RETURN_MS);
+    is_not_taken_up(&f, "its order is over");
     fleet_close(&f);
 }
 
