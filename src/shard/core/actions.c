@@ -216,6 +216,7 @@ void task_refuse(struct core *core, struct task *task, const char *word, struct 
         m.state = MACHINE_FAILED;
         if (!task_move(core, task, &m, true, now, out)) return;
         concern_refused(core, task->machine, most, now);
+        concern_drained(core, task);
     }
     task_end(core, task, outcome, str_of(error, (size_t)len), now, out);
 }

@@ -13,7 +13,11 @@
  *
  * The provider hears nothing of the machine before the wait is over. A process that starts
  * meanwhile finds the machine Configured; the operator reports the reclaim that it still carries
- * out, and the drain goes on from there (CAUSE_RESUMED). */
+ * out, and the drain goes on from there (CAUSE_RESUMED).
+ *
+ * A machine that its operator has drained takes no pod any more. When the provider's Drain was
+ * refused or not carried out and the machine is Configured as before, it is drained again, whoever
+ * wants it meanwhile (CONCERN_DRAINED, drain_repeat). */
 #include "shard/core/hands.h"
 
 /* What a provider gets to shut an empty machine down, when the operator used up the grace. */
@@ -276,8 +280,7 @@ static bool earlier_orders_count(const struct core *core, mono_time now)
     const struct hands *h = core->hands;
     uint64_t most_ms = add_sat_u64(RECLAIM_GRACE_MS, core->options.operator_return_ms);
 
-    return core->options.restarted &&
-           (!h->opened || mono_elapsed_ms(h->opened_at, now) < most_ms);
+    return core->options.restarted && (!h->opened || mono_elapsed_ms(h->opened_at, now) < most_ms);
 }
 
 /* An earlier process of this shard ordered the reclaim, and found no time to drain the machine. */
@@ -305,6 +308,24 @@ static void drain_resume(struct core *core, const struct drain_report *report, m
              "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(task->machine),
              STR_ARG(task->cluster), report->drained ? "true" : "false",
              (unsigned long long)task->grace_ms);
+}
+
+enum err drain_repeat(struct core *core, const struct machine *machine, mono_time now,
+                      struct effects *out)
+{
+    struct action action = {.kind = ACTION_RECLAIM,
+                            .machine = machine->id,
+                            .cluster = machine->cluster,
+                            .grace_ms = PROVIDER_GRACE_LEAST_MS};
+    struct task *task;
+    enum err err = task_open(core, &action, NULL, CAUSE_RESUMED, now, &task);
+
+    if (err) return err;
+    task->drained = true;
+    core_log(out, CORE_WARN,
+             "the operator has drained this machine and the provider has not: drained again",
+             "machine=%.*s cluster=%.*s", STR_ARG(task->machine), STR_ARG(task->cluster));
+    return ERR_OK;
 }
 
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,

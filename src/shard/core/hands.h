@@ -157,6 +157,10 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
                     struct effects *out);
 void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts);
+/* Drains a machine, without its operator, that the operator has drained before. ERR_FULL,
+ * ERR_NOMEM. */
+enum err drain_repeat(struct core *core, const struct machine *machine, mono_time now,
+                      struct effects *out);
 /* Drains whose wait is over go back to the queue. Before the decision of a cycle. */
 void drains_due(struct core *core, mono_time now, struct effects *out);
 void delete_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
@@ -171,6 +175,8 @@ enum concern_kind {
     CONCERN_DOUBT,   /* nobody knows how a call ended: Get until somebody does */
     CONCERN_REFUSED, /* rests; then Get, and what it says is believed */
     CONCERN_FAILED,  /* the provider calls it Failed: Delete, with growing pauses */
+    CONCERN_DRAINED, /* its operator has drained it, and the provider's Drain did not come to be: it
+                        serves and takes no pod. Drained again when its rest is over */
 };
 struct concern {
     struct table_link link; /* by machine */
@@ -182,13 +188,15 @@ struct concern {
                                out, although the machine is as before the call */
     uint64_t grace_ms;      /* Draining */
     enum concern_kind kind;
-    enum machine_state before; /* ... which is this state */
-    uint8_t refusals;          /* in a row */
-    uint8_t tries;             /* Gets in a row that said nothing */
-    bool measured;             /* `since` is ours, not when we first saw it */
-    bool asked;                /* a Get is under way ... */
-    bool stale; /* ... and an action began or a List named it since: it may be older */
-    bool again; /* it still passes, or was not asked for: the call is to be made again */
+    enum machine_state before; /* ... which is this state, ... */
+    bool repeated;             /* ... or the passing state that made us call again */
+    uint32_t drained_for; /* hash of the cluster whose operator has drained the machine; 0: none */
+    uint8_t refusals;     /* in a row */
+    uint8_t tries;        /* Gets in a row that said nothing */
+    bool measured;        /* `since` is ours, not when we first saw it */
+    bool asked;           /* a Get is under way ... */
+    bool stale;           /* ... and an action began or a List named it since: it may be older */
+    bool again;           /* it still passes, or was not asked for: the call is to be made again */
     uint8_t id_len;
     char id[];
 };
@@ -212,6 +220,9 @@ void concern_ask(struct core *core, const struct task *task, mono_time now, stru
 /* The provider was not asked at all: the call is made again, without a Get. */
 void concern_unsent(struct core *core, const struct task *task, mono_time now);
 void concern_refused(struct core *core, struct str machine, bool most, mono_time now);
+/* A drain whose operator need not be waited for any more ends without Idle: remembered, so that a
+ * machine that turns out to be Configured still is drained again. The machine has a concern. */
+void concern_drained(struct core *core, const struct task *task);
 void concern_failed(struct core *core, struct str machine, bool most, mono_time now);
 void concern_good(struct core *core, struct str machine);
 /* A List said this of it while it was pending. If that differs: Get, when there is time. */

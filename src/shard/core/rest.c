@@ -12,6 +12,8 @@
  *
  *   the provider says Failed --> FAILED ..rests..> Delete --> refused: FAILED, a longer rest
  *
+ *   drained by its operator, Drain refused or not done, still Configured --> DRAINED ..rests..> Drain
+ *
  * Pauses double with every refusal in a row and are forgotten when an action of the machine came to
  * its end, or after a time without any. They are spread by the machine's id, so that a thousand
  * machines that failed together are not tried together. */
@@ -100,6 +102,8 @@ static void concern_become(struct core *core, struct concern *c, enum concern_ki
     c->again = c->measured = false;
     c->may_run = (mono_time){0};
     c->before = MACHINE_UNSPECIFIED;
+    c->drained_for = 0;
+    c->repeated = false;
     c->grace_ms = 0;
 }
 
@@ -174,12 +178,18 @@ static void ask(struct core *core, struct concern *c, mono_time now, struct effe
 
 /* --- how a task leaves its machine --- */
 
+static uint32_t cluster_hash(const struct core *core, struct str cluster)
+{
+    return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0 */
+}
+
 /* What lasts: the start of a passing state, and what its call needs when it is made again. */
 static void remember(struct core *core, struct concern *c, const struct task *task)
 {
     c->since = task->since;
     c->measured = true;
     c->grace_ms = task->grace_ms;
+    if (task->drained) c->drained_for = cluster_hash(core, task->cluster);
     if (task->kind && kind_hold(core->needs, &task->kind->profile, &c->kind_held))
         c->kind_held = NULL; /* then it is looked for in the demand */
 }
@@ -213,9 +223,8 @@ void concern_ask(struct core *core, const struct task *task, mono_time now, stru
     if (!c->asked) ask(core, c, now, out);
 }
 
-/* What the machine was before its last call: the state it was in already, of a call that was made
- * again or of a machine that is given back; else the state that the step begins with. */
-static enum machine_state state_before(const struct core *core, const struct task *task)
+/* What the machine was before its last call. */
+static enum machine_state state_before(const struct task *task)
 {
     static const enum machine_state begins[STEP_ENDED + 1] = {
         [STEP_CREATE] = MACHINE_SPECULATIVE,
@@ -223,11 +232,8 @@ static enum machine_state state_before(const struct core *core, const struct tas
         [STEP_DRAIN] = MACHINE_CONFIGURED,
         [STEP_DELETE] = MACHINE_IDLE,
     };
-    const struct machine_row *row = inventory_row(core->inventory, task->machine);
 
-    if (task->cause != CAUSE_STUCK && task->cause != CAUSE_FAILED) return begins[task->step];
-    return row ? (enum machine_state)row_actual(core->inventory, row)->traits.state
-               : MACHINE_UNSPECIFIED;
+    return task->cause == CAUSE_FAILED ? MACHINE_FAILED : begins[task->step];
 }
 
 static void doubt_call(struct core *core, struct concern *c, enum machine_state before,
@@ -243,15 +249,21 @@ void concern_doubt(struct core *core, const struct task *task, mono_time now, st
 
     concern_ask(core, task, now, out);
     c = concern_find(core, task->machine);
-    if (c) doubt_call(core, c, state_before(core, task), now);
+    if (!c) return;
+    doubt_call(core, c, state_before(task), now);
+    c->repeated = task->cause == CAUSE_STUCK;
 }
 
 bool hands_call_may_run(const struct core *core, struct str machine, enum machine_state said,
                         mono_time now)
 {
     const struct concern *c = concern_find(core, machine);
+    const struct machine_row *row;
 
-    return c && c->kind == CONCERN_DOUBT && !mono_due(c->may_run, now) && c->before == said;
+    if (!c || c->kind != CONCERN_DOUBT || mono_due(c->may_run, now)) return false;
+    if (c->before == said) return true;
+    row = c->repeated ? inventory_row(core->inventory, machine) : NULL;
+    return row && row_actual(core->inventory, row)->traits.state == said;
 }
 
 void concern_unsent(struct core *core, const struct task *task, mono_time now)
@@ -283,6 +295,30 @@ void concern_refused(struct core *core, struct str machine, bool most, mono_time
     refusals_add(c);
     c->until = mono_after(now, rest_ms(core, c, most));
     concern_due(core, c, c->until);
+}
+
+void concern_drained(struct core *core, const struct task *task)
+{
+    struct concern *c = concern_find(core, task->machine);
+
+    if (c && task->drained) c->drained_for = cluster_hash(core, task->cluster);
+}
+
+static bool is_drained(const struct core *core, const struct concern *c,
+                       const struct machine *machine)
+{
+    return c->drained_for && machine->state == MACHINE_CONFIGURED &&
+           c->drained_for == cluster_hash(core, machine->cluster);
+}
+
+/* It rests as long as a refusal asks for. */
+static void drained_seen(struct core *core, struct concern *c, mono_time now)
+{
+    uint32_t cluster = c->drained_for;
+
+    concern_become(core, c, CONCERN_DRAINED);
+    c->drained_for = cluster;
+    if (!c->asked) concern_due(core, c, mono_due(c->until, now) ? now : c->until);
 }
 
 void concern_failed(struct core *core, struct str machine, bool most, mono_time now)
@@ -381,7 +417,9 @@ void hands_seen(struct core *core, const struct machine *machine, enum machine_s
         effects_observe(out, OBSERVE_CONFIGURE, c->since, now);
     if (c->measured && from == MACHINE_DRAINING && machine->state == MACHINE_IDLE)
         effects_observe(out, OBSERVE_DRAIN, c->since, now);
-    if (machine->state == MACHINE_CONFIGURED && from != MACHINE_FAILED)
+    if (is_drained(core, c, machine))
+        drained_seen(core, c, now);
+    else if (machine->state == MACHINE_CONFIGURED && from != MACHINE_FAILED)
         concern_free(core, c);
     else /* what a refused drain left Failed serves on, and rests all the same */
         concern_quiet(core, c, now);
@@ -410,6 +448,8 @@ static void got_settle(struct core *core, struct str machine, mono_time now)
         concern_due(core, c, now);
     } else if (entry.machine.state == MACHINE_FAILED) {
         if (c->kind != CONCERN_FAILED) concern_failed(core, machine, false, now);
+    } else if (c->kind == CONCERN_DRAINED) {
+        concern_due(core, c, mono_due(c->until, now) ? now : c->until);
     } else if (c->kind != CONCERN_QUIET) {
         concern_quiet(core, c, now);
     }
@@ -487,6 +527,7 @@ static void call_again(struct core *core, struct concern *c, const struct machin
                             .key = {.fingerprint = m->stamp.fingerprint, .group = m->stamp.group}};
     const struct profile *profile = profile_of(core, c, m);
     mono_time since = c->since;
+    bool drained = c->drained_for != 0;
     struct task *task;
 
     switch (m->state) {
@@ -505,6 +546,7 @@ static void call_again(struct core *core, struct concern *c, const struct machin
         return;
     }
     task->since = since;
+    task->drained = drained;
     core->counts.called_again++;
 }
 
@@ -545,6 +587,13 @@ static void concern_run(struct core *core, struct concern *c, mono_time now, str
         if (may_act)
             give_back(core, c, &entry.machine, now);
         else
+            concern_due(core, c, mono_after(now, core->options.rest_first_ms));
+        return;
+    }
+    if (c->kind == CONCERN_DRAINED) {
+        if (!is_drained(core, c, &entry.machine))
+            concern_quiet(core, c, now);
+        else if (!may_act || drain_repeat(core, &entry.machine, now, out))
             concern_due(core, c, mono_after(now, core->options.rest_first_ms));
         return;
     }

@@ -19,6 +19,7 @@ static bool rests(const struct concern *c, mono_time now, enum resting_why *ret_
     switch (c->kind) {
     case CONCERN_PASSING: return false;
     case CONCERN_QUIET:
+    case CONCERN_DRAINED:
     case CONCERN_REFUSED: *ret_why = RESTING_REFUSED; return !mono_due(c->until, now);
     case CONCERN_DOUBT: *ret_why = RESTING_DOUBT; return true;
     case CONCERN_FAILED: *ret_why = RESTING_FAILED; return true;

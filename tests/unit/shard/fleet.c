@@ -52,9 +52,11 @@ void fleet_restart(struct fleet *f)
     struct note note = {""};
 
     core_close(f->core);
+    f->options.restarted = true;
     CHECK_OK(note.text, core_open(&f->options, &f->core, &note));
     for (size_t i = 0; i < f->machine_count; i++) f->machines[i].order |= FLEET_EARLIER_ORDER;
     memset(f->links, 0, sizeof f->links);
+    f->unsure = true; /* what the last process asked for may go on beside us */
     for (size_t i = 0; i < f->call_count;) {
         f->calls[i].answered = true;
         if (f->calls[i].applied || f->calls[i].apply_ms == NEVER)

@@ -227,6 +227,65 @@ TEST(an_operator_that_returns_without_reports_ends_the_wait)
     fleet_close(&f);
 }
 
+/* -- the provider does not drain what its operator has drained -- */
+
+/* The node takes no pod any more, so the machine must not be left to its cluster, whoever wants it. */
+TEST(a_machine_that_was_drained_and_stays_configured_is_drained_again)
+{
+    static const struct {
+        const char *why;
+        enum fate fate;
+        bool reports;
+    } cases[] = {
+        {"refused", FATE_REFUSED, true},
+        {"no answer", FATE_LOST_BEFORE, true},
+        {"not sent", FATE_UNSENT, true},
+        {"an operator that does not report", FATE_REFUSED, false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        uint64_t drains = cases[i].reports ? 1 : 0;
+        struct fleet f;
+
+        open_one(&f, NULL, cases[i].reports);
+        f.fate[EFFECT_DRAIN] = cases[i].fate;
+        fleet_decide(&f);
+        if (cases[i].reports)
+            fleet_report(&f, "a", "m-000", f.last[EFFECT_RECLAIM].action, true, 0);
+        fleet_demand(&f, "a", 1000, 1);
+        fleet_cycles(&f, 1);
+        CHECK_U64(cases[i].why, f.seen[EFFECT_DRAIN], 1);
+        f.fate[EFFECT_DRAIN] = FATE_DONE;
+        fleet_cycles(&f, 12);
+        CHECK_U64(cases[i].why, f.executed[EFFECT_DRAIN], drains);
+        CHECK_U64("its operator is told once", f.seen[EFFECT_RECLAIM], 1);
+        fleet_cycles(&f, 2);
+        CHECK_U32("and it serves anew", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
+        CHECK_U64("with another Configure", f.executed[EFFECT_CONFIGURE], drains);
+        CHECK("forgotten", drains == 0 || !concern_find(f.core, STR("m-000")));
+        fleet_check(&f);
+        fleet_close(&f);
+    }
+}
+
+TEST(a_drain_that_is_refused_again_rests_longer)
+{
+    struct fleet f;
+
+    open_one(&f, NULL, true);
+    f.fate[EFFECT_DRAIN] = FATE_REFUSED;
+    fleet_decide(&f);
+    fleet_report(&f, "a", "m-000", f.last[EFFECT_RECLAIM].action, true, 0);
+    fleet_demand(&f, "a", 1000, 1);
+    fleet_cycles(&f, 60);
+    CHECK("30 s, 60 s, 120 s, 240 s", f.seen[EFFECT_DRAIN] >= 4 && f.seen[EFFECT_DRAIN] <= 6);
+    fleet_hold(&f, CORE_PAUSED);
+    fleet_cycles(&f, 60);
+    CHECK("nothing is begun on hold", f.seen[EFFECT_DRAIN] <= 6);
+    fleet_check(&f);
+    fleet_close(&f);
+}
+
 /* -- after a restart -- */
 
 TEST(a_process_that_is_not_the_first_gives_every_operator_time_to_return)
