@@ -3,23 +3,40 @@
  * a disruption budget is in the way, until nothing is left that moves or the grace is over.
  *
  * What runs there is asked of the server each time, in all namespaces: what the followed pods show
- * may be of one namespace only, or of before the node was closed. */
+ * may be of one namespace only, or of before the node was closed.
+ *
+ * A machine to which no node belongs is drained only if another machine of the cluster has its
+ * node: else the provider and the kubelets may write names and ids in two forms, and pods may run
+ * on a node that is not recognised. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
+#include "operator/kube/json.h"
 
-enum { AGAIN_MS = 2000, NODE_MAX = 2 << 20 /* bytes of a node object */ };
+enum {
+    AGAIN_MS = 2000,
+    NODE_MAX = 2 << 20, /* bytes of a node object */
+    OTHERS_MAX = 64,    /* machines whose nodes are looked for */
+};
+#define NO_NODE "no node belongs to the machine, by name or provider id"
+
+struct other { /* a machine of the cluster that serves */
+    char *machine, *node_name, *provider_id;
+};
 
 struct drain {
     struct kube_source *source;
     struct chore chore;
     char *id; /* of the instruction */
     char *machine;
-    char *node_name;   /* the machine's id where nobody told another */
-    char *provider_id; /* NULL: not known yet */
-    char *node;        /* as it is called; NULL before it was found */
+    char *node_name;      /* the machine's id where nobody told another */
+    char *provider_id;    /* NULL: not known yet */
+    char *node;           /* as it is called; NULL before it was found */
+    struct other *others; /* OTHERS_MAX, while the node is looked for; NULL: no memory, or none */
+    size_t other_count;
+    bool other_found; /* one of them has a node */
     bool closed;
     atomic_bool over; /* evict no more */
     bool anew;        /* ordered again while it ran out */
@@ -28,8 +45,21 @@ struct drain {
     size_t blocked; /* of those, by a budget */
 };
 
+static void others_free(struct drain *d)
+{
+    for (size_t i = 0; i < d->other_count; i++) {
+        free(d->others[i].machine);
+        free(d->others[i].node_name);
+        free(d->others[i].provider_id);
+    }
+    free(d->others);
+    d->others = NULL;
+    d->other_count = 0;
+}
+
 static void drain_free(struct drain *d)
 {
+    others_free(d);
     free(d->id);
     free(d->machine);
     free(d->node_name);
@@ -65,11 +95,22 @@ static enum err provider_of_shown(struct drain *d, struct note *note)
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+static bool node_of_other(const struct other *other, const struct json *node)
+{
+    struct str name = kube_text(node, "metadata.name");
+
+    return str_equal(name, str_from(other->machine)) ||
+           (other->node_name && str_equal(name, str_from(other->node_name))) ||
+           node_is(node, str_from(other->machine), str_from(other->provider_id));
+}
+
 static enum err look_at_node(struct drain *d, const struct json *node, struct note *note)
 {
     struct str name;
     enum err err;
 
+    for (size_t i = 0; i < d->other_count && !d->other_found; i++)
+        d->other_found = node_of_other(&d->others[i], node);
     if (!node_is(node, str_from(d->machine), str_from(d->provider_id))) return ERR_OK;
     err = json_get_string(node, "metadata.name", &name, note);
     if (!err && !kube_copy(&d->node, name)) err = ERR_NOMEM;
@@ -191,6 +232,28 @@ static enum err run_evictions(struct drain *d, struct note *note)
 
 /* -- the chore -- */
 
+/* A part is enough: what matters is whether any of them is recognised. */
+static void others_take(struct drain *d)
+{
+    const struct operator_host *host = d->source->host;
+    const struct node *node;
+    size_t cursor = 0;
+
+    others_free(d);
+    d->other_found = false;
+    d->others = calloc(OTHERS_MAX, sizeof *d->others);
+    if (!d->others) return;
+    while (d->other_count < OTHERS_MAX && (node = operator_each_node(host, &cursor))) {
+        struct other *other = &d->others[d->other_count];
+        if (node->phase != NODE_READY || str_equal(node->machine_id, str_from(d->machine)))
+            continue;
+        if (!kube_copy(&other->machine, node->machine_id)) return;
+        d->other_count++;
+        (void)kube_copy(&other->node_name, node->node_name);
+        (void)kube_copy(&other->provider_id, node->provider_id);
+    }
+}
+
 static bool drain_prepare(struct chore *chore)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
@@ -198,6 +261,7 @@ static bool drain_prepare(struct chore *chore)
         d->provider_id ? NULL : operator_find_node(d->source->host, str_from(d->machine));
 
     if (node) (void)kube_copy(&d->provider_id, node->provider_id); /* or the next time */
+    if (!d->closed) others_take(d);
     return true;
 }
 
@@ -220,10 +284,24 @@ static bool drained(struct drain *d)
     return true;
 }
 
+/* The shard then waits until the grace ends: a budget may hold what runs on the machine. */
+static bool gave_up(struct drain *d)
+{
+    LOG_WARN(&d->source->log,
+             "a reclaimed machine is not drained: " NO_NODE
+             ", nor to another machine of the cluster; compare spec.providerID of the nodes",
+             log_text("machine", d->machine),
+             log_text("provider_id", d->provider_id ? d->provider_id : ""));
+    operator_reclaim_ended(d->source->host, str_from(d->id), STR(NO_NODE));
+    drain_forget(d);
+    return true;
+}
+
 static bool drain_ended(struct chore *chore, enum err err)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
 
+    others_free(d);
     if (d->anew) { /* nothing of before counts */
         d->anew = d->closed = false;
         atomic_store(&d->over, false);
@@ -236,6 +314,7 @@ static bool drain_ended(struct chore *chore, enum err err)
     }
     if (err) return false;
     if (!d->closed) {
+        if (!d->node && !d->other_found) return gave_up(d);
         d->closed = true;
         operator_reclaim_started(d->source->host, str_from(d->id));
         if (!d->node) return drained(d); /* no node of this cluster: nothing of it runs there */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operator/kube/drain.c: what is reported of a machine to which no node belongs. The functions of
+ * the operator that a drain calls are the test's own. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/real.h"
+#include "lib/test.h"
+#include "operator/kube/internal.h"
+#include "unit/kube/server.h"
+
+#define NO_NODE                                                                                    \
+    "{\"kind\":\"Status\",\"code\":404,\"reason\":\"NotFound\",\"message\":\"no such node\"}"
+#define NODE(name, provider)                                                                       \
+    "{\"metadata\":{\"name\":\"" name "\",\"resourceVersion\":\"7\"},\"kind\":\"Node\","           \
+    "\"spec\":{\"providerID\":\"" provider "\"}}"
+#define LIST(items)                                                                                \
+    "{\"kind\":\"List\",\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" items "]}"
+
+/* The linker puts these in the place of the operator's. */
+const struct node *__wrap_operator_find_node(const struct operator_host *host, struct str id);
+const struct node *__wrap_operator_each_node(const struct operator_host *host, size_t *cursor);
+void __wrap_operator_reclaim_started(struct operator_host *host, struct str id);
+void __wrap_operator_reclaim_ended(struct operator_host *host, struct str id, struct str why);
+
+static struct node machines[3];
+static size_t machine_count;
+static unsigned started, ended;
+static char why_ended[256];
+
+const struct node *__wrap_operator_find_node(const struct operator_host *host,
+                                             struct str machine_id)
+{
+    (void)host;
+    for (size_t i = 0; i < machine_count; i++)
+        if (str_equal(machines[i].machine_id, machine_id)) return &machines[i];
+    return NULL;
+}
+
+const struct node *__wrap_operator_each_node(const struct operator_host *host, size_t *cursor)
+{
+    (void)host;
+    return *cursor < machine_count ? &machines[(*cursor)++] : NULL;
+}
+
+void __wrap_operator_reclaim_started(struct operator_host *host, struct str instruction_id)
+{
+    (void)host;
+    (void)instruction_id;
+    started++;
+}
+
+void __wrap_operator_reclaim_ended(struct operator_host *host, struct str instruction_id,
+                                   struct str why)
+{
+    (void)host;
+    (void)instruction_id;
+    ended++;
+    (void)snprintf(why_ended, sizeof why_ended, "%.*s", STR_ARG(why));
+}
+
+/* m-1 is drained; the server answers for its node, then with `nodes`. */
+static void drain_one(const char *nodes)
+{
+    struct reclaim_order order = {.instruction_id = STR("r-1"), .machine_id = STR("m-1")};
+    struct server *server = server_start();
+    struct kube_config config = {.server = (char *)(uintptr_t)server_url(server)};
+    struct kube_source source = {.host = NULL};
+    struct real_io *real;
+
+    started = ended = 0;
+    server_answer_json(server, "404 Not Found", "", NO_NODE);
+    server_answer_json(server, "200 OK", "", nodes);
+    CHECK_OK("io", real_io_open(&real));
+    CHECK_OK("kube", kube_open(&config, &source.kube, NULL));
+    CHECK_OK("chores", chores_open(real_io_io(real), &source.chores));
+    map_init(&source.drains, KUBE_DRAINS_MAX, 1);
+    kube_drain(&source, &order);
+    while (!ended) real_io_turn(real, true);
+    CHECK_U64("the drain is over", map_count(&source.drains), 0);
+    CHECK_HAS("asked by name", server_request(server, 0), "GET /api/v1/nodes/m-1 ");
+    CHECK_HAS("then all", server_request(server, 1), "GET /api/v1/nodes?");
+    kube_cancel(source.kube);
+    chores_close(source.chores);
+    kube_drains_deinit(&source);
+    kube_close(source.kube);
+    real_io_close(real);
+    server_stop(server);
+}
+
+static struct node machine_of(const char *id, const char *provider_id, enum machine_state state)
+{
+    return (struct node){.machine_id = str_from(id),
+                         .provider_id = str_from(provider_id),
+                         .state = state,
+                         .phase = node_phase_of(state)};
+}
+
+/* The provider and the kubelets write ids in two forms: "no such node" means nothing. */
+TEST(a_machine_is_not_drained_because_no_node_has_its_name)
+{
+    machines[0] = machine_of("m-1", "p://m-1", MACHINE_DRAINING);
+    machines[1] = machine_of("m-2", "p://m-2", MACHINE_CONFIGURED);
+    machines[2] = machine_of("m-3", "", MACHINE_DRAINING);
+    machine_count = 3;
+    drain_one(LIST(NODE("host-1", "other:///m-1") "," NODE("host-2", "other:///m-2")));
+    CHECK_TEXT("given up", why_ended, "no node belongs to the machine, by name or provider id");
+    CHECK_U32("no new work can be kept away", started, 0);
+    drain_one(LIST(""));
+    CHECK_HAS("nor when there is none at all", why_ended, "no node belongs to the machine");
+    machine_count = 1;
+    drain_one(LIST(NODE("host-1", "")));
+    CHECK_HAS("nor of the only machine", why_ended, "no node belongs to the machine");
+}
+
+/* Another machine of the cluster has its node: the names agree, and this one never had a node or
+ * lost it. */
+TEST(a_machine_without_a_node_among_others_that_have_theirs_is_drained)
+{
+    machines[0] = machine_of("m-1", "p://m-1", MACHINE_DRAINING);
+    machines[1] = machine_of("m-2", "p://m-2", MACHINE_CONFIGURED);
+    machines[2] = machine_of("m-3", "", MACHINE_CONFIGURED);
+    machine_count = 3;
+    drain_one(LIST(NODE("host-2", "p://m-2")));
+    CHECK_TEXT("by the provider's id", why_ended, "");
+    CHECK_U32("nothing new goes there", started, 1);
+    drain_one(LIST(NODE("m-3", "")));
+    CHECK_TEXT("by name", why_ended, "");
+}
