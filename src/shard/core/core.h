@@ -57,7 +57,9 @@ struct core_options {
     /* How long a drain waits for an operator that was connected and is away. 0: 2 min. */
     uint64_t operator_return_ms;
     /* An earlier process of this shard had operators, too: until operator_return_ms after the start
-     * every cluster counts as one whose operator is away. */
+     * every cluster counts as one whose operator is away. And it made calls that may still be
+     * carried out: no action begins before execute_timeout_ms after the start are over and a List
+     * that began later was whole. */
     bool restarted;
     uint64_t capacity_interval_ms;              /* 0: 5 s */
     uint32_t hints_most;                        /* of capacity, said again in one cycle; 0: 2,500 */

@@ -28,6 +28,7 @@ struct listing { /* the List that is read, or the last one */
     bool empty;      /* the last full one that was whole named no machine, and we know none */
     bool failed;     /* one of its records found no room */
     bool owed;       /* a full one was wanted when it began */
+    bool settles;    /* it began when no call of an earlier process was under way any more */
     uint32_t records, refused, surprises;
     uint32_t nameless;          /* records of nobody knows which machine */
     uint32_t untaken;           /* records that were refused: a delta will not say them again */
@@ -70,6 +71,8 @@ void core_begin(struct core *core); /* an event: scratch is empty */
 
 /* -- may anything be begun: hold.c -- */
 bool core_acts(const struct core *core);
+/* False: calls of an earlier process of this shard may still be carried out. */
+bool core_settled(const struct core *core);
 const char *core_hold_text(const struct core *core); /* why not; "" when it acts */
 
 /* -- to people: core.c -- */

@@ -58,9 +58,9 @@ static enum err decide_now(struct core *core, struct turn *turn)
 static enum err rails_now(struct core *core, struct turn *turn)
 {
     static const struct rails_options open = {0};
-    enum err err =
-        rails_pass(turn->decision, core->inventory, core_acts(core) ? &core->options.rails : &open,
-                   &core->scratch, &turn->passed);
+    bool acts = core_acts(core) && core_settled(core);
+    enum err err = rails_pass(turn->decision, core->inventory, acts ? &core->options.rails : &open,
+                              &core->scratch, &turn->passed);
 
     if (err) return err;
     if (turn->passed.reclaims_held) {
@@ -217,7 +217,7 @@ static enum err dispatch(struct core *core, struct turn *turn)
         suppress(core, turn);
     else if (core->options.dry_run)
         rehearse(core, turn);
-    else
+    else if (core_settled(core))
         enqueue(core, turn);
     deferral_note(core, turn);
     return ERR_OK;
@@ -234,6 +234,7 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
     core->counts.cycles++;
     if (!core->hands->opened) core->hands->opened_at = now;
     core->hands->opened = true;
+    hands_settle(core, now, out);
     tasks_overdue(core, now, out);
     drains_due(core, now, out);
     concerns_run(core, now, out);

@@ -78,8 +78,11 @@ bool task_ended_in_list(const struct core *core, struct str machine);
 void task_shield(struct core *core, struct str machine);
 /* Tells the inventory what the newest of those that wait will make of their machines. */
 void tasks_plan(struct core *core, mono_time now);
-/* Starts what there is room for. The last thing in every event that may have ended a task. */
+/* Starts what there is room for, once the core is settled. The last thing in every event that may
+ * have ended a task. */
 void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out);
+/* Is it time for the List that settles the core? In every cycle. */
+void hands_settle(struct core *core, mono_time now, struct effects *out);
 /* The next answer of this task is due in `timeout_ms`. */
 void task_await(struct core *core, struct task *task, enum task_step step, uint64_t timeout_ms,
                 mono_time now);
@@ -254,6 +257,8 @@ struct hands {
     struct heap due;
     uint32_t asking;
     bool lost;
+    bool settle_due; /* calls of an earlier process are over: the next List is believed */
+    bool settled, settle_said;
     bool opened; /* `opened_at` is known */
     mono_time opened_at;
 };

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why nothing is begun: the kill switch, shadow mode, or a newer process of this shard. The first
- * and the last may come while actions wait and run; neither ends before the process does. */
+ * and the last may come while actions wait and run; neither ends before the process does.
+ *
+ * And for a while after a restart, because of the calls of the earlier process: a provider shows
+ * the state before a call until the call is done, so a machine that looks untouched in the first
+ * List may be under way. A call ends at the latest execute_timeout_ms after its caller has gone. */
 #include "shard/core/hands.h"
 
 bool core_acts(const struct core *core)
@@ -13,6 +17,25 @@ const char *core_hold_text(const struct core *core)
     if (core->fenced) return "fenced by a newer process of this shard";
     if (core->options.paused) return "actuation is paused";
     return core->options.dry_run ? "dry-run" : "";
+}
+
+bool core_settled(const struct core *core)
+{
+    return core->hands->settled;
+}
+
+void hands_settle(struct core *core, mono_time now, struct effects *out)
+{
+    struct hands *h = core->hands;
+    mono_time due = mono_after(h->opened_at, core->options.execute_timeout_ms);
+
+    if (h->settled) return;
+    if (!h->settle_said)
+        core_log(out, CORE_INFO,
+                 "no action begins yet: calls of the process before may still be carried out",
+                 "most_ms=%llu", (unsigned long long)core->options.execute_timeout_ms);
+    h->settle_said = true;
+    h->settle_due = h->settle_due || mono_due(due, now);
 }
 
 void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,

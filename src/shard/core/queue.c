@@ -21,6 +21,7 @@ enum err hands_open(struct core *core)
     list_init(&h->waiting);
     list_init(&h->ready);
     list_init(&h->ended);
+    h->settled = !core->options.restarted;
     heap_init(&h->overdue, core->options.machines_max);
     heap_init(&h->operator_due, core->options.machines_max);
     heap_init(&h->due, core->options.machines_max);
@@ -435,7 +436,7 @@ void hands_run(struct core *core, mono_time now, wall_time wall, struct effects 
     struct task *task;
 
     if (!core_acts(core)) tasks_suppress(core, now, out);
-    while (h->running < core->options.concurrency && (task = task_next(h))) {
+    while (h->settled && h->running < core->options.concurrency && (task = task_next(h))) {
         if (heap_reserve(&h->overdue, h->overdue.count + 1)) break; /* the next event tries */
         list_remove(&task->place);
         h->queued--;

@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 #include "model/metadata.h"
-#include "shard/core/core_internal.h"
+#include "shard/core/hands.h"
 
 enum {
     REMOVALS_MIN = 10,         /* fewer than this and any share is taken */
@@ -37,6 +37,7 @@ void core_list_begin(struct core *core, enum list_kind kind)
     l->number = inventory_list_begin(core->inventory, kind == LIST_FULL);
     l->kind = kind;
     l->failed = false;
+    l->settles = core->hands->settle_due;
     l->records = l->refused = l->surprises = l->nameless = l->untaken = 0;
     if (kind == LIST_FULL) { /* wanted anew until its end: the domains may change meanwhile */
         l->owed = l->owed || core->full_list_wanted;
@@ -432,6 +433,7 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
         if (l->empty) core->full_list_wanted = true;
         ask_again(core);
         if (!l->holds) l->listed = true; /* else it is not believed yet */
+        if (!l->holds && l->settles) core->hands->settled = true;
     } else if (l->owed) {
         core->full_list_wanted = true; /* still */
     }

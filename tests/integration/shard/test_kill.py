@@ -28,7 +28,8 @@ def killed_at_any_moment():
     slow = {"Create": 300, "Configure": 200, "Drain": 200, "Delete": 100, "": 0}
     with World(machines=120, complete_ms=slow, latency_ms={"Create": 30, "Configure": 30, "Drain": 30, "List": 10, "": 0},
                options=["--reclaim-cap-fraction", "1", "--no-empty-rollup-guard", "--idle-hold-spot", "1s",
-                        "--idle-hold-on-demand", "1s"]) as world:
+                        "--idle-hold-on-demand", "1s",
+                        "--execute-timeout", "200ms"]) as world:  # a restarted process acts after that
         names = ["cluster-a", "cluster-b", "cluster-c"]
         clusters = [Cluster(world, name) for name in names]
         try:

@@ -56,9 +56,12 @@ void fleet_restart(struct fleet *f)
     CHECK_OK(note.text, core_open(&f->options, &f->core, &note));
     for (size_t i = 0; i < f->machine_count; i++) f->machines[i].order |= FLEET_EARLIER_ORDER;
     memset(f->links, 0, sizeof f->links);
-    f->unsure = true; /* what the last process asked for may go on beside us */
     for (size_t i = 0; i < f->call_count;) {
+        uint64_t most_ms = f->now_ms + f->core->options.execute_timeout_ms;
         f->calls[i].answered = true;
+        /* Its caller is gone: what it still does, it does within one timeout. */
+        if (f->calls[i].apply_ms != NEVER && f->calls[i].apply_ms > most_ms)
+            f->calls[i].apply_ms = most_ms;
         if (f->calls[i].applied || f->calls[i].apply_ms == NEVER)
             f->calls[i] = f->calls[--f->call_count];
         else

@@ -288,6 +288,15 @@ TEST(a_drain_that_is_refused_again_rests_longer)
 
 /* -- after a restart -- */
 
+/* Calls of the process before are over. */
+static void settle(struct fleet *f)
+{
+    fleet_decide(f);
+    fleet_run(f, 30 * 1000);
+    fleet_decide(f);
+    fleet_list(f);
+}
+
 TEST(a_process_that_is_not_the_first_gives_every_operator_time_to_return)
 {
     struct core_options options = {.restarted = true};
@@ -296,6 +305,7 @@ TEST(a_process_that_is_not_the_first_gives_every_operator_time_to_return)
     fleet_open(&f, &options, 64);
     fleet_add(&f, "m", 1, MACHINE_CONFIGURED, "a");
     fleet_list(&f);
+    settle(&f);
     fleet_demand(&f, "b", 2000, 1);
     fleet_decide(&f);
     is_waiting(&f, "it may be on its way");
@@ -310,8 +320,8 @@ TEST(a_process_that_is_not_the_first_gives_every_operator_time_to_return)
     fleet_open(&f, &options, 64);
     fleet_add(&f, "m", 1, MACHINE_CONFIGURED, "a");
     fleet_list(&f);
-    fleet_decide(&f);
-    fleet_run(&f, RETURN_MS);
+    settle(&f);
+    fleet_run(&f, RETURN_MS - 30 * 1000);
     fleet_demand(&f, "b", 2000, 1);
     fleet_decide(&f);
     is_drained(&f, "it had its time", DRAIN_WAIT_NO_OPERATOR);
@@ -334,7 +344,7 @@ TEST(a_report_of_an_earlier_process_s_order_is_taken_up)
 
         open_one(&f, &options, true);
         fleet_demand(&f, "a", 1000, 1);
-        fleet_cycles(&f, 2);
+        settle(&f);
         CHECK_U32("it serves", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
         fleet_report(&f, "b", "m-000", foreign, cases[i].drained, cases[i].left_ms);
         CHECK_U32("not for that cluster", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
@@ -421,7 +431,7 @@ TEST(a_report_of_an_unknown_order_is_taken_up_after_a_restart_and_not_for_ever)
 
     open_one(&f, &options, true);
     fleet_demand(&f, "a", 1000, 1);
-    fleet_decide(&f);
+    settle(&f);
     fleet_run(&f, RECLAIM_GRACE_MS + RETURN_MS);
     is_not_taken_up(&f, "its order is over");
     fleet_close(&f);

@@ -558,6 +558,49 @@ TEST(while_a_call_without_an_answer_may_be_carried_out_no_other_is_made)
     }
 }
 
+/* The call of a process that was killed goes on: the first List shows the state before it. */
+TEST(a_process_that_is_not_the_first_waits_for_the_calls_of_the_one_before)
+{
+    static const struct {
+        const char *why;
+        enum machine_state start, end;
+        uint32_t units;
+        enum effect_kind kind;
+    } cases[] = {
+        {"create", MACHINE_SPECULATIVE, MACHINE_CONFIGURED, 1, EFFECT_CREATE},
+        {"configure", MACHINE_IDLE, MACHINE_CONFIGURED, 1, EFFECT_CONFIGURE},
+        {"drain", MACHINE_CONFIGURED, MACHINE_IDLE, 0, EFFECT_DRAIN},
+        {"give back", MACHINE_FAILED, MACHINE_SPECULATIVE, 0, EFFECT_DELETE},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct core_options options = {.rest_first_ms = 1000};
+        struct fleet f;
+
+        one(&f, &options, cases[i].start, cases[i].units);
+        f.latency_ms[cases[i].kind] = 28 * 1000;
+        (void)until_next(&f, cases[i].kind, 4000 * 1000);
+        CHECK_U64(cases[i].why, f.seen[cases[i].kind], 1);
+        fleet_restart(&f);
+        f.latency_ms[cases[i].kind] = 0;
+        fleet_list(&f);
+        CHECK_U32("as before the call", fleet_state(&f, "m-000"), cases[i].start);
+        fleet_session(&f, "a", true);
+        fleet_demand(&f, "a", 1000, cases[i].units);
+        for (int second = 0; second < 30; second++) {
+            fleet_cycle(&f);
+            CHECK_U64(cases[i].why, f.seen[cases[i].kind], 1);
+            fleet_run(&f, 1000);
+        }
+        fleet_cycles(&f, 3);
+        CHECK_U32(cases[i].why, fleet_state(&f, "m-000"), cases[i].end);
+        CHECK_U64("once", f.executed[cases[i].kind], 1);
+        CHECK_HAS("said", f.logs, "INFO no action begins yet");
+        fleet_check(&f);
+        fleet_close(&f);
+    }
+}
+
 /* What a Get saw when it was sent may be older than what is known when it is answered. */
 TEST(a_get_that_is_older_than_an_action_is_not_believed)
 {
