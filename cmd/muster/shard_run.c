@@ -29,6 +29,7 @@ enum {
     CALLS_SPARE = 4096, /* beside those of actions: Get */
     NUMBER_CAP = 24,
     REMEDY_CAP = 256,
+    DRAIN_REPORTS_MAX = 64,
 };
 
 struct shard_role_state {
@@ -39,6 +40,7 @@ struct shard_role_state {
     struct tls_context *server_tls, *client_tls;
     uint64_t epoch;
     struct domains *domains;
+    bool operators_reported;
     struct events *audit;
     struct rpc_client_metrics *client_metrics;
     struct provider *provider;
@@ -83,12 +85,55 @@ static enum err first_domains(struct shard_role_state *s, struct note *note)
     return err;
 }
 
+/* <data-dir>/drain-reports is there once an operator has reported its drains: the next process
+ * waits for operators to return. */
+static enum err drain_reports_path(const struct shard_role_state *s, char path[FS_PATH_CAP],
+                                   struct note *note)
+{
+    const char *dir = conf_text(s->conf, "data-dir");
+
+    if (snprintf(path, FS_PATH_CAP, "%s/drain-reports", dir) < FS_PATH_CAP) return ERR_OK;
+    note_set(note, "data-dir: too long a path");
+    return ERR_INVALID;
+}
+
+/* One that cannot be read is there: to wait is the safer side. */
+static enum err read_drain_reports(struct shard_role_state *s, struct note *note)
+{
+    char path[FS_PATH_CAP];
+    struct buf text;
+    enum err err = drain_reports_path(s, path, note);
+
+    if (err) return err;
+    buf_init(&text, DRAIN_REPORTS_MAX);
+    s->operators_reported =
+        fs_read_whole(s->io->fs, path, DRAIN_REPORTS_MAX, &text) != ERR_NOT_FOUND;
+    buf_deinit(&text);
+    return ERR_OK;
+}
+
+static void on_reports_drains(void *owner)
+{
+    struct shard_role_state *s = owner;
+    char path[FS_PATH_CAP];
+    struct note note = {""};
+    enum err err = drain_reports_path(s, path, &note);
+
+    if (!err) err = fs_publish(s->io->fs, path, STR("1\n"), 0600, entropy_u64(s->io->entropy));
+    if (err)
+        LOG_WARN(&s->log,
+                 "cannot note that operators report drains; after a restart the shard "
+                 "does not wait for them",
+                 log_err("err", err));
+}
+
 static enum err open_files(struct shard_role_state *s, struct note *note)
 {
     const char *dir = conf_text(s->conf, "data-dir");
     enum err err = epoch_next(s->io->fs, dir, entropy_u64(s->io->entropy), &s->epoch, note);
 
     if (!err) err = domains_open(s->io->fs, dir, &s->domains, note);
+    if (!err) err = read_drain_reports(s, note);
     return err ? err : first_domains(s, note);
 }
 
@@ -252,11 +297,13 @@ static enum err open_shard(struct shard_role_state *s, struct note *note)
         .warmup_cycles = (uint32_t)conf_number(s->conf, "metrics-warmup-cycles"),
         .on_ready = on_first_list,
         .on_rests = on_rests,
+        .on_reports_drains = on_reports_drains,
         .on_fenced = on_fenced,
         .owner = s,
     };
 
     options.core.seed = entropy_u64(s->io->entropy);
+    options.core.operators_reported = s->operators_reported;
     set_holds(s->conf, &options.core);
     return shard_open(&options, &s->shard, note);
 }

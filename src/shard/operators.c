@@ -66,7 +66,12 @@ static void tell(struct shard *shard, struct str cluster, enum operator_link lin
 
 static void on_open(void *owner, struct str cluster, bool reports_drains)
 {
-    tell(owner, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED, NULL);
+    struct shard *shard = owner;
+
+    tell(shard, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED, NULL);
+    if (!reports_drains || shard->options.core.operators_reported) return;
+    shard->options.core.operators_reported = true; /* the core has a copy of its own */
+    if (shard->options.on_reports_drains) shard->options.on_reports_drains(shard->options.owner);
 }
 
 static void on_close(void *owner, struct str cluster)

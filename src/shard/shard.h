@@ -45,6 +45,8 @@ struct shard_options {
     uint32_t warmup_cycles; /* whose durations are not observed */
     /* The first List was whole: it may be given work. Once. */
     void (*on_ready)(void *owner);
+    /* An operator reports its drains, and core.operators_reported was not set. Once. */
+    void (*on_reports_drains)(void *owner);
     /* After each cycle the page of rests.h, borrowed. NULL: it is not made. */
     void (*on_rests)(void *owner, struct str json);
     /* The provider refused a token because a newer process of this shard acts: this one has stopped

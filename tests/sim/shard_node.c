@@ -124,6 +124,7 @@ static struct core_options core_of(const struct shard_settings *settings, struct
         .execute_timeout_ms = settings->execute_ms,
         .bootstrap_timeout_ms = settings->bootstrap_ms,
         .operator_return_ms = RETURN_MS,
+        .operators_reported = true,
         .rest_first_ms = settings->rest_first_ms,
         .rest_most_ms = settings->rest_most_ms,
         .stuck_ms = settings->stuck_ms,

@@ -56,11 +56,12 @@ struct core_options {
     uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* 0: 30 s each */
     /* How long a drain waits for an operator that was connected and is away. 0: 2 min. */
     uint64_t operator_return_ms;
-    /* An earlier process of this shard had operators, too: until operator_return_ms after the start
-     * every cluster counts as one whose operator is away. And it made calls that may still be
-     * carried out: no action begins before execute_timeout_ms after the start are over and a List
-     * that began later was whole. */
+    /* An earlier process of this shard made calls that may still be carried out: no action begins
+     * before execute_timeout_ms after the start are over and a List that began later was whole. */
     bool restarted;
+    /* An operator reported its drains to an earlier process: until operator_return_ms after the
+     * start every cluster counts as one whose operator is away. */
+    bool operators_reported;
     uint64_t capacity_interval_ms;              /* 0: 5 s */
     uint32_t hints_most;                        /* of capacity, said again in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the kind's own */

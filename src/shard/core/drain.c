@@ -59,7 +59,7 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
         return client->reports_drains;
     }
     *ret_until = mono_after(core->hands->opened_at, core->options.operator_return_ms);
-    return core->options.restarted;
+    return core->options.restarted && core->options.operators_reported;
 }
 
 /* Until when the drain that begins now waits for the operator. False: it does not. */

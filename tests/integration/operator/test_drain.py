@@ -183,6 +183,7 @@ def an_operator_that_does_not_report_is_told_and_not_waited_for():
                 world.wait_configured("cluster-b", 1)
             check(not any(f.ack.takes_drain_reports for f in a.frames), "and is answered as ever")
         check(world.shard.metric("muster_shard_drain_waits_total") == 0, "nobody waited")
+        check(not os.path.exists(os.path.join(world.shard.dir, "drain-reports")), "nor does a later process wait")
 
 
 def a_shard_that_was_killed_goes_on():
@@ -193,6 +194,7 @@ def a_shard_that_was_killed_goes_on():
         b.start().wait_ready()
         held.wait_ran()
         world.shard.wait_metric("muster_shard_drains_waiting")
+        check(os.path.exists(os.path.join(world.shard.dir, "drain-reports")), "the next process knows to wait")
         b.kill()
         world.shard.kill()
         world.shard.start().wait_ready()

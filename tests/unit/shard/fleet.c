@@ -52,7 +52,7 @@ void fleet_restart(struct fleet *f)
     struct note note = {""};
 
     core_close(f->core);
-    f->options.restarted = true;
+    f->options.restarted = f->options.operators_reported = true;
     CHECK_OK(note.text, core_open(&f->options, &f->core, &note));
     for (size_t i = 0; i < f->machine_count; i++) f->machines[i].order |= FLEET_EARLIER_ORDER;
     memset(f->links, 0, sizeof f->links);

@@ -299,7 +299,7 @@ static void settle(struct fleet *f)
 
 TEST(a_process_that_is_not_the_first_gives_every_operator_time_to_return)
 {
-    struct core_options options = {.restarted = true};
+    struct core_options options = {.restarted = true, .operators_reported = true};
     struct fleet f;
 
     fleet_open(&f, &options, 64);
@@ -325,6 +325,21 @@ TEST(a_process_that_is_not_the_first_gives_every_operator_time_to_return)
     fleet_demand(&f, "b", 2000, 1);
     fleet_decide(&f);
     is_drained(&f, "it had its time", DRAIN_WAIT_NO_OPERATOR);
+    fleet_close(&f);
+}
+
+TEST(a_process_whose_operators_never_reported_waits_for_none)
+{
+    struct core_options options = {.restarted = true};
+    struct fleet f;
+
+    fleet_open(&f, &options, 64);
+    fleet_add(&f, "m", 1, MACHINE_CONFIGURED, "a");
+    fleet_list(&f);
+    settle(&f);
+    fleet_demand(&f, "b", 2000, 1);
+    fleet_decide(&f);
+    is_drained(&f, "as before", DRAIN_WAIT_NO_OPERATOR);
     fleet_close(&f);
 }
 
