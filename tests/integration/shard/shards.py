@@ -52,6 +52,8 @@ class Shard(Process):
                    "--provider-addr", self.world.provider.address, "--listen", self.grpc, "--http-listen", self.http,
                    "--cycle-interval", CYCLE, "--audit-log", "audit.ndjson", "--available-capacity-interval", "10ms",
                    *self.world.options, *more]
+        if os.path.exists(self.dir) and "--execute-timeout" not in command:
+            command += ["--execute-timeout", "5s"]  # for so long a process that is not the first begins nothing
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
