@@ -157,6 +157,8 @@ static void shard_line(const struct dev_parts *parts, size_t n, struct dev_line 
     if (parts->replicas) option_coordinators(line, "--coordinator-addr", parts);
     option(line, "--coordinator-heartbeat-interval", "2s");
     option(line, "--cycle-interval", "2s");
+    /* For so long a shard that was killed and started again begins nothing. */
+    option(line, "--execute-timeout", "5s");
     option(line, "--audit-log", "audit.ndjson");
     for (size_t i = 0; i < DEV_ZONES; i++)
         if (dev_zone_shard(i, parts->shards) == n)
