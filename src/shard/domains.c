@@ -18,6 +18,7 @@ struct domains {
     struct label *each; /* sorted; texts of their own */
     size_t count, cap;
     bool given;
+    bool unsynced; /* the file has what the set has, and a power cut may take it back */
 };
 
 static enum err check(struct str key, struct str value, struct note *note)
@@ -217,7 +218,11 @@ enum err domains_set(struct domains *domains, struct str key, struct str value, 
         return ERR_PRECONDITION;
     }
     at = place_of(domains, key, value, &was);
-    if (was == there) return ERR_OK;
+    if (was == there) {
+        if (domains->unsynced) err = write_file(domains, unique, note);
+        if (!err) domains->unsynced = false;
+        return err;
+    }
     if (there)
         err = insert(domains, at, key, value);
     else
@@ -227,6 +232,7 @@ enum err domains_set(struct domains *domains, struct str key, struct str value, 
     if (!err || err == ERR_UNKNOWN) {
         /* What a restart would read counts, although a power cut may take it back. */
         domains->given = true;
+        domains->unsynced = err == ERR_UNKNOWN;
         if (!there) free_texts(gone);
     } else if (there) {
         free_texts(close_gap(domains, at));

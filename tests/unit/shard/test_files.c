@@ -198,6 +198,31 @@ TEST(what_may_or_may_not_be_on_disk_counts)
     sim_fs_close(disk);
 }
 
+/* ERR_OK is what the coordinator gives the domain to another shard for. */
+TEST(what_may_or_may_not_be_on_disk_is_written_again)
+{
+    struct fault_fs fault;
+    struct domains *set;
+
+    open_disk();
+    fault_fs_init(&fault, fs);
+    fs = fault_fs_fs(&fault);
+    set = open_set();
+    CHECK_OK(note.text, set_one(set, "rack", "r-1", true));
+    for (int i = 0; i < 2; i++) {
+        fault_fs_arm(&fault, (struct fault_fs_plan){FAULT_FS_SYNC_DIR, .nth = 1, .err = ERR_IO});
+        CHECK_ERR("nobody knows", set_one(set, "rack", "r-1", false), ERR_UNKNOWN);
+    }
+    fault_fs_disarm(&fault);
+    CHECK_OK("written again", set_one(set, "rack", "r-1", false));
+    domains_close(set);
+    sim_fs_crash(disk);
+    set = open_set();
+    CHECK_TEXT("the power does not bring it back", listed(set), "");
+    domains_close(set);
+    sim_fs_close(disk);
+}
+
 TEST(a_disk_that_refuses_changes_nothing)
 {
     struct domains *set;
