@@ -13,9 +13,11 @@ enum {
     TIMEOUT_MS = 30 * 1000,
     WAIT_MAX_MS = 30 * 1000,
     LIST_TIMEOUT_MS = 120 * 1000,
-    /* A request up to here is kept until its answer, to be sent again if it never left. Bootstrap
-     * blobs of tens of thousands of calls are not: the shard derives those anew. */
+    /* Requests are kept until their answers, to be sent again: all up to KEPT_MAX, larger ones while
+     * all together are below kept_max. Bootstrap blobs of tens of thousands of calls are not:
+     * the shard derives those anew. */
     KEPT_MAX = 2048,
+    KEPT_LARGE_MAX = 16 << 20,
     REQUEST_MAX = 64 << 20,
     LANE_BYTES_MAX =
         32 << 20, /* half of what a connection may hold for a peer that does not read */
@@ -30,10 +32,12 @@ struct call {
     uint64_t timeout_ms;
     uint32_t attempts;
     bool stamped;       /* with the caller's own token */
+    bool refused;       /* a fence that named no newer epoch refused it once */
     mono_time asked;    /* by the caller */
     mono_time sent;     /* the last time */
     struct buf request; /* without its sequence number; empty once it is not needed */
     size_t bytes;       /* of the request, of which the connection may still hold a copy */
+    size_t kept;        /* while it runs: of `request` beyond KEPT_MAX, counted in provider.kept */
     provider_done_fn *done;
     void *context;
 };
@@ -191,7 +195,12 @@ static void call_free(struct call *call)
 
 static void call_end(struct call *call, const struct provider_answer *answer)
 {
-    call->done(call->context, answer);
+    struct provider_answer ended = *answer;
+
+    /* Before its repeat was refused a copy of it may have been carried out. */
+    if (call->refused && ended.end != PROVIDER_DONE && ended.end != PROVIDER_FENCED)
+        ended.end = PROVIDER_UNKNOWN;
+    call->done(call->context, &ended);
     call_free(call);
 }
 
@@ -205,6 +214,24 @@ static void end_unsent(struct list *from, const char *why)
     list_splice(&calls, from);
     while ((node = list_pop(&calls)) != NULL)
         call_end(CONTAINER_OF(node, struct call, link), &answer);
+}
+
+static void call_again(struct call *call)
+{
+    list_prepend(&call->provider->waiting, &call->link);
+    call_waits(call);
+    loop_defer(call->provider->options.io->loop, &call->provider->work);
+}
+
+/* A fence that names no epoch above ours may be no newer process: a proxy between us and the
+ * provider that sends a call twice gets the second copy refused. What a number that no other call
+ * had is answered decides. */
+static bool is_doubtful(const struct call *call, const struct provider_answer *answer)
+{
+    int64_t epoch;
+
+    if (answer->end != PROVIDER_FENCED || call->stamped || call->refused) return false;
+    return !provider_fence_epoch(answer->text, &epoch) || epoch <= call->provider->options.epoch;
 }
 
 static void on_answer(void *owner, const struct rpc_client_call *rpc,
@@ -226,12 +253,21 @@ static void on_answer(void *owner, const struct rpc_client_call *rpc,
     call->lane->running--;
     call->lane->bytes -= call->bytes;
     p->running--;
+    p->kept -= call->kept;
+    call->kept = 0;
     call->lane = NULL;
     if (answer.end == PROVIDER_UNSENT && outcome->attempts > 0 && call->request.len > 0 &&
         call->attempts < PROVIDER_ATTEMPTS_MAX && !p->closing) {
-        list_prepend(&p->waiting, &call->link); /* on_change is on its way */
-        call_waits(call);
+        call_again(call);
         return;
+    }
+    if (is_doubtful(call, &answer)) {
+        if (call->request.len > 0 && !p->closing && !p->held) {
+            call->refused = true;
+            call_again(call);
+            return;
+        }
+        answer.end = PROVIDER_UNKNOWN; /* it cannot be asked again: Get tells */
     }
     call_end(call, &answer);
 }
@@ -270,7 +306,13 @@ static enum err call_send(struct call *call, struct lane *lane)
     lane->running++;
     lane->bytes += call->bytes;
     call->provider->running++;
-    if (call->request.cap > KEPT_MAX) buf_deinit(&call->request);
+    if (call->request.cap <= KEPT_MAX) return ERR_OK;
+    if (call->request.cap > call->provider->options.kept_max - call->provider->kept) {
+        buf_deinit(&call->request);
+        return ERR_OK;
+    }
+    call->kept = call->request.cap;
+    call->provider->kept += call->kept;
     return ERR_OK;
 }
 
@@ -487,6 +529,7 @@ static void settle_options(struct provider *p, const struct provider_options *gi
     if (!o->timeout_ms) o->timeout_ms = TIMEOUT_MS;
     if (!o->list_timeout_ms) o->list_timeout_ms = LIST_TIMEOUT_MS;
     if (!o->list_max) o->list_max = INT32_MAX;
+    if (!o->kept_max) o->kept_max = KEPT_LARGE_MAX;
     if (o->tls) tls_context_ref(o->tls);
 }
 

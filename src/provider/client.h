@@ -6,6 +6,10 @@
  * know", and the caller finds out by Get. What certainly did not reach the provider (a connection
  * that was going away) is sent again under a new number, PROVIDER_ATTEMPTS_MAX times at most.
  *
+ * A fence that names no epoch above ours is no proof of a newer process: a proxy that sends a call
+ * twice gets the second copy refused. The call is sent once more under a new number, and only a
+ * second refusal is FENCED. A call whose request was not kept (kept_max) is UNKNOWN.
+ *
  * How a call ended, by what the provider said (wire.md 8.3):
  *
  *   OK                                       DONE
@@ -34,7 +38,7 @@
 #include "rpc/client.h"
 
 enum {
-    PROVIDER_ATTEMPTS_MAX = 3,
+    PROVIDER_ATTEMPTS_MAX = 3, /* of what never reached the provider */
     PROVIDER_CALLS_PER_CONNECTION = 8192,
 };
 
@@ -49,6 +53,7 @@ struct provider_options {
     uint32_t connections_max;             /* for calls; 0: 16 */
     uint32_t calls_max;                   /* waiting and running; 0: 65,536; more get ERR_FULL */
     uint64_t timeout_ms, list_timeout_ms; /* of one attempt; 0: 30 s, 2 min */
+    size_t kept_max;                      /* bytes of large requests kept; 0: 16 MiB */
     size_t list_max;                      /* bytes of one answer to List; 0: 2 GiB */
     uint64_t backoff_first_ms, backoff_max_ms; /* between dials; 0: as rpc/client.h */
     struct rpc_client_metrics *metrics;        /* may be NULL */

@@ -29,6 +29,7 @@ struct provider {
     struct timer late;              /* while something waits: it may have waited too long */
     uint32_t waiting_count, running;
     size_t waiting_bytes; /* of the requests that wait */
+    size_t kept;          /* of the large requests that run */
     uint32_t open;        /* channels that exist */
     const char *held;     /* why no mutating call is sent any more; NULL: they are sent */
     bool closing;

@@ -46,7 +46,7 @@ void shard_pause(struct shard *shard)
 
 /* A mark of our own epoch is no newer process: something between us and the provider sent a call
  * twice, or another process has the same number. Get tells what the machine is. A provider that
- * names no epoch is believed: a shard's own tokens are always newer than its last. */
+ * names no epoch is believed: the client sent the call twice, each time with a newer token. */
 void hold_fenced(struct shard *shard, struct str text)
 {
     struct shard_fence fence = {.text = text};

@@ -276,7 +276,8 @@ TEST(what_the_provider_says_decides_how_a_call_ended)
         CHECK_U64("its status", heard.status, cases[i].status);
         CHECK_TEXT("its words", heard.text, "because");
         CHECK_SIZE("no bytes", heard.len, 0);
-        CHECK_U64("a mutating call is asked once", world.servers[0].count, 1);
+        CHECK_U64("a mutating call is asked once, a fence that names no epoch again",
+                  world.servers[0].count, cases[i].status == GRPC_FAILED_PRECONDITION ? 2 : 1);
         call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_GET});
         CHECK_U64(status_text, heard.end, cases[i].get);
         close_all();
@@ -387,11 +388,77 @@ TEST(what_was_sent_and_not_answered_is_not_known_and_not_sent_again)
     }
 }
 
+static const char *fence_text;
+static size_t fence_times;
+static const char *fence_then;
+
+static void fence_first(struct scripted *s, struct scripted_request *r)
+{
+    if (s->count <= fence_times)
+        scripted_only(r, "9", fence_text);
+    else if (fence_then)
+        scripted_only(r, fence_then, "no");
+    else
+        scripted_echo(s, r);
+}
+
+/* A proxy that sends a call twice gets the second copy refused. */
+TEST(a_fence_is_believed_when_it_names_a_newer_epoch_or_is_said_twice)
+{
+    static const char none[] = "go away", own[] = "token (7, 1) is not newer than (7, 1): shard a",
+                      newer[] = "token (7, 1) is not newer than (8, *), the newest epoch";
+    static const struct {
+        const char *why, *text;
+        size_t times;
+        const char *then; /* a status; NULL: OK */
+        size_t blob;
+        enum provider_end end;
+        size_t asked;
+    } cases[] = {
+        {"no epoch, once", none, 1, NULL, 0, PROVIDER_DONE, 2},
+        {"no epoch, twice", none, 2, NULL, 0, PROVIDER_FENCED, 2},
+        {"its own epoch, once", own, 1, NULL, 0, PROVIDER_DONE, 2},
+        {"its own epoch, twice", own, 2, NULL, 0, PROVIDER_FENCED, 2},
+        {"a newer epoch", newer, 1, NULL, 0, PROVIDER_FENCED, 1},
+        {"the first copy may have been carried out", none, 1, "13", 0, PROVIDER_UNKNOWN, 2},
+        {"a blob is kept", none, 1, NULL, 10000, PROVIDER_DONE, 2},
+        {"a blob that is too large is not", none, 1, NULL, 50000, PROVIDER_UNKNOWN, 1},
+    };
+    static char blob[50000];
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const Bigfleet__V1alpha1__ConfigureRequest *first, *second;
+        struct arena arena;
+
+        memset(blob, 'x', sizeof blob);
+        fence_text = cases[i].text;
+        fence_times = cases[i].times;
+        fence_then = cases[i].then;
+        open_with(fence_first, (struct provider_options){.kept_max = 40000});
+        call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_CONFIGURE,
+                                                        .blob = str_of(blob, cases[i].blob)});
+        CHECK_U64(cases[i].why, heard.end, cases[i].end);
+        CHECK_SIZE(cases[i].why, world.servers[0].count, cases[i].asked);
+        CHECK_U64("nothing runs", provider_stats(provider).running, 0);
+        arena_init(&arena, 1 << 20);
+        if (cases[i].asked == 2) {
+            first = (const void *)request_of(0, &bigfleet__v1alpha1__configure_request__descriptor,
+                                             &arena);
+            second = (const void *)request_of(1, &bigfleet__v1alpha1__configure_request__descriptor,
+                                              &arena);
+            CHECK_I64("a number of its own", second->sequence_number, first->sequence_number + 1);
+            CHECK_SIZE("the same otherwise", second->bootstrap_blob.len, cases[i].blob);
+        }
+        arena_deinit(&arena);
+        close_all();
+    }
+}
+
 TEST(a_large_request_is_not_kept_to_be_sent_again)
 {
     static char blob[10000];
 
-    open_with(refuse_first, (struct provider_options){0});
+    open_with(refuse_first, (struct provider_options){.kept_max = sizeof blob});
     memset(blob, 'x', sizeof blob);
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_CONFIGURE,
                                                     .blob = str_of(blob, sizeof blob)});
