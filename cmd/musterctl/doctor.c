@@ -184,9 +184,41 @@ static void judge_leaving(struct doctor *d, const Muster__V1__ListOwnershipIssue
         doctor_says(d, FINDING_WARN,
                     "`musterctl list-leaving-domains`; is the shard running? Until it "
                     "acknowledges, no other shard gets them",
-                    "domains: %" PRIu64 " wait until their last shard gives them up (%s=%s: %s)",
+                    "domains: %" PRIu64
+                    " wait until their last shard gives them up (%s=%s: %s%s%s)",
                     list->leaving_count, first->topology_key, first->topology_value,
-                    first->shard_id);
+                    first->shard_id, first->reason[0] ? ": " : "", first->reason);
+}
+
+static void judge_contested(struct doctor *d, const Muster__V1__ListOwnershipIssuesResponse *list)
+{
+    const Muster__V1__ContestedDomain *first = list->n_contested ? list->contested[0] : NULL;
+
+    if (first)
+        doctor_says(d, FINDING_FAIL,
+                    "the tables are older than the shards, as after a restore? The second shard is "
+                    "told to give them up and does when no machine serves there; "
+                    "`musterctl list-leaving-domains`",
+                    "domain %s=%s: %s owns it, and %s acts on it (%" PRIu64 " such domains)%s%s",
+                    first->topology_key, first->topology_value,
+                    first->owner_id[0] ? first->owner_id : "nobody", first->shard_id,
+                    list->contested_count, first->reason[0] ? ": " : "", first->reason);
+}
+
+static void judge_unscoped(struct doctor *d, const Muster__V1__UnscopedProvider *provider)
+{
+    bool others = provider->n_other_ids > 0;
+
+    doctor_says(d, FINDING_FAIL,
+                "`musterctl assign-domain` for each of them: without domains each owns every "
+                "machine of the provider",
+                "provider %s: %zu shard%s without domains use%s it (%s%s%s)%s%s",
+                provider->provider_address, provider->n_shard_ids,
+                provider->n_shard_ids == 1 ? "" : "s", provider->n_shard_ids == 1 ? "s" : "",
+                provider->n_shard_ids > 0 ? provider->shard_ids[0] : "?",
+                provider->n_shard_ids > 1 ? ", " : "",
+                provider->n_shard_ids > 1 ? provider->shard_ids[1] : "", others ? " beside " : "",
+                others ? provider->other_ids[0] : "");
 }
 
 static void judge_ownership(struct doctor *d)
@@ -195,6 +227,7 @@ static void judge_ownership(struct doctor *d)
 
     if (!list) return; /* an older release, or no leader, which was said */
     judge_leaving(d, list);
+    judge_contested(d, list);
     for (size_t i = 0; i < list->n_duplicates; i++) {
         const Muster__V1__DuplicateShard *shard = list->duplicates[i];
         doctor_says(d, FINDING_FAIL,
@@ -204,17 +237,9 @@ static void judge_ownership(struct doctor *d)
                     shard->n_processes, shard->n_processes > 0 ? shard->processes[0]->address : "?",
                     shard->n_processes > 1 ? shard->processes[1]->address : "?");
     }
-    for (size_t i = 0; i < list->n_unscoped; i++) {
-        const Muster__V1__UnscopedProvider *provider = list->unscoped[i];
-        doctor_says(d, FINDING_FAIL,
-                    "`musterctl assign-domain` for each of them: without domains each owns every "
-                    "machine of the provider",
-                    "provider %s: %zu shards without domains use it (%s, %s)",
-                    provider->provider_address, provider->n_shard_ids,
-                    provider->n_shard_ids > 0 ? provider->shard_ids[0] : "?",
-                    provider->n_shard_ids > 1 ? provider->shard_ids[1] : "?");
-    }
-    if (list->leaving_count == 0 && list->n_duplicates == 0 && list->n_unscoped == 0)
+    for (size_t i = 0; i < list->n_unscoped; i++) judge_unscoped(d, list->unscoped[i]);
+    if (list->leaving_count == 0 && list->n_duplicates == 0 && list->n_unscoped == 0 &&
+        list->n_contested == 0)
         doctor_says(d, FINDING_OK, NULL, "domains: no two shards own the same machines");
 }
 

@@ -128,6 +128,10 @@ static enum err say_machine(struct ctl *ctl, const Muster__V1__ShardMachineRespo
                          m->zone[0] ? m->zone : "no named zone", m->capacity_type,
                          m->price_per_hour, m->interruption_probability);
     if (!err) err = say_state(ctl, m);
+    if (!err && m->outside)
+        err = explain_says(ctl, "leaves",
+                           "its domain was taken from the shard, which keeps the domain until the "
+                           "machine serves nobody");
     if (!err) err = say_purpose(ctl, m);
     if (!err) err = say_plan(ctl, m);
     if (!err) err = say_rest(ctl, m);

@@ -113,6 +113,14 @@ static void list_leaving_rows(struct table *table, const ProtobufCMessage *answe
         table_text(table, list->leaving[i]->topology_value);
         table_text(table, list->leaving[i]->shard_id);
         table_text(table, list->leaving[i]->owner_id[0] ? list->leaving[i]->owner_id : "-");
+        table_text(table, list->leaving[i]->reason[0] ? list->leaving[i]->reason : "-");
+    }
+    for (size_t i = 0; i < list->n_contested; i++) {
+        table_text(table, list->contested[i]->topology_key);
+        table_text(table, list->contested[i]->topology_value);
+        table_text(table, list->contested[i]->shard_id);
+        table_text(table, list->contested[i]->owner_id[0] ? list->contested[i]->owner_id : "-");
+        table_text(table, list->contested[i]->reason[0] ? list->contested[i]->reason : "-");
     }
 }
 
@@ -121,8 +129,8 @@ static enum err list_leaving_domains(struct ctl *ctl)
     static const struct remote_method method = {
         "/muster.v1.Fleet/ListOwnershipIssues",
         &muster__v1__list_ownership_issues_response__descriptor, REMOTE_READ, NULL};
-    static const char *const columns[] = {"TOPOLOGY_KEY", "TOPOLOGY_VALUE", "LEAVING", "OWNER",
-                                          NULL};
+    static const char *const columns[] = {"TOPOLOGY_KEY", "TOPOLOGY_VALUE", "LEAVING",
+                                          "OWNER",        "REASON",         NULL};
     Muster__V1__ListOwnershipIssuesRequest request =
         MUSTER__V1__LIST_OWNERSHIP_ISSUES_REQUEST__INIT;
 
@@ -144,9 +152,11 @@ const struct command list_leaving_domains_command = {
     .name = "list-leaving-domains",
     .summary = "domains that their last shard has not given up yet",
     .about = "Lists the domains that were taken from a shard which has not acknowledged it yet, at "
-             "most 1,024, and the shard that owns each of them by a forced assignment. With -o "
-             "json also the shard ids under which two processes report, and the shards without "
-             "domains that use one provider.",
+             "most 1,024, the shard that owns each of them by a forced assignment, and why the "
+             "last shard still has it: mostly machines that serve there. Then the domains that a "
+             "shard acts on although the tables give them to another shard, as after a restore. "
+             "With -o json also the shard ids under which two processes report, and the shards "
+             "without domains that share a provider with other shards.",
     .options = &ctl_table,
     .examples = list_leaving_examples,
     .exits = CTL_EXITS,

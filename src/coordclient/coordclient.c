@@ -136,14 +136,19 @@ static struct str id_of(const struct coordclient *c)
     return str_from(c->answer->instructions[c->next]->instruction_id);
 }
 
-static void on_carried_out(void *context, enum err err)
+static void on_carried_out(void *context, enum err err, struct str why)
 {
     struct coordclient *c = context;
     struct str id = id_of(c);
 
-    if (err) {
-        LOG_WARN(&c->log, "instruction failed", log_str("instruction", id), log_err("err", err));
-        ack(c, id, FAILED, str_from(err_text(err)));
+    if (!why.len) why = str_from(err_text(err));
+    if (err == ERR_BUSY) { /* asked again with each answer, for hours perhaps */
+        LOG_DEBUG(&c->log, "instruction waits", log_str("instruction", id), log_str("why", why));
+        ack(c, id, FAILED, why);
+    } else if (err) {
+        LOG_WARN(&c->log, "instruction failed", log_str("instruction", id), log_err("err", err),
+                 log_str("why", why));
+        ack(c, id, FAILED, why);
     } else {
         LOG_INFO(&c->log, "instruction carried out", log_str("instruction", id));
         instructions_done(&c->instructions, id);

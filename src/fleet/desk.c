@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "text/utf8.h"
 
 enum { SILENT_AFTER_MS = 60000 };
 
@@ -13,6 +14,9 @@ struct instruction { /* one block: the texts stand behind it */
     uint64_t term, sequence, tag;
     struct str id, topic, bytes;
     uint32_t deliveries;
+    bool stray, untold, refused;
+    char *reason; /* NULL when empty */
+    size_t reason_len;
     char texts[];
 };
 struct process {
@@ -41,9 +45,9 @@ struct shard {
     enum desk_scope scope;
     char *provider; /* NULL when empty */
     size_t provider_len;
-    struct list queue; /* by (term, sequence) */
-    size_t tagged;     /* of them */
-    uint64_t asked;    /* the desk_may_queue that named it last */
+    struct list queue;     /* by (term, sequence) */
+    size_t tagged, strays; /* of them */
+    uint64_t asked;        /* the desk_may_queue that named it last */
     struct map by_id, by_topic;
     char texts[];
 };
@@ -52,7 +56,7 @@ struct desk {
     uint64_t term, next_sequence, asked;
     struct map shards;
     struct list heard; /* longest silence first */
-    size_t silent_count, conflict_count, bytes;
+    size_t silent_count, conflict_count, stray_count, bytes;
     mono_time now; /* the latest we were told: it never runs back */
 };
 
@@ -69,6 +73,11 @@ static size_t instruction_bytes(const struct desk_instruction *it)
     return it->id.len + it->topic.len + it->bytes.len;
 }
 
+static size_t held_bytes(const struct instruction *it)
+{
+    return it ? it->id.len + it->topic.len + it->bytes.len + it->reason_len : 0;
+}
+
 static void drop_instruction(struct desk *desk, struct shard *shard, struct instruction *it)
 {
     void *was = map_remove(&shard->by_id, it->id);
@@ -80,8 +89,11 @@ static void drop_instruction(struct desk *desk, struct shard *shard, struct inst
     }
     list_remove(&it->link);
     shard->tagged -= it->tag != 0;
-    assert(desk->bytes >= it->id.len + it->topic.len + it->bytes.len);
-    desk->bytes -= it->id.len + it->topic.len + it->bytes.len;
+    shard->strays -= it->stray;
+    desk->stray_count -= it->stray;
+    assert(desk->bytes >= held_bytes(it));
+    desk->bytes -= held_bytes(it);
+    free(it->reason);
     free(it);
 }
 
@@ -119,7 +131,7 @@ static void drop_all(struct desk *desk)
 
     for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) drop_shard(desk, e->value);
     assert(desk->bytes == 0 && desk->silent_count == 0 && list_empty(&desk->heard));
-    assert(desk->conflict_count == 0);
+    assert(desk->conflict_count == 0 && desk->stray_count == 0);
 }
 
 enum err desk_open(const struct desk_options *options, struct desk **ret_desk)
@@ -229,6 +241,7 @@ static void show(const struct shard *shard, struct desk_shard *ret_shard)
         .shortfalls = str_of(shard->shortfalls, shard->shortfalls_len),
         .shortfall_count = shard->shortfall_count,
         .pending = map_count(&shard->by_id),
+        .strays = shard->strays,
         .conflict = shard->conflict,
         .scope = shard->scope,
         .provider = str_of(shard->provider, shard->provider_len),
@@ -543,7 +556,7 @@ mono_time desk_next_due(const struct desk *desk)
 
 static struct instruction *copy_instruction(const struct desk_instruction *from)
 {
-    struct instruction *it = malloc(sizeof *it + instruction_bytes(from));
+    struct instruction *it = calloc(1, sizeof *it + instruction_bytes(from));
     char *at;
 
     if (!it) return NULL;
@@ -551,7 +564,8 @@ static struct instruction *copy_instruction(const struct desk_instruction *from)
     it->term = from->term;
     it->sequence = from->sequence;
     it->tag = from->tag;
-    it->deliveries = 0;
+    it->stray = from->stray;
+    it->untold = from->untold;
     at = it->texts;
     memcpy(at, from->id.at, from->id.len);
     it->id = str_of(at, from->id.len);
@@ -595,10 +609,6 @@ struct replaced {
     struct instruction *same_id, *same_topic;
     size_t goes;
 };
-static size_t held_bytes(const struct instruction *it)
-{
-    return it ? it->id.len + it->topic.len + it->bytes.len : 0;
-}
 
 /* But for the room in bytes. */
 static enum err judge(const struct desk *desk, const struct shard *shard,
@@ -667,6 +677,8 @@ enum err desk_queue(struct desk *desk, struct str id, const struct desk_instruct
     }
     put_in_order(shard, it);
     shard->tagged += it->tag != 0;
+    shard->strays += it->stray;
+    desk->stray_count += it->stray;
     desk->bytes += instruction_bytes(instruction);
     return ERR_OK;
 }
@@ -678,6 +690,23 @@ bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id)
 
     if (it) drop_instruction(desk, shard, it);
     return it != NULL;
+}
+
+/* Without memory or room the reason before it stays. */
+bool desk_refused(struct desk *desk, struct str shard_id, struct str instruction_id,
+                  struct str reason)
+{
+    struct shard *shard = map_get(&desk->shards, shard_id);
+    struct instruction *it = shard ? map_get(&shard->by_id, instruction_id) : NULL;
+    bool first = it && !it->refused;
+    char *copy;
+
+    if (!it) return false;
+    it->refused = true;
+    reason = utf8_clip(reason, DESK_REASON_MAX);
+    if (!make_room(desk, reason.len, it->reason_len) && !copy_bytes(reason, &copy))
+        swap_bytes(desk, &it->reason, &it->reason_len, copy, reason.len);
+    return first;
 }
 
 size_t desk_pending(const struct desk *desk, struct str id)
@@ -711,6 +740,9 @@ static void show_instruction(const struct instruction *it, struct desk_instructi
         .bytes = it->bytes,
         .deliveries = it->deliveries,
         .tag = it->tag,
+        .stray = it->stray,
+        .untold = it->untold,
+        .reason = str_of(it->reason, it->reason_len),
     };
 }
 
@@ -724,19 +756,19 @@ bool desk_find_instruction(const struct desk *desk, struct str shard_id, struct 
     return it != NULL;
 }
 
-bool desk_has_topic(const struct desk *desk, struct str shard_id, struct str topic)
-{
-    const struct shard *shard = map_get(&desk->shards, shard_id);
-
-    return shard && map_get(&shard->by_topic, topic) != NULL;
-}
-
-uint64_t desk_topic_tag(const struct desk *desk, struct str shard_id, struct str topic)
+bool desk_find_topic(const struct desk *desk, struct str shard_id, struct str topic,
+                     struct desk_instruction *ret_instruction)
 {
     const struct shard *shard = map_get(&desk->shards, shard_id);
     const struct instruction *it = shard ? map_get(&shard->by_topic, topic) : NULL;
 
-    return it ? it->tag : 0;
+    if (it && ret_instruction) show_instruction(it, ret_instruction);
+    return it != NULL;
+}
+
+size_t desk_stray_count(const struct desk *desk)
+{
+    return desk->stray_count;
 }
 
 bool desk_next_instruction(struct desk *desk, struct str id, bool deliver, const void **cursor,
@@ -765,13 +797,13 @@ size_t desk_bytes(const struct desk *desk)
 
 void desk_check(const struct desk *desk)
 {
-    size_t cursor = 0, bytes = 0, silent = 0, heard = 0, conflicts = 0;
+    size_t cursor = 0, bytes = 0, silent = 0, heard = 0, conflicts = 0, strays = 0;
     uint64_t before = 0;
 
     for (struct map_entry *e; (e = map_next(&desk->shards, &cursor));) {
         const struct shard *shard = e->value;
         const struct instruction *last = NULL;
-        size_t queued = 0, topics = 0, tagged = 0;
+        size_t queued = 0, topics = 0, tagged = 0, stray = 0;
 
         LIST_EACH(&shard->queue, node)
         {
@@ -782,12 +814,15 @@ void desk_check(const struct desk *desk)
             assert(!it->topic.len || map_get(&shard->by_topic, it->topic) == it);
             topics += it->topic.len > 0;
             tagged += it->tag != 0;
-            bytes += it->id.len + it->topic.len + it->bytes.len;
+            stray += it->stray;
+            bytes += held_bytes(it);
             queued++;
             last = it;
         }
         assert(queued == map_count(&shard->by_id) && queued <= desk->options.pending_max);
         assert(topics == map_count(&shard->by_topic) && tagged == shard->tagged);
+        assert(stray == shard->strays);
+        strays += stray;
         assert(shard->silent == (shard->heard.next == &shard->heard));
         assert(shard->shortfall_count <= DESK_SHORTFALLS_MAX);
         silent += shard->silent;
@@ -804,5 +839,5 @@ void desk_check(const struct desk *desk)
     }
     assert(bytes == desk->bytes && bytes <= desk->options.bytes_max);
     assert(silent == desk->silent_count && heard + silent == map_count(&desk->shards));
-    assert(conflicts == desk->conflict_count);
+    assert(conflicts == desk->conflict_count && strays == desk->stray_count);
 }

@@ -33,6 +33,7 @@ enum {
     DESK_INSTRUCTION_MAX = 256 << 10, /* bytes of one */
     DESK_ID_MAX = 128,                /* bytes of an instruction's id */
     DESK_TOPIC_MAX = 1100,            /* bytes: two labels and a mark */
+    DESK_REASON_MAX = 320,            /* bytes kept of a refusal */
     DESK_REPORT_MAX = 1 << 20,        /* bytes of a summary, and of all shortfalls, each */
     DESK_PROCESSES_MAX = 4,           /* told apart under one shard id */
     DESK_OVERLAPS = 3,
@@ -104,6 +105,7 @@ struct desk_shard { /* a reader's view */
     struct str summary, shortfalls;
     size_t shortfall_count; /* that are kept */
     size_t pending;
+    size_t strays; /* of them: domains that another shard owns */
     bool conflict; /* two or more processes report under this id */
     enum desk_scope scope;
     struct str provider; /* of the last report with a summary; empty: none */
@@ -138,7 +140,10 @@ struct desk_instruction {
     uint64_t term, sequence; /* the place in the queue */
     struct str bytes;        /* opaque; what the shard is sent */
     uint32_t deliveries;
-    uint64_t tag; /* the caller's; 0: none */
+    uint64_t tag;      /* the caller's; 0: none */
+    bool stray;        /* the caller's: of a domain that another shard owns */
+    bool untold;       /* the caller's: the shard was never sent what this one takes back */
+    struct str reason; /* of the last refusal, clipped; empty: it was not refused */
 };
 /* To the end of the shard's queue, or to where (term, sequence) belongs. Replaces the one with the
  * same id, and the one with the same topic. ERR_NOT_FOUND (shard), ERR_INVALID (no id),
@@ -152,15 +157,19 @@ enum err desk_may_queue(struct desk *desk, const struct str *shards, size_t coun
                         const struct desk_instruction *instruction, size_t *ret_at);
 /* True: it was waiting and is gone. */
 bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id);
+/* The shard refused it, and it goes on waiting. True: for the first time. */
+bool desk_refused(struct desk *desk, struct str shard_id, struct str instruction_id,
+                  struct str reason);
 size_t desk_pending(const struct desk *desk, struct str shard);
 size_t desk_tagged(const struct desk *desk, struct str shard); /* of them, with a tag */
 bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id);
 /* A waiting one by its id; false: it is not waiting. */
 bool desk_find_instruction(const struct desk *desk, struct str shard_id, struct str instruction_id,
                            struct desk_instruction *ret_instruction);
-bool desk_has_topic(const struct desk *desk, struct str shard_id, struct str topic);
-/* Of the waiting one with this topic; 0: none waits, or it has no tag. */
-uint64_t desk_topic_tag(const struct desk *desk, struct str shard_id, struct str topic);
+/* The waiting one with this topic; ret_instruction may be NULL. */
+bool desk_find_topic(const struct desk *desk, struct str shard_id, struct str topic,
+                     struct desk_instruction *ret_instruction);
+size_t desk_stray_count(const struct desk *desk); /* of all shards */
 /* The waiting ones in order of (term, sequence): start with *cursor NULL. `deliver` counts it as
  * sent once more. Any other change ends the walk. */
 bool desk_next_instruction(struct desk *desk, struct str shard, bool deliver, const void **cursor,

@@ -21,18 +21,15 @@ void service_stamp(struct fleet_service *service, instruction_message *instructi
     instruction->instruction_id = id;
 }
 
-enum err service_queue(struct fleet_service *service, struct str shard, struct str topic,
-                       uint64_t tag, const instruction_message *instruction)
+enum err service_queue(struct fleet_service *service, struct str shard,
+                       const struct desk_instruction *marks, const instruction_message *instruction)
 {
-    struct desk_instruction queued = {
-        .id = str_from(instruction->instruction_id),
-        .topic = topic,
-        .term = (uint64_t)instruction->coordinator_term,
-        .sequence = (uint64_t)instruction->sequence_number,
-        .tag = tag,
-    };
+    struct desk_instruction queued = *marks;
     enum err err;
 
+    queued.id = str_from(instruction->instruction_id);
+    queued.term = (uint64_t)instruction->coordinator_term;
+    queued.sequence = (uint64_t)instruction->sequence_number;
     buf_clear(&service->row);
     err = message_write(&instruction->base, &service->row, NULL);
     queued.bytes = buf_peek(&service->row);
@@ -65,14 +62,14 @@ static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_C
 }
 
 static void tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
-                       bool assigned, uint64_t tag)
+                       bool assigned, const struct desk_instruction *marks)
 {
     char id[INSTRUCTION_ID_CAP], key[FLEET_LABEL_KEY_MAX + 1], value[FLEET_LABEL_VALUE_MAX + 1];
     char topic[TOPIC_CAP];
     Bigfleet__V1alpha1__AssignDomain assign = BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN__INIT;
     Bigfleet__V1alpha1__UnassignDomain unassign = BIGFLEET__V1ALPHA1__UNASSIGN_DOMAIN__INIT;
     instruction_message it = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__INIT;
-    struct str about = topic_of(domain, topic);
+    struct desk_instruction marked = *marks;
     enum err err;
 
     assign.topology_key = unassign.topology_key = c_text(domain->key, key);
@@ -84,8 +81,9 @@ static void tell_owner(struct fleet_service *service, const struct fleet_domain 
         it.payload_case = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_UNASSIGN_DOMAIN;
         it.unassign_domain = &unassign;
     }
+    marked.topic = topic_of(domain, topic);
     service_stamp(service, &it, id);
-    err = service_queue(service, domain->shard, about, tag, &it);
+    err = service_queue(service, domain->shard, &marked, &it);
     if (!err) return;
     service_count(service->metrics.dropped[DROP_FULL]);
     LOG_WARN(&service->log, "the owner of a domain will not be told",
@@ -96,38 +94,44 @@ static void tell_owner(struct fleet_service *service, const struct fleet_domain 
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
                         bool assigned)
 {
-    tell_owner(service, domain, assigned, 0);
+    tell_owner(service, domain, assigned, &(struct desk_instruction){.tag = 0});
 }
 
-/* An AssignDomain that waits is replaced: the domain was taken from the shard after it. But a shard
- * that has no domains yet owns everything and refuses to give one up; it is assigned the domain first
- * and asked to give it up once it reports that it is limited to its domains. */
+bool service_find_told(const struct fleet_service *service, const struct fleet_domain *domain,
+                       struct desk_instruction *ret_instruction)
+{
+    char topic[TOPIC_CAP];
+
+    return desk_find_topic(service->desk, domain->shard, topic_of(domain, topic), ret_instruction);
+}
+
+/* An AssignDomain that waits is replaced: the domain was taken from the shard after it. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
-    struct desk_shard kept;
-    char topic[TOPIC_CAP];
+    struct desk_instruction marks = {.tag = leaving->since}, waiting;
 
-    if (desk_find(service->desk, leaving->shard, &kept) && kept.scope == DESK_SCOPE_EVERYTHING) {
-        if (!desk_has_topic(service->desk, leaving->shard, topic_of(&domain, topic)))
-            tell_owner(service, &domain, true, 0);
-        return;
+    if (service_find_told(service, &domain, &waiting)) {
+        if (waiting.tag == leaving->since) return;
+        marks.untold = !waiting.tag && !waiting.stray && waiting.deliveries == 0;
     }
-    if (desk_topic_tag(service->desk, leaving->shard, topic_of(&domain, topic)) == leaving->since)
-        return;
-    tell_owner(service, &domain, false, leaving->since);
+    tell_owner(service, &domain, false, &marks);
+}
+
+void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain)
+{
+    if (!service_find_told(service, domain, NULL))
+        tell_owner(service, domain, false, &(struct desk_instruction){.stray = true});
 }
 
 void service_tell_domains(struct fleet_service *service, struct str shard)
 {
     struct fleet_walk walk = {0};
     struct fleet_domain domain;
-    char topic[TOPIC_CAP];
 
     while (desk_pending(service->desk, shard) < service->limits.pending_max &&
            fleet_next_domain_of(service->fleet, &walk, shard, &domain))
-        if (!desk_has_topic(service->desk, shard, topic_of(&domain, topic)))
-            service_tell_owner(service, &domain, true);
+        if (!service_find_told(service, &domain, NULL)) service_tell_owner(service, &domain, true);
 }
 
 /* -- QueueInstruction -- */
@@ -216,7 +220,7 @@ static void queue(struct request *request)
     pack_text(&pack, 1, str_from(it.instruction_id));
     for (size_t i = 0; i < m->n_shard_ids && !pack.err; i++) {
         struct str shard = str_from(m->shard_ids[i]);
-        enum err err = service_queue(service, shard, STR_EMPTY, 0, &it);
+        enum err err = service_queue(service, shard, &(struct desk_instruction){.tag = 0}, &it);
 
         if (err) { /* no memory; what was queued before stays */
             request_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s",

@@ -56,7 +56,7 @@ enum drop_reason { DROP_FULL, DROP_SHARD, DROP_TERM, DROP_REASONS };
 enum apply_outcome { APPLY_SUCCESS, APPLY_ERROR, APPLY_FSM_ERROR, APPLY_OUTCOMES };
 struct service_metrics { /* all NULL without a registry */
     struct gauge *term, *is_leader, *shards_silent, *shard_id_conflicts, *shards_unscoped,
-        *soft_bytes, *requests;
+        *domain_conflicts, *soft_bytes, *requests;
     struct gauge *rows[FLEET_TABLES];
     struct counter *apply[APPLY_OUTCOMES], *reports[REPORT_RESULTS], *acks[ACK_OUTCOMES],
         *dropped[DROP_REASONS], *queued;
@@ -136,6 +136,14 @@ void service_domain_given_up(struct fleet_service *service, const struct fleet_l
 /* The shard accepted the instruction; nothing happens unless it is about a leaving domain. */
 void service_take_unassign_ack(struct fleet_service *service, struct str shard,
                                const struct desk_instruction *instruction);
+/* The shard refused the instruction. True: it waits on, and *ret_first says whether this is its
+ * first refusal. */
+bool service_take_unassign_refusal(struct fleet_service *service, struct str shard,
+                                   const struct desk_instruction *instruction, struct str reason,
+                                   bool *ret_first);
+/* The domains that a report names, beside the tables. */
+void service_compare_domains(struct fleet_service *service,
+                             const Bigfleet__V1alpha1__ShardReport *report);
 /* Queues UnassignDomain for the domains that are leaving the shard and have none waiting. */
 void service_queue_unassigns(struct fleet_service *service, struct str shard);
 void service_conflict_begun(struct fleet_service *service, struct str shard);
@@ -150,15 +158,21 @@ void service_seed_begin(struct fleet_service *service);
 void service_stamp(struct fleet_service *service,
                    Bigfleet__V1alpha1__CoordinatorInstruction *instruction,
                    char id[INSTRUCTION_ID_CAP]);
-/* A stamped one. Errors as desk_queue. */
-enum err service_queue(struct fleet_service *service, struct str shard, struct str topic,
-                       uint64_t tag, const Bigfleet__V1alpha1__CoordinatorInstruction *instruction);
+/* A stamped one, with the topic, tag and marks of `marks`. Errors as desk_queue. */
+enum err service_queue(struct fleet_service *service, struct str shard,
+                       const struct desk_instruction *marks,
+                       const Bigfleet__V1alpha1__CoordinatorInstruction *instruction);
 /* Word of an assignment to its owner; a word that finds no room is dropped and counted: the tables
  * hold what is true. */
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
                         bool assigned);
 /* UnassignDomain with the tag `since`, unless that one waits already. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
+/* UnassignDomain to a shard that has a domain of another shard, unless one about it waits. */
+void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
+/* What waits for domain->shard about the domain; ret_instruction may be NULL. */
+bool service_find_told(const struct fleet_service *service, const struct fleet_domain *domain,
+                       struct desk_instruction *ret_instruction);
 /* All that are its own and that no word waits about: what a leader that is gone had not told, and
  * what a shard that lost its disk has forgotten. One that it knows already is no news to it. */
 void service_tell_domains(struct fleet_service *service, struct str shard);

@@ -123,9 +123,14 @@ enum err service_metrics_open(struct service_metrics *m, struct metrics *metrics
                                 &m->shard_id_conflicts, note);
     if (!err)
         err = metrics_add_gauge(metrics, "muster_coordinator_shards_unscoped",
-                                "Shards without domains that share a provider with another such "
-                                "shard, on the leader.",
+                                "Shards without domains that share a provider with another shard, "
+                                "on the leader.",
                                 &m->shards_unscoped, note);
+    if (!err)
+        err = metrics_add_gauge(metrics, "muster_coordinator_domain_conflicts",
+                                "Domains that one shard owns and another shard acts on, on the "
+                                "leader.",
+                                &m->domain_conflicts, note);
     if (!err)
         err = metrics_add_gauge(metrics, "muster_coordinator_soft_state_bytes",
                                 "Reports and instructions held in memory, on the leader.",
@@ -171,6 +176,7 @@ void service_gauges(struct fleet_service *service)
     service_gauge(m->is_leader, service->leader.ready ? 1 : 0);
     service_gauge(m->shards_silent, (double)desk_silent_count(service->desk));
     service_gauge(m->shard_id_conflicts, (double)desk_conflict_count(service->desk));
+    service_gauge(m->domain_conflicts, (double)desk_stray_count(service->desk));
     service_gauge(m->shards_unscoped, service->leader.led ? (double)service->unscoped : 0);
     service_gauge(m->soft_bytes, (double)desk_bytes(service->desk));
     service_gauge(m->requests, service->leader.request_count);

@@ -8,7 +8,9 @@
  * instruction is queued again with the next report.
  *
  * Conflicts that no table can exclude are detected from the reports: two processes under one shard
- * id, and shards without domains that use one provider. Nothing here stops a shard. */
+ * id, a shard without domains beside other shards of its provider, and a shard that has a domain
+ * which the tables give to another shard, as after a restore. That shard is told to give the domain
+ * up; the conflict lasts until it accepted the instruction. Nothing here stops a shard. */
 #include <stdlib.h>
 
 #include "fleet/format/command.h"
@@ -72,6 +74,16 @@ static void propose_clear(struct fleet_service *service, const struct fleet_leav
     replica_propose(service->leader.replica, (struct proposal *const[]){&clear->proposal}, 1);
 }
 
+static void stray_accepted(struct fleet_service *service, struct str shard)
+{
+    struct desk_shard kept;
+
+    if (!desk_find(service->desk, shard, &kept) || kept.strays > 1) return;
+    LOG_INFO(&service->log, "shard gave up the domains of other shards", log_str("shard", shard));
+    fleet_journal_event(service->journal, "domain-conflict-over",
+                        (const struct log_field[]){log_str("shard", shard), LOG_END});
+}
+
 void service_take_unassign_ack(struct fleet_service *service, struct str shard,
                                const struct desk_instruction *instruction)
 {
@@ -79,6 +91,7 @@ void service_take_unassign_ack(struct fleet_service *service, struct str shard,
     size_t key = str_find(topic, '\0');
     struct desk_shard kept;
 
+    if (instruction->stray) stray_accepted(service, shard);
     if (!instruction->tag || key == topic.len) return;
     /* The acknowledgement of one process says nothing of the other. */
     if (desk_find(service->desk, shard, &kept) && kept.conflict) return;
@@ -86,6 +99,32 @@ void service_take_unassign_ack(struct fleet_service *service, struct str shard,
                                                    .value = str_tail(topic, key + 1),
                                                    .shard = shard,
                                                    .since = instruction->tag});
+}
+
+/* A shard without domains refuses to give one up. It never had this one when the AssignDomain was
+ * replaced before the shard was sent it: the row ends, and the shard owns everything as before. */
+static bool was_never_given(const struct fleet_service *service, struct str shard,
+                            const struct desk_instruction *instruction)
+{
+    struct desk_shard kept;
+
+    return instruction->untold && desk_find(service->desk, shard, &kept) &&
+           kept.scope == DESK_SCOPE_EVERYTHING && !kept.conflict;
+}
+
+bool service_take_unassign_refusal(struct fleet_service *service, struct str shard,
+                                   const struct desk_instruction *instruction, struct str reason,
+                                   bool *ret_first)
+{
+    *ret_first = true;
+    if (!instruction->tag && !instruction->stray) return false;
+    if (was_never_given(service, shard, instruction)) {
+        service_take_unassign_ack(service, shard, instruction);
+        *ret_first = false;
+        return false;
+    }
+    *ret_first = desk_refused(service->desk, shard, instruction->id, reason);
+    return true;
 }
 
 void service_queue_unassigns(struct fleet_service *service, struct str shard)
@@ -132,6 +171,43 @@ void service_domain_given_up(struct fleet_service *service, const struct fleet_l
                                                    log_str("shard", leaving->shard), LOG_END});
 }
 
+/* -- domains of other shards -- */
+
+static bool is_of_another(const struct fleet_service *service, const struct fleet_domain *domain,
+                          struct fleet_domain *ret_owner)
+{
+    return fleet_find_domain(service->fleet, domain->key, domain->value, ret_owner) &&
+           !str_equal(ret_owner->shard, domain->shard);
+}
+
+void service_compare_domains(struct fleet_service *service,
+                             const Bigfleet__V1alpha1__ShardReport *report)
+{
+    struct fleet_domain domain = {.shard = str_from(report->shard_id)}, owner, first = {0};
+    struct desk_shard before, after;
+
+    if (!desk_find(service->desk, domain.shard, &before)) return;
+    for (size_t i = 0; i < report->n_domains &&
+                       desk_pending(service->desk, domain.shard) < service->limits.pending_max;
+         i++) {
+        domain.key = str_from(report->domains[i]->topology_key);
+        domain.value = str_from(report->domains[i]->topology_value);
+        if (!is_of_another(service, &domain, &owner)) continue;
+        service_queue_stray(service, &domain);
+        if (!first.key.len) first = (struct fleet_domain){domain.key, domain.value, owner.shard};
+    }
+    if (before.strays || !desk_find(service->desk, domain.shard, &after) || !after.strays) return;
+    LOG_ERROR(&service->log, "shard acts on domains of another shard; it is told to give them up",
+              log_str("shard", domain.shard), log_u64("domains", after.strays),
+              log_str("key", first.key), log_str("value", first.value),
+              log_str("owner", first.shard));
+    fleet_journal_event(
+        service->journal, "domain-conflict",
+        (const struct log_field[]){log_str("shard", domain.shard), log_u64("domains", after.strays),
+                                   log_str("key", first.key), log_str("value", first.value),
+                                   log_str("owner", first.shard), LOG_END});
+}
+
 /* -- two processes under one shard id -- */
 
 void service_conflict_begun(struct fleet_service *service, struct str shard)
@@ -169,64 +245,86 @@ static void look_for_ended_conflicts(struct fleet_service *service)
     }
 }
 
-/* -- shards without domains on one provider -- */
+/* -- shards without domains beside other shards of their provider -- */
 
-struct unscoped { /* borrowed of the desk */
+struct provider_user { /* borrowed of the desk */
     struct str provider, shard;
+    bool scoped; /* it has domains */
 };
 
-static int unscoped_compare(const void *a, const void *b)
+static int user_compare(const void *a, const void *b)
 {
-    const struct unscoped *left = a, *right = b;
+    const struct provider_user *left = a, *right = b;
     int order = str_compare(left->provider, right->provider);
 
+    if (!order) order = (int)left->scoped - (int)right->scoped;
     return order ? order : str_compare(left->shard, right->shard);
 }
 
-/* A shard that does not report its scope has no domains when the tables give it none. */
-static bool is_unscoped(const struct fleet_service *service, const struct desk_shard *kept)
+/* Owns machines of a provider. A shard that does not report its scope has no domains when the
+ * tables give it none; one whose last domain was taken away owns nothing. */
+static bool is_user(const struct fleet_service *service, const struct desk_shard *kept,
+                    struct provider_user *ret_user)
 {
     struct fleet_shard shard;
 
-    return kept->reported && !kept->silent && kept->provider.len &&
-           kept->scope != DESK_SCOPE_DOMAINS &&
-           fleet_find_shard(service->fleet, kept->id, &shard) && shard.domains == 0;
+    if (!kept->reported || kept->silent || !kept->provider.len ||
+        !fleet_find_shard(service->fleet, kept->id, &shard))
+        return false;
+    *ret_user = (struct provider_user){kept->provider, kept->id, shard.domains > 0};
+    return ret_user->scoped || kept->scope != DESK_SCOPE_DOMAINS;
 }
 
-/* Those that share a provider, by provider and shard; free() the list. */
-static size_t find_unscoped(const struct fleet_service *service, struct unscoped **ret_list)
+/* The users of one provider, from `at` on. */
+static size_t users_end(const struct provider_user *list, size_t count, size_t at)
 {
-    size_t count = 0, kept = 0, cursor = 0;
-    struct unscoped *list = calloc(desk_count(service->desk) + 1, sizeof *list);
+    size_t end = at + 1;
+
+    while (end < count && str_equal(list[end].provider, list[at].provider)) end++;
+    return end;
+}
+
+/* All users of the providers that a shard without domains shares, by provider, those without
+ * domains first; free() the list. */
+static size_t find_unscoped(const struct fleet_service *service, struct provider_user **ret_list,
+                            size_t *ret_unscoped)
+{
+    size_t count = 0, kept = 0, cursor = 0, end;
+    struct provider_user *list = calloc(desk_count(service->desk) + 1, sizeof *list);
     struct desk_shard shard;
 
     *ret_list = list;
+    *ret_unscoped = 0;
     if (!list) return 0;
     while (desk_next(service->desk, &cursor, &shard))
-        if (is_unscoped(service, &shard))
-            list[count++] = (struct unscoped){shard.provider, shard.id};
-    if (count > 1) qsort(list, count, sizeof *list, unscoped_compare);
-    for (size_t i = 0; i < count; i++)
-        if ((i > 0 && str_equal(list[i].provider, list[i - 1].provider)) ||
-            (i + 1 < count && str_equal(list[i].provider, list[i + 1].provider)))
-            list[kept++] = list[i];
+        if (is_user(service, &shard, &list[count])) count++;
+    if (count > 1) qsort(list, count, sizeof *list, user_compare);
+    for (size_t i = 0; i < count; i = end) {
+        end = users_end(list, count, i);
+        if (end - i < 2 || list[i].scoped) continue;
+        for (size_t j = i; j < end; j++) {
+            *ret_unscoped += !list[j].scoped;
+            list[kept++] = list[j];
+        }
+    }
     return kept;
 }
 
 static void look_for_unscoped(struct fleet_service *service)
 {
-    struct unscoped *list = NULL;
-    size_t count = find_unscoped(service, &list);
+    struct provider_user *list = NULL;
+    size_t count;
 
+    (void)find_unscoped(service, &list, &count);
     if (count != service->unscoped) {
         struct str provider = count ? list[0].provider : STR_EMPTY;
 
         if (count)
-            LOG_WARN(&service->log, "shards without domains own the machines of one provider",
+            LOG_WARN(&service->log, "shards without domains own the machines of other shards",
                      log_u64("shards", count), log_str("provider", provider),
                      log_str("shard", list[0].shard), log_str("shard2", list[1].shard));
         else
-            LOG_INFO(&service->log, "no shards without domains share a provider any more");
+            LOG_INFO(&service->log, "no shard without domains shares a provider any more");
         fleet_journal_event(service->journal, "shards-without-domains",
                             (const struct log_field[]){log_u64("shards", count),
                                                        log_str("provider", provider), LOG_END});
@@ -250,11 +348,13 @@ static void pack_leaving(struct fleet_service *service, struct pack *answer)
     struct fleet_walk walk = {0};
     struct fleet_leaving leaving;
     struct fleet_domain owner;
+    struct desk_instruction told;
 
     for (size_t i = 0; i < ISSUES_LISTED_MAX && !answer->err &&
                        fleet_next_leaving(service->fleet, &walk, &leaving);
          i++) {
         struct pack row = pack_begin(&service->row);
+        struct fleet_domain domain = {leaving.key, leaving.value, leaving.shard};
 
         pack_text(&row, 1, leaving.key);
         pack_text(&row, 2, leaving.value);
@@ -262,6 +362,7 @@ static void pack_leaving(struct fleet_service *service, struct pack *answer)
         if (fleet_find_domain(service->fleet, leaving.key, leaving.value, &owner))
             pack_text(&row, 4, owner.shard);
         pack_u64(&row, 5, leaving.since);
+        if (service_find_told(service, &domain, &told)) pack_text(&row, 6, told.reason);
         pack_row(answer, 1, &row);
     }
     pack_u64(answer, 2, fleet_counts(service->fleet).of[FLEET_LEAVING]);
@@ -309,19 +410,61 @@ static void pack_duplicates(struct fleet_service *service, struct pack *answer)
 
 static void pack_unscoped(struct fleet_service *service, struct pack *answer)
 {
-    struct unscoped *list = NULL;
-    size_t count = find_unscoped(service, &list), groups = 0, end;
+    struct provider_user *list = NULL;
+    size_t unscoped, count = find_unscoped(service, &list, &unscoped), groups = 0, end;
 
     for (size_t i = 0; i < count && groups < ISSUES_LISTED_MAX && !answer->err; i = end) {
         struct pack row = pack_begin(&service->row);
+        size_t listed[2] = {0};
 
         pack_text(&row, 1, list[i].provider);
-        for (end = i; end < count && str_equal(list[end].provider, list[i].provider); end++)
-            if (end - i < SHARDS_LISTED_MAX) pack_text(&row, 2, list[end].shard);
+        end = users_end(list, count, i);
+        for (size_t j = i; j < end; j++)
+            if (listed[list[j].scoped]++ < SHARDS_LISTED_MAX)
+                pack_text(&row, list[j].scoped ? 3 : 2, list[j].shard);
         pack_row(answer, 4, &row);
         groups++;
     }
     free(list);
+}
+
+static void pack_stray(struct fleet_service *service, struct str shard,
+                       const struct desk_instruction *told, struct pack *answer)
+{
+    struct pack row = pack_begin(&service->row);
+    size_t mark = str_find(told->topic, '\0');
+    struct str key = str_of(told->topic.at, mark), value = str_tail(told->topic, mark + 1);
+    struct fleet_domain owner;
+
+    pack_text(&row, 1, key);
+    pack_text(&row, 2, value);
+    pack_text(&row, 3, shard);
+    if (fleet_find_domain(service->fleet, key, value, &owner)) pack_text(&row, 4, owner.shard);
+    pack_text(&row, 5, told->reason);
+    pack_row(answer, 5, &row);
+}
+
+static void pack_contested(struct fleet_service *service, struct pack *answer)
+{
+    size_t listed = 0, count = desk_stray_count(service->desk);
+    struct fleet_walk walk = {0};
+    struct fleet_shard shard;
+    struct desk_shard kept;
+    struct desk_instruction told;
+
+    while (count > 0 && !answer->err && listed < ISSUES_LISTED_MAX &&
+           fleet_next_shard(service->fleet, &walk, &shard)) {
+        const void *cursor = NULL;
+
+        if (!desk_find(service->desk, shard.id, &kept) || !kept.strays) continue;
+        while (listed < ISSUES_LISTED_MAX &&
+               desk_next_instruction(service->desk, shard.id, false, &cursor, &told)) {
+            if (!told.stray) continue;
+            pack_stray(service, shard.id, &told, answer);
+            listed++;
+        }
+    }
+    pack_u64(answer, 6, count);
 }
 
 static void list_issues(struct request *request)
@@ -332,6 +475,7 @@ static void list_issues(struct request *request)
     pack_leaving(service, &answer);
     pack_duplicates(service, &answer);
     pack_unscoped(service, &answer);
+    pack_contested(service, &answer);
     request_reply_packed(request, &answer);
 }
 

@@ -91,16 +91,21 @@ static void take_ack(struct fleet_service *service, struct str shard,
     size_t outcome = (size_t)ack->outcome < ACK_NUMBERS ? (size_t)ack->outcome : ACK_OTHER;
     const char *name = outcome == ACK_OTHER ? "other" : outcome_names[outcome];
     struct desk_instruction it;
+    bool first = true;
 
     if (!desk_find_instruction(service->desk, shard, str_from(ack->instruction_id), &it)) {
         service_count(service->metrics.acks[ACK_UNKNOWN]);
         return;
     }
+    service_count(service->metrics.acks[outcome]);
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
         service_take_unassign_ack(service, shard, &it);
-    desk_ack(service->desk, shard, str_from(ack->instruction_id));
-    service_count(service->metrics.acks[outcome]);
-    if (outcome == 1) return; /* accepted: nothing to look into */
+    /* A stale one waits for nothing: a newer leader tells the shard. */
+    if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED ||
+        outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_REJECTED_STALE ||
+        !service_take_unassign_refusal(service, shard, &it, str_from(ack->reason), &first))
+        desk_ack(service->desk, shard, str_from(ack->instruction_id));
+    if (outcome == 1 || !first) return; /* accepted, or no news */
     LOG_WARN(&service->log, "instruction not carried out", log_str("shard", shard),
              log_text("instruction", ack->instruction_id), log_text("outcome", name),
              log_text("reason", ack->reason));
@@ -224,6 +229,7 @@ static void take(struct request *request)
     if (taken.conflict) service_conflict_begun(service, shard);
     service_queue_unassigns(service, shard);
     if (taken.first || taken.restarted) service_tell_domains(service, shard);
+    if (!taken.late) service_compare_domains(service, report);
     fleet_heartbeat(service->fleet, shard, fleet_time_from_unix_ns(service_wall_ns(service)));
     for (size_t i = 0; i < report->n_instruction_acks; i++)
         take_ack(service, shard, report->instruction_acks[i]);

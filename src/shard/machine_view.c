@@ -36,6 +36,7 @@ enum {
     FIELD_OPERATOR_DRAINS,
     FIELD_OPERATOR_AWAY,
     FIELD_OPERATOR_LEFT,
+    FIELD_OUTSIDE,
 };
 
 struct machine_question {
@@ -102,6 +103,7 @@ static void pack_facts(struct pack *pack, const struct machine_facts *facts, mon
     pack_u64(pack, FIELD_OPERATOR_DRAINS, facts->operator_drains);
     pack_u64(pack, FIELD_OPERATOR_AWAY, facts->operator_away);
     pack_u64(pack, FIELD_OPERATOR_LEFT, facts->operator_left_ms);
+    pack_u64(pack, FIELD_OUTSIDE, facts->outside);
 }
 
 static void think(struct thought *thought, struct mind *mind, struct effects *out)

@@ -3,7 +3,11 @@
  *
  * Numbers are encoded where the resource names are, on the decide thread. A domain is on disk
  * before the core hears of it, so that what was acknowledged is still so after a crash; when the
- * core has no memory for it that is answered, and tried until it has. */
+ * core has no memory for it that is answered, and tried until it has.
+ *
+ * That a domain was taken away is ERR_OK only when the core acts on no machine there any more: the
+ * coordinator gives the domain to another shard then. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "shard/need_wire.h"
@@ -17,6 +21,7 @@ enum {
     FIELD_SUMMARY = 5,
     FIELD_SHORTFALLS = 6,
     FIELD_SCOPE = 100,
+    FIELD_DOMAINS = 102,
     /* of ShardSummary */
     FIELD_TOTAL = 1,
     FIELD_FREE = 2,
@@ -44,6 +49,7 @@ struct report_thought {
     enum err err;
     bool scoped; /* a domain was given to the shard, at any time */
     struct buf fields, message, part, piece;
+    struct buf domains; /* encoded */
 };
 
 static void pack_counts(struct pack *pack, uint32_t field, const struct count_by_name *counts,
@@ -100,6 +106,7 @@ static void think_report(struct thought *thought, struct mind *mind, struct effe
     pack_u64(&fields, FIELD_SCOPE,
              t->scoped ? BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS
                        : BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING);
+    if (!fields.err) fields.err = buf_append(&t->fields, buf_peek(&t->domains));
     t->err = fields.err;
 }
 
@@ -112,7 +119,27 @@ static void report_done(struct thought *thought, enum err err)
     buf_deinit(&t->message);
     buf_deinit(&t->part);
     buf_deinit(&t->piece);
+    buf_deinit(&t->domains);
     free(t);
+}
+
+/* As many as one report carries, from where the last one ended, so that the coordinator has seen
+ * each of them after a few reports. */
+static enum err pack_domains(struct shard *shard, struct buf *into, struct buf *scratch)
+{
+    size_t count;
+    const struct label *each = domains_list(shard->options.domains, &count);
+    struct pack pack = pack_begin(into);
+
+    for (size_t i = 0; i < min_size(count, SHARD_VIEW_DOMAINS) && !pack.err; i++) {
+        const struct label *domain = &each[shard->domain_next++ % count];
+        struct pack row = pack_begin(scratch);
+
+        pack_text(&row, FIELD_KEY, domain->key);
+        pack_text(&row, FIELD_VALUE, domain->value);
+        pack_row(&pack, FIELD_DOMAINS, &row);
+    }
+    return pack.err;
 }
 
 static void report(void *shard, shard_report_fn *done, void *context)
@@ -135,6 +162,8 @@ static void report(void *shard, shard_report_fn *done, void *context)
     buf_init(&t->message, PART_BYTES_MAX);
     buf_init(&t->part, PART_BYTES_MAX);
     buf_init(&t->piece, PART_BYTES_MAX);
+    buf_init(&t->domains, REPORT_BYTES_MAX);
+    if (pack_domains(s, &t->domains, &t->part)) buf_clear(&t->domains); /* they are optional */
     thinker_submit(s->thinker, &t->thought);
 }
 
@@ -148,16 +177,31 @@ struct scope_thought {
     enum err written; /* of the file: ERR_OK or ERR_UNKNOWN */
     enum err err;
     struct arena arena;
-    bool given;
+    bool given, same; /* same: the core has heard of these domains */
     struct domain *domains;
     size_t count;
+    struct domain left; /* taken away just now, or earlier; empty: none was */
+    uint32_t serving;   /* machines there that the core acts on */
+    bool more;          /* it may be more */
 };
 
 static void think_scope(struct thought *thought, struct mind *mind, struct effects *out)
 {
     struct scope_thought *t = CONTAINER_OF(thought, struct scope_thought, thought);
 
-    t->err = core_scope(mind->core, t->given, t->domains, t->count, mind->now, out);
+    if (!t->same) t->err = core_scope(mind->core, t->given, t->domains, t->count, mind->now, out);
+    if (!t->err && t->left.key.len)
+        t->err = core_serving(mind->core, &t->left, &t->serving, &t->more);
+}
+
+static void say_serving(const struct scope_thought *t)
+{
+    struct note why;
+
+    note_set(&why, "%s%" PRIu32 " machine%s of %.*s=%.*s still serve%s", t->more ? "at least " : "",
+             t->serving, t->serving == 1 ? "" : "s", STR_ARG(t->left.key), STR_ARG(t->left.value),
+             t->serving == 1 ? "s" : "");
+    t->done(t->context, ERR_BUSY, str_from(why.text));
 }
 
 static void scope_done(struct thought *thought, enum err err)
@@ -168,33 +212,41 @@ static void scope_done(struct thought *thought, enum err err)
     assert(t->done || !t->err);
     if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;
-    if (t->done) t->done(t->context, err);
+    if (t->done && !err && t->serving)
+        say_serving(t);
+    else if (t->done)
+        t->done(t->context, err, STR_EMPTY);
     arena_deinit(&t->arena);
     free(t);
+}
+
+static enum err copy_domain(struct arena *arena, const struct label *from, struct domain *to)
+{
+    const char *key = arena_dup(arena, from->key), *value = arena_dup(arena, from->value);
+
+    if (!key || !value) return ERR_NOMEM;
+    *to = (struct domain){str_of(key, from->key.len), str_of(value, from->value.len)};
+    return ERR_OK;
 }
 
 static enum err copy_domains(struct scope_thought *t, const struct domains *from)
 {
     const struct label *each = domains_list(from, &t->count);
+    enum err err = ERR_OK;
 
     t->given = domains_given(from);
     t->domains = arena_calloc(&t->arena, t->count, sizeof *t->domains);
     if (!t->domains) return ERR_NOMEM;
-    for (size_t i = 0; i < t->count; i++) {
-        const char *key = arena_dup(&t->arena, each[i].key);
-        const char *value = arena_dup(&t->arena, each[i].value);
-
-        if (!key || !value) return ERR_NOMEM;
-        t->domains[i] =
-            (struct domain){str_of(key, each[i].key.len), str_of(value, each[i].value.len)};
-    }
-    return ERR_OK;
+    for (size_t i = 0; i < t->count && !err; i++)
+        err = copy_domain(&t->arena, &each[i], &t->domains[i]);
+    return err;
 }
 
-enum err report_scope(struct shard *shard, enum err written, shard_domain_fn *done, void *context)
+enum err report_scope(struct shard *shard, const struct scope_change *change, shard_domain_fn *done,
+                      void *context)
 {
     struct scope_thought *t = calloc(1, sizeof *t);
-    enum err err;
+    enum err err = ERR_OK;
 
     if (!t) return ERR_NOMEM;
     *t = (struct scope_thought){
@@ -202,10 +254,12 @@ enum err report_scope(struct shard *shard, enum err written, shard_domain_fn *do
         .shard = shard,
         .done = done,
         .context = context,
-        .written = written,
+        .written = change->written,
+        .same = change->same,
     };
     arena_init(&t->arena, SIZE_MAX);
-    err = copy_domains(t, shard->options.domains);
+    if (!t->same) err = copy_domains(t, shard->options.domains);
+    if (!err && change->left.key.len) err = copy_domain(&t->arena, &change->left, &t->left);
     if (err) {
         arena_deinit(&t->arena);
         free(t);
@@ -215,17 +269,19 @@ enum err report_scope(struct shard *shard, enum err written, shard_domain_fn *do
     return ERR_OK;
 }
 
-static void on_paid(void *context, enum err err)
+static void on_paid(void *context, enum err err, struct str why)
 {
     (void)context;
     (void)err; /* owed still, or not any more */
+    (void)why;
 }
 
 /* What is on disk is what a restart would find: the core is told until it has heard it. */
 void report_scope_owed(struct shard *shard)
 {
     if (!shard->scope_owed || shard->stopping) return;
-    shard->scope_owed = report_scope(shard, ERR_OK, on_paid, NULL) != ERR_OK;
+    shard->scope_owed =
+        report_scope(shard, &(struct scope_change){.written = ERR_OK}, on_paid, NULL) != ERR_OK;
 }
 
 static void assign(void *shard, struct str key, struct str value, bool assigned,
@@ -233,19 +289,27 @@ static void assign(void *shard, struct str key, struct str value, bool assigned,
 {
     struct shard *s = shard;
     struct note note = {""};
-    enum err err =
-        domains_set(s->options.domains, key, value, assigned, entropy_u64(s->io->entropy), &note);
+    struct scope_change change = {0};
+    size_t before, after;
+    enum err err;
 
+    (void)domains_list(s->options.domains, &before);
+    err = domains_set(s->options.domains, key, value, assigned, entropy_u64(s->io->entropy), &note);
+    (void)domains_list(s->options.domains, &after);
     if (!err || err == ERR_UNKNOWN) {
-        LOG_INFO(&s->log, "domain", log_bool("ours", assigned), log_str("key", key),
-                 log_str("value", value), log_bool("durable", !err));
-        err = report_scope(s, err, done, context);
+        change.written = err;
+        change.same = !assigned && before == after && !s->scope_owed;
+        if (!assigned) change.left = (struct label){key, value};
+        if (!change.same)
+            LOG_INFO(&s->log, "domain", log_bool("ours", assigned), log_str("key", key),
+                     log_str("value", value), log_bool("durable", !err));
+        err = report_scope(s, &change, done, context);
         if (!err) return;
-        s->scope_owed = true;
+        s->scope_owed = s->scope_owed || !change.same;
     }
     LOG_WARN(&s->log, "domain not changed", log_str("key", key), log_str("value", value),
              log_err("err", err), log_text("why", note.text));
-    done(context, err);
+    done(context, err, str_from(note.text));
 }
 
 static void set_term(void *shard, int64_t term)

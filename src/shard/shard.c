@@ -96,7 +96,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     if (!err) err = status_open(shard);
     if (!err) err = open_sessions(shard, note);
     if (!err) err = open_thinker(shard, note);
-    if (!err) err = report_scope(shard, ERR_OK, NULL, NULL);
+    if (!err) err = report_scope(shard, &(struct scope_change){.written = ERR_OK}, NULL, NULL);
     if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);
     if (err) {
         shard_close(shard);

@@ -47,7 +47,8 @@ struct shard {
     int64_t newest_epoch;   /* fenced: as the provider named it; 0: it named none */
     uint32_t drain_reports; /* that wait for the decide thread */
     bool started, stopping;
-    bool scope_owed; /* the core has not heard of the domains that are on disk */
+    bool scope_owed;    /* the core has not heard of the domains that are on disk */
+    size_t domain_next; /* the domain with which the next report begins */
 };
 
 /* Copies the bytes to where there is room for them; of an empty text, which may be NULL, none. */
@@ -79,8 +80,14 @@ bool shard_holds(const struct shard *shard);            /* acting has ended */
 void hold_fenced(struct shard *shard, struct str text); /* a provider's answer */
 
 /* -- report.c -- */
+struct scope_change {
+    enum err written;  /* of the file: ERR_OK or ERR_UNKNOWN */
+    bool same;         /* the core has heard of these domains */
+    struct label left; /* taken away; empty: none was */
+};
 /* Tells the core which domains are ours; `done` may be NULL. ERR_NOMEM: then it never comes. */
-enum err report_scope(struct shard *shard, enum err written, shard_domain_fn *done, void *context);
+enum err report_scope(struct shard *shard, const struct scope_change *change, shard_domain_fn *done,
+                      void *context);
 void report_scope_owed(struct shard *shard); /* tries it again, if it is owed */
 
 /* -- inspect.c -- */

@@ -207,6 +207,10 @@ struct domain {
 };
 enum err core_scope(struct core *core, bool given, const struct domain *domains, size_t count,
                     mono_time now, struct effects *out);
+/* Machines of this domain that are in none of ours and are not let go yet: they serve, or an action
+ * of them is under way. At least so many when *ret_more. ERR_NOMEM: nobody knows. */
+enum err core_serving(struct core *core, const struct domain *domain, uint32_t *ret_count,
+                      bool *ret_more);
 
 /* -- reading: view.c -- */
 struct need_view { /* one Need of the last cycle; owned by the core until the next one */
@@ -266,6 +270,7 @@ struct machine_facts {
     mono_time idle_since;             /* when Idle */
     enum machine_state planned_state; /* the real one when nothing is planned */
     bool pending;                     /* an action of it is queued or under way */
+    bool outside;                     /* of our domains: it goes once it serves nobody */
     bool rests;
     enum resting_why why; /* when it rests; the rest of these likewise */
     uint32_t refusals, asked;

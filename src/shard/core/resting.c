@@ -99,6 +99,7 @@ enum err core_machine(struct core *core, struct str id, mono_time now,
     facts.idle_since = entry.idle_since;
     facts.planned_state = entry.planned_state;
     facts.pending = core_is_pending(core, id);
+    facts.outside = !scope_has(core, &facts.machine.attributes);
     drain_facts(core, id, now, &facts);
     c = concern_find(core, id);
     facts.rests = c && rests(c, now, &facts.why);

@@ -179,6 +179,33 @@ static bool is_free(const struct core *core, const struct machine_row *row)
     return state == MACHINE_SPECULATIVE || state == MACHINE_IDLE || state == MACHINE_FAILED;
 }
 
+/* Domains may leave by the thousand, so that once one machine was found the walk has a bound. */
+enum { SERVING_WALK_MAX = 10000 };
+
+enum err core_serving(struct core *core, const struct domain *domain, uint32_t *ret_count,
+                      bool *ret_more)
+{
+    const struct scope *scope = &core->scope;
+    uint32_t walked = 0, count = 0;
+    struct map_entry *entry;
+    size_t cursor = 0;
+
+    *ret_more = false;
+    if (scope->incomplete) return ERR_NOMEM;
+    while (!*ret_more && (entry = map_next(&scope->outside, &cursor))) {
+        const struct machine_row *row = inventory_row(core->inventory, entry->key);
+        const struct posting *found;
+
+        walked++;
+        if (!row || (is_free(core, row) && !core_is_pending(core, entry->key))) continue;
+        found = look_find(row_actual(core->inventory, row)->traits.look, domain->key);
+        count += found && str_equal(posting_value(found), domain->value);
+        *ret_more = count > 0 && walked >= SERVING_WALK_MAX;
+    }
+    *ret_count = count;
+    return ERR_OK;
+}
+
 void scope_sweep(struct core *core, mono_time now, struct effects *out)
 {
     struct scope *scope = &core->scope;

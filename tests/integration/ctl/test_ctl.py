@@ -129,7 +129,7 @@ def tables():
         same("unassign-domain", good(node, "unassign-domain", "--key", "rack", "--value", "r1"), "unassigned rack=r1\n")
         same("again", good(node, "unassign-domain", "--key", "rack", "--value", "r1"), "unassigned rack=r1\n")
         same("leaving", good(node, "list-leaving-domains"),
-             "TOPOLOGY_KEY  TOPOLOGY_VALUE  LEAVING  OWNER\nrack          r1              shard-a  -\n")
+             "TOPOLOGY_KEY  TOPOLOGY_VALUE  LEAVING  OWNER  REASON\nrack          r1              shard-a  -      -\n")
         has("it lives", bad(node, 4, f"(FAILED_PRECONDITION from {node.grpc})", "remove-shard", "--shard", "shard-bbb"),
             "still acts on its machines")
         same("remove-shard", good(node, "remove-shard", "--shard", "shard-bbb", "--force-two-owners"),

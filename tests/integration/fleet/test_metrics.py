@@ -29,7 +29,7 @@ WANTED = {f"{name}{{{label}=\"{value}\"}}" for name, label, values in (
     ("muster_coordinator_exports_total", "outcome", ("done", "failed", "unchanged")),
 ) for value in values} | {
     "bigfleet_coordinator_raft_term", "muster_coordinator_is_leader", "muster_coordinator_shards_silent",
-    "muster_coordinator_shard_id_conflicts", "muster_coordinator_shards_unscoped",
+    "muster_coordinator_shard_id_conflicts", "muster_coordinator_shards_unscoped", "muster_coordinator_domain_conflicts",
     "muster_coordinator_soft_state_bytes", "muster_coordinator_requests",
     "muster_coordinator_instructions_queued_total", "muster_coordinator_state_streamed_bytes_total",
     "muster_coordinator_export_last_timestamp_seconds",
@@ -101,7 +101,7 @@ def tables_and_reports():
 
 
 def ownership():
-    """Domains that are leaving, two processes under one id, and shards without domains on one provider are counted."""
+    """Domains that are leaving or contested, two processes under one id, and shards without domains are counted."""
     leader = CLUSTER.leader()
     leader.call(COORDINATOR + "AssignDomain", topology_key="k", topology_value="w", shard_id="a")
     leader.call(COORDINATOR + "UnassignDomain", topology_key="k", topology_value="w")
@@ -110,7 +110,10 @@ def ownership():
             report(leader, cycle, shard_address=address)
     for shard in ("twin-1", "twin-2"):
         leader.call(COORDINATOR + "ReportShard", shard_id=shard, cycle=1, summary={"provider_address": "p:1"})
-    until('muster_coordinator_rows{table="leaving"}', "muster_coordinator_shard_id_conflicts",
+    leader.call(COORDINATOR + "AssignDomain", topology_key="k", topology_value="x", shard_id="a")
+    leader.call(COORDINATOR + "ReportShard", shard_id="twin-1", cycle=2, summary={"provider_address": "p:1"},
+                domains=[{"topology_key": "k", "topology_value": "x"}])
+    until("muster_coordinator_domain_conflicts", 'muster_coordinator_rows{table="leaving"}', "muster_coordinator_shard_id_conflicts",
           "muster_coordinator_shards_unscoped")
 
 

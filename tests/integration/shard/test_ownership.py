@@ -10,7 +10,7 @@ import subprocess
 
 import grpc
 
-from shards import MUSTERCTL, Shard, World, check, coordinators, run_cases, wait_for
+from shards import MUSTER, MUSTERCTL, Shard, World, check, coordinators, need, run_cases, wait_for
 
 COORDINATOR, FLEET = coordinators.COORDINATOR, coordinators.FLEET
 LABEL = "topology.kubernetes.io/zone"
@@ -37,10 +37,24 @@ def ctl(node, *words):
     return done.returncode, done.stdout + done.stderr
 
 
-def leaving(node):
+def issues(node):
     code, text = ctl(node, "list-leaving-domains", "-o", "json")
     check(code == 0, f"list-leaving-domains: {code} {text}")
-    return [(row["topology_value"], row["shard_id"]) for row in json.loads(text).get("leaving", [])]
+    return json.loads(text)
+
+
+def leaving(node):
+    return [(row["topology_value"], row["shard_id"]) for row in issues(node).get("leaving", [])]
+
+
+def events(node):
+    with open(os.path.join(node.dir, "events.ndjson"), encoding="utf-8") as lines:
+        return lines.read()
+
+
+def more_reports(shard, count=5):
+    taken = shard.metric("muster_shard_reports_total")
+    shard.wait_metric("muster_shard_reports_total", taken + count)
 
 
 def gauge(node, name):
@@ -91,23 +105,65 @@ def lost_with_its_leader():
         fleet.agree()
 
 
-def taken_before_it_was_told():
-    """A shard that has no domains yet is assigned one that is taken again before it reports: it still gives it up."""
-    with coordinators.Cluster(3).start() as fleet, World(machines=30) as world:
+def machines_serve():
+    """A shard keeps a domain while it serves machines there: nobody else gets it, and the reason is shown."""
+    with coordinators.Cluster(1).start() as fleet, \
+            World(machines=30, options=["--reclaim-cap-fraction", "1", "--no-empty-rollup-guard"]) as world:
         fleet.formed()
-        two_shards(fleet, world)
-        third = Shard(world, "shard-2", 2)
-        world.others.append(third)
-        third.start().wait_ready()
-        wait_for("it is registered", lambda: len(fleet.ask(COORDINATOR + "ListShards").shards) == 3)
-        third.signal(signal.SIGSTOP)
-        fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="eu-1c", shard_id="shard-2")
-        fleet.ask(COORDINATOR + "UnassignDomain", topology_key=LABEL, topology_value="eu-1c")
-        check(leaving(fleet.leader()) == [("eu-1c", "shard-2")], "it is leaving")
-        third.signal(signal.SIGCONT)
-        wait_for("its acknowledgement", lambda: not leaving(fleet.leader()))
-        owns(third)
-        fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="eu-1c", shard_id="shard-1")
+        node = fleet.leader()
+        first, second = two_shards(fleet, world)
+        with world.operator("cluster-a") as operator:
+            operator.rollup([need(16 * 3)])
+            world.wait_configured("cluster-a", 3)
+            fleet.ask(COORDINATOR + "UnassignDomain", **DOMAIN)
+            owns(first)
+            more_reports(first)
+            check(leaving(node) == [("eu-1a", "shard-0")], "given up although 3 machines serve there")
+            why = f"3 machines of {LABEL}=eu-1a still serve"
+            wait_for("the reason", lambda: why in issues(node)["leaving"][0].get("reason", ""))
+            code, text = ctl(node, "list-leaving-domains")
+            check(code == 0 and why in text, text)
+            code, text = ctl(node, "doctor")
+            check(code == 1 and why in text, text)
+            machine = world.machines("Configured", cluster="cluster-a")[0]["id"]
+            code, text = ctl(node, "explain", "machine", machine)
+            check(code == 0 and "its domain was taken from the shard" in text, text)
+            _, code, text, _ = fleet.asked(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-1")
+            check(code == PRECONDITION, f"{code} {text}")
+            more_reports(first)
+            check(node.text().count("instruction not carried out") == 1, "logged once, not with each report")
+            operator.rollup([])
+            world.wait_configured("cluster-a", 0)
+            wait_for("its acknowledgement", lambda: not leaving(node))
+            check(first.metric("inventory_machines", state="Configured") == 0, "it gave the machines up")
+            fleet.ask(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-1")
+            owns(second, "eu-1a", "eu-1b")
+
+
+def undone_before_it_was_told():
+    """A shard that owns everything keeps it when a domain is assigned to it and taken again before it was told."""
+    with coordinators.Cluster(1).start() as fleet, World(machines=30) as world:
+        fleet.formed()
+        node = fleet.leader()
+        wait_for("the cluster's level", lambda: gauge(node, "muster_log_cluster_level") == LEVEL)
+        world.options += ["--coordinator-addr", node.grpc, "--coordinator-heartbeat-interval", "50ms"]
+        shard = world.shard.start().wait_ready()
+        more_reports(shard)
+
+        def machines():
+            return sum(shard.metric("inventory_machines", state=state)
+                       for state in ("Speculative", "Creating", "Idle", "Configuring", "Configured"))
+
+        check(machines() == 30, "it owns all")
+        shard.kill()
+        fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="typo", shard_id="shard-0")
+        fleet.ask(COORDINATOR + "UnassignDomain", topology_key=LABEL, topology_value="typo")
+        shard.start().wait_ready()
+        more_reports(shard)
+        wait_for("nothing is leaving", lambda: not leaving(node))
+        more_reports(shard)
+        check(not os.path.exists(os.path.join(shard.dir, "domains")), "it was never given a domain")
+        check(machines() == 30, f"it owns {machines()}")
 
 
 def every_leader_repeats_it():
@@ -139,6 +195,42 @@ def every_leader_repeats_it():
         first.signal(signal.SIGCONT)  # it was not
         owns(first)
         wait_for("its acknowledgement", lambda: not leaving(fleet.leader()))
+
+
+def restored():
+    """A domain that moved after the backup: the restored tables give it to its old owner, and the new one gives it up."""
+    with coordinators.Cluster(1, join=False).start() as fleet, \
+            World(machines=30, options=["--reclaim-cap-fraction", "1", "--no-empty-rollup-guard"]) as world:
+        node = fleet.nodes[0]
+        fleet.formed()
+        first, second = two_shards(fleet, world)
+        archive = os.path.join(fleet.dir, "fleet.muster")
+        subprocess.run([MUSTERCTL, "backup", archive, "--coordinator", node.grpc], check=True, capture_output=True)
+        fleet.ask(COORDINATOR + "UnassignDomain", **DOMAIN)
+        wait_for("its acknowledgement", lambda: not leaving(node))
+        fleet.ask(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-1")
+        owns(second, "eu-1a", "eu-1b")
+        world.shard = second
+        with world.operator("cluster-b") as operator:
+            operator.rollup([need(16 * 20)])  # more than eu-1b has
+            wait_for("machines in both zones", lambda: {m["zone"] for m in world.machines("Configured")} == {"eu-1a", "eu-1b"})
+            node.stop()
+            subprocess.run([MUSTER, "coordinator", "restore", archive, "--data-dir", node.dir, "--raft-advertise", node.raft,
+                            "--yes"], check=True, capture_output=True)
+            node.start()
+            fleet.leader()
+            owns(first, "eu-1a")
+            owns(second, "eu-1b")  # as the tables say; its machines in eu-1a serve on
+            wait_for("the conflict is counted", lambda: gauge(node, "muster_coordinator_domain_conflicts") == 1)
+            check('"event":"domain-conflict"' in events(node), "an event")
+            code, text = ctl(node, "doctor")
+            check(code == 2 and f"domain {LABEL}=eu-1a: shard-0 owns it, and shard-1 acts on it" in text, text)
+            check("no two shards own the same machines" not in text, text)
+            operator.rollup([])
+            wait_for("the conflict is over", lambda: gauge(node, "muster_coordinator_domain_conflicts") == 0)
+            code, text = ctl(node, "doctor")
+            check("no two shards own the same machines" in text, text)
+        world.shard = first
 
 
 def removed_while_it_lives():
@@ -207,11 +299,16 @@ def without_domains():
         world.others.append(other)
         other.start().wait_ready()
         wait_for("counted", lambda: gauge(node, "muster_coordinator_shards_unscoped") == 2)
-        check("shards without domains own the machines of one provider" in node.text(), "logged")
+        check("shards without domains own the machines of other shards" in node.text(), "logged")
         code, text = ctl(node, "doctor")
         check(code == 2 and "2 shards without domains use it (shard-0, shard-1)" in text, text)
         fleet.ask(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-0")
         owns(world.shard, "eu-1a")
+        wait_for("the other one owns eu-1a too", lambda: gauge(node, "muster_coordinator_shards_unscoped") == 1)
+        code, text = ctl(node, "doctor")
+        check(code == 2 and "1 shard without domains uses it (shard-1) beside shard-0" in text, text)
+        fleet.ask(COORDINATOR + "AssignDomain", topology_key=LABEL, topology_value="eu-1b", shard_id="shard-1")
+        owns(other, "eu-1b")
         wait_for("no longer", lambda: gauge(node, "muster_coordinator_shards_unscoped") == 0)
         # Taken away, the shard owns nothing, which is no conflict either.
         fleet.ask(COORDINATOR + "UnassignDomain", **DOMAIN)
@@ -223,4 +320,5 @@ def without_domains():
         check("shards without domains use it" not in text, text)
 
 
-run_cases([lost_with_its_leader, taken_before_it_was_told, every_leader_repeats_it, removed_while_it_lives, one_id_twice, without_domains])
+run_cases([lost_with_its_leader, machines_serve, undone_before_it_was_told, every_leader_repeats_it, restored, removed_while_it_lives,
+           one_id_twice, without_domains])

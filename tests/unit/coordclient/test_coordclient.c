@@ -14,7 +14,8 @@ static struct {
     struct coordclient *client;
     bool closed;
     enum err answer; /* to assign() */
-    bool hold;       /* do not answer yet */
+    const char *why;
+    bool hold; /* do not answer yet */
     shard_domain_fn *waiting;
     void *context;
     unsigned assigned, unassigned, asked;
@@ -54,7 +55,7 @@ static void assign(void *s, struct str key, struct str value, bool assigned, sha
     shard.waiting = done;
     shard.context = context;
     if (++shard.depth > shard.deepest) shard.deepest = shard.depth;
-    if (!shard.hold) done(context, shard.answer);
+    if (!shard.hold) done(context, shard.answer, str_from(shard.why));
     shard.depth--;
 }
 
@@ -77,7 +78,7 @@ static bool is_closed(void *context)
     return shard.closed;
 }
 
-static void open_shard(size_t nodes)
+static void open_shard_at(size_t nodes, uint32_t level)
 {
     const char *addresses[RIG_NODES + 1] = {NULL};
     struct coordclient_options options = {
@@ -90,13 +91,20 @@ static void open_shard(size_t nodes)
     };
     struct note note = {""};
 
-    rig_open((struct rig_options){.nodes = nodes});
+    rig_open((struct rig_options){.nodes = nodes, .level = level});
+    while (level && replica_status(rig_leader()->replica).level < level) rig_run(10);
     (void)rig_leader();
     for (size_t i = 0; i < rig.nodes_count; i++) addresses[i] = rig.nodes[i].grpc;
     memset(&shard, 0, sizeof shard);
+    shard.why = "";
     buf_init(&shard.fields, 4096);
     options.io = sim_host_io(rig.clients[SHARD_HOST].host);
     CHECK_OK(note.text, coordclient_open(&options, &shard.client, &note));
+}
+
+static void open_shard(size_t nodes)
+{
+    open_shard_at(nodes, 0);
 }
 
 static void close_shard(void)
@@ -176,6 +184,32 @@ TEST(what_the_shard_cannot_do_is_acked_as_failed)
     close_shard();
 }
 
+TEST(a_domain_where_machines_serve_is_asked_for_again)
+{
+    double value = 0;
+
+    open_shard_at(1, 4);
+    wait_reports(1);
+    CHECK_U64("assign", rig_assign("rack", "r-1", "shard-a"), GRPC_OK);
+    wait_reports(3);
+    shard.answer = ERR_BUSY;
+    shard.why = "3 machines of rack=r-1 still serve";
+    CHECK_U64("unassign", rig_unassign("rack", "r-1"), GRPC_OK);
+    wait_reports(6);
+    CHECK("told with each report", shard.unassigned >= 4);
+    CHECK_SIZE("it waits on", pending()->n_instructions, 1);
+    CHECK_SIZE("one event", RIG_LINES(rig_leader(), "instruction-refused", shard.why), 1);
+    CHECK("counted",
+          rig_metric(rig_leader(), "muster_coordinator_instruction_acks_total{outcome=\"failed\"}",
+                     &value) &&
+              value >= 3);
+    shard.answer = ERR_OK;
+    shard.why = "";
+    wait_reports(3);
+    CHECK_SIZE("given up", pending()->n_instructions, 0);
+    close_shard();
+}
+
 TEST(instructions_of_one_answer_do_not_nest)
 {
     open_shard(1);
@@ -188,7 +222,7 @@ TEST(instructions_of_one_answer_do_not_nest)
     CHECK_U64("two more", rig_assign("rack", "r-3", "shard-a"), GRPC_OK);
     shard.hold = false;
     shard.answer = ERR_NO_SPACE;
-    shard.waiting(shard.context, ERR_OK);
+    shard.waiting(shard.context, ERR_OK, STR_EMPTY);
     wait_reports(4);
     CHECK_U64("all were told", shard.assigned, 3);
     CHECK_U64("one after the other", shard.deepest, 1);
@@ -241,7 +275,7 @@ TEST(a_round_that_waits_for_the_shard_closes_in_order)
     coordclient_close(shard.client, on_closed, NULL);
     rig_run(1000);
     CHECK("so it waits", !shard.closed);
-    shard.waiting(shard.context, ERR_CANCELLED);
+    shard.waiting(shard.context, ERR_CANCELLED, STR_EMPTY);
     CHECK_U64("then it is gone", sim_wait(rig.sim, is_closed, NULL, 60000), SIM_REACHED);
     buf_deinit(&shard.fields);
     rig_close();

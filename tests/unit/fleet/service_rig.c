@@ -415,6 +415,8 @@ struct rig_answer *rig_try_report(struct rig_call call, struct rig_report report
     Bigfleet__V1alpha1__ShardReport m = BIGFLEET__V1ALPHA1__SHARD_REPORT__INIT;
     Bigfleet__V1alpha1__ShardSummary summary = BIGFLEET__V1ALPHA1__SHARD_SUMMARY__INIT;
     Bigfleet__V1alpha1__InstructAck ack = BIGFLEET__V1ALPHA1__INSTRUCT_ACK__INIT, *acks[] = {&ack};
+    Bigfleet__V1alpha1__ReportedDomain domain = BIGFLEET__V1ALPHA1__REPORTED_DOMAIN__INIT,
+                                       *domains[] = {&domain};
 
     m.shard_id = (char *)(uintptr_t)report.shard;
     if (report.address) m.shard_address = (char *)(uintptr_t)report.address;
@@ -439,9 +441,15 @@ struct rig_answer *rig_try_report(struct rig_call call, struct rig_report report
     if (report.ack) {
         ack.instruction_id = (char *)(uintptr_t)report.ack;
         ack.outcome = report.outcome;
-        ack.reason = (char *)(uintptr_t) "because";
+        ack.reason = (char *)(uintptr_t)(report.reason ? report.reason : "because");
         m.instruction_acks = acks;
         m.n_instruction_acks = 1;
+    }
+    if (report.key) {
+        domain.topology_key = (char *)(uintptr_t)report.key;
+        domain.topology_value = (char *)(uintptr_t)report.value;
+        m.domains = domains;
+        m.n_domains = 1;
     }
     return rig_call(call, "ReportShard", &m.base);
 }

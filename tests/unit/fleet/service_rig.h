@@ -102,6 +102,8 @@ struct rig_report {
     uint64_t process;
     const char *provider; /* shown with a summary */
     Bigfleet__V1alpha1__ShardReport__Scope scope;
+    const char *reason;      /* with the ack */
+    const char *key, *value; /* of the one domain that it has; NULL: not said */
 };
 const Bigfleet__V1alpha1__ReportAck *rig_report(struct rig_report report); /* OK */
 struct rig_answer *rig_try_report(struct rig_call call, struct rig_report report);

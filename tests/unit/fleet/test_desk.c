@@ -486,3 +486,30 @@ TEST(a_conflict_is_over_when_one_process_alone_reported_for_the_silence_time)
     CHECK("it goes on alone", !hear(1, "h:1", 1, 21, 1200).conflict);
     close_desk();
 }
+
+TEST(a_refused_instruction_waits_with_the_last_reason)
+{
+    struct desk_instruction it = {.id = STR("i"), .topic = STR("t"), .term = 7, .sequence = 1};
+    struct desk_instruction got;
+
+    it.stray = true;
+    open_desk((struct desk_options){.bytes_max = 100});
+    add("shard-a", 0);
+    CHECK_OK("queued", desk_queue(desk, STR("shard-a"), &it));
+    CHECK_SIZE("counted", desk_stray_count(desk), 1);
+    CHECK("first", desk_refused(desk, STR("shard-a"), STR("i"), STR("3 machines serve")));
+    CHECK("not first", !desk_refused(desk, STR("shard-a"), STR("i"), STR("2 serve")));
+    CHECK("unknown", !desk_refused(desk, STR("shard-a"), STR("j"), STR("2 serve")));
+    CHECK("waits", desk_find_topic(desk, STR("shard-a"), STR("t"), &got));
+    CHECK_STR("why", got.reason, STR("2 serve"));
+    desk_check(desk);
+    CHECK("no room for this one",
+          !desk_refused(desk, STR("shard-a"), STR("i"),
+                        STR("a reason that is longer than the hundred bytes which the desk of "
+                            "this test may hold in all of its texts together")));
+    CHECK("waits", desk_find_topic(desk, STR("shard-a"), STR("t"), &got));
+    CHECK_STR("the one before", got.reason, STR("2 serve"));
+    CHECK("gone", desk_ack(desk, STR("shard-a"), STR("i")));
+    CHECK_SIZE("counted", desk_stray_count(desk), 0);
+    close_desk();
+}

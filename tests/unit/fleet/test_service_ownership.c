@@ -136,15 +136,156 @@ TEST(an_acknowledgement_that_does_not_accept_is_asked_for_again)
     rig_unassign("z", "1");
     snprintf(first, sizeof first, "%s",
              told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
-    report_ack("a", 3, first, FAILED);
+    CHECK_TEXT("nothing is known", issues()->leaving[0]->reason, "");
+    for (int64_t cycle = 3; cycle < 8; cycle++)
+        rig_report((struct rig_report){.shard = "a",
+                                       .cycle = cycle,
+                                       .ack = first,
+                                       .outcome = FAILED,
+                                       .reason = cycle < 7 ? "3 machines serve" : "1 serves"});
     CHECK_SIZE("still leaving", issues()->n_leaving, 1);
+    CHECK_TEXT("why, as of the last report", issues()->leaving[0]->reason, "1 serves");
+    CHECK_SIZE("one event", RIG_LINES(rig_leader(), "\"event\":\"instruction-refused\""), 1);
     snprintf(second, sizeof second, "%s",
-             told_to_leave((struct rig_report){.shard = "a", .cycle = 4}));
-    CHECK("told anew", second[0] && strcmp(first, second) != 0);
-    report_ack("a", 5, first, ACCEPTED);
+             told_to_leave((struct rig_report){.shard = "a", .cycle = 8}));
+    CHECK_TEXT("it waits", second, first);
+    report_ack("a", 9, "another", ACCEPTED);
     CHECK_SIZE("an instruction that does not wait proves nothing", issues()->n_leaving, 1);
-    report_ack("a", 6, second, ACCEPTED);
+    report_ack("a", 10, second, ACCEPTED);
     CHECK_SIZE("given up", issues()->n_leaving, 0);
+    rig_close();
+}
+
+/* -- shards that own everything -- */
+
+static const Bigfleet__V1alpha1__ShardReport__Scope everything =
+    BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING;
+static const Bigfleet__V1alpha1__ShardReport__Scope scoped =
+    BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS;
+
+static bool is_told_to_take(const Bigfleet__V1alpha1__ReportAck *ack)
+{
+    for (size_t i = 0; i < ack->n_instructions; i++)
+        if (ack->instructions[i]->payload_case ==
+            BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_ASSIGN_DOMAIN)
+            return true;
+    return false;
+}
+
+TEST(a_domain_that_a_shard_was_never_told_of_does_not_limit_it)
+{
+    struct rig_report a = {.shard = "a", .scope = everything, .cycle = 1};
+
+    open_at_level(1, LEVEL);
+    rig_report(a);
+    rig_assign("z", "1", "a");
+    rig_unassign("z", "1");
+    a.cycle = 2;
+    CHECK("not told to take it", !is_told_to_take(rig_report(a)));
+    a.cycle = 3;
+    a.ack = told_to_leave(a);
+    CHECK("asked to leave it", a.ack[0]);
+    a.outcome = FAILED;
+    a.cycle = 4;
+    rig_report(a);
+    rig_run(500);
+    CHECK_SIZE("it never had it", issues()->n_leaving, 0);
+    CHECK_SIZE("nothing waits", rig_instructions("a")->n_instructions, 0);
+    CHECK_SIZE("no news", RIG_LINES(rig_leader(), "\"event\":\"instruction-refused\""), 0);
+    rig_close();
+}
+
+/* The shard may have carried it out and lost its disk since: another shard gets the domain only when
+ * a person says so. */
+TEST(a_domain_that_a_shard_was_told_of_stays_leaving_until_it_accepts)
+{
+    struct rig_report a = {.shard = "a", .scope = everything, .cycle = 1};
+    char id[64];
+
+    open_at_level(1, LEVEL);
+    rig_report(a);
+    rig_assign("z", "1", "a");
+    a.cycle = 2;
+    CHECK("told", is_told_to_take(rig_report(a)));
+    rig_unassign("z", "1");
+    a.cycle = 3;
+    snprintf(id, sizeof id, "%s", told_to_leave(a));
+    for (a.cycle = 4; a.cycle < 9; a.cycle++) {
+        a.ack = id;
+        a.outcome = FAILED;
+        CHECK("not told to take it", !is_told_to_take(rig_report(a)));
+    }
+    rig_run(500);
+    CHECK_SIZE("leaving", issues()->n_leaving, 1);
+    CHECK_TEXT("why", issues()->leaving[0]->reason, "because");
+    CHECK_SIZE("one event", RIG_LINES(rig_leader(), "\"event\":\"instruction-refused\""), 1);
+    a.scope = scoped;
+    a.outcome = ACCEPTED;
+    rig_report(a);
+    rig_run(500);
+    CHECK_SIZE("given up", issues()->n_leaving, 0);
+    rig_close();
+}
+
+/* -- domains of other shards -- */
+
+/* As after a restore of tables from before a domain moved. */
+TEST(a_shard_that_acts_on_a_domain_of_another_shard_is_found_and_told)
+{
+    struct rig_report a = {.shard = "a", .cycle = 1, .key = "z", .value = "1"};
+    struct rig_report b = {.shard = "b", .cycle = 1, .key = "z", .value = "1"};
+    char id[64];
+
+    open_at_level(1, LEVEL);
+    rig_report(a);
+    rig_report(b);
+    CHECK_SIZE("nobody's by the tables", issues()->n_contested, 0);
+    CHECK_U64("a's", rig_assign("z", "1", "a"), GRPC_OK);
+    a.cycle = b.cycle = 2;
+    rig_report(a);
+    CHECK_SIZE("its own", issues()->n_contested, 0);
+    snprintf(id, sizeof id, "%s", told_to_leave(b));
+    CHECK("told", id[0]);
+    rig_run(1100);
+    CHECK("counted", metric("muster_coordinator_domain_conflicts") == 1);
+    CHECK_SIZE("an event",
+               RIG_LINES(rig_leader(), "\"event\":\"domain-conflict\"", "\"shard\":\"b\"",
+                         "\"owner\":\"a\""),
+               1);
+    CHECK_SIZE("listed", issues()->n_contested, 1);
+    CHECK_TEXT("who", issues()->contested[0]->shard_id, "b");
+    CHECK_TEXT("whose", issues()->contested[0]->owner_id, "a");
+    CHECK_TEXT("which", issues()->contested[0]->topology_value, "1");
+    b.ack = id;
+    b.outcome = FAILED;
+    b.key = NULL; /* off its disk, and machines serve there */
+    for (b.cycle = 3; b.cycle < 6; b.cycle++) rig_report(b);
+    CHECK_TEXT("why", issues()->contested[0]->reason, "because");
+    b.outcome = ACCEPTED;
+    rig_report(b);
+    rig_run(1100);
+    CHECK("over", metric("muster_coordinator_domain_conflicts") == 0);
+    CHECK_SIZE("an event", RIG_LINES(rig_leader(), "\"event\":\"domain-conflict-over\""), 1);
+    CHECK_SIZE("one of each", RIG_LINES(rig_leader(), "\"event\":\"domain-conflict\""), 1);
+    rig_close();
+}
+
+/* A domain that changes hands is no conflict: its last shard may have it until it acknowledges. */
+TEST(a_leaving_domain_is_told_once)
+{
+    struct rig_report a = {.shard = "a", .cycle = 1, .key = "z", .value = "1"};
+
+    open_at_level(1, LEVEL);
+    rig_report(a);
+    rig_report((struct rig_report){.shard = "b", .cycle = 1});
+    rig_assign("z", "1", "a");
+    rig_unassign("z", "1");
+    CHECK_U64("forced", force_assign("z", "1", "b"), GRPC_OK);
+    a.cycle = 2;
+    rig_report(a);
+    CHECK_SIZE("one instruction", rig_instructions("a")->n_instructions, 1);
+    CHECK_SIZE("leaving", issues()->n_leaving, 1);
+    CHECK_SIZE("not listed twice", issues()->n_contested, 0);
     rig_close();
 }
 
@@ -291,10 +432,6 @@ TEST(two_processes_under_one_shard_id_are_found_and_so_is_their_end)
 
 TEST(shards_without_domains_on_one_provider_are_found)
 {
-    static const Bigfleet__V1alpha1__ShardReport__Scope everything =
-        BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING;
-    static const Bigfleet__V1alpha1__ShardReport__Scope scoped =
-        BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS;
     struct rig_report a = {
         .shard = "a", .cycle = 1, .total = 1, .provider = "p", .scope = everything};
     struct rig_report b = {.shard = "b", .cycle = 1, .total = 1, .provider = "p"};
@@ -308,7 +445,7 @@ TEST(shards_without_domains_on_one_provider_are_found)
     rig_report(d);
     rig_report(e);
     rig_run(7000);
-    CHECK("another provider, or given domains", metric("muster_coordinator_shards_unscoped") == 0);
+    CHECK("another provider, or no domain left", metric("muster_coordinator_shards_unscoped") == 0);
     rig_report(b); /* an original one does not say its scope: the tables decide */
     rig_run(7000);
     CHECK("two", metric("muster_coordinator_shards_unscoped") == 2);
@@ -318,6 +455,14 @@ TEST(shards_without_domains_on_one_provider_are_found)
     CHECK_TEXT("which", issues()->unscoped[0]->provider_address, "p");
     CHECK_SIZE("two shards", issues()->unscoped[0]->n_shard_ids, 2);
     CHECK_U64("a domain", rig_assign("z", "1", "b"), GRPC_OK);
+    CHECK_SIZE("the other one owns it too", issues()->n_unscoped, 1);
+    CHECK_SIZE("one shard", issues()->unscoped[0]->n_shard_ids, 1);
+    CHECK_TEXT("without domains", issues()->unscoped[0]->shard_ids[0], "a");
+    CHECK_SIZE("one shard", issues()->unscoped[0]->n_other_ids, 1);
+    CHECK_TEXT("with domains", issues()->unscoped[0]->other_ids[0], "b");
+    rig_run(7000);
+    CHECK("one", metric("muster_coordinator_shards_unscoped") == 1);
+    CHECK_U64("a domain", rig_assign("z", "2", "a"), GRPC_OK);
     CHECK_SIZE("at once", issues()->n_unscoped, 0);
     rig_run(7000);
     CHECK("none", metric("muster_coordinator_shards_unscoped") == 0);

@@ -32,9 +32,10 @@ static void on_line(void *context, enum log_level level, struct str line)
         if (!memcmp(line.at + i, text, sizeof text - 1)) rig.changes++;
 }
 
-static void on_answer(void *context, enum err err)
+static void on_answer(void *context, enum err err, struct str why)
 {
     (void)context;
+    (void)why;
     rig.answers++;
     rig.answer = err;
 }

@@ -84,6 +84,49 @@ TEST(a_domain_that_is_taken_away_keeps_what_serves_until_it_is_drained)
     case_close(&c);
 }
 
+static uint32_t serving(struct core_case *c, const char *key, const char *value)
+{
+    struct domain domain = {str_from(key), str_from(value)};
+    uint32_t count = 0;
+    bool more = true;
+
+    CHECK_OK("counts", core_serving(c->core, &domain, &count, &more));
+    CHECK("all of them", !more);
+    return count;
+}
+
+/* The coordinator gives a domain to another shard when nothing serves there. */
+TEST(machines_that_serve_in_a_domain_that_was_taken_away_are_counted)
+{
+    static const char zone[] = "topology.kubernetes.io/zone";
+    static const struct label r2 = {{"rack", 4}, {"r2", 2}}, r3 = {{"rack", 4}, {"r3", 2}};
+    struct machine m[5];
+    struct core_case c;
+
+    case_open(&c, NULL);
+    m[0] = zoned(&c, "m0", MACHINE_CONFIGURED, "z2");
+    m[1] = zoned(&c, "m1", MACHINE_CREATING, "z2");
+    m[2] = zoned(&c, "m2", MACHINE_IDLE, "z2");
+    m[3] = zoned(&c, "m3", MACHINE_CONFIGURED, "z2");
+    m[4] = zoned(&c, "m4", MACHINE_CONFIGURED, "z3");
+    m[0].attributes.labels = &r3;
+    m[3].attributes.labels = &r2;
+    m[0].attributes.label_count = m[3].attributes.label_count = 1;
+    case_list(&c, LIST_FULL, m, 5, true);
+    CHECK_U32("all are its own", serving(&c, zone, "z2"), 0);
+    scope(&c, z1_and_r2, 2);
+    CHECK_U32("not a free one, nor one of another domain", serving(&c, zone, "z2"), 2);
+    CHECK_U32("by another label", serving(&c, "rack", "r3"), 1);
+    CHECK_U32("in another zone", serving(&c, zone, "z3"), 1);
+    CHECK_U32("elsewhere", serving(&c, zone, "z4"), 0);
+    m[0] = zoned(&c, "m0", MACHINE_IDLE, "z2");
+    m[1] = zoned(&c, "m1", MACHINE_IDLE, "z2");
+    case_list(&c, LIST_FULL, m, 5, true);
+    scope_sweep(c.core, c.now, &c.out);
+    CHECK_U32("none is left", serving(&c, zone, "z2"), 0);
+    case_close(&c);
+}
+
 TEST(a_machine_whose_labels_change_leaves_and_enters)
 {
     struct machine m[2];
