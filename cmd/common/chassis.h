@@ -25,8 +25,8 @@ struct chassis_hooks {
     bool locks_data_dir;     /* the role does it itself */
     bool knows_callers;      /* HTTPS asks who calls: a certificate of tls.ca-file, or none */
     bool second_signal_ends; /* SIGTERM or SIGINT while it stops: 143 or 130, at once */
-    /* What the files that the settings name contain, before a directory is made or a port is bound; that
-     * they can be opened was checked (common/files.h). */
+    /* What the files that the settings name contain, before a directory is made or a port is
+     * bound; that they can be opened was checked (common/files.h). */
     enum err (*check)(const struct conf *conf, struct fs *fs, struct note *note);
     /* After everything else is open; `ret_state` is given to the others. May turn the loop; what
      * waits long looks at chassis_stopping() and gives up with any error: exit code 0. */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks every file that a role's settings name, before a data directory is made or a port is bound.
+/* Checks every file that a role's settings name, before a data directory is made or a port is
+ * bound.
  *
- * What an option names is declared in its table (enum option_file), so that a new option cannot be
- * forgotten here. What a file must contain, a certificate apart, is checked by the role's own hook. */
+ * What an option names is declared in its table (enum option_file), so that a new option cannot
+ * be forgotten here. What a file must contain, a certificate apart, is checked by the role's
+ * own hook. */
 #ifndef COMMON_FILES_H
 #define COMMON_FILES_H
 #include "conf/conf.h"
 #include "io/fs.h"
 
-/* `conf` is finished, of this table. The errors of fs_stat, fs_open and tls_context_open, with a note that
- * names the option. Makes nothing. */
+/* `conf` is finished, of this table. The errors of fs_stat, fs_open and tls_context_open, with
+ * a note that names the option. Makes nothing. */
 enum err files_check(const struct option_table *table, const struct conf *conf, struct fs *fs,
                      struct note *note);
 #endif

@@ -160,7 +160,8 @@ static enum err open_reader(const struct conf *conf, struct io *io, struct tls_c
     return err;
 }
 
-/* A replica whose disk is full must still start: without the token nobody may act on the dashboard. */
+/* A replica whose disk is full must still start: without the token nobody may act on the
+ * dashboard. */
 static enum err read_token(struct coordinator_dash *d, const struct conf *conf, struct io *io,
                            struct note *note)
 {

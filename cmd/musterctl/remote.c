@@ -270,7 +270,8 @@ static void say_unsupported(const struct remote *remote, const struct answer *a,
 {
     const char *peer = a->peer[0] ? a->peer : remote->where, *path = a->method->path;
 
-    /* Without a [transport] section no method of this service is there; an older release may lack one. */
+    /* Without a [transport] section no method of this service is there; an older release may
+     * lack one. */
     if (str_starts(str_from(path), STR("/muster.v1.Membership/")))
         note_set(note,
                  "%s does not serve workers: its configuration has no [transport] section (muster "

@@ -52,8 +52,8 @@ enum option_flags {
     OPTION_RELOAD_ON = BIT(9), /* BOOL: SIGHUP switches it on; off needs a restart */
 };
 
-/* What a path names. A role checks it before it makes a directory or binds a port; a shared rule, so that
- * each option with a FILE says one of these. */
+/* What a path names. A role checks it before it makes a directory or binds a port; a shared
+ * rule, so that each option with a FILE says one of these. */
 enum option_file {
     OPTION_FILE_NONE,         /* not a file */
     OPTION_FILE_INPUT,        /* must exist and be readable */

@@ -9,9 +9,10 @@
 #include "operator/template_shell.h"
 #include "text/utf8.h"
 
-/* Requirement values are chosen by whoever may ask for machines, not by the template's author, and the
- * blob runs as root on a new node. Therefore a value is only inserted where it cannot change the
- * meaning of the text around it: escaped for the context that the template names, or not at all. */
+/* Requirement values are chosen by whoever may ask for machines, not by the template's author,
+ * and the blob runs as root on a new node. Therefore a value is only inserted where it cannot
+ * change the meaning of the text around it: escaped for the context that the template names, or
+ * not at all. */
 enum context {
     CONTEXT_PLAIN, /* inserted as it is; only label characters are accepted */
     CONTEXT_SHELL, /* one single-quoted word */
@@ -152,8 +153,8 @@ static bool is_quoted(struct str line)
     return open != '\0';
 }
 
-/* {{json}} in quotes is a mistake, though harmless: its value is inert in any quotes. Where {{shell}} may
- * be, template_shell_scan decides. */
+/* {{json}} in quotes is a mistake, though harmless: its value is inert in any quotes. Where
+ * {{shell}} may be, template_shell_scan decides. */
 static enum err check_quotes(struct str before, struct str word, struct str after,
                              struct note *note)
 {
@@ -325,7 +326,8 @@ static bool is_plain(struct str value)
 
 static bool has_control(struct str value)
 {
-    /* U+2028, U+2029, U+FFFE, U+FFFF, and U+0080 to U+009F: YAML takes them for a break or refuses them. */
+    /* U+2028, U+2029, U+FFFE, U+FFFF, and U+0080 to U+009F: YAML takes them for a break or
+     * refuses them. */
     static const char *const sequences[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbf\xbe",
                                             "\xef\xbf\xbf"};
 
@@ -348,10 +350,10 @@ static enum err write_shell_word(struct str value, struct buf *out)
     return err ? err : buf_append_byte(out, '\'');
 }
 
-/* Letters, digits and _ . / : @ - as they are, which no shell, quoted or not, gives a meaning inside a
- * word; any other character as \uXXXX. Unquoted or in double quotes a shell may drop the backslash, and
- * never runs what is left. Characters past U+FFFF stay: YAML has no surrogate pairs, and no shell gives
- * their bytes a meaning. */
+/* Letters, digits and _ . / : @ - as they are, which no shell, quoted or not, gives a meaning
+ * inside a word; any other character as \uXXXX. Unquoted or in double quotes a shell may drop
+ * the backslash, and never runs what is left. Characters past U+FFFF stay: YAML has no
+ * surrogate pairs, and no shell gives their bytes a meaning. */
 static enum err write_json_string(struct str value, struct buf *out)
 {
     enum err err = buf_append_byte(out, '"');

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over the text with a stack of open quotes and expansions. The bottom of the stack is command
- * text; a quoted word is accepted there only.
+/* One pass over the text with a stack of open quotes and expansions. The bottom of the stack is
+ * command text; a quoted word is accepted there only.
  *
- * Invariant: while nothing is unclear, the stack and the here-documents are what both sh and bash have
- * open at `at`. Where the two differ, or only one of them is sure, scan_doubt ends the scan's knowledge
- * for good. Refusing too much is safe: its author can assign the value to a variable earlier. */
+ * Invariant: while nothing is unclear, the stack and the here-documents are what both sh and
+ * bash have open at `at`. Where the two differ, or only one of them is sure, scan_doubt ends
+ * the scan's knowledge for good. Refusing too much is safe: its author can assign the value to
+ * a variable earlier. */
 #include "operator/template_shell.h"
 
 #include <assert.h>
@@ -110,8 +111,8 @@ static void scan_skip(struct scan *s)
     s->at++;
 }
 
-/* A newline where the shell does not read the here-documents that are still to come: sh and bash look for
- * them in different places. */
+/* A newline where the shell does not read the here-documents that are still to come: sh and
+ * bash look for them in different places. */
 static void scan_inner_newline(struct scan *s)
 {
     if (s->here_count)
@@ -302,8 +303,8 @@ static size_t end_of_quotes(struct str line, size_t from)
     return i;
 }
 
-/* Could a shell that expands this line of a here-document look for the end of an expansion behind it? Bash
- * finds the end of the here-document first, sh does not. True in doubt. */
+/* Could a shell that expands this line of a here-document look for the end of an expansion
+ * behind it? Bash finds the end of the here-document first, sh does not. True in doubt. */
 static bool leaves_expansion_open(struct str line)
 {
     size_t depth = 0;
@@ -343,8 +344,8 @@ static bool ends_with_backslash(struct str line)
     return count % 2;
 }
 
-/* The placeholders of one line. A plain value that begins a line, or continues what could become the
- * here-document's word, can end the here-document: what follows would run. */
+/* The placeholders of one line. A plain value that begins a line, or continues what could
+ * become the here-document's word, can end the here-document: what follows would run. */
 static void here_marks(struct scan *s, const struct here *here, struct str line)
 {
     struct str word = str_of(here->word, here->len);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides whether a template keeps its values apart from its shell code.
  *
- * A value in single quotes is one word only where the shell reads a word: not inside other quotes, a
- * here-document or an expansion. The scanner reads the template as POSIX sh and bash would. It knows a
- * subset of their grammar; from the first construct on that it cannot judge, or that sh and bash read
- * differently, it refuses every quoted word. Pure. */
+ * A value in single quotes is one word only where the shell reads a word: not inside other
+ * quotes, a here-document or an expansion. The scanner reads the template as POSIX sh and bash
+ * would. It knows a subset of their grammar; from the first construct on that it cannot judge,
+ * or that sh and bash read differently, it refuses every quoted word. Pure. */
 #ifndef OPERATOR_TEMPLATE_SHELL_H
 #define OPERATOR_TEMPLATE_SHELL_H
 #include "base/str.h"
@@ -20,7 +20,7 @@ enum template_verdict {
     TEMPLATE_SOUND,
     TEMPLATE_INSIDE,  /* a quoted word is inside `what`, which begins on line `since` */
     TEMPLATE_UNCLEAR, /* a quoted word follows `what` on line `since`, which cannot be judged */
-    TEMPLATE_ENDS_HERE /* a plain value could be the last line of the here-document of line `since` */
+    TEMPLATE_ENDS_HERE /* a plain value could end the here-document of line `since` */
 };
 struct template_finding {
     enum template_verdict verdict;

@@ -179,8 +179,9 @@ TEST(help_is_what_the_transcript_says_and_the_same_however_asked_for)
     }
 }
 
-/* Every command of musterctl without any argument, against a coordinator that is not there: it succeeds or
- * exits with a documented code, and never aborts. The cert commands would write files. */
+/* Every command of musterctl without any argument, against a coordinator that is not there: it
+ * succeeds or exits with a documented code, and never aborts. The cert commands would write
+ * files. */
 TEST(no_command_aborts_when_its_arguments_are_left_out)
 {
     static const char *const variables[] = {"MUSTER_COORDINATOR=127.0.0.1:1", "MUSTER_TIMEOUT=1s",

@@ -348,7 +348,8 @@ static void check_attacks(const struct scripts *scripts)
     buf_deinit(&owned);
 }
 
-/* A list or a string as JSON is accepted anywhere, and inert in every state of a shell. `@` is the placeholder. */
+/* A list or a string as JSON is accepted anywhere, and inert in every state of a shell. `@` is
+ * the placeholder. */
 TEST(json_runs_nowhere_in_a_real_shell)
 {
     static const char *const shapes[] = {
