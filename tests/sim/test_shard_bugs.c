@@ -6,7 +6,7 @@
 #include "lib/test.h"
 #include "shard_story.h"
 
-enum { SEEDS_MAX = 60, CALM_SEEDS = 6 };
+enum { SEEDS_MAX = 240, CALM_SEEDS = 6 };
 
 static struct scenario_result run(const struct scenario *scenario, uint64_t seed,
                                   enum shard_bug bug)

@@ -331,7 +331,7 @@ def bad_plugins():
     """Manifests that cannot be loaded: exit 2, the reason, and no beat: 201, 207, 208"""
     with Scene() as scene:
         good = manifest(scene, "upper")
-        refused(scene, "this is a directory, not a manifest", scene.dir)
+        refused(scene, "it is a directory", scene.dir)
         refused(scene, "not found", scene.dir + "/none.toml")
         pyo3 = 'name = "p"\nversion = "1"\nkind = "storage"\ntrait_id = "t"\nmode = "pyo3"\nnetwork_allowlist = []\n' \
                '[runtime]\ngpu = false\nmemory_mib = 1\npython_min = "3.11"\n[entry.pyo3]\nmodule = "m"\nfactory = "f"\n'
