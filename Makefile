@@ -60,7 +60,7 @@ sim: ## one simulated world: make sim SEED=7 [COUNT=100] [ARGS='--profile harsh'
 	@scripts/setup build test
 	@scripts/sim --seed $(SEED) --count $(COUNT) $(ARGS)
 
-sim-mutants: ## each planted bug of src/log/mutant.h, the store, the shard and membership, and what finds it; fails if one survives
+sim-mutants: ## each planted bug of the log, the store, the shard and membership, and what finds it; fails if one survives
 	@scripts/setup build test
 	@scripts/sim-mutants $(ARGS)
 	@scripts/coord-mutants --list tests/sim/store_mutants.txt --build build/store-mutants

@@ -1,35 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planted bugs: a list of them, a copy of the tree to plant them in, and one after the other. What coord-mutants and
-history-mutants share."""
+"""Planted bugs: lists of them, and the edits that plant them in a copy of the tree. What coord-mutants, history-mutants,
+sim-mutants and tests/mutants share."""
 import contextlib
 import os
 import shutil
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REFRESH = "write the present lines behind '-', and the same lines with the bug behind '+'"
 
 
 def mutants(path, words=(), **defaults):
-    """Of a list: == what is wrong, file: where, - lines as they are, + lines instead, red: what must go red, and
-    seeds: how many worlds must; other `name: text` lines as they stand. Only those whose text has one of the words."""
+    """Of a list: == what is wrong, file: where, - lines as they are, + lines instead (as often as there are places),
+    red: what must go red, seeds: how many worlds must, test: which test must; other `name: text` lines as they stand.
+    Only those whose text has one of the words."""
     found = []
     with open(os.path.join(ROOT, path), encoding="utf-8") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             line = line.rstrip("\n")
             name, colon, text = line.partition(": ")
+            edits = found[-1]["edits"] if found else []
             if line.startswith("== "):
-                found.append({"name": line[3:], "old": [], "new": [], "red": [], **defaults})
-            elif line.startswith("-"):
-                found[-1]["old"].append(line[1:])
-            elif line.startswith("+"):
-                found[-1]["new"].append(line[1:])
+                found.append({"name": line[3:], "list": path, "edits": [], "red": [], **defaults})
+            elif name == "file" and colon:
+                edits.append((text, [], []))
+            elif line.startswith(("-", "+")):
+                if not edits:
+                    raise ValueError(f"{path}:{number}: no file: line before it")
+                if line[0] == "-" and edits[-1][2]:
+                    edits.append((edits[-1][0], [], []))
+                edits[-1][1 if line[0] == "-" else 2].append(line[1:])
             elif name == "red" and colon:
                 found[-1]["red"] += text.split()
-            elif name == "seeds" and colon:
+            elif name in ("seeds", "test") and colon:
                 found[-1]["red"].append(line)
             elif found and colon and not line.startswith("#"):
                 found[-1][name] = text
     return [mutant for mutant in found if not words or any(word in mutant["name"] for word in words)]
+
+
+class Texts(dict):
+    """Files of a tree by name, read when they are asked for."""
+
+    def __init__(self, tree):
+        super().__init__()
+        self.tree = tree
+
+    def __missing__(self, name):
+        path = os.path.join(self.tree, name)
+        if not os.path.exists(path):
+            return ""
+        with open(path, encoding="utf-8") as source:
+            return source.read()
+
+    def plant(self, mutant):
+        """Makes the edits of a bug; returns what is wrong with them, a line each."""
+        wrong = [] if mutant["edits"] else [f"{mutant['list']}: {mutant['name']}: it changes nothing"]
+        for name, *lines in mutant["edits"]:
+            old, new = ("\n".join(part) for part in lines)
+            count = self[name].count(old) if old else 0
+            if count == 1:
+                self[name] = self[name].replace(old, new)
+            else:
+                wrong.append(f"{mutant['list']}: {mutant['name']}: its '-' lines are in {name} {count} times, not once: "
+                             f"{REFRESH}")
+        return wrong
 
 
 def copy_tree(to):
@@ -55,19 +90,22 @@ def build(tree, *targets):
 
 @contextlib.contextmanager
 def planted(tree, mutant, *targets):
-    """The tree with the bug, built; gives why it cannot be, or nothing. Afterwards its text is as it was."""
-    path = os.path.join(tree, mutant["file"])
-    with open(path, encoding="utf-8") as source:
-        text = source.read()
-    old, new = "\n".join(mutant["old"]), "\n".join(mutant["new"])
-    if text.count(old) != 1:
-        yield f"its lines are there {text.count(old)} times"
+    """The tree with the bug, built; gives why it cannot be, or nothing. Afterwards its texts are as they were."""
+    texts = Texts(tree)
+    wrong = texts.plant(mutant)
+    before = {name: Texts(tree)[name] for name in texts}
+    if wrong:
+        yield "\n".join(wrong)
         return
     try:
-        with open(path, "w", encoding="utf-8") as source:
-            source.write(text.replace(old, new))
+        write_all(tree, texts)
         why = build(tree, *targets)
         yield f"does not build\n{why}" if why else ""
     finally:
-        with open(path, "w", encoding="utf-8") as source:
+        write_all(tree, before)
+
+
+def write_all(tree, texts):
+    for name, text in texts.items():
+        with open(os.path.join(tree, name), "w", encoding="utf-8") as source:
             source.write(text)

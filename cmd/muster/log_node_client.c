@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log/mutant.h"
 #include "muster/log_node.h"
 
 struct connection {
@@ -76,9 +75,8 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str byte
     struct request *request = CONTAINER_OF(proposal, struct request, proposal);
     struct trial_reply reply = {.err = ERR_OK};
 
-    /* The planted bug has no answer of the machine yet. */
-    if (!err && !MUTANT(REPLY_BEFORE_COMMIT) && trial_reply_parse(bytes, &reply))
-        err = ERR_INTERNAL;
+    /* The planted bug REPLY_BEFORE_COMMIT answers before the machine has: with nothing. */
+    if (!err && bytes.len && trial_reply_parse(bytes, &reply)) err = ERR_INTERNAL;
     if (!err && reply.err)
         say(request->connection, request->tag, "no %s index %" PRIu64 " revision %" PRIu64,
             err_name(reply.err), proposal->index, reply.revision);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "log/datadir_internal.h"
-#include "log/mutant.h"
 
 enum { DIR_MODE = 0700 };
 
@@ -53,13 +52,10 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     if (!err) err = put_aside(fs, dir, aside, "log", note);
     if (!err) err = put_aside(fs, dir, aside, "snap", note);
     if (!err) err = datadir_make_rooms(fs, dir, unique, note);
-    if (MUTANT(WIPED_KEEPS_IDENTITY)) next = old;
     if (!err) {
         struct datadir_first first = {.fs = fs, .entropy = entropy, .dir = dir, .datadir = next};
         err = datadir_write_first(&first, note);
     }
-    if (!err && MUTANT(WIPED_KEEPS_IDENTITY))
-        err = datadir_write_file(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
     if (!err) err = datadir_commit(fs, dir, note);
     if (err) return err;
     *ret_old = old;

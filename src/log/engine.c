@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "log/guards.h"
-#include "log/mutant.h"
 
 enum {
     /* Becoming leader sends twice to everybody, then the barrier once more. */
@@ -74,7 +73,6 @@ static _Thread_local struct engine *stepping; /* the engine whose step runs on t
 /* True: the reserve is let go, ask again. */
 static bool use_reserve(const void *got)
 {
-    if (MUTANT(GUARD_22)) return false;
     if (got || !stepping || !stepping->reserve) {
         assert(got || !stepping); /* a reserve is enough for one step */
         return false;

@@ -4,8 +4,6 @@
  * the same number removes the guard. */
 #include "log/guards.h"
 
-#include "log/mutant.h"
-
 /* -- reading the library -- */
 
 /* The trail is a ring of runs: the last index of each run of entries with one term. */
@@ -63,7 +61,7 @@ uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_
 {
     const struct member *own = members_find(members, self);
     bool lone = own && own->role == MEMBER_VOTER && members_voters(members) == 1;
-    return lone && !MUTANT(GUARD_17) ? term + 1 : term;
+    return lone ? term + 1 : term;
 }
 
 /* Defect 23: when a snapshot is lost on its way and the leader has taken a newer one since, the
@@ -71,7 +69,7 @@ uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_
  * long. To be asked again while one is being sent does no harm. */
 uint32_t guards_install_ms(uint32_t election_ms)
 {
-    return MUTANT(GUARD_23) ? 30000 : 20 * election_ms;
+    return 20 * election_ms;
 }
 
 void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_t term,
@@ -101,15 +99,13 @@ static unsigned trim_compacted(const struct raft *raft, struct raft_append_entri
 
 unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries *append)
 {
-    unsigned skip = 0;
+    unsigned skip = trim_compacted(raft, append);
 
-    if (!MUTANT(GUARD_2)) skip = trim_compacted(raft, append);
     append->n_entries -= skip;
     /* Defect 18: the commit index is set to the last index of the append even when that is less
      * than it was: a late heartbeat takes it back. Guard: say no more than the append shows. */
-    if (!MUTANT(GUARD_18))
-        append->leader_commit =
-            min_u64(append->leader_commit, append->prev_log_index + append->n_entries);
+    append->leader_commit =
+        min_u64(append->leader_commit, append->prev_log_index + append->n_entries);
     return skip;
 }
 
@@ -120,7 +116,6 @@ unsigned guards_part(const struct raft_entry *entries, unsigned count)
 {
     unsigned part = count ? 1 : 0;
 
-    if (MUTANT(GUARD_3)) return count;
     while (part < count && entries[part].type != RAFT_CHANGE) part++;
     return part;
 }
@@ -134,7 +129,7 @@ bool guards_settles_change(const struct raft *raft, const struct raft_append_ent
 {
     uint64_t first = raft->configuration_uncommitted_index;
 
-    return !MUTANT(GUARD_20) && append->n_entries && append->entries[0].type == RAFT_CHANGE &&
+    return append->n_entries && append->entries[0].type == RAFT_CHANGE &&
            append->term >= raft->current_term && raft->state != RAFT_LEADER &&
            !raft->snapshot.installing && first && first <= append->prev_log_index &&
            guards_term_at(raft, append->prev_log_index) == append->prev_log_term;
@@ -151,7 +146,7 @@ static bool admit_result(const struct raft *raft, uint64_t from,
     if (raft->state != RAFT_LEADER || result->term != raft->current_term) return true;
     if (raft_match_index(raft, from, &match)) return true;
     if (result->rejected == UINT64_MAX) return false;
-    return MUTANT(GUARD_4) || result->rejected == 0 || result->rejected > match;
+    return result->rejected == 0 || result->rejected > match;
 }
 
 /* Defect 6: who calls itself no voter keeps its known leader for ever and refuses all votes for its
@@ -165,8 +160,7 @@ static bool admit_vote(const struct guards *guards, const struct raft *raft,
     if (!vote->pre_vote && guards->own_vote && guards->own_vote_term == vote->term &&
         guards->own_vote != vote->candidate_id)
         return false;
-    if (!MUTANT(GUARD_6) && raft->state == RAFT_FOLLOWER && leader_silent(guards, now))
-        vote->disrupt_leader = true;
+    if (raft->state == RAFT_FOLLOWER && leader_silent(guards, now)) vote->disrupt_leader = true;
     return true;
 }
 
@@ -181,7 +175,7 @@ bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_me
         /* Defect 8: the answer to a vote is judged by a field of the candidate's state, whatever
          * the state is: it reads another member of a union, and a late pre-vote answer may raise
          * the term and unseat a leader. Guard: only a candidate takes one. */
-        return MUTANT(GUARD_8) || raft->state == RAFT_CANDIDATE;
+        return raft->state == RAFT_CANDIDATE;
     default: return true;
     }
 }
@@ -190,7 +184,7 @@ bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_me
  * Guard: drop it; the leader sends again. */
 bool guards_admit_install(const struct raft *raft)
 {
-    return MUTANT(GUARD_9) || !raft->snapshot.installing;
+    return !raft->snapshot.installing;
 }
 
 /* Defect 21: whether entry 1 is still there is asked by its term, and a snapshot of index 1 has
@@ -198,7 +192,7 @@ bool guards_admit_install(const struct raft *raft)
  * ever. Guard: no snapshot of the first configuration alone; it would save nothing. */
 bool guards_admit_snapshot(uint64_t index)
 {
-    return MUTANT(GUARD_21) || index > 1;
+    return index > 1;
 }
 
 /* Defect 11: when a CHANGE is refused in the middle of a batch, the entries before it stay in the
@@ -206,7 +200,6 @@ bool guards_admit_snapshot(uint64_t index)
  * taken. */
 enum err guards_submit(const struct raft *raft, const struct entry *entries, size_t count)
 {
-    if (MUTANT(GUARD_11)) return ERR_OK;
     for (size_t i = 0; i < count; i++) {
         if (entries[i].kind != ENTRY_CHANGE) continue;
         if (count > 1) return ERR_INVALID;
@@ -223,7 +216,7 @@ enum err guards_submit(const struct raft *raft, const struct entry *entries, siz
 static void patch_result(const struct raft *raft, const struct guards_step *step,
                          struct raft_append_entries_result *result)
 {
-    if (MUTANT(GUARD_1) || !step->leader_term || step->leader_term >= raft->current_term) return;
+    if (!step->leader_term || step->leader_term >= raft->current_term) return;
     result->rejected = UINT64_MAX;
     result->last_log_index = 0;
 }
@@ -239,7 +232,7 @@ static bool grants(struct guards *guards, const struct raft *raft,
     uint64_t last = guards_last_index(raft), last_term = guards_term_at(raft, last);
     uint64_t given = guards_vote(guards, raft);
 
-    if (MUTANT(GUARD_15) || guards_is_voter(raft, raft->id) || raft->snapshot.installing ||
+    if (guards_is_voter(raft, raft->id) || raft->snapshot.installing ||
         raft->state != RAFT_FOLLOWER || (!vote->disrupt_leader && !leader_silent(guards, now)))
         return false;
     if (vote->last_log_term < last_term ||
@@ -265,8 +258,7 @@ static bool patch_vote_result(struct guards *guards, const struct raft *raft,
     if (!step->vote) return false;
     if (!result->vote_granted && grants(guards, raft, step->vote, now, &voted))
         result->vote_granted = true;
-    if (!MUTANT(GUARD_5) && result->pre_vote && result->term < raft->current_term)
-        result->term = raft->current_term;
+    if (result->pre_vote && result->term < raft->current_term) result->term = raft->current_term;
     return voted;
 }
 
@@ -279,7 +271,7 @@ static void cut_append(const struct raft *raft, uint64_t to, struct raft_append_
                         ? raft->commit_index - append->prev_log_index
                         : 0;
 
-    if (MUTANT(GUARD_16) || guards_is_voter(raft, to)) return;
+    if (guards_is_voter(raft, to)) return;
     append->n_entries = (unsigned)min_u64(append->n_entries, room);
 }
 
@@ -310,10 +302,10 @@ static bool patch_message(struct guards *guards, const struct raft *raft,
         /* Defect 14: a heir that loses its election stays a candidate with leave to disrupt, and
          * unseats the leader at every time-out. Guard: the leave ends with the step that gave
          * it. */
-        if (!MUTANT(GUARD_14) && !step->timeout_now) message->request_vote.disrupt_leader = false;
+        if (!step->timeout_now) message->request_vote.disrupt_leader = false;
         return false;
     case RAFT_TIMEOUT_NOW:
-        if (MUTANT(GUARD_19) || heir_ready(raft, message->server_id)) return false;
+        if (heir_ready(raft, message->server_id)) return false;
         guards->heir = message->server_id;
         *ret_keep = false;
         return false;
@@ -357,7 +349,7 @@ bool guards_after(struct guards *guards, const struct raft *raft, const struct g
     *count = kept;
     /* Defect 7: for some configurations (a voter made a spare) a time-out stays due however often
      * it is taken. Guard: if it is still due after it was taken, wait half a heartbeat. */
-    if (step->timeout && !MUTANT(GUARD_7) && raft_timeout(raft) <= now.ms)
+    if (step->timeout && raft_timeout(raft) <= now.ms)
         guards->not_before = mono_after(now, max_u64(guards->heartbeat_ms / 2, 1));
     return voted;
 }
@@ -372,8 +364,8 @@ uint64_t guards_vote(const struct guards *guards, const struct raft *raft)
  * entries that were never handed out. Guard: nothing more may be applied until it is installed. */
 uint64_t guards_commit(const struct raft *raft, uint64_t before)
 {
-    if (raft->snapshot.installing && !MUTANT(GUARD_10)) return before;
-    return MUTANT(GUARD_18) ? raft->commit_index : max_u64(raft->commit_index, before);
+    if (raft->snapshot.installing) return before;
+    return max_u64(raft->commit_index, before);
 }
 
 mono_time guards_due(const struct guards *guards, mono_time library_due)

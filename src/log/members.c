@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "io/net.h"
-#include "log/mutant.h"
 
 /* A learner counts as caught up when it lacks no more than this. Under load the newest entries are
  * always on their way, and a learner is only given what is committed (guard 16), so "everything"
@@ -57,11 +56,11 @@ static enum err may_change_now(const struct members_view *view, struct note *not
         note_set(note, "leadership is being handed over");
         return ERR_NOT_READY;
     }
-    if (!view->own_term_committed && !MUTANT(RULE_R2_OWN_TERM)) {
+    if (!view->own_term_committed) {
         note_set(note, "this leader has not committed an entry of its own term yet");
         return ERR_NOT_READY;
     }
-    if (view->uncommitted && !MUTANT(RULE_R2_UNCOMMITTED)) {
+    if (view->uncommitted) {
         note_set(note, "the change at index %llu is not committed yet",
                  (unsigned long long)view->uncommitted);
         return ERR_NOT_READY;
@@ -76,7 +75,7 @@ static enum err may_do_without(const struct members_view *view, size_t leaving, 
 
     if (leaving < view->members->count && view->members->at[leaving].role == MEMBER_VOTER)
         staying--;
-    if (is_majority(sound, staying) || MUTANT(RULE_R2_MATCH)) return ERR_OK;
+    if (is_majority(sound, staying)) return ERR_OK;
     note_set(note,
              "of the %zu voters that stay, %zu are reachable and hold all that is committed: "
              "no majority",
@@ -181,7 +180,7 @@ static enum err promote(const struct members_view *view, size_t at, struct membe
     /* R2b: if the newcomer were lost at this very moment, the others could still decide. In a
      * cluster of three with one dead this asks to remove the dead one first. From one voter to two
      * there is no such way, and a cluster that began with one must be able to grow. */
-    if (after > 2 && !is_majority(sound, after) && !MUTANT(RULE_R2B)) {
+    if (after > 2 && !is_majority(sound, after)) {
         note_set(note,
                  "%zu voters are reachable and hold all that is committed, no majority of the %zu "
                  "there would be: remove a dead one first",

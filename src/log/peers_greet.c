@@ -6,7 +6,6 @@
  * know before; the sender's first frame, a beat, is salted with it, and with that it is known. */
 #include <string.h>
 
-#include "log/mutant.h"
 #include "log/peers_internal.h"
 
 /* A dialer has one connection per lane; an older one is half-open, and we have not been told. */
@@ -51,7 +50,7 @@ static bool judge(struct incoming *c, const struct frame_hello *hello)
         note_set(&note, "it belongs to cluster %016llx", (unsigned long long)hello->cluster_id);
         peer_in_refuse(c, REFUSED_CLUSTER, note.text);
         if (known) report_foreign(peers, hello);
-    } else if ((hello->to != peers->id && !MUTANT(RULE_R3)) || hello->from == peers->id) {
+    } else if (hello->to != peers->id || hello->from == peers->id) {
         /* A member of a cluster takes this replica, which has none, for an older one of its address. */
         bool foreign = peers->cluster_id == 0 && hello->cluster_id != 0 &&
                        peers_identity_ok(peers, c->stream, hello, &note);

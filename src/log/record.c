@@ -15,7 +15,6 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "log/mutant.h"
 
 enum {
     AT_CRC = 0,
@@ -34,7 +33,7 @@ static_assert(RECORD_HEAD % RECORD_ALIGN == 0 && SEGMENT_HEAD % RECORD_ALIGN == 
 static uint32_t salted(uint32_t half, const char *from, size_t len)
 {
     char salt[4];
-    store_le32(salt, MUTANT(SALT_IGNORED) ? 0 : half);
+    store_le32(salt, half);
     return crc32c(crc32c(0, salt, sizeof salt), from, len);
 }
 static uint32_t head_crc(uint64_t salt, const char *record)
@@ -95,7 +94,7 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct record *ret_re
     /* What can be told without a checksum is told first: zeros and old bytes are the common case.
      */
     if (length > ENTRY_BYTES_MAX || !kind_known(kind) || synced >= serial) return ERR_CORRUPT;
-    if (load_le32(at + AT_HEAD_CRC) != head_crc(salt, at) && !MUTANT(NO_CRC)) return ERR_CORRUPT;
+    if (load_le32(at + AT_HEAD_CRC) != head_crc(salt, at)) return ERR_CORRUPT;
     *ret_record = (struct record){
         .kind = (enum record_kind)kind,
         .serial = serial,
@@ -118,8 +117,7 @@ enum err record_read(struct str bytes, uint64_t salt, struct record *ret_record,
         *ret_size = size;
         return ERR_TOO_LARGE;
     }
-    if (load_le32(bytes.at + AT_CRC) != whole_crc(salt, bytes.at, size) && !MUTANT(NO_CRC))
-        return ERR_CORRUPT;
+    if (load_le32(bytes.at + AT_CRC) != whole_crc(salt, bytes.at, size)) return ERR_CORRUPT;
     record.bytes = str_of(bytes.at + RECORD_HEAD, load_le32(bytes.at + AT_LENGTH));
     *ret_record = record;
     *ret_size = size;

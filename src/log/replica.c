@@ -409,7 +409,6 @@ static enum err recover(struct replica *replica, struct note *note)
     err = replica_snapshot_load(replica, &head, note);
     if (err) return err;
     /* What was applied stands in the machines; the clock and the level in meta. */
-    if (MUTANT(APPLY_TWICE_AFTER_RESTORE) && replica->applied > 0) replica->applied--;
     err = entries_open(replica->limits.cache_bytes, 1, &replica->entries);
     if (err) return err;
     err = wal_open(&wal, false, on_found, replica, &replica->wal, &report, note);

@@ -354,7 +354,7 @@ void replica_apply_pump(struct replica *replica)
     if (replica->apply.sliced) return; /* enough for this turn: others want the loop too */
     /* Guard 10: while a snapshot is being installed the commit index may cover entries that were
      * never handed out. */
-    while (replica_may_step(replica) && (MUTANT(GUARD_10) || !engine_installing(replica->engine)) &&
+    while (replica_may_step(replica) && !engine_installing(replica->engine) &&
            replica->applied < engine_commit(replica->engine)) {
         struct entry entry;
 

@@ -273,7 +273,7 @@ static enum err judge_level(const struct replica *replica, const struct change *
     uint32_t level = replica->meta.level;
 
     if (change->level_index && change->level_asked > level) level = change->level_asked;
-    if (speaks >= level || MUTANT(LEVEL_IGNORED)) return ERR_OK;
+    if (speaks >= level) return ERR_OK;
     if (asked->kind != CHANGE_ADD && asked->kind != CHANGE_PROMOTE) return ERR_OK;
     if ((asked->kind == CHANGE_ADD) == (members_find(&change->newest, asked->id) != NULL))
         return ERR_OK; /* the rules say what is wrong with it */

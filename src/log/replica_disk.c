@@ -154,7 +154,7 @@ void replica_disk_replaced(struct replica *replica, uint64_t from)
     disk->next = min_u64(disk->next, from);
     /* What the disk has reported and the engine was not told yet may be what was just replaced, and
      * so may what the job that runs carries: both count below that only. */
-    if (!MUTANT(STALE_PERSISTED)) disk->durable = min_u64(disk->durable, from - 1);
+    disk->durable = min_u64(disk->durable, from - 1);
     disk->told = min_u64(disk->told, from - 1);
     disk->valid_to = min_u64(disk->valid_to, from - 1);
 }

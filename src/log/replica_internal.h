@@ -45,7 +45,6 @@
 #include "log/log.h"
 #include "log/members.h"
 #include "log/meta.h"
-#include "log/mutant.h"
 #include "log/peers.h"
 #include "log/snapfile.h"
 #include "log/wal.h"

@@ -104,8 +104,7 @@ static enum err judge(const struct replica *replica, const struct proposal *prop
         return ERR_TOO_LARGE;
     if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
     if (!replica_ready(replica) || engine_transferee(replica->engine)) return ERR_NOT_READY;
-    if ((proposal->version > replica->meta.level && !MUTANT(LEVEL_IGNORED)) ||
-        proposal->version > machine->version)
+    if (proposal->version > replica->meta.level || proposal->version > machine->version)
         return ERR_VERSION;
     if (replica->disk.full) return ERR_NO_SPACE;
     if (machine->quota && !(proposal->flags & PROPOSE_FREES) &&
@@ -248,12 +247,6 @@ static void place_gathered(struct replica *replica, uint64_t first)
         proposal_at(node)->index += first;
         proposal_at(node)->term = term;
     }
-    if (MUTANT(REPLY_BEFORE_COMMIT)) {
-        for (struct list *node; (node = list_pop(&propose->gathered));) {
-            release_share(replica, proposal_at(node));
-            finish(replica, proposal_at(node), ERR_OK, STR_EMPTY);
-        }
-    }
     list_splice(&pending->proposals, &propose->gathered);
 }
 
@@ -320,7 +313,6 @@ void replica_propose_role(struct replica *replica)
 
     if (newest->term && newest->until.ms == MONO_NEVER.ms) {
         newest->until = mono_after(replica_now(replica), 2 * (uint64_t)replica->election_ms);
-        if (MUTANT(LOST_AS_NOT_APPLIED)) end_pending(replica, newest, ERR_NOT_LEADER);
     }
     if (!leads) {
         refuse_gathered(replica, ERR_NOT_LEADER);

@@ -26,7 +26,7 @@ static enum err judge(const struct replica *replica)
 {
     if (replica->stopped || replica->closing) return ERR_CLOSED;
     if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
-    if (!replica_ready(replica) && !MUTANT(READ_BEFORE_OWN_TERM)) return ERR_NOT_READY;
+    if (!replica_ready(replica)) return ERR_NOT_READY;
     return replica->reads.count >= REPLICA_READS_MAX ? ERR_FULL : ERR_OK;
 }
 
@@ -104,7 +104,7 @@ static void begin(struct replica *replica)
     reads->yes_count = 0;
     list_splice(&reads->round, &reads->fresh);
     replica_count(replica, COUNT_READ_ROUNDS);
-    if (MUTANT(READ_WITHOUT_ROUND) || has_majority(replica))
+    if (has_majority(replica))
         confirm(replica);
     else
         ask(replica);
@@ -125,7 +125,7 @@ void replica_read_answered(struct replica *replica, uint64_t from, const struct 
 
     if (!reads->running || !read->yes) return;
     if (read->term != reads->term) return;
-    if (read->round != reads->number && !MUTANT(READ_OLD_ROUND)) return;
+    if (read->round != reads->number) return;
     for (size_t i = 0; i < reads->yes_count; i++)
         if (reads->said_yes[i] == from) return;
     if (reads->yes_count == REPLICA_MEMBERS_MAX) return;
@@ -182,7 +182,7 @@ void replica_read_pump(struct replica *replica)
     while (!list_empty(&reads->confirmed)) { /* by index: rounds never go back */
         struct read_ticket *ticket = ticket_at(reads->confirmed.next);
 
-        if (ticket->index > replica->applied && !MUTANT(READ_BEFORE_APPLIED)) break;
+        if (ticket->index > replica->applied) break;
         list_remove(&ticket->link);
         tell(replica, ticket, ERR_OK);
     }

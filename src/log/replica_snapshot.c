@@ -250,7 +250,6 @@ static void begin(struct replica *replica)
         return;
     }
     if (err) failed(replica, err, &(struct note){"begin"});
-    if (!err && MUTANT(COMPACT_BEFORE_SNAPSHOT)) compact(replica);
 }
 
 /* -- a slice -- */

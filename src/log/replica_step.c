@@ -89,7 +89,7 @@ void replica_effects(struct replica *replica, enum err err, const struct engine_
         replica_disk_vote(replica, (struct vote){effects->term, effects->vote});
     if (effects->flags & ENGINE_INSTALL) replica_install_begin(replica, &effects->install);
     if (effects->flags & ENGINE_MESSAGES) {
-        if (replica->gate.vote_pending && !MUTANT(VOTE_AFTER_SEND)) {
+        if (replica->gate.vote_pending) {
             err = hold(replica, effects->messages, effects->message_count);
         } else {
             for (size_t i = 0; i < effects->message_count; i++)

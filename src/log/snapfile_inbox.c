@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "log/mutant.h"
 #include "log/snapfile_internal.h"
 
 struct snap_inbox {
@@ -70,8 +69,7 @@ enum err snap_inbox_write(struct snap_inbox *inbox, uint64_t offset, struct str 
 enum err snap_inbox_check(struct snap_inbox *inbox, struct snap_head *ret_head, struct note *note)
 {
     uint64_t bytes;
-    enum err err = ERR_OK;
-    if (!MUTANT(SNAPSHOT_NOT_SYNCED)) err = fs_sync(inbox->fs, inbox->file);
+    enum err err = fs_sync(inbox->fs, inbox->file);
     if (err)
         note_set(note, "sync %s: %s", inbox->temp, err_text(err));
     else
@@ -93,7 +91,7 @@ enum err snap_inbox_keep(struct snap_inbox *own_inbox, struct note *note)
         note_set(note, "name %s: %s", path, err_text(err));
     if (!err) {
         inbox->temp[0] = '\0'; /* has its name: nothing to remove */
-        if (!MUTANT(SNAPSHOT_NAME_NOT_SYNCED)) err = snap_sync_names(inbox->fs, inbox->dir, note);
+        err = snap_sync_names(inbox->fs, inbox->dir, note);
     }
     snap_inbox_drop(inbox);
     return err;

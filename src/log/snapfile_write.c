@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "log/mutant.h"
 #include "log/snapfile_internal.h"
 
 struct snap_writer {
@@ -119,7 +118,7 @@ enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct
         note_set(note, "%s: failed before: %s", writer->temp, err_text(err));
     else
         err = put_chunk(writer, SNAP_SECTION_END, str_of(end, sizeof end), note);
-    if (!err && !MUTANT(SNAPSHOT_NOT_SYNCED) && (err = fs_sync(writer->fs, writer->file)))
+    if (!err && (err = fs_sync(writer->fs, writer->file)))
         note_set(note, "sync %s: %s", writer->temp, err_text(err));
     if (!err) err = snap_dir_path(writer->dir, writer->name, path, note);
     if (!err && (err = fs_rename(writer->fs, writer->temp, path)))
@@ -128,7 +127,7 @@ enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct
         snap_abandon(writer);
         return err;
     }
-    if (!MUTANT(SNAPSHOT_NAME_NOT_SYNCED)) err = snap_sync_names(writer->fs, writer->dir, note);
+    err = snap_sync_names(writer->fs, writer->dir, note);
     if (!err) *ret_bytes = writer->at;
     writer->temp[0] = '\0'; /* has its name: nothing to remove */
     snap_abandon(writer);

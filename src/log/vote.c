@@ -15,7 +15,6 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "log/mutant.h"
 #include "log/wal.h"
 
 enum {
@@ -101,7 +100,7 @@ static enum err slot_put(struct vote_file *file, int slot, struct note *note)
     enum err err =
         fs_write_at(file->fs, file->file, (uint64_t)slot * SLOT_STEP, str_of(bytes, sizeof bytes));
     if (err) return vote_fail(file, err, "write", note);
-    if (!MUTANT(VOTE_NOT_SYNCED)) err = fs_sync(file->fs, file->file);
+    err = fs_sync(file->fs, file->file);
     return err ? vote_fail(file, err, "sync", note) : ERR_OK;
 }
 

@@ -59,7 +59,7 @@ static enum err batch_write(struct wal *wal, struct note *note)
     if (wal->batch_len == 0) return ERR_OK;
     uint64_t at = wal->offset - wal->batch_len;
     enum err err = fs_write_at(wal->fs, wal->file, at, str_of(wal->batch, wal->batch_len));
-    if (err && !MUTANT(WRITE_ERROR_IGNORED)) return fail_here(wal, err, "write", note);
+    if (err) return fail_here(wal, err, "write", note);
     wal->bytes += wal->batch_len;
     wal->batch_len = 0;
     segment->size = max_u64(segment->size, wal->offset);
@@ -71,8 +71,8 @@ enum err wal_sync(struct wal *wal, struct note *note)
 {
     enum err err = batch_write(wal, note);
     if (err) return err;
-    if (!MUTANT(ACK_BEFORE_SYNC)) err = fs_sync(wal->fs, wal->file);
-    if (err && !MUTANT(WRITE_ERROR_IGNORED)) return fail_here(wal, err, "sync", note);
+    err = fs_sync(wal->fs, wal->file);
+    if (err) return fail_here(wal, err, "sync", note);
     wal->syncs++;
     wal->synced = wal->serial;
     return ERR_OK;
@@ -182,10 +182,6 @@ enum err wal_reset(struct wal *wal, uint64_t index, uint64_t term, struct note *
 {
     enum err err = wal_check(wal, note);
     if (err) return err;
-    if (MUTANT(INSTALL_KEEPS_OLD_LOG)) {
-        wal->next_index = 0;
-        return ERR_OK;
-    }
     struct record record = {.kind = RECORD_RESET, .index = index, .term = term};
     err = append_record(wal, record, NULL, note);
     if (!err) err = wal_sync(wal, note);

@@ -20,7 +20,6 @@
 #define LOG_WAL_INTERNAL_H
 #include <inttypes.h>
 
-#include "log/mutant.h"
 #include "log/wal.h"
 
 enum {

@@ -216,7 +216,6 @@ static enum err damaged(struct recovery *r, uint64_t offset, uint64_t serial)
 static bool covers(const struct recovery *r, const struct record *record, uint64_t at,
                    uint64_t offset)
 {
-    if (MUTANT(DAMAGE_CUT_AS_TAIL)) return false;
     if (r->expected > 0) return record->synced >= r->expected;
     return at > offset && record->synced > 0 && record->synced + 1 == record->serial;
 }
@@ -269,7 +268,6 @@ static enum err report_record(struct recovery *r, const struct record *record, u
             return ERR_CORRUPT;
         }
         found.entry.kind = (enum entry_kind)record->kind;
-        if (MUTANT(TRUNCATE_FORGOTTEN) && record->index < wal->next_index) return ERR_OK;
     }
     wal->next_index = record->index + 1;
     return r->each ? r->each(r->context, &found) : ERR_OK;
@@ -329,7 +327,7 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
             if (err && err != ERR_CORRUPT) return err;
             in_use = err || end > SEGMENT_HEAD;
         }
-        if (in_use && !MUTANT(DAMAGE_CUT_AS_TAIL)) {
+        if (in_use) {
             note_set(r->note,
                      "%s/%016" PRIx64 ".seg: offset %" PRIu64 ": damaged: the log goes on in %s",
                      wal->dir, wal_in_use(wal)->sequence, stop_offset, r->name);
@@ -385,7 +383,7 @@ static enum err settle(struct recovery *r, uint64_t end, uint64_t torn_end)
     struct wal *wal = r->wal;
     enum err err = wal_open_segment(wal, wal_in_use(wal), FS_READ | FS_WRITE, &wal->file, r->note);
     if (err) return err;
-    if (torn_end > end && !MUTANT(TORN_TAIL_KEPT)) {
+    if (torn_end > end) {
         err = fs_allocate_zeroed(wal->fs, wal->file, end, torn_end - end);
         if (err) {
             note_set(r->note, "cut %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", wal->dir,

@@ -97,7 +97,7 @@ static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const ch
     enum err err = wal_path(wal->dir, temp, from);
     if (!err) err = wal_path(wal->dir, name, to);
     if (!err) err = fs_write_at(wal->fs, own_file, 0, str_of(bytes, sizeof bytes));
-    if (!err && !MUTANT(SEGMENT_HEADER_NOT_SYNCED)) err = fs_sync(wal->fs, own_file);
+    if (!err) err = fs_sync(wal->fs, own_file);
     fs_close(wal->fs, own_file);
     if (!err) err = fs_rename(wal->fs, from, to);
     if (err) {

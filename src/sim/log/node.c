@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "log/mutant.h"
 #include "obs/metrics.h"
 #include "sim/log/story.h"
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "log/mutant.h"
 #include "sim/log/story.h"
 
 enum {
@@ -52,9 +51,6 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     if (!story) return ERR_NOMEM;
     *ret_state = story; /* closed by the runner, whatever happens next */
     story->world = world;
-#ifdef MUSTER_MUTANTS
-    log_mutant = (enum mutant)scenario_bug(world);
-#endif
     draw(&story->settings, prng);
     founders = prng_chance(prng, 600000) ? 3 : 5;
     story->cluster_id = prng_u64(prng) | 1;
@@ -128,24 +124,12 @@ static void story_close(void *state)
     free(story);
 }
 
-#ifdef MUSTER_MUTANTS
-static const char *const bugs[] = {
-#define X(name) #name,
-    MUTANT_MAP(X)
-#undef X
-        NULL,
-};
-#endif
-
 const struct scenario log_scenario = {
     .name = "log",
     .about = "the replicated log: nothing acknowledged is lost, no read is stale, and it goes on",
     .faults_ms = FAULTS_MS,
     .faults_ms_min = FAULTS_MS_MIN,
     .heal_ms = HEAL_MS,
-#ifdef MUSTER_MUTANTS
-    .bugs = bugs,
-#endif
     .open = story_open,
     .safe = story_safe,
     .done = story_done,

@@ -9,7 +9,7 @@
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 #include "log/engine.h"
-#include "unit/log/engine/mutants.h"
+#include "mutants/mutant.h"
 
 static const struct members three = {
     .at = {{1, MEMBER_VOTER, "a"}, {2, MEMBER_VOTER, "b"}, {3, MEMBER_VOTER, "c"}}, .count = 3};

@@ -2,7 +2,7 @@
 /* Every planted bug of the storage is found by the sweeps that the shipped library passes. */
 #include "disk_sweeps.h"
 #include "lib/test.h"
-#include "log/mutant.h"
+#include "mutants/mutant.h"
 #include "wal_sweeps.h"
 
 enum { SEEDS = 40 };

@@ -3,7 +3,7 @@
  * clients whose every answer is written down. */
 #ifndef TESTS_UNIT_LOG_REPLICA_RIG_H
 #define TESTS_UNIT_LOG_REPLICA_RIG_H
-#include "engine/mutants.h"
+#include "mutants/mutant.h"
 #include "io/real.h"
 #include "lib/test.h"
 #include "log/datadir.h"

@@ -2,7 +2,7 @@
 /* Each rule of membership as it is, and with its mutant, removed. */
 #include <stdio.h>
 
-#include "engine/mutants.h"
+#include "mutants/mutant.h"
 #include "lib/test.h"
 #include "log/members.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log/mutant.h"
+#include "mutants/mutant.h"
 #include "swarm.h"
 
 int main(int argc, char **argv)

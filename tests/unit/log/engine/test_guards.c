@@ -9,7 +9,7 @@
 #include "cluster.h"
 #include "lib/test.h"
 #include "log/guards.h"
-#include "mutants.h"
+#include "mutants/mutant.h"
 
 /* The cluster of the running scenario; one that breaks leaves it behind. */
 static struct cluster *c;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "lib/test.h"
-#include "mutants.h"
+#include "mutants/mutant.h"
 #include "swarm.h"
 
 enum { SEEDS = 120, SEEDS_FOR_A_MUTANT = 400 };

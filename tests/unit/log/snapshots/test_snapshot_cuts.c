@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../engine/mutants.h"
+#include "mutants/mutant.h"
 #include "replicas.h"
 
 static size_t victim;

@@ -1,12 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows that a scenario is held together by one guard: it holds as the code is, and it breaks when
- * the mutant of that guard is on. For tests that are linked with log_mutants_dep. */
-#ifndef TESTS_UNIT_LOG_ENGINE_MUTANTS_H
-#define TESTS_UNIT_LOG_ENGINE_MUTANTS_H
+/* The planted bugs of src/log, one of which a program switches on. The build makes the edits of
+ * tests/sim/log_mutants.txt in a copy of src/log, where MUTANT(NAME) is true while NAME is on. For
+ * tests that are linked with log_mutants_dep. */
+#ifndef TESTS_MUTANTS_MUTANT_H
+#define TESTS_MUTANTS_MUTANT_H
 #include <stdbool.h>
 
-#include "log/mutant.h"
+#include "mutants/mutant_map.h" /* MUTANT_MAP(X): X(NAME) for each bug of the list */
 
+enum mutant {
+    MUTANT_NONE,
+#define X(name) MUTANT_##name,
+    MUTANT_MAP(X)
+#undef X
+        MUTANT_COUNT
+};
+extern enum mutant log_mutant; /* set before anything runs */
+#define MUTANT(name) (log_mutant == MUTANT_##name)
+const char *mutant_name(enum mutant mutant); /* "GUARD_3"; NULL past the last */
+
+/* Shows that a scenario is held together by one guard: the scenario holds as the code is, and
+ * breaks when the mutant of that guard is on. */
 /* With the mutant, in a process of its own: a crash breaks it as well as a false answer does. */
 bool mutant_breaks(bool (*scenario)(void), enum mutant mutant);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mutants.h"
+/* The switch of the planted bugs, and tests that run themselves once more with one of them on. The
+ * environment's MUSTER_TEST_MUTANT names the bug of a whole program. */
+#include "mutants/mutant.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,6 +12,19 @@
 #include <unistd.h>
 
 #define MUTANT_VARIABLE "MUSTER_TEST_MUTANT"
+
+enum mutant log_mutant = MUTANT_NONE;
+
+static const char *const names[] = {[MUTANT_NONE] = "NONE",
+#define X(name) [MUTANT_##name] = #name,
+                                    MUTANT_MAP(X)
+#undef X
+};
+
+const char *mutant_name(enum mutant mutant)
+{
+    return (unsigned)mutant < MUTANT_COUNT ? names[mutant] : NULL;
+}
 
 /* A whole program with a planted bug: what scripts/sim-mutants and mutant_fails_test run. */
 __attribute__((constructor)) static void choose_mutant(void)
