@@ -4,7 +4,7 @@
 
 usage: bench_log.py BUILD_DIR [--long] [PART...]      parts: rate, etcd, failover, restart, snapshot
 
-A replica proposes by itself (`load` of muster log-node), so the log is measured, not a protocol in front
+A replica proposes by itself (`load` of muster-log), so the log is measured, not a protocol in front
 of it; etcd is asked over gRPC by h2load. Everything shares two cores: with MUSTER_BENCH_RT=1 (root) all of
 it runs under real-time priority, both sides alike, so that a neighbour's compiler is not what is measured.
 """
@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests/integration/log"))
 from cluster import Client, Cluster, Gone, fields, wait_for  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
-MUSTER, BARE = f"{BUILD}/cmd/muster/muster", f"{BUILD}/bench/bare_sync"
+MUSTER_LOG, BARE = f"{BUILD}/tests/integration/log/muster-log", f"{BUILD}/bench/bare_sync"
 PARTS = [word for word in sys.argv[2:] if not word.startswith("--")]
 LONG = "--long" in sys.argv
 TIMING = ("--election", "250ms", "--heartbeat", "50ms")
@@ -49,7 +49,7 @@ def bare(directory, size=4096):
 
 
 def cluster_of(count, *options):
-    return Cluster(MUSTER, count, options, timing=TIMING, name="bench")
+    return Cluster(MUSTER_LOG, count, options, timing=TIMING, name="bench")
 
 
 def load(node, in_flight, size, ms, keys=0):

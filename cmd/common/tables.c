@@ -151,30 +151,6 @@ static const struct option set_epoch_options[] = {
 };
 TABLE(set_epoch);
 
-/* As in sim/scenario.h, and then both. */
-static const char *const sim_profiles[] = {"mild", "harsh", "both", NULL};
-static const struct option sim_log_options[] = {
-    {.name = "seed",
-     .kind = OPTION_U64,
-     .flags = OPTION_FLAG_ONLY,
-     .fallback = "1",
-     .help = "the first seed"},
-    {.name = "count",
-     .kind = OPTION_U64,
-     .flags = OPTION_FLAG_ONLY,
-     .fallback = "1",
-     .min = 1,
-     .help = "how many seeds, one after the other"},
-    {.name = "profile",
-     .kind = OPTION_ENUM,
-     .flags = OPTION_FLAG_ONLY,
-     .choices = sim_profiles,
-     .fallback = "both",
-     .help = "how hard the faults are"},
-    {.name = "trace", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY, .help = "tell every event"},
-};
-TABLE(sim_log);
-
 static const struct option plan_options[] = {
     {.name = "inventory",
      .kind = OPTION_STRING,
@@ -238,11 +214,9 @@ const struct option_table *const all_tables[] = {
     &operator_run_table,
     &provider_run_table,
     &worker_run_table,
-    &log_node_table,
     &force_config_table,
     &rejoin_table,
     &set_epoch_table,
-    &sim_log_table,
     &plan_table,
     &cert_ca_table,
     &cert_rotate_table,

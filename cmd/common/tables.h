@@ -5,10 +5,9 @@
 #define COMMON_TABLES_H
 #include "conf/conf.h"
 
-extern const struct option_table dev_table, coordinator_run_table, shard_run_table, log_node_table;
+extern const struct option_table dev_table, coordinator_run_table, shard_run_table;
 extern const struct option_table operator_run_table, provider_run_table, worker_run_table;
-extern const struct option_table force_config_table, rejoin_table, set_epoch_table, sim_log_table,
-    plan_table;
+extern const struct option_table force_config_table, rejoin_table, set_epoch_table, plan_table;
 extern const struct option_table cert_ca_table, cert_rotate_table, cert_retire_table;
 extern const struct option_table cert_issue_table, cert_renew_table, cert_show_table;
 extern const struct option_table config_check_table, config_reference_table;

@@ -72,8 +72,7 @@ static int run_rejoin(void *context, const struct command_call *call)
             printf("replica %016" PRIx64 " is %016" PRIx64 " now, empty and of no cluster; what it "
                    "had is in %s/damaged-%016" PRIx64
                    "/. Start it: a coordinator with --join-addr asks the cluster there for its "
-                   "place, and the old identity is removed. Of a log-node: remove the old one, add "
-                   "and promote the new.\n",
+                   "place, and the old identity is removed.\n",
                    old.replica_id, made.replica_id, dir, old.replica_id);
     }
     conf_close(conf);

@@ -14,10 +14,13 @@ static const struct command_example examples[] = {
     {NULL, NULL},
 };
 static const struct command *const children[] = {
-    &dev_command,        &coordinator_command, &shard_command,      &operator_command,
-    &provider_command,   &worker_command,      &check_command,      &log_node_command,
-    &plan_command,       &sim_command,         &test_fence_command, &mock_run_command,
-    &completion_command, &man_command,         &version_command,    NULL,
+    &dev_command,        &coordinator_command,
+    &shard_command,      &operator_command,
+    &provider_command,   &worker_command,
+    &check_command,      &plan_command,
+    &test_fence_command, &mock_run_command,
+    &completion_command, &man_command,
+    &version_command,    NULL,
 };
 static const struct command program = {
     .name = "muster",
@@ -62,6 +65,11 @@ int main(int argc, char **argv)
     const char *name = argc > 0 ? own_name(argv[0]) : "";
     char *words[WORDS_MAX + 2] = {argv[0], (char[]){"coordinator"}};
 
+    if (strcmp(name, "muster") == 0 && argc > 1 && strcmp(argv[1], "sim") == 0) {
+        fprintf(stderr, "muster: the simulator is a program of its own: muster-sim --scenario log "
+                        "--seed 7; see muster-sim --help\n");
+        return 2;
+    }
     if (strcmp(name, "bigfleet") == 0) return bigfleet_main(&program, argc, argv);
     if (strcmp(name, "rollout") == 0) return rollout_main(argc, argv);
     if (strcmp(name, "rollout-coordinator") != 0 || argc > WORDS_MAX)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command of the documentation is run as it is written, against real processes (README.md here says how).
 
-usage: TEST ROOT MUSTER MUSTERCTL LIBMUSTER [PAGE ...]    (prints TAP: a line a page, and what was not run, with why)
+usage: TEST ROOT MUSTER MUSTERCTL LIBMUSTER MUSTER_LOG [PAGE ...]    (prints TAP: a line a page, and what was not run, with why)
 """
 import concurrent.futures
 import json
@@ -15,8 +15,8 @@ import markdown  # noqa: E402
 import spans  # noqa: E402
 import world  # noqa: E402
 
-ROOT, *BUILT = (os.path.abspath(path) for path in sys.argv[1:5])
-MUSTER, MUSTERCTL, LIBMUSTER = BUILT
+ROOT, *BUILT = (os.path.abspath(path) for path in sys.argv[1:6])
+MUSTER, MUSTERCTL = BUILT[:2]
 PLANTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "planted")
 AT_ONCE = 5  # worlds; most of their time they wait
 
@@ -79,7 +79,7 @@ def examples():
 
 
 def main():
-    chosen = sys.argv[5:]
+    chosen = sys.argv[6:]
     if chosen[:1] == ["--inside"]:
         pages = [markdown.read(ROOT, path) for path in chosen[2:]]
         world.run_inside(ROOT, BUILT, chosen[1], pages)

@@ -272,12 +272,13 @@ def link(target, *path):
     os.symlink(target, path)
 
 
-def programs(directory, muster, musterctl, library):
+def programs(directory, muster, musterctl, library, muster_log):
     """A directory for the PATH, and where `make build` would have put them."""
     for name, path in (("muster", muster), ("musterctl", musterctl)):
         link(path, directory, "build/release/cmd", name, name)
         for alias in LINKS[name]:
             link(path, directory, "bin", alias)
+    link(muster_log, directory, "bin", "muster-log")
     link(library, directory, "build/release/src/libmuster/libmuster.so.1")
     return os.path.join(directory, "bin")
 

@@ -7,7 +7,7 @@
 #include "log/envelope.h"
 #include "log/log.h"
 #include "log/meta.h"
-#include "log/trial.h"
+#include "trial/trial.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
  * or taken, and then a snapshot of what was restored is restored to the same. */
 #include <stdlib.h>
 
-#include "log/trial.h"
+#include "trial/trial.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

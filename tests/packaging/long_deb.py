@@ -22,7 +22,7 @@ def packages():
 def built():
     done = run([os.path.join(SOURCE, "scripts/deb"), OUTPUT], timeout=3600)
     names = {os.path.basename(path).split("_")[0] for path in packages()}
-    ok(done.returncode == 0 and {"muster", "libmuster1", "libmuster-dev"} <= names, "scripts/deb", done.stdout)
+    ok(done.returncode == 0 and {"muster", "muster-sim", "libmuster1", "libmuster-dev"} <= names, "scripts/deb", done.stdout)
     done = run(["lintian", "--allow-root", "--fail-on", "error", "--no-tag-display-limit", *packages()])
     worse = [line for line in done.stdout.splitlines() if line.startswith("E:")]
     said = [line for line in done.stdout.splitlines() if line.startswith("W:")]
@@ -35,10 +35,12 @@ def installs():
         files = [path for path in packages() if "-dbgsym_" not in path]
         run(["cp", *files, system.path("/tmp")])
         code, said = system.run("apt-get -q update && apt-get -q -y install --no-install-recommends /tmp/*.deb")
-        if not ok(code == 0, "apt-get install of the three packages on a bare Debian", said[-3000:]):
+        if not ok(code == 0, "apt-get install of the packages on a bare Debian", said[-3000:]):
             return
         code, said = system.run("muster --version")
         ok(code == 0 and said.startswith("muster "), "muster --version", said)
+        code, said = system.run("muster-sim --scenario log --seed 7")
+        ok(code == 0 and "runs passed" in said, "muster-sim --scenario log", said)
         code, said = system.run("musterctl --help")
         ok(code == 0 and "Usage: musterctl" in said, "musterctl --help", said)
         for name in ("bigfleet", "bigfleetctl", "rollout", "rollout-coordinator", "ripple-cli"):
@@ -55,7 +57,7 @@ def installs():
         ok("enabled" not in said.split(), "no unit was enabled", said)
         starts(system)
         changes(system)
-        code, said = system.run("apt-get -q -y purge muster libmuster1 libmuster-dev && ! command -v muster && ! test -e "
+        code, said = system.run("apt-get -q -y purge muster muster-sim libmuster1 libmuster-dev && ! command -v muster && ! test -e "
                                 "/etc/muster/coordinator.toml && test -d /var/lib/muster")
         ok(code == 0, "purged: programs and configuration are gone, data are not", said)
 

@@ -6,7 +6,7 @@
 #include "register_scenario.h"
 #include "rpc_scenario.h"
 #include "shard_story.h"
-#include "sim/log/story.h"
+#include "log_story.h"
 #include "store_story.h"
 
 static const struct scenario *const all[] = {

@@ -2,7 +2,7 @@
 /* The scenario `log` with the planted bugs of src/log: --bug switches one of them on. */
 #include "mutants/mutant.h"
 #include "scenarios.h"
-#include "sim/log/story.h"
+#include "log_story.h"
 
 static const char *const bugs[] = {
 #define X(name) #name,

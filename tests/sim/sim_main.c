@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs scenarios from seeds: muster-sim-tests --seed 7 --count 100 --profile harsh --scenario
+/* Runs scenarios from seeds: muster-sim --seed 7 --count 100 --profile harsh --scenario
  * register
  *
  * Stops at the first seed that fails, prints how to run it again, and exits with a code that says
@@ -30,7 +30,7 @@ static int run_plan(struct scenario_plan plan)
 {
     char again[128];
 
-    snprintf(again, sizeof again, "muster-sim-tests --scenario %s", plan.scenario->name);
+    snprintf(again, sizeof again, "muster-sim --scenario %s", plan.scenario->name);
     plan.again = again;
     return scenario_plan_run(&plan);
 }
@@ -69,13 +69,13 @@ static int run_seed_file(struct scenario_plan plan, const char *path)
 /* -- command line -- */
 
 static const char usage[] =
-    "usage: muster-sim-tests [--scenario NAME] [--seed N] [--count M] [--profile mild|harsh|both]\n"
-    "                        [--bug NAME [--expect-failure]] [--seeds FILE] [--trace] [--quiet] "
+    "usage: muster-sim [--scenario NAME] [--seed N] [--count M] [--profile mild|harsh|both]\n"
+    "                  [--bug NAME [--expect-failure]] [--seeds FILE] [--trace] [--quiet] "
     "[--list]\n"
     "examples:\n"
-    "  muster-sim-tests --seed 7 --profile harsh --trace    one world, told event by event\n"
-    "  muster-sim-tests --seed 1 --count 1000               a thousand worlds, mild and harsh\n"
-    "  muster-sim-tests --bug ack-before-sync --count 200 --expect-failure\n"
+    "  muster-sim --seed 7 --profile harsh --trace    one world, told event by event\n"
+    "  muster-sim --seed 1 --count 1000               a thousand worlds, mild and harsh\n"
+    "  muster-sim --bug ack-before-sync --count 200 --expect-failure\n"
     "exit codes: 0 passed, 1 not run, 2 usage, 20 crash, 21 wrong result, 22 no progress\n";
 
 static int list_all(void)
@@ -92,7 +92,7 @@ static int list_all(void)
 
 static int misused(const char *what)
 {
-    fprintf(stderr, "muster-sim-tests: %s\n%s", what, usage);
+    fprintf(stderr, "muster-sim: %s\n%s", what, usage);
     return 2;
 }
 

@@ -9,7 +9,7 @@
 #include "log/entries.h"
 #include "log/envelope.h"
 #include "log/meta.h"
-#include "log/trial.h"
+#include "trial/trial.h"
 
 static unsigned reported;
 

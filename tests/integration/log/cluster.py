@@ -160,7 +160,7 @@ class Node(Process):
         command = list(self.wrapper)
         if self.host is not None:
             command += ["ip", "netns", "exec", f"h{self.host}"]
-        command += ["setpriv", "--pdeathsig", "KILL", self.cluster.program, "log-node", "--data-dir", self.dir,
+        command += ["setpriv", "--pdeathsig", "KILL", self.cluster.program, "node", "--data-dir", self.dir,
                     "--listen", self.raft, "--client-listen", self.text]
         if not os.path.exists(os.path.join(self.dir, "FORMAT")):
             command += self.first_options
@@ -171,7 +171,7 @@ class Node(Process):
         self.client = Client(self.text)
         if wait:
             line = self.process.stdout.readline().decode()
-            check(line.startswith("log-node "), f"replica {self.number} did not start: {self.tail()}")
+            check(line.startswith("node "), f"replica {self.number} did not start: {self.tail()}")
             self.id = line.split()[1]
         return self
 

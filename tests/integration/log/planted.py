@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each case of this folder must be red with the bug that planted.txt names for it.
 
-usage: planted.py MUSTER_MUTANTS DISK_SHIM MUSTERCTL [PART OF A LINE]    (prints TAP)
+usage: planted.py MUSTER_LOG_MUTANTS DISK_SHIM MUSTERCTL [PART OF A LINE]    (prints TAP)
 """
 import os
 import subprocess

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disks that fill up, fail, lie or are gone; and a life that ends at any call to the disk.
 
-usage: test_log_disk.py MUSTER DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
+usage: test_log_disk.py MUSTER_LOG DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
 import glob
 import os

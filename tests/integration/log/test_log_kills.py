@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replicas are killed, paused, restarted and starved under load.
 
-usage: test_log_kills.py MUSTER DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
+usage: test_log_kills.py MUSTER_LOG DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
 import os
 import random

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members come, go and move under load; TLS between replicas; strangers on the Raft port.
 
-usage: test_log_members.py MUSTER DISK_SHIM MUSTERCTL [PART OF A CASE'S NAME] [--long]    (prints TAP)
+usage: test_log_members.py MUSTER_LOG DISK_SHIM MUSTERCTL [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
 import os
 import random

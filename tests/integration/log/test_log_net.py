@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replicas on hosts of their own (network namespaces), and networks that break.
 
-usage: test_log_net.py MUSTER DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
+usage: test_log_net.py MUSTER_LOG DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
 import random
 

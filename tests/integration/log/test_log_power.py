@@ -6,7 +6,7 @@ A life of the cluster is recorded call by call (disk_journal.h). Then, for chose
 made what a power cut at that step could have left (power.py), the replicas started on them, and everything
 that a client had heard before that moment is demanded of them.
 
-usage: test_log_power.py MUSTER DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
+usage: test_log_power.py MUSTER_LOG DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
 import copy
 import os
@@ -121,7 +121,7 @@ class Life:
             node.start(wait=False)
         for node in self.cluster.nodes.values():
             line = node.process.stdout.readline().decode()
-            check(line.startswith("log-node "), f"replica {node.number} did not start: {node.tail()}")
+            check(line.startswith("node "), f"replica {node.number} did not start: {node.tail()}")
 
     def leader(self):
         """Heard is only the term of one who says that it leads in it: any other may never have come to a disk."""

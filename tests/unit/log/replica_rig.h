@@ -3,14 +3,14 @@
  * clients whose every answer is written down. */
 #ifndef TESTS_UNIT_LOG_REPLICA_RIG_H
 #define TESTS_UNIT_LOG_REPLICA_RIG_H
-#include "mutants/mutant.h"
 #include "io/real.h"
 #include "lib/test.h"
 #include "log/datadir.h"
 #include "log/log.h"
-#include "log/trial.h"
+#include "mutants/mutant.h"
 #include "sim/sim.h"
 #include "sim/sim_link.h"
+#include "trial/trial.h"
 
 enum {
     RIG_NODES = 5,

@@ -2,9 +2,9 @@
 /* Each rule of membership as it is, and with its mutant, removed. */
 #include <stdio.h>
 
-#include "mutants/mutant.h"
 #include "lib/test.h"
 #include "log/members.h"
+#include "mutants/mutant.h"
 
 /* Three voters, all sound, a learner that has caught up; replica 1 leads. */
 static struct members members;

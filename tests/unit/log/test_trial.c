@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "log/trial.h"
+#include "trial/trial.h"
 
 #include <stdlib.h>
 #include <string.h>

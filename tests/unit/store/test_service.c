@@ -7,12 +7,12 @@
 
 #include "lib/test.h"
 #include "log/datadir.h"
-#include "log/trial.h"
 #include "rpc/client.h"
 #include "sim/sim.h"
 #include "sim/sim_link.h"
 #include "store/hub.h"
 #include "store/service_internal.h"
+#include "trial/trial.h"
 #include "wire/message.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 

@@ -8,9 +8,9 @@
 #include "lib/test.h"
 #include "log/datadir.h"
 #include "log/log.h"
-#include "log/trial.h"
 #include "sim/sim.h"
 #include "sim/sim_link.h"
+#include "trial/trial.h"
 
 enum { REPLICAS_MAX = 5, REPLICAS_KEYS = 512, REPLICAS_VALUE = 300, REPLICAS_FILL = 32768 };
 struct replicas;

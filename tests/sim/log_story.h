@@ -14,13 +14,13 @@
  *   6. no replica finds its own disk or state damaged, for nobody damaged it.
  * And after everything was healed (scenario.c): a leader, commits, all members level with it, lost
  * identities gone, the size changed once more, and commits again. */
-#ifndef SIM_LOG_STORY_H
-#define SIM_LOG_STORY_H
+#ifndef TESTS_SIM_LOG_STORY_H
+#define TESTS_SIM_LOG_STORY_H
 #include "base/map.h"
 #include "log/datadir.h"
 #include "log/log.h"
-#include "log/trial.h"
 #include "sim/scenario.h"
+#include "trial/trial.h"
 
 enum {
     LOG_HOSTS = 7,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The world of the replicated log: what is drawn per seed, and what progress means. See story.h. */
+/* The world of the replicated log: what is drawn per seed, and what progress means. See log_story.h. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim/log/story.h"
+#include "log_story.h"
 
 enum {
     FAULTS_MS = 12000, /* drawn: short worlds are many, long ones go deep */

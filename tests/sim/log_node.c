@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "log_story.h"
 #include "obs/metrics.h"
-#include "sim/log/story.h"
 
 enum { ATTEMPTS_AT_ONCE = 32, VALUE_MAX = 24 << 10 };
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/log/story.h"
+#include "log_story.h"
 
 static struct log_host *host_of(struct log_story *story, uint64_t id)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster log-node: one replica of the replicated log, with registers to try it by hand. */
-#include "muster/log_node.h"
+/* muster-log node: one replica of the replicated log, with registers to try it by hand. */
+#include "log_node.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -10,10 +10,8 @@
 #include <unistd.h>
 
 #include "common/program.h"
-#include "common/tables.h"
 #include "io/signals.h"
 #include "io/tls.h"
-#include "muster/commands.h"
 
 enum { KEYS_MAX = 4 << 20 };
 
@@ -226,8 +224,8 @@ static int run_log_node(void *context, const struct command_call *call)
         exit_code = program_fail(call, err, &note);
     } else {
         status = replica_status(run.node.replica);
-        printf("log-node %016" PRIx64 " cluster %016" PRIx64 " raft %s client %s pid %d\n",
-               status.id, status.cluster_id, replica_address(run.node.replica),
+        printf("node %016" PRIx64 " cluster %016" PRIx64 " raft %s client %s pid %d\n", status.id,
+               status.cluster_id, replica_address(run.node.replica),
                listener_address(run.node.listener), (int)getpid());
         fflush(stdout);
         real_io_run(run.node.real);
@@ -238,15 +236,79 @@ static int run_log_node(void *context, const struct command_call *call)
     return exit_code;
 }
 
+/* -- options -- */
+
+#define TEXT(option, shows, about)                                                                 \
+    {                                                                                              \
+        .name = option, .kind = OPTION_STRING, .placeholder = shows, .help = about                 \
+    }
+#define ADDRESS(option, otherwise, about)                                                          \
+    {                                                                                              \
+        .name = option, .kind = OPTION_ADDRESS, .fallback = otherwise, .help = about               \
+    }
+#define NUMBER(option, sort, otherwise, least, about)                                              \
+    {                                                                                              \
+        .name = option, .kind = sort, .fallback = otherwise, .min = least, .help = about           \
+    }
+static const struct option options[] = {
+    {.name = "data-dir",
+     .kind = OPTION_STRING,
+     .fallback = "muster-log",
+     .placeholder = "DIR",
+     .help = "where log, snapshots and identity are kept; made when it is not there"},
+    ADDRESS("listen", "127.0.0.1:7791", "the Raft port, for the other replicas"),
+    {.name = "address",
+     .kind = OPTION_ADDRESS,
+     .example = "node1.example:7791",
+     .help = "how the others reach it; without it, as it listens"},
+    ADDRESS("client-listen", "127.0.0.1:7792",
+            "where requests in text are answered; loopback, for there is no identity here"),
+    {.name = "name",
+     .kind = OPTION_STRING,
+     .fallback = "",
+     .placeholder = "NAME",
+     .help = "the node's name, a label; under TLS the one its certificate is for"},
+    {.name = "join",
+     .kind = OPTION_BOOL,
+     .flags = OPTION_FLAG_ONLY,
+     .help = "make a new data directory for a replica that waits to be added to a cluster"},
+    {.name = "founders",
+     .kind = OPTION_LIST,
+     .placeholder = "ID=ADDRESS,...",
+     .example = "1=127.0.0.1:7791,2=127.0.0.1:7801,3=127.0.0.1:7811",
+     .help = "make a new data directory of a cluster these found together; the same list, and the "
+             "same --cluster, on each"},
+    TEXT("id", "HEX", "identity of a new data directory; without it, drawn"),
+    TEXT("cluster", "HEX", "cluster of a new data directory; needed with several founders"),
+    NUMBER("election", OPTION_DURATION, "250ms", 10, "how long a leader may be silent, at least"),
+    NUMBER("heartbeat", OPTION_DURATION, "50ms", 1, "how often a leader speaks"),
+    NUMBER("timing-scale", OPTION_U64, "100", 10, "multiplies every time of the log, in per cent"),
+    NUMBER("snapshot-entries", OPTION_U64, "1024", 1, "entries between two snapshots"),
+    NUMBER("snapshot-every", OPTION_DURATION, "30s", 10,
+           "how often it is looked whether one is due"),
+    NUMBER("trailing-entries", OPTION_U64, "4096", 1, "entries kept behind a snapshot"),
+    NUMBER("segment-size", OPTION_SIZE, "64MiB", 1048576, "size of one file of the log"),
+    {.name = "disk-reserve",
+     .kind = OPTION_SIZE,
+     .fallback = "0",
+     .help = "free space below which proposals are refused; 0: 256 MiB or a twentieth of the disk"},
+    TEXT("tls.cert-file", "FILE",
+         "certificate of this replica, as `musterctl cert issue replica` makes it; with it, "
+         "replicas speak TLS and show each other who they are"),
+    TEXT("tls.key-file", "FILE", "its key"),
+    TEXT("tls.ca-file", "FILE", "the authority the other replicas' certificates come from"),
+};
+static const struct option_table table = {options, ARRAY_LEN(options)};
+
 static const struct command_example examples[] = {
-    {"muster log-node --data-dir /tmp/a", "a cluster of one; then: nc 127.0.0.1 7792"},
-    {"muster log-node --data-dir /tmp/b --join --listen 127.0.0.1:7801 --client-listen "
+    {"muster-log node --data-dir /tmp/a", "a cluster of one; then: nc 127.0.0.1 7792"},
+    {"muster-log node --data-dir /tmp/b --join --listen 127.0.0.1:7801 --client-listen "
      "127.0.0.1:7802",
      "one that waits to be added: member add ID 127.0.0.1:7801"},
     {NULL, NULL},
 };
 const struct command log_node_command = {
-    .name = "log-node",
+    .name = "node",
     .summary = "one replica of the log, to try it by hand",
     .about =
         "Runs one replica of the replicated log with a small machine of registers, and answers "
@@ -255,7 +317,7 @@ const struct command log_node_command = {
         "tested by itself; services use the same log inside `muster coordinator`.\n"
         "A data directory that is not there is made: a cluster of one, or one of --founders, "
         "or with --join one that waits to be added.",
-    .options = &log_node_table,
+    .options = &table,
     .examples = examples,
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
     .run = run_log_node,

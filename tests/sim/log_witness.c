@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold, checked with every event that tells of it; see story.h. */
+/* What must hold, checked with every event that tells of it; see log_story.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "sim/log/story.h"
+#include "log_story.h"
 
 enum err log_witness_open(struct log_witness *witness)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A state machine to try the log with: named registers that hold a number and a short text, with
- * set, add, compare-and-set and delete. Used by tests, the simulator and `muster log-node`; small
+ * set, add, compare-and-set and delete. Used by tests, the simulator and muster-log; small
  * enough to read in a minute, and with a snapshot that is consistent while apply goes on. */
-#ifndef LOG_TRIAL_H
-#define LOG_TRIAL_H
+#ifndef TESTS_TRIAL_TRIAL_H
+#define TESTS_TRIAL_TRIAL_H
 #include "base/buf.h"
 #include "log/log.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster log-node, inside: one replica with the trial machine, and the text protocol by which
+/* muster-log node, inside: one replica with the trial machine, and the text protocol by which
  * people and test drivers reach it. docs/log.md has the commands. */
-#ifndef MUSTER_LOG_NODE_H
-#define MUSTER_LOG_NODE_H
+#ifndef TESTS_INTEGRATION_LOG_LOG_NODE_H
+#define TESTS_INTEGRATION_LOG_LOG_NODE_H
 #include "io/real.h"
 #include "log/datadir.h"
 #include "log/log.h"
-#include "log/trial.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
+#include "trial/trial.h"
 
 enum {
     LOG_NODE_LINE_MAX = TRIAL_VALUE_MAX + 4096,
@@ -29,6 +29,8 @@ struct log_node {
     enum err stopped;
     struct note stopped_note;
 };
+struct command;
+extern const struct command log_node_command; /* muster-log node */
 /* Listens for drivers. */
 enum err log_node_serve(struct log_node *node, const char *address, struct note *note);
 void log_node_hang_up(struct log_node *node); /* before the replica is closed */

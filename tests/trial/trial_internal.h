@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of the trial machine: what trial.c (registers and commands) and trial_snapshot.c
  * (views and restoring) share. */
-#ifndef LOG_TRIAL_INTERNAL_H
-#define LOG_TRIAL_INTERNAL_H
+#ifndef TESTS_TRIAL_TRIAL_INTERNAL_H
+#define TESTS_TRIAL_TRIAL_INTERNAL_H
 #include "base/list.h"
 #include "base/map.h"
-#include "log/trial.h"
+#include "trial/trial.h"
 
 struct value { /* held by a register and by what stands aside */
     uint32_t holders, len;

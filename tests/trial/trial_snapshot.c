@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "log/trial_internal.h"
+#include "trial/trial_internal.h"
 
 enum { SNAPSHOT_FORMAT = 1, SNAPSHOT_HEAD = 40, REGISTER_HEAD = 24 };
 

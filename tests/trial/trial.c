@@ -4,13 +4,13 @@
  * Command:   u8 op, u8 key length, u16 zero, u32 value length, i64 number, key, value
  * Reply:     u32 err, u32 zero, u64 revision, i64 number
  * All little-endian. */
-#include "log/trial.h"
+#include "trial/trial.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "log/trial_internal.h"
+#include "trial/trial_internal.h"
 
 enum {
     COMMAND_HEAD = 16,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "muster/log_node.h"
+#include "log_node.h"
 
 enum {
     IN_FLIGHT_MAX = 65536,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text protocol of muster log-node: a request a line, an answer a line, in any order; a request
+/* The text protocol of muster-log node: a request a line, an answer a line, in any order; a request
  * may begin with "#TAG ", and its answer then does too. See docs/log.md. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "muster/log_node.h"
+#include "log_node.h"
 
 struct connection {
     struct list link;
