@@ -6,7 +6,6 @@
  *   file:///var/lib/x         every process of this host
  *   etcd://h1:2379,h2:2379    an etcd cluster       k8s://namespace   Lease objects of a cluster
  *   nats://h1:4222/bucket     NATS JetStream KV     muster://h1,h2    muster's own coordinators
- *   trace+URL, fault+URL      the same store, seen or disturbed
  *
  * Three things to know before anything else:
  *   - A claim is a lease. It ends unless renewed; coord_keep() renews it and tells you once when it

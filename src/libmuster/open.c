@@ -4,14 +4,12 @@
 
 #include "prim/answer.h"
 #include "prim/etcd/etcd.h"
-#include "prim/fault.h"
 #include "prim/file/file.h"
 #include "prim/kube/kube.h"
 #include "prim/memory/memory.h"
 #include "prim/native/native.h"
 #include "prim/nats/nats.h"
 #include "prim/store.h"
-#include "prim/trace.h"
 
 static const struct scheme {
     const char *name;
@@ -26,14 +24,6 @@ static const struct scheme {
     {.name = "nats", .open = prim_nats_open},
     {.name = "muster", .open = prim_native_open},
     {.name = NULL},
-};
-
-static const struct {
-    const char *prefix;
-    prim_wrap_fn *wrap;
-} wrappers[] = {
-    {"trace+", prim_trace_wrap},
-    {"fault+", prim_fault_wrap},
 };
 
 static const struct scheme *scheme_of(const char *name)
@@ -55,27 +45,6 @@ static coord_result unknown(const char *name)
                        known);
 }
 
-/* Cuts the prefixes off *text. */
-static coord_result take_prefixes(const char **text, prim_wrap_fn *wraps[])
-{
-    size_t count = 0;
-    for (size_t i = 0; i < ARRAY_LEN(wrappers);) {
-        size_t len = strlen(wrappers[i].prefix);
-        if (strncmp(*text, wrappers[i].prefix, len) != 0) {
-            i++;
-            continue;
-        }
-        if (count == PRIM_WRAPS_MAX) {
-            return prim_answer(COORD_INVALID, COORD_R_URL, "at most %d trace+ and fault+",
-                               PRIM_WRAPS_MAX);
-        }
-        wraps[count++] = wrappers[i].wrap;
-        *text += len;
-        i = 0;
-    }
-    return prim_ok(COORD_R_NONE);
-}
-
 coord_result coord_open(const char *url, const coord_options *options, coord_store **ret_store)
 {
     static const coord_options defaults;
@@ -84,9 +53,7 @@ coord_result coord_open(const char *url, const coord_options *options, coord_sto
     if (url == NULL || ret_store == NULL) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "url and ret_store are needed");
     }
-    coord_result result = take_prefixes(&url, source.wraps);
-    if (result.code != COORD_OK) { return result; }
-    result = prim_url_parse(url, &parsed);
+    coord_result result = prim_url_parse(url, &parsed);
     if (result.code != COORD_OK) { return result; }
     const struct scheme *scheme = scheme_of(parsed.scheme);
     if (options == NULL) { options = &defaults; }

@@ -325,20 +325,6 @@ static coord_store *store_make(const coord_options *options)
     return store;
 }
 
-static coord_result wrap_all(coord_store *store, const struct prim_store_source *source)
-{
-    size_t count = 0;
-    while (source->wraps[count] != NULL) { count++; }
-    while (count > 0) { /* the innermost first */
-        struct prim_backend *outer;
-        coord_result wrapped =
-            source->wraps[--count](source->url, &store->clock, store->backend, &outer);
-        if (wrapped.code != COORD_OK) { return wrapped; }
-        store->backend = outer;
-    }
-    return prim_ok(COORD_R_NONE);
-}
-
 static const char *const scope_names[] = {"any", "process", "mount", "host", "cluster"};
 
 static coord_result check_scope(coord_store *store, int required)
@@ -386,8 +372,7 @@ coord_result prim_store_open(const struct prim_store_source *source, const coord
     };
     result = source->open(&in, &store->backend);
     if (result.code == COORD_OK) {
-        result = wrap_all(store, source);
-        if (result.code == COORD_OK) { result = prim_url_done(source->url); }
+        result = prim_url_done(source->url);
         if (result.code == COORD_OK) { result = check_scope(store, options->require_scope); }
         if (result.code == COORD_OK) {
             store->id = store->backend->ops->id(store->backend);

@@ -49,13 +49,9 @@ struct coord_store {
 };
 
 /* -- opening, for libmuster -- */
-typedef coord_result prim_wrap_fn(struct prim_url *url, const struct prim_clock *clock,
-                                  struct prim_backend *inner, struct prim_backend **ret_backend);
-enum { PRIM_WRAPS_MAX = 4 };
 struct prim_store_source {
     prim_open_fn *open;
-    struct prim_url *url;                    /* all of its parameters must be known to somebody */
-    prim_wrap_fn *wraps[PRIM_WRAPS_MAX + 1]; /* outermost first; ends with NULL */
+    struct prim_url *url; /* all of its parameters must be known to the backend */
 };
 coord_result prim_store_open(const struct prim_store_source *source, const coord_options *options,
                              coord_store **ret_store);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster:// through the Python binding: what only this store promises, with leaders killed and stopped.
 
-usage: test_native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT LIBMUSTER BINDING_DIR    (prints TAP)
+usage: test_native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT LIBMUSTER DISTURBED BINDING_DIR    (prints TAP)
 """
 import os
 import shutil
@@ -11,13 +11,17 @@ import subprocess
 import sys
 import threading
 
-os.environ["LIBMUSTER"], BINDING = os.path.abspath(sys.argv[5]), os.path.abspath(sys.argv[6])
+os.environ["LIBMUSTER"], DISTURBED, BINDING = (os.path.abspath(path) for path in sys.argv[5:8])
 del sys.argv[5:]
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), BINDING]
 import stores  # noqa: E402
 from stores import Client, Cluster, check, grpc, run_cases, wait_for  # noqa: E402
 import muster_coord as m  # noqa: E402
+
+os.environ["LIBMUSTER"] = DISTURBED
+del sys.modules["muster_coord"]
+import muster_coord as disturbed  # noqa: E402
 
 
 class Fleet(Cluster):
@@ -144,11 +148,11 @@ def nothing():
     """a delete of nothing that had to be repeated is NOT_FOUND, not done already"""
     with Fleet() as fleet:
         def lost(what):
-            return m.Store(f"fault+{fleet.url()}?fault_ops=delete&fault_first=1&fault_lose_{what}=1000")
+            return disturbed.Store(f"fault+{fleet.url()}?fault_ops=delete&fault_first=1&fault_lose_{what}=1000")
         with lost("request") as store:
             try:
                 check(False, f"deleted at {store.delete('nothing')}")
-            except m.NotFound:
+            except disturbed.NotFound:
                 pass
         with lost("reply") as store:
             store.create("something")

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "prim/fault.h"
+#include "disturb/fault.h"
 #include "prim/lease.h"
 
 struct fake {

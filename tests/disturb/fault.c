@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/fault.h"
+#include "disturb/fault.h"
 
 #include <stdlib.h>
 #include <time.h>

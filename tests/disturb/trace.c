@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/trace.h"
+#include "disturb/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>

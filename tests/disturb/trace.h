@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A backend that shows what another one is asked and answers: one line of JSON for each call, to
  * the file of ?trace=PATH (appended) or to stderr. Values, owners and lease ids are not written. */
-#ifndef PRIM_TRACE_H
-#define PRIM_TRACE_H
-#include "prim/store.h"
+#ifndef TESTS_DISTURB_TRACE_H
+#define TESTS_DISTURB_TRACE_H
+#include "disturb/disturb.h"
 
-coord_result prim_trace_wrap(struct prim_url *url, const struct prim_clock *clock,
-                             struct prim_backend *inner, struct prim_backend **ret_backend);
+disturb_wrap_fn prim_trace_wrap;
 #endif

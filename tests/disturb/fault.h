@@ -14,9 +14,9 @@
  *   fault_seed=N              the same draws again
  *
  * Starving a keeper is fault_ops=renew with a delay. Tests change the rules while it runs. */
-#ifndef PRIM_FAULT_H
-#define PRIM_FAULT_H
-#include "prim/store.h"
+#ifndef TESTS_DISTURB_FAULT_H
+#define TESTS_DISTURB_FAULT_H
+#include "disturb/disturb.h"
 
 enum fault_op {
     FAULT_CREATE,
@@ -40,8 +40,7 @@ struct fault_rules {
     int64_t
         deaf; /* not 0: guards are not passed on; as it was made, prim_fault_set changes it not */
 };
-coord_result prim_fault_wrap(struct prim_url *url, const struct prim_clock *clock,
-                             struct prim_backend *inner, struct prim_backend **ret_backend);
+disturb_wrap_fn prim_fault_wrap;
 /* NULL: no memory; `inner` stays the caller's then. */
 struct prim_backend *prim_fault_make(struct prim_backend *inner, const struct prim_clock *clock,
                                      const struct fault_rules *rules, uint64_t seed);
