@@ -99,7 +99,7 @@ enum coord_reason {
     COORD_R_SERVER = 61,      /* its version or configuration */
     COORD_R_FILE_SYSTEM = 62, /* its type, or a probe failed */
     COORD_R_SCOPE = 63,       /* require_scope is wider than the store's */
-    COORD_R_BACKEND = 64,     /* not built into this library, or not served by this server */
+    COORD_R_BACKEND = 64,     /* its library is not installed, or the server does not serve it */
     /* UNAVAILABLE */
     COORD_R_TIMEOUT = 70,
     COORD_R_CONNECTION = 71,

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which store a URL names. The only place that knows them all. */
+/* Which store a URL names. The only place that knows them all. Any thread.
+ *
+ * mem: and file: are part of the library; the other stores are found on first use
+ * (store_library.h). */
 #include <stdio.h>
 
+#include "libmuster/store_library.h"
 #include "prim/answer.h"
-#include "prim/etcd/etcd.h"
 #include "prim/file/file.h"
-#include "prim/kube/kube.h"
 #include "prim/memory/memory.h"
-#include "prim/native/native.h"
-#include "prim/nats/nats.h"
 #include "prim/store.h"
 
 static const struct scheme {
     const char *name;
-    prim_open_fn *open;
-    bool any_clock; /* takes coord_options.now */
+    prim_open_fn *open;           /* or: */
+    const char *library, *opener; /* for store_library_opener */
+    bool any_clock;               /* takes coord_options.now */
 } schemes[] = {
     {.name = "mem", .open = prim_memory_open, .any_clock = true},
     {.name = "file", .open = prim_file_open},
-    {.name = "etcd", .open = prim_etcd_open},
-    {.name = "etcds", .open = prim_etcd_open},
-    {.name = "k8s", .open = prim_kube_open},
-    {.name = "nats", .open = prim_nats_open},
-    {.name = "muster", .open = prim_native_open},
+    {.name = "etcd", .library = "grpc", .opener = "prim_etcd_open"},
+    {.name = "etcds", .library = "grpc", .opener = "prim_etcd_open"},
+    {.name = "k8s", .library = "kube", .opener = "prim_kube_open"},
+    {.name = "nats", .library = "nats", .opener = "prim_nats_open"},
+    {.name = "muster", .library = "grpc", .opener = "prim_native_open"},
     {.name = NULL},
 };
 
@@ -65,7 +66,10 @@ coord_result coord_open(const char *url, const coord_options *options, coord_sto
                         "a clock of one's own is for mem: only; %s has the system's", scheme->name);
     } else {
         source.open = scheme->open;
-        result = prim_store_open(&source, options, ret_store);
+        if (source.open == NULL) {
+            result = store_library_opener(scheme->library, scheme->opener, &source.open);
+        }
+        if (result.code == COORD_OK) { result = prim_store_open(&source, options, ret_store); }
     }
     prim_url_deinit(&parsed);
     return result;
