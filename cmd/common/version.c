@@ -14,6 +14,17 @@
 enum { RAFT_VERSION_SIMULATED = 2201 }; /* 0.22.1 */
 static_assert(RAFT_VERSION_NUMBER == RAFT_VERSION_SIMULATED, "built against another libraft");
 
+/* Debian's shared library does not export raft_version_number(): there the package's dependency on
+ * libraft0 keeps the version (docs/adr/0007). */
+static int loaded_raft(void)
+{
+#ifdef MUSTER_SHARED_LIBRARIES
+    return RAFT_VERSION_NUMBER;
+#else
+    return raft_version_number();
+#endif
+}
+
 const char *version_number(void)
 {
     return MUSTER_VERSION;
@@ -46,7 +57,7 @@ enum err version_print(const char *program, struct buf *into)
     if (!err)
         err = buf_appendf(into, "jansson %s\nnghttp2 %s\nprotobuf-c %s\n", jansson_version_str(),
                           nghttp2_version(0)->version_str, protobuf_c_version());
-    return err ? err : print_raft(raft_version_number(), into);
+    return err ? err : print_raft(loaded_raft(), into);
 }
 
 enum err version_check_raft(int loaded, struct note *note)
@@ -61,5 +72,5 @@ enum err version_check_raft(int loaded, struct note *note)
 
 enum err version_check_engines(struct note *note)
 {
-    return version_check_raft(raft_version_number(), note);
+    return version_check_raft(loaded_raft(), note);
 }

@@ -15,7 +15,6 @@
 #define LOG_ENGINE_H
 #include <raft.h>
 
-#include "base/note.h"
 #include "base/time.h"
 #include "log/entry.h"
 #include "log/log.h"
@@ -75,9 +74,8 @@ struct engine_effects {
     size_t message_count;
 };
 
-/* ERR_VERSION when the library is not 0.22.1, ERR_NOMEM. */
-enum err engine_open(const struct engine_options *options, struct engine **ret_engine,
-                     struct note *note);
+/* ERR_NOMEM. */
+enum err engine_open(const struct engine_options *options, struct engine **ret_engine);
 void engine_close(struct engine *engine); /* NULL is fine */
 
 /* -- events. `now` never runs back. ERR_NOMEM, ERR_INTERNAL and ERR_CORRUPT (a peer's log differs

@@ -523,7 +523,7 @@ static enum err open_peers(struct replica *replica, const struct replica_options
         &replica->peers, note);
 }
 
-static enum err open_engine(struct replica *replica, struct note *note)
+static enum err open_engine(struct replica *replica)
 {
     return engine_open(
         &(struct engine_options){
@@ -534,7 +534,7 @@ static enum err open_engine(struct replica *replica, struct note *note)
             .in_flight_entries = replica->limits.in_flight_entries,
             .seed = (uint32_t)entropy_u64(replica->io->entropy),
         },
-        &replica->engine, note);
+        &replica->engine);
 }
 
 static enum err open_parts(struct replica *replica, const struct replica_options *options,
@@ -561,7 +561,7 @@ static enum err open_parts(struct replica *replica, const struct replica_options
     /* Before the peers' own hook: what a turn produced leaves in the same turn. */
     turn_hook_add(replica->io->loop, &replica->hook, pump);
     err = open_peers(replica, options, note);
-    if (!err) err = open_engine(replica, note);
+    if (!err) err = open_engine(replica);
     if (!err) err = begin_engine(replica, note);
     return err;
 }

@@ -49,7 +49,7 @@ static struct engine *open_engine(uint64_t id)
                                               .heartbeat_ms = 20,
                                               .in_flight_entries = 4,
                                               .seed = 1},
-                     &engine, NULL) == ERR_OK);
+                     &engine) == ERR_OK);
     return engine;
 }
 

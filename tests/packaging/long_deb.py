@@ -11,6 +11,7 @@ from chroots import Chroot, needed_or_skip
 from tap import judge, ok, run
 
 SOURCE = os.path.abspath(sys.argv[1])
+PACKAGES = {"muster", "muster-sim", "libmuster1", "libmuster1-grpc", "libmuster1-kube", "libmuster1-nats", "libmuster-dev"}
 OUTPUT = os.path.join(SOURCE, "build/packaging/deb")
 needed_or_skip("debootstrap", "lintian", "dh", "dpkg-buildpackage", "unshare")
 
@@ -19,10 +20,19 @@ def packages():
     return sorted(glob.glob(OUTPUT + "/*.deb"))
 
 
+def depends(name):
+    return run(["dpkg-deb", "--field", next(path for path in packages() if f"/{name}_" in path), "Depends"]).stdout.strip()
+
+
 def built():
     done = run([os.path.join(SOURCE, "scripts/deb"), OUTPUT], timeout=3600)
     names = {os.path.basename(path).split("_")[0] for path in packages()}
-    ok(done.returncode == 0 and {"muster", "muster-sim", "libmuster1", "libmuster-dev"} <= names, "scripts/deb", done.stdout)
+    ok(done.returncode == 0 and PACKAGES <= names, "scripts/deb", done.stdout)
+    shared = ("libnghttp2-14", "libprotobuf-c1", "libraft0 (>= 0.22.1)", "libraft0 (<< 0.22.2~)")
+    ok(all(one in depends("muster") for one in shared), "muster loads Debian's nghttp2, protobuf-c and raft 0.22.1",
+       depends("muster"))
+    ok({one.split()[0] for one in depends("libmuster1").split(", ")} == {"libc6", "libssl3"},
+       "libmuster1 needs libc and OpenSSL", depends("libmuster1"))
     done = run(["lintian", "--allow-root", "--fail-on", "error", "--no-tag-display-limit", *packages()])
     worse = [line for line in done.stdout.splitlines() if line.startswith("E:")]
     said = [line for line in done.stdout.splitlines() if line.startswith("W:")]
@@ -34,8 +44,9 @@ def installs():
     with Chroot(SOURCE, "deb-root") as system:
         files = [path for path in packages() if "-dbgsym_" not in path]
         run(["cp", *files, system.path("/tmp")])
+        run(["cp", *glob.glob("/etc/apt/sources.list.d/muster-backports.*"), system.path("/etc/apt/sources.list.d")])
         code, said = system.run("apt-get -q update && apt-get -q -y install --no-install-recommends /tmp/*.deb")
-        if not ok(code == 0, "apt-get install of the packages on a bare Debian", said[-3000:]):
+        if not ok(code == 0, "apt-get install of the packages on a bare Debian with libraft0's suite", said[-3000:]):
             return
         code, said = system.run("muster --version")
         ok(code == 0 and said.startswith("muster "), "muster --version", said)
@@ -57,7 +68,7 @@ def installs():
         ok("enabled" not in said.split(), "no unit was enabled", said)
         starts(system)
         changes(system)
-        code, said = system.run("apt-get -q -y purge muster muster-sim libmuster1 libmuster-dev && ! command -v muster && ! test -e "
+        code, said = system.run("apt-get -q -y purge muster muster-sim libmuster-dev libmuster1* && ! command -v muster && ! test -e "
                                 "/etc/muster/coordinator.toml && test -d /var/lib/muster")
         ok(code == 0, "purged: programs and configuration are gone, data are not", said)
 

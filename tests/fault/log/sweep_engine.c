@@ -120,7 +120,7 @@ static bool sweep_holds(void)
     FAULT_SWEEP_ALLOC(k)
     {
         struct engine *engine = NULL;
-        enum err err = engine_open(&options, &engine, NULL);
+        enum err err = engine_open(&options, &engine);
 
         if (!err) err = live(engine);
         engine_close(engine);

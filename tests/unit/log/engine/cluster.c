@@ -425,11 +425,10 @@ void cluster_start(struct cluster *cluster, uint64_t id)
     struct engine_start start = {.term = node->term, .vote = node->vote};
     struct engine_effects effects;
     struct entry *entries = NULL;
-    struct note note;
     enum err err;
 
     assert(!node->engine);
-    if (engine_open(&options, &node->engine, &note)) abort();
+    if (engine_open(&options, &node->engine)) abort();
     node->used = true;
     node->stopped = ERR_OK;
     node->installing = node->was_leader = false;

@@ -342,7 +342,7 @@ static enum err begin(const struct engine_start *start)
     struct engine *engine;
     enum err err;
 
-    CHECK_OK("opens", engine_open(&options, &engine, NULL));
+    CHECK_OK("opens", engine_open(&options, &engine));
     err = engine_begin(engine, (mono_time){5}, start, &effects);
     engine_close(engine);
     return err;
