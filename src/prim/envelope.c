@@ -18,7 +18,6 @@ enum {
     AT_VALUE_LEN = 72,
     AT_CRC = 76,
     FLAGS_KNOWN = ENVELOPE_LEASED | ENVELOPE_TOMBSTONE | ENVELOPE_SLOT | ENVELOPE_GROUP,
-    GROUP_VALUE = 12,
 };
 static const char magic[4] = {'C', 'R', 'D', '1'};
 static_assert(AT_CRC + 4 == ENVELOPE_HEADER, "the checksum is the last field of the header");
@@ -36,7 +35,7 @@ enum err envelope_encode(const struct envelope *envelope, struct buf *out)
     char *at;
     assert(owner.len <= UINT16_MAX && value.len <= UINT32_MAX);
     assert((envelope->flags & ~(uint32_t)FLAGS_KNOWN) == 0 && envelope->ttl_ms >= 0);
-    assert(!(envelope->flags & ENVELOPE_GROUP) || value.len == GROUP_VALUE);
+    assert(!(envelope->flags & ENVELOPE_GROUP) || value.len == ENVELOPE_GROUP_VALUE);
     enum err err = buf_reserve(out, len, &at);
     if (err) { return err; }
     memcpy(at, magic, sizeof magic);
@@ -82,9 +81,26 @@ enum err envelope_decode(struct str bytes, struct envelope *ret_envelope)
     }
     /* A whole one with a flag of tomorrow is not ours to interpret: never read as a value. */
     if ((envelope.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || envelope.ttl_ms < 0 ||
-        ((envelope.flags & ENVELOPE_GROUP) && value_len != GROUP_VALUE)) {
+        ((envelope.flags & ENVELOPE_GROUP) && value_len != ENVELOPE_GROUP_VALUE)) {
         return ERR_CORRUPT;
     }
     *ret_envelope = envelope;
+    return ERR_OK;
+}
+
+void envelope_group_value(uint32_t slot_count, char value[ENVELOPE_GROUP_VALUE])
+{
+    store_le32(value, slot_count);
+    store_le64(value + 4, 0);
+}
+
+enum err envelope_group_read(uint32_t flags, struct str value, uint32_t *ret_slot_count)
+{
+    uint32_t count;
+
+    if (!(flags & ENVELOPE_GROUP) || value.len != ENVELOPE_GROUP_VALUE) return ERR_CORRUPT;
+    count = load_le32(value.at);
+    if (count == 0 || count > PRIM_SLOTS_MAX) return ERR_CORRUPT;
+    *ret_slot_count = count;
     return ERR_OK;
 }

@@ -15,6 +15,7 @@ enum {
     ENVELOPE_SLOT = 4,
     ENVELOPE_GROUP = 8, /* the value is the slot count, 4 bytes, then cooldown_ms, 8 bytes */
     ENVELOPE_HEADER = 80,
+    ENVELOPE_GROUP_VALUE = 12,
 };
 struct envelope {
     uint32_t flags;
@@ -28,4 +29,8 @@ struct envelope {
 enum err envelope_encode(const struct envelope *envelope, struct buf *out); /* appends; ERR_NOMEM */
 /* ERR_CORRUPT: not one of ours, or damaged. The strings point into `bytes`. */
 enum err envelope_decode(struct str bytes, struct envelope *ret_envelope);
+/* The value of a group record without a cooldown. */
+void envelope_group_value(uint32_t slot_count, char value[ENVELOPE_GROUP_VALUE]);
+/* ERR_CORRUPT: the entry with these flags and this value is no group record. */
+enum err envelope_group_read(uint32_t flags, struct str value, uint32_t *ret_slot_count);
 #endif

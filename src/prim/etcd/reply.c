@@ -68,17 +68,6 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
     return ERR_OK;
 }
 
-enum err etcd_group_read(const struct etcd_entry *entry, uint32_t *ret_slot_count)
-{
-    uint32_t count = 0;
-
-    if (!(entry->flags & ENVELOPE_GROUP) || entry->value.len < 4) return ERR_CORRUPT;
-    for (size_t i = 4; i-- > 0;) count = count << 8 | (uint8_t)entry->value.at[i];
-    if (count == 0 || count > 1024) return ERR_CORRUPT;
-    *ret_slot_count = count;
-    return ERR_OK;
-}
-
 /* -- failures -- */
 
 bool etcd_says(const struct courier_op *op, enum grpc_status status, const char *part)

@@ -45,8 +45,6 @@ struct etcd_entry {
 /* ERR_CORRUPT: not an entry of ours, or numbers that cannot be. */
 enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue *kv,
                          struct etcd_entry *ret_entry);
-/* Of a group record. ERR_CORRUPT. */
-enum err etcd_group_read(const struct etcd_entry *entry, uint32_t *ret_slot_count);
 
 /* An op that did not end well. `writes`: doubt is worth saying. */
 coord_result etcd_failure(const struct courier_op *op, bool writes);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "prim/etcd/internal.h"
+#include "prim/group.h"
 
 enum { ROUNDS_MORE = 8 };
 
@@ -76,7 +77,8 @@ static coord_result picture_read(struct etcd_backend *b, const struct names *nam
     if (found < 0 || !slots || slots->more) return etcd_corrupt("the group's record is none");
     p->exists = found == 1;
     p->live = 0;
-    if (p->exists && etcd_group_read(&entry, &p->slot_count))
+    p->slot_count = 0;
+    if (p->exists && envelope_group_read(entry.flags, entry.value, &p->slot_count))
         return etcd_corrupt("the group's record is none");
     if (p->exists) {
         p->group_revision = entry.revision;
@@ -118,28 +120,6 @@ static const struct slot *slot_at(const struct picture *p, uint32_t number)
     return NULL;
 }
 
-static const struct slot *slot_by_owner(const struct picture *p, struct str owner)
-{
-    for (size_t i = 0; i < p->live; i++)
-        if (str_equal(p->slots[i].entry.owner, owner)) return &p->slots[i];
-    return NULL;
-}
-
-static const struct slot *slot_by_request(const struct picture *p, const coord_id *request_id)
-{
-    for (size_t i = 0; i < p->live; i++)
-        if (prim_id_equal(&p->slots[i].entry.request_id, request_id)) return &p->slots[i];
-    return NULL;
-}
-
-/* After a shrink: until they are gone nobody is let in. */
-static bool has_left_over(const struct picture *p)
-{
-    for (size_t i = 0; i < p->live; i++)
-        if (p->slots[i].number >= p->slot_count) return true;
-    return false;
-}
-
 /* -- acquire -- */
 
 struct search {
@@ -155,29 +135,21 @@ struct search {
     int64_t taken_from; /* the lease a failed takeover saw; 0: none was tried */
 };
 
-static bool choose(const struct search *s, uint32_t *ret_slot)
+static enum prim_group_choice choose(const struct search *s, uint32_t *ret_slot)
 {
     const struct picture *p = &s->picture;
-    uint32_t free_count = 0, nth;
+    struct prim_group group;
+    uint32_t spread = 0;
 
-    if (s->in->prefer_slot < p->slot_count && !slot_at(p, s->in->prefer_slot)) {
-        *ret_slot = s->in->prefer_slot;
-        return true;
-    }
-    for (uint32_t i = 0; i < p->slot_count; i++)
-        if (!slot_at(p, i)) free_count++;
-    if (free_count == 0) return false;
-    nth = 0;
+    prim_group_begin(&group, s->call, s->in, p->slot_count);
+    for (size_t i = 0; i < p->live; i++)
+        prim_group_held(&group, p->slots[i].number, &p->slots[i].entry.request_id,
+                        p->slots[i].entry.owner, -1);
     if (s->contended && !s->doubted) {
         coord_id random = prim_id_random();
-        nth = (uint32_t)(random.b[0] | random.b[1] << 8) % free_count;
+        spread = (uint32_t)(random.b[0] | random.b[1] << 8);
     }
-    for (uint32_t i = 0; i < p->slot_count; i++) {
-        if (slot_at(p, i) || nth-- > 0) continue;
-        *ret_slot = i;
-        return true;
-    }
-    return false;
+    return prim_group_choose(&group, spread, ret_slot);
 }
 
 static coord_result full(const struct search *s)
@@ -219,12 +191,12 @@ static coord_result replayed(struct search *s, const struct slot *slot)
 
 static enum err count_value(struct search *s, uint32_t slot_count, struct buf *out)
 {
-    char bytes[12] = {(char)slot_count, (char)(slot_count >> 8), (char)(slot_count >> 16),
-                      (char)(slot_count >> 24)};
+    char bytes[ENVELOPE_GROUP_VALUE];
     const struct envelope envelope = {.flags = ENVELOPE_GROUP,
                                       .request_id = s->call->request_id,
                                       .value = str_of(bytes, sizeof bytes)};
 
+    envelope_group_value(slot_count, bytes);
     return etcd_value(s->b, &envelope, out);
 }
 
@@ -333,12 +305,13 @@ static coord_result transact(struct search *s, uint32_t number, const struct slo
 static coord_result look_again(struct search *s, coord_result unclear)
 {
     coord_result result;
+    uint32_t number;
 
     s->doubted = true;
     arena_deinit(&s->picture.arena);
     result = picture_take(s->b, s->call, &s->names, &s->picture);
     if (result.code != COORD_OK) return unclear;
-    if (slot_by_request(&s->picture, &s->call->request_id)) return prim_ok(COORD_R_NONE);
+    if (choose(s, &number) == PRIM_GROUP_REPLAY) return prim_ok(COORD_R_NONE);
     if (unclear.reason == COORD_R_QUOTA) unclear.flags = 0;
     return unclear;
 }
@@ -346,47 +319,37 @@ static coord_result look_again(struct search *s, coord_result unclear)
 /* True: *ret_result is the answer. False: the picture is new, go on. */
 static bool round_of(struct search *s, coord_result *ret_result)
 {
-    const struct picture *p = &s->picture;
-    const struct slot *own = slot_by_request(p, &s->call->request_id);
-    const struct slot *same;
-    uint32_t number = 0;
+    uint32_t number;
+    enum prim_group_choice choice = choose(s, &number);
+    const struct slot *holder = slot_at(&s->picture, number);
     bool done;
 
-    assert(p->slots || p->live == 0);
-    if (own) {
-        *ret_result = replayed(s, own);
-        return true;
-    }
-    if (!p->exists && s->in->flags & COORD_NO_CREATE) {
+    /* Two restarted at once: the other was first. */
+    if (choice == PRIM_GROUP_TAKEOVER && s->taken_from && holder->entry.lease != s->taken_from)
+        choice = PRIM_GROUP_ALREADY;
+    switch (choice) {
+    case PRIM_GROUP_REPLAY: *ret_result = replayed(s, holder); return true;
+    case PRIM_GROUP_ABSENT:
         *ret_result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "%.*s: no such group",
                                   STR_ARG(s->in->group));
         return true;
-    }
-    if (!p->exists) {
+    case PRIM_GROUP_CREATE:
         *ret_result = write_group(s, 0, s->in->slot_count, &done);
         if (ret_result->reason == COORD_R_QUOTA) ret_result->flags = 0; /* no claim by itself */
         return ret_result->code != COORD_OK;
-    }
-    if (p->slot_count != s->in->slot_count) {
-        *ret_result = wrong_count(s);
+    case PRIM_GROUP_CONFLICT: *ret_result = wrong_count(s); return true;
+    case PRIM_GROUP_ALREADY:
+        *ret_result = with_slot(
+            etcd_in_the_way(COORD_EXISTS, COORD_R_ALREADY_HOLDER, &holder->entry), s, number);
         return true;
-    }
-    same = slot_by_owner(p, s->in->owner);
-    if (same && (!(s->in->flags & COORD_TAKEOVER_SAME_OWNER) ||
-                 (s->taken_from && same->entry.lease != s->taken_from))) {
-        /* Two restarted at once: the other was first. */
-        *ret_result = with_slot(etcd_in_the_way(COORD_EXISTS, COORD_R_ALREADY_HOLDER, &same->entry),
-                                s, same->number);
-        return true;
-    }
-    if (!same && (has_left_over(p) || !choose(s, &number))) {
-        *ret_result = full(s);
-        return true;
+    case PRIM_GROUP_FULL: *ret_result = full(s); return true;
+    case PRIM_GROUP_TAKEOVER:
+    case PRIM_GROUP_TAKE: break;
     }
     *ret_result = need_lease(s);
     if (ret_result->code != COORD_OK) return true;
-    if (same) s->taken_from = same->entry.lease;
-    *ret_result = transact(s, same ? same->number : number, same, &done);
+    if (holder) s->taken_from = holder->entry.lease;
+    *ret_result = transact(s, number, holder, &done);
     if (ret_result->code != COORD_OK && ret_result->flags & COORD_F_MAYBE_APPLIED)
         *ret_result = look_again(s, *ret_result);
     s->contended = true;

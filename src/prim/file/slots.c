@@ -2,10 +2,12 @@
 #include "prim/file/slots.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "prim/file/hooks.h"
 #include "prim/file/lease_file.h"
 #include "prim/file/write.h"
+#include "prim/group.h"
 
 /* One call on a group, with its bucket to itself. */
 struct group_op {
@@ -136,29 +138,26 @@ static int64_t rests_until(const struct group_op *op, const struct slot_look *lo
 
 /* What a walk over all slots found. */
 struct survey {
-    uint32_t live;          /* leases that count */
-    bool above;             /* one of them is left over from before a shrink */
-    uint32_t lowest;        /* free slot, or COORD_NO_SLOT */
-    bool preferred_is_free; /* the slot that was asked for */
-    uint32_t mine, replay;  /* slot of the same owner, of the same request; or COORD_NO_SLOT */
-    int64_t next_ns;        /* when a slot may become free; INT64_MAX unknown */
-    struct head replayed;   /* no strings */
-    coord_result holder;    /* of who is in the way: the first to end */
+    struct prim_group group;
+    struct head replayed; /* of group.replay; no strings */
+    coord_result holder;  /* of who is in the way: the first to end */
 };
 
-static void survey_live(struct group_op *op, const struct prim_acquire *in, uint32_t slot,
-                        const struct slot_look *look, struct survey *survey)
+static int64_t left_ms(const struct group_op *op, int64_t until_ns)
+{
+    int64_t now = file_now(op->store);
+    return until_ns > now ? (until_ns - now) / NS_IN_MS : 0;
+}
+
+static void survey_live(struct group_op *op, uint32_t slot, const struct slot_look *look,
+                        struct survey *survey)
 {
     const struct head *head = &look->file.head;
-    survey->live++;
-    if (slot >= op->value.slot_count) { survey->above = true; }
-    if (prim_id_equal(&head->request_id, &op->call->request_id)) {
-        survey->replay = slot;
-        survey->replayed = *head;
-    }
-    if (str_equal(head->owner, in->owner)) { survey->mine = slot; }
-    if (look->verdict.deadline_ns < survey->next_ns) {
-        survey->next_ns = look->verdict.deadline_ns;
+    int64_t next_ms = survey->group.next_ms;
+    prim_group_held(&survey->group, slot, &head->request_id, head->owner,
+                    left_ms(op, look->verdict.deadline_ns));
+    if (survey->group.replay == slot) { survey->replayed = *head; }
+    if (survey->group.next_ms != next_ms) {
         answer_holder(op->store, &survey->holder, head, &look->verdict);
     }
 }
@@ -168,22 +167,16 @@ static coord_result survey_group(struct group_op *op, const struct prim_acquire 
 {
     struct slot_look look;
     coord_result result = prim_ok(COORD_R_NONE);
-    *survey = (struct survey){.lowest = COORD_NO_SLOT,
-                              .mine = COORD_NO_SLOT,
-                              .replay = COORD_NO_SLOT,
-                              .next_ns = INT64_MAX};
+    prim_group_begin(&survey->group, op->call, in, op->value.slot_count);
     head_file_init(&look.file);
     for (uint32_t slot = 0; slot < op->value.slots_high; slot++) {
         result = slot_look(op, slot, &look);
         if (result.code != COORD_OK) { break; }
         int64_t rest = look.live ? 0 : rests_until(op, &look);
         if (look.live) {
-            survey_live(op, in, slot, &look, survey);
+            survey_live(op, slot, &look, survey);
         } else if (rest != 0) {
-            if (rest < survey->next_ns) { survey->next_ns = rest; }
-        } else if (slot < op->value.slot_count) {
-            if (survey->lowest == COORD_NO_SLOT) { survey->lowest = slot; }
-            if (slot == in->prefer_slot) { survey->preferred_is_free = true; }
+            prim_group_taken(&survey->group, slot, left_ms(op, rest));
         }
     }
     head_file_deinit(&look.file);
@@ -242,16 +235,13 @@ static coord_result take_slot(struct group_op *op, const struct prim_acquire *in
 
 static coord_result group_is_full(const struct group_op *op, const struct survey *survey)
 {
-    int64_t now = file_now(op->store);
     coord_result result =
         prim_answer(COORD_EXISTS, COORD_R_FULL, "all of %u slots are held or at rest; %u live",
-                    op->value.slot_count, survey->live);
-    result.live = survey->live;
+                    op->value.slot_count, survey->group.live);
+    result.live = survey->group.live;
     result.token = survey->holder.token;
     memcpy(result.owner, survey->holder.owner, sizeof result.owner);
-    if (survey->next_ns != INT64_MAX) {
-        result.hint_ms = survey->next_ns > now ? (survey->next_ns - now) / NS_IN_MS : 0;
-    }
+    result.hint_ms = survey->group.next_ms;
     return result;
 }
 
@@ -271,11 +261,18 @@ static coord_result already_holder(struct group_op *op, uint32_t slot, uint32_t 
     return looked.code == COORD_OK ? result : looked;
 }
 
-/* S4 to S11. *ret_replay: a grant that was made before. */
+static coord_result wrong_count(const struct group_op *op)
+{
+    return prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots",
+                       op->value.slot_count);
+}
+
+/* S4 to S11. OK/replayed: a grant that was made before. */
 static coord_result acquire_locked(struct group_op *op, const struct prim_acquire *in,
                                    struct survey *survey, struct prim_grant *ret_grant)
 {
     uint64_t revision = 0;
+    uint32_t slot;
     coord_result result;
     if (!op->exists) {
         if ((in->flags & COORD_NO_CREATE) != 0) { return no_group(); }
@@ -284,24 +281,24 @@ static coord_result acquire_locked(struct group_op *op, const struct prim_acquir
                                          .cooldown_ms = in->cooldown_ms};
         result = group_write(op, &op->value, COORD_R_CREATED, &revision);
         if (result.code != COORD_OK) { return result; }
-    } else if (op->value.slot_count != in->slot_count) {
-        return prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots",
-                           op->value.slot_count);
+    } else if (op->value.slot_count != in->slot_count && op->call->attempt == 0) {
+        return wrong_count(op); /* a first attempt has no slot: nothing to look for */
     }
     (void)file_at(STEP_S4);
     result = survey_group(op, in, survey);
     if (result.code != COORD_OK) { return result; }
     (void)file_at(STEP_S5);
-    if (survey->replay != COORD_NO_SLOT) { return prim_ok(COORD_R_REPLAYED); }
-    if (survey->mine != COORD_NO_SLOT) {
-        if ((in->flags & COORD_TAKEOVER_SAME_OWNER) == 0) {
-            return already_holder(op, survey->mine, survey->live);
-        }
-        return take_slot(op, in, survey->mine, ret_grant);
+    switch (prim_group_choose(&survey->group, 0, &slot)) {
+    case PRIM_GROUP_REPLAY: return prim_ok(COORD_R_REPLAYED);
+    case PRIM_GROUP_CONFLICT: return wrong_count(op);
+    case PRIM_GROUP_ALREADY: return already_holder(op, slot, survey->group.live);
+    case PRIM_GROUP_FULL: return group_is_full(op, survey);
+    case PRIM_GROUP_CREATE: /* the record was made above */
+    case PRIM_GROUP_ABSENT: abort();
+    case PRIM_GROUP_TAKEOVER:
+    case PRIM_GROUP_TAKE: break;
     }
-    if (survey->above || survey->lowest == COORD_NO_SLOT) { return group_is_full(op, survey); }
-    return take_slot(op, in, survey->preferred_is_free ? in->prefer_slot : survey->lowest,
-                     ret_grant);
+    return take_slot(op, in, slot, ret_grant);
 }
 
 coord_result file_acquire(struct prim_backend *backend, const struct prim_call *call,
@@ -323,7 +320,7 @@ coord_result file_acquire(struct prim_backend *backend, const struct prim_call *
         if (result.code != COORD_OK || result.reason != COORD_R_REPLAYED) { return result; }
         result = replay_grant(file_store_of(backend), call, &survey.replayed, ret_grant);
         result.slot_count = slot_count;
-        result.slot = ret_grant->slot = survey.replay;
+        result.slot = ret_grant->slot = survey.group.replay;
         if (result.code != COORD_EXPIRED || round > 0) { return result; }
     }
 }

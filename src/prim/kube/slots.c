@@ -3,10 +3,8 @@
  * race; the group record only says how many there are. */
 #include <stdlib.h>
 
-#include "base/bytes.h"
+#include "prim/group.h"
 #include "prim/kube/entries.h"
-
-enum { GROUP_VALUE = 12 }; /* slot count, 4 bytes; cooldown_ms, 8 bytes, always 0 here */
 
 /* A group as one list showed it. */
 struct group {
@@ -16,7 +14,6 @@ struct group {
     struct doc *slots[PRIM_SLOTS_MAX]; /* NULL: no object yet */
     int64_t left_ms[PRIM_SLOTS_MAX];   /* of live ones; 0: free; -1: live without a lease */
     uint32_t live;
-    int64_t next_left_ms; /* the first that may end; -1: none */
 };
 
 static void group_deinit(struct group *group)
@@ -26,11 +23,15 @@ static void group_deinit(struct group *group)
 
 static bool read_count(const struct doc *record, uint32_t *ret_count)
 {
-    struct str value = record->view.envelope.value;
+    const struct envelope *envelope = &record->view.envelope;
 
-    if (!(record->view.envelope.flags & ENVELOPE_GROUP) || value.len != GROUP_VALUE) return false;
-    *ret_count = load_le32(value.at);
-    return *ret_count >= 1 && *ret_count <= PRIM_SLOTS_MAX;
+    return !record->view.foreign &&
+           envelope_group_read(envelope->flags, envelope->value, ret_count) == ERR_OK;
+}
+
+static coord_result foreign_record(void)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "the group's record is not ours");
 }
 
 static coord_result group_read(struct ask *ask, struct str key, struct group *group)
@@ -38,7 +39,7 @@ static coord_result group_read(struct ask *ask, struct str key, struct group *gr
     char record_key[PRIM_SLOT_KEY_CAP];
     coord_result result;
 
-    *group = (struct group){.next_left_ms = -1};
+    *group = (struct group){.slot_count = 0};
     result = kube_docs_list(ask, key, &group->docs);
     if (result.code != COORD_OK) return result;
     prim_group_key(key, record_key);
@@ -54,9 +55,9 @@ static coord_result group_read(struct ask *ask, struct str key, struct group *gr
             group->slots[slot] = doc;
     }
     if (!group->record) return result;
-    if (group->record->view.foreign || !read_count(group->record, &group->slot_count)) {
+    if (!read_count(group->record, &group->slot_count)) {
         group_deinit(group);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "the group's record is not ours");
+        return foreign_record();
     }
     for (uint32_t i = 0; i < group->slot_count; i++) {
         const struct doc *doc = group->slots[i];
@@ -70,15 +71,8 @@ static coord_result group_read(struct ask *ask, struct str key, struct group *gr
         if (kube_doc_life(ask->store, doc->view.key, doc, &left_ms) == LIFE_ABSENT) continue;
         group->left_ms[i] = left_ms;
         group->live++;
-        if (left_ms >= 0 && (group->next_left_ms < 0 || left_ms < group->next_left_ms))
-            group->next_left_ms = left_ms;
     }
     return result;
-}
-
-static bool is_free(const struct group *group, uint32_t slot)
-{
-    return group->left_ms[slot] == 0;
 }
 
 static bool is_live(const struct group *group, uint32_t slot)
@@ -91,14 +85,13 @@ static bool is_live(const struct group *group, uint32_t slot)
 /* -- the group record -- */
 
 static struct lease_write group_write(const struct ask *ask, struct str key, const struct doc *over,
-                                      char value[GROUP_VALUE], uint32_t slot_count)
+                                      char value[ENVELOPE_GROUP_VALUE], uint32_t slot_count)
 {
     struct lease_write write = kube_doc_write_like(ask, key, over);
 
-    store_le32(value, slot_count);
-    store_le64(value + 4, 0);
+    envelope_group_value(slot_count, value);
     write.envelope.flags = ENVELOPE_GROUP;
-    write.envelope.value = str_of(value, GROUP_VALUE);
+    write.envelope.value = str_of(value, ENVELOPE_GROUP_VALUE);
     if (write.over) {
         write.n = write.over->n + 1;
         write.create_n = write.over->create_n;
@@ -108,7 +101,7 @@ static struct lease_write group_write(const struct ask *ask, struct str key, con
 
 static enum wrote group_make(struct ask *ask, const struct prim_acquire *in, coord_result *ret_why)
 {
-    char key[PRIM_SLOT_KEY_CAP], value[GROUP_VALUE];
+    char key[PRIM_SLOT_KEY_CAP], value[ENVELOPE_GROUP_VALUE];
     struct lease_write write;
     struct doc doc = {0};
     enum wrote wrote;
@@ -122,14 +115,14 @@ static enum wrote group_make(struct ask *ask, const struct prim_acquire *in, coo
 
 /* -- acquire -- */
 
-static coord_result full(const struct group *group)
+static coord_result full(const struct group *group, int64_t next_ms)
 {
     coord_result result = prim_answer(COORD_EXISTS, COORD_R_FULL, "all %u slots are held",
                                       (unsigned)group->slot_count);
 
     result.live = group->live;
     result.slot_count = group->slot_count;
-    result.hint_ms = group->next_left_ms;
+    result.hint_ms = next_ms;
     return result;
 }
 
@@ -155,16 +148,19 @@ static coord_result wrong_count(const struct group *group, uint32_t asked)
     return result;
 }
 
-/* A live slot of this request, or of this owner. */
-static uint32_t find_slot(const struct group *group, const struct ask *ask, struct str owner)
+static void describe(const struct group *group, const struct ask *ask,
+                     const struct prim_acquire *in, struct prim_group *ret_rules)
 {
+    prim_group_begin(ret_rules, ask->call, in, group->slot_count);
     for (uint32_t i = 0; i < group->slot_count; i++) {
-        if (!is_live(group, i)) continue;
-        if (ask ? kube_entry_is_replay(ask, group->slots[i])
-                : str_equal(group->slots[i]->view.envelope.owner, owner))
-            return i;
+        if (is_live(group, i)) {
+            const struct envelope *envelope = &group->slots[i]->view.envelope;
+            prim_group_held(ret_rules, i, &envelope->request_id, envelope->owner,
+                            group->left_ms[i]);
+        } else if (group->left_ms[i] != 0) {
+            prim_group_taken(ret_rules, i, -1);
+        }
     }
-    return COORD_NO_SLOT;
 }
 
 /* Writes into one slot; *ret_done false: it is somebody's by now. */
@@ -190,22 +186,18 @@ static coord_result enter(struct ask *ask, const struct prim_acquire *in, struct
 /* "on 409 pick the next": those who list at once do not all wait for one another. With an open
  * outcome it must not go on, or one call could hold two slots. */
 static coord_result enter_any(struct ask *ask, const struct prim_acquire *in, struct group *group,
-                              struct prim_grant *ret_grant, bool *ret_done)
+                              struct prim_group *rules, struct prim_grant *ret_grant,
+                              bool *ret_done)
 {
-    uint32_t prefer = in->prefer_slot;
     coord_result result = prim_ok(COORD_R_NONE);
+    uint32_t slot;
 
-    *ret_done = false;
-    if (prefer < group->slot_count && is_free(group, prefer)) {
-        result = enter(ask, in, group, prefer, ret_grant, ret_done);
+    while (prim_group_choose(rules, 0, &slot) == PRIM_GROUP_TAKE) {
+        result = enter(ask, in, group, slot, ret_grant, ret_done);
         if (*ret_done || ask->doubt) return result;
+        prim_group_taken(rules, slot, -1);
     }
-    for (uint32_t i = 0; i < group->slot_count; i++) {
-        if (i == prefer || !is_free(group, i)) continue;
-        result = enter(ask, in, group, i, ret_grant, ret_done);
-        if (*ret_done || ask->doubt) return result;
-    }
-    return result;
+    return result; /* every race was lost: look again */
 }
 
 /* A slot that a read showed, as a doc of its own: renewals keep it beyond the list. */
@@ -233,29 +225,25 @@ static coord_result acquire_once(struct ask *ask, const struct prim_acquire *in,
                                  struct group *group, struct prim_grant *ret_grant, bool *ret_done)
 {
     coord_result result = prim_ok(COORD_R_NONE);
+    struct prim_group rules;
     uint32_t slot;
 
     *ret_done = true;
-    if (!group->record) {
-        if (in->flags & COORD_NO_CREATE)
-            return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    describe(group, ask, in, &rules);
+    switch (prim_group_choose(&rules, 0, &slot)) {
+    case PRIM_GROUP_REPLAY: return replay_slot(ask, group, slot, ret_grant, ret_done);
+    case PRIM_GROUP_ABSENT: return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    case PRIM_GROUP_CREATE:
         /* Made by us or by somebody else at the same moment: either way it is read again. */
         *ret_done = group_make(ask, in, &result) == WROTE_NOT;
         return result;
+    case PRIM_GROUP_CONFLICT: return wrong_count(group, in->slot_count);
+    case PRIM_GROUP_ALREADY: return already(group, slot);
+    case PRIM_GROUP_TAKEOVER: return enter(ask, in, group, slot, ret_grant, ret_done);
+    case PRIM_GROUP_FULL: return full(group, rules.next_ms);
+    case PRIM_GROUP_TAKE: break;
     }
-    slot = find_slot(group, ask, STR_EMPTY);
-    if (slot != COORD_NO_SLOT) return replay_slot(ask, group, slot, ret_grant, ret_done);
-    if (in->slot_count != group->slot_count) return wrong_count(group, in->slot_count);
-    slot = find_slot(group, NULL, in->owner);
-    if (slot != COORD_NO_SLOT && !(in->flags & COORD_TAKEOVER_SAME_OWNER))
-        return already(group, slot);
-    if (slot != COORD_NO_SLOT) return enter(ask, in, group, slot, ret_grant, ret_done);
-    result = enter_any(ask, in, group, ret_grant, ret_done);
-    if (*ret_done) return result;
-    for (uint32_t i = 0; i < group->slot_count; i++)
-        if (is_free(group, i)) return result; /* a race was lost: look again */
-    *ret_done = true;
-    return full(group);
+    return enter_any(ask, in, group, &rules, ret_grant, ret_done);
 }
 
 coord_result kube_op_acquire(struct prim_backend *backend, const struct prim_call *call,
@@ -296,7 +284,7 @@ coord_result kube_op_resize(struct prim_backend *backend, const struct prim_call
                             struct str group, uint64_t expected, uint32_t slot_count)
 {
     struct ask ask = kube_ask_begin(backend, call);
-    char key[PRIM_SLOT_KEY_CAP], value[GROUP_VALUE];
+    char key[PRIM_SLOT_KEY_CAP], value[ENVELOPE_GROUP_VALUE];
     struct doc doc = {0}, now = {0};
     uint32_t present = 0;
     coord_result result;
@@ -310,9 +298,8 @@ coord_result kube_op_resize(struct prim_backend *backend, const struct prim_call
             result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
             break;
         }
-        if (doc.view.foreign || !read_count(&doc, &present)) {
-            result =
-                prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "the group's record is not ours");
+        if (!read_count(&doc, &present)) {
+            result = foreign_record();
             break;
         }
         if (kube_entry_is_replay(&ask, &doc) && present == slot_count) {

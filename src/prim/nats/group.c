@@ -4,13 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/bytes.h"
+#include "prim/group.h"
 #include "prim/nats/run.h"
 
-enum {
-    GROUP_VALUE = 12,
-    RUN_MIN = 64, /* slots up to which asking for each is cheaper */
-};
+enum { RUN_MIN = 64 }; /* slots up to which asking for each is cheaper */
 
 static struct jet_store *store_of(struct prim_backend *backend)
 {
@@ -29,30 +26,25 @@ struct group {
     uint64_t expected;             /* resize */
     uint32_t slot_count;           /* wanted, then as it is */
     uint64_t revision;
-    bool found;
-    char value[GROUP_VALUE];
+    char value[ENVELOPE_GROUP_VALUE];
 };
 
 static struct envelope group_envelope(const struct jet_change *change, struct group *group)
 {
-    store_le32(group->value, group->slot_count);
-    store_le64(group->value + 4, 0); /* cooldown: not here */
+    envelope_group_value(group->slot_count, group->value);
     return (struct envelope){.flags = ENVELOPE_GROUP,
                              .request_id = change->call->request_id,
                              .wall_ms = jet_wall_ms(),
-                             .value = str_of(group->value, GROUP_VALUE)};
+                             .value = str_of(group->value, sizeof group->value)};
 }
 
 /* A record that is there, as it is. False: not one of a group. */
 static bool group_take(struct group *group, const struct jet_state *state)
 {
-    if (state->kind != JET_LIVE || !(state->envelope.flags & ENVELOPE_GROUP)) { return false; }
-    uint32_t count = load_le32(state->envelope.value.at);
-    if (count < 1 || count > PRIM_SLOTS_MAX) { return false; }
-    group->slot_count = count;
+    const struct envelope *envelope = &state->envelope;
+    if (state->kind != JET_LIVE) { return false; }
     group->revision = state->revision;
-    group->found = true;
-    return true;
+    return envelope_group_read(envelope->flags, envelope->value, &group->slot_count) == ERR_OK;
 }
 
 static void decide_group(struct jet_change *change, const struct jet_state *state,
@@ -292,63 +284,41 @@ static coord_result take(struct slots *slots, const struct prim_call *call,
     return result;
 }
 
-static bool is_free(const struct slots *slots, size_t index)
-{
-    return slots->at[index].state.kind != JET_LIVE;
-}
-
-static size_t next_free(const struct slots *slots, size_t from)
-{
-    while (from < slots->count && !is_free(slots, from)) { from++; }
-    return from;
-}
-
-static coord_result full(const struct slots *slots)
+static coord_result full(const struct slots *slots, int64_t next_ms)
 {
     coord_result result =
         prim_answer(COORD_EXISTS, COORD_R_FULL, "all %zu slots are held", slots->count);
-    for (size_t i = 0; i < slots->count; i++) {
-        int64_t left = is_free(slots, i) ? -1 : jet_remaining_ms(&slots->at[i].state);
-        if (left >= 0 && (result.hint_ms < 0 || left < result.hint_ms)) { result.hint_ms = left; }
-    }
+    result.hint_ms = next_ms;
     result.live = (uint32_t)slots->count;
     result.slot_count = (uint32_t)slots->count;
     return result;
 }
 
-/* The slot that is this request's already, or this owner's; the count when there is none. */
-static size_t own_slot(const struct slots *slots, const struct prim_call *call,
-                       const struct prim_acquire *in)
-{
-    size_t same = slots->count;
-    for (size_t i = 0; i < slots->count; i++) {
-        const struct envelope *envelope = &slots->at[i].state.envelope;
-        if (is_free(slots, i)) { continue; }
-        if (prim_id_equal(&envelope->request_id, &call->request_id)) { return i; }
-        if (same == slots->count && str_equal(envelope->owner, in->owner)) { same = i; }
-    }
-    return same;
-}
-
+/* `conflict`: the answer when the group has another number of slots and none is this request's. */
 static coord_result acquire_among(struct slots *slots, const struct prim_call *call,
-                                  const struct prim_acquire *in, struct prim_grant *ret_grant)
+                                  const struct prim_acquire *in, coord_result conflict,
+                                  struct prim_grant *ret_grant)
 {
     struct taking taking = {.in = in, .over = (in->flags & COORD_TAKEOVER_SAME_OWNER) != 0};
-    size_t own = own_slot(slots, call, in);
-    if (own < slots->count) { return take(slots, call, &taking, own, ret_grant); }
-    size_t index = in->prefer_slot < slots->count && is_free(slots, in->prefer_slot)
-                       ? in->prefer_slot
-                       : next_free(slots, 0);
-    while (index < slots->count) {
-        coord_result result = take(slots, call, &taking, index, ret_grant);
-        if (result.code != COORD_EXISTS || result.reason != COORD_R_HELD) { return result; }
-        /* Another was faster. A slot left behind may be free again by now: the lowest first, but
-         * none is tried twice. */
-        slots->at[index].state.kind = JET_LIVE;
-        slots->at[index].state.stored_ms = 0;
-        index = next_free(slots, 0);
+    struct prim_group group;
+    uint32_t slot;
+    prim_group_begin(&group, call, in, (uint32_t)slots->count);
+    for (uint32_t i = 0; i < slots->count; i++) {
+        const struct jet_state *state = &slots->at[i].state;
+        if (state->kind == JET_LIVE)
+            prim_group_held(&group, i, &state->envelope.request_id, state->envelope.owner,
+                            jet_remaining_ms(state));
     }
-    return full(slots);
+    for (;;) { /* a slot that was tried is taken: slot_count + 1 rounds at most */
+        enum prim_group_choice choice = prim_group_choose(&group, 0, &slot);
+        if (choice == PRIM_GROUP_CONFLICT) return conflict;
+        if (choice == PRIM_GROUP_FULL) return full(slots, group.next_ms);
+        coord_result result = take(slots, call, &taking, slot, ret_grant);
+        if (choice != PRIM_GROUP_TAKE || result.code != COORD_EXISTS ||
+            result.reason != COORD_R_HELD)
+            return result;
+        prim_group_taken(&group, slot, -1); /* another was faster */
+    }
 }
 
 coord_result jet_acquire(struct prim_backend *backend, const struct prim_call *call,
@@ -361,12 +331,14 @@ coord_result jet_acquire(struct prim_backend *backend, const struct prim_call *c
     prim_group_key(in->group, key);
     struct jet_change change = {
         .call = call, .key = str_from(key), .decide = decide_group, .out = &group};
-    coord_result result = jet_change_run(store, &change);
-    if (result.code != COORD_OK) { return result; }
-    result = slots_open(store, call, in->group, in->slot_count, &slots);
+    coord_result made = jet_change_run(store, &change);
+    /* After a resize: an earlier attempt may have a slot nevertheless. */
+    bool conflict = made.reason == COORD_R_SLOT_COUNT && call->attempt > 0;
+    if (made.code != COORD_OK && !conflict) { return made; }
+    coord_result result = slots_open(store, call, in->group, group.slot_count, &slots);
     if (result.code != COORD_OK) { return result; }
     assert(slots != NULL);
-    result = acquire_among(slots, call, in, ret_grant);
+    result = acquire_among(slots, call, in, made, ret_grant);
     slots_close(slots);
     return result;
 }
@@ -408,7 +380,8 @@ coord_result jet_holders(struct prim_backend *backend, const struct prim_call *c
     coord_holders *holders = prim_holders_make(group.slot_count);
     bool fits = holders != NULL;
     for (size_t i = 0; fits && i < slots->count; i++) {
-        if (!is_free(slots, i)) { fits = add_row(holders, i, &slots->at[i].state); }
+        if (slots->at[i].state.kind == JET_LIVE)
+            fits = add_row(holders, i, &slots->at[i].state);
     }
     slots_close(slots);
     if (!fits) {

@@ -110,3 +110,24 @@ TEST(a_lease_of_no_time_or_of_more_than_there_is_is_refused)
     CHECK_OK("the longest", envelope_decode(buf_peek(&bytes), &got));
     buf_deinit(&bytes);
 }
+
+TEST(a_group_record_says_how_many)
+{
+    static const char many[ENVELOPE_GROUP_VALUE] = {1, 4};
+    char bytes[ENVELOPE_GROUP_VALUE];
+    struct str value = str_of(bytes, sizeof bytes);
+    uint32_t count = 0;
+
+    envelope_group_value(1024, bytes);
+    CHECK_STR("the layout is the documented one", value, STR("\0\4\0\0\0\0\0\0\0\0\0\0"));
+    CHECK_OK("read", envelope_group_read(ENVELOPE_GROUP, value, &count));
+    CHECK_U32("slots", count, 1024);
+    CHECK_ERR("no record", envelope_group_read(ENVELOPE_SLOT, value, &count), ERR_CORRUPT);
+    CHECK_ERR("cut short", envelope_group_read(ENVELOPE_GROUP, str_of(bytes, 11), &count),
+              ERR_CORRUPT);
+    CHECK_ERR("1,025", envelope_group_read(ENVELOPE_GROUP, str_of(many, sizeof many), &count),
+              ERR_CORRUPT);
+    envelope_group_value(0, bytes);
+    CHECK_ERR("none", envelope_group_read(ENVELOPE_GROUP, value, &count), ERR_CORRUPT);
+    CHECK_U32("untouched", count, 1024);
+}

@@ -189,21 +189,3 @@ TEST(a_range_of_one_key_answers_for_that_key_only)
     CHECK_I64("two", etcd_range_one(&bare, &range, STR("k"), &entry), -1);
     CHECK_I64("no answer to it", etcd_range_one(&bare, NULL, STR("k"), &entry), -1);
 }
-
-TEST(a_group_record_says_how_many)
-{
-    struct etcd_entry entry = {.flags = ENVELOPE_GROUP, .value = STR("\3\0\0\0")};
-    uint32_t count = 0;
-
-    CHECK_OK("read", etcd_group_read(&entry, &count));
-    CHECK_U32("slots", count, 3);
-    entry.value = STR("\0\0\0\0");
-    CHECK_ERR("none", etcd_group_read(&entry, &count), ERR_CORRUPT);
-    entry.value = STR("\1\4\0\0");
-    CHECK_ERR("1,025", etcd_group_read(&entry, &count), ERR_CORRUPT);
-    entry.value = STR("\1\0");
-    CHECK_ERR("cut short", etcd_group_read(&entry, &count), ERR_CORRUPT);
-    entry.value = STR("\1\0\0\0");
-    entry.flags = 0;
-    CHECK_ERR("no record", etcd_group_read(&entry, &count), ERR_CORRUPT);
-}

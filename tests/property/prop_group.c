@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shared rules for slots (prim/group.h) against the memory store, which has rules of its own:
+ * for random groups, holders, cooldowns, resizes and requests both choose the same. */
+#include "../unit/prim/memory/desk.h"
+#include "base/prng.h"
+#include "lib/test.h"
+#include "prim/group.h"
+
+enum { SLOTS = 5, OWNERS = 7, HANDS = 16, CALLS = 8, STEPS = 3000, WORLDS = 40 };
+
+struct world {
+    struct desk desk;
+    struct prng p;
+    struct hand hands[HANDS];
+    struct prim_call calls[CALLS]; /* earlier ones, which may come again */
+    size_t hand_count, call_count;
+    size_t chosen[PRIM_GROUP_TAKE + 1];
+};
+
+static int64_t left_ms(const struct world *w, int64_t until_ns)
+{
+    return (until_ns - w->desk.now) / MS;
+}
+
+/* What the rules say of the memory store's group. */
+static enum prim_group_choice predict(struct world *w, const struct prim_call *call,
+                                      const struct prim_acquire *in, struct prim_group *group,
+                                      uint32_t *ret_slot)
+{
+    const struct memory_group *there = NULL;
+    coord_result found = memory_core_group(w->desk.core, w->desk.now, in->group, &there);
+
+    prim_group_begin(group, call, in, found.code == COORD_OK ? there->slot_count : 0);
+    for (uint32_t i = 0; there != NULL && i < there->room; i++) {
+        const struct memory_entry *entry = there->slots[i].entry;
+        int64_t closed_until_ns = there->slots[i].closed_until_ns;
+        if (entry != NULL) {
+            prim_group_held(group, i, &entry->request_id, entry->lease->owner,
+                            left_ms(w, entry->lease->deadline_ns));
+        } else if (closed_until_ns > w->desk.now) {
+            prim_group_taken(group, i, left_ms(w, closed_until_ns));
+        }
+    }
+    return prim_group_choose(group, 0, ret_slot);
+}
+
+static void check_answer(const struct prim_group *group, enum prim_group_choice choice,
+                         uint32_t slot, const coord_result *r)
+{
+    static const struct {
+        int code, reason;
+    } want[] = {
+        [PRIM_GROUP_REPLAY] = {COORD_OK, COORD_R_REPLAYED},
+        [PRIM_GROUP_CREATE] = {COORD_OK, COORD_R_ACQUIRED},
+        [PRIM_GROUP_ABSENT] = {COORD_NOT_FOUND, COORD_R_NONE},
+        [PRIM_GROUP_CONFLICT] = {COORD_CONFLICT, COORD_R_SLOT_COUNT},
+        [PRIM_GROUP_ALREADY] = {COORD_EXISTS, COORD_R_ALREADY_HOLDER},
+        [PRIM_GROUP_TAKEOVER] = {COORD_OK, COORD_R_ACQUIRED},
+        [PRIM_GROUP_FULL] = {COORD_EXISTS, COORD_R_FULL},
+        [PRIM_GROUP_TAKE] = {COORD_OK, COORD_R_ACQUIRED},
+    };
+
+    CHECK_TEXT("code", coord_code_name(r->code), coord_code_name(want[choice].code));
+    CHECK_TEXT("reason", coord_reason_name(r->reason), coord_reason_name(want[choice].reason));
+    if (slot != COORD_NO_SLOT) CHECK_U64("slot", r->slot, slot);
+    if (choice == PRIM_GROUP_FULL) {
+        CHECK_U64("holders", r->live, group->live);
+        CHECK_I64("until one may end", r->hint_ms, group->next_ms);
+    }
+}
+
+static void acquire(struct world *w)
+{
+    static const uint32_t flags[] = {0, 0, COORD_NO_CREATE, COORD_TAKEOVER_SAME_OWNER};
+    struct desk *d = &w->desk;
+    char owner[8];
+    struct prim_group group;
+    struct prim_grant grant = {0};
+    uint32_t slot;
+    bool again = w->call_count > 0 && prng_chance(&w->p, 150000);
+    struct prim_call call = again ? w->calls[prng_below(&w->p, w->call_count)] : desk_call(d);
+    struct prim_acquire in = {
+        .group = STR("g"),
+        .owner = str_from(owner),
+        .slot_count = prng_chance(&w->p, 900000) ? 3 : 1 + (uint32_t)prng_below(&w->p, SLOTS),
+        .flags = flags[prng_below(&w->p, ARRAY_LEN(flags))],
+        .prefer_slot = prng_chance(&w->p, 500000) ? COORD_NO_SLOT
+                                                  : (uint32_t)prng_below(&w->p, SLOTS + 1),
+        .ttl_ms = 10 + (int64_t)prng_below(&w->p, 100),
+        .cooldown_ms = 20,
+        .lease_id = desk_id(d)};
+
+    (void)snprintf(owner, sizeof owner, "o%u", (unsigned)prng_below(&w->p, OWNERS));
+    in.owner = str_from(owner);
+    enum prim_group_choice choice = predict(w, &call, &in, &group, &slot);
+    coord_result r = memory_core_acquire(d->core, d->now, &call, &in, &grant);
+    check_answer(&group, choice, slot, &r);
+    w->chosen[choice]++;
+    w->calls[again ? 0 : w->call_count++ % CALLS] = call;
+    if (w->call_count >= CALLS) w->call_count = CALLS - 1;
+    if (r.code == COORD_OK && r.reason == COORD_R_ACQUIRED) {
+        char key[16];
+        struct hand *h = &w->hands[w->hand_count < HANDS ? w->hand_count++
+                                                         : prng_below(&w->p, HANDS)];
+        *h = (struct hand){0};
+        (void)snprintf(key, sizeof key, "g/slot-%04u", grant.slot);
+        hand_take(h, key, owner, &grant);
+    }
+}
+
+static void resize(struct world *w)
+{
+    const struct memory_group *group = NULL;
+    coord_result r = memory_core_group(w->desk.core, w->desk.now, STR("g"), &group);
+
+    if (r.code != COORD_OK) return;
+    (void)desk_resize(&w->desk, "g", group->revision,
+                      prng_chance(&w->p, 600000) ? 3 : 1 + (uint32_t)prng_below(&w->p, SLOTS));
+}
+
+static void run(uint64_t seed, size_t chosen[PRIM_GROUP_TAKE + 1])
+{
+    struct world *w = calloc(1, sizeof *w);
+
+    CHECK("memory", w != NULL);
+    prng_seed(&w->p, seed);
+    desk_open(&w->desk);
+    for (int i = 0; i < STEPS; i++) {
+        uint64_t die = prng_below(&w->p, 100);
+        w->desk.now += (int64_t)prng_below(&w->p, 8) * MS;
+        if (die < 75)
+            acquire(w);
+        else if (die < 95 && w->hand_count > 0)
+            (void)desk_release(&w->desk, &w->hands[prng_below(&w->p, w->hand_count)], 0, NULL);
+        else
+            resize(w);
+    }
+    for (size_t i = 0; i <= PRIM_GROUP_TAKE; i++) chosen[i] += w->chosen[i];
+    memory_core_close(w->desk.core);
+    free(w);
+}
+
+TEST(the_rules_choose_as_the_memory_store_does)
+{
+    size_t chosen[PRIM_GROUP_TAKE + 1] = {0};
+    struct prng worlds;
+
+    prng_seed(&worlds, test_seed());
+    for (int i = 0; i < WORLDS; i++) run(prng_u64(&worlds), chosen);
+    for (size_t i = 0; i <= PRIM_GROUP_TAKE; i++) CHECK("every choice was met", chosen[i] > 0);
+}
