@@ -72,6 +72,10 @@ struct prim_feed {
     struct event_item *current;     /* what the last event points to */
     void (*on_room)(void *owner);
     void *on_room_owner;
+
+    prim_feed_event_fn *on_event; /* not NULL: no queue, no descriptor */
+    void *event_owner;
+    uint64_t since;
 };
 
 static size_t bytes_of(const struct event_item *event)
@@ -249,6 +253,10 @@ bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event)
 {
     size_t len = event->key.len + event->value.len + event->owner.len;
     bool taken = true;
+    if (feed->on_event) {
+        feed->on_event(feed->event_owner, event);
+        return true;
+    }
     (void)pthread_mutex_lock(&feed->lock);
     const struct seen *seen =
         event->type == COORD_PROGRESS ? NULL : map_get(&feed->seen, event->key);
@@ -291,6 +299,10 @@ void prim_feed_resync(struct prim_feed *feed)
 
 void prim_feed_end(struct prim_feed *feed, int reason)
 {
+    if (feed->on_event) {
+        feed->on_event(feed->event_owner, &(struct prim_event){.type = COORD_CLOSED});
+        return;
+    }
     (void)pthread_mutex_lock(&feed->lock);
     if (!feed->ended) {
         feed->ended = true;
@@ -345,8 +357,34 @@ static bool seen_from(struct prim_feed *feed, const struct prim_snapshot *snapsh
     return true;
 }
 
+static void snapshot_direct(struct prim_feed *feed, struct prim_snapshot *own_snapshot,
+                            uint64_t as_of)
+{
+    prim_feed_event_fn *on_event = feed->on_event;
+    struct prim_event mark = {.type = COORD_SNAPSHOT_BEGIN};
+    (void)pthread_mutex_lock(&feed->lock);
+    feed->need = NEED_NOTHING;
+    (void)pthread_mutex_unlock(&feed->lock);
+    on_event(feed->event_owner, &mark);
+    LIST_EACH(&own_snapshot->entries, node)
+    {
+        const struct event_item *item = CONTAINER_OF(node, struct event_item, item.node);
+        on_event(feed->event_owner, &(struct prim_event){.type = COORD_ENTRY,
+                                                         .revision = item->revision,
+                                                         .token = item->token,
+                                                         .key = key_of(item)});
+    }
+    mark = (struct prim_event){.type = COORD_SNAPSHOT_END, .revision = as_of};
+    on_event(feed->event_owner, &mark);
+    snapshot_free(own_snapshot);
+}
+
 void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapshot, uint64_t as_of)
 {
+    if (feed->on_event) {
+        snapshot_direct(feed, own_snapshot, as_of);
+        return;
+    }
     (void)pthread_mutex_lock(&feed->lock);
     if (feed->ended) {
         snapshot_free(own_snapshot);
@@ -367,15 +405,11 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
 
 /* -- reader ----------------------------------------------------------------------------------- */
 
-struct prim_feed *prim_feed_open(void)
+static struct prim_feed *feed_make(int fd)
 {
     struct prim_feed *feed = calloc(1, sizeof *feed);
     if (feed == NULL) { return NULL; }
-    feed->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (feed->fd < 0) {
-        free(feed);
-        return NULL;
-    }
+    feed->fd = fd;
     pthread_condattr_t attributes;
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -396,6 +430,29 @@ struct prim_feed *prim_feed_open(void)
     return feed;
 }
 
+struct prim_feed *prim_feed_open(void)
+{
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct prim_feed *feed = fd < 0 ? NULL : feed_make(fd);
+    if (feed == NULL && fd >= 0) { (void)close(fd); }
+    return feed;
+}
+
+struct prim_feed *prim_feed_open_direct(uint64_t since, prim_feed_event_fn *on_event, void *owner)
+{
+    struct prim_feed *feed = feed_make(-1);
+    if (feed == NULL) { return NULL; }
+    feed->on_event = on_event;
+    feed->event_owner = owner;
+    feed->since = since;
+    return feed;
+}
+
+uint64_t prim_feed_since(const struct prim_feed *feed)
+{
+    return feed->since;
+}
+
 void prim_feed_close(struct prim_feed *feed)
 {
     if (feed == NULL) { return; }
@@ -407,7 +464,7 @@ void prim_feed_close(struct prim_feed *feed)
         free(entry->value);
     }
     map_deinit(&feed->seen);
-    (void)close(feed->fd);
+    if (feed->fd >= 0) { (void)close(feed->fd); }
     (void)pthread_cond_destroy(&feed->changed);
     (void)pthread_mutex_destroy(&feed->lock);
     free(feed);

@@ -49,4 +49,16 @@ void prim_feed_close(struct prim_feed *feed);
 int prim_feed_fd(struct prim_feed *feed); /* readable while an event waits */
 /* As coord_watch_next. What the event points to is valid until the next call. */
 int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_event);
+
+/* -- without a queue -- */
+/* Each event goes to `on_event` at once, on the thread of the producer, which holds no lock then:
+ * a snapshot as SNAPSHOT_BEGIN, ENTRY ..., SNAPSHOT_END with its revision; the end as CLOSED. The
+ * changes from revision `since` on are wanted, and no snapshot as long as a backend can do without.
+ * NULL: no memory. */
+typedef void prim_feed_event_fn(void *owner, const struct prim_event *event);
+struct prim_feed *prim_feed_open_direct(uint64_t since, prim_feed_event_fn *on_event, void *owner);
+/* For a producer: 0, or where the changes begin that are wanted. */
+uint64_t prim_feed_since(const struct prim_feed *feed);
+/* The token of an entry that another program has written: only guards are told of such. */
+#define PRIM_TOKEN_UNKNOWN UINT64_MAX
 #endif

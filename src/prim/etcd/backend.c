@@ -10,7 +10,7 @@
 enum {
     PREFIX_MAX = 200,
     OPEN_PAUSE_MS = 100,
-    LEASES_MAX = 64 * 1024,
+    GUARDS_MAX = 64 * 1024,
     VERSION_MAJOR = 3,
     VERSION_MINOR = 4, /* LEASE compares, watch ids of our own choice */
 };
@@ -246,20 +246,18 @@ static void set_up(void *owner)
 
     /* All of them in any case: tear_down takes no half. */
     enum err lease = etcd_lease_setup(b);
-    enum err guards = etcd_watcher_init(&b->guards, b);
-    enum err feeds = etcd_watcher_init(&b->feeds, b);
+    enum err own = etcd_watcher_init(&b->own, b);
+    enum err others = etcd_watcher_init(&b->others, b);
 
-    map_init(&b->guarded, LEASES_MAX, 0);
-    setup->err = lease ? lease : guards ? guards : feeds;
+    setup->err = lease ? lease : own ? own : others;
 }
 
 static void tear_down(void *owner)
 {
     struct etcd_backend *b = owner;
 
-    etcd_guards_close(b);
-    etcd_watcher_deinit(&b->guards);
-    etcd_watcher_deinit(&b->feeds);
+    etcd_watcher_deinit(&b->own);
+    etcd_watcher_deinit(&b->others);
     etcd_lease_teardown(b);
 }
 
@@ -267,10 +265,21 @@ static void close_backend(struct prim_backend *base)
 {
     struct etcd_backend *b = etcd_of(base);
 
+    prim_guards_close(b->guards);
     etcd_lease_drain(b);
     etcd_client_do(b->client, tear_down, b);
     etcd_client_close(b->client);
     free(b);
+}
+
+static void guard(struct prim_backend *base, const struct prim_claim *claim)
+{
+    prim_guards_add(etcd_of(base)->guards, claim);
+}
+
+static void unguard(struct prim_backend *base, const coord_id *lease_id)
+{
+    prim_guards_drop(etcd_of(base)->guards, lease_id, STR_EMPTY);
 }
 
 static const struct prim_backend_ops etcd_ops = {
@@ -288,8 +297,8 @@ static const struct prim_backend_ops etcd_ops = {
     .renew = etcd_renew,
     .release = etcd_release,
     .adopt = etcd_adopt,
-    .guard = etcd_guard,
-    .unguard = etcd_unguard,
+    .guard = guard,
+    .unguard = unguard,
     .watch = etcd_watch,
     .unwatch = etcd_unwatch,
     .close = close_backend,
@@ -311,8 +320,13 @@ coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **re
     }
     etcd_client_do(b->client, set_up, &setup);
     assert(!setup.err || setup.err == ERR_NOMEM || setup.err == ERR_FULL);
-    result = setup.err ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory")
-                       : probe(b, in->deadline_ns);
+    b->guards = prim_guards_open(&(struct prim_guards_options){.backend = &b->base,
+                                                               .host = in->host,
+                                                               .clock = in->clock,
+                                                               .keys_max = GUARDS_MAX});
+    result = setup.err || !b->guards
+                 ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory")
+                 : probe(b, in->deadline_ns);
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;

@@ -9,6 +9,9 @@
  * too, and DELETEd when it still stands: a release leaves its lease for a second (lease.c). So a
  * deletion of a leased entry asks for its lease first; what follows waits in `chunks`, in order.
  *
+ * Guards of our own claims (prim/guard.c) begin with LIVE, on a stream of their own. They get each
+ * deletion at once, whatever became of its lease, and what other programs write to the key.
+ *
  * Loop thread only. Whoever closes is let go at once: what is still asked for finishes alone. */
 #include <stdlib.h>
 
@@ -43,7 +46,7 @@ struct etcd_feed {
     enum feed_state state;
     struct str scope; /* into scope_text */
     char scope_text[PRIM_KEY_MAX + 1];
-    bool bucket;
+    bool bucket, guard;
     struct etcd_key from, end;
     struct etcd_sub sub;
     /* the snapshot being read */
@@ -105,40 +108,52 @@ static void opened(struct etcd_feed *f, coord_result result)
 
 /* -- snapshot -- */
 
-static void to_event(const struct etcd_entry *entry, int type, struct prim_event *event)
+/* False: not ours to show. */
+static bool to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
+                     struct prim_event *event)
 {
+    struct etcd_entry entry;
+    struct str key = etcd_key_ours(&f->backend->space, etcd_str(kv->key));
+    bool ours = etcd_entry_read(&f->backend->space, kv, &entry) == ERR_OK;
+
+    if (!prim_in_scope(key, f->scope, f->bucket) || (!ours && !f->guard)) return false;
     *event = (struct prim_event){.type = type,
-                                 .revision = entry->revision,
-                                 .token = entry->token,
-                                 .key = entry->key,
-                                 .value = entry->value,
-                                 .owner = entry->owner};
+                                 .revision = (uint64_t)kv->mod_revision,
+                                 .token = PRIM_TOKEN_UNKNOWN,
+                                 .key = key};
+    if (!ours) return true;
+    if (entry.lease || !f->guard) event->token = entry.token;
+    event->value = entry.value;
+    event->owner = entry.owner;
+    return true;
 }
 
-static void go_live(struct etcd_feed *f)
+static void go_live(struct etcd_feed *f, uint64_t next)
 {
-    prim_feed_snapshot(f->feed, f->snapshot, (uint64_t)f->revision);
-    f->snapshot = NULL;
     f->state = FEED_LIVE;
-    f->sub.next = (uint64_t)f->revision + 1;
-    if (etcd_sub_add(&f->backend->feeds, &f->sub)) {
+    f->sub.next = next;
+    if (etcd_sub_add(f->guard ? &f->backend->own : &f->backend->others, &f->sub)) {
         f->state = FEED_ENDED;
         prim_feed_end(f->feed, COORD_R_MEMORY);
     }
     opened(f, prim_ok(COORD_R_NONE));
 }
 
+static void snapshot_done(struct etcd_feed *f)
+{
+    prim_feed_snapshot(f->feed, f->snapshot, (uint64_t)f->revision);
+    f->snapshot = NULL;
+    go_live(f, (uint64_t)f->revision + 1);
+}
+
 static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 {
-    struct etcd_entry entry;
     struct prim_event event;
 
-    for (size_t i = 0; i < range->n_kvs; i++) {
-        if (etcd_entry_read(&f->backend->space, range->kvs[i], &entry)) continue; /* not ours */
-        if (!prim_in_scope(entry.key, f->scope, f->bucket)) continue;
-        to_event(&entry, COORD_ENTRY, &event);
-        if (!prim_snapshot_add(f->snapshot, &event)) return false;
-    }
+    for (size_t i = 0; i < range->n_kvs; i++)
+        if (to_event(f, range->kvs[i], COORD_ENTRY, &event) &&
+            !prim_snapshot_add(f->snapshot, &event))
+            return false;
     return true;
 }
 
@@ -184,7 +199,7 @@ static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *ra
     if (!add_entries(f, range))
         page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
     else if (!range->more)
-        go_live(f);
+        snapshot_done(f);
     else if (step(f, range))
         read_page(f);
     else
@@ -298,12 +313,9 @@ static bool tell(struct etcd_feed *f, const Mvccpb__Event *event, const struct c
     struct etcd_entry entry;
     struct prim_event told;
 
+    if (event->type != MVCCPB__EVENT__EVENT_TYPE__DELETE)
+        return !to_event(f, event->kv, COORD_PUT, &told) || prim_feed_put(f->feed, &told);
     if (!prim_in_scope(key, f->scope, f->bucket)) return true;
-    if (event->type != MVCCPB__EVENT__EVENT_TYPE__DELETE) {
-        if (etcd_entry_read(space, event->kv, &entry)) return true; /* not ours to show */
-        to_event(&entry, COORD_PUT, &told);
-        return prim_feed_put(f->feed, &told);
-    }
     told = (struct prim_event){.type = COORD_DELETE, .key = key};
     if (event->prev_kv && !etcd_entry_read(space, event->prev_kv, &entry)) {
         told.owner = entry.owner;
@@ -454,7 +466,7 @@ static void on_events(struct etcd_sub *sub, const Etcdserverpb__WatchResponse *r
                       struct str bytes)
 {
     struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
-    size_t leases = count_leases(response);
+    size_t leases = f->guard ? 0 : count_leases(response);
 
     if (leases == 0 && list_empty(&f->chunks)) {
         (void)deliver(f, response, NULL);
@@ -530,7 +542,10 @@ static void on_watch(void *owner)
         opened(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
         return;
     }
-    begin_snapshot(f);
+    if (f->guard)
+        go_live(f, prim_feed_since(f->feed));
+    else
+        begin_snapshot(f);
 }
 
 static void on_unwatch(void *owner)
@@ -558,13 +573,14 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     if (scope.len > 0) memcpy(f->scope_text, scope.at, scope.len);
     f->scope = str_of(f->scope_text, scope.len);
     f->bucket = bucket;
+    f->guard = prim_feed_since(feed) > 0;
     f->open_deadline_ns = call->deadline_ns;
     list_init(&f->chunks);
     set_range(f);
     f->sub = (struct etcd_sub){.events = &feed_events,
                                .key = str_of(f->from.text, f->from.len),
                                .end = str_of(f->end.text, f->end.len),
-                               .progress = true};
+                               .progress = !f->guard};
     list_init(&f->sub.link);
     prim_feed_on_room(feed, on_room, f);
     latch_init(&wait);

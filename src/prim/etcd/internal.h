@@ -5,14 +5,15 @@
  *   reply.c     what etcd answers, in our words          backend.c  open, capabilities, close
  *   lease.c     grant, keep alive, revoke                entries.c  create, cas, delete, get
  *   claims.c    renew, release, adopt                    slots.c    acquire, resize, holders
- *   watcher.c   one Watch stream, many watches           guard.c    the keys of our own claims
- *   feed.c      a reader's watch: snapshot, then changes */
+ *   watcher.c   one Watch stream, many watches
+ *   feed.c      a reader's watch: snapshot, then changes; and that of prim/guard.c */
 #ifndef PRIM_ETCD_INTERNAL_H
 #define PRIM_ETCD_INTERNAL_H
 #include "prim/etcd/client.h"
 #include "prim/etcd/reply.h"
 #include "prim/etcd/request.h"
 #include "prim/etcd/watcher.h"
+#include "prim/guard.h"
 #include "prim/names.h"
 
 enum {
@@ -46,8 +47,8 @@ struct etcd_backend {
     _Atomic bool degraded;
     struct etcd_beats beats;
     struct etcd_revokes revokes;
-    struct etcd_watcher guards, feeds; /* two streams: readers never delay our own claims */
-    struct map guarded;                /* loop thread: lease id -> struct guarded */
+    struct etcd_watcher own, others; /* two streams: readers never delay our own claims */
+    struct prim_guards *guards;
 };
 static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 {
@@ -123,13 +124,6 @@ coord_result etcd_replayed(struct etcd_backend *b, const struct prim_call *call,
 bool etcd_is_own(const struct etcd_backend *b, const struct prim_call *call,
                  const coord_id *lease_id, const struct etcd_entry *entry);
 enum err etcd_value(const struct etcd_backend *b, const struct envelope *envelope, struct buf *out);
-
-/* -- guard.c -- */
-void etcd_guard(struct prim_backend *base, const struct prim_claim *claim);
-void etcd_unguard(struct prim_backend *base, const coord_id *lease_id);
-/* This key leaves the claim by our own hand: not a loss. */
-void etcd_guard_drop(struct etcd_backend *b, const coord_id *lease_id, struct str key);
-void etcd_guards_close(struct etcd_backend *b); /* on the loop's thread */
 
 /* -- feed.c -- */
 coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,

@@ -4,7 +4,6 @@
 
 #include "base/bytes.h"
 #include "base/hex.h"
-#include "prim/kube/guard.h"
 #include "prim/kube/store.h"
 #include "prim/url.h"
 #include "text/ndjson.h"
@@ -14,7 +13,8 @@ enum {
     TTL_MIN_MS = 2000,
     TTL_STEP_MS = 1000,
     REVIEW_MAX = 1024,
-    RENEWALS_MAX = 20
+    RENEWALS_MAX = 20,
+    GUARDS_MAX = 64, /* each is a connection and a thread */
 };
 
 /* The object whose uid is the store's identity: when somebody deletes it, or the namespace was made
@@ -55,7 +55,7 @@ static void kube_close_store(struct prim_backend *backend)
 {
     struct store *store = store_of(backend);
 
-    kube_guards_close(store->guards);
+    prim_guards_close(store->guards);
     kube_held_clear(store);
     map_deinit(&store->held);
     kube_sights_deinit(&store->sights);
@@ -70,12 +70,12 @@ static void guard(struct prim_backend *backend, const struct prim_claim *claim)
 {
     struct store *store = store_of(backend);
 
-    if (store->can_watch) kube_guards_add(store->guards, claim);
+    if (store->can_watch) prim_guards_add(store->guards, claim);
 }
 
 static void unguard(struct prim_backend *backend, const coord_id *lease_id)
 {
-    kube_guards_drop(store_of(backend)->guards, lease_id);
+    prim_guards_drop(store_of(backend)->guards, lease_id, STR_EMPTY);
 }
 
 static const struct prim_backend_ops ops = {
@@ -286,10 +286,12 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
     list_init(&store->held_by_age);
     map_init(&store->held, PRIM_LEASES_MAX, load_le64(seed.b));
     kube_sights_init(&store->sights, load_le64(seed.b + 8));
-    store->guards = kube_guards_open(&store->base, in->host);
-    result = store->guards
-                 ? open_by_url(store, in)
-                 : prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory or no descriptor");
+    store->guards = prim_guards_open(&(struct prim_guards_options){.backend = &store->base,
+                                                                   .host = in->host,
+                                                                   .clock = in->clock,
+                                                                   .keys_max = GUARDS_MAX});
+    result = store->guards ? open_by_url(store, in)
+                           : prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     if (result.code != COORD_OK) {
         kube_close_store(&store->base);
         return result;

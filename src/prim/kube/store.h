@@ -8,6 +8,7 @@
 #include "kube/kube.h"
 #include "prim/answer.h"
 #include "prim/backend.h"
+#include "prim/guard.h"
 #include "prim/kube/kube.h"
 #include "prim/kube/lease.h"
 #include "prim/kube/sights.h"
@@ -27,7 +28,7 @@ struct store {
     struct prim_clock clock;
     char boot[PRIM_ID_TEXT_CAP]; /* of that clock; "": not known */
     bool can_watch;
-    struct kube_guards *guards;
+    struct prim_guards *guards;
 
     pthread_mutex_t lock; /* of all below */
     struct sights sights;

@@ -10,7 +10,8 @@
 
 enum {
     OPEN_PAUSE_MS = 100,
-    LEASES_MAX = 64 * 1024,
+    GUARDS_MAX = 64 * 1024,
+    KEYS_ALONE = 4, /* each watch is a stream: the next key of a bucket has the bucket watched */
     VOTERS_HA = 3,
     PULSE_MS = 1000,
     PULSE_LIMIT_MS = 5000,
@@ -260,8 +261,6 @@ static void set_up(void *owner)
     enum err beats = native_beats_setup(b); /* both in any case: tear_down takes no half */
     enum err pulse = timer_init(&b->pulse, native_client_loop(b->client), on_pulse);
 
-    map_init(&b->guarded, LEASES_MAX, 0);
-    list_init(&b->scopes);
     setup->err = beats ? beats : pulse;
 }
 
@@ -275,9 +274,18 @@ static void tear_down(void *owner)
     struct native_backend *b = owner;
 
     b->closing = true;
-    native_guards_close(b);
     native_beats_teardown(b);
     timer_deinit(&b->pulse);
+}
+
+static void guard(struct prim_backend *base, const struct prim_claim *claim)
+{
+    prim_guards_add(native_of(base)->guards, claim);
+}
+
+static void unguard(struct prim_backend *base, const coord_id *lease_id)
+{
+    prim_guards_drop(native_of(base)->guards, lease_id, STR_EMPTY);
 }
 
 static void wake(struct prim_backend *base)
@@ -289,6 +297,7 @@ static void close_backend(struct prim_backend *base)
 {
     struct native_backend *b = native_of(base);
 
+    prim_guards_close(b->guards);
     native_client_do(b->client, tear_down, b);
     native_client_close(b->client);
     assert(!b->pulsing);
@@ -311,8 +320,8 @@ static const struct prim_backend_ops native_ops = {
     .renew = native_renew,
     .release = native_release,
     .adopt = native_adopt,
-    .guard = native_guard,
-    .unguard = native_unguard,
+    .guard = guard,
+    .unguard = unguard,
     .watch = native_watch,
     .unwatch = native_unwatch,
     .wake = wake,
@@ -335,7 +344,12 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
     }
     native_requests_init(&b->requests);
     native_client_do(b->client, set_up, &setup);
-    result = setup.err ? native_no_memory() : probe(b, in->deadline_ns);
+    b->guards = prim_guards_open(&(struct prim_guards_options){.backend = &b->base,
+                                                               .host = in->host,
+                                                               .clock = in->clock,
+                                                               .keys_max = GUARDS_MAX,
+                                                               .keys_alone = KEYS_ALONE});
+    result = setup.err || !b->guards ? native_no_memory() : probe(b, in->deadline_ns);
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;

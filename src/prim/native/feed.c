@@ -191,12 +191,13 @@ static void on_watch(void *owner)
     int64_t left_ms = (f->deadline_ns - native_client_now(client)) / (int64_t)NS_PER_MS;
 
     if (timer_init(&f->late, native_client_loop(client), on_late) ||
-        native_sub_init(&f->sub, client, f->scope, f->bucket, 0)) {
+        native_sub_init(&f->sub, client, f->scope, f->bucket, prim_feed_since(f->feed))) {
         opened(f, native_no_memory());
         return;
     }
     timer_start_in(&f->late, left_ms > 0 ? (uint64_t)left_ms : 0);
     native_sub_open(&f->sub);
+    if (f->sub.next > 0) opened(f, prim_ok(COORD_R_NONE)); /* there is no snapshot to wait for */
 }
 
 static void on_unwatch(void *owner)

@@ -5,10 +5,10 @@
  *   reply.c     what the store answers               backend.c   open, capabilities, pulse, close
  *   entries.c   create, cas, delete, get             slots.c     acquire, resize, holders
  *   claims.c    renew (many in one), release, adopt  sub.c       one watch that resumes
- *   guard.c     the keys of our own claims           feed.c      a reader's watch */
+ *   feed.c      a reader's watch, and that of prim/guard.c */
 #ifndef PRIM_NATIVE_INTERNAL_H
 #define PRIM_NATIVE_INTERNAL_H
-#include "base/map.h"
+#include "prim/guard.h"
 #include "prim/names.h"
 #include "prim/native/client.h"
 #include "prim/native/reply.h"
@@ -36,9 +36,7 @@ struct native_backend {
     coord_caps caps;
     _Atomic bool degraded;
     struct native_beats beats;
-    /* guard.c: loop thread */
-    struct map guarded; /* lease id -> struct guarded */
-    struct list scopes;
+    struct prim_guards *guards;
     /* backend.c: loop thread */
     struct timer pulse;
     struct courier_op pulse_op;
@@ -120,11 +118,6 @@ coord_result native_release(struct prim_backend *base, const struct prim_call *c
                             const struct prim_claim *claim, const char *key);
 coord_result native_adopt(struct prim_backend *base, const struct prim_call *call,
                           const struct prim_claim *claim, int64_t *ret_left_ms);
-
-/* -- guard.c -- */
-void native_guard(struct prim_backend *base, const struct prim_claim *claim);
-void native_unguard(struct prim_backend *base, const coord_id *lease_id);
-void native_guards_close(struct native_backend *b); /* on the loop's thread */
 
 /* -- feed.c -- */
 coord_result native_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guards of kept claims (guard.h).
+ *
+ * A thread of ours opens and ends the watches, because both may wait for a server: add and drop
+ * only change the lists and wake the thread. Events come on the backend's threads.
+ *
+ * Invariants: no lock is held while the backend or the host is called. A scope that has no key left
+ * is on `empty` and gets no key any more; only the thread opens, ends and frees scopes, so a scope
+ * outlives every event of its watch. A key is reported lost at most once. */
+#include "prim/guard.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/time.h"
+#include "prim/answer.h"
+#include "prim/names.h"
+
+enum { CLAIMS_MAX = 64 * 1024, OPEN_LIMIT_MS = 10000 };
+
+struct guard_scope { /* one watch */
+    struct list link;
+    struct prim_guards *guards;
+    struct list keys;
+    struct prim_feed *feed;
+    void *watch;   /* NULL: it could not be opened */
+    bool ended;    /* nothing comes any more */
+    bool bucket;
+    uint64_t seen; /* the watch has gone past this revision */
+    size_t len;
+    char name[PRIM_KEY_MAX];
+};
+struct guard_key {
+    struct list in_claim, in_scope; /* in_scope: of `fresh` until the thread has seen it */
+    struct guard_scope *scope;
+    coord_id lease_id;
+    uint64_t token;
+    int lost;           /* reason; 0: as far as we know it is ours */
+    uint64_t successor; /* SUPERSEDED: token of who has it */
+    bool reported;
+    bool here; /* in the snapshot that comes */
+    size_t len;
+    char name[];
+};
+struct guard_claim {
+    coord_id lease_id;
+    struct list keys;
+};
+struct prim_guards {
+    struct prim_guards_options options;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool running, stopping;
+    struct map claims;
+    struct list fresh; /* keys without a scope */
+    struct list scopes, empty;
+    size_t key_count;
+};
+
+static struct str claim_id(const struct guard_claim *claim)
+{
+    return str_of(&claim->lease_id, sizeof claim->lease_id);
+}
+
+static struct str key_name(const struct guard_key *key)
+{
+    return str_of(key->name, key->len);
+}
+
+static struct str scope_name(const struct guard_scope *scope)
+{
+    return str_of(scope->name, scope->len);
+}
+
+/* -- events: the backend's threads -- */
+
+static int guard_judge(const struct guard_key *key, const struct prim_event *event)
+{
+    if (event->revision <= key->token) return 0; /* the grant, or what was before it */
+    if (event->type == COORD_DELETE) return COORD_R_REVOKED;
+    if (event->type == COORD_EXPIRE) return COORD_R_DEADLINE;
+    return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
+}
+
+/* True: a key of the scope is lost. Under the lock. */
+static bool scope_take(struct guard_scope *scope, const struct prim_event *event)
+{
+    bool lost = false;
+
+    if (event->type == COORD_CLOSED) scope->ended = true;
+    /* While a snapshot comes no key may join: its entry may have passed. */
+    if (event->type == COORD_SNAPSHOT_BEGIN) scope->seen = UINT64_MAX;
+    if (event->type == COORD_SNAPSHOT_END) scope->seen = event->revision;
+    if (scope->seen < event->revision) scope->seen = event->revision;
+    LIST_EACH(&scope->keys, node)
+    {
+        struct guard_key *key = CONTAINER_OF(node, struct guard_key, in_scope);
+        int reason = 0;
+        if (event->type == COORD_SNAPSHOT_BEGIN) {
+            key->here = false;
+        } else if (event->type == COORD_SNAPSHOT_END) {
+            /* One from before the grant says nothing; without a revision it is the latest. */
+            if (!key->here && (event->revision == 0 || event->revision >= key->token))
+                reason = COORD_R_REVOKED;
+        } else if (str_equal(key_name(key), event->key)) {
+            key->here = true;
+            reason = guard_judge(key, event);
+        }
+        if (reason == 0 || key->lost != 0) continue;
+        key->lost = reason;
+        if (reason == COORD_R_SUPERSEDED && event->token != PRIM_TOKEN_UNKNOWN)
+            key->successor = event->token;
+        lost = true;
+    }
+    return lost;
+}
+
+/* Under the lock. */
+static struct guard_key *unreported(struct guard_scope *scope)
+{
+    LIST_EACH(&scope->keys, node)
+    {
+        struct guard_key *key = CONTAINER_OF(node, struct guard_key, in_scope);
+        if (key->lost != 0 && !key->reported) return key;
+    }
+    return NULL;
+}
+
+static void on_event(void *owner, const struct prim_event *event)
+{
+    struct guard_scope *scope = owner;
+    struct prim_guards *guards = scope->guards;
+    struct prim_host *host = guards->options.host;
+    struct guard_key *key;
+
+    pthread_mutex_lock(&guards->lock);
+    if (scope_take(scope, event)) {
+        while ((key = unreported(scope))) {
+            coord_id lease_id = key->lease_id;
+            int reason = key->lost;
+            uint64_t successor = key->successor;
+            key->reported = true;
+            pthread_mutex_unlock(&guards->lock);
+            host->lost(host, &lease_id, reason, successor);
+            pthread_mutex_lock(&guards->lock);
+        }
+    }
+    pthread_mutex_unlock(&guards->lock);
+}
+
+/* -- the thread: under the lock, but for calls of the backend -- */
+
+static struct guard_scope *scope_to_join(struct prim_guards *guards, const struct guard_key *key,
+                                         size_t *ret_alone)
+{
+    struct str bucket = prim_bucket_of(key_name(key));
+
+    *ret_alone = 0;
+    LIST_EACH(&guards->scopes, node)
+    {
+        struct guard_scope *scope = CONTAINER_OF(node, struct guard_scope, link);
+        if (!scope->ended && scope->seen <= key->token &&
+            prim_in_scope(key_name(key), scope_name(scope), scope->bucket))
+            return scope;
+        *ret_alone += !scope->bucket && str_equal(prim_bucket_of(scope_name(scope)), bucket);
+    }
+    return NULL;
+}
+
+static struct guard_scope *scope_make(struct prim_guards *guards, struct str name, bool bucket,
+                                      uint64_t since)
+{
+    struct guard_scope *scope = calloc(1, sizeof *scope);
+
+    assert(name.len <= sizeof scope->name);
+    if (!scope) return NULL;
+    scope->feed = prim_feed_open_direct(since, on_event, scope);
+    if (!scope->feed) {
+        free(scope);
+        return NULL;
+    }
+    scope->guards = guards;
+    scope->bucket = bucket;
+    scope->seen = since - 1;
+    scope->len = name.len;
+    if (name.len > 0) memcpy(scope->name, name.at, name.len);
+    list_init(&scope->keys);
+    list_init(&scope->link);
+    list_append(&guards->scopes, &scope->link);
+    return scope;
+}
+
+static void scope_open(struct guard_scope *scope)
+{
+    struct prim_guards *guards = scope->guards;
+    struct prim_backend *backend = guards->options.backend;
+    struct prim_call call = {.deadline_ns = prim_clock_now(&guards->options.clock) +
+                                            OPEN_LIMIT_MS * (int64_t)NS_PER_MS};
+    void *watch = NULL;
+
+    pthread_mutex_unlock(&guards->lock);
+    coord_result result = backend->ops->watch(backend, &call, scope_name(scope), scope->bucket,
+                                              scope->feed, &watch);
+    pthread_mutex_lock(&guards->lock);
+    scope->watch = watch;
+    if (result.code != COORD_OK) scope->ended = true;
+}
+
+static void scope_close(struct guard_scope *scope)
+{
+    struct prim_guards *guards = scope->guards;
+    struct prim_backend *backend = guards->options.backend;
+
+    pthread_mutex_unlock(&guards->lock);
+    if (scope->watch) backend->ops->unwatch(backend, scope->watch);
+    prim_feed_close(scope->feed);
+    free(scope);
+    pthread_mutex_lock(&guards->lock);
+}
+
+/* The key may be dropped while its watch is being opened. */
+static void key_watch(struct prim_guards *guards, struct guard_key *key)
+{
+    size_t sharing = guards->options.keys_alone, alone = 0;
+    struct guard_scope *scope = sharing > 0 ? scope_to_join(guards, key, &alone) : NULL;
+    struct str bucket = prim_bucket_of(key_name(key));
+    bool whole = sharing > 0 && alone >= sharing && bucket.len > 0;
+    bool fresh = !scope;
+
+    if (fresh) scope = scope_make(guards, whole ? bucket : key_name(key), whole, key->token + 1);
+    if (!scope) return;
+    key->scope = scope;
+    list_append(&scope->keys, &key->in_scope);
+    if (fresh) scope_open(scope);
+}
+
+static void *run(void *arg)
+{
+    struct prim_guards *guards = arg;
+    struct list *node;
+
+    pthread_mutex_lock(&guards->lock);
+    for (;;) { /* until it is told to stop and the last watch has ended */
+        if ((node = list_pop(&guards->empty)))
+            scope_close(CONTAINER_OF(node, struct guard_scope, link));
+        else if ((node = list_pop(&guards->fresh)))
+            key_watch(guards, CONTAINER_OF(node, struct guard_key, in_scope));
+        else if (guards->stopping)
+            break;
+        else
+            pthread_cond_wait(&guards->changed, &guards->lock);
+    }
+    pthread_mutex_unlock(&guards->lock);
+    return NULL;
+}
+
+/* The program's signal handlers run on its own threads. */
+static bool start(struct prim_guards *guards)
+{
+    sigset_t all, before;
+
+    if (guards->running) return true;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    guards->running = pthread_create(&guards->thread, NULL, run, guards) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return guards->running;
+}
+
+/* -- from outside: under the lock -- */
+
+static void key_free(struct prim_guards *guards, struct guard_key *key)
+{
+    struct guard_scope *scope = key->scope;
+
+    list_remove(&key->in_claim);
+    list_remove(&key->in_scope);
+    free(key);
+    guards->key_count--;
+    if (!scope || !list_empty(&scope->keys)) return;
+    list_remove(&scope->link);
+    list_append(&guards->empty, &scope->link);
+}
+
+static void keys_free(struct prim_guards *guards, struct list *keys, struct str name)
+{
+    LIST_EACH_SAFE(keys, node, following)
+    {
+        struct guard_key *key = CONTAINER_OF(node, struct guard_key, in_claim);
+        if (name.len == 0 || str_equal(key_name(key), name)) key_free(guards, key);
+    }
+}
+
+static struct guard_key *key_make(struct prim_guards *guards, const coord_id *lease_id,
+                                  const struct prim_held *held)
+{
+    size_t len = strlen(held->key);
+    struct guard_key *key = NULL;
+
+    if (guards->key_count < guards->options.keys_max) key = calloc(1, sizeof *key + len);
+    if (!key) return NULL;
+    guards->key_count++;
+    key->lease_id = *lease_id;
+    key->token = held->token;
+    key->len = len;
+    memcpy(key->name, held->key, len);
+    list_init(&key->in_claim);
+    list_init(&key->in_scope);
+    list_append(&guards->fresh, &key->in_scope);
+    return key;
+}
+
+static struct guard_key *key_of(const struct list *keys, const struct prim_held *held)
+{
+    for (struct list *node = keys->next; node != keys; node = node->next) {
+        struct guard_key *key = CONTAINER_OF(node, struct guard_key, in_claim);
+        if (key->token == held->token && str_equal(key_name(key), str_from(held->key))) return key;
+    }
+    return NULL;
+}
+
+static struct guard_claim *claim_get(struct prim_guards *guards, const coord_id *lease_id)
+{
+    struct guard_claim *claim = map_get(&guards->claims, str_of(lease_id, sizeof *lease_id));
+
+    if (claim) return claim;
+    claim = calloc(1, sizeof *claim);
+    if (!claim) return NULL;
+    claim->lease_id = *lease_id;
+    list_init(&claim->keys);
+    if (!map_put(&guards->claims, claim_id(claim), claim)) return claim;
+    free(claim);
+    return NULL;
+}
+
+static void claim_free(struct prim_guards *guards, struct guard_claim *claim)
+{
+    keys_free(guards, &claim->keys, STR_EMPTY);
+    (void)map_remove(&guards->claims, claim_id(claim));
+    free(claim);
+}
+
+void prim_guards_add(struct prim_guards *guards, const struct prim_claim *in)
+{
+    struct guard_claim *claim;
+    struct list before;
+
+    list_init(&before);
+    pthread_mutex_lock(&guards->lock);
+    claim = start(guards) ? claim_get(guards, &in->lease_id) : NULL;
+    if (claim) list_splice(&before, &claim->keys);
+    for (size_t i = 0; claim && i < in->count; i++) {
+        struct guard_key *key = key_of(&before, &in->held[i]);
+        if (!key) key = key_make(guards, &in->lease_id, &in->held[i]);
+        if (!key) break;
+        list_remove(&key->in_claim);
+        list_append(&claim->keys, &key->in_claim);
+    }
+    keys_free(guards, &before, STR_EMPTY);
+    pthread_cond_signal(&guards->changed);
+    pthread_mutex_unlock(&guards->lock);
+}
+
+void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id, struct str key)
+{
+    struct guard_claim *claim;
+
+    pthread_mutex_lock(&guards->lock);
+    claim = map_get(&guards->claims, str_of(lease_id, sizeof *lease_id));
+    if (claim && key.len > 0)
+        keys_free(guards, &claim->keys, key);
+    else if (claim)
+        claim_free(guards, claim);
+    pthread_cond_signal(&guards->changed);
+    pthread_mutex_unlock(&guards->lock);
+}
+
+struct prim_guards *prim_guards_open(const struct prim_guards_options *options)
+{
+    struct prim_guards *guards = calloc(1, sizeof *guards);
+
+    if (!guards) return NULL;
+    guards->options = *options;
+    (void)pthread_mutex_init(&guards->lock, NULL);
+    (void)pthread_cond_init(&guards->changed, NULL);
+    map_init(&guards->claims, CLAIMS_MAX, 0); /* lease ids are drawn at random */
+    list_init(&guards->fresh);
+    list_init(&guards->scopes);
+    list_init(&guards->empty);
+    return guards;
+}
+
+void prim_guards_close(struct prim_guards *guards)
+{
+    struct map_entry *entry;
+
+    if (!guards) return;
+    pthread_mutex_lock(&guards->lock);
+    for (size_t cursor = 0; (entry = map_next(&guards->claims, &cursor)); cursor = 0)
+        claim_free(guards, entry->value);
+    guards->stopping = true;
+    pthread_cond_signal(&guards->changed);
+    pthread_mutex_unlock(&guards->lock);
+    if (guards->running) (void)pthread_join(guards->thread, NULL);
+    assert(list_empty(&guards->scopes) && list_empty(&guards->fresh));
+    map_deinit(&guards->claims);
+    (void)pthread_cond_destroy(&guards->changed);
+    (void)pthread_mutex_destroy(&guards->lock);
+    free(guards);
+}
