@@ -17,6 +17,7 @@
 #include "prim/etcd/client.h"
 #include "prim/etcd/etcd.h"
 #include "prim/etcd/reply.h"
+#include "prim/guard.h"
 #include "prim/url.h"
 #include "sim/sim.h"
 #include "wire/message.h"
@@ -66,7 +67,7 @@ static int64_t take_number(void)
 struct etcd_client {
     struct sim *sim;
     struct sim_host *host;
-    struct etcd_stream *streams[STREAMS_MAX];
+    struct courier_stream *streams[STREAMS_MAX];
     size_t stream_count;
     uint32_t generation;
 };
@@ -139,7 +140,7 @@ void etcd_client_trouble(struct etcd_client *c, uint32_t generation)
 {
     if (generation != c->generation) return;
     c->generation++;
-    for (size_t i = 0; i < c->stream_count; i++) etcd_stream_reset(c->streams[i]);
+    for (size_t i = 0; i < c->stream_count; i++) courier_stream_reset(c->streams[i]);
 }
 
 uint32_t etcd_client_generation(const struct etcd_client *c)
@@ -360,48 +361,71 @@ static char open_mark; /* what an open stream has for a call; never looked into 
 
 static void on_again(struct timer *timer)
 {
-    struct etcd_stream *s = CONTAINER_OF(timer, struct etcd_stream, again);
+    struct courier_stream *s = CONTAINER_OF(timer, struct courier_stream, again);
 
     if (!s->wanted || s->call) return;
-    s->call = (struct rpc_client_call *)&open_mark;
+    s->call = (struct courier_call *)&open_mark;
     s->on_open(s);
 }
 
-enum err etcd_stream_init(struct etcd_stream *s, struct etcd_client *c, const char *path)
+struct courier *etcd_client_courier(struct etcd_client *c)
 {
-    s->path = path;
-    s->client = c;
-    must(c->stream_count < STREAMS_MAX);
-    c->streams[c->stream_count++] = s;
-    return timer_init(&s->again, etcd_client_loop(c), on_again);
+    (void)c;
+    return NULL; /* streams are ours, too */
 }
 
-void etcd_stream_want(struct etcd_stream *s)
+enum err courier_stream_init(struct courier_stream *s, struct courier *courier, const char *path)
+{
+    (void)courier;
+    s->path = path;
+    must(client.stream_count < STREAMS_MAX);
+    client.streams[client.stream_count++] = s;
+    return timer_init(&s->again, etcd_client_loop(&client), on_again);
+}
+
+void courier_stream_deinit(struct courier_stream *s)
+{
+    courier_stream_leave(s);
+    timer_deinit(&s->again);
+}
+
+void courier_stream_want(struct courier_stream *s)
 {
     s->wanted = true;
     if (!s->call && !timer_running(&s->again)) timer_start_in(&s->again, 1);
 }
 
-void etcd_stream_leave(struct etcd_stream *s)
+void courier_stream_leave(struct courier_stream *s)
 {
     s->wanted = false;
     s->call = NULL;
     timer_stop(&s->again);
 }
 
-void etcd_stream_reset(struct etcd_stream *s)
+void courier_stream_reset(struct courier_stream *s)
 {
     if (!s->call) return;
     s->call = NULL;
-    s->on_broken(s);
+    s->on_broken(s, GRPC_UNAVAILABLE, STR_EMPTY);
     if (s->wanted) timer_start_in(&s->again, 50);
 }
 
-static void hear(struct etcd_stream *s);
+/* No courier runs here. */
+void courier_streams_reset(struct courier *courier)
+{
+    must(!courier);
+}
+
+void courier_streams_leave(struct courier *courier)
+{
+    must(!courier);
+}
+
+static void hear(struct courier_stream *s);
 
 struct echo { /* keep-alives are answered a little later, by the input */
     struct post post;
-    struct etcd_stream *stream;
+    struct courier_stream *stream;
 };
 
 static void on_echo(struct post *post)
@@ -412,7 +436,7 @@ static void on_echo(struct post *post)
     free(echo);
 }
 
-enum err etcd_stream_send(struct etcd_stream *s, struct str message)
+enum err courier_stream_send(struct courier_stream *s, struct str message)
 {
     struct echo *echo;
 
@@ -428,7 +452,7 @@ enum err etcd_stream_send(struct etcd_stream *s, struct str message)
         must(echo);
         echo->stream = s;
         post_init(&echo->post, on_echo);
-        loop_post(etcd_client_loop(s->client), &echo->post);
+        loop_post(etcd_client_loop(&client), &echo->post);
     }
     return ERR_OK;
 }
@@ -473,14 +497,14 @@ static ProtobufCMessage *make_watched(struct arena *arena)
     return &watch->base;
 }
 
-static void hear(struct etcd_stream *s)
+static void hear(struct courier_stream *s)
 {
     uint8_t what = take();
     struct arena arena;
     struct buf bytes;
 
     if (what == 255) {
-        etcd_stream_reset(s);
+        courier_stream_reset(s);
         return;
     }
     buf_init(&bytes, 1 << 20);
@@ -509,6 +533,69 @@ static void on_degraded(struct prim_host *host, const char *why)
 {
     (void)host;
     must(why[0]);
+}
+
+/* -- guards: as prim/guard.c, but without a thread -- */
+
+struct prim_guards {
+    struct prim_guards_options options;
+    struct prim_feed *feeds[HELD_MAX];
+    void *watches[HELD_MAX];
+    size_t count;
+};
+
+static void on_event(void *owner, const struct prim_event *event)
+{
+    struct prim_guards *guards = owner;
+    coord_id lease_id = {{0}};
+
+    must(event->type >= COORD_SNAPSHOT_BEGIN && event->type <= COORD_CLOSED);
+    must(event->type != COORD_EXPIRE); /* a guard is told at once, whatever became of the lease */
+    if (event->type == COORD_DELETE)
+        guards->options.host->lost(guards->options.host, &lease_id, COORD_R_REVOKED, 0);
+}
+
+struct prim_guards *prim_guards_open(const struct prim_guards_options *options)
+{
+    struct prim_guards *guards = calloc(1, sizeof *guards);
+
+    must(guards);
+    guards->options = *options;
+    return guards;
+}
+
+void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id, struct str key)
+{
+    (void)lease_id, (void)key;
+    while (guards->count > 0) {
+        guards->count--;
+        guards->options.backend->ops->unwatch(guards->options.backend,
+                                              guards->watches[guards->count]);
+        prim_feed_close(guards->feeds[guards->count]);
+    }
+}
+
+void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim)
+{
+    struct prim_backend *backend = guards->options.backend;
+    struct prim_call call = {.deadline_ns = INT64_MAX};
+
+    prim_guards_drop(guards, &claim->lease_id, STR_EMPTY);
+    for (size_t i = 0; i < claim->count; i++) {
+        struct prim_feed *feed =
+            prim_feed_open_direct(claim->held[i].token + 1, on_event, guards);
+        must(feed);
+        coord_result result = backend->ops->watch(backend, &call, str_from(claim->held[i].key),
+                                                  false, feed, &guards->watches[guards->count]);
+        must(result.code == COORD_OK);
+        guards->feeds[guards->count++] = feed;
+    }
+}
+
+void prim_guards_close(struct prim_guards *guards)
+{
+    prim_guards_drop(guards, NULL, STR_EMPTY);
+    free(guards);
 }
 
 static struct prim_call call_of(void)

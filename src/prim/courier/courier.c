@@ -115,6 +115,7 @@ enum err courier_open(struct courier *r, const struct courier_ways *ways,
 
     *r = (struct courier){.ways = ways, .clock = clock};
     list_init(&r->waiting);
+    list_init(&r->streams);
     while (servers->addresses[r->address_count]) r->address_count++;
     err = real_io_open_within(&r->real);
     if (!err) {
@@ -180,7 +181,8 @@ static void on_leave(struct post *post)
     struct leaving *leaving = CONTAINER_OF(post, struct leaving, post);
 
     leaving->courier->closing = true;
-    leaving->leave(leaving->owner);
+    courier_streams_leave(leaving->courier);
+    if (leaving->leave) leaving->leave(leaving->owner);
     rpc_channel_close(leaving->courier->channel, on_channel_closed, leaving->courier);
 }
 

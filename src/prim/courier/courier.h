@@ -44,7 +44,11 @@ struct courier_ways { /* of a store; all on the loop's thread */
     bool (*prepare)(struct courier_op *op, struct rpc_call_options *options);
     /* True: the store has understood the answer, and begins the call anew. May be NULL. */
     bool (*refused)(struct courier_op *op, const struct rpc_outcome *outcome);
-    void (*moved)(struct courier *courier); /* to another server: streams begin anew */
+    struct rpc_call_options stream; /* its limits, of every stream */
+    /* As `prepare`; false: the stream is opened after a pause. May be NULL. */
+    bool (*prepare_stream)(struct courier *courier, struct rpc_call_options *options);
+    /* Before the stream's owner is told. May be NULL. */
+    void (*stream_ended)(struct courier *courier, const struct rpc_outcome *outcome);
 };
 struct courier { /* first in the store's client */
     const struct courier_ways *ways;
@@ -58,6 +62,7 @@ struct courier { /* first in the store's client */
     /* loop thread */
     bool closing;
     struct list waiting; /* ops that wait at the server */
+    struct list streams; /* open ones */
     uint32_t generation; /* how often we moved on */
     _Atomic bool stopping;
     _Atomic uint64_t requests, moves; /* for tests of restraint */
@@ -69,15 +74,35 @@ enum err courier_open(struct courier *courier, const struct courier_ways *ways,
                       const struct rpc_channel_options *channel, struct note *note);
 /* Runs fn on the loop's thread and waits for it. Not from that thread. */
 void courier_do(struct courier *courier, void (*fn)(void *owner), void *owner);
-/* `leave` on the loop's thread, then every call ends (ERR_CANCELLED, ERR_UNKNOWN), then the
- * thread. */
+/* Streams are left and `leave` is called (it may be NULL), on the loop's thread; then every call
+ * ends (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
 void courier_close(struct courier *courier, void (*leave)(void *owner), void *owner);
+
+static inline struct loop *courier_loop(const struct courier *courier)
+{
+    return courier->io->loop;
+}
+static inline int64_t courier_now(const struct courier *courier) /* the store's clock */
+{
+    return prim_clock_now(&courier->clock);
+}
+
+/* Loop thread. Is there anything open that would hang if its server fell silent? */
+static inline bool courier_listens(const struct courier *courier)
+{
+    return !list_empty(&courier->streams) || !list_empty(&courier->waiting);
+}
 
 /* -- trouble: loop thread -- */
 /* No leader, stopping: another server may do better. */
 bool courier_should_move(const struct courier *courier, const struct rpc_outcome *outcome);
 /* Somebody met trouble on the server of that generation. */
 void courier_trouble(struct courier *courier, uint32_t generation);
+/* What answers is of no use: the next address is asked. Not from the loop's thread. */
+void courier_move_on(struct courier *courier);
+
+void courier_streams_reset(struct courier *courier); /* stream.c: they begin anew */
+void courier_streams_leave(struct courier *courier);
 
 /* -- how long a stream pauses before it is opened again -- */
 struct courier_pace {

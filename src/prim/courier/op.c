@@ -196,7 +196,7 @@ void courier_trouble(struct courier *r, uint32_t generation)
     r->generation++;
     r->moves++;
     rpc_channel_move_on(r->channel);
-    r->ways->moved(r);
+    courier_streams_reset(r);
     LIST_EACH_SAFE(&r->waiting, node, following)
     {
         struct courier_op *op = CONTAINER_OF(node, struct courier_op, link);
@@ -204,6 +204,18 @@ void courier_trouble(struct courier *r, uint32_t generation)
         op->again = true;
         rpc_call_cancel(op->call);
     }
+}
+
+static void move_on(void *owner)
+{
+    struct courier *r = owner;
+
+    courier_trouble(r, r->generation);
+}
+
+void courier_move_on(struct courier *r)
+{
+    courier_do(r, move_on, r);
 }
 
 static void stop_waiting(void *owner)

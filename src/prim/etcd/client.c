@@ -29,12 +29,10 @@ struct etcd_client {
     bool authenticating;
     struct courier_op authenticate;
     struct list waiters; /* ops that wait for a token */
-    struct list streams;
     struct metadata {
         struct h2_header fields[2];
         size_t count;
     } metadata; /* of the call that is being begun */
-    _Atomic uint64_t messages, stream_opens;
 };
 
 static struct etcd_client *client_of(struct courier *courier)
@@ -68,14 +66,6 @@ uint32_t etcd_client_generation(const struct etcd_client *c)
 void etcd_client_trouble(struct etcd_client *c, uint32_t generation)
 {
     courier_trouble(&c->courier, generation);
-}
-
-static void moved(struct courier *courier)
-{
-    LIST_EACH_SAFE(&client_of(courier)->streams, node, following)
-    {
-        etcd_stream_reset(CONTAINER_OF(node, struct etcd_stream, link));
-    }
 }
 
 /* -- authentication -- */
@@ -179,6 +169,23 @@ static bool refused(struct courier_op *op, const struct rpc_outcome *outcome)
     return true;
 }
 
+static bool prepare_stream(struct courier *courier, struct rpc_call_options *options)
+{
+    struct etcd_client *c = client_of(courier);
+
+    if (lacks_token(c)) {
+        authenticate(c);
+        return false;
+    }
+    add_metadata(c, false, options);
+    return true;
+}
+
+static void stream_ended(struct courier *courier, const struct rpc_outcome *outcome)
+{
+    if (token_is_stale(outcome)) buf_clear(&client_of(courier)->token);
+}
+
 bool etcd_client_forget_token(struct etcd_client *c)
 {
     buf_clear(&c->token);
@@ -207,6 +214,11 @@ int64_t etcd_client_now(const struct etcd_client *c)
     return prim_clock_now(&c->courier.clock);
 }
 
+struct courier *etcd_client_courier(struct etcd_client *c)
+{
+    return &c->courier;
+}
+
 struct loop *etcd_client_loop(struct etcd_client *c)
 {
     return c->courier.io->loop;
@@ -217,155 +229,16 @@ void etcd_client_do(struct etcd_client *c, void (*fn)(void *owner), void *owner)
     courier_do(&c->courier, fn, owner);
 }
 
-/* -- streams -- */
-
-static void stream_open(struct etcd_stream *s);
-
-static void on_again(struct timer *timer)
-{
-    stream_open(CONTAINER_OF(timer, struct etcd_stream, again));
-}
-
-enum err etcd_stream_init(struct etcd_stream *s, struct etcd_client *c, const char *path)
-{
-    s->path = path;
-    s->client = c;
-    s->call = NULL;
-    s->pace = (struct courier_pace){.failures = 0};
-    s->wanted = false;
-    list_init(&s->link);
-    return timer_init(&s->again, c->courier.io->loop, on_again);
-}
-
-static void pause_stream(struct etcd_stream *s)
-{
-    courier_pause(&s->client->courier, &s->pace, &s->again);
-}
-
-static void stream_message(void *owner, struct rpc_client_call *call, struct str message)
-{
-    struct etcd_stream *s = owner;
-
-    if (s->call != call) return; /* one that was left behind */
-    s->on_message(s, message);
-}
-
-static void stream_writable(void *owner, struct rpc_client_call *call)
-{
-    struct etcd_stream *s = owner;
-
-    if (s->call == call && s->on_writable) s->on_writable(s);
-}
-
-static void stream_lost(struct etcd_stream *s)
-{
-    s->call = NULL;
-    list_remove(&s->link);
-    s->on_broken(s);
-    if (s->wanted && !s->call && !s->client->courier.closing) pause_stream(s);
-}
-
-static void stream_ended(void *owner, struct rpc_client_call *call,
-                         const struct rpc_outcome *outcome)
-{
-    struct etcd_stream *s = owner;
-    struct etcd_client *c;
-
-    if (s->call != call) return;
-    c = s->client;
-    if (token_is_stale(outcome)) buf_clear(&c->token);
-    if (courier_should_move(&c->courier, outcome)) {
-        uint32_t generation = c->courier.generation;
-        stream_lost(s);
-        etcd_client_trouble(c, generation);
-        return;
-    }
-    stream_lost(s);
-}
-
-static void stream_open(struct etcd_stream *s)
-{
-    static const struct rpc_call_events events = {stream_message, stream_writable, stream_ended};
-    struct etcd_client *c = s->client;
-    struct rpc_call_options options = {.path = s->path,
-                                       .wait_for_ready = true,
-                                       .response_max = STREAM_MESSAGE_MAX,
-                                       .attempts_max = 1};
-    enum err err;
-
-    if (!s->wanted || s->call || c->courier.closing) return;
-    if (lacks_token(c)) {
-        authenticate(c);
-        pause_stream(s);
-        return;
-    }
-    add_metadata(c, false, &options);
-    c->stream_opens++;
-    err = rpc_call_start(c->courier.channel, &options, &events, s, &s->call);
-    if (err) {
-        s->call = NULL;
-        pause_stream(s);
-        return;
-    }
-    s->pace.opened = loop_now(c->courier.io->loop);
-    list_append(&c->streams, &s->link);
-    s->on_open(s);
-}
-
-void etcd_stream_want(struct etcd_stream *s)
-{
-    s->wanted = true;
-    if (!s->call && !timer_running(&s->again)) stream_open(s);
-}
-
-/* The call goes on to its end without us; its late events find another call in its place. */
-static void stream_abandon(struct etcd_stream *s)
-{
-    struct rpc_client_call *call = s->call;
-
-    s->call = NULL;
-    list_remove(&s->link);
-    if (call) rpc_call_cancel(call);
-}
-
-void etcd_stream_leave(struct etcd_stream *s)
-{
-    s->wanted = false;
-    timer_stop(&s->again);
-    stream_abandon(s);
-}
-
-void etcd_stream_reset(struct etcd_stream *s)
-{
-    if (!s->call) return;
-    stream_abandon(s);
-    s->on_broken(s);
-    if (s->wanted && !s->call && !s->client->courier.closing) pause_stream(s);
-}
-
-enum err etcd_stream_send(struct etcd_stream *s, struct str message)
-{
-    enum err err;
-
-    if (!s->call) return ERR_CLOSED;
-    err = rpc_call_send(s->call, message);
-    if (!err) s->client->messages++;
-    return err;
-}
-
 /* -- life -- */
-
-struct etcd_client_stats etcd_client_stats(struct etcd_client *c)
-{
-    return (struct etcd_client_stats){c->courier.requests, c->messages, c->courier.moves,
-                                      c->stream_opens};
-}
 
 static const struct courier_ways ways = {.thread_name = "muster-etcd",
                                          .attempts_max = 4,
                                          .prepare = prepare,
                                          .refused = refused,
-                                         .moved = moved};
+                                         .stream = {.response_max = STREAM_MESSAGE_MAX,
+                                                    .attempts_max = 1},
+                                         .prepare_stream = prepare_stream,
+                                         .stream_ended = stream_ended};
 
 enum err etcd_client_open(const struct etcd_client_options *o, struct etcd_client **ret_client,
                           struct note *note)
@@ -376,7 +249,6 @@ enum err etcd_client_open(const struct etcd_client_options *o, struct etcd_clien
     if (!c) return ERR_NOMEM;
     buf_init(&c->token, TOKEN_MAX);
     list_init(&c->waiters);
-    list_init(&c->streams);
     if (o->user) {
         c->user = str_dup(str_from(o->user));
         c->password = str_dup(str_from(o->password ? o->password : ""));
@@ -405,8 +277,6 @@ static void leave_all(void *owner)
     struct etcd_client *c = owner;
     struct list waiters;
 
-    while (!list_empty(&c->streams))
-        etcd_stream_leave(CONTAINER_OF(c->streams.next, struct etcd_stream, link));
     list_init(&waiters);
     list_splice(&waiters, &c->waiters);
     for (struct list *node = list_pop(&waiters); node; node = list_pop(&waiters))

@@ -14,6 +14,7 @@
 #define PRIM_ETCD_CLIENT_H
 #include "base/buf.h"
 #include "prim/courier/op.h"
+#include "prim/courier/stream.h"
 
 struct etcd_client;
 
@@ -27,13 +28,9 @@ enum err etcd_client_open(const struct etcd_client_options *options,
                           struct etcd_client **ret_client, struct note *note);
 /* Every call and stream ends first (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
 void etcd_client_close(struct etcd_client *client);
+struct courier *etcd_client_courier(struct etcd_client *client); /* for streams */
 struct loop *etcd_client_loop(struct etcd_client *client);
 int64_t etcd_client_now(const struct etcd_client *client); /* the store's clock */
-struct etcd_client_stats {
-    uint64_t requests, messages; /* unary attempts, stream messages sent: for tests of restraint */
-    uint64_t moves, stream_opens;
-};
-struct etcd_client_stats etcd_client_stats(struct etcd_client *client);
 
 /* Runs fn on the loop's thread and waits for it. Not from that thread. */
 void etcd_client_do(struct etcd_client *client, void (*fn)(void *owner), void *owner);
@@ -50,27 +47,6 @@ void etcd_op_start(struct etcd_client *client,
                    struct courier_op *op); /* any thread; done() follows */
 void etcd_op_run(struct etcd_client *client, struct courier_op *op); /* waits; not the loop's */
 
-/* -- streams: loop thread only, but for init -- */
-struct etcd_stream {
-    /* the owner's */
-    const char *path;
-    void (*on_open)(struct etcd_stream *stream); /* say what you want; may be empty of effect */
-    void (*on_message)(struct etcd_stream *stream, struct str message);
-    void (*on_broken)(struct etcd_stream *stream); /* whatever was asked must be asked again */
-    void (*on_writable)(struct etcd_stream *stream);
-    /* the client's */
-    struct etcd_client *client;
-    struct rpc_client_call *call;
-    struct list link;
-    struct timer again;
-    struct courier_pace pace;
-    bool wanted;
-};
-enum err etcd_stream_init(struct etcd_stream *stream, struct etcd_client *client, const char *path);
-void etcd_stream_want(struct etcd_stream *stream);  /* opens it, and again whenever it ends */
-void etcd_stream_leave(struct etcd_stream *stream); /* ends it; nothing is called any more */
-void etcd_stream_reset(struct etcd_stream *stream); /* it hangs: on_broken, and open anew */
-enum err etcd_stream_send(struct etcd_stream *stream, struct str message); /* ERR_FULL, ... */
 /* Somebody met trouble on the endpoint of that generation. */
 void etcd_client_trouble(struct etcd_client *client, uint32_t generation);
 uint32_t etcd_client_generation(const struct etcd_client *client);

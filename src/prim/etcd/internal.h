@@ -23,7 +23,7 @@ enum {
 };
 
 struct etcd_beats { /* lease.c: the keep-alive stream */
-    struct etcd_stream stream;
+    struct courier_stream stream;
     struct list sent;  /* struct beat_slot, in the order their answers come */
     struct list fresh; /* not sent yet: the stream is not open */
     uint64_t answers;

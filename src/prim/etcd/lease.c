@@ -64,7 +64,7 @@ static void pump(struct etcd_backend *b)
         len = etcdserverpb__lease_keep_alive_request__get_packed_size(&request);
         assert(len <= sizeof room);
         etcdserverpb__lease_keep_alive_request__pack(&request, (uint8_t *)room);
-        if (etcd_stream_send(&beats->stream, str_of(room, len))) return; /* on_writable, on_open */
+        if (courier_stream_send(&beats->stream, str_of(room, len))) return; /* on_writable, on_open */
         slot->answers = beats->answers;
         slot->generation = etcd_client_generation(b->client);
         slot->sent = loop_now(etcd_client_loop(b->client));
@@ -73,17 +73,17 @@ static void pump(struct etcd_backend *b)
     }
 }
 
-static struct etcd_backend *of_stream(struct etcd_stream *stream)
+static struct etcd_backend *of_stream(struct courier_stream *stream)
 {
     return CONTAINER_OF(stream, struct etcd_backend, beats.stream);
 }
 
-static void on_stream(struct etcd_stream *stream)
+static void on_stream(struct courier_stream *stream)
 {
     pump(of_stream(stream));
 }
 
-static void on_answer(struct etcd_stream *stream, struct str message)
+static void on_answer(struct courier_stream *stream, struct str message)
 {
     struct etcd_backend *b = of_stream(stream);
     struct beat_slot *slot = list_empty(&b->beats.sent)
@@ -101,7 +101,7 @@ static void on_answer(struct etcd_stream *stream, struct str message)
         (answer = (Etcdserverpb__LeaseKeepAliveResponse *)decoded)->id != slot->lease ||
         !etcd_header_fits(b, answer->header)) {
         arena_deinit(&arena);
-        etcd_stream_reset(stream); /* not the answer to what was asked: begin anew */
+        courier_stream_reset(stream); /* not the answer to what was asked: begin anew */
         return;
     }
     b->beats.answers++;
@@ -117,10 +117,11 @@ static void on_answer(struct etcd_stream *stream, struct str message)
 }
 
 /* Renewing twice does no harm: what was sent is sent again, and counts from its first sending. */
-static void on_broken(struct etcd_stream *stream)
+static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
 {
     struct etcd_beats *beats = &of_stream(stream)->beats;
 
+    (void)status, (void)text;
     LIST_EACH_SAFE(&beats->sent, node, following)
     {
         struct beat_slot *slot = CONTAINER_OF(node, struct beat_slot, link);
@@ -149,7 +150,7 @@ static void on_beat_deadline(struct timer *timer)
     if (slot && !sent) free_slot(slot);
     if (!stuck) return;
     etcd_client_trouble(b->client, generation);
-    if (generation == etcd_client_generation(b->client)) etcd_stream_reset(&b->beats.stream);
+    if (generation == etcd_client_generation(b->client)) courier_stream_reset(&b->beats.stream);
 }
 
 static void on_beat(struct post *post)
@@ -171,7 +172,7 @@ static void on_beat(struct post *post)
     list_init(&slot->link);
     list_append(&b->beats.fresh, &slot->link);
     timer_start_in(&beat->timer, left > 0 ? (uint64_t)left : 0);
-    etcd_stream_want(&b->beats.stream);
+    courier_stream_want(&b->beats.stream);
     pump(b);
 }
 
@@ -437,8 +438,7 @@ void etcd_lease_teardown(struct etcd_backend *b)
 {
     struct list *node;
 
-    etcd_stream_leave(&b->beats.stream);
-    timer_deinit(&b->beats.stream.again);
+    courier_stream_deinit(&b->beats.stream);
     timer_deinit(&b->revokes.timer);
     list_splice(&b->beats.sent, &b->beats.fresh);
     while ((node = list_pop(&b->beats.sent))) {
@@ -458,7 +458,7 @@ enum err etcd_lease_setup(struct etcd_backend *b)
     beats->stream.on_open = beats->stream.on_writable = on_stream;
     beats->stream.on_message = on_answer;
     beats->stream.on_broken = on_broken;
-    err = etcd_stream_init(&beats->stream, b->client, "/etcdserverpb.Lease/LeaseKeepAlive");
+    err = courier_stream_init(&beats->stream, etcd_client_courier(b->client), "/etcdserverpb.Lease/LeaseKeepAlive");
     if (!err) err = timer_init(&b->revokes.timer, etcd_client_loop(b->client), on_due);
     return err;
 }

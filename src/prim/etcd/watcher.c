@@ -21,7 +21,7 @@ static enum err say(struct etcd_watcher *w, Etcdserverpb__WatchRequest *request)
 
     buf_init(&bytes, REQUEST_MAX);
     err = message_write(&request->base, &bytes, NULL);
-    if (!err) err = etcd_stream_send(&w->stream, buf_peek(&bytes));
+    if (!err) err = courier_stream_send(&w->stream, buf_peek(&bytes));
     buf_deinit(&bytes);
     return err;
 }
@@ -56,15 +56,16 @@ static void pump(struct etcd_watcher *w)
     }
 }
 
-static void on_stream(struct etcd_stream *stream)
+static void on_stream(struct courier_stream *stream)
 {
     pump(CONTAINER_OF(stream, struct etcd_watcher, stream));
 }
 
-static void on_broken(struct etcd_stream *stream)
+static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
 {
     struct etcd_watcher *w = CONTAINER_OF(stream, struct etcd_watcher, stream);
 
+    (void)status, (void)text;
     w->unasked = 0;
     LIST_EACH(&w->subs, node)
     {
@@ -93,13 +94,13 @@ static void cancelled(struct etcd_watcher *w, struct etcd_sub *sub,
                strstr(response->cancel_reason, "auth") ||
                strstr(response->cancel_reason, "user name is empty")) {
         if (++sub->denied < DENIED_MAX && etcd_client_forget_token(w->backend->client)) {
-            etcd_stream_reset(&w->stream);
+            courier_stream_reset(&w->stream);
             return;
         }
         take_off(sub);
         sub->events->on_denied(sub, response->cancel_reason);
     } else {
-        etcd_stream_reset(&w->stream); /* asked again, after a pause */
+        courier_stream_reset(&w->stream); /* asked again, after a pause */
     }
 }
 
@@ -148,7 +149,7 @@ static void take(struct etcd_watcher *w, const Etcdserverpb__WatchResponse *resp
     sub->events->on_events(sub, response, bytes);
 }
 
-static void on_message(struct etcd_stream *stream, struct str bytes)
+static void on_message(struct courier_stream *stream, struct str bytes)
 {
     struct etcd_watcher *w = CONTAINER_OF(stream, struct etcd_watcher, stream);
     Etcdserverpb__WatchResponse *response;
@@ -160,7 +161,7 @@ static void on_message(struct etcd_stream *stream, struct str bytes)
                      NULL) ||
         !makes_sense(response = (Etcdserverpb__WatchResponse *)message) ||
         !etcd_header_fits(w->backend, response->header))
-        etcd_stream_reset(stream);
+        courier_stream_reset(stream);
     else
         take(w, response, bytes);
     arena_deinit(&arena);
@@ -174,13 +175,12 @@ enum err etcd_watcher_init(struct etcd_watcher *w, struct etcd_backend *backend)
     w->stream.on_open = w->stream.on_writable = on_stream;
     w->stream.on_message = on_message;
     w->stream.on_broken = on_broken;
-    return etcd_stream_init(&w->stream, backend->client, "/etcdserverpb.Watch/Watch");
+    return courier_stream_init(&w->stream, etcd_client_courier(backend->client), "/etcdserverpb.Watch/Watch");
 }
 
 void etcd_watcher_deinit(struct etcd_watcher *w)
 {
-    etcd_stream_leave(&w->stream);
-    timer_deinit(&w->stream.again);
+    courier_stream_deinit(&w->stream);
     map_deinit(&w->by_id);
 }
 
@@ -198,7 +198,7 @@ enum err etcd_sub_add(struct etcd_watcher *w, struct etcd_sub *sub)
     list_init(&sub->link);
     list_append(&w->subs, &sub->link);
     w->unasked++;
-    etcd_stream_want(&w->stream);
+    courier_stream_want(&w->stream);
     pump(w);
     return ERR_OK;
 }
@@ -216,5 +216,5 @@ void etcd_sub_remove(struct etcd_sub *sub)
     cancel.watch_id = sub->id;
     request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST;
     request.cancel_request = &cancel;
-    if (say(w, &request)) etcd_stream_reset(&w->stream); /* or the server would send for ever */
+    if (say(w, &request)) courier_stream_reset(&w->stream); /* or the server would send for ever */
 }

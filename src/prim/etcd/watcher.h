@@ -32,7 +32,7 @@ struct etcd_sub {
     bool asked;
 };
 struct etcd_watcher {
-    struct etcd_stream stream;
+    struct courier_stream stream;
     struct etcd_backend *backend;
     struct list subs;
     struct map by_id;

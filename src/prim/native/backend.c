@@ -97,7 +97,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
         courier_op_deinit(&op);
         return native_no_memory();
     }
-    native_op_run(b->client, &op);
+    courier_op_run(&b->client->courier, &op);
     if (op.err) {
         result = native_failed(b, &op, ask->request_of != NULL);
     } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
@@ -139,16 +139,16 @@ static void on_pulse(struct timer *timer)
     Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
     struct courier_op *op = &b->pulse_op;
 
-    if (!native_client_listens(b->client)) {
+    if (!courier_listens(&b->client->courier)) {
         timer_start_in(&b->pulse, PULSE_MS);
         return;
     }
     native_op_init(op, NATIVE_PATH("Status"),
-                   native_client_now(b->client) + PULSE_LIMIT_MS * (int64_t)NS_PER_MS);
+                   courier_now(&b->client->courier) + PULSE_LIMIT_MS * (int64_t)NS_PER_MS);
     op->done = on_pulse_answer;
     (void)message_write(&request.base, &op->request, NULL); /* it is empty */
     b->pulsing = true;
-    native_op_start(b->client, op);
+    courier_op_start(&b->client->courier, op);
 }
 
 /* -- opening -- */
@@ -175,7 +175,7 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
         /* The first leader of a new store names it. A replica that nobody has let in, or that was
          * removed before, never hears of that: others are asked as well. */
         if (prim_id_is_zero(&b->store_id)) {
-            native_client_move_on(b->client);
+            courier_move_on(&b->client->courier);
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER,
                                  "muster: the store has no identity yet (no leader, or replicas "
                                  "of a release without a store)");
@@ -208,7 +208,7 @@ static coord_result probe(struct native_backend *b, int64_t deadline_ns)
             result = native_look(b, &call, STR("open"), false, &arena, &found, &entry);
             arena_deinit(&arena);
         }
-        if (!worth_another(&result) || native_client_now(b->client) >= deadline_ns) break;
+        if (!worth_another(&result) || courier_now(&b->client->courier) >= deadline_ns) break;
         (void)nanosleep(&pause, NULL);
     }
     if (result.code == COORD_OK) {
@@ -259,7 +259,7 @@ static void set_up(void *owner)
     struct setup *setup = owner;
     struct native_backend *b = setup->backend;
     enum err beats = native_beats_setup(b); /* both in any case: tear_down takes no half */
-    enum err pulse = timer_init(&b->pulse, native_client_loop(b->client), on_pulse);
+    enum err pulse = timer_init(&b->pulse, courier_loop(&b->client->courier), on_pulse);
 
     setup->err = beats ? beats : pulse;
 }
@@ -290,7 +290,7 @@ static void unguard(struct prim_backend *base, const coord_id *lease_id)
 
 static void wake(struct prim_backend *base)
 {
-    native_client_stop_waiting(native_of(base)->client);
+    courier_stop_waiting(&native_of(base)->client->courier);
 }
 
 static void close_backend(struct prim_backend *base)
@@ -298,7 +298,7 @@ static void close_backend(struct prim_backend *base)
     struct native_backend *b = native_of(base);
 
     prim_guards_close(b->guards);
-    native_client_do(b->client, tear_down, b);
+    courier_do(&b->client->courier, tear_down, b);
     native_client_close(b->client);
     assert(!b->pulsing);
     native_requests_deinit(&b->requests);
@@ -343,7 +343,7 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
         return result;
     }
     native_requests_init(&b->requests);
-    native_client_do(b->client, set_up, &setup);
+    courier_do(&b->client->courier, set_up, &setup);
     b->guards = prim_guards_open(&(struct prim_guards_options){.backend = &b->base,
                                                                .host = in->host,
                                                                .clock = in->clock,
@@ -354,7 +354,7 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
         close_backend(&b->base);
         return result;
     }
-    native_client_do(b->client, start_pulse, b);
+    courier_do(&b->client->courier, start_pulse, b);
     *ret_backend = &b->base;
     return result;
 }

@@ -53,7 +53,7 @@ static coord_result judge(const Muster__V1__Renewal *renewal)
 static void tell_all(struct batch *batch, const Muster__V1__RenewResponse *response,
                      const coord_result *failure)
 {
-    int64_t now_ns = native_client_now(batch->backend->client);
+    int64_t now_ns = courier_now(&batch->backend->client->courier);
     struct list *node;
 
     for (size_t i = 0; (node = list_pop(&batch->beats)); i++) {
@@ -139,7 +139,7 @@ static void flush(struct native_backend *b)
         free(batch);
         return;
     }
-    native_op_start(b->client, &batch->op);
+    courier_op_start(&b->client->courier, &batch->op);
 }
 
 static void on_due(struct timer *timer)
@@ -166,7 +166,7 @@ static void on_beat(struct post *post)
 enum err native_beats_setup(struct native_backend *b)
 {
     list_init(&b->beats.fresh);
-    return timer_init(&b->beats.due, native_client_loop(b->client), on_due);
+    return timer_init(&b->beats.due, courier_loop(&b->client->courier), on_due);
 }
 
 void native_beats_teardown(struct native_backend *b)
@@ -180,14 +180,14 @@ coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const co
 {
     struct beat beat = {
         .backend = b, .lease_id = *lease_id, .token = token, .deadline_ns = deadline_ns};
-    int64_t sent_ns = native_client_now(b->client);
+    int64_t sent_ns = courier_now(&b->client->courier);
 
     if (b->degraded)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "muster: another store answers");
     list_init(&beat.link);
     latch_init(&beat.wait);
     post_init(&beat.post, on_beat);
-    loop_post(native_client_loop(b->client), &beat.post);
+    loop_post(courier_loop(&b->client->courier), &beat.post);
     latch_wait(&beat.wait);
     *ret_sent_ns = sent_ns;
     return beat.result;

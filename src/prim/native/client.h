@@ -11,11 +11,14 @@
 #define PRIM_NATIVE_CLIENT_H
 #include "base/buf.h"
 #include "prim/courier/op.h"
+#include "prim/courier/stream.h"
 #include "wire/message.h"
 
-struct native_client;
-struct native_call;
 enum { STORE_ID_FIELD = 15 }; /* number of `store_id` in every request */
+struct native_client {
+    struct courier courier;
+    coord_id store_id; /* zero: not known yet */
+};
 
 struct native_client_options {
     const struct courier_servers *servers; /* copied */
@@ -31,16 +34,6 @@ void native_client_bind(struct native_client *client, const coord_id *store_id);
 /* Encodes it, with that. */
 enum err native_client_write(const struct native_client *client, ProtobufCMessage *message,
                              struct buf *into);
-struct loop *native_client_loop(struct native_client *client);
-int64_t native_client_now(const struct native_client *client); /* the store's clock */
-/* Runs fn on the loop's thread and waits for it. Not from that thread. */
-void native_client_do(struct native_client *client, void (*fn)(void *owner), void *owner);
-/* What answers is of no use: the next address is asked. Not from the loop's thread. */
-void native_client_move_on(struct native_client *client);
-/* Loop thread. Is there anything open that would hang if its server fell silent? */
-bool native_client_listens(const struct native_client *client);
-/* Any thread: calls that wait at the server end, and none begins any more. */
-void native_client_stop_waiting(struct native_client *client);
 
 /* -- unary calls -- */
 enum {
@@ -48,30 +41,4 @@ enum {
     NATIVE_REQUEST_MAX = 4 * 1024 * 1024,
 };
 void native_op_init(struct courier_op *op, const char *path, int64_t deadline_ns);
-void native_op_start(struct native_client *client, struct courier_op *op); /* any thread */
-void native_op_run(struct native_client *client, struct courier_op *op);   /* not the loop's */
-
-/* -- streams from the server: loop thread only, but for init -- */
-struct native_stream {
-    /* the owner's */
-    const char *path;
-    enum err (*on_ask)(struct native_stream *stream, struct buf *request); /* what to ask for */
-    void (*on_message)(struct native_stream *stream, struct str message);
-    /* `status`, `text`: what the server said, or GRPC_UNAVAILABLE. It is asked again after a pause
-     * unless the owner leaves it. */
-    void (*on_broken)(struct native_stream *stream, enum grpc_status status, struct str text);
-    /* the client's */
-    struct native_client *client;
-    struct native_call *call; /* NULL: not open */
-    struct list link;
-    struct timer again;
-    struct courier_pace pace;
-    bool wanted;
-};
-enum err native_stream_init(struct native_stream *stream, struct native_client *client,
-                            const char *path);
-void native_stream_deinit(struct native_stream *stream); /* leaves it, too */
-void native_stream_want(struct native_stream *stream);   /* opens it, and again when it ends */
-void native_stream_leave(struct native_stream *stream);  /* ends it; nothing is called any more */
-void native_stream_reset(struct native_stream *stream);  /* as if it had broken */
 #endif

@@ -21,7 +21,7 @@ uint64_t native_token(const struct prim_claim *claim, struct str key)
 void native_change(struct native_backend *b, const struct prim_call *call,
                    const struct native_change *change, struct native_done *ret_done)
 {
-    struct native_done done = {.sent_ns = native_client_now(b->client)};
+    struct native_done done = {.sent_ns = courier_now(&b->client->courier)};
     struct native_request request;
     ProtobufCMessage *message;
     struct arena arena;

@@ -175,7 +175,7 @@ static void on_room(void *owner)
 
     if (f->closed || atomic_exchange(&f->room_posted, true)) return;
     post_init(&f->room, on_room_post);
-    loop_post(native_client_loop(f->backend->client), &f->room);
+    loop_post(courier_loop(&f->backend->client->courier), &f->room);
 }
 
 static void on_late(struct timer *timer)
@@ -188,9 +188,9 @@ static void on_watch(void *owner)
 {
     struct native_feed *f = owner;
     struct native_client *client = f->backend->client;
-    int64_t left_ms = (f->deadline_ns - native_client_now(client)) / (int64_t)NS_PER_MS;
+    int64_t left_ms = (f->deadline_ns - courier_now(&client->courier)) / (int64_t)NS_PER_MS;
 
-    if (timer_init(&f->late, native_client_loop(client), on_late) ||
+    if (timer_init(&f->late, courier_loop(&client->courier), on_late) ||
         native_sub_init(&f->sub, client, f->scope, f->bucket, prim_feed_since(f->feed))) {
         opened(f, native_no_memory());
         return;
@@ -212,7 +212,7 @@ static void on_unwatch(void *owner)
 static void close_feed(struct native_feed *f)
 {
     f->closed = true;
-    native_client_do(f->backend->client, on_unwatch,
+    courier_do(&f->backend->client->courier, on_unwatch,
                      f); /* after a post for room, if there is one */
     free(f);
 }
@@ -234,7 +234,7 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     prim_feed_on_room(feed, on_room, f);
     latch_init(&wait);
     f->opening = &wait;
-    native_client_do(f->backend->client, on_watch, f);
+    courier_do(&f->backend->client->courier, on_watch, f);
     latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)

@@ -8,7 +8,7 @@ enum { ANSWER_MS = 500, HEARD_MS = 100 };
 static int64_t wait_ms(const struct native_backend *b, const struct prim_call *call,
                        const struct prim_acquire *in)
 {
-    int64_t left = (call->deadline_ns - native_client_now(b->client)) / (int64_t)NS_PER_MS;
+    int64_t left = (call->deadline_ns - courier_now(&b->client->courier)) / (int64_t)NS_PER_MS;
     int64_t most = left / 2 > ANSWER_MS ? left - ANSWER_MS : left / 2;
 
     if (in->wait_ms <= 0) return 0;
@@ -23,7 +23,7 @@ static coord_result confirm(struct native_backend *b, const struct prim_call *ca
     int64_t sent_ns;
     coord_result renewed;
 
-    if (grant->sent_ns + HEARD_MS * (int64_t)NS_PER_MS > native_client_now(b->client))
+    if (grant->sent_ns + HEARD_MS * (int64_t)NS_PER_MS > courier_now(&b->client->courier))
         return result;
     renewed = native_beat(b, call->deadline_ns, &grant->lease_id, grant->token, &sent_ns);
     if (renewed.code == COORD_EXPIRED)

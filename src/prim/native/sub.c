@@ -3,15 +3,21 @@
 
 #include "prim/native/reply.h"
 
-static enum err ask(struct native_stream *stream, struct buf *request)
+static void on_open(struct courier_stream *stream)
 {
     struct native_sub *sub = CONTAINER_OF(stream, struct native_sub, stream);
     Muster__V1__WatchRequest message = MUSTER__V1__WATCH_REQUEST__INIT;
+    struct buf request;
 
     message.scope = native_bytes(str_of(sub->scope, sub->scope_len));
     message.bucket = sub->bucket;
     message.start_revision = sub->next;
-    return native_client_write(stream->client, &message.base, request);
+    buf_init(&request, NATIVE_REQUEST_MAX);
+    if (native_client_write(sub->client, &message.base, &request) ||
+        courier_stream_send(stream, buf_peek(&request)))
+        courier_stream_reset(stream);
+    courier_stream_send_end(stream);
+    buf_deinit(&request);
 }
 
 static void take(struct native_sub *sub, const Muster__V1__WatchResponse *m)
@@ -49,25 +55,25 @@ static bool is_good(const Muster__V1__WatchResponse *m)
 }
 
 /* An event that cannot be is not passed over: that would be a gap which nobody is told of. */
-static void on_message(struct native_stream *stream, struct str bytes)
+static void on_message(struct courier_stream *stream, struct str bytes)
 {
     struct native_sub *sub = CONTAINER_OF(stream, struct native_sub, stream);
     ProtobufCMessage *message;
     struct arena arena;
 
     if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
-        native_stream_reset(stream);
+        courier_stream_reset(stream);
     } else if (is_good((Muster__V1__WatchResponse *)message)) {
         take(sub, (Muster__V1__WatchResponse *)message);
     } else {
         sub->next = 0;
         sub->events->on_gap(sub);
-        native_stream_reset(stream);
+        courier_stream_reset(stream);
     }
     arena_deinit(&arena);
 }
 
-static void on_broken(struct native_stream *stream, enum grpc_status status, struct str text)
+static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
 {
     struct native_sub *sub = CONTAINER_OF(stream, struct native_sub, stream);
     int reason = 0;
@@ -78,7 +84,7 @@ static void on_broken(struct native_stream *stream, enum grpc_status status, str
     if (status == GRPC_UNIMPLEMENTED || status == GRPC_INVALID_ARGUMENT) reason = COORD_R_STORAGE;
     if (status == GRPC_NOT_FOUND) reason = COORD_R_OTHER_STORE;
     if (!reason) return;
-    native_stream_leave(stream);
+    courier_stream_leave(stream);
     sub->events->on_refused(sub, reason, text);
 }
 
@@ -90,23 +96,24 @@ enum err native_sub_init(struct native_sub *sub, struct native_client *client, s
     sub->next = next;
     sub->scope_len = scope.len;
     if (scope.len) memcpy(sub->scope, scope.at, scope.len);
-    sub->stream.on_ask = ask;
+    sub->client = client;
+    sub->stream.on_open = on_open;
     sub->stream.on_message = on_message;
     sub->stream.on_broken = on_broken;
-    return native_stream_init(&sub->stream, client, "/muster.v1.Coordination/Watch");
+    return courier_stream_init(&sub->stream, &client->courier, "/muster.v1.Coordination/Watch");
 }
 
 void native_sub_open(struct native_sub *sub)
 {
-    native_stream_want(&sub->stream);
+    courier_stream_want(&sub->stream);
 }
 
 void native_sub_pause(struct native_sub *sub)
 {
-    native_stream_leave(&sub->stream);
+    courier_stream_leave(&sub->stream);
 }
 
 void native_sub_deinit(struct native_sub *sub)
 {
-    if (sub->stream.client) native_stream_deinit(&sub->stream);
+    if (sub->client) courier_stream_deinit(&sub->stream);
 }

@@ -23,7 +23,8 @@ struct native_sub {
     /* the owner's */
     const struct native_sub_events *events;
     /* its own */
-    struct native_stream stream;
+    struct native_client *client;
+    struct courier_stream stream;
     bool bucket;
     uint64_t next; /* the first revision it was not told whole; 0: a snapshot first */
     size_t scope_len;

@@ -83,7 +83,7 @@ static void done(struct courier_op *one)
     dones++;
 }
 
-static void moved(struct courier *one)
+void courier_streams_reset(struct courier *one)
 {
     CHECK("this one", one == &courier);
     resets++;
@@ -102,9 +102,9 @@ static bool refused(struct courier_op *one, const struct rpc_outcome *outcome)
     return understands;
 }
 
-static const struct courier_ways plain = {.attempts_max = 3, .moved = moved};
+static const struct courier_ways plain = {.attempts_max = 3};
 static const struct courier_ways careful = {
-    .attempts_max = 3, .moved = moved, .prepare = prepare, .refused = refused};
+    .attempts_max = 3, .prepare = prepare, .refused = refused};
 
 static void start(size_t addresses, int64_t left_ms)
 {
