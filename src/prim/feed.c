@@ -4,12 +4,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "base/map.h"
 #include "prim/answer.h"
+#include "prim/thread.h"
 
 /* What waits for the reader is a list of items. RESYNC and CLOSED are members of the feed, so that
  * saying "something was lost" can never itself fail for want of memory. */
@@ -410,11 +410,7 @@ static struct prim_feed *feed_make(int fd)
     struct prim_feed *feed = calloc(1, sizeof *feed);
     if (feed == NULL) { return NULL; }
     feed->fd = fd;
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&feed->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    prim_cond_init(&feed->changed);
     (void)pthread_mutex_init(&feed->lock, NULL);
     list_init(&feed->items);
     list_init(&feed->dead);
@@ -529,16 +525,7 @@ static void take(struct prim_feed *feed, coord_event *ret_event)
 /* Under the lock. False: nothing came in time. */
 static bool wait_for_item(struct prim_feed *feed, int64_t wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    if (wait_ms > 0) {
-        until.tv_sec += wait_ms / 1000;
-        until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
-    }
+    struct timespec until = prim_until_ms(wait_ms > 0 ? wait_ms : 0);
     while (!feed->signalled && !feed->finished) {
         int late = 0;
         if (wait_ms == 0) { return false; }

@@ -10,7 +10,6 @@
 #include "prim/guard.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/list.h"
@@ -18,6 +17,7 @@
 #include "base/time.h"
 #include "prim/answer.h"
 #include "prim/names.h"
+#include "prim/thread.h"
 
 enum { CLAIMS_MAX = 64 * 1024, OPEN_LIMIT_MS = 10000 };
 
@@ -26,8 +26,8 @@ struct guard_scope { /* one watch */
     struct prim_guards *guards;
     struct list keys;
     struct prim_feed *feed;
-    void *watch;   /* NULL: it could not be opened */
-    bool ended;    /* nothing comes any more */
+    void *watch; /* NULL: it could not be opened */
+    bool ended;  /* nothing comes any more */
     bool bucket;
     uint64_t seen; /* the watch has gone past this revision */
     size_t len;
@@ -203,8 +203,8 @@ static void scope_open(struct guard_scope *scope)
     void *watch = NULL;
 
     pthread_mutex_unlock(&guards->lock);
-    coord_result result = backend->ops->watch(backend, &call, scope_name(scope), scope->bucket,
-                                              scope->feed, &watch);
+    coord_result result =
+        backend->ops->watch(backend, &call, scope_name(scope), scope->bucket, scope->feed, &watch);
     pthread_mutex_lock(&guards->lock);
     scope->watch = watch;
     if (result.code != COORD_OK) scope->ended = true;
@@ -256,19 +256,6 @@ static void *run(void *arg)
     }
     pthread_mutex_unlock(&guards->lock);
     return NULL;
-}
-
-/* The program's signal handlers run on its own threads. */
-static bool start(struct prim_guards *guards)
-{
-    sigset_t all, before;
-
-    if (guards->running) return true;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    guards->running = pthread_create(&guards->thread, NULL, run, guards) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return guards->running;
 }
 
 /* -- from outside: under the lock -- */
@@ -351,7 +338,8 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *in)
 
     list_init(&before);
     pthread_mutex_lock(&guards->lock);
-    claim = start(guards) ? claim_get(guards, &in->lease_id) : NULL;
+    if (!guards->running) guards->running = prim_thread_start(&guards->thread, run, guards);
+    claim = guards->running ? claim_get(guards, &in->lease_id) : NULL;
     if (claim) list_splice(&before, &claim->keys);
     for (size_t i = 0; claim && i < in->count; i++) {
         struct guard_key *key = key_of(&before, &in->held[i]);

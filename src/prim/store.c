@@ -2,7 +2,6 @@
 #include "prim/store.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -70,16 +69,6 @@ int64_t prim_random_below(int64_t bound)
     ssize_t got = getrandom(&drawn, sizeof drawn, 0);
     assert(got == (ssize_t)sizeof drawn && bound > 0);
     return (int64_t)(drawn % (uint64_t)bound); /* for spreading; the bias is of no matter */
-}
-
-bool prim_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *arg)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(ret_thread, NULL, run, arg) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
 }
 
 /* -- capabilities ----------------------------------------------------------------------------- */
@@ -214,14 +203,7 @@ void prim_leave(coord_store *store)
 
 bool prim_pause_ms(coord_store *store, int64_t ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * PRIM_NS_PER_MS;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    struct timespec until = prim_until_ms(ms);
     int waited = 0;
     (void)pthread_mutex_lock(&store->lock);
     while (!store->closing && waited == 0) {
@@ -307,7 +289,6 @@ static coord_store *store_make(const coord_options *options)
 {
     coord_store *store = calloc(1, sizeof *store);
     if (store == NULL) { return NULL; }
-    pthread_condattr_t monotonic;
     store->host = (struct prim_host){on_backend_lost, on_backend_degraded};
     store->options = *options;
     store->options.tls_ca_file = store->options.tls_cert_file = store->options.tls_key_file = NULL;
@@ -316,10 +297,7 @@ static coord_store *store_make(const coord_options *options)
     store->generation = atomic_load_explicit(&prim_fork_generation, memory_order_relaxed);
     atomic_init(&store->refs, 1);
     (void)pthread_mutex_init(&store->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&store->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    prim_cond_init(&store->changed);
     list_init(&store->leases);
     list_init(&store->watches);
     return store;

@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "prim/backend.h"
+#include "prim/thread.h"
 #include "prim/url.h"
 
 enum {
@@ -88,9 +89,6 @@ int64_t prim_store_now(const coord_store *store);
 
 /* Grows by one in every child: whose number differs lives in a copy of a process. */
 extern atomic_uint prim_fork_generation;
-
-/* A thread with all signals blocked: the host program's handlers run on its own threads. */
-bool prim_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *arg);
 
 static inline struct str prim_str(coord_str s)
 {

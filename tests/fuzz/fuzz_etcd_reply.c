@@ -582,8 +582,7 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim)
 
     prim_guards_drop(guards, &claim->lease_id, STR_EMPTY);
     for (size_t i = 0; i < claim->count; i++) {
-        struct prim_feed *feed =
-            prim_feed_open_direct(claim->held[i].token + 1, on_event, guards);
+        struct prim_feed *feed = prim_feed_open_direct(claim->held[i].token + 1, on_event, guards);
         must(feed);
         coord_result result = backend->ops->watch(backend, &call, str_from(claim->held[i].key),
                                                   false, feed, &guards->watches[guards->count]);

@@ -84,8 +84,8 @@ static void acquire(struct world *w)
         .owner = str_from(owner),
         .slot_count = prng_chance(&w->p, 900000) ? 3 : 1 + (uint32_t)prng_below(&w->p, SLOTS),
         .flags = flags[prng_below(&w->p, ARRAY_LEN(flags))],
-        .prefer_slot = prng_chance(&w->p, 500000) ? COORD_NO_SLOT
-                                                  : (uint32_t)prng_below(&w->p, SLOTS + 1),
+        .prefer_slot =
+            prng_chance(&w->p, 500000) ? COORD_NO_SLOT : (uint32_t)prng_below(&w->p, SLOTS + 1),
         .ttl_ms = 10 + (int64_t)prng_below(&w->p, 100),
         .cooldown_ms = 20,
         .lease_id = desk_id(d)};
@@ -100,8 +100,8 @@ static void acquire(struct world *w)
     if (w->call_count >= CALLS) w->call_count = CALLS - 1;
     if (r.code == COORD_OK && r.reason == COORD_R_ACQUIRED) {
         char key[16];
-        struct hand *h = &w->hands[w->hand_count < HANDS ? w->hand_count++
-                                                         : prng_below(&w->p, HANDS)];
+        struct hand *h =
+            &w->hands[w->hand_count < HANDS ? w->hand_count++ : prng_below(&w->p, HANDS)];
         *h = (struct hand){0};
         (void)snprintf(key, sizeof key, "g/slot-%04u", grant.slot);
         hand_take(h, key, owner, &grant);

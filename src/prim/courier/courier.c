@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/courier/courier.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "prim/answer.h"
+#include "prim/thread.h"
 
 enum {
     PAUSE_FIRST_MS = 50,
@@ -76,17 +76,10 @@ static void *run(void *owner)
     return NULL;
 }
 
+/* With SIGPIPE blocked a peer that hung up is an error. */
 static enum err start_thread(struct courier *r, const char *name)
 {
-    sigset_t all, before;
-    int failed;
-
-    /* Signals are the program's; with SIGPIPE blocked a peer that hung up is an error. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&r->thread, NULL, run, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) return ERR_NOMEM;
+    if (!prim_thread_start(&r->thread, run, r)) return ERR_NOMEM;
     pthread_setname_np(r->thread, name);
     return ERR_OK;
 }

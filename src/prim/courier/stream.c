@@ -88,7 +88,8 @@ static enum err stream_call(struct courier_stream *s)
 
     options.path = s->path;
     options.wait_for_ready = true;
-    if (r->ways->prepare_stream && !r->ways->prepare_stream(r, &options)) return ERR_UNAUTHENTICATED;
+    if (r->ways->prepare_stream && !r->ways->prepare_stream(r, &options))
+        return ERR_UNAUTHENTICATED;
     call = calloc(1, sizeof *call);
     if (!call) return ERR_NOMEM;
     call->stream = s;

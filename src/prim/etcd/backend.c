@@ -320,10 +320,8 @@ coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **re
     }
     etcd_client_do(b->client, set_up, &setup);
     assert(!setup.err || setup.err == ERR_NOMEM || setup.err == ERR_FULL);
-    b->guards = prim_guards_open(&(struct prim_guards_options){.backend = &b->base,
-                                                               .host = in->host,
-                                                               .clock = in->clock,
-                                                               .keys_max = GUARDS_MAX});
+    b->guards = prim_guards_open(&(struct prim_guards_options){
+        .backend = &b->base, .host = in->host, .clock = in->clock, .keys_max = GUARDS_MAX});
     result = setup.err || !b->guards
                  ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory")
                  : probe(b, in->deadline_ns);

@@ -231,14 +231,14 @@ void etcd_client_do(struct etcd_client *c, void (*fn)(void *owner), void *owner)
 
 /* -- life -- */
 
-static const struct courier_ways ways = {.thread_name = "muster-etcd",
-                                         .attempts_max = 4,
-                                         .prepare = prepare,
-                                         .refused = refused,
-                                         .stream = {.response_max = STREAM_MESSAGE_MAX,
-                                                    .attempts_max = 1},
-                                         .prepare_stream = prepare_stream,
-                                         .stream_ended = stream_ended};
+static const struct courier_ways ways = {
+    .thread_name = "muster-etcd",
+    .attempts_max = 4,
+    .prepare = prepare,
+    .refused = refused,
+    .stream = {.response_max = STREAM_MESSAGE_MAX, .attempts_max = 1},
+    .prepare_stream = prepare_stream,
+    .stream_ended = stream_ended};
 
 enum err etcd_client_open(const struct etcd_client_options *o, struct etcd_client **ret_client,
                           struct note *note)

@@ -64,7 +64,8 @@ static void pump(struct etcd_backend *b)
         len = etcdserverpb__lease_keep_alive_request__get_packed_size(&request);
         assert(len <= sizeof room);
         etcdserverpb__lease_keep_alive_request__pack(&request, (uint8_t *)room);
-        if (courier_stream_send(&beats->stream, str_of(room, len))) return; /* on_writable, on_open */
+        if (courier_stream_send(&beats->stream, str_of(room, len)))
+            return; /* on_writable, on_open */
         slot->answers = beats->answers;
         slot->generation = etcd_client_generation(b->client);
         slot->sent = loop_now(etcd_client_loop(b->client));
@@ -458,7 +459,8 @@ enum err etcd_lease_setup(struct etcd_backend *b)
     beats->stream.on_open = beats->stream.on_writable = on_stream;
     beats->stream.on_message = on_answer;
     beats->stream.on_broken = on_broken;
-    err = courier_stream_init(&beats->stream, etcd_client_courier(b->client), "/etcdserverpb.Lease/LeaseKeepAlive");
+    err = courier_stream_init(&beats->stream, etcd_client_courier(b->client),
+                              "/etcdserverpb.Lease/LeaseKeepAlive");
     if (!err) err = timer_init(&b->revokes.timer, etcd_client_loop(b->client), on_due);
     return err;
 }

@@ -175,7 +175,8 @@ enum err etcd_watcher_init(struct etcd_watcher *w, struct etcd_backend *backend)
     w->stream.on_open = w->stream.on_writable = on_stream;
     w->stream.on_message = on_message;
     w->stream.on_broken = on_broken;
-    return courier_stream_init(&w->stream, etcd_client_courier(backend->client), "/etcdserverpb.Watch/Watch");
+    return courier_stream_init(&w->stream, etcd_client_courier(backend->client),
+                               "/etcdserverpb.Watch/Watch");
 }
 
 void etcd_watcher_deinit(struct etcd_watcher *w)

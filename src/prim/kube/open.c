@@ -286,10 +286,8 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
     list_init(&store->held_by_age);
     map_init(&store->held, PRIM_LEASES_MAX, load_le64(seed.b));
     kube_sights_init(&store->sights, load_le64(seed.b + 8));
-    store->guards = prim_guards_open(&(struct prim_guards_options){.backend = &store->base,
-                                                                   .host = in->host,
-                                                                   .clock = in->clock,
-                                                                   .keys_max = GUARDS_MAX});
+    store->guards = prim_guards_open(&(struct prim_guards_options){
+        .backend = &store->base, .host = in->host, .clock = in->clock, .keys_max = GUARDS_MAX});
     result = store->guards ? open_by_url(store, in)
                            : prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     if (result.code != COORD_OK) {

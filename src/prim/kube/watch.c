@@ -4,15 +4,13 @@
  *
  * The stream is only a hint for expiry: it may lag behind the store. Before a holder is called gone
  * its object is read from the store, and must be the pair that was seen all the time. */
-#include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/bytes.h"
 #include "prim/kube/store.h"
+#include "prim/thread.h"
 
 enum {
     NS_IN_MS = 1000000,
@@ -330,10 +328,8 @@ static void set_stream(struct watch *w, struct kube_watch *stream)
 
 static void rest(struct watch *w, int64_t ms)
 {
-    struct timespec until;
+    struct timespec until = prim_until_ms(ms);
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
     pthread_mutex_lock(&w->lock);
     if (!atomic_load(&w->ended) && !atomic_load(&w->room))
         (void)pthread_cond_timedwait(&w->wake, &w->lock, &until);
@@ -400,8 +396,6 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
                            struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch)
 {
     struct watch *w = calloc(1, sizeof *w);
-    pthread_condattr_t attributes;
-    sigset_t all, before;
 
     (void)call; /* the snapshot comes when it comes: the thread keeps trying */
     if (!w) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
@@ -411,17 +405,9 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
     w->scope = str_dup(scope);
     map_init(&w->known, KEYS_MAX, load_seed());
     (void)pthread_mutex_init(&w->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&w->wake, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    prim_cond_init(&w->wake);
     prim_feed_on_room(feed, on_room, w);
-    /* Handlers run on the program's own threads. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = w->scope ? pthread_create(&w->thread, NULL, run, w) : ENOMEM;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    if (!w->scope || !prim_thread_start(&w->thread, run, w)) {
         watch_free(w);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     }

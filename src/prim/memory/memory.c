@@ -15,6 +15,7 @@
 #include "prim/answer.h"
 #include "prim/memory/core/core.h"
 #include "prim/names.h"
+#include "prim/thread.h"
 #include "prim/url.h"
 
 enum {
@@ -191,14 +192,7 @@ static void leave(struct shared *shared)
 
 static void wait_ms(struct shared *shared, int64_t ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    struct timespec until = prim_until_ms(ms);
     (void)pthread_cond_timedwait(&shared->wake, &shared->mutex, &until);
 }
 
@@ -543,15 +537,11 @@ static void shared_free(struct shared *shared)
 static struct shared *shared_make(const char *name, const struct prim_clock *clock)
 {
     struct shared *shared = calloc(1, sizeof *shared);
-    pthread_condattr_t steady;
     struct timespec wall;
     if (shared == NULL) { return NULL; }
     (void)pthread_mutex_init(&shared->mutex, NULL);
-    (void)pthread_condattr_init(&steady);
-    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&shared->wake, &steady);
-    (void)pthread_cond_init(&shared->told, NULL);
-    (void)pthread_condattr_destroy(&steady);
+    prim_cond_init(&shared->wake);
+    prim_cond_init(&shared->told);
     list_init(&shared->link);
     list_init(&shared->watches);
     list_init(&shared->guards);
@@ -569,7 +559,7 @@ static struct shared *shared_make(const char *name, const struct prim_clock *clo
     shared->core = memory_core_open(&options);
     if (name != NULL) { shared->name = str_dup(str_from(name)); }
     if (shared->core == NULL || (name != NULL && shared->name == NULL) ||
-        pthread_create(&shared->thread, NULL, expiry_thread, shared) != 0) {
+        !prim_thread_start(&shared->thread, expiry_thread, shared)) {
         shared_free(shared);
         return NULL;
     }

@@ -213,7 +213,7 @@ static void close_feed(struct native_feed *f)
 {
     f->closed = true;
     courier_do(&f->backend->client->courier, on_unwatch,
-                     f); /* after a post for room, if there is one */
+               f); /* after a post for room, if there is one */
     free(f);
 }
 

@@ -380,8 +380,7 @@ coord_result jet_holders(struct prim_backend *backend, const struct prim_call *c
     coord_holders *holders = prim_holders_make(group.slot_count);
     bool fits = holders != NULL;
     for (size_t i = 0; fits && i < slots->count; i++) {
-        if (slots->at[i].state.kind == JET_LIVE)
-            fits = add_row(holders, i, &slots->at[i].state);
+        if (slots->at[i].state.kind == JET_LIVE) fits = add_row(holders, i, &slots->at[i].state);
     }
     slots_close(slots);
     if (!fits) {

@@ -7,14 +7,13 @@
  *
  * The library may still be inside a callback when a subscription or the connection is gone, so what
  * callbacks touch is counted and outlives both. */
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/list.h"
 #include "prim/nats/store.h"
+#include "prim/thread.h"
 
 enum { LOOK_PAUSE_MS = 100 }; /* contenders may publish to a held key as often as they like */
 
@@ -213,8 +212,7 @@ static void *run(void *arg)
 {
     struct jet_guards *guards = arg;
     struct bell *bell = guards->bell;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    struct timespec until = prim_until_ms(0);
     for (;;) {
         bool timed_out = false;
         (void)pthread_mutex_lock(&bell->lock);
@@ -228,8 +226,7 @@ static void *run(void *arg)
         look(guards);
         if (timed_out) {
             jet_stream_check(guards->store);
-            (void)clock_gettime(CLOCK_MONOTONIC, &until);
-            until.tv_sec += JET_CHECK_MS / 1000;
+            until = prim_until_ms(JET_CHECK_MS);
         }
         jet_pause_ms(LOOK_PAUSE_MS);
     }
@@ -241,11 +238,7 @@ static struct bell *bell_open(void)
 {
     struct bell *bell = calloc(1, sizeof *bell);
     if (bell == NULL) { return NULL; }
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&bell->rung_or_stopped, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    prim_cond_init(&bell->rung_or_stopped);
     (void)pthread_mutex_init(&bell->lock, NULL);
     atomic_init(&bell->refs, 1);
     return bell;
@@ -263,12 +256,7 @@ coord_result jet_guards_open(struct jet_store *store)
     guards->bell = bell;
     list_init(&guards->taps);
     (void)pthread_mutex_init(&guards->lock, NULL);
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* no signal of the process is ours */
-    int failed = pthread_create(&guards->thread, NULL, run, guards);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    if (!prim_thread_start(&guards->thread, run, guards)) {
         bell_unref(bell);
         free(guards);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");

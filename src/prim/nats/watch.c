@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A watch follows a run (run.h). When that breaks, is silent past its heartbeats or the connection
  * is lost, a new one begins with a new snapshot (RESYNC). */
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/map.h"
 #include "prim/nats/run.h"
+#include "prim/thread.h"
 
 enum {
     SILENCE_MS = 3 * JET_HEARTBEAT_MS + 500,
@@ -206,17 +206,9 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
     }
     map_init(&watch->live, MAP_MOST, 0);
     coord_result result = run_open(watch, call->deadline_ns);
-    int failed = 0;
-    if (result.code == COORD_OK) {
-        sigset_t all, before;
-        (void)sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        failed = pthread_create(&watch->thread, NULL, run, watch);
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (failed) {
-            run_close(watch);
-            result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
-        }
+    if (result.code == COORD_OK && !prim_thread_start(&watch->thread, run, watch)) {
+        run_close(watch);
+        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
     }
     if (result.code != COORD_OK) {
         forget_all(watch);
